@@ -33,10 +33,10 @@ def directions(rng: np.random.Generator, rows: int, dims: int) -> Floats:
     return found / np.linalg.norm(found, axis=1, keepdims=True)
 
 
-def clusters(noise: float) -> Callable[[np.random.Generator, Floats], Floats]:
+def clusters(noise: float, count: int = 20) -> Callable[[np.random.Generator, Floats], Floats]:
     def make(rng: np.random.Generator, docs: Floats) -> Floats:
-        centres = directions(rng, 20, docs.shape[1])
-        return (centres[rng.integers(0, 20, len(docs))] + noise * docs).astype(np.float32)
+        centres = directions(rng, count, docs.shape[1])
+        return (centres[rng.integers(0, count, len(docs))] + noise * docs).astype(np.float32)
 
     return make
 
@@ -47,6 +47,7 @@ def cone(noise: float) -> Callable[[np.random.Generator, Floats], Floats]:
 
 HARD: dict[str, Callable[[np.random.Generator, Floats], Floats]] = {
     **{f"clusters, noise {noise}": clusters(noise) for noise in (1, 0.6, 0.5, 0.4, 0.3, 0.1, 0.01)},
+    **{f"5 clusters, noise {noise}": clusters(noise, 5) for noise in (0.3, 0.1, 0.03, 0.01, 0.001)},
     **{f"cone, noise {noise}": cone(noise) for noise in (1, 0.7, 0.5, 0.4, 0.3, 0.1)},
     "a tight half": lambda rng, docs: np.concatenate([docs[::2], clusters(0.05)(rng, docs[1::2])]),
     "copies": lambda rng, docs: docs[rng.integers(0, 300, len(docs))],

@@ -1,6 +1,6 @@
 // Feeds the search with small and awkward rows, in memory of exactly their size and no more aligned
 // than their elements, and checks every answer: scores with long double, choice and counts with
-// plain loops. The search goes by float32 products and by 8 bits. Run under sanitizers, and for other
+// plain loops. The search goes by products of float32, of 8 bits and of 16. Run under sanitizers, and for other
 // processors; prints the vectors in use, a digest of every answer, and "ok".
 #include <algorithm>
 #include <cmath>
@@ -166,14 +166,15 @@ struct Codes {
     CoarseRows rows;
 
     explicit Codes(const Docs& docs)
-        : panels(panels_of(docs.count) * kPanel * steps_of(docs.columns) * kStep), step(docs.count), residual(docs.count), norm(docs.count),
+        : panels(bytes_of(docs)), step(docs.count), residual(docs.count), norm(docs.count),
           lean(docs.count), signs(docs.columns), axis(docs.columns), rows{nullptr, step.data(), residual.data(), norm.data(), lean.data()} {
         for (size_t column = 0; column < docs.columns; ++column) signs[column] = column % 3 == 0 ? -1.0f : 1.0f;
         axis[docs.columns / 2] = docs.count % 2 == 0 ? 0.0f : 1.0f;
         const Turned turned(signs.data(), axis.data(), docs.columns);
-        coarsen({docs.find.data(), Stored::wide, docs.count, docs.columns}, turned.view(), 1, panels.data(), rows);
+        coarsen(coarse_kernels().narrow, {docs.find.data(), Stored::wide, docs.count, docs.columns}, turned.view(), 1, panels.data(), rows);
     }
     Codes(const Codes&) = delete;
+    static size_t bytes_of(const Docs& docs) { return panels_of(docs.count) * coarse_kernels().narrow.panel_bytes(docs.columns); }
     CoarseDocs view(const DocRows& docs) const { return {docs, panels.data(), rows, signs.data(), axis.data()}; }
 };
 
@@ -281,7 +282,7 @@ private:
     }
 
     void check_top(const Exclusions& exclusions, bool keep_ties) {
-        TopK whole(at_.n_queries, at_.k, keep_ties), blocks(whole), left(whole), right(whole), coarse(whole);
+        TopK whole(at_.n_queries, at_.k, keep_ties), blocks(whole), left(whole), right(whole), coarse(whole), wide(whole);
         const size_t cut = at_.n_docs / 3;
         find(whole, docs_, 0, exclusions, {0, at_.n_docs});
         find(left, docs_, 0, exclusions, {0, cut});
@@ -291,19 +292,29 @@ private:
         find_block(blocks, exclusions, {0, cut});
         find_coarse(coarse, exclusions, {cut, at_.n_docs});
         find_coarse(coarse, exclusions, {0, cut});
-        for (TopK* top : {&whole, &left, &blocks, &coarse}) check_found(*top, exclusions, keep_ties);
+        find_wide(wide, exclusions, {cut, at_.n_docs});
+        find_wide(wide, exclusions, {0, cut});
+        for (TopK* top : {&whole, &left, &blocks, &coarse, &wide}) check_found(*top, exclusions, keep_ties);
     }
 
     // By 8 bits; where there is no product of them, as without.
     void find_coarse(TopK& top, const Exclusions& exclusions, Range range) {
         const Codes codes(docs_);
-        note(codes.panels.data(), panels_of(docs_.count) * kPanel * steps_of(docs_.columns) * kStep);
+        note(codes.panels.data(), Codes::bytes_of(docs_));
         for (const Tight<float>* each : {&codes.step, &codes.residual, &codes.norm}) note(each->data(), docs_.count);
-        if (coarse_kernels().scan == nullptr) return find(top, docs_, 0, exclusions, range);
+        if (coarse_kernels().narrow.scan == nullptr) return find(top, docs_, 0, exclusions, range);
         int64_t done = 0;
         const DocRows docs = docs_.view(0);
         scan_coarse(top, metric_, queries_.view(), codes.view(docs), exclusions.view(), range, {&go_, &done});
         require(done == static_cast<int64_t>((range.to - range.from) * at_.n_queries), "progress by 8 bits", at_);
+    }
+
+    // By 16 bits, likewise.
+    void find_wide(TopK& top, const Exclusions& exclusions, Range range) {
+        if (coarse_kernels().wide.scan == nullptr) return find(top, docs_, 0, exclusions, range);
+        int64_t done = 0;
+        scan_16_bits(top, metric_, queries_.view(), docs_.view(0), exclusions.view(), range, {&go_, &done});
+        require(done == static_cast<int64_t>((range.to - range.from) * at_.n_queries), "progress by 16 bits", at_);
     }
 
     // In some of the documents, as a block of their own.
@@ -403,7 +414,7 @@ private:
     }
 
     void count_by_codes(const Targets& targets, const Counts& expected) {
-        if (coarse_kernels().scan == nullptr) return;
+        if (coarse_kernels().narrow.scan == nullptr) return;
         const Codes codes(docs_);
         const DocRows docs = docs_.view(0);
         const size_t cut = at_.n_docs / 2;
@@ -414,6 +425,12 @@ private:
         }
         require(counts == expected, "counts by 8 bits", at_);
         require(done == static_cast<int64_t>(at_.n_docs * at_.n_queries), "progress of counts by 8 bits", at_);
+        if (coarse_kernels().wide.scan == nullptr) return;
+        Counts wide(at_.n_queries);
+        for (const Range range : {Range{0, cut}, Range{cut, at_.n_docs}}) {
+            count_by_16_bits(metric_, queries_.view(), docs, targets, range, wide.view(), {&go_, &done});
+        }
+        require(wide == expected, "counts by 16 bits", at_);
     }
 
     void check_stop() {

@@ -224,7 +224,7 @@ private:
         const size_t count = docs.exact.count, columns = docs.exact.columns;
         check_turn(axis, signs, columns);
         require(docs.measuring == nullptr, "documents that were not measured");
-        require(codes.size() == panels_of(count) * kPanel * steps_of(columns) * kStep, "codes of another shape");
+        require(codes.size() == panels_of(count) * coarse_kernels().narrow.panel_bytes(columns), "codes of another shape");
         for (const In<float>* each : of_rows) require(each->size() == count, "one step, residual, norm and lean for each doc");
     }
     // They are only read.
@@ -237,12 +237,12 @@ private:
 nb::tuple coarsen_rows(const StoredRows& rows, const In<float>& axis, const In<float>& signs, int threads, const Measuring* measuring) {
     const size_t count = rows.count, columns = rows.columns;
     check_turn(axis, signs, columns);
-    Column<uint8_t> codes(panels_of(count) * kPanel * steps_of(columns) * kStep);
+    Column<uint8_t> codes(panels_of(count) * coarse_kernels().narrow.panel_bytes(columns));
     Column<float> step(count), residual(count), norm(count), lean(count);
     {
         nb::gil_scoped_release release;
         const Turned turned(signs.data(), axis.data(), columns);
-        coarsen(rows, turned.view(), static_cast<unsigned>(std::max(1, threads)), codes.data(),
+        coarsen(coarse_kernels().narrow, rows, turned.view(), static_cast<unsigned>(std::max(1, threads)), codes.data(),
                 {nullptr, step.data(), residual.data(), norm.data(), lean.data()}, measuring);
     }
     return nb::make_tuple(to_numpy(std::move(codes)), to_numpy(std::move(step)), to_numpy(std::move(residual)), to_numpy(std::move(norm)),
@@ -251,6 +251,17 @@ nb::tuple coarsen_rows(const StoredRows& rows, const In<float>& axis, const In<f
 
 nb::tuple coarsen_of(Matrix<float> rows, In<float> axis, In<float> signs, int threads) {
     return coarsen_rows({rows.data(), Stored::wide, rows.shape(0), rows.shape(1)}, axis, signs, threads, nullptr);
+}
+
+nb::tuple coarsen_wide(Matrix<float> rows) {
+    const size_t count = rows.shape(0), columns = rows.shape(1);
+    require(columns <= kMostCoarseColumns, "too many columns");
+    const CoarseProduct& product = coarse_kernels().wide;
+    Column<uint8_t> codes(panels_of(count) * product.panel_bytes(columns));
+    Column<float> step(count), residual(count), norm(count), lean(count);
+    coarsen(product, {rows.data(), Stored::wide, count, columns}, {}, 1, codes.data(),
+            {nullptr, step.data(), residual.data(), norm.data(), lean.data()});
+    return nb::make_tuple(to_numpy(std::move(codes)), to_numpy(std::move(step)), to_numpy(std::move(residual)), to_numpy(std::move(norm)));
 }
 
 nb::tuple coarsen_raw(RawBlock& docs, In<float> axis, In<float> signs, int threads) {
@@ -293,7 +304,7 @@ void scan_of(TopK& top, int metric, const QueryView& queries, const DocView& doc
     const Control control = control_of(stop, done);
     const Excluded excluded = {excluded_offsets.data(), excluded_docs.data()};
     nb::gil_scoped_release release;
-    top.scan(metric_of(metric), queries.view(), docs.view(), excluded, range, control);
+    scan_wide(top, metric_of(metric), queries.view(), docs.view(), excluded, range, control);
 }
 
 void scan_coarse_of(TopK& top, int metric, const QueryBlock& queries, const CoarseBlock& docs, In<int64_t> excluded_offsets,
@@ -303,7 +314,7 @@ void scan_coarse_of(TopK& top, int metric, const QueryBlock& queries, const Coar
     require(top.best().size() == queries.view().exact.count, "another number of queries");
     require(excluded_offsets.size() == top.best().size() + 1, "one offset more than queries");
     check_offsets(excluded_offsets, excluded_docs.size());
-    require(coarse_kernels().scan != nullptr && search_kernels().scan != nullptr, "no fused product on this machine");
+    require(coarse_kernels().narrow.scan != nullptr && search_kernels().scan != nullptr, "no fused product on this machine");
     require(rows.exact.exponents != nullptr || !queries.view().exact.doubled, "documents as they are stored meet queries of floats");
     const Range range = range_of(from, to, rows);
     const Control control = control_of(stop, done);
@@ -420,7 +431,7 @@ void count_targets_of(int metric, const QueryBlock& queries, const DocBlock& doc
     const Range range = range_of(from, to, docs.view());
     const Control control = control_of(stop, done);
     nb::gil_scoped_release release;
-    count_targets(metric_of(metric), queries.view(), docs.view(), arrays.targets, range, arrays.counts, control);
+    count_wide_targets(metric_of(metric), queries.view(), docs.view(), arrays.targets, range, arrays.counts, control);
 }
 
 void count_coarse_targets_of(int metric, const QueryBlock& queries, const CoarseBlock& docs, In<int64_t> targets, In<double> scores, size_t from,
@@ -428,7 +439,7 @@ void count_coarse_targets_of(int metric, const QueryBlock& queries, const Coarse
                              Changed<int64_t> done) {
     const DocRows& rows = docs.view().docs;
     check_match(queries.view(), rows);
-    require(coarse_kernels().scan != nullptr && search_kernels().scan != nullptr, "no fused product on this machine");
+    require(coarse_kernels().narrow.scan != nullptr && search_kernels().scan != nullptr, "no fused product on this machine");
     const TargetArrays arrays = target_arrays(queries.view(), targets, scores, above, tied, before);
     const Range range = range_of(from, to, rows);
     const Control control = control_of(stop, done);
@@ -472,7 +483,8 @@ void bind_search(nb::module_& module) {
         .def("result", result_of);
     module.def("coarsen", coarsen_of);
     module.def("coarsen_raw", coarsen_raw);
-    module.def("coarse_rows", [] { return coarse_kernels().scan == nullptr ? size_t{0} : coarse_kernels().query_rows; });
+    module.def("coarsen_wide", coarsen_wide);
+    module.def("coarse_rows", [] { return coarse_kernels().narrow.scan == nullptr ? size_t{0} : coarse_kernels().query_rows; });
     module.def("widen", widen_of);
     module.def("square_norms", square_norms_of);
     module.def("pair_scores", pair_scores_of);

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
-#include <numeric>
 #include <utility>
 
 #include "coarse_queries.hpp"
@@ -20,6 +19,9 @@ namespace assay {
 namespace {
 
 constexpr double kSaneBound = 1e30;
+// From these on 16 bits pay: with fewer, it takes as long to make them.
+constexpr size_t kFewestWideQueries = 128, kFewestWideDocs = 4096, kFewestWideColumns = 96;
+constexpr size_t kWideShare = 64;  // documents for each that is to be found
 
 }  // namespace
 
@@ -39,19 +41,6 @@ const CoarseKernels& coarse_kernels() {
 
 namespace {
 
-// Codes of up to 32 rows, four columns of each together; those beyond the last row are 0.
-void fill_panel(const int8_t* codes, size_t count, size_t steps, uint8_t* panel) {
-    for (size_t step = 0; step < steps; ++step, panel += kPanel * kStep) {
-        for (size_t row = 0; row < count; ++row) {
-            uint32_t four;
-            std::memcpy(&four, codes + (row * steps + step) * kStep, kStep);
-            four ^= 0x80808080u;  // raised by 128
-            std::memcpy(panel + row * kStep, &four, kStep);
-        }
-        std::memset(panel + count * kStep, 128, (kPanel - count) * kStep);
-    }
-}
-
 // As `widened_rows`, by the widest vectors of this machine.
 const float* rows_at(const void* rows, Stored stored, size_t row, size_t count, size_t columns, float* room) {
     const char* at = static_cast<const char*>(rows) + row * columns * kStoredBytes[static_cast<size_t>(stored)];
@@ -68,51 +57,82 @@ Turned::Turned(const float* signs, const float* axis, size_t columns) : signs_(s
     for (size_t i = 0; i < columns; ++i) axis_[i] = axis[i] * signs[i];
 }
 
-void coarsen(const StoredRows& rows, Turn turn, unsigned threads, uint8_t* panels, const CoarseRows& out, const Measuring* measuring) {
-    const size_t count = rows.count, columns = rows.columns, steps = steps_of(columns), n_panels = panels_of(count);
+void coarsen(const CoarseProduct& product, const StoredRows& rows, Turn turn, unsigned threads, uint8_t* panels, const CoarseRows& out,
+             const Measuring* measuring) {
+    const size_t count = rows.count, columns = rows.columns, bytes = product.panel_bytes(columns), n_panels = panels_of(count);
     const unsigned parts = count * columns < 100000 ? 1u : std::max(1u, threads);
-    const CoarseKernels& kernels = coarse_kernels();
     run_together(parts, [&](unsigned part) {
-        std::vector<int8_t> codes(kPanel * steps * kStep);
+        std::vector<uint8_t> codes(bytes);
         const Scratch room(rows.stored == Stored::wide ? 0 : kPanel * columns);
         for (size_t panel = n_panels * part / parts; panel < n_panels * (part + 1) / parts; ++panel) {
             const size_t first = panel * kPanel, some = std::min(kPanel, count - first);
             const float* wide = rows_at(rows.rows, rows.stored, first, some, columns, room.data());
-            if (measuring != nullptr) kernels.measure(wide, some, columns, *measuring, first);
-            kernels.quantise(wide, some, columns, turn, kDocLimits,
+            if (measuring != nullptr) coarse_kernels().measure(wide, some, columns, *measuring, first);
+            product.quantise(wide, some, columns, turn, kDocLimits,
                              {codes.data(), out.step + first, out.residual + first, out.norm + first, out.lean + first});
-            fill_panel(codes.data(), some, steps, panels + panel * kPanel * steps * kStep);
+            product.fill_panel(codes.data(), some, product.steps(columns), panels + panel * bytes);
         }
     });
 }
 
 CoarseDocs::CoarseDocs(const DocRows& given, const uint8_t* codes, const CoarseRows& rows, const float* signs, const float* axis)
-    : docs(given), panels(codes), turned(signs, axis, given.exact.columns) {
+    : CoarseDocs(given, coarse_kernels().narrow, Turned(signs, axis, given.exact.columns)) {
+    panels = codes;
+    fill(0, docs.exact.count, rows);
+}
+
+CoarseDocs::CoarseDocs(const DocRows& given, const CoarseProduct& by, Turned how) : docs(given), product(by), turned(std::move(how)) {
     const size_t n_panels = panels_of(docs.exact.count), padded = n_panels * kPanel;
     for (std::vector<float>* each : {&factor, &spread, &bias, &lean, &reach, &off}) each->resize(padded);
     panel_reach.resize(n_panels);
     panel_off.resize(n_panels);
-    for (size_t doc = 0; doc < docs.exact.count; ++doc) fill(doc, rows);
+    shifted = std::any_of(docs.bias, docs.bias + docs.exact.count, [](float each) { return each != 0.0f; });
 }
 
-void CoarseDocs::fill(size_t doc, const CoarseRows& rows) {
+void CoarseDocs::fill(size_t first, size_t count, const CoarseRows& rows) {
+    for (size_t i = 0; i < count; ++i) fill_one(first + i, rows.step[i], rows.residual[i], rows.norm[i], rows.lean[i]);
+    n_filled += static_cast<double>(count);
+}
+
+void CoarseDocs::fill_one(size_t doc, float step, float residual, float norm, float leans) {
     const float scale = docs.scale[doc], size = std::isinf(docs.bias[doc]) ? 0.0f : std::fabs(docs.bias[doc]);
     const auto columns = static_cast<float>(docs.exact.columns);
-    factor[doc] = scale * rows.step[doc];
-    spread[doc] = scale * rows.residual[doc] * kRoundedUp;
-    reach[doc] = scale * rows.norm[doc] * kRoundedUp;
+    factor[doc] = scale * step;
+    spread[doc] = scale * residual * kRoundedUp;
+    reach[doc] = scale * norm * kRoundedUp;
     bias[doc] = docs.bias[doc];
-    lean[doc] = scale * rows.lean[doc];
+    lean[doc] = scale * leans;
     const float tiny = columns * 0x1p-115f;  // what may underflow
     // the queries' length is at most kMostLength
     const float along = std::fabs(lean[doc]), apart = (columns / 4 + 64) * 0x1p-24f, slack = static_cast<float>(kCompareSlack);
     const float leaning = turned.view().axis == nullptr ? 0.0f : (along * slack + (along + reach[doc]) * apart) * kMostLength * kMostLength;
     off[doc] = (docs.bound[doc] + size * slack + leaning + tiny) * kRoundedUp;
-    shifted |= bias[doc] != 0.0f || along != 0.0f;
+    shifted |= along != 0.0f;
     sane &= off[doc] < kSaneBound && reach[doc] < kSaneBound && factor[doc] < kSaneBound;
     const size_t panel = doc / kPanel;
     panel_reach[panel] = std::max(panel_reach[panel], reach[doc]);
     panel_off[panel] = std::max(panel_off[panel], off[doc]);
+    widest_reach = std::max(widest_reach, reach[doc]);
+    widest_spread = std::max(widest_spread, spread[doc]);
+    widest_off = std::max(widest_off, off[doc]);
+    all_reach += reach[doc];
+    all_spread += spread[doc];
+}
+
+const uint8_t* WideDocs::codes_of(size_t first_panel, size_t n_panels) {
+    const DocRows& rows = docs.docs;
+    const size_t first = first_panel * kPanel, count = std::min(n_panels * kPanel, rows.exact.count - first), columns = rows.exact.columns;
+    const bool as_stored = rows.rows == nullptr;
+    const size_t bytes = columns * (as_stored ? kStoredBytes[static_cast<size_t>(rows.exact.stored)] : sizeof(float));
+    const void* given = as_stored ? rows.exact.rows : rows.rows;
+    codes_.resize(n_panels * docs.product.panel_bytes(columns));
+    numbers_.resize(4 * count);
+    float* at = numbers_.data();
+    const CoarseRows made = {nullptr, at, at + count, at + 2 * count, at + 3 * count};
+    coarsen(docs.product, {static_cast<const char*>(given) + first * bytes, as_stored ? rows.exact.stored : Stored::wide, count, columns}, {}, 1,
+            codes_.data(), made);
+    docs.fill(first, count, made);
+    return codes_.data();
 }
 
 namespace {
@@ -150,26 +170,18 @@ std::vector<float> products_of(const QueryRows& queries, const DocRows& docs, co
 class CoarseReceiver {
 public:
     CoarseReceiver(TopK& top, Metric metric, const QueryRows& queries, const CoarseDocs& docs, const Excluded& excluded, Range range,
-                   const float* least)
-        : top_(top), decider_(metric, queries, docs.docs), rows_(queries), queries_(queries, docs.turned.view()), docs_(docs), excluded_(excluded),
-          range_(range), may_guess_(least == nullptr), capacity_(room_for(top.k_, range.to - range.from)), states_(queries.exact.count),
+                   Start start)
+        : top_(top), decider_(metric, queries, docs.docs), rows_(queries), queries_(queries, docs.product, docs.turned.view()), docs_(docs), excluded_(excluded),
+          range_(range), may_guess_(start.may_guess), room_(docs.product, top.k_, 4 * top.k_ + 1024, range.to - range.from), capacity_(room_.most), states_(queries.exact.count),
           scan_floor_(queries_.step.size(), kNever), certain_(queries.exact.count), candidates_(new Candidate[queries.exact.count * capacity_]) {
         top.floors(queries, docs.docs, certain_.data());
-        widest_reach_ = *std::max_element(docs.panel_reach.begin(), docs.panel_reach.end());
-        widest_spread_ = *std::max_element(docs.spread.begin(), docs.spread.end());
-        widest_off_ = *std::max_element(docs.panel_off.begin(), docs.panel_off.end());
-        mean_reach_ = std::accumulate(docs.panel_reach.begin(), docs.panel_reach.end(), 0.0) / static_cast<double>(docs.panel_reach.size());
-        mean_spread_ = std::accumulate(docs.spread.begin(), docs.spread.end(), 0.0) / static_cast<double>(docs.spread.size());
         for (size_t query = 0; query < states_.size(); ++query) {
-            if (least != nullptr) certain_[query] = std::max(certain_[query], least[query]);
+            if (start.least != nullptr) certain_[query] = std::max(certain_[query], start.least[query]);
             begin(query);
         }
     }
 
-    // How many candidates a query may have: with more, the float32 product is sooner.
-    static size_t room_for(size_t k, size_t n_docs) { return std::max(4 * k + 1024, most_candidates(n_docs)); }
-
-    void scan(Control control);
+    void scan(const CodesOf& codes_of, Control control);
     void finish(const volatile int32_t* stop);
 
     // The queries that are still to be searched for: by guesses that were too high, or by candidates
@@ -229,14 +241,14 @@ private:
         return in_steps * queries_.step[query] + docs_.off[doc];
     }
     double widest_error(size_t query) const {
-        const double in_steps = static_cast<double>(queries_.residual[query]) * widest_reach_ +
-                                static_cast<double>(queries_.size[query]) * widest_spread_;
-        return in_steps * queries_.step[query] + widest_off_;
+        const double in_steps = static_cast<double>(queries_.residual[query]) * docs_.widest_reach +
+                                static_cast<double>(queries_.size[query]) * docs_.widest_spread;
+        return in_steps * queries_.step[query] + docs_.widest_off;
     }
 
     // Errors of columns are independent, so that their sum is far less than the bound.
     float usual_error(size_t query) const {
-        const double in_steps = queries_.residual[query] * mean_reach_ + queries_.size[query] * mean_spread_;
+        const double in_steps = (queries_.residual[query] * docs_.all_reach + queries_.size[query] * docs_.all_spread) / docs_.n_filled;
         return static_cast<float>(kDeviations * in_steps * queries_.step[query] / std::sqrt(static_cast<double>(rows_.exact.columns)));
     }
 
@@ -289,12 +301,12 @@ private:
     // After a share of the documents: guesses, and gives a query up whose candidates will be too many.
     void look_ahead(size_t query, double share) {
         guess(query);
-        if (!may_guess_ || !will_crowd(states_[query].count, share, capacity_)) return;
+        if (!may_guess_ || !room_.will_crowd(states_[query].count, share)) return;
         cut(query);
-        if (will_crowd(states_[query].count, share, capacity_)) give_up(query);
+        if (room_.will_crowd(states_[query].count, share)) give_up(query);
     }
 
-    // Takes the rank-th best score, less what 8 bits usually are off, for what the k-th best of all
+    // Takes the rank-th best score, less what codes usually are off, for what the k-th best of all
     // documents will reach: copies of a document are all off by the same.
     void guess_from(size_t query, size_t rank) {
         State& state = states_[query];
@@ -342,7 +354,6 @@ private:
     void settle(size_t query, const uint32_t* at, const float* products, size_t count, std::vector<uint32_t>& left);
     void take(size_t query, const uint32_t* at, const double* scores, size_t count);
 
-    const CoarseKernels& kernels_ = coarse_kernels();
     TopK& top_;
     Decider decider_;
     const QueryRows& rows_;
@@ -351,14 +362,14 @@ private:
     const Excluded& excluded_;
     Range range_;
     bool may_guess_;
+    Room room_;
     size_t capacity_, rank_ = 0;
-    double widest_reach_, widest_spread_, widest_off_, mean_reach_, mean_spread_;
     std::vector<State> states_;
     std::vector<float> scan_floor_, certain_, work_;
     std::unique_ptr<Candidate[]> candidates_;  // not touched before they are used
 };
 
-void CoarseReceiver::scan(Control control) {
+void CoarseReceiver::scan(const CodesOf& codes_of, Control control) {
     CoarseScan scan = scan_of(queries_, docs_, states_.size(), range_);
     scan.floor = scan_floor_.data();
     scan.receiver = this;
@@ -370,7 +381,7 @@ void CoarseReceiver::scan(Control control) {
             if (!states_[query].given_up) look_ahead(query, share);
         }
     };
-    meet_chunks(kernels_, scan, queries_.n_groups, control, begin, end);
+    meet_chunks(docs_, codes_of, scan, queries_.n_groups, control, begin, end);
 }
 
 void CoarseReceiver::finish(const volatile int32_t* stop) {
@@ -445,42 +456,84 @@ struct Open {
     std::vector<float> floors;  // certain ones
 };
 
-Open scan_once(TopK& top, Metric metric, const QueryRows& queries, const CoarseDocs& docs, const Excluded& excluded, Range range,
-               Control control, const float* least) {
-    CoarseReceiver receiver(top, metric, queries, docs, excluded, range, least);
-    receiver.scan(control);
-    receiver.finish(control.stop);
+// What the steps of a search have in common.
+struct Sought {
+    Metric metric;
+    Range range;
+    Control control;
+
+    Sought again(int64_t& counted_already) const { return {metric, range, {control.stop, &counted_already}}; }
+};
+
+Open scan_once(TopK& top, const Sought& sought, const QueryRows& queries, const CoarseDocs& docs, const CodesOf& codes_of,
+               const Excluded& excluded, Start start) {
+    CoarseReceiver receiver(top, sought.metric, queries, docs, excluded, sought.range, start);
+    receiver.scan(codes_of, sought.control);
+    if (!docs.sane) return {};
+    receiver.finish(sought.control.stop);
     return {receiver.misguessed, receiver.crowded, receiver.floors()};
 }
 
-void scan_crowded(TopK& top, Metric metric, const QueryRows& queries, const CoarseDocs& docs, const Excluded& excluded, Range range,
-                  Control control, const Open& open) {
-    if (open.crowded.empty()) return;
-    SomeQueries some(queries, excluded, top, open.crowded, open.floors);
-    some.top().scan(metric, some.rows(), docs.docs, some.excluded(), range, control, {some.floors(), true});
+// Lets `search(top, queries, excluded, start)` look for some of the queries again, by floors that are certain.
+template <class Search>
+void scan_again(TopK& top, const Sought& sought, const QueryRows& queries, const Excluded& excluded, const std::vector<uint32_t>& chosen,
+                const Open& open, bool may_guess, Search search) {
+    if (chosen.empty() || *sought.control.stop != 0) return;
+    SomeQueries some(queries, excluded, top, chosen, open.floors);
+    search(some.top(), some.rows(), some.excluded(), Start{some.floors(), may_guess});
 }
 
-// By certain floors, no guesses; then all that is still open by the float32 product.
-void scan_misguessed(TopK& top, Metric metric, const QueryRows& queries, const CoarseDocs& docs, const Excluded& excluded, Range range,
-                     Control control, const Open& open) {
-    if (open.misguessed.empty()) return;
-    SomeQueries some(queries, excluded, top, open.misguessed, open.floors);
-    const Excluded barred = some.excluded();
-    const Open again = scan_once(some.top(), metric, some.rows(), docs, barred, range, control, some.floors());
-    if (*control.stop == 0) scan_crowded(some.top(), metric, some.rows(), docs, barred, range, control, again);
+void scan_narrow(TopK& top, const Sought& sought, const QueryRows& queries, const CoarseDocs& docs, const Excluded& excluded, Start start) {
+    const auto codes_of = [&docs](size_t first, size_t) { return docs.panels + first * docs.product.panel_bytes(docs.docs.exact.columns); };
+    const Open open = scan_once(top, sought, queries, docs, codes_of, excluded, start);
+    int64_t counted_already = 0;
+    const Sought rest = sought.again(counted_already);
+    scan_again(top, rest, queries, excluded, open.misguessed, open, false,
+               [&](TopK& part, const QueryRows& rows, const Excluded& barred, Start from) { scan_narrow(part, rest, rows, docs, barred, from); });
+    scan_again(top, rest, queries, excluded, open.crowded, open, true, [&](TopK& part, const QueryRows& rows, const Excluded& barred, Start from) {
+        scan_wide(part, rest.metric, rows, docs.docs, barred, rest.range, rest.control, from);
+    });
 }
 
 }  // namespace
+
+// Whether it pays to look at documents in 16 bits before the float32 product.
+bool suits_16_bits(size_t n_queries, size_t k, const DocRows& docs, Range range) {
+    const size_t columns = docs.exact.columns, n_docs = range.to - range.from;
+    return coarse_kernels().wide.scan != nullptr && docs.measuring == nullptr && n_queries >= kFewestWideQueries && n_docs >= kFewestWideDocs &&
+           n_docs >= kWideShare * k && columns >= kFewestWideColumns && columns <= kMostCoarseColumns;
+}
+
+void scan_wide(TopK& top, Metric metric, const QueryRows& queries, const DocRows& docs, const Excluded& excluded, Range range, Control control,
+               Start start) {
+    const bool suited = suits_16_bits(queries.exact.count, top.k(), docs, range);
+    suited ? scan_16_bits(top, metric, queries, docs, excluded, range, control, start)
+           : top.scan(metric, queries, docs, excluded, range, control, start);
+}
+
+void scan_16_bits(TopK& top, Metric metric, const QueryRows& queries, const DocRows& docs, const Excluded& excluded, Range range,
+                  Control control, Start start) {
+    if (range.from >= range.to) return;
+    WideDocs wide(docs);
+    const Sought sought = {metric, range, control};
+    const auto codes_of = [&wide](size_t first, size_t count) { return wide.codes_of(first, count); };
+    const Open open = scan_once(top, sought, queries, wide.docs, codes_of, excluded, start);
+    int64_t counted_already = 0;
+    const Sought rest = sought.again(counted_already);
+    if (!wide.docs.sane) return top.scan(metric, queries, docs, excluded, range, rest.control, start);
+    scan_again(top, rest, queries, excluded, open.misguessed, open, false, [&](TopK& part, const QueryRows& rows, const Excluded& barred, Start from) {
+        scan_wide(part, metric, rows, docs, barred, range, rest.control, from);
+    });
+    scan_again(top, rest, queries, excluded, open.crowded, open, true, [&](TopK& part, const QueryRows& rows, const Excluded& barred, Start from) {
+        part.scan(metric, rows, docs, barred, range, rest.control, from);
+    });
+}
 
 void scan_coarse(TopK& top, Metric metric, const QueryRows& queries, const CoarseDocs& docs, const Excluded& excluded, Range range,
                  Control control) {
     if (range.from >= range.to) return;
     if (!docs.sane) return top.scan(metric, queries, docs.docs, excluded, range, control);
-    const Open open = scan_once(top, metric, queries, docs, excluded, range, control, nullptr);
-    int64_t counted_already = 0;
-    control.done = &counted_already;
-    if (*control.stop == 0) scan_misguessed(top, metric, queries, docs, excluded, range, control, open);
-    if (*control.stop == 0) scan_crowded(top, metric, queries, docs, excluded, range, control, open);
+    scan_narrow(top, {metric, range, control}, queries, docs, excluded, {});
 }
 
 }  // namespace assay

@@ -22,7 +22,7 @@ struct Avx2Floats {
 
     static Sums begin(int32_t start) { return _mm256_set1_epi32(start); }
     static __m256i codes(const uint8_t* at) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)); }
-    static const int32_t* fours(const int8_t* queries) { return reinterpret_cast<const int32_t*>(queries); }
+    static const int32_t* fours(const uint8_t* queries) { return reinterpret_cast<const int32_t*>(queries); }
 };
 
 }  // namespace

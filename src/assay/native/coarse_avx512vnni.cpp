@@ -22,7 +22,7 @@ struct Avx512Vnni {
 
     static Sums begin(int32_t start) { return _mm512_set1_epi32(start); }
     static __m512i codes(const uint8_t* at) { return _mm512_loadu_si512(at); }
-    static const int32_t* fours(const int8_t* queries) { return reinterpret_cast<const int32_t*>(queries); }
+    static const int32_t* fours(const uint8_t* queries) { return reinterpret_cast<const int32_t*>(queries); }
     template <size_t row>
     static Sums add(Sums sums, __m512i codes, const int32_t* fours) {
         return _mm512_dpbusd_epi32(sums, codes, _mm512_set1_epi32(fours[row]));
@@ -30,8 +30,15 @@ struct Avx512Vnni {
     static void put(Sums wide, int32_t* sums) { _mm512_store_si512(sums, wide); }
 };
 
+struct Avx512VnniWide : Avx512Vnni {
+    template <size_t row>
+    static Sums add(Sums sums, __m512i codes, const int32_t* pairs) {
+        return _mm512_dpwssd_epi32(sums, codes, _mm512_set1_epi32(pairs[row]));
+    }
+};
+
 }  // namespace
 
-const CoarseKernels& avx512vnni_coarse_kernels() { return kernels_of<Avx512Vnni>(); }
+const CoarseKernels& avx512vnni_coarse_kernels() { return kernels_of<Avx512Vnni, Avx512VnniWide>(); }
 
 }  // namespace assay

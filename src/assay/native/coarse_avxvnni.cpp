@@ -16,8 +16,15 @@ struct AvxVnni : Avx2Floats {
     static void put(Sums wide, int32_t* sums) { _mm256_store_si256(reinterpret_cast<__m256i*>(sums), wide); }
 };
 
+struct AvxVnniWide : AvxVnni {
+    template <size_t row>
+    static Sums add(Sums sums, __m256i codes, const int32_t* pairs) {
+        return _mm256_dpwssd_avx_epi32(sums, codes, _mm256_set1_epi32(pairs[row]));
+    }
+};
+
 }  // namespace
 
-const CoarseKernels& avxvnni_coarse_kernels() { return kernels_of<AvxVnni>(); }
+const CoarseKernels& avxvnni_coarse_kernels() { return kernels_of<AvxVnni, AvxVnniWide>(); }
 
 }  // namespace assay

@@ -1,5 +1,5 @@
 // What the sources for each kind of vector instructions offer to the coarse search, which finds by
-// 8-bit numbers. Plain data only, as in search_kernels.hpp. docs/search.md proves the bounds.
+// numbers of 8 bits, or of 16. Plain data only, as in search_kernels.hpp. docs/search.md proves the bounds.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,15 @@
 
 namespace assay {
 
-// Documents lie in panels of 32, four columns of each together: panel[step][document][column].
+// Documents lie in panels of 32, four bytes of each together: panel[step][document][byte]. These are four
+// columns of 8 bits, or two of 16.
 constexpr size_t kPanel = 32, kStep = 4;
 
 // Rows rotated and rounded to whole multiples, −127 … 127, of a step of their own, after what they
 // share was taken off: rest = row − lean · axis. With R the rotation, ‖R·rest − step · codes‖ ≤ residual
-// and ‖rest‖ ≤ norm.
+// and ‖rest‖ ≤ norm. Of 16 bits, −32767 … 32767, nothing is taken off or rotated: R is 1, the lean 0.
 struct CoarseRows {
-    int8_t* codes;
+    uint8_t* codes;
     float* step;
     float* residual;
     float* norm;
@@ -41,15 +42,18 @@ struct CoarseLimits {
 // they may be kept in a file, and met on any machine.
 constexpr CoarseLimits kDocLimits = {512.0f, 203.0f}, kNarrowQueryLimits = {126.5f, 157.0f}, kNoLimits = {512.0f, 2048.0f};
 
+// The norm of all codes of 16 bits of a row before they are rounded, which adds at most 64. Whatever of the products of
+// two rows is added up, in any order, then stays within 32 bits: (46200 + 4 + 64)² < 2^31.
+constexpr float kWideNorm = 46200.0f;
+
 // A block of queries with documents. In units of a query's step, a document scores at most
 //     factor · sum + bias · inverse + lean · pull + spread · size + (its panel's reach · residual + off · inverse)
 // and is passed over where that is below the query's floor.
 struct CoarseScan {
-    const int8_t* queries;   // [group][step][row][column], groups filled up with zeros
+    const uint8_t* queries;  // [group][step][row][byte], groups filled up with zeros
     const int32_t* start;    // what takes back the 128 that documents' codes are raised by: one number
                              // per query, or two of 16 bits in one for each block of its steps
     size_t n_queries, steps;
-    const uint8_t* panels;
     const float* factor;     // per document, padded to whole panels, as are the next two
     const float* spread;
     const float* bias;       // null where all of these and of the next are 0
@@ -69,15 +73,26 @@ struct CoarseScan {
     void (*expect)(void* receiver, size_t query);
 };
 
-struct CoarseKernels {
-    size_t query_rows;  // queries are padded to a multiple of this
+// Products of codes of one width.
+struct CoarseProduct {
+    size_t columns;  // of a step
     CoarseLimits query_limits;
     size_t steps_in_16_bits;  // how many steps are summed up before sums are widened; 0: all are wide
     bool raised;  // whether products are of documents' codes as they are, raised by 128
-    // One group of queries with some panels.
-    void (*scan)(const CoarseScan&, size_t group, size_t first_panel, size_t n_panels);
+    // One group of queries with some panels, whose codes are given; null where there is no such product.
+    void (*scan)(const CoarseScan&, size_t group, const uint8_t* codes, size_t first_panel, size_t n_panels);
     // `codes` have the columns padded to whole steps.
     void (*quantise)(const float* rows, size_t count, size_t columns, Turn turn, CoarseLimits limits, const CoarseRows& out);
+    // Codes of up to 32 rows in a panel; those beyond the last row are 0, and all are raised where they are of 8 bits.
+    void (*fill_panel)(const uint8_t* codes, size_t count, size_t steps, uint8_t* panel);
+
+    size_t steps(size_t n_columns) const { return (n_columns + columns - 1) / columns; }
+    size_t panel_bytes(size_t n_columns) const { return kPanel * kStep * steps(n_columns); }
+};
+
+struct CoarseKernels {
+    size_t query_rows;  // queries are padded to a multiple of this
+    CoarseProduct narrow, wide;  // of 8 bits, and of 16
     void (*measure)(const float* rows, size_t count, size_t columns, const Measuring& measuring, size_t first);
     // query · row in float32, in some order, of pairs.
     void (*multiply)(const float* queries, const float* docs, size_t columns, const Pairs& pairs, float* products);

@@ -1,9 +1,10 @@
-// The products of 8-bit numbers fused with the compare. `Isa` says how four columns of some
-// documents are multiplied by those of one query and added up, and how many queries are met at a
+// The products of codes fused with the compare. `Isa` says how a step of some
+// documents is multiplied by that of one query and added up, and how many queries are met at a
 // time; everything is in an unnamed namespace, because each source that includes this is compiled
 // for other vector instructions.
 #pragma once
 
+#include <type_traits>
 #include <utility>
 
 #include "coarse_kernels.hpp"
@@ -14,7 +15,6 @@
 namespace {
 
 using assay::CoarseScan;
-using assay::kPanel;
 using assay::Pairs;
 
 // The sums of a group of queries with two vectors of documents; they stay in registers.
@@ -30,7 +30,7 @@ inline __attribute__((always_inline)) void begin(Tile<Isa>& tile, const int32_t*
 }
 
 template <class Isa, size_t... row>
-inline __attribute__((always_inline)) void add_step(Tile<Isa>& tile, const int8_t* queries, const uint8_t* panel,
+inline __attribute__((always_inline)) void add_step(Tile<Isa>& tile, const uint8_t* queries, const uint8_t* panel,
                                                     std::index_sequence<row...>) {
     const auto left = Isa::codes(panel), right = Isa::codes(panel + Isa::width * kStep);
     const auto fours = Isa::fours(queries);
@@ -46,7 +46,7 @@ inline __attribute__((always_inline)) void put(const Tile<Isa>& tile, int32_t (*
 
 // Two vectors of documents. Narrow sums are widened, and added to those before, after each block.
 template <class Isa>
-inline __attribute__((always_inline)) void multiply_part(const int8_t* queries, const int32_t* start, const uint8_t* panel, size_t steps,
+inline __attribute__((always_inline)) void multiply_part(const uint8_t* queries, const int32_t* start, const uint8_t* panel, size_t steps,
                                                          int32_t (*sums)[kPanel], size_t at) {
     constexpr auto rows = std::make_index_sequence<Isa::rows>();
     const size_t together = Isa::steps_in_16_bits == 0 ? steps : Isa::steps_in_16_bits;
@@ -60,7 +60,7 @@ inline __attribute__((always_inline)) void multiply_part(const int8_t* queries, 
 }
 
 template <class Isa>
-inline __attribute__((always_inline)) void multiply_panel(const int8_t* queries, const int32_t* start, const uint8_t* panel, size_t steps,
+inline __attribute__((always_inline)) void multiply_panel(const uint8_t* queries, const int32_t* start, const uint8_t* panel, size_t steps,
                                                           int32_t (*sums)[kPanel]) {
     if constexpr (Isa::steps_in_16_bits != 0) std::memset(sums, 0, Isa::rows * sizeof *sums);
     for (size_t at = 0; at < kPanel; at += 2 * Isa::width) {
@@ -106,16 +106,16 @@ __attribute__((noinline, cold)) void hand_over(const CoarseScan& scan, size_t qu
 }
 
 template <class Isa, bool shifted, bool counting>
-void meet_panels(const CoarseScan& scan, size_t group, size_t first_panel, size_t n_panels) {
+void meet_panels(const CoarseScan& scan, size_t group, const uint8_t* codes, size_t first_panel, size_t n_panels) {
     const size_t query = group * Isa::rows, panel_bytes = scan.steps * kPanel * kStep;
-    const int8_t* queries = scan.queries + query * scan.steps * kStep;
+    const uint8_t* queries = scan.queries + query * scan.steps * kStep;
     const size_t narrow = Isa::steps_in_16_bits, blocks = narrow == 0 ? 1 : (scan.steps + narrow - 1) / narrow;
     alignas(64) int32_t sums[Isa::rows][kPanel];
     int64_t above[Isa::rows] = {};
     for (size_t row = 0; row < Isa::rows && query + row < scan.n_queries; ++row) scan.expect(scan.receiver, query + row);
-    for (size_t panel = first_panel; panel < first_panel + n_panels; ++panel) {
+    for (size_t panel = first_panel; panel < first_panel + n_panels; ++panel, codes += panel_bytes) {
         const size_t first = panel * kPanel;
-        multiply_panel<Isa>(queries, scan.start + query * blocks, scan.panels + panel * panel_bytes, scan.steps, sums);
+        multiply_panel<Isa>(queries, scan.start + query * blocks, codes, scan.steps, sums);
         for (size_t row = 0, at = query; row < Isa::rows; ++row, ++at) {
             const float off = off_by(scan, at, panel), size = scan.size[at];
             uint32_t mask = reaching<Isa, shifted>(scan, at, sums[row], first, size, scan.floor[at] - off);
@@ -131,11 +131,11 @@ void meet_panels(const CoarseScan& scan, size_t group, size_t first_panel, size_
 }
 
 template <class Isa>
-void scan_panels(const CoarseScan& scan, size_t group, size_t first_panel, size_t n_panels) {
+void scan_panels(const CoarseScan& scan, size_t group, const uint8_t* codes, size_t first_panel, size_t n_panels) {
     const bool shifted = scan.bias != nullptr, counting = scan.ceiling != nullptr;
     const auto meet = shifted ? (counting ? meet_panels<Isa, true, true> : meet_panels<Isa, true, false>)
                              : (counting ? meet_panels<Isa, false, true> : meet_panels<Isa, false, false>);
-    meet(scan, group, first_panel, n_panels);
+    meet(scan, group, codes, first_panel, n_panels);
 }
 
 inline float multiply_rows(const float* a, const float* b, size_t columns) {
@@ -213,9 +213,20 @@ inline void measure_rows(const float* rows, size_t count, size_t columns, const 
 }
 
 template <class Isa>
+constexpr assay::CoarseProduct narrow_product() {
+    return {kStep, Isa::query_limits, Isa::steps_in_16_bits, Isa::raised, scan_panels<Isa>, quantise<int8_t>, fill_panel<int8_t>};
+}
+
+template <class Isa>
+constexpr assay::CoarseProduct wide_product() {
+    assay::CoarseProduct product = {kStep / 2, assay::kNoLimits, 0, false, nullptr, quantise<int16_t>, fill_panel<int16_t>};
+    if constexpr (!std::is_void_v<Isa>) product.scan = scan_panels<Isa>;
+    return product;
+}
+
+template <class Narrow, class Wide>
 const assay::CoarseKernels& kernels_of() {
-    static const assay::CoarseKernels kernels = {Isa::rows,         Isa::query_limits, Isa::steps_in_16_bits, Isa::raised,
-                                                 scan_panels<Isa>, quantise,          measure_rows,          multiply_pairs};
+    static const assay::CoarseKernels kernels = {Narrow::rows, narrow_product<Narrow>(), wide_product<Wide>(), measure_rows, multiply_pairs};
     return kernels;
 }
 

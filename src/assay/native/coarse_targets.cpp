@@ -1,4 +1,4 @@
-// Ranks of targets by 8-bit products: what is certainly above or below is never looked at again, the
+// Ranks of targets by coarse products: what is certainly above or below is never looked at again, the
 // rest is scored in float32, and canonically where that leaves it open.
 #include <memory>
 
@@ -14,15 +14,15 @@ namespace {
 class CoarseTargets {
 public:
     CoarseTargets(Metric metric, const QueryRows& queries, const CoarseDocs& docs, const Targets& targets, Range range)
-        : metric_(metric), rows_(queries), queries_(queries, docs.turned.view()), docs_(docs), targets_(targets), range_(range),
-          capacity_(std::max<size_t>(1024, most_candidates(range.to - range.from))), limits_(queries.exact.count), counts_(limits_.size()),
+        : metric_(metric), rows_(queries), queries_(queries, docs.product, docs.turned.view()), docs_(docs), targets_(targets), range_(range),
+          room_(docs.product, 1, 1024, range.to - range.from), capacity_(room_.most), limits_(queries.exact.count), counts_(limits_.size()),
           floor_(queries_.step.size(), kNever), ceiling_(floor_), above_(limits_.size()), open_(new uint32_t[limits_.size() * capacity_]) {
         for (size_t query = 0; query < limits_.size(); ++query) {
             if (targets.docs[query] >= 0) begin(query);
         }
     }
 
-    void scan(Control control) {
+    void scan(const CodesOf& codes_of, Control control) {
         CoarseScan scan = scan_of(queries_, docs_, limits_.size(), range_);
         scan.floor = floor_.data();
         scan.ceiling = ceiling_.data();
@@ -37,10 +37,10 @@ public:
         };
         const auto end = [&](double share) {
             for (size_t query = 0; query < limits_.size(); ++query) {
-                if (will_crowd(counts_[query], share, capacity_)) give_up(query);
+                if (room_.will_crowd(counts_[query], share)) give_up(query);
             }
         };
-        meet_chunks(kernels_, scan, queries_.n_groups, control, [](double) {}, end);
+        meet_chunks(docs_, codes_of, scan, queries_.n_groups, control, [](double) {}, end);
     }
 
     void finish(const TargetCounts& counts, const volatile int32_t* stop) {
@@ -49,7 +49,7 @@ public:
         for (size_t query = 0; query < limits_.size() && *stop == 0;) query = settle_from(query, counts);
     }
 
-    std::vector<uint32_t> crowded;  // queries that are still to be counted, by the float32 product
+    std::vector<uint32_t> crowded;  // queries that are still to be counted
 
 private:
     static constexpr size_t kMostSettled = 1 << 20;
@@ -107,13 +107,13 @@ private:
         return query;
     }
 
-    const CoarseKernels& kernels_ = coarse_kernels();
     Metric metric_;
     const QueryRows& rows_;
     CoarseQueries queries_;
     const CoarseDocs& docs_;
     const Targets& targets_;
     Range range_;
+    Room room_;
     size_t capacity_;
     std::vector<Limits> limits_;
     std::vector<size_t> counts_;
@@ -122,8 +122,10 @@ private:
     std::unique_ptr<uint32_t[]> open_;  // documents not decided yet; not touched before they are used
 };
 
-void count_some(Metric metric, const QueryRows& queries, const DocRows& docs, const Targets& targets, Range range,
-                const TargetCounts& counts, Control control, const std::vector<uint32_t>& chosen) {
+// Counts for some queries by `count(queries, targets, counts)`.
+template <class Count>
+void count_some(const QueryRows& queries, const Targets& targets, const TargetCounts& counts, const std::vector<uint32_t>& chosen, Count count) {
+    if (chosen.empty()) return;
     const SomeRows rows(queries, chosen);
     std::vector<int64_t> numbers, above(chosen.size()), tied(above), before(above);
     std::vector<double> scores;
@@ -131,7 +133,7 @@ void count_some(Metric metric, const QueryRows& queries, const DocRows& docs, co
         numbers.push_back(targets.docs[query]);
         scores.push_back(targets.scores[query]);
     }
-    count_targets(metric, rows.view(), docs, {numbers.data(), scores.data()}, range, {above.data(), tied.data(), before.data()}, control);
+    count(rows.view(), Targets{numbers.data(), scores.data()}, TargetCounts{above.data(), tied.data(), before.data()});
     for (size_t i = 0; i < chosen.size(); ++i) {
         counts.above[chosen[i]] += above[i];
         counts.tied[chosen[i]] += tied[i];
@@ -139,20 +141,44 @@ void count_some(Metric metric, const QueryRows& queries, const DocRows& docs, co
     }
 }
 
+// Counts by codes, and the queries that these leave too open by `wider(queries, docs, targets, range, counts, control)`.
+template <class Wider>
+void count_by(Metric metric, const QueryRows& queries, const CoarseDocs& docs, const CodesOf& codes_of, const Targets& targets, Range range,
+              const TargetCounts& counts, Control control, Wider wider) {
+    CoarseTargets receiver(metric, queries, docs, targets, range);
+    receiver.scan(codes_of, control);
+    if (*control.stop != 0) return;
+    int64_t counted_already = 0;
+    const Control rest = {control.stop, &counted_already};
+    if (!docs.sane) return wider(metric, queries, docs.docs, targets, range, counts, rest);
+    receiver.finish(counts, control.stop);
+    count_some(queries, targets, counts, receiver.crowded, [&](const QueryRows& rows, const Targets& theirs, const TargetCounts& found) {
+        wider(metric, rows, docs.docs, theirs, range, found, rest);
+    });
+}
+
 }  // namespace
+
+void count_wide_targets(Metric metric, const QueryRows& queries, const DocRows& docs, const Targets& targets, Range range,
+                        const TargetCounts& counts, Control control) {
+    const auto count = suits_16_bits(queries.exact.count, 1, docs, range) ? count_by_16_bits : count_targets;
+    count(metric, queries, docs, targets, range, counts, control);
+}
+
+void count_by_16_bits(Metric metric, const QueryRows& queries, const DocRows& docs, const Targets& targets, Range range,
+                      const TargetCounts& counts, Control control) {
+    if (range.from >= range.to) return;
+    WideDocs wide(docs);
+    const auto codes_of = [&wide](size_t first, size_t count) { return wide.codes_of(first, count); };
+    count_by(metric, queries, wide.docs, codes_of, targets, range, counts, control, count_targets);
+}
 
 void count_coarse_targets(Metric metric, const QueryRows& queries, const CoarseDocs& docs, const Targets& targets, Range range,
                           const TargetCounts& counts, Control control) {
     if (range.from >= range.to) return;
     if (!docs.sane) return count_targets(metric, queries, docs.docs, targets, range, counts, control);
-    CoarseTargets receiver(metric, queries, docs, targets, range);
-    receiver.scan(control);
-    if (*control.stop != 0) return;
-    receiver.finish(counts, control.stop);
-    int64_t counted_already = 0;
-    if (!receiver.crowded.empty()) {
-        count_some(metric, queries, docs.docs, targets, range, counts, {control.stop, &counted_already}, receiver.crowded);
-    }
+    const auto codes_of = [&docs](size_t first, size_t) { return docs.panels + first * docs.product.panel_bytes(docs.docs.exact.columns); };
+    count_by(metric, queries, docs, codes_of, targets, range, counts, control, count_wide_targets);
 }
 
 }  // namespace assay

@@ -1,4 +1,4 @@
-// Rows rotated and rounded to 8 bits: the same bits from every source that includes this, whatever
+// Rows rotated and rounded to 8 bits, or rounded to 16: the same bits from every source that includes this, whatever
 // it is compiled for, because each sum is made in an order that is written out.
 //
 // The rotation R turns blocks of 64 columns (the rest by 16 and by 4) by a Hadamard matrix over its
@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "coarse_kernels.hpp"
@@ -18,6 +19,7 @@ namespace {
 
 using assay::CoarseLimits;
 using assay::CoarseRows;
+using assay::kPanel;
 using assay::kStep;
 using assay::Turn;
 
@@ -136,25 +138,52 @@ inline float excess(const float* x, size_t padded, float factor, CoarseLimits li
 // even one, and leaves it in the lowest bits.
 constexpr float kWhole = 12582912.0f;
 
+// Whole numbers that fit in 16 bits.
+inline void put_codes(Eight raised, int16_t* codes) {
+#if defined(__AVX2__)
+    const __m256i whole = _mm256_sub_epi32(_mm256_castps_si256(raised), _mm256_castps_si256(_mm256_set1_ps(kWhole)));
+    const __m128i packed = _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(codes), packed);
+#else
+    uint32_t bits[kTogether];
+    std::memcpy(bits, &raised, sizeof bits);
+    for (size_t i = 0; i < kTogether; ++i) codes[i] = static_cast<int16_t>(bits[i] & 0xffff);
+#endif
+}
+
 inline void put_codes(Eight raised, int8_t* codes) {
     uint32_t bits[kTogether];
     std::memcpy(bits, &raised, sizeof bits);
     for (size_t i = 0; i < kTogether; ++i) codes[i] = static_cast<int8_t>(bits[i] & 0xff);
 }
 
+// What is known of a quantised row beside its codes.
+struct Measured {
+    float step, residual, norm;
+};
+
+// Of rotation, of the steps here and of what follows, generously: sums of squares round by a share of this.
+inline float rounding_of(size_t columns) { return 1.0f + static_cast<float>(columns + 128) * kRoundoff; }
+
+// A row of sizes that are not rounded: all is left over.
+template <class Code>
+inline Measured leave(float most, size_t padded, size_t columns, Code* codes) {
+    std::memset(codes, 0, padded * sizeof(Code));
+    const float norm = most * std::sqrt(static_cast<float>(columns)) * rounding_of(columns);
+    return {0.0f, norm, norm};
+}
+
+inline Measured measured(float step, float squares, float rests, float norm_unit, size_t columns) {
+    const float more = rounding_of(columns), norm = norm_unit * std::sqrt(squares) * more;
+    return {step, step * std::sqrt(rests) * more + 32 * kRoundoff * norm, norm};
+}
+
 // `x` and `codes` are padded to whole blocks of 32. Squares are of multiples of the step: those of the
 // numbers themselves might leave the range of float32.
-inline void quantise_row(const float* x, size_t padded, size_t columns, CoarseLimits limits, int8_t* codes, float& step, float& residual,
-                         float& norm) {
-    const float most = largest_size(x, padded), more = 1.0f + static_cast<float>(columns + 128) * kRoundoff;
-    if (!(most > 0x1p-110f && most < 0x1p110f)) {  // all is left over
-        std::memset(codes, 0, padded);
-        step = 0.0f;
-        norm = residual = most * std::sqrt(static_cast<float>(columns)) * more;
-        return;
-    }
-    const float top = most * excess(x, padded, 127.0f / most, limits), factor = 127.0f / top;
-    step = top / 127.0f;
+inline Measured quantise_row(const float* x, size_t padded, size_t columns, CoarseLimits limits, int8_t* codes) {
+    const float most = largest_size(x, padded);
+    if (!(most > 0x1p-110f && most < 0x1p110f)) return leave(most, padded, columns, codes);
+    const float top = most * excess(x, padded, 127.0f / most, limits), factor = 127.0f / top, step = top / 127.0f;
     Eight squares = {}, rests = {};
     for (size_t at = 0; at < padded; at += kTogether) {
         const Eight value = eight_at(x + at) * factor, raised = value + kWhole, rest = value - (raised - kWhole);
@@ -162,9 +191,33 @@ inline void quantise_row(const float* x, size_t padded, size_t columns, CoarseLi
         rests += rest * rest;
         put_codes(raised, codes + at);
     }
-    // rounding of the rotation, of the steps here and of what follows, generously
-    norm = step * std::sqrt(sum_of(squares)) * more;
-    residual = step * std::sqrt(sum_of(rests)) * more + 32 * kRoundoff * norm;
+    return measured(step, sum_of(squares), sum_of(rests), step, columns);
+}
+
+// In 16 bits steps are a share of the norm: no sum of products is then beyond 32 bits.
+inline Measured quantise_row(const float* x, size_t padded, size_t columns, CoarseLimits, int16_t* codes) {
+    Eight sizes = {}, squares[4] = {}, rests[4] = {};
+    for (size_t at = 0; at < padded; at += 4 * kTogether) {
+#pragma GCC unroll 4
+        for (size_t i = 0; i < 4; ++i) {
+            const Eight value = eight_at(x + at + i * kTogether);
+            sizes = larger(larger(value, -value), sizes);
+            squares[i] += value * value;
+        }
+    }
+    const float most = largest(sizes), square = sum_of((squares[0] + squares[1]) + (squares[2] + squares[3]));
+    if (!(most > 0x1p-50f && most < 0x1p50f)) return leave(most, padded, columns, codes);  // nor would squares be in range
+    const float by_norm = std::sqrt(square) / assay::kWideNorm, by_size = most / 32767.0f, step = by_norm > by_size ? by_norm : by_size;
+    const float factor = 1.0f / step;
+    for (size_t at = 0; at < padded; at += 4 * kTogether) {
+#pragma GCC unroll 4
+        for (size_t i = 0; i < 4; ++i) {
+            const Eight value = eight_at(x + at + i * kTogether) * factor, raised = value + kWhole, rest = value - (raised - kWhole);
+            rests[i] += rest * rest;
+            put_codes(raised, codes + at + i * kTogether);
+        }
+    }
+    return measured(step, square, sum_of((rests[0] + rests[1]) + (rests[2] + rests[3])), 1.0f, columns);
 }
 
 // Takes off a row what lies along the axis, and says how much that was.
@@ -176,17 +229,68 @@ inline float take_off(float* x, size_t padded, const float* axis) {
     return lean;
 }
 
+// Turns a row, and says what was taken off it.
+inline float turn_row(const float* row, size_t columns, Turn turn, float* turned, size_t padded) {
+    for (size_t i = 0; i < columns; ++i) turned[i] = row[i] * turn.signs[i];
+    for (size_t i = columns; i < padded; ++i) turned[i] = 0.0f;
+    const float lean = turn.axis == nullptr ? 0.0f : take_off(turned, padded, turn.axis);
+    rotate(turned, (columns + kStep - 1) / kStep * kStep);
+    return lean;
+}
+
+template <class Code>
 inline void quantise(const float* rows, size_t count, size_t columns, Turn turn, CoarseLimits limits, const CoarseRows& out) {
-    const size_t width = (columns + kStep - 1) / kStep * kStep, padded = (columns + 31) / 32 * 32;
+    constexpr size_t per_step = kStep / sizeof(Code);
+    const size_t bytes = (columns + per_step - 1) / per_step * kStep, padded = (columns + 31) / 32 * 32;
     std::vector<float> turned(padded);
-    std::vector<int8_t> codes(padded);
-    for (size_t row = 0; row < count; ++row) {
-        for (size_t i = 0; i < columns; ++i) turned[i] = rows[row * columns + i] * turn.signs[i];
-        for (size_t i = columns; i < padded; ++i) turned[i] = 0.0f;
-        out.lean[row] = turn.axis == nullptr ? 0.0f : take_off(turned.data(), padded, turn.axis);
-        rotate(turned.data(), width);
-        quantise_row(turned.data(), padded, columns, limits, codes.data(), out.step[row], out.residual[row], out.norm[row]);
-        std::memcpy(out.codes + row * width, codes.data(), width);
+    std::vector<Code> codes(padded);
+    for (size_t row = 0; row < count; ++row, rows += columns) {
+        out.lean[row] = 0.0f;
+        if constexpr (sizeof(Code) == 1) {
+            out.lean[row] = turn_row(rows, columns, turn, turned.data(), padded);
+        } else {
+            std::memcpy(turned.data(), rows, columns * sizeof(float));
+        }
+        const Measured found = quantise_row(turned.data(), padded, columns, limits, codes.data());
+        out.step[row] = found.step;
+        out.residual[row] = found.residual;
+        out.norm[row] = found.norm;
+        std::memcpy(out.codes + row * bytes, codes.data(), bytes);
+    }
+}
+
+// Steps of eight rows become eight rows of steps, four bytes of each document.
+template <uint32_t raise>
+inline void turn_over(const uint8_t* codes, size_t stride, uint8_t* panel) {
+    Eight rows[kTogether];
+#pragma GCC unroll 8
+    for (size_t i = 0; i < kTogether; ++i) std::memcpy(&rows[i], codes + i * stride, sizeof rows[i]);
+    transpose(rows);
+#pragma GCC unroll 8
+    for (size_t i = 0; i < kTogether; ++i, panel += kPanel * kStep) {
+        uint32_t fours[kTogether];
+        std::memcpy(fours, &rows[i], sizeof fours);
+        for (uint32_t& four : fours) four ^= raise;
+        std::memcpy(panel, fours, sizeof fours);
+    }
+}
+
+template <class Code>
+inline void fill_panel(const uint8_t* codes, size_t count, size_t steps, uint8_t* panel) {
+    constexpr uint32_t raise = sizeof(Code) == 1 ? 0x80808080u : 0;  // by 128
+    const size_t stride = steps * kStep, whole = count == kPanel ? steps / kTogether * kTogether : 0;
+    for (size_t step = 0; step < whole; step += kTogether) {
+        for (size_t row = 0; row < kPanel; row += kTogether) {
+            turn_over<raise>(codes + row * stride + step * kStep, stride, panel + (step * kPanel + row) * kStep);
+        }
+    }
+    for (size_t step = whole; step < steps; ++step) {
+        for (size_t row = 0; row < kPanel; ++row) {
+            uint32_t four = 0;
+            if (row < count) std::memcpy(&four, codes + row * stride + step * kStep, kStep);
+            four ^= raise;
+            std::memcpy(panel + (step * kPanel + row) * kStep, &four, kStep);
+        }
     }
 }
 

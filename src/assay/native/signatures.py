@@ -387,6 +387,12 @@ class Kernels(Protocol):
     ) -> tuple[Bytes, Floats32, Floats32, Floats32, Floats32]:
         """The same of documents as they are stored, which are measured on the way."""
 
+    def coarsen_wide(self, rows: Floats32, /) -> tuple[Bytes, Floats32, Floats32, Floats32]:
+        """Rows in 16 bits, neither turned nor lessened: codes in panels, steps, residuals, norms.
+
+        Searches make these for themselves, some documents at a time.
+        """
+
     def CoarseBlock(  # noqa: N802 - it is a class there
         self,
         docs: DocHandle,

@@ -9,7 +9,7 @@ import numpy as np
 from assay.arrays import Bytes, Flags, Floats, Ints, Ints32, gather, offsets_of
 from assay.native.signatures import RowFault
 from assay.native.tie_order import rank_order
-from assay.native.twins.coarse import CoarseBlock, coarse_rows, coarsen
+from assay.native.twins.coarse import CoarseBlock, coarse_rows, coarsen, coarsen_wide
 from assay.native.twins.hamming import count_code_distances, find_nearest_codes
 from assay.native.twins.objects import (
     join_rows,
@@ -43,6 +43,7 @@ __all__ = [
     "bootstrap_sums",
     "coarse_rows",
     "coarsen",
+    "coarsen_wide",
     "count_coarse_targets",
     "count_code_distances",
     "count_grades",
