@@ -48,6 +48,11 @@ def pytest_collectstart() -> None:
     gc.disable()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest comes first: at the end, the other workers would wait for it."""
+    items.sort(key=lambda item: item.path.name != "test_docs.py")
+
+
 def pytest_collection_finish() -> None:
     """What is collected stays: looking through it for garbage takes a tenth of the time."""
     gc.freeze()
