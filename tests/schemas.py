@@ -16,7 +16,20 @@ __all__ = ["check_printed", "flaws"]
 def _validator(name: str) -> Any:
     from jsonschema import Draft202012Validator
 
-    return Draft202012Validator(result_schema(name))
+    schema = result_schema(name)
+    return Draft202012Validator(_inlined(schema, schema["$defs"]))
+
+
+def _inlined(schema: Any, shared: dict[str, Any], *within: str) -> Any:
+    """The same schema without references, which take most of the time, except to what is around."""
+    if isinstance(schema, list):
+        return [_inlined(one, shared, *within) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
+    if schema.keys() == {"$ref"} and name not in within:
+        return _inlined(shared[name], shared, *within, name)
+    return {key: _inlined(one, shared, *within) for key, one in schema.items()}
 
 
 def flaws(result: dict[str, Any]) -> list[str]:

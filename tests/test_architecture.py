@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import tomllib
 from collections import Counter
@@ -148,6 +149,12 @@ def _layer(module: str) -> int:
 
 def test_only_the_door_looks_upwards_inside_functions() -> None:
     assert any(target.startswith("assay.report") for target in imported_in_functions(DOOR))
+
+
+def test_every_module_loads() -> None:
+    """Whatever of the optional packages is there."""
+    for module in MODULES.keys() - {START}:
+        importlib.import_module(module)
 
 
 def test_no_two_classes_have_one_name() -> None:

@@ -36,14 +36,16 @@ LONG = {
     "assay explain --saved --query q:math.isclose",
 }
 LONG_PYTHON = ("descriptors.md", "report.md")
-# The same of the examples that help prints.
+# The same of the examples that help prints, and those that a page prints, too.
 LONG_EXAMPLES = {
     "assay bench --corpus stdlib --model bm25",
     "assay bench --corpus notes/ --qrels eval.json --chunk sentences:5:1 --model tfidf",
     "assay codes --embeddings docs.npy --bits 64 128 256 --k 10",
     "assay codes --embeddings docs.npy --queries queries.npy --method sign asymmetric int4 mrl:64"
     " mrl:64+sign pq:32 rabitq:1 rabitq:4 --oversample 2 4 10",
+    "assay codes --embeddings docs.npy --queries queries.npy --method itq --rerank 100",
     "assay demo",
+    "assay demo --export stdlib",
     "assay descriptors demo",
     "assay descriptors demo --descriptor SIFT --descriptor ORB --scenes --write scenes-here",
     "assay report *.run -r qrels.txt -b lexical.run -o report.html --figures figures",

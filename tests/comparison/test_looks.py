@@ -153,10 +153,11 @@ def test_a_file_that_cannot_be_written(tmp_path):
 @pytest.mark.parametrize("test", TEST_METHODS)
 @pytest.mark.parametrize("n", [25, 60])
 @pytest.mark.parametrize("groups", [False, True])
-def test_the_bound_of_a_margin_never_contradicts_its_test(test, n, groups):
+@pytest.mark.parametrize("seeds", [5, pytest.param(12, marks=pytest.mark.slow)])
+def test_the_bound_of_a_margin_never_contradicts_its_test(test, n, groups, seeds):
     """The message shows the bound of the one-sided test, not the two-sided interval."""
     users = [f"u{number // (1 if n == 25 else 2)}" for number in range(n)]
-    for seed in range(12):
+    for seed in range(seeds):
         rng = np.random.default_rng(seed)
         old = rng.uniform(0.2, 0.8, n)
         new = old + rng.normal(-0.02, 0.1, n).round(2)

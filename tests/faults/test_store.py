@@ -98,6 +98,7 @@ assay.store.open({str(file)!r})
         child.kill()
 
 
+@pytest.mark.slow  # by default four writers save fewer runs each, beside the same reader
 def test_two_writers_at_once_and_a_reader(place, tmp_path):
     assert drive("together", place, tmp_path / "log", 2, 10) == "20"
 
@@ -239,41 +240,50 @@ def _check_values(run, scores):
     assert any(values == one["AP"].tobytes() for one in scores)
 
 
-@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
-def test_hostile_names_are_stored_and_found(place, name):
+def test_hostile_names_are_stored_and_found(place):
+    """Each among all the others, in one store."""
     with assay.store.open(place) as store:
-        store.save(make_scores(1), "decoy", tags=["decoy"])
-        run = store.save(
-            make_scores(2),
-            name,
-            task=name,
-            dataset=name,
-            model=name,
-            tags=[name],
-            notes=name,
-            config={name: name},
-            seeds={name: 1},
-            data={name: name},
-            command=[name],
-            folder=name,
-            details={name: [name]},
-            timings={name: 1.0},
-        )
-        for key in ("name", "task", "dataset", "model", "tag"):
-            assert store.runs(**{key: name}) == [run], key
-        assert (run.name, run.task, run.dataset, run.model, run.notes) == (name,) * 5
-        assert (run.tags, run.config, run.data) == ((name,), {name: name}, {name: name})
-        assert (run.command, run.folder) == ((name,), name)
-        assert run.details() == {name: [name]}
-        store.untag(run.id, name)
-        assert store.runs(tag=name) == []
-        assert len(store) == 2
-        with store.start_run("failing") as running:
-            running.fail(ValueError(name))
-            with suppress(AssayError):
-                running.finish()
-            assert store.run(running.id).message == f"ValueError: {name}"
-            running.finish = lambda: None
+        runs = {name: _saved_under(store, name) for name in HOSTILE}
+        for name, run in runs.items():
+            for key in ("name", "task", "dataset", "model", "tag"):
+                assert store.runs(**{key: name}) == [run], (key, name)
+            assert (run.name, run.task, run.dataset, run.model, run.notes) == (name,) * 5
+            assert (run.tags, run.config, run.data) == ((name,), {name: name}, {name: name})
+            assert (run.command, run.folder) == ((name,), name)
+            assert run.details() == {name: [name]}
+            store.untag(run.id, name)
+            assert store.runs(tag=name) == []
+        assert len(store) == len(HOSTILE)
+
+
+def _saved_under(store, name):
+    return store.save(
+        make_scores(2),
+        name,
+        task=name,
+        dataset=name,
+        model=name,
+        tags=[name],
+        notes=name,
+        config={name: name},
+        seeds={name: 1},
+        data={name: name},
+        command=[name],
+        folder=name,
+        details={name: [name]},
+        timings={name: 1.0},
+    )
+
+
+def test_hostile_messages_are_kept(place):
+    with assay.store.open(place) as store:
+        for name in HOSTILE:
+            with store.start_run("failing") as running:
+                running.fail(ValueError(name))
+                with suppress(AssayError):
+                    running.finish()
+                assert store.run(running.id).message == f"ValueError: {name}"
+                running.finish = lambda: None
 
 
 def test_hostile_groups_and_ids(place):

@@ -51,6 +51,7 @@ _PASSING_TEXT = (
     (re.compile(r"\b(\w*time_ms)=[^;\s]+"), rf"\1={GONE}"),
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?Z?"), GONE),
 )
+_SHORTEST = 9  # letters: no shorter text passes, or holds the name of a folder
 _NUMBER = re.compile(r"(?<![\w@#.])[-+−]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?![\w@])")
 _DATA_ENDINGS = (".run", ".csv", ".tsv", ".txt", ".trec", ".qrels", ".jsonl", ".ids")
 _ENVIRONMENT = {"COLUMNS": "100", "NO_COLOR": "1", "HF_HUB_OFFLINE": "1", "ASSAY_CACHE": "cache"}
@@ -166,6 +167,8 @@ class Session:
         return self._lasting_text(value) if isinstance(value, str) else value
 
     def _lasting_text(self, text: str) -> str:
+        if len(text) < _SHORTEST and not self._renames.names:
+            return text
         folder = str(self._folder)
         for written in (folder, folder.replace("_", r"\_")):  # as it is, and in Markdown
             text = text.replace(written, "<folder>")

@@ -117,7 +117,7 @@ def read_run(path: Path) -> Rows:
 
 
 @pytest.mark.parametrize(
-    "name", [*RUNS[:2], *(pytest.param(name, marks=pytest.mark.slow) for name in RUNS[2:])]
+    "name", [RUNS[0], *(pytest.param(name, marks=pytest.mark.slow) for name in RUNS[1:])]
 )
 def test_robust_2003(name, data_dir):
     folder = data_dir("robust03")

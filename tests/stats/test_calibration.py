@@ -42,7 +42,7 @@ def null_pairs(robust: Robust, n: int, sims: int) -> Iterator[tuple[Floats, Floa
 @pytest.mark.parametrize(
     ("method", "n", "sims"),
     [
-        pytest.param(method, n, sims, marks=[pytest.mark.slow] * (sims > 1000 or n > 300))
+        pytest.param(method, n, sims, marks=[pytest.mark.slow] * (sims > 1000 or n > 50))
         for method in ("randomisation", "t", "wilcoxon", "sign", "bootstrap")
         for n in (50, 300, 3000)
         for sims in (1000, 20_000)
@@ -104,7 +104,7 @@ def coverage(population: Floats, method: str, n: int, sims: int) -> float:
     return inside / (8 * math.ceil(sims / 8))
 
 
-@pytest.mark.parametrize("n", [50, 300])
+@pytest.mark.parametrize("n", [50, pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("method", ["bca", "percentile", "studentised", "t"])
 def test_coverage_in_short(robust: Robust, method: str, n: int) -> None:
     covered = coverage(robust["nDCG@10"][3], method, n, 1000)

@@ -102,7 +102,7 @@ print(json.dumps([collection.fingerprint, loaded]))
 """
 
 
-@pytest.mark.parametrize("hash_seed", ["1", "2"])
+@pytest.mark.parametrize("hash_seed", ["1", pytest.param("2", marks=pytest.mark.slow)])
 def test_making_it_says_and_changes_nothing(collection: Collection, hash_seed: str) -> None:
     """In a new process, with warnings as errors: same fingerprint, no output, no window."""
     done = subprocess.run(

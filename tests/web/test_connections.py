@@ -17,10 +17,18 @@ import assay.store
 from tests.web.samples import made_scores
 
 CODE = """
-import sys
-from assay.web.connections import BoundedProtocol as bounded
+import socket, sys
+from assay.web import connections
 from assay.web.server import serve
-bounded.patience, bounded.tick, bounded.most = float(sys.argv[2]), 0.01, 20
+class Bounded(connections.BoundedProtocol):
+    patience, tick, most = float(sys.argv[2]), 0.01, 20
+    def connection_made(self, transport):
+        # What nobody reads soon fills it.
+        found = transport.get_extra_info("socket")
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        super().connection_made(transport)
+connections.BoundedProtocol = Bounded
+connections._SLOWEST = 1_000_000
 serve(sys.argv[1], port=0, ready=lambda address: print(address, flush=True))
 """
 HEAD = b"GET /runs.json HTTP/1.1\r\nHost: localhost\r\n"
@@ -120,8 +128,12 @@ def _has_hung_up(client: socket.socket) -> bool:
 
 
 def test_an_answer_that_nobody_reads_is_dropped(hasty: int) -> None:
-    with connect(hasty) as client, pytest.raises(HUNG_UP):
-        send_for_ever(client, HEAD.replace(b"/runs", b"/run/1") + b"\r\n")
+    with socket.socket() as client:
+        client.settimeout(120)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # so that it is soon full
+        client.connect(("127.0.0.1", hasty))
+        with pytest.raises(HUNG_UP):
+            send_for_ever(client, HEAD.replace(b"/runs", b"/run/1") + b"\r\n")
     assert status_of(hasty) == 200
 
 

@@ -72,7 +72,7 @@ _EACH = [(page, name) for page, names in PARAMETERS.items() for name in names]
 @pytest.mark.parametrize(
     ("page", "name", "values"),
     [
-        *((*each, VALUES[number % 3 :: 3]) for number, each in enumerate(_EACH)),
+        *((*each, VALUES[number % 5 :: 5]) for number, each in enumerate(_EACH)),
         *(pytest.param(*each, VALUES, marks=pytest.mark.slow) for each in _EACH),
     ],
 )

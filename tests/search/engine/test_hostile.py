@@ -21,7 +21,7 @@ from tests.search.engine.hostile import TYPES, Hostile, hostile, hostile_scores
 from tests.search.engine.nasty import METRICS
 from tests.search.engine.test_same_bytes import kernels  # noqa: F401 (a fixture)
 
-FEW, MANY = 10, 1500
+FEW, MANY = 6, 1500
 OPTIONS = {"zero": "last"}
 
 

@@ -51,7 +51,13 @@ def test_target_ranks_equal_exact_arithmetic(metric, name, engine):
         check(got, want, f"exclude={excluding} shift={shift}")
 
 
-@pytest.mark.parametrize(("metric", "name"), nasty_cases())
+@pytest.mark.parametrize(
+    ("metric", "name"),
+    [
+        pytest.param(*case, marks=[pytest.mark.slow] * (number % 2))
+        for number, case in enumerate(nasty_cases())
+    ],
+)
 def test_the_rank_of_a_target_is_its_place_in_the_list(metric, name, engine):
     nasty = nasty_inputs()[name]
     rows = exact_rank(nasty_scores(metric, name), len(nasty.docs))

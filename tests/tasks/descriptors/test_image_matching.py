@@ -154,7 +154,7 @@ def test_a_pair_equals_plain_loops(descriptor: str) -> None:
         _check_scene(scene, 2, descriptor, settings)
 
 
-@pytest.mark.parametrize("name", ["graf", "leuven"])
+@pytest.mark.parametrize("name", ["graf", pytest.param("leuven", marks=pytest.mark.slow)])
 def test_oxford_pairs_equal_plain_loops(name: str, data_dir: Callable[[str], Path]) -> None:
     scenes = {scene.name: scene for scene in find_scenes(data_dir("oxford_affine"))}
     _check_scene(scenes[name], 2, "SIFT", KeypointSettings(strongest=150))

@@ -77,7 +77,7 @@ def _bytes(found: ExperimentResult) -> list[object]:
     ] + [found.notes, found.n_computed, found.n_reused]
 
 
-@pytest.mark.parametrize("threads", [1, 2, 8])
+@pytest.mark.parametrize("threads", [1, pytest.param(2, marks=pytest.mark.slow), 8])
 def test_scenes_side_by_side_change_no_byte(all_tasks: ExperimentResult, threads: int) -> None:
     experiment = replace(all_tasks.experiment)
     found = run_experiment(experiment, scenes=small_scenes(), threads=threads)
