@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from functools import partial
 from threading import Barrier, Thread
 
 import pytest
@@ -33,3 +35,25 @@ def test_a_failure_is_tried_again_and_what_is_forgotten_computed_again():
     assert (values.get(1, lambda: "x"), values.get(2, lambda: "y")) == ("x", "y")
     values.forget(lambda key: key == 1)
     assert (values.get(1, lambda: "new"), values.get(2, lambda: "new")) == ("new", "y")
+
+
+@pytest.mark.parametrize("turn", range(8))
+def test_values_are_added_while_others_are_forgotten(turn):
+    """Forgetting walks over all values, which no other thread may change then."""
+    values, before = Once(), sys.getswitchinterval()
+    sums = [partial(sum, range(key)) for key in range(400)]
+    adding = [
+        Thread(target=lambda: [values.get(key, one) for key, one in enumerate(sums)])
+        for _ in range(3)
+    ]
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in adding:
+            thread.start()
+        while any(thread.is_alive() for thread in adding):
+            values.forget(lambda key: key % 2 == 1)
+    finally:
+        sys.setswitchinterval(before)
+        for thread in adding:
+            thread.join()
+    assert values.get(20, lambda: -1) == sum(range(20))

@@ -30,12 +30,17 @@ class Once(Generic[K, V]):
         with self._lock:
             own = self._locks.setdefault(key, Lock())
         with own:
-            if key not in self._values:
-                self._values[key] = compute()
-            return self._values[key]
+            with self._lock:  # others may be forgetting, which walks over all values
+                if key in self._values:
+                    return self._values[key]
+            value = compute()
+            with self._lock:
+                self._values[key] = value
+            return value
 
     def forget(self, which: Callable[[K], bool]) -> None:
         """Drop values that nobody will ask for any more."""
         with self._lock:
             for key in [key for key in self._values if which(key)]:
-                del self._values[key], self._locks[key]
+                del self._values[key]
+                self._locks.pop(key, None)  # one that waited for the lock may have come after
