@@ -324,6 +324,7 @@ def test_distractors_from_a_file_that_changed_are_drawn_again(tmp_path: Path) ->
         rows = sides["v_brick", 1].described.vectors * factor
         np.savez(tmp_path / "v_brick-1.npz", vectors=rows)
         run = run_experiment(experiment, scenes=small_scenes(), work_folder=tmp_path / "parts")
+        assert [one.failures for one in run.headline] == [()]
         counts.append(run.n_reused)
     assert counts == [0, 3, 0]
 
