@@ -15,7 +15,7 @@ _ALL = os.environ.get("ASSAY_EXAMPLES") == "all"
 
 def some_of(most: int) -> int:
     """How many of so many examples are tried in this run."""
-    return most if _ALL else max(most // 4, 10)
+    return most if _ALL else max(most // 6, 10)
 
 
 def examples(most: int, **options: Any) -> settings:
