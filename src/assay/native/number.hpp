@@ -144,9 +144,9 @@ ASSAY_INLINE bool read_digits(const char* p, size_t count, uint64_t& value) {
 ASSAY_INLINE bool read_fraction(const char* p, size_t count, uint64_t& value) {
     if (count <= 8) return read_digits(p, count, value);
     uint64_t first, last;
-    const bool fine = read_digits(p, count - 8, first) & read_digits(p + count - 8, 8, last);
+    const bool fine_first = read_digits(p, count - 8, first), fine_last = read_digits(p + count - 8, 8, last);
     value = first * 100000000 + last;
-    return fine;
+    return fine_first && fine_last;
 }
 
 // The common case, quickly: up to 16 digits with at most a sign and a point.
