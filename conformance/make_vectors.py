@@ -16,7 +16,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from reference import DEFAULTS, RefusedError, evaluate_query, mean_of, queries_of
+from reference import RefusedError, evaluate_query, mean_of, queries_of
+from run import TREC_EVAL
 
 FORMAT = "ranking conformance vectors 1"
 Run = dict[str, list[list[Any]]]
@@ -271,7 +272,7 @@ def vectors() -> dict[str, list[dict[str, Any]]]:
             case = {
                 "id": f"{file}/{name}/{short}",
                 "measure": measure(short),
-                "conventions": {**DEFAULTS, **changes},
+                "conventions": {**TREC_EVAL, **changes},
                 "run": run,
                 "qrels": qrels,
             }

@@ -15,20 +15,8 @@ from itertools import groupby, permutations, product
 from math import ceil
 from typing import Any
 
-__all__ = ["DEFAULTS", "RefusedError", "evaluate_query", "mean_of", "queries_of"]
+__all__ = ["RefusedError", "evaluate_query", "mean_of", "queries_of"]
 
-DEFAULTS: dict[str, Any] = {
-    "ties": "order",
-    "tiebreak": "id-descending",
-    "gain": "linear",
-    "ideal": "judged",
-    "ap": "R",
-    "recall": "R",
-    "empty": "zero",
-    "missing": "zero",
-    "self": "keep",
-    "depth": 0,
-}
 Grades = dict[str, int]
 Order = Sequence[str]
 

@@ -32,7 +32,8 @@ SAME, NEAR, OTHER, UNSUPPORTED = STATES
 LEGEND = "= to the last bit, ≈ within 1e-12 or in all digits it prints, ≠ differs, – not supported"
 
 
-# What trec_eval chooses; an adapter of a program with these refuses a vector that wants others.
+# What trec_eval chooses, and a vector unless it says otherwise. An adapter of a program with these
+# refuses a vector that wants others.
 TREC_EVAL = {
     "ties": "order",
     "tiebreak": "id-descending",

@@ -294,7 +294,7 @@ def _missing(error: click.MissingParameter, typed: list[str], help: str) -> str:
     if name == "qrels" and len(typed) > 1 and os.path.isfile(last):
         meant = f"{command} {shlex.join(typed[:-1])} -r {shlex.quote(last)}"
         words.append(f"If {last} holds the judgments, type `{meant}`.")
-    elif example := re.search(rf"^ *({command} .*[^\\])$", help, re.MULTILINE):
+    elif example := re.search(rf"^ *({re.escape(command)} .*[^\\])$", help, re.MULTILINE):
         words.append(f"For example: `{example[1]}`.")
     return " ".join(words)
 

@@ -41,6 +41,7 @@ from assay.models.text_model import ComputedModel
 __all__ = ["ClusterBatches", "Encoding", "encode_shards", "worker_model"]
 
 _MANIFEST: Final = "manifest.json"
+_IDS: Final = ".ids.txt"
 
 
 class _ShardTask(NamedTuple):
@@ -166,9 +167,8 @@ def _encode_shard(task: _ShardTask) -> _EncodedShard:
         encoded = model.encode_docs(found.texts, ids=found.ids)
     except AssayError as error:
         raise _with_source(error, task.source) from error
-    entry = _write_shard(task, encoded.vectors, found.ids)
+    entry, files = _write_shard(task, encoded.vectors, found.ids)
     empty = int(encoded.empty.sum())
-    files = _digests_of(task, has_ids=found.ids is not None)
     receipt = {**wanted, **entry, "empty": empty, "files": files}
     with atomic_write(f"{task.target}.json") as file:
         file.write(json.dumps({**receipt, "digest": fingerprint_of(receipt)}, indent=1).encode())
@@ -193,33 +193,32 @@ def _load_receipt(task: _ShardTask, wanted: dict[str, str]) -> dict[str, Any] | 
         if not isinstance(receipt, dict) or receipt.pop("digest", None) != fingerprint_of(receipt):
             return None
         entry = {key: value for key, value in receipt.items() if key not in wanted}
-        same_files = entry.pop("files", None) == _digests_of(task, has_ids="ids" in entry)
-        if same_files and all(receipt.get(key) == value for key, value in wanted.items()):
+        files = entry.pop("files", {})
+        fits = all(receipt.get(key) == value for key, value in wanted.items())
+        if files and fits and all(_digest_of(task.target + end) == files[end] for end in files):
             return entry
     return None
 
 
-def _digests_of(task: _ShardTask, *, has_ids: bool) -> dict[str, str]:
-    endings = (".npy", ".ids.txt") if has_ids else (".npy",)
-    return {ending: _digest_of(f"{task.target}{ending}") for ending in endings}
-
-
-def _write_shard(task: _ShardTask, vectors: Any, ids: Ids | None) -> dict[str, Any]:
+def _write_shard(
+    task: _ShardTask, vectors: Any, ids: Ids | None
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The entry of the manifest, and digests of the files that were written."""
     buffer = io.BytesIO()
     np.save(buffer, vectors)
-    data = buffer.getvalue()
-    with atomic_write(f"{task.target}.npy") as file:
-        file.write(data)
+    contents = {".npy": buffer.getvalue()}
+    if ids is not None:
+        contents[_IDS] = "".join(f"{one}\n" for one in ids).encode()
+    for ending, content in contents.items():
+        with atomic_write(f"{task.target}{ending}") as file:
+            file.write(content)
+    files = {ending: hashlib.sha256(content).hexdigest() for ending, content in contents.items()}
     entry: dict[str, Any] = {
         "path": f"{task.name}.npy",
         "rows": len(vectors),
-        "sha256": hashlib.sha256(data).hexdigest(),
+        "sha256": files[".npy"],
     }
-    if ids is not None:
-        with atomic_write(f"{task.target}.ids.txt") as file:
-            file.write("".join(f"{one}\n" for one in ids).encode())
-        entry["ids"] = f"{task.name}.ids.txt"
-    return entry
+    return entry if ids is None else {**entry, "ids": f"{task.name}{_IDS}"}, files
 
 
 def _digest_of(name: str) -> str:
