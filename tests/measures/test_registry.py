@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import fields, is_dataclass
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from assay import evaluate, judge_ranks, parse, preset
 from assay.errors import MeasureError
 from assay.inspect.explain import explain
+from assay.io.formats import as_judgments
 from assay.measures import (
     REGISTRY,
     Measure,
@@ -188,3 +191,27 @@ def test_values_cannot_be_changed_and_arrays_are_not_compared(module):
         assert one.__dataclass_params__.frozen, one
         holds_arrays = any(str(field.type) in ("Ints", "Floats", "Places") for field in fields(one))
         assert one.__dataclass_params__.eq != holds_arrays, one
+
+
+def test_threads_share_judgments_and_more_cut_offs_than_are_kept():
+    judged = as_judgments({f"q{row}": {"a": 1, "b": 2} for row in range(3)})
+    run = {f"q{row}": {"a": 2.0, "b": 1.0} for row in range(3)}
+    found: list[float] = []
+
+    def evaluate_many(first: int) -> None:
+        names = [f"nDCG@{first + k}" for k in range(2, 22)]
+        for _ in range(30):
+            found.extend(evaluate(run, judged, names).mean().values())
+
+    threads = [Thread(target=evaluate_many, args=(7 * number,)) for number in range(4)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+    finally:
+        for thread in threads:
+            thread.join()
+        sys.setswitchinterval(before)
+    assert len(found) == 4 * 30 * 20
+    assert len(set(found)) == 1

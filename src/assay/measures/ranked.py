@@ -285,11 +285,13 @@ def ndcg(at: View, k: int | None, ideal: str) -> Floats:
     0.7967
     """
     pool = at.pool if ideal == "judged" else at.retrieved_pool
-    if k not in pool.ideal:
-        if len(pool.ideal) >= _MOST_IDEALS:
+    best = pool.ideal.get(k)
+    if best is None:
+        best = ideal_dcg(pool, k)
+        if len(pool.ideal) >= _MOST_IDEALS:  # another thread may need one of them just now
             pool.ideal.clear()
-        pool.ideal[k] = ideal_dcg(pool, k)
-    return np.minimum(ratio(at.weigh(discount, k), pool.ideal[k]), 1.0)
+        pool.ideal[k] = best
+    return np.minimum(ratio(at.weigh(discount, k), best), 1.0)
 
 
 def _best_first(pool: Pool) -> tuple[Ints, Floats, Ints]:
