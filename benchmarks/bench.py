@@ -325,10 +325,10 @@ def compared(peer: str, data: str, repeats: int, cpu: bool) -> dict[str, Any]:
 def overhead(model: str, data: str, repeats: int) -> dict[str, Any]:
     """`run_bench` over encoding and searching alone, both in this process, taking turns."""
     import assay
+    from assay.bench import run_bench
     from assay.io.collections import load_collection
+    from assay.io.demo_collection import stdlib_collection
     from assay.models import text_model
-    from assay.tasks.bench import run_bench
-    from assay.tasks.demo import stdlib_collection
 
     if data == "scifact":
         folder = DATA / "scifact"

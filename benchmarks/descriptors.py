@@ -27,7 +27,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from assay.native import engine_name
-from assay.tasks.descriptors import DescriptorResult, rank_pair
+from assay.vision import DescriptorResult, rank_pair
 
 WORDS = {
     "assay": "assay",

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.stats import minimum_detectable_difference, non_inferior
-from assay.stats.looks import Bets, look_share
-from assay.stats.margins import unseen_loss_p
+from assay.stats.bounded import unseen_loss_p
 from assay.stats.special import t_tail
+from assay.stats.tests import EProcess, look_share
 
 Sample = NDArray[np.float64]
 Kind = Callable[[np.random.Generator, int], Sample]
@@ -96,7 +96,7 @@ def p_of_t(differences: Sample) -> float:
 
 def p_of_bets(differences: Sample) -> float:
     """p of the bets on a loss."""
-    return Bets.of(differences, np.zeros(len(differences)), 1.0).p()
+    return EProcess.of(differences, np.zeros(len(differences)), 1.0).p()
 
 
 def alarms(looks: list[Sample]) -> tuple[bool, bool, bool]:

@@ -26,10 +26,10 @@ from typing import Any
 
 import numpy as np
 
-from assay.compat.next_location import calculate_correct_total_prediction
 from assay.native import engine_name
+from assay.prediction import evaluate_predictions
+from assay.prediction.compat import calculate_correct_total_prediction
 from assay.search.engine import target_ranks_from_scores
-from assay.tasks.prediction import evaluate_predictions
 
 CUTS = (1, 3, 5, 10)
 SLOW = 10.0

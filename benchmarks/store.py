@@ -46,7 +46,7 @@ def make_store(place: Path, *, runs: int, queries: int, measures: int, seed: int
     from assay import Ids, Scores, parse_many, preset
     from assay.store import Aggregate, RunRecord, writing
     from assay.store.codec import pack_scores
-    from assay.store.payload import Payload
+    from assay.store.rows import Payload, start_values
 
     rng = np.random.default_rng(seed)
     named = parse_many(MEASURES[:measures])
@@ -106,7 +106,7 @@ def make_store(place: Path, *, runs: int, queries: int, measures: int, seed: int
                         command=("eval", f"{MODELS[model]}.run", "-r", "qrels.txt", "--save"),
                     )
                     moment = (began + timedelta(hours=7 * number)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-                    row = {**writing.make_row(record), "created": moment}
+                    row = {**start_values(record), "created": moment}
                     run = writing.add_run(connection, row, record.tags)
                     writing.finish_run(connection, run, payload(model, number), seconds=3.5)
 
@@ -170,8 +170,7 @@ def pages(last: int) -> dict[str, str]:
 
 def measure(place: Path, repeats: int) -> list[dict[str, Any]]:
     """Seconds of each page: the first time, and the median of those after."""
-    from assay.web.app import make_app
-    from assay.web.store_handle import StoreHandle
+    from assay.web.app import StoreHandle, make_app
 
     source = StoreHandle(place)
     app = make_app(source)

@@ -16,6 +16,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+from docs.measures import measures_page
 from docs.reference import API, api_page, commands_page, presets_page, tutorial_page
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -53,6 +54,7 @@ def reference() -> dict[str, str]:
     return {
         **{name: api_page(title, modules) for name, (title, modules) in API.items()},
         "commands.md": commands_page(),
+        "measures.md": measures_page(),
         "presets.md": presets_page(),
         "tutorial.md": tutorial_page(ROOT / "docs" / "tutorial.ipynb"),
     }

@@ -38,10 +38,7 @@ API = {
     ),
     "api-tasks.md": (
         "The API: tasks",
-        tuple(
-            f"assay.tasks.{name}"
-            for name in ("bench", "crossmodal", "prediction", "codes", "descriptors", "vision")
-        ),
+        tuple(f"assay.{name}" for name in ("bench", "crossmodal", "prediction", "codes", "vision")),
     ),
     "api-results.md": (
         "The API: statistics and results",

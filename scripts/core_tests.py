@@ -16,7 +16,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-CORE = ["core", "measures", "native", "inspect", "comparison", "tables"]
+CORE = ["core", "measures", "native", "inspect", "comparison", "tables", "test_core_alone.py"]
 OF_SOURCES = [
     "test_arm.py",
     "test_portable.py",

@@ -9,8 +9,6 @@ from glob import glob
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 
@@ -74,6 +72,8 @@ def without_code(text: str, *, spans: bool = True) -> str:
 
 def commands(page: Path) -> list[Printed]:
     """The commands of `assay` in console blocks, and those that jobs in YAML run."""
+    import yaml  # not at the top: `tests.core_alone` reads commands where only the core is
+
     found = [printed for block in blocks(page, "console") for printed in _of_console(block.text)]
     jobs = [yaml.safe_load(block.text) for block in blocks(page, "yaml", "yml")]
     return found + [Printed(line, "", "") for job in jobs for line in _of_job(job)]

@@ -18,8 +18,17 @@ from io import BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-_LOADED = ("numpy", "rich.console", "rich.table", "assay.cli.main")
-_COMMANDS = ("check", "compare", "demo", "eval", "explain", "measures")
+_LOADED = (
+    "numpy",
+    "rich.console",
+    "rich.table",
+    "assay.cli.main",
+    "assay.runs.run_files",
+    "assay.comparison.compare",
+    "assay.inspect.check",
+    "assay.inspect.explain",
+)
+_COMMANDS = ("check", "compare", "eval", "explain", "measures")
 _LONGEST = 1 << 20
 
 

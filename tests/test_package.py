@@ -40,6 +40,16 @@ def test_the_metadata_is_complete():
     assert (ROOT / "src" / "assay" / "py.typed").is_file()
 
 
+def test_the_licences_of_what_the_kernels_link_come_along():
+    """BSD and MIT ask for their text in binary distributions."""
+    files = {path.name for glob in PROJECT["license-files"] for path in ROOT.glob(glob)}
+    assert files == {"LICENSE", "nanobind.txt", "robin-map.txt"}
+    assert "NB_STATIC" in (ROOT / "CMakeLists.txt").read_text("utf-8")
+    for name, holder in {"nanobind": "Wenzel Jakob", "robin-map": "Goetghebuer-Planchon"}.items():
+        text = (ROOT / "LICENSES" / f"{name}.txt").read_text("utf-8")
+        assert re.search(rf"Copyright \(c\) \d+ .*{holder}", text)
+
+
 def test_the_versions_of_python_are_those_that_are_tested():
     """A version in the classifiers is one that the tests run on, and the other way round."""
     named = re.compile(r"Programming Language :: Python :: (3\.\d+)")

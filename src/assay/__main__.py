@@ -5,8 +5,6 @@ import sys
 
 from assay.cli import signals
 
-__all__ = ["main"]
-
 
 def main() -> int:
     """Run the command line of this process, and give its exit code."""

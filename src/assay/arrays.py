@@ -10,23 +10,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = [
-    "Array",
-    "Bytes",
-    "Flags",
-    "Floats",
-    "Floats32",
-    "Ints",
-    "Ints32",
-    "VectorsLike",
-    "Words",
-    "Words32",
-    "gather",
-    "numbers_or_none",
-    "offsets_of",
-    "or_none",
-]
-
 Array = NDArray[Any]
 # A matrix of vectors: an array, the path of a .npy file, or blocks of rows one after the other.
 VectorsLike = ArrayLike | os.PathLike[str] | Iterable[ArrayLike]

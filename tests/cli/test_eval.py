@@ -205,6 +205,30 @@ def test_chance_and_ceiling(assay):
     assert assay("eval", "run.txt", "-r", "qrels.txt", "--chance").code == 2
 
 
+def test_chance_where_relevant_documents_are_not_in_the_collection(assay, folder):
+    (folder / "qrels.txt").write_text("q1 0 d0 1\nq1 0 x 1\n")
+    run = "".join(f"q1 Q0 d{i} {i + 1} {-i} t\n" for i in range(10))
+    (folder / "run.txt").write_text(run)
+    command = ("eval", "run.txt", "-r", "qrels.txt", "-m", "RR", "-m", "R@10", "--chance")
+    answer = assay(*command, "--n-docs", "10")
+    rows = {line.split()[0]: line.split() for line in answer.out.splitlines() if line.strip()}
+    assert rows["RR"][2:4] == ["0.2929", "1.0000"]
+    assert rows["R@10"][2:4] == ["0.5000", "0.5000"]
+    few = assay(*command, "--n-docs", "9")
+    assert few.code == 3
+    assert "names 10 documents, more than the collection's 9" in few.err
+
+
+def test_several_runs_tell_together_what_the_collection_holds(assay, folder):
+    (folder / "qrels.txt").write_text("q1 0 d0 1\nq1 0 x 1\n")
+    for name, rows in (("a", range(5)), ("b", range(3, 10))):
+        lines = [f"q1 Q0 d{i} {i + 1} {-i} t\n" for i in rows]
+        (folder / f"{name}.run").write_text("".join(lines))
+    command = ("eval", "a.run", "b.run", "-r", "qrels.txt", "-m", "RR", "--chance", "--json")
+    runs = json.loads(assay(*command, "--n-docs", "10").out)["runs"]
+    assert [round(one["chance"]["RR"], 4) for one in runs] == [0.2929, 0.2929]
+
+
 def test_remarks_are_counted_in_one_line_and_whole_with_full(assay, folder):
     (folder / "qrels.txt").write_text("q1 0 a 1\nq3 0 a 1\nq4 0 a 0\n")
     (folder / "run.txt").write_text("q1 Q0 a 1 1 t\nq1 Q0 b 2 1 t\nq2 Q0 a 1 1 t\nq4 Q0 a 1 1 t\n")
@@ -308,7 +332,7 @@ def test_an_ending_that_promises_another_format_is_refused(assay, folder, name):
     asked = ["--format", "csv"] if name.endswith(".gz") else []
     answer = assay("eval", "run.txt", "-r", "qrels.txt", "-o", name, *asked)
     assert answer.code == 2
-    assert "Use .json, .csv, .tsv, .md" in answer.err
+    assert "Use .md, .tex, .csv, .tsv, .json" in answer.err
     assert not (folder / name).exists()
 
 

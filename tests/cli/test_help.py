@@ -12,8 +12,9 @@ import pytest
 from click.shell_completion import BashComplete
 
 import assay as library
-from assay.cli.commands import _FEW, _SECTION_OF, Command
+from assay.cli.commands import _FEW, Command
 from assay.cli.main import assay, main
+from assay.cli.settings import SECTIONS
 from tests.cli.every_command import COMMANDS
 
 
@@ -44,7 +45,7 @@ def test_options_stand_in_groups_where_they_are_many(name: str) -> None:
     assert isinstance(command, Command)
     options = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
     if len(options) >= _FEW:
-        assert [one.name for one in options if one.name not in _SECTION_OF] == []
+        assert [one.name for one in options if one.section not in SECTIONS] == []
 
 
 def test_a_section_holds_its_options_and_every_option_once() -> None:

@@ -3,49 +3,37 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
-from assay.cli.main import COMMANDS, _find_commands, _normalize
+from assay.cli.main import _normalize, list_commands
 from assay.cli.main import assay as group
+from assay.plugins import load_target
+
+COMMANDS = list_commands()
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_says_of_a_command_what_its_own_help_says(name: str) -> None:
-    command = import_module(f"assay.cli.{name}").command
+    command = load_target(COMMANDS[name].target)
     assert command.name == name
-    assert command.help.splitlines()[0] == COMMANDS[name]
+    assert command.help.splitlines()[0] == COMMANDS[name].summary
 
 
 def test_every_module_with_a_command_is_listed() -> None:
-    folder = Path(__file__).parents[2] / "src" / "assay" / "cli"
-    files = [*folder.glob("*.py"), *folder.glob("*/__init__.py")]
-    found = {
-        path.parent.name if path.stem == "__init__" else path.stem
-        for path in files
-        if "\n@click.command(" in path.read_text("utf-8")
-        or "\n@click.group(" in path.read_text("utf-8")
+    source = Path(__file__).parents[2] / "src"
+    with_command = {
+        ".".join(path.relative_to(source).with_suffix("").parts)
+        for path in (source / "assay").rglob("*.py")
+        if re.search(r"^@click\.(command|group)\(", path.read_text("utf-8"), re.MULTILINE)
     }
-    assert found - {"main"} == set(COMMANDS)
-
-
-def test_a_new_file_is_a_new_command(tmp_path: Path) -> None:
-    (tmp_path / "eval.py").write_text('"""`assay eval`: Score runs."""\n')
-    (tmp_path / "audit.py").write_text('"""`assay audit`: Look twice.\n\nMore of it.\n"""\n')
-    (tmp_path / "options.py").write_text('"""Options that several commands share."""\n')
-    folder = tmp_path / "bench"
-    folder.mkdir()
-    (folder / "__init__.py").write_text('"""`assay bench`: Compare models."""\n')
-    assert list(_find_commands(tmp_path).items()) == [
-        ("eval", "Score runs."),
-        ("bench", "Compare models."),
-        ("audit", "Look twice."),
-    ]
+    listed = {command.target.partition(":")[0] for command in COMMANDS.values()}
+    assert with_command - {"assay.cli.main"} == listed
 
 
 def test_words_have_one_spelling() -> None:
@@ -59,7 +47,7 @@ def test_words_have_one_spelling() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_two_options_and_no_two_values_become_one(name: str) -> None:
-    command = import_module(f"assay.cli.{name}").command
+    command = load_target(COMMANDS[name].target)
     several = list(command.commands.values()) if isinstance(command, click.Group) else [command]
     for one in several:
         options = [opt for param in one.params for opt in (*param.opts, *param.secondary_opts)]

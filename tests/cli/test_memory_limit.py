@@ -21,7 +21,7 @@ import numpy as np
 import assay
 from assay.cli.main import main
 from assay.search.engine import rank
-from assay.cli import codes, crossmodal, predict  # what libraries take once
+import assay.codes.evaluate, assay.crossmodal.evaluate, assay.prediction.models  # taken once
 
 rank(np.ones((2, 3)), np.ones((2, 3)), 1, threads=2)
 with open("/proc/self/statm") as file:

@@ -26,8 +26,6 @@ COMPARE = ("compare", "run.txt", "other.txt", "-r", "qrels.txt")
         (("eval", "rnu.txt", "-r", "qrels.txt"), 5, "rnu.txt does not exist. Did you mean run.txt"),
         (("eval", "no/run.txt", "-r", "qrels.txt"), 5, "There is no folder no either"),
         (("bench", "--corpus", "nothere", "--model", "bm25"), 5, "nothere does not exist"),
-        (("descriptors", "import", "missing.db"), 2, "missing.db does not exist."),
-        (("descriptors", "import", "missing.db"), 2, "Choose from: fraction, percent."),
         (("predict", "nofile.npy"), 5, "nofile.npy does not exist"),
         (("runs", "list"), 5, "assay eval run.txt -r qrels.txt --save"),
         (("runs", "list", "--store", "s.db"), 5, "--store s.db"),

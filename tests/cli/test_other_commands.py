@@ -9,9 +9,11 @@ from dataclasses import replace
 import pytest
 
 from assay import evaluate
-from assay.cli.main import COMMANDS
+from assay.cli.main import list_commands
 from assay.core.conventions import PRESETS
 from assay.measures import REGISTRY
+
+COMMANDS = {name: command.summary for name, command in list_commands().items()}
 
 pytestmark = pytest.mark.usefixtures("folder")
 

@@ -10,9 +10,11 @@ from pathlib import Path
 import click
 import pytest
 
-from assay.cli.main import COMMANDS
 from assay.cli.main import assay as group
+from assay.cli.main import list_commands
 from assay.cli.options import output_file, output_folder
+
+COMMANDS = {name: command.summary for name, command in list_commands().items()}
 
 # Options and arguments that name a file or a folder which a command reads, or a store, which is
 # opened before the work. All others that name one are written.

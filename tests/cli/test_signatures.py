@@ -85,7 +85,6 @@ BASE = {
     "descriptors run": "descriptors run whole.yaml --fresh --json",
     "descriptors match": "descriptors match whole.yaml --json",
     "descriptors demo": "descriptors demo --descriptor ORB --strongest 20 --json",
-    "descriptors import": "descriptors import workbench.db --unit fraction --json",
     "runs compare": "runs compare 1 2 3 --json --resamples 200",
     "tasks": "tasks values.csv --resamples 200 --json",
 }
@@ -264,14 +263,14 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "--train-users": DATA,
         **dict.fromkeys(("--users", "--previous", "--history", "--coordinates"), DATA),
         **dict.fromkeys(
-            ("--new-places", "--confidence", "--reliability", "--predictability"), SHOWN
+            ("--new-places", "--confidence", "--scores", "--reliability", "--predictability"), SHOWN
         ),
         "--n-classes": Moved("--n-classes 30", f"{_LISTS} --n-classes 9"),
         "--per-class": SHOWN,
         "--histogram": SHOWN,
         "--ties": Moved("--ties worst"),
-        **dict.fromkeys(("--results", "--pattern", "--split", "--unit", "--f1-unit"), DATA),
-        **dict.fromkeys(("--baseline", "--pair"), SHOWN),  # of --results: which are compared
+        **dict.fromkeys(("--results", "--unit", "--f1-unit"), DATA),
+        "--baseline": SHOWN,  # of --results: which are compared
         "--legacy-json": SHOWN,
         "--threads": Still("--threads 1"),
     },
@@ -409,7 +408,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "--scenes": SHOWN,
         "--threads": Still("--threads 1"),
     },
-    "descriptors import": {**_SHOWING, "--unit": DATA, "--against": DATA},
     "runs compare": {
         **_SHOWING,
         **{key: row for key, row in _STATISTICS.items() if key not in ("--margin", "--interval")},

@@ -14,9 +14,8 @@ import click
 import numpy as np
 import pytest
 
-from assay.cli.commands import _FILES
-from tests.cli.conftest import QRELS, RUN
 from tests.cli.every_command import COMMANDS
+from tests.conftest import QRELS, RUN
 
 
 @pytest.fixture
@@ -189,20 +188,16 @@ def test_runs_of_the_store_are_no_files(folder, assay, feed):
     assert sys.stdin.read() == RUN
 
 
-def test_every_name_of_a_file_is_a_parameter():
-    known = {one.name for command in COMMANDS.values() for one in command.params}
-    assert known >= _FILES
-
-
 def test_every_parameter_that_is_a_file_to_read_takes_it():
     named = {
-        one.name
+        (command.name, one.name, getattr(one, "reads", False) or getattr(one, "writes", False))
         for command in COMMANDS.values()
         for one in command.params
         if re.fullmatch(r"(\w+\|)?FILE|\w+\.\w+", one.metavar or "")
         and isinstance(one.type, click.types.StringParamType)
     }
-    assert {"result", "ir_metadata"} <= named <= _FILES
+    assert {"result", "ir_metadata"} <= {name for _, name, _ in named}
+    assert not [row for row in named if not row[2]]
 
 
 def test_a_result_from_a_pipe_is_verified(folder, assay, feed):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from assay import __version__
 from assay.cli import verified_inputs
 from assay.cli.verified_inputs import leads_out, with_paths
 from assay.runs.reproduction import compare_results, compare_signatures
@@ -101,14 +102,18 @@ def test_another_signature_is_named(assay: Any, result: Path) -> None:
 
 
 def test_what_another_version_words_differently_is_no_difference(assay: Any, result: Path) -> None:
-    change(result, lambda data: data["runs"][0].update(tag="worded"))
+    change(result, lambda data: data["runs"][0].update(remarks=["worded"]))
     assert assay("verify", result).code == 1
+    older = result.read_text().replace(f"version:{__version__}", "version:0.0.1")
+    result.write_text(older)
     change(result, lambda data: data["made_by"].update(version="0.0.1"))
     done = assay("verify", result)
-    assert done.code == 0
+    assert done.code == 0, done
     assert "made by version 0.0.1" in done.out
-    assert "1 texts are worded differently" in done.out
-    assert "worded'" in done.out.splitlines()[-1]  # and is shown
+    assert "sentences that differ: 2 (trust the recomputed ones)" in done.out
+    assert "'worded'" in done.out  # and is shown
+    change(result, lambda data: data["runs"][0].update(tag="worded"))
+    assert assay("verify", result).code == 1  # a name is no sentence
 
 
 def test_inputs_elsewhere(
@@ -189,6 +194,100 @@ def test_an_exported_search_is_reproduced(assay: Any, folder: Path) -> None:
     assert Path("found.run").stat().st_mtime_ns == before
 
 
+def write_shards(folder: Path, prefix: str = "") -> tuple[str, ...]:
+    """Write queries, judgments and a manifest of two shards with ids; return a command."""
+    pytest.importorskip("sqlalchemy")
+    vectors = np.eye(6, dtype=np.float32)
+    np.save(folder / "queries.npy", vectors[:3])
+    (folder / "rows.qrels").write_text("0 0 d0 1\n1 0 d2 1\n2 0 d2 1\n")
+    (folder / "parts").mkdir()
+    entries = []
+    for part in range(2):
+        np.save(folder / f"parts/s-{part}.npy", vectors[3 * part : 3 * part + 3])
+        ids = "".join(f"d{row}\n" for row in range(3 * part, 3 * part + 3))
+        (folder / f"parts/s-{part}.ids").write_text(ids)
+        path = f"{prefix}parts/s-{part}"
+        entries.append({"path": f"{path}.npy", "ids": f"{path}.ids"})
+    (folder / "shards.json").write_text(json.dumps({"shards": entries}))
+    return ("rank", "queries.npy", "shards.json", "-k", "4", "-r", "rows.qrels")
+
+
+def export_rank(assay: Any, *line: Any) -> dict[str, Any]:
+    done = assay(*line, "--save", "--store", "s.db")
+    assert done.code == 0, done
+    assert assay("runs", "export", "--store", "s.db", "-o", "runs.json").code == 0
+    data: dict[str, Any] = json.loads(Path("runs.json").read_text())["runs"][0]["data"]
+    return data
+
+
+def test_a_search_in_shards_is_known_by_all_its_files(assay: Any, folder: Path) -> None:
+    data = export_rank(assay, *write_shards(folder))
+    shards = {f"parts/s-{part}.{end}" for part in range(2) for end in ("npy", "ids")}
+    assert set(data) == {"queries.npy", "shards.json", "rows.qrels", *shards}
+    assert assay("verify", "runs.json").code == 0
+    np.save("parts/s-1.npy", np.eye(6, dtype=np.float32)[:3])
+    done = assay("verify", "runs.json")
+    assert done.code == 1
+    assert "parts/s-1.npy has changed" in done.out
+
+
+def test_a_search_in_a_pattern_with_ids_is_reproduced(assay: Any, folder: Path) -> None:
+    write_shards(folder)
+    (folder / "asked.ids").write_text("0\n1\n2\n")
+    (folder / "rows.qrels").write_text("0 0 0 1\n1 0 2 1\n2 0 2 1\n")
+    line = ("rank", "queries.npy", "parts/s-*.npy", "--query-ids", "asked.ids", "-k", "4")
+    data = export_rank(assay, *line, "-r", "rows.qrels")
+    assert {"asked.ids", "parts/s-0.npy", "parts/s-1.npy"} < set(data)
+    done = assay("verify", "runs.json")
+    assert done.code == 0, done
+    (folder / "asked.ids").write_text("0\n2\n1\n")
+    assert "asked.ids has changed" in assay("verify", "runs.json").out
+
+
+def test_a_manifest_elsewhere_keeps_its_shards_beside_it(
+    assay: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, queries, docs, *rest = write_shards(folder)
+    (folder / "here").mkdir()
+    monkeypatch.chdir(folder / "here")
+    for start in (f"{folder}/", "../"):
+        line = ("rank", f"{start}{queries}", f"{start}{docs}", *rest[:-1], f"{start}{rest[-1]}")
+        export_rank(assay, *line)
+        assert assay("verify", "runs.json").code == 5
+        done = assay("verify", "runs.json", "--outside")
+        assert done.code == 0, done
+        Path("s.db").unlink()
+
+
+@pytest.mark.parametrize("prefix", ["{}/", "parts/../../{}/", "~/"])
+def test_a_strangers_manifest_opens_no_other_files(
+    assay: Any, folder: Path, tmp_path: Path, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = write_shards(folder)
+    export_rank(assay, *line)
+    name = folder if prefix.startswith("{}") else folder.name
+    entry = {"path": f"{prefix.format(name)}parts/s-0.npy"}
+    (folder / "shards.json").write_text(json.dumps({"shards": [entry]}))
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a shard was opened")
+
+    monkeypatch.setattr("assay.cluster.corpus.open_shard", refuse)
+    done = assay("verify", "runs.json")
+    assert done.code == 2, done
+    assert "none of its inputs" in done.err
+    assert "--outside" in done.err
+
+
+def test_a_manifest_of_absolute_paths_is_read_with_consent(assay: Any, folder: Path) -> None:
+    export_rank(assay, *write_shards(folder, f"{folder}/"))
+    files = [f"parts/s-{part}.{end}" for part in range(2) for end in ("npy", "ids")]
+    done = assay("verify", "runs.json", *files)
+    assert done.code == 2
+    assert "none of its inputs" in done.err
+    assert assay("verify", "runs.json", "--outside").code == 0
+
+
 @pytest.fixture
 def exported(assay: Any, folder: Path) -> Path:
     pytest.importorskip("sqlalchemy")
@@ -230,6 +329,32 @@ def test_everything_that_an_export_shows_counts(
     done = assay("verify", exported)
     assert done.code == 1, done
     assert f"run.{key}." in done.out
+
+
+@pytest.mark.parametrize("version", [__version__, "0.0.1"])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("task", "prediction"),
+        ("model", "winner"),
+        ("seeds", {"seed": 1}),
+        ("config", {"runs": ["other.txt"]}),
+    ],
+)
+def test_what_an_exported_run_says_of_itself_counts(
+    assay: Any, exported: Path, key: str, value: Any, version: str
+) -> None:
+    def forge(data: Any) -> None:
+        run = data["runs"][0]
+        run["versions"]["assay"] = version
+        run["signature"] = run["signature"].replace(__version__, version)
+
+    change(exported, forge)
+    assert assay("verify", exported).code == 0
+    change(exported, lambda data: data["runs"][0].update({key: value}))
+    done = assay("verify", exported)
+    assert done.code == 1, done
+    assert f".{key}" in done.out
 
 
 def test_another_signature_of_an_exported_run_is_named(assay: Any, exported: Path) -> None:
@@ -339,7 +464,7 @@ def test_a_strangers_config_reads_inputs_alone(assay: Any, bench: Path, corpus: 
 
 def test_two_inputs_have_two_places(assay: Any, folder: Path, tmp_path: Path) -> None:
     assert assay("eval", folder / "run.txt", "-r", "qrels.txt", "-o", "result.json").code == 0
-    kept = Path("input0", *(folder / "run.txt").parts[-3:])
+    kept = Path("outside", "root", *(folder / "run.txt").parts[1:])
     kept.parent.mkdir(parents=True)
     kept.write_text("other")
     mark = {"bytes": 5, "sha256": "0"}

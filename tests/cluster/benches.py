@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from assay.bench import BenchResult, run_bench
 from assay.cluster import Cluster
 from assay.io.collections import Collection
 from assay.models import EmbeddingCache, text_model
-from assay.tasks.bench import BenchResult, run_bench
+from tests.bench.samples import small
 from tests.cluster.corpora import ranking_bytes
-from tests.tasks.bench.samples import small
 
 LETTERS = "letters=py:tests.cluster.encoders:letters"
 STRICT = "strict=py:tests.cluster.encoders:strict"

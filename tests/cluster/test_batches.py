@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from assay.bench import run_bench
 from assay.cluster import Cluster, ClusterBatches, SerialExecutor, ThreadExecutor
 from assay.errors import ClusterError, UsageError, ValueRangeError
 from assay.models import EncoderSettings, text_model
-from assay.tasks.bench import run_bench
 from tests.cluster import benches, encoders
 
 SPEC = "py:tests.cluster.encoders:letters"

@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 
 from assay.cluster import Cluster, ThreadExecutor, encode_shards, open_shards, rank_shards
-from assay.errors import AssayError, FormatError, IdError, StorageError, UsageError
+from assay.errors import (
+    AssayError,
+    FormatError,
+    IdError,
+    StorageError,
+    UsageError,
+    ValueRangeError,
+)
 from assay.models import EncoderSettings
 from assay.search.engine import rank
 from tests.cluster.encoders import letters
@@ -101,8 +108,8 @@ def test_a_failure_leaves_the_finished_shards(corpus, tmp_path):
     [
         ("a.jsonl", "[1]\n", FormatError, "line 1: expected an object"),
         ("a.jsonl", '"bare text"\n', FormatError, "expected objects"),
-        ("a.jsonl", '{"id": "x"}\n', FormatError, "cannot tell which field holds the text"),
-        ("a.jsonl", '{"id": "1", "text": "x"}\n{"id": "2"}\n', FormatError, "line 2"),
+        ("a.jsonl", '{"id": "x"}\n', FormatError, "cannot tell which column holds the text"),
+        ("a.jsonl", '{"id": "1", "text": "x"}\n{"id": "2"}\n', ValueRangeError, "line 2"),
         ("a.jsonl", '{"id": "1", "text": "x"}\n' * 2, IdError, "second time"),
         ("a.jsonl", '{"id": "1 2", "text": "x"}\n', IdError, "white space"),
         ("a.jsonl", "{\n", FormatError, "not JSON"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from itertools import pairwise
@@ -9,8 +10,19 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from assay.cluster import Shard, open_shards, rank_shards
+from assay.cluster import (
+    Shard,
+    count_label_shards,
+    evaluate_shards,
+    open_shards,
+    rank_code_shards,
+    rank_shards,
+    sampled_recall,
+    target_rank_shards,
+)
+from assay.core.judgments import Judgments
 from assay.errors import AssayError, FormatError, IdError, MismatchError, StorageError, UsageError
+from assay.io import fingerprints
 from assay.search.engine import rank
 from tests.cluster.corpora import CUTS, ranking_bytes, sample, write_npy, write_npz
 
@@ -224,3 +236,67 @@ def test_pickled_arrays_are_never_loaded(tmp_path):
     np.save(tmp_path / "a.npy", np.array([{1: 2}], dtype=object), allow_pickle=True)
     with pytest.raises(FormatError, match=r"Shard .*a\.npy.*pickled"):
         rank_shards(np.ones((1, 2)), str(tmp_path / "a.npy"), 1)
+
+
+def _recorded(folder):
+    """A manifest as encoding writes it, with the digest of every shard."""
+    docs = np.random.default_rng(6).normal(size=(60, 8)).astype("f4")
+    entries = []
+    for part in range(3):
+        path = folder / f"part-{part}.npy"
+        np.save(path, docs[20 * part : 20 * part + 20])
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        entries.append({"path": path.name, "sha256": digest.upper() if part else digest})
+    return write_manifest(folder, entries), docs
+
+
+@pytest.mark.parametrize("way", range(6))
+def test_a_recorded_checksum_is_verified_by_every_search(tmp_path, way):
+    source, docs = _recorded(tmp_path)
+    found = rank_shards(docs[:4], source, 5)
+    assert ranking_bytes(found) == ranking_bytes(rank(docs[:4], docs, 5))
+    path = tmp_path / "part-1.npy"
+    before = os.stat(path)
+    rows = docs[20:40][::-1].copy()
+    np.save(path, rows)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert os.path.getsize(path) == before.st_size
+    labels = np.arange(60) % 3
+    judged = Judgments.from_labels(labels[:4], labels)
+    ways = (
+        lambda: rank_shards(docs[:4], source, 5),
+        lambda: target_rank_shards(docs[:4], source, [1, 2, 3, 4]),
+        lambda: evaluate_shards(docs[:4], source, judged, "P@5", k=5),
+        lambda: count_label_shards(docs[:4], source, 5, query_labels=labels[:4], doc_labels=labels),
+        lambda: rank_code_shards(docs[:4] > 0, source, 5),
+        lambda: sampled_recall(found, docs[:4], source, k=5, sample=4),
+    )
+    with pytest.raises(StorageError, match=r"part-1\.npy has the SHA-256 .* manifest says"):
+        ways[way]()
+
+
+def test_a_checksum_is_computed_once_while_the_file_stays(tmp_path, monkeypatch):
+    source, docs = _recorded(tmp_path)
+    monkeypatch.setattr(fingerprints, "_SETTLED", -60.0)  # the files are as if they were old
+    hashed, real = [], fingerprints._fingerprint
+    monkeypatch.setattr(
+        fingerprints,
+        "_fingerprint",
+        lambda file: hashed.append(os.path.basename(file)) or real(file),
+    )
+    for _ in range(3):
+        rank_shards(docs[:4], source, 5)
+    assert sorted(hashed) == ["part-0.npy", "part-1.npy", "part-2.npy"]
+    path = tmp_path / "part-2.npy"
+    os.utime(path, ns=(10**18, 10**18))
+    rank_shards(docs[:4], source, 5)
+    assert hashed[3:] == ["part-2.npy"]
+
+
+def test_a_file_that_just_changed_is_hashed_each_time(tmp_path):
+    source, docs = _recorded(tmp_path)
+    rank_shards(docs[:4], source, 5)
+    path = tmp_path / "part-0.npy"
+    np.save(path, docs[:20] + 1)
+    with pytest.raises(StorageError, match="part-0"):
+        rank_shards(docs[:4], source, 5)

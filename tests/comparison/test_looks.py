@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from assay import compare, parse
-from assay.comparison.gate import worse_than_baseline
-from assay.comparison.looks import _width_of as width_of
-from assay.comparison.looks import count_look, look_at
+from assay.comparison.gate import _width_of as width_of
+from assay.comparison.gate import count_look, look_at, worse_than_baseline
 from assay.errors import FormatError, StorageError, UsageError
 from assay.stats import TEST_METHODS
+from assay.stats.tests import EProcess, look_share
 from tests.comparison.made_scores import scores_of, with_users
 
 RNG = np.random.default_rng(11)
@@ -53,7 +54,7 @@ def test_later_looks_and_more_systems_need_more_proof():
 
 
 def test_with_a_margin_proof_is_wanted():
-    for margin, shown in ((0.001, [False, False]), (0.1, [True, False]), (0.5, [True, True])):
+    for margin, shown in ((0.03, [False, False]), (0.1, [True, False]), (0.5, [True, True])):
         look = look_at(against(SAME, BAD, margin=margin), 3)
         assert [one.shown for one in look.pairs] == shown
         for one in look.pairs:
@@ -64,10 +65,10 @@ def test_with_a_margin_proof_is_wanted():
 
 
 def test_what_cannot_be_shown_does_not_pass():
-    few = compare(scores_of([1, 1]), scores_of([1, 1]), names=["new", "old"], baseline="old")
+    few = compare(scores_of([1, 0.9]), scores_of([1, 1]), names=["new", "old"], baseline="old")
     assert "too few queries: 2" in look_at(few, 1).reasons[0]
     ten = compare(
-        scores_of(np.ones(10)), scores_of(np.ones(10)), names=["new", "old"], baseline="old"
+        scores_of(np.arange(10) / 10), scores_of(np.ones(10)), names=["new", "old"], baseline="old"
     )
     assert look_at(ten, 1).reasons == [
         "new cannot be tested on RR: 10 queries can show nothing at look 1 and 5 % over all looks"
@@ -78,6 +79,31 @@ def test_what_cannot_be_shown_does_not_pass():
     assert "nan" not in nothing.sentences[0]
     with pytest.raises(UsageError, match=r"look must be a whole number up to 10\^15"):
         look_at(against(BAD), 10**400)
+
+
+@pytest.mark.parametrize("margin", [None, 0.01, 0.9])
+@pytest.mark.parametrize("n", [1, 2, 10, 400])
+def test_the_scores_of_the_baseline_pass_at_every_look(n, margin):
+    scores = [scores_of(OLD[:n])] * 2
+    found = compare(*scores, names=["new", "old"], baseline="old", margin=margin)
+    for number in (1, 200, 5000):
+        look = look_at(found, number)
+        assert look.reasons == []
+        assert look.sentences == [f"Look {number}: new has the scores of old on RR"]
+        assert look.to_dict()["pairs"][0]["failed"] is False
+
+
+@pytest.mark.parametrize("number", [1, 200])
+def test_a_margin_that_a_look_cannot_show_is_refused_with_the_least(number):
+    with pytest.raises(
+        UsageError, match=f"400 queries cannot rule out .* at look {number}: "
+    ) as no:
+        look_at(against(SAME, margin=0.01), number)
+    (least,) = map(float, re.findall(r"Use a margin of ([0-9.]+) or more", str(no.value)))
+    level = 0.05 * look_share(number)
+    equal = EProcess.of(OLD, OLD, 1.0)
+    assert equal.p(least) <= level < equal.p(0.98 * least)
+    look_at(against(SAME, margin=least), number)
 
 
 def test_groups_and_undefined_values():
@@ -157,17 +183,18 @@ def test_a_file_that_cannot_be_written(tmp_path):
 def test_the_bound_of_a_margin_never_contradicts_its_test(test, n, groups, seeds):
     """The message shows the bound of the one-sided test, not the two-sided interval."""
     users = [f"u{number // (1 if n == 25 else 2)}" for number in range(n)]
+    margin = {25: 0.12, 60: 0.1 if groups else 0.05}[n]  # what so many units can show
     for seed in range(seeds):
         rng = np.random.default_rng(seed)
         old = rng.uniform(0.2, 0.8, n)
-        new = old + rng.normal(-0.02, 0.1, n).round(2)
+        new = old + rng.normal(-0.6 * margin, 0.1, n).round(2)
         made = (with_users(new, users), with_users(old, users))
         found = compare(
             *made,
             names=["new", "old"],
             baseline="old",
             test=test,
-            margin=0.04,
+            margin=margin,
             resamples=999,
             by="user" if groups else None,
         )
@@ -177,7 +204,7 @@ def test_the_bound_of_a_margin_never_contradicts_its_test(test, n, groups, seeds
         if test in ("wilcoxon", "sign"):
             assert np.isnan(least)
         else:
-            assert (least > -0.04) == shown
+            assert (least > -margin) == shown
             assert least < pair.difference
         for why in worse_than_baseline(found):
             assert not shown

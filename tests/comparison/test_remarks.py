@@ -9,7 +9,7 @@ import pytest
 
 from assay import compare
 from assay.comparison.pairs import ComparisonSettings
-from assay.comparison.remarks import _unequal_variances as unequal_variances
+from assay.comparison.verdict import _unequal_variances as unequal_variances
 from tests.comparison.made_scores import scores_of, with_users
 
 SAME, FEW, GROUPS, TUKEY = "the same value on all", "many small differences", "uneven", "Tukey"

@@ -12,8 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import compare_tasks
-from assay.comparison.task_pages import task_data_table, task_pair_data
-from assay.errors import AssayError, FormatError, IdError, MismatchError, UsageError
+from assay.comparison.tables import data_table, pair_data
+from assay.errors import (
+    AssayError,
+    FormatError,
+    IdError,
+    MismatchError,
+    UsageError,
+    ValueRangeError,
+)
 from assay.runs.record import RunRecord
 from assay.stats import compare_jointly, rank_intervals
 from assay.stats.ranks import borda_points, split_letters
@@ -372,7 +379,7 @@ def test_few_queries_or_tasks() -> None:
         ({"value": math.nan}, AssayError, "not a finite number"),
         ({"value": math.inf}, AssayError, "not a finite number"),
         ({"value": "0.5"}, AssayError, "of type str, not a number"),
-        ({"value": None}, FormatError, "'value' is missing there"),
+        ({"value": None}, ValueRangeError, "'value' is missing there"),
         ({"system": ""}, IdError, "the system is empty"),
         ({"system": 7}, IdError, "the system 7 is of type int"),
         ({"task": ["a"]}, IdError, "of type list"),
@@ -395,9 +402,9 @@ def test_odd_tables_are_named() -> None:
         compare_tasks([{key: row[key] for key in ("system", "task", "value")} for row in rows])
     with pytest.raises(FormatError, match="which column holds the task"):
         compare_tasks([{"system": "a", "value": 1.0}])
-    with pytest.raises(FormatError, match="no lines"):
+    with pytest.raises(FormatError, match="no records"):
         compare_tasks([])
-    with pytest.raises(FormatError, match="each line is a record"):
+    with pytest.raises(FormatError, match="expected an object"):
         compare_tasks([rows[0], 3])
     with pytest.raises(UsageError, match="Cannot read a table"):
         compare_tasks(3)
@@ -577,11 +584,11 @@ def test_a_task_without_groups_has_a_group_for_each_query() -> None:
 def test_the_tables_of_tasks_hold_the_numbers_of_the_pairs() -> None:
     values, tasks = made(3, [12, 12, 12], seed=3, kind="shifted")
     found = compare_tasks(records(values, tasks), resamples=300, level=0.1)
-    table = task_data_table(found)
+    table = data_table(found)
     assert len(table.rows) == 3
     for pair, row in zip(found.pairs, table.rows, strict=True):
         data = dict(zip(table.columns, (cell.value for cell in row), strict=True))
-        assert data == {key: value for key, value in task_pair_data(pair).items() if key in data}
+        assert data == {key: value for key, value in pair_data(pair).items() if key in data}
     shown = found.pair_table()
     assert shown.columns[-shown.n_optional :] == ("tasks W/T/L",)
     assert [row[0].value for row in shown.rows] == ["s2 − s1", "s2 − s0", "s1 − s0"]

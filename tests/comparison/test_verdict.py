@@ -10,9 +10,10 @@ import pytest
 
 from assay import compare
 from assay.comparison.pairs import ComparisonSettings
-from assay.comparison.tables import ends_text, format_p, power_note
+from assay.comparison.tables import format_p, power_note
 from assay.comparison.verdict import _describe_needed as describe_needed
 from assay.comparison.verdict import describe_p, describe_test, join_names
+from assay.stats import Interval
 from tests.comparison.made_scores import scores_of
 
 RNG = np.random.default_rng(21)
@@ -25,11 +26,17 @@ def test_p_is_never_rounded_to_zero() -> None:
         assert describe_p(p) == (f"p = {digits}" if digits else "p < 0.0001")
         assert format_p(p) == (digits or "<0.0001")
     assert (describe_p(math.nan), format_p(math.nan)) == ("no p", None)
-    assert ends_text(math.nan, math.nan) is None
-    assert (ends_text(0.1, 0.25), ends_text(-0.1, 0.25, sign=True)) == (
-        "[0.1000, 0.2500]",
-        "[-0.1000, +0.2500]",
+
+
+def test_an_interval_shows_its_ends_or_nothing() -> None:
+    some, signed, zero, none = (
+        Interval(0.2, low, high, 0.95, "t", 9)
+        for low, high in ((0.1, 0.25), (-0.1, 0.25), (-0.0, 0.25), (math.nan, math.nan))
     )
+    assert (some.text(), signed.text(sign=True)) == ("[0.1000, 0.2500]", "[-0.1000, +0.2500]")
+    assert zero.text() == "[0.0000, 0.2500]"
+    assert (none.text(), none.sentence(), none.cell().text) == (None, "no interval", "–")
+    assert (-signed).to_dict("difference") == {"difference": -0.2, "low": -0.25, "high": 0.1}
 
 
 def test_at_most_five_names_are_listed() -> None:

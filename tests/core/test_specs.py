@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from assay.core.registry import MODELS
 from assay.core.specs import Spec, SpecKind, SpecRegistry
 from assay.errors import PluginError, UsageError
+from assay.plugins import MODELS
 from tests.plugins import install
 
 SHAPES = SpecRegistry(

@@ -14,18 +14,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from assay.bench import Model, run_bench
 from assay.core.conventions import preset
 from assay.core.judgments import Judgments
 from assay.errors import FormatError, IdError, StorageError, UsageError
 from assay.io.collections import Collection, load_collection, write_collection
-from assay.tasks.bench import Model, run_bench
+from tests.bench.samples import letters, small
 from tests.hostile import HOSTILE
-from tests.tasks.bench.samples import letters, small
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 ASSAY = [sys.executable, "-m", "assay"]
-LETTERS = "letters=py:tests.tasks.bench.samples:letters"
+LETTERS = "letters=py:tests.bench.samples:letters"
 
 
 @pytest.fixture
@@ -216,7 +216,7 @@ def test_hostile_names_and_texts_are_escaped(home: Path, assay: Callable[..., An
 
     cells = as_csv(result.query_table()).splitlines()
     assert not any(cell.startswith(("=", "@")) for line in cells for cell in line.split(","))
-    from assay.tasks.bench.explain import explain_bench
+    from assay.bench.explain import explain_bench
 
     answers = explain_bench(result, str(collection.query_ids[0]))
     from assay.tables.page import text_page

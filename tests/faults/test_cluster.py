@@ -91,6 +91,13 @@ def test_a_missing_package_gives_the_command(monkeypatch):
         rank_shards(np.ones((1, 2)), "s3://bucket/a.npy", 1)
 
 
+def test_http_without_its_client_gives_the_command(monkeypatch):
+    pytest.importorskip("fsspec")
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+    with pytest.raises(MissingPackageError, match=r"reading https://h/a\.npy\?\*\*\* .*aiohttp"):
+        rank_shards(np.ones((1, 2)), "https://h/a.npy?sig=1", 1)
+
+
 @pytest.mark.parametrize(("url", "package"), [("s3://b/a.npy", "s3fs"), ("gs://b/a.npy", "gcsfs")])
 def test_a_missing_file_system_gives_the_command(url, package, monkeypatch):
     pytest.importorskip("fsspec")

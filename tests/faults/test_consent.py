@@ -17,22 +17,25 @@ import pytest
 
 from assay import evaluate
 from assay import store as run_store
-from assay.cli.main import COMMANDS
+from assay.bench import make_request, read_config
 from assay.cli.main import assay as group
-from assay.cli.repeating import WRITES, StoredCommand
+from assay.cli.main import list_commands
+from assay.cli.repeating import StoredCommand
+from assay.cli.settings import facts_of
 from assay.cluster.shards import open_shard, open_shards
 from assay.core.consent import Consent, host_of
 from assay.errors import AssayError, FormatError, UsageError
 from assay.io.collections import write_collection
-from assay.models import encoder, from_file
+from assay.models import consent as model_consent
+from assay.models import encoder
+from assay.models.adapters import sentence_transformers
 from assay.runs.record import RunRecord
 from assay.search.indexes.specs import allow_index
-from assay.tasks.bench import make_request, read_config
-from assay.tasks.descriptors.experiment import read_experiment
+from assay.vision.experiment import read_experiment
+from tests.bench.samples import small
 from tests.models.fake_endpoint import endpoint as fake_endpoint
 from tests.models.files import write_safetensors
 from tests.plugins import install
-from tests.tasks.bench.samples import small
 
 KEY = "sk-secret-0123456789abcdef"
 OWN = """
@@ -163,11 +166,76 @@ def test_what_runs_code(home, monkeypatch, spec, runs):
     entries = {"assay.models": {"strange": "strange_models:load"}}
     code = {"strange_models": "open('imported', 'w').close()"}
     monkeypatch.syspath_prepend(str(install(home, package="p", entries=entries, modules=code)))
-    assert from_file.runs_code(spec) is runs
+    assert model_consent.runs_code(spec) is runs
     if runs:
         with pytest.raises(UsageError, match="--allow-code"):
             make_request(read_config(config(home, spec)))
     assert not (home / "imported").exists()
+
+
+_SPELLINGS = (
+    ("nice-model", "nice-model"),
+    ("nice-model", "sentence-transformers/nice-model"),  # a name alone gets this owner
+    ("nice-model", "cross-encoder/nice-model"),  # and as a reranker this one
+    ("sentence-transformers/nice-model", "sentence-transformers/nice-model"),
+    ("./nice-model", "nice-model"),
+    ("deep/er/nice-model", "deep/er/nice-model"),
+    ("../HOME/nice-model", "nice-model"),
+    ("HERE/nice-model", "nice-model"),
+)
+
+
+def put_model(home, folder):
+    """A folder as sentence-transformers reads it, which names a class of its own."""
+    place = home / folder
+    place.mkdir(parents=True, exist_ok=True)
+    modules = [{"idx": 0, "name": "0", "path": "", "type": "evil.Evil"}]
+    (place / "modules.json").write_text(json.dumps(modules))
+    (place / "evil.py").write_text(f"open({str(home / 'imported')!r}, 'w').close()")
+
+
+@pytest.mark.parametrize(("name", "folder"), _SPELLINGS)
+def test_a_folder_that_a_name_stands_for_is_code(home, assay, name, folder):
+    spec = "st:" + name.replace("HERE", str(home)).replace("HOME", home.name)
+    put_model(home, folder)
+    refused = assay("bench", config(home, spec), "--no-cache")
+    assert refused.code == 2
+    assert f"names the model {spec!r}" in refused.err
+    assert "--allow-code" in refused.err
+    reranking = f'[[model]]\nspec = "bm25"\n[[rerank]]\nof = "bm25"\nspec = "{spec}"\n'
+    (home / "two.toml").write_text(f'corpus = "made"\n{reranking}')
+    refused = assay("bench", home / "two.toml", "--no-cache")
+    assert refused.code == 2
+    assert "--allow-code" in refused.err
+    write_safetensors(Path("tower.safetensors"), {}, {"encoder": spec})
+    with pytest.raises(FormatError, match="neither code nor another file"):
+        encoder("tower.safetensors")
+    for words in (["--model", spec], ["--model", "bm25", "--rerank", f"bm25>{spec}"]):
+        with pytest.raises(UsageError, match="--allow-code"):
+            StoredCommand(["bench", "made", *words]).check(Consent(), "The run")
+    assert not (home / "imported").exists()
+
+
+@pytest.mark.parametrize(
+    ("version", "runs"), [("5.1.0", True), ("3.0", True), ("6.0.0", False), ("10.1", False)]
+)
+def test_a_revision_may_be_anybodys(home, monkeypatch, version, runs):
+    """Whoever opens a pull request on the hub has written its revision of the authors' model."""
+    monkeypatch.setattr(sentence_transformers, "version_of", lambda _: version)
+    request = read_config(config(home, "st:all-MiniLM-L6-v2", 'revision = "refs/pr/1"'))
+    stored = StoredCommand(
+        ["bench", "made", "--model", "st:all-MiniLM-L6-v2", "--revision", "refs/pr/1"]
+    )
+    if runs:
+        with pytest.raises(UsageError, match="--allow-code"):
+            make_request(request)
+        with pytest.raises(UsageError, match="--allow-code"):
+            stored.check(Consent(), "The run")
+    else:
+        stored.check(Consent(), "The run")
+        assert make_request(request).plan.models[0].settings["revision"] == "refs/pr/1"
+    make_request(request, allow_code=True)
+    stored.check(Consent.of(True), "The run")
 
 
 def test_an_index_of_another_package(home, monkeypatch):
@@ -537,24 +605,21 @@ def _saving(name, command):
         yield name, command
 
 
-def test_every_option_that_writes_is_known():
+def test_every_option_that_writes_says_so():
     context = click.Context(group)
-    found = dict(
-        pair for name in COMMANDS for pair in _saving(name, group.get_command(context, name))
+    commands = dict(
+        pair for name in list_commands() for pair in _saving(name, group.get_command(context, name))
     )
-    assert found.keys() == WRITES.keys()
     said = re.compile(
         r"\b[Ww]rite|\bWhere\b|Folder (of finished|for)|[Cc]heckpoint|\bDraw\b|[Kk]eep"
     )
-    for name, command in found.items():
-        params = {one.name: one for one in command.params}
-        assert set(WRITES[name]) <= params.keys()
-        for key, one in params.items():
-            text = getattr(one, "help", None) or ""
-            takes_text = isinstance(one, click.Option) and not one.is_flag
-            paths = one.metavar and re.search("FILE|DIR|FOLDER|RUN|PATH", one.metavar)
+    for name, command in commands.items():
+        for key, parameter in facts_of(command):
+            text = getattr(parameter, "help", None) or ""
+            takes_text = isinstance(parameter, click.Option) and not parameter.is_flag
+            paths = parameter.metavar and re.search("FILE|DIR|FOLDER|RUN|PATH", parameter.metavar)
             if takes_text and paths and said.search(text) and key != "store":
-                assert key in WRITES[name], (name, key, text)
+                assert parameter.writes, (name, key, text)
 
 
 # What is written, and where modules come from.

@@ -8,7 +8,8 @@ import os
 import numpy as np
 import pytest
 
-from assay.compat.label_retrieval import save_results
+from assay.crossmodal import SampleRows, label_retrieval
+from assay.crossmodal.compat import save_results
 from assay.errors import (
     AssayError,
     FormatError,
@@ -19,7 +20,6 @@ from assay.errors import (
     UsageError,
     ValueRangeError,
 )
-from assay.tasks.crossmodal import SampleRows, label_retrieval
 
 LABELS = ["a", "a", "b", "b"]
 GOOD = np.array([[1.0, 0], [0.9, 0.1], [0, 1], [0.1, 0.9]])
@@ -152,7 +152,7 @@ def test_a_cutoff_beyond_the_collection_still_divides_by_k():
 
 
 def test_metadata_with_nan_or_doubled_keys(tmp_path):
-    from assay.tasks.crossmodal import load_text_prototypes_from_metadata
+    from assay.crossmodal import load_text_prototypes_from_metadata
 
     for text in ('{"milan": NaN}', '{"milan": {}, "milan": {}}', "[" * 10_000):
         (tmp_path / "m.json").write_text(text)

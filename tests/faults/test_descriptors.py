@@ -12,12 +12,11 @@ import pytest
 pytest.importorskip("cv2")
 
 from assay.errors import InputError, MismatchError, ShapeError, ValueRangeError
-from assay.tasks.descriptors import DescriptorResult, experiment_from, rank_pair, run_experiment
-from assay.tasks.descriptors.checkpoint import SceneCheckpoint
-from assay.tasks.descriptors.sampling import choose_names
-from assay.tasks.vision import Scene
+from assay.vision import DescriptorResult, Scene, experiment_from, rank_pair, run_experiment
+from assay.vision.experiment import SceneCheckpoint
+from assay.vision.keypoints import choose_names
 from tests.conftest import Answer
-from tests.tasks.descriptors.small_scenes import experiment_text, scene_folders, small_scenes
+from tests.vision.small_scenes import experiment_text, scene_folders, small_scenes
 
 Assay = Callable[..., Answer]
 
@@ -184,7 +183,7 @@ def _seed_with(name: str) -> int:
 
 def test_a_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = _run(small_scenes())
-    from assay.tasks.descriptors import run
+    from assay.vision import run
 
     real, calls = run.evaluate_scene, []
 
@@ -211,7 +210,7 @@ def test_interrupted_on_the_command_line(
 
     scene_folders(tmp_path / "data")
     (tmp_path / "e.yaml").write_text(experiment_text("data"))
-    monkeypatch.setattr("assay.tasks.descriptors.run.evaluate_scene", interrupted)
+    monkeypatch.setattr("assay.vision.run.evaluate_scene", interrupted)
     answer = assay("descriptors", "run", tmp_path / "e.yaml")
     assert answer.code == 130
     assert "Traceback" not in answer.err

@@ -11,7 +11,7 @@ import pytest
 import assay.store
 from assay.errors import UsageError
 from assay.web import make_app
-from assay.web.store_handle import StoreHandle
+from assay.web.app import StoreHandle
 from tests.hostile import HOSTILE
 from tests.web.samples import Answer, Client, made_scores
 

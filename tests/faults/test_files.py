@@ -23,7 +23,7 @@ from assay.errors import AssayError, FormatError, InputError, StorageError
 from assay.io.arrays import load_npz
 from assay.io.formats import as_judgments, as_ranking, read_qrels, read_run
 from assay.io.writers import write_qrels, write_run
-from assay.scoring.score_files import write_scores
+from assay.scoring.score_data import write_scores
 from tests.zst import zst_compress
 
 RULES = preset("trec_eval")
@@ -346,7 +346,7 @@ def test_a_killed_writer_leaves_the_old_file(tmp_path):
     path = file(tmp_path, "out.txt", "old")
     code = f"""
         import os, signal
-        from assay.io.writers import atomic_write
+        from assay.io.atomic import atomic_write
         with atomic_write({str(path)!r}) as file:
             file.write(b"new" * 1000)
             file.flush()

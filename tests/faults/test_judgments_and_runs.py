@@ -175,7 +175,7 @@ def test_faulty_lines_of_qrels_are_named(tmp_path, line, error, found):
 
 
 def test_the_score_wins_over_the_rank(tmp_path):
-    from assay.io.trec import parse_run
+    from assay.io.formats import parse_run
 
     path = file(tmp_path, "q Q0 a 1 1 t\nq Q0 b 2 9 t\n")
     assert read_run(path).row("q") == [("b", 9.0), ("a", 1.0)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -15,9 +13,8 @@ from assay.errors import (
     UsageError,
     ValueRangeError,
 )
-from assay.tasks.prediction import evaluate_candidates, evaluate_predictions
-from assay.tasks.prediction.files import read_prediction_file
-from assay.tasks.prediction.imports import import_results
+from assay.prediction import evaluate_candidates, evaluate_predictions, import_results
+from assay.prediction.files import read_prediction_file
 
 SCORES = np.random.default_rng(2).integers(0, 9, (6, 5)).astype(float)
 TARGETS = np.array([0, 1, 2, 3, 4, 0])
@@ -104,10 +101,8 @@ def test_a_cut_off_beyond_the_classes():
 )
 def test_json_that_is_none(tmp_path, text):
     (tmp_path / "a.json").write_text(text)
-    (tmp_path / "b.json").write_text(json.dumps({"acc@1": 0.5}))
-    found = import_results(tmp_path, unit="fraction")
-    assert len(found.unreadable) == len(found.results) == 1
-    assert "a.json" in found.unreadable[0]
+    with pytest.raises(FormatError, match=r"a\.json"):
+        import_results({"a": tmp_path / "a.json"}, unit="fraction")
 
 
 def test_two_samples_give_no_invented_interval():

@@ -15,7 +15,7 @@ import pytest
 from assay.cli import signals
 from assay.io.atomic import atomic_write
 from assay.io.collections import write_collection
-from tests.tasks.bench.samples import small
+from tests.bench.samples import small
 from tests.waiting import PATIENCE
 
 DRIVER = Path(__file__).with_name("signal_driver.py")

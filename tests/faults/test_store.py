@@ -18,9 +18,9 @@ from sqlalchemy import text
 import assay.store
 from assay import AssayError, Scores
 from assay.errors import StorageError
-from assay.store.migrations import newest_version
+from assay.store.migrations import REVISIONS, newest_version
+from tests.store.next_schema import NEXT, OLD, add_mood, make_old_store
 from tests.store.places import HOSTILE, make_scores, place, same_scores, without_guards
-from tests.store.test_opening import _old_store
 from tests.waiting import PATIENCE
 
 __all__ = ["place"]
@@ -55,18 +55,21 @@ def test_kill_9_while_runs_are_stored(place, tmp_path, rounds):
         store.save(make_scores(1), "afterwards")
 
 
-def test_kill_during_an_upgrade(tmp_path):
+def test_kill_during_an_upgrade(tmp_path, monkeypatch):
     for place_of_kill in ("backup", "tables", "commit"):
         file = tmp_path / f"{place_of_kill}.db"
-        _old_store(str(file), "0001")
+        make_old_store(file)
         _killed_when(place_of_kill, file)
         with closing(sqlite3.connect(file)) as connection:
             (version,) = connection.execute("SELECT version_num FROM assay_schema").fetchone()
-            assert version == "0001"
+            assert version == OLD
             assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
             columns = {row[1] for row in connection.execute("PRAGMA table_info(runs)")}
-            assert "done" not in columns
-        with assay.store.open(file) as store:
+            assert "mood" not in columns
+        with monkeypatch.context() as patched:
+            patched.setitem(REVISIONS, NEXT, add_mood)
+            store = assay.store.open(file)
+        with store:
             assert [run.name for run in store.runs()] == ["old 2", "old 1"]
             assert store.damages() == []
         for backup in tmp_path.glob(f"{place_of_kill}.db.*backup-?"):
@@ -77,7 +80,9 @@ def test_kill_during_an_upgrade(tmp_path):
 def _killed_when(moment: str, file: Path) -> None:
     """Upgrade in another process and kill it at this moment."""
     code = f"""
-import signal, assay.store, assay.store.opening as opening, assay.store.sqlite as files
+import signal, assay.store, assay.store.database as opening, assay.store.sqlite as files
+from tests.store import next_schema
+next_schema.add_revision()
 def wait(*_, **__):
     print("here", flush=True); signal.pause()
 def after(function):
@@ -87,7 +92,8 @@ def after(function):
 if {moment!r} == "backup":
     files.os.replace = wait
 elif {moment!r} == "tables":
-    import alembic.op; alembic.op.execute = wait
+    from alembic.operations import Operations
+    Operations.execute = wait
 else:
     opening.upgrade = after(opening.upgrade)
 assay.store.open({str(file)!r})
@@ -497,8 +503,11 @@ def test_a_report_names_the_damaged_run(tmp_path, monkeypatch):
 
 def test_two_processes_upgrade_at_once(tmp_path):
     file = tmp_path / "assay.db"
-    _old_store(str(file), "0001")
-    code = f"import assay.store\nwith assay.store.open({str(file)!r}) as s: print(len(s))"
+    make_old_store(file)
+    code = (
+        "import assay.store\nfrom tests.store.next_schema import add_revision\nadd_revision()\n"
+        f"with assay.store.open({str(file)!r}) as s: print(len(s))"
+    )
     both = [
         subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
         for _ in range(3)

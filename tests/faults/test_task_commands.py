@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from assay.cli.main import main
-from assay.compat.binary_codes import cosine_similarity_matrix
+from assay.codes.compat import cosine_similarity_matrix
 from assay.errors import UsageError
 from assay.search.engine import rank, rerank
 from tests.models.files import write_safetensors
@@ -60,13 +60,11 @@ def test_two_results_never_share_a_file(capsys, arguments):
 
 
 def test_a_table_never_replaces_a_result_that_is_imported(capsys):
-    Path("results").mkdir()
-    Path("results/a.json").write_text('{"acc@1": 30.0}')
-    asked = ["predict", "--results", "results", "--unit", "percent"]
-    refused(capsys, [*asked, "-o", "results/a.json"], 2, "Write it elsewhere")
-    refused(capsys, [*asked, "-o", "results/new.json"], 2, "Write it elsewhere")
-    assert Path("results/a.json").read_text() == '{"acc@1": 30.0}'
-    assert main([*asked, "-o", "table.json"]) == 0
+    Path("a.json").write_text('{"acc@1": 30.0}')
+    command = ["predict", "--results", "m=a.json"]
+    refused(capsys, [*command, "-o", "a.json"], 2, "one of the inputs")
+    assert Path("a.json").read_text() == '{"acc@1": 30.0}'
+    assert main([*command, "-o", "table.json"]) == 0
 
 
 @pytest.mark.parametrize(

@@ -10,26 +10,24 @@ import pytest
 
 import assay
 from assay import cluster, stats
+from assay.codes import evaluate_codes, make_encoder
+from assay.crossmodal import label_retrieval
 from assay.errors import AssayError
 from assay.integrations import assert_at_least, assert_not_worse
 from assay.models import EncoderSettings
-from assay.search.indexes import build_index
-from assay.tasks.codes import evaluate_codes, make_encoder
-from assay.tasks.crossmodal import label_retrieval
-from assay.tasks.descriptors import (
-    Estimator,
-    Matcher,
-    demo_patch_scenes,
-    error_auc,
-)
-from assay.tasks.prediction import (
+from assay.prediction import (
     evaluate_candidates,
     evaluate_confidence,
     evaluate_predictions,
 )
-from assay.tasks.vision import (
+from assay.search.indexes import build_index
+from assay.vision import (
+    Estimator,
     Keypoints,
+    Matcher,
     by_size,
+    demo_patch_scenes,
+    error_auc,
     inside_border,
     make_demo_scenes,
     random_subset,

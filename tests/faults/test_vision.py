@@ -21,11 +21,11 @@ from assay.errors import (
     UsageError,
     ValueRangeError,
 )
-from assay.tasks.vision import Keypoints, KeypointSettings, Scene, find_scenes, make_pair
-from assay.tasks.vision import demo_scenes as demo_module
-from assay.tasks.vision.describe import describe
-from assay.tasks.vision.homography import read_homography
-from assay.tasks.vision.images import read_image
+from assay.vision import Keypoints, KeypointSettings, Scene, find_scenes, make_pair
+from assay.vision import scenes as demo_module
+from assay.vision.descriptors import describe
+from assay.vision.ground_truth import read_homography
+from assay.vision.opencv_features import read_image
 
 NOISE = np.random.default_rng(0).integers(0, 256, (20, 40, 3), dtype=np.uint8)
 IMAGE = cv2.resize(NOISE, (320, 160), interpolation=cv2.INTER_CUBIC)

@@ -126,15 +126,6 @@ def keypoints() -> bytes:
     return b"id,x,y,size,angle,response,octave\n0,1.5,2.5,3,90,0.5,1\n1,4,5,3,-1,0.1,2\n"
 
 
-def workbench_csv() -> bytes:
-    meta = "v_a_true_map=0.5;v_a_query_count=12;v_b_true_map=0.25;v_b_query_count=4;"
-    return (
-        "descriptor,true_map_micro,true_map_macro_by_scene,precision_at_1,num_scenes,metadata\n"
-        f'sift,0.4375,0.375,0.5,2,"{meta}"\n'
-        f'orb,0.25,0.125,0.25,2,"{meta}"\n'
-    ).encode()
-
-
 def task_csv() -> bytes:
     rows = [f"{s},{t},{n},0.{n}{len(s)}" for s in ("bm25", "dense") for t in "xy" for n in range(3)]
     return ("system,task,query,value\n" + "\n".join(rows) + "\n").encode()
@@ -149,7 +140,7 @@ def mteb_json() -> bytes:
 
 def result_json() -> bytes:
     rates = {"acc@1": 25.0, "acc@5": 50.0, "mrr": 30.5, "correct@1": 3, "total": 12}
-    return json.dumps({"dataset": "d", "test": rates}).encode()
+    return json.dumps({"dataset": "d", **rates}).encode()
 
 
 def manifest() -> bytes:
@@ -337,7 +328,6 @@ SEEDS: Final[dict[str, Callable[[], bytes]]] = {
     "homography.txt": homography,
     "homography.xml": homography_xml,
     "keypoints.csv": keypoints,
-    "workbench.csv": workbench_csv,
     "tasks.csv": task_csv,
     "mteb.json": mteb_json,
     "result.json": result_json,

@@ -9,13 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from assay.bench.config import make_request, read_config
 from assay.cli.main import main
 from assay.cluster.checkpoint import ShardCheckpoint
 from assay.cluster.shards import open_shard, open_shards
-from assay.comparison.looks import _read_gates
+from assay.comparison.gate import _read_gates
 from assay.compat import ranx
 from assay.core.hits import judge
 from assay.core.ids import Ids
+from assay.crossmodal.inputs import _level_files, load_text_prototypes_from_metadata
 from assay.errors import AssayError
 from assay.integrations.cards import read_model_card
 from assay.io.answers import read_answers
@@ -23,25 +25,20 @@ from assay.io.arrays import read_vectors
 from assay.io.checkpoint import Checkpoint
 from assay.io.collections import read_judgments
 from assay.io.formats import read_qrels, read_run
-from assay.io.mteb import read_mteb
 from assay.io.tables import read_groups
-from assay.io.task_tables import read_task_lines
+from assay.io.task_tables import read_mteb, read_task_lines
 from assay.io.texts import read_texts
 from assay.models.safetensors import load_safetensors
+from assay.prediction import import_results
+from assay.prediction.files import read_prediction_file
 from assay.scoring.score_data import load_scores
 from assay.search.engine.prepared import prepare
-from assay.tasks.bench.config import make_request, read_config
-from assay.tasks.crossmodal.inputs import _level_files
-from assay.tasks.crossmodal.prototypes import load_text_prototypes_from_metadata
-from assay.tasks.descriptors.experiment import read_experiment
-from assay.tasks.descriptors.imports import report_import
-from assay.tasks.descriptors.patch_tasks import _read_splits
-from assay.tasks.descriptors.patches import evaluate_patches, read_patch_scenes
-from assay.tasks.prediction.files import read_prediction_file
-from assay.tasks.prediction.imports import import_results
-from assay.tasks.vision.homography import read_homography
-from assay.tasks.vision.keypoint_sources import read_keypoints
-from assay.tasks.vision.scenes import name_categories
+from assay.vision.experiment import read_experiment
+from assay.vision.ground_truth import read_homography
+from assay.vision.keypoints import read_keypoints
+from assay.vision.patch_tasks import _read_splits
+from assay.vision.patches import evaluate_patches, read_patch_scenes
+from assay.vision.scenes import name_categories
 
 Target = Callable[[Path], Any]
 ALLOWED: Final = frozenset({0, 1, 2, 3, 4, 5})
@@ -109,7 +106,7 @@ def _patch_scene(path: Path) -> Any:
 
 
 def _result(path: Path) -> None:
-    import_results(path.parent).to_dict()
+    import_results({"model": path}, unit="percent").to_dict()
 
 
 def _mteb(path: Path) -> None:
@@ -166,13 +163,9 @@ TARGETS: Final[dict[str, tuple[Target, ...]]] = {
     "homography.txt": (read_homography,),
     "homography.xml": (read_homography,),
     "keypoints.csv": (read_keypoints,),
-    "workbench.csv": (
-        lambda path: report_import(path, unit="fraction", against=path).to_dict(),
-        command("descriptors", "import", "{}", "--unit", "percent"),
-    ),
     "tasks.csv": (read_task_lines, command("tasks", "{}", "--resamples", "20")),
     "mteb.json": (_mteb,),
-    "result.json": (_result, command("predict", "--results", "{folder}")),
+    "result.json": (_result, command("predict", "--results", "{}")),
     "manifest.json": (_shard,),
     "job.json": (_job,),
     "started": (_job,),

@@ -164,7 +164,8 @@ def _compare() -> Found:
             "gate of significance": f"{gate} --fail-if-worse --json",
             "gate of significance, closed": "random.run -r qrels.txt -b dense.run --resamples 500"
             " --fail-if-worse --json",
-            "gate with a margin": f"{gate} --fail-if-worse --margin 0.0001 --json",
+            "gate with a margin": f"{gate} --fail-if-worse --margin 0.12 --json",
+            "gate with a small margin": f"{gate} --fail-if-worse --margin 0.0001 --json",
             "gate with a wide margin": f"{gate} --fail-if-worse --margin 0.9 --json",
             "gate at the tenth look": f"{gate} --fail-if-worse --look 10 --json",
             "slices": f"{few} -m AP --slices groups.tsv:kind",
@@ -393,6 +394,11 @@ def _crossmodal() -> Found:
     )
 
 
+def _results() -> str:
+    names = ("copy_1", "copy_2", "mhsa_1", "mhsa_2", "mhsa_3", "other_1", "other_2")
+    return " ".join(f"--results {name[:-2]}=results/good/{name}.json" for name in names)
+
+
 def _predict() -> Found:
     one, seeds = "a.npy -t targets.npy", " ".join(f"{m}={m}{s}.npz" for m in "ab" for s in range(3))
     lists = "lists.tsv --candidates one --candidates two"
@@ -419,12 +425,12 @@ def _predict() -> Found:
             "lists with baselines": f"{lists} --train visits.csv:place"
             " --train-users visits.csv:user --previous last --by user --json",
             "old json": f"{one} --legacy-json",
-            "results": "--results results/good --unit percent --f1-unit fraction --json",
-            "results with contradictions": "--results results --unit percent --json",
-            "results in text": "--results results/good --unit percent --f1-unit fraction",
-            "results against a baseline": "--results results --pattern good/{model}_{seed}.json"
-            " --baseline mhsa --json",
-            "results in pairs": "--results results/good --pair other mhsa --json",
+            "results": f"{_results()} --unit percent --f1-unit fraction --json",
+            "results with contradictions": "--results results/wrong/x.json"
+            " --f1-unit fraction --json",
+            "results in text": f"{_results()} --f1-unit fraction",
+            "results against a baseline": f"{_results()} --f1-unit fraction -b mhsa --json",
+            "results in two units": f"{_results()} --json",
             "text": f"{one} --per-class --histogram --train train.npy --previous last.npy",
             "text of seeds": seeds,
             "text of lists": f"{lists} --by user",
@@ -638,22 +644,6 @@ def _descriptors() -> Found:
         },
         VISION,
     )
-    yield from _named(
-        "descriptors import",
-        {
-            "database": "workbench.db --unit fraction --json",
-            "contradictions": "workbench.csv --unit percent --json",
-            "text": "workbench.db --unit fraction",
-            "csv": "workbench.db --unit fraction --format csv",
-            "wrong unit": "workbench.db --unit percent --json",
-        },
-    )
-    yield Command(
-        "descriptors import/own rows",
-        "descriptors import workbench.db --unit fraction --against wide.csv --json",
-        after=("descriptors run/kept",),
-        needs=VISION,
-    )
 
 
 def _stored() -> Found:
@@ -856,10 +846,8 @@ def _rest() -> Found:
     yield from _named(
         "measures",
         {
-            "all": "--json",
             "some": "nDCG map_cut_10 MAP --json",
             "conventions": "--conventions --json",
-            "text": "",
             "text of one": "ERR",
             "unknown": "nonsense",
         },

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import sqlite3
 import struct
 import zlib
 from collections.abc import Iterable
@@ -65,7 +64,6 @@ def make_inputs(folder: Path) -> None:
     _collection(folder)
     _scenes(folder)
     _patches(folder)
-    _workbench(folder)
 
 
 # Runs, judgments, groups
@@ -298,7 +296,6 @@ def _result_files(folder: Path) -> None:
         "good/copy_2": {**good, "f1": 0.31},
         "good/other_1": {"acc@1": 25.0, "acc@5": 50.5, "mrr": 36.25, "f1": 0.2},
         "good/other_2": {"acc@1": 26.5, "acc@5": 51.0, "mrr": 37.5, "f1": 0.22},
-        "good/none": {},
         "wrong/x": {**good, "correct@1": 20, "acc@10": 50.0},
     }
     for name, data in files.items():
@@ -569,51 +566,3 @@ def _write_png(path: Path, image: NDArray[np.float64]) -> None:
         for (kind, body), end in zip(chunks, ends, strict=True)
     )
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(packed))
-
-
-def _workbench(folder: Path) -> None:
-    """A database as the descriptor workbench writes it, and an export with a contradiction."""
-    scenes = ";".join(f"{'iv'[i % 2]}_{i}_true_map=0.{i + 10}" for i in range(9))
-    columns = (
-        "true_map_micro",
-        "true_map_macro",
-        "true_map_micro_with_zeros",
-        "viewpoint_map",
-        "keypoint_verification_ap",
-        "precision_at_1",
-        "precision_at_5",
-    )
-    rows = {
-        "sift": (0.6386, 0.62, 0.5, 0.6566, -1, 0.55, 0.7),
-        "dspsift": (0.65, 0.63, 0.51, 0.66, 0.4, 0.56, 0.71),
-    }
-    with sqlite3.connect(folder / "workbench.db") as db:
-        db.execute(
-            "CREATE TABLE experiments (id INTEGER PRIMARY KEY, descriptor_type TEXT, "
-            "dataset_name TEXT, timestamp TEXT)"
-        )
-        typed = ", ".join(f"{name} REAL" for name in columns)
-        db.execute(
-            f"CREATE TABLE results (id INTEGER PRIMARY KEY, experiment_id INTEGER, {typed}, "
-            "total_matches INTEGER, metadata TEXT)"
-        )
-        for number, (name, values) in enumerate(rows.items(), 1):
-            db.execute("INSERT INTO experiments VALUES (?, ?, 'hpatches', 'then')", (number, name))
-            db.execute(
-                f"INSERT INTO results VALUES (?, ?, {'?, ' * len(values)} 99, ?)",
-                (number, number, *values, _scene_means(values[1], values[3])),
-            )
-    db.close()
-    (folder / "workbench.csv").write_text(
-        f"name,true_map_micro,precision_at_1,precision_at_5,metadata\nsift,50,90,70,\n"
-        f"orb,40,30,45,{scenes.replace('=0.', '=')}\n"
-    )
-
-
-def _scene_means(macro: float, viewpoint: float) -> str:
-    """Nine scenes, four of them of viewpoint, with these means."""
-    rest = (9 * macro - 4 * viewpoint) / 5
-    return ";".join(
-        f"{'iv'[i % 2]}_{i}_true_map={(viewpoint if i % 2 else rest) + 0.01 * (i - 4):.6f}"
-        for i in range(9)
-    )

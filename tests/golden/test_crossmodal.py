@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from assay.compat.label_retrieval import print_results_summary, save_results
+from assay.crossmodal import label_retrieval
+from assay.crossmodal.compat import print_results_summary, save_results
 from assay.errors import UsageError
-from assay.tasks.crossmodal import label_retrieval
 
 GOLDEN = Path(__file__).with_name("crossmodal")
 NUMBERS = {

@@ -16,7 +16,7 @@ from assay.core.ids import Ids
 from assay.core.judgments import Judgments
 from assay.inspect.check import check
 from assay.io import formats
-from assay.io.trec import parse_run
+from assay.io.formats import parse_run
 
 RUN = {f"q{i}": {f"d{j}": 10.0 - j for j in range(10)} for i in range(3)}
 QRELS = {f"q{i}": {f"d{j}": j % 2 for j in range(10)} for i in range(3)}

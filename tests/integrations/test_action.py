@@ -13,10 +13,13 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.docs_pages import ROOT, blocks, commands
+
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
 INSTALL, GATE = ACTION["runs"]["steps"]
+PAGE = ROOT / "docs" / "ci.md"
 N = 40
+FURTHER = [f"d{number}" for number in range(97)]  # `assay check` warns of shorter lists
 
 
 class Done(NamedTuple):
@@ -32,8 +35,8 @@ def write_run(file: Path, lost: int) -> None:
     with file.open("w") as stream:
         for number in range(N):
             docs = ["x", "y", "rel"] if number < lost else ["rel", "x", "y"]
-            for rank, doc in enumerate(docs, 1):
-                print(f"q{number}", "Q0", doc, rank, 4 - rank, file.stem, file=stream)
+            for rank, doc in enumerate([*docs, *FURTHER], 1):
+                print(f"q{number}", "Q0", doc, rank, 200 - rank, file.stem, file=stream)
 
 
 @pytest.fixture
@@ -64,9 +67,15 @@ def environment(step: dict[str, Any], inputs: dict[str, str]) -> dict[str, str]:
 
 def call(step: dict[str, Any], folder: Path, **inputs: str) -> Done:
     given = {name.replace("_", "-"): text for name, text in inputs.items()}
+    body = given.get("comment-file", "assay-verdict.md")
+    return shell(step["run"], folder, environment(step, given), body)
+
+
+def shell(line: str, folder: Path, inputs: dict[str, str], body: str = "assay-verdict.md") -> Done:
+    """Run a line of an Action as its runner does."""
     variables = {
         **os.environ,
-        **environment(step, given),
+        **inputs,
         "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT / "src"),
         "GITHUB_ACTION_PATH": str(ROOT),
@@ -74,13 +83,13 @@ def call(step: dict[str, Any], folder: Path, **inputs: str) -> Done:
         "GITHUB_STEP_SUMMARY": "summary.md",
     }
     # As the runner calls `shell: bash`.
-    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", line]
     done = subprocess.run(
         command, cwd=folder, env=variables, capture_output=True, text=True, check=False
     )
     texts = [
         (folder / name).read_text("utf-8") if (folder / name).exists() else ""
-        for name in ("output.txt", "summary.md", given.get("comment-file", "assay-verdict.md"))
+        for name in ("output.txt", "summary.md", body)
     ]
     outputs = dict(line.split("=", 1) for line in texts[0].splitlines())
     return Done(done.returncode, outputs, texts[1], texts[2], done.stderr)
@@ -100,19 +109,25 @@ def test_a_worse_run_fails_with_the_reason_and_the_table(folder):
     assert done.code == 1
     assert done.outputs["failed"] == "true"
     assert done.outputs["comment-file"] == "body.md"
-    assert done.comment.startswith("<!-- assay gate -->\n### Assay: worse than the baseline\n")
-    assert re.search(r"\*\*Why:\*\* .*bad is worse than old on nDCG@10: -0\.", done.comment)
+    assert done.comment.startswith("<!-- assay gate -->\n### Assay: failed\n")
+    assert re.search(r"\*\*Failed:\*\* .*bad is worse than old on nDCG@10: -0\.", done.comment)
     assert "| bad − old |" in done.comment
 
 
 @pytest.mark.slow
 def test_a_margin_must_be_shown(folder):
-    done = call(GATE, folder, run="same.run", baseline="old.run", qrels="qrels.txt", margin="0.01")
-    assert done.code == 1
-    assert "### Assay: not shown to be as good as the baseline" in done.summary
-    wide = call(
-        GATE, folder, run="good one.run", baseline="old.run", qrels="qrels.txt", margin=".2"
-    )
+    files = {"baseline": "old.run", "qrels": "qrels.txt"}
+    same = call(GATE, folder, run="same.run", **files, margin="0.01")
+    assert same.code == 0, same.err
+    refused = call(GATE, folder, run="same.run\nbad.run", **files, margin="0.02")
+    assert refused.code == 2
+    assert "### Assay: the check could not run" in refused.comment
+    assert "40 queries cannot rule out a loss of 0.02 on nDCG@10" in refused.outputs["verdict"]
+    assert "Use a margin of 0.0722 or more" in refused.outputs["verdict"]
+    narrow = call(GATE, folder, run="bad.run", **files, margin="0.0722")
+    assert narrow.code == 1
+    assert "**Failed:** bad is not shown to be within 0.0722 of old" in narrow.comment
+    wide = call(GATE, folder, run="good one.run", **files, margin=".2")
     assert wide.code == 0, wide.err
 
 
@@ -120,7 +135,7 @@ def test_a_margin_must_be_shown(folder):
 def test_a_missing_file_is_an_error_and_not_a_verdict(folder):
     done = call(GATE, folder, run="none.run", baseline="old.run", qrels="qrels.txt")
     assert done.code > 1
-    assert "### Assay: the gate could not be asked" in done.summary
+    assert "### Assay: the check could not run" in done.summary
     assert "none.run does not exist" in done.outputs["verdict"]
 
 
@@ -149,7 +164,8 @@ def test_a_run_that_is_not_worse_passes_and_every_output_is_set(folder):
     assert done.code == 0, done.err
     assert done.outputs["failed"] == "false"
     assert done.outputs["verdict"].startswith("good one is better than old on nDCG@10: +0.")
-    assert "### Assay: not worse than the baseline" in done.summary
+    assert "### Assay: passed" in done.summary
+    assert "**Passed:** no significant loss against old.run on nDCG@10." in done.summary
     assert "| good one − old |" in done.summary
     assert done.comment == done.summary
 
@@ -175,3 +191,125 @@ def test_check_says_how_to_name_several_runs(folder, assay):
         done = assay("check", "old.run", "same.run", "-r", "qrels.txt", *more)
         assert done.code == 2
         assert "one by one" in done.err
+
+
+# Runs by what became of them, and how the gate must end.
+KINDS = {
+    "identical": 0,
+    "better": 0,
+    "worse": 1,
+    "missing": 5,
+    "truncated": 3,
+    "empty": 3,
+    "other queries": 3,
+}
+COULD_RUN = (0, 1)
+
+
+def write_kind(file: Path, baseline: Path, kind: str) -> None:
+    """Write a run with this relation to the baseline, which has lost 10 queries of 40."""
+    write_run(file, {"better": 2, "worse": 30}.get(kind, 10))
+    text = baseline.read_text()
+    if kind == "identical":
+        file.write_text(text)
+    elif kind == "missing":
+        file.unlink()
+    elif kind == "truncated":
+        file.write_text(text[: 2 * len(text) // 3].rsplit(" ", 2)[0])
+    elif kind == "empty":
+        file.write_text("")
+    elif kind == "other queries":
+        file.write_text(re.sub("^q", "other", text, flags=re.M))
+
+
+@pytest.fixture
+def documented(folder: Path) -> Path:
+    """The folder with the names that docs/ci.md prints."""
+    for name in ("released", "lexical"):
+        write_run(folder / f"{name}.run", 10)
+    (folder / "scripts").symlink_to(ROOT / "scripts")
+    return folder
+
+
+def test_the_documented_inputs_are_those_of_the_action_and_have_no_margin() -> None:
+    (inputs,) = documented_inputs()
+    assert set(inputs) <= set(ACTION["inputs"])
+    assert "margin" not in inputs
+    assert ACTION["inputs"]["margin"]["default"] == ""
+    table = set(re.findall(r"`([a-z-]+)`", "".join(re.findall(r"^\| `.*?\|", _text(), re.M))))
+    assert set(ACTION["inputs"]) <= table
+
+
+def documented_inputs() -> list[dict[str, str]]:
+    """What the YAML of docs/ci.md gives to the Action."""
+    jobs = [yaml.safe_load(block.text) for block in blocks(PAGE, "yaml")]
+    steps = [
+        step for job in jobs for step in job.get("jobs", {}).get("quality", {}).get("steps", ())
+    ]
+    return [step["with"] for step in steps if step.get("uses", "").startswith("assay-eval/assay@")]
+
+
+def _text() -> str:
+    return PAGE.read_text("utf-8")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_documented_action_on_every_kind_of_run(documented, kind):
+    (inputs,) = documented_inputs()
+    write_kind(documented / inputs["run"], documented / inputs["baseline"], kind)
+    done = call(GATE, documented, **{key.replace("-", "_"): one for key, one in inputs.items()})
+    assert_ended(done, kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_documented_script_on_every_kind_of_run(documented, kind):
+    (line,) = re.findall(r"^\$ (RUNS=.*scripts/gate)$", _text(), re.M)
+    write_kind(documented / "new.run", documented / "released.run", kind)
+    assert_ended(shell(line, documented, {}), kind)
+
+
+def assert_ended(done: Done, kind: str) -> None:
+    """Assert that code, outputs and summary say what became of the run."""
+    assert done.code == KINDS[kind], done.err
+    heading = {0: "passed", 1: "failed"}.get(done.code, "the check could not run")
+    assert f"### Assay: {heading}\n" in done.comment
+    assert done.comment == done.summary
+    assert done.outputs["failed"] == ("false" if done.code == 0 else "true")
+    assert done.outputs["verdict"]
+    said = {0: "**Passed:** ", 1: "**Failed:** "}.get(done.code, "```\n")
+    assert said in done.comment
+    if kind == "identical":
+        assert "**Passed:** same scores as released.run on nDCG@10 and AP." in done.comment
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_documented_commands_on_every_kind_of_run(documented, assay, kind):
+    printed = [one.words for one in commands(PAGE)]
+    assert sorted(words[0] for words in printed) == ["check", "compare"]
+    write_kind(documented / "dense.run", documented / "lexical.run", kind)
+    for words in printed:
+        done = assay(*words)
+        if words[0] == "compare":
+            assert done.code == KINDS[kind], done.err
+            assert done.err.startswith("Passed: ") == (done.code == 0)
+        elif KINDS[kind] in COULD_RUN:
+            assert done.code == 0, done.out  # a check of the files, not of the ranking
+        else:
+            assert done.code in (1, 3, 5), done.out
+
+
+def test_inputs_that_are_not_set_are_named_and_no_verdict(documented):
+    line = "bash scripts/gate"
+    empty = shell(line, documented, {"RUNS": "same.run", "QRELS": ""})
+    assert empty.code == 2
+    assert "These inputs are empty: BASELINE QRELS" in empty.outputs["verdict"]
+    least = {"RUNS": "same.run", "BASELINE": "old.run", "QRELS": "qrels.txt"}
+    assert shell(line, documented, least).code == 0
+
+
+def test_a_program_that_cannot_start_is_no_verdict(documented):
+    (documented / "bin" / "assay").write_text("#!/bin/sh\necho ImportError >&2\nexit 1\n")
+    inputs = {"RUNS": "same.run", "BASELINE": "old.run", "QRELS": "qrels.txt"}
+    done = shell("bash scripts/gate", documented, inputs)
+    assert done.code == 70
+    assert "### Assay: the check could not run" in done.comment

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from assay.tasks.demo import write_demo
+from assay.io.demo_collection import write_demo
 
 pytest_plugins = ["pytester"]
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,8 +44,8 @@ def test_the_test_of_the_page_passes_and_fails(pytester, run_pytest):
     (pytester.path / "dense.run").write_bytes((pytester.path / "coarse.run").read_bytes())
     done = run_pytest()
     done.assert_outcomes(failed=1)
-    shown = (ROOT / "docs" / "ci.md").read_text("utf-8").split("    new is not shown")[1]
-    for line in f"    new is not shown{shown}".split("\n\n")[0].splitlines():
+    shown = (ROOT / "docs" / "ci.md").read_text("utf-8").split("    new is worse")[1]
+    for line in f"    new is worse{shown}".split("\n\n")[0].splitlines():
         done.stdout.fnmatch_lines([f"*{line.strip().partition('…')[0].replace('[', '[[]')}*"])
 
 

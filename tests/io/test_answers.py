@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from assay.bench import make_request, run_bench
 from assay.core.ids import Ids
 from assay.errors import AssayError, FormatError
 from assay.io.answers import answer_words, judge_by_answers, read_answers
 from assay.io.collections import load_collection
-from assay.tasks.bench import make_request, run_bench
 
 ODD = "aÉßİ9²_-.'’ \u00a0\u200b\t\u0301中国กา़😀Ⅷ\ue000\u0378"
 
@@ -121,7 +121,7 @@ def test_files_of_answers(tmp_path: Path, name: str, text: str) -> None:
         ('{"_id": "q1", "answers": [7]}', "line 1: the answer 7"),
         ('{"_id": "q1", "answers": [" "]}', "every text would hold it"),
         ('{"_id": "q1", "answers": 7}', "expected answers as texts"),
-        ('{"_id": "q1"}', "expected a query and answers|expected a query and its answers"),
+        ('{"_id": "q1"}', "cannot tell which column holds the answers"),
         ('["q1", ["a"]]', "expected an object with answers"),
         ('{"_id": "q7", "answers": ["a"]}', "no query of the collection has an answer"),
     ],

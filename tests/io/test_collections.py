@@ -12,7 +12,15 @@ from typing import Any
 import pytest
 
 from assay.core.judgments import Judgments
-from assay.errors import FormatError, IdError, MismatchError, StorageError, UsageError
+from assay.errors import (
+    FormatError,
+    IdError,
+    InputError,
+    MismatchError,
+    StorageError,
+    UsageError,
+    ValueRangeError,
+)
 from assay.io.chunking import ChunkRule
 from assay.io.collections import Collection, load_collection, write_collection
 
@@ -199,16 +207,21 @@ def test_strangers_are_refused_with_what_is_near(
         ("a.jsonl", json_lines({"a": "x"}) * 2, IdError, "line 2.*'a' appears there a second time"),
         ("a.jsonl", '{"_id": 1, "text": "x"}\n{"_id": "1", "text": "y"}\n', IdError, "mix"),
         ("a.jsonl", '{"_id": "a b", "text": "x"}\n', IdError, "line 1"),
-        ("a.jsonl", '{"_id": "a"}\n', FormatError, "which field holds the text"),
+        ("a.jsonl", '{"_id": "a"}\n', FormatError, "which column holds the text"),
         ("a.jsonl", '{"_id": "a", "text": 3}\n', FormatError, "line 1.*'a' is int"),
-        ("a.jsonl", '{"_id": "a", "text": "x"}\n{"_id": "b"}\n', FormatError, "line 2.*no 'text'"),
+        (
+            "a.jsonl",
+            '{"_id": "a", "text": "x"}\n{"_id": "b"}\n',
+            ValueRangeError,
+            "line 2.*'text' is missing",
+        ),
         ("a.jsonl", '{"_id": "a", "text": "\\ud800"}\n', FormatError, "half a character"),
         ("a.jsonl", '{"_id": "a", "text": "x"\n', FormatError, "line 1.*not JSON"),
         ("a.jsonl", "[1]\n", FormatError, "expected an object"),
         ("a.jsonl", "\n\n", FormatError, "holds no doc"),
         ("a.csv", "id,text\na,x,y\n", FormatError, "line 2: expected 2 columns, found 3"),
         ("a.csv", "id,text\n", FormatError, "a header and no lines"),
-        ("a.csv", "a,b,c\n", FormatError, "which field holds the text"),
+        ("a.csv", "a,b,c\n", FormatError, "which column holds the text"),
         ("a.csv", 'id,text\na,"x\n', FormatError, "line 2"),
         ("a.json", "3", FormatError, "object or array"),
         ("a.txt", "x", UsageError, "folder of .txt"),
@@ -305,11 +318,11 @@ def test_parquet_texts_that_are_none_are_named(tmp_path: Path) -> None:
     queries = table(tmp_path / "q.parquet", qid=["a"], question=["x"])
     qrels = written(tmp_path, "qrels.txt", "a 0 d1 1\n")
     for columns, message in (
-        ({"_id": ["d1"], "text": [None]}, "row 0: the text of 'd1'"),
+        ({"_id": ["d1"], "text": [None]}, "row 0: column 'text' is missing"),
         ({"_id": ["d1", "d1"], "text": ["a", "b"]}, "a second time"),
-        ({"_id": ["d1"], "words": ["a"]}, "cannot tell which field holds the text"),
+        ({"_id": ["d1"], "words": ["a"]}, "cannot tell which column holds the text"),
     ):
-        with pytest.raises((FormatError, IdError), match=message):
+        with pytest.raises(InputError, match=message):
             load_collection(table(tmp_path / "c.parquet", **columns), queries, qrels)
 
 

@@ -85,7 +85,7 @@ def test_nan_is_refused(backend, frame):
 def test_no_rows_and_no_known_columns(frame):
     with pytest.raises(InputError, match="no rows"):
         as_ranking(frame({"query": [], "doc": [], "score": []}), RULES)
-    with pytest.raises(InputError, match="cannot tell which columns"):
+    with pytest.raises(InputError, match="cannot tell which column"):
         as_ranking(frame({"x": [1]}), RULES)
 
 

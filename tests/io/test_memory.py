@@ -15,6 +15,7 @@ import sys
 import numpy as np
 import pytest
 
+from assay.bench.config import read_config
 from assay.core.hits import judge
 from assay.core.ids import Ids
 from assay.errors import AssayError
@@ -23,8 +24,7 @@ from assay.io.formats import read_qrels, read_run
 from assay.io.task_tables import read_task_lines
 from assay.io.texts import read_texts
 from assay.models.safetensors import load_safetensors
-from assay.tasks.bench.config import read_config
-from assay.tasks.descriptors.experiment import read_experiment
+from assay.vision.experiment import read_experiment
 from tests.zst import zst_compress as zst
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -72,7 +72,9 @@ def outcome(run: Any, qrels: Any, rules: Any, allow: bool = True) -> Any:
         )
     except AssayError as error:
         return type(error), str(error)
-    parts = {field.name: plain(getattr(hits, field.name)) for field in fields(hits)}
+    # `cover` is a function for chance, which asks `judge` alone.
+    names = [field.name for field in fields(hits) if field.name != "cover"]
+    parts = {name: plain(getattr(hits, name)) for name in names}
     values = np.nan_to_num(scores.values, nan=-1).tolist(), scores.tied.tolist()
     return parts, values, scores.signature, scores.remarks
 

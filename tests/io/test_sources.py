@@ -13,7 +13,8 @@ import pytest
 import assay
 from assay.core.conventions import preset
 from assay.errors import FormatError, InputError, MismatchError, UsageError, ValueRangeError
-from assay.io.formats import as_judgments, as_ranking, find_format, read_qrels, read_run
+from assay.io.formats import as_judgments, as_ranking, read_qrels, read_run
+from assay.io.streams import find_format
 from assay.io.writers import write_run
 from tests.zst import zst_compress
 
@@ -125,15 +126,18 @@ def test_what_is_not_a_run_is_refused(source, found):
     ("source", "found"),
     [
         ([("q", "a", 1.0), ("q", "b")], "row 1: expected 3 elements"),
-        ([("q", "a", 1.0), "qbc"], "row 1: found 'qbc'"),
+        ([("q", "a", 1.0), "qbc"], "row 1: .* found 'qbc'"),
         ([("q", "a")], "expected 3 elements"),
         (
             [("q", "Q0", "a", 1, 2.5, "tag")],
             r"expected 3 elements \(query, doc, score\), found 6: \('q', 'Q0', .*as a line of TREC "
             r"\(query, Q0, doc, rank, score, tag\).*row\[2\], row\[4\]\)",
         ),
-        ([{"q": "q", "doc": "a", "score": 1}, {"q": "q", "doc": "b"}], "row 1: a column"),
-        ([{"q": "q", "text": "a"}], "cannot tell which columns"),
+        (
+            [{"q": "q", "doc": "a", "score": 1}, {"q": "q", "doc": "b"}],
+            "row 1: column 'score' is missing",
+        ),
+        ([{"q": "q", "text": "a"}], "cannot tell which column"),
         ([("q", "a", "0.5")], "row 0: the score '0.5' is of type str"),
         ([("q", "a", None)], "row 0: the score is missing"),
         ([("q", "a", float("inf"))], "row 0: the score of doc 'a' for query 'q' is inf"),

@@ -69,7 +69,7 @@ def test_trec_columns_need_no_header(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "error", "found"),
     [
-        ("r.csv", "q1,d1,0.5\n", FormatError, "first line: cannot tell which columns"),
+        ("r.csv", "q1,d1,0.5\n", FormatError, "first line: cannot tell which column"),
         ("r.csv", "query,doc,score\n", FormatError, "a header and no lines"),
         ("r.csv", "\n\n", FormatError, "only blank"),
         ("r.csv", "query,doc,score\nq,d\n", FormatError, "line 2: expected 3 columns, found 2"),
@@ -93,9 +93,9 @@ def test_trec_columns_need_no_header(tmp_path):
         ("r.csv", "query,doc,score\nq," + "x" * 200_000 + ",1\n", FormatError, "field larger"),
         ("r.csv", "query,doc,score\nq,a,1\nq,a,1\n", IdError, "more than once"),
         ("r.jsonl", '{"query": "q"', FormatError, "line 1, column 14: not JSON"),
-        ("r.jsonl", '{"query": "q", "doc": "d", "score": 1}\n{"query": 1}', FormatError, "line 2"),
+        ("r.jsonl", '{"query": "q", "doc": "d", "score": 1}\n{"query": 1}', InputError, "line 2"),
         ("r.jsonl", '["q", "d", 1]\n\n["q", 7, 1]\n', IdError, "mix text and integers"),
-        ("r.jsonl", '["q", "d", 1]\n7\n', FormatError, "line 2: found 7"),
+        ("r.jsonl", '["q", "d", 1]\n7\n', FormatError, "line 2: .* found 7"),
         ("r.jsonl", "\n \n", InputError, "holds no lines"),
         ("r.json", "3", FormatError, "expected a JSON object or array"),
         ("r.json", "[]", InputError, "holds no lines"),
@@ -114,7 +114,7 @@ def test_errors_name_the_line(tmp_path, name, text, error, found):
 
 
 def test_batches_do_not_show(tmp_path, monkeypatch):
-    monkeypatch.setattr("assay.io.tables._BATCH", 2)
+    monkeypatch.setattr("assay.io.columns.BATCH", 2)
     body = "".join(f"q{i % 3},d{i % 5},{i}\n" for i in range(15))
     run = read_run(write(tmp_path, "run.csv", "query,doc,score\n" + body))
     assert run.query_ids.to_list() == ["q0", "q1", "q2"]
@@ -162,7 +162,7 @@ def test_parquet_with_odd_columns(tmp_path):
     pq.write_table(table, path)
     assert rows(read_run(path)) == {7: [("b", 2.5), ("a", 1.5)]}
     pq.write_table(table.rename_columns(["a", "b", "c", "d"]), path)
-    with pytest.raises(FormatError, match=r"r.parquet: cannot tell which columns"):
+    with pytest.raises(FormatError, match=r"r.parquet: cannot tell which column"):
         read_run(path)
     pq.write_table(table.set_column(3, "score", pa.array([1.0, None])), path)
     with pytest.raises(ValueRangeError, match=r"r.parquet, row 1: column 'score' is missing"):

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from assay.errors import FormatError, MissingPackageError, StorageError, ValueRangeError
-from assay.io import streams, trec
+from assay.io import formats, streams
+from assay.io.formats import parse_qrels, parse_run
 from assay.io.streams import need_zstd, open_chunks
-from assay.io.trec import parse_qrels, parse_run
 from assay.native import load
 from tests.zst import zst_compress
 
@@ -30,7 +30,7 @@ def engine(request, monkeypatch) -> str:
         kernels = load(request.param)
     except ImportError:
         pytest.skip("assay.native._kernels is not built")
-    monkeypatch.setattr(trec, "kernels", lambda: kernels)
+    monkeypatch.setattr(formats, "kernels", lambda: kernels)
     return request.param
 
 

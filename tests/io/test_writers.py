@@ -23,9 +23,10 @@ from assay.errors import (
     StorageError,
     UsageError,
 )
+from assay.io.atomic import atomic_write
 from assay.io.formats import as_judgments, as_ranking, read_qrels, read_run
-from assay.io.writers import atomic_write, write_qrels, write_run
-from assay.scoring.score_files import write_scores
+from assay.io.writers import write_qrels, write_run
+from assay.scoring.score_data import write_scores
 from tests.examples import examples
 
 RULES = preset("trec_eval")

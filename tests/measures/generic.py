@@ -15,11 +15,13 @@ from typing import Any
 
 from assay import evaluate, preset
 from assay.measures import REGISTRY, Definition, Measure
-from assay.measures.registry import Param
+from assay.measures.registry import Param, load_measures
 from tests.measures import oracle
 from tests.measures.oracle import ORACLES, PARAMETERS, Grade, Listing
 
 __all__ = ["as_run", "every_setting", "midrank_up", "settings_of", "value_in_order"]
+
+load_measures()
 
 _CUTOFFS: dict[str, tuple[Any, ...]] = {
     "none": (None,),

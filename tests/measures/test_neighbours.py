@@ -12,7 +12,7 @@ from scipy import stats
 
 from assay import Ranking
 from assay.errors import AssayError, MismatchError, UsageError
-from assay.measures import rank_pairs
+from assay.measures import neighbours
 from assay.measures.neighbours import (
     TIES,
     correlations,
@@ -190,7 +190,7 @@ def test_blocks_change_nothing(monkeypatch):
     )
     whole = [measure().tobytes() for measure in measures]
     for size in (1, 7, 100):
-        monkeypatch.setattr(rank_pairs, "_BLOCK", size)
+        monkeypatch.setattr(neighbours, "_BLOCK", size)
         assert [measure().tobytes() for measure in measures] == whole
 
 

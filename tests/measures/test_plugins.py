@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.tasks.demo import write_demo
+from assay.io.demo_collection import write_demo
 from tests.plugins import install
 
 ROOT = Path(__file__).resolve().parents[2]

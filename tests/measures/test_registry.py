@@ -20,13 +20,11 @@ from assay.measures import (
     classes,
     derivations,
     neighbours,
-    rank_pairs,
     registry,
     tied_derivations,
     views,
 )
-from assay.measures.gain import gain_function
-from assay.measures.registry import ExpectationError, Param, measure
+from assay.measures.registry import ExpectationError, Param, gain_function, measure
 from assay.scoring.chance import chance
 
 RUN, QRELS = {"q": {"a": 3.0, "b": 2.0, "c": 2.0}}, {"q": {"b": 1, "z": 1}}
@@ -183,7 +181,7 @@ def test_grades_beyond_a_scale_are_refused_with_their_number():
 
 
 @pytest.mark.parametrize(
-    "module", [classes, derivations, neighbours, rank_pairs, registry, tied_derivations, views]
+    "module", [classes, derivations, neighbours, registry, tied_derivations, views]
 )
 def test_values_cannot_be_changed_and_arrays_are_not_compared(module):
     found = [one for one in vars(module).values() if is_dataclass(one)]

@@ -18,6 +18,8 @@ from assay.models import (
     encoder,
     text_model,
 )
+from assay.models.adapters import sentence_transformers
+from assay.models.rerankers import load_reranker
 
 
 def lengths(texts):
@@ -196,6 +198,47 @@ def test_a_model_without_prompts_has_one_side(fake_package):
 
     fake_package(Plain)
     assert encoder("st:m").query_function is None
+
+
+@pytest.mark.parametrize("folder", ["m", "sentence-transformers/m", "cross-encoder/m"])
+@pytest.mark.parametrize(
+    ("version", "trusts", "loads"),
+    [
+        ("5.1.0", False, False),
+        ("3.0.1", False, False),
+        ("unknown", False, False),
+        ("5.7.0", True, True),
+        ("6.0.0", False, True),
+        ("10.0", False, True),
+    ],
+)
+def test_a_package_that_trusts_every_folder_gets_none(
+    fake_package, monkeypatch, tmp_path, folder, version, trusts, loads
+):
+    """Before 6.0 it imports what a folder on this disk names, whatever trust_remote_code says."""
+    names = []
+
+    class Model(Prompted):
+        def __init__(self, name, device, **options):
+            names.append(name)
+
+        def predict(self, pairs, **_):
+            return [0.0] * len(pairs)
+
+    fake_package(Model)
+    sys.modules["sentence_transformers"].CrossEncoder = Model
+    monkeypatch.setattr(sentence_transformers, "version_of", lambda _: version)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / folder).mkdir(parents=True)
+    settings = EncoderSettings(trust_remote_code=trusts)
+    for load in (encoder, load_reranker):
+        if loads:
+            load("st:m", settings=settings)
+        else:
+            with pytest.raises(UsageError, match=r"Install sentence-transformers>=6\.0.*--trust-r"):
+                load("st:m", settings=settings)
+        load("st:other", settings=settings)
+    assert names == (["m", "other"] * 2 if loads else ["other"] * 2)
 
 
 def test_revision_dtype_and_code_of_a_model_are_passed_on(fake_package):

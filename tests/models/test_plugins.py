@@ -10,13 +10,13 @@ import sys
 import numpy as np
 import pytest
 
-from assay.core.registry import INDEXES, MODELS
 from assay.errors import PluginError, UsageError
 from assay.io.collections import write_collection
 from assay.models import EmbeddingCache, encoder, text_model
+from assay.plugins import INDEXES, MODELS
 from assay.search.indexes import build_index, measure_index
+from tests.bench.samples import small
 from tests.plugins import install
-from tests.tasks.bench.samples import small
 
 ENCODER = '''
 import numpy as np

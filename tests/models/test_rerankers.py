@@ -10,7 +10,7 @@ import pytest
 
 from assay.core.consent import Consent
 from assay.errors import EndpointError, ShapeError, UsageError
-from assay.models.from_file import allow_reranker
+from assay.models.consent import allow_reranker
 from assay.models.rerankers import load_reranker
 from assay.models.settings import EncoderSettings
 from tests.models import fake_endpoint

@@ -53,7 +53,6 @@ NO_DOOR = {
     "descriptors run": "the command and Python call run_experiment; pictures are slow",
     "descriptors match": "the command and Python call match_images; pictures are slow",
     "descriptors demo": "see descriptors run",
-    "descriptors import": "the command prints what import_results returns",
     "runs compare": "the command prints what compare says of stored scores",
     "runs show": "the command prints what is stored",
     "trec_eval": "the command prints what trec_eval returns",

@@ -22,12 +22,13 @@ from hypothesis import strategies as st
 from assay import Conventions, Measure, Scores, evaluate, judge, parse, preset
 from assay.io.formats import as_judgments, as_ranking
 from assay.measures import REGISTRY
-from assay.measures.registry import LAWS, Definition, Param
+from assay.measures.registry import LAWS, Definition, Param, load_measures
 from assay.scoring.chance import ceiling
 from tests.examples import examples
 
 TIES = ("order", "expected", "best", "worst", "midrank-up")
 GRADES = (-1, 0, 0.5, 1, 2, 3)
+load_measures()
 # All measures, or those named in the environment, as a test of a single new measure does.
 EVERY = sorted(os.environ.get("ASSAY_TEST_MEASURES", "").split() or REGISTRY)
 

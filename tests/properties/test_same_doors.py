@@ -16,15 +16,15 @@ import pytest
 pytest.importorskip("pyarrow")
 
 import assay
+from assay.bench import run_bench
+from assay.codes import evaluate_codes
+from assay.crossmodal import label_retrieval
 from assay.io.collections import load_collection
-from assay.runs.many_tasks import compare_tasks
+from assay.prediction import Accumulator, evaluate_candidates, evaluate_predictions
+from assay.runs.leaderboard import compare_tasks
 from assay.runs.record import RunRecord
 from assay.scoring.scores import Scores
-from assay.tasks.bench import run_bench
-from assay.tasks.codes import evaluate_codes
-from assay.tasks.crossmodal import label_retrieval
-from assay.tasks.descriptors import PatchReport, evaluate_patches, read_patch_scenes
-from assay.tasks.prediction import Accumulator, evaluate_candidates, evaluate_predictions
+from assay.vision import PatchReport, evaluate_patches, read_patch_scenes
 from tests.properties.metamorphic import Sayings
 
 LETTERS = "letters=py:tests.golden.models:bag"

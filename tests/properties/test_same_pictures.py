@@ -1,4 +1,4 @@
-"""Descriptors of patches and keypoints, and results of the workbench."""
+"""Descriptors of patches and keypoints."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ RUN = "descriptors run whole.yaml --fresh --json"
 MATCH = "descriptors match whole.yaml --json"
 KEPT = "descriptors run whole.yaml --work kept-scenes --json"
 DEMO = "descriptors demo --descriptor ORB --strongest 20 --json"
-IMPORT = "descriptors import workbench.db --unit fraction --json"
 _NO_IDS = "rows are the identities of patches and keypoints"
 _OPENCV = "pictures are described by OpenCV"
 # From what is kept; how many scenes were, it says.
@@ -67,17 +66,6 @@ TABLE: Table = {
         "scaled": _OPENCV,
         "split": "it makes its pictures itself",
         "blocks": "see descriptors run",
-    },
-    "descriptors import": {
-        "format": "a CSV file holds other columns than the database",
-        "lines": [swapped(IMPORT, ("workbench.db", "mixed/workbench.db"))],
-        "renamed": "it has no ids",
-        "unordered": "it has no ids",
-        "threads": "it adds up a few numbers",
-        "engine": [Same(IMPORT, IMPORT, engine="numpy")],
-        "scaled": "no vectors go in",
-        "split": "a database is one file",
-        "blocks": "a database is read at once",
     },
 }
 NEEDS = {"descriptors run": "cv2", "descriptors match": "cv2", "descriptors demo": "skimage"}

@@ -9,9 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import sqlite3
 from collections.abc import Callable, Iterable
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -368,17 +366,10 @@ image_retrieval = {keypoints = 30}
 
 
 def _patches(folder: Path) -> None:
-    """Rows of numbers as arrays in place of CSV, and on another scale; a database turned round."""
+    """Rows of numbers as arrays in place of CSV, and on another scale."""
     for path in (folder / "floats").glob("*/*.csv"):
         rows = np.loadtxt(path, delimiter=",")
         inside = Path("floats") / path.parent.name / f"{path.stem}.npy"
         _save(folder / "npy" / inside, rows)
         _save(folder / "times8" / inside, 8 * rows)
     _write(folder / "whole.toml", WHOLE)
-    (folder / "mixed" / "workbench.db").write_bytes((folder / "workbench.db").read_bytes())
-    with closing(sqlite3.connect(folder / "mixed" / "workbench.db")) as db:
-        rows = db.execute("SELECT * FROM results").fetchall()
-        db.execute("DELETE FROM results")
-        marks = ", ".join("?" * len(rows[0]))
-        db.executemany(f"INSERT INTO results VALUES ({marks})", rows[::-1])
-        db.commit()

@@ -9,13 +9,13 @@ import numpy as np
 
 from assay import judge, parse_many, preset, score
 from assay.core.ids import Ids
+from assay.io.demo_collection import N_DOCS, make_demo
 from assay.io.formats import as_judgments, as_ranking
 from assay.report import Report, make_report
 from assay.runs import RunRecord
 from assay.runs.results import QueryResults, ResultDoc
 from assay.scoring.chance import chance
 from assay.scoring.scores import Scores
-from assay.tasks.demo import N_DOCS, make_demo
 from tests.hostile import HOSTILE
 
 MEASURES = ("nDCG@10", "AP", "P@10")

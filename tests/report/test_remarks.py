@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.report.remarks import SharedRemark, group_remarks
+from assay.report.sections import SharedRemark, group_remarks
 from tests.report.samples import demo_report
 
 
@@ -28,7 +28,9 @@ def test_nothing_is_lost():
     report = demo_report()
     subjects = ["all", *report.names, *map(str, report.measures)]
     groups = group_remarks(report.remarks, subjects)
-    told = [text for found in groups.values() for one in found for text in (one.text, *one.others)]
+    told = [
+        text for found in groups.values() for one in found for text in (one.text, *one.variants)
+    ]
     assert len(told) <= len(report.remarks)
     for remark in report.remarks:
         assert any(text.endswith(remark.split(": ", 1)[-1]) for text in told), remark

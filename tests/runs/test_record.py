@@ -11,8 +11,8 @@ import pytest
 from assay import Scores, evaluate
 from assay.errors import MeasureError, UsageError
 from assay.runs import Aggregate, QueryResults, RunRecord
-from assay.runs.aggregates import aggregates_of
 from assay.runs.record import as_records, fingerprint_files, only_measures, shared_measures
+from assay.runs.results import aggregates_of
 
 QRELS = {"q1": {"a": 1}, "q2": {"b": 1}, "q3": {"a": 1, "b": 1}}
 

@@ -15,15 +15,15 @@ import pytest
 pytest.importorskip("sqlalchemy")
 
 import assay.store
+from assay.bench import run_bench
+from assay.codes import evaluate_codes
+from assay.crossmodal import label_retrieval
 from assay.io.arrays import read_vectors
 from assay.io.collections import load_collection
+from assay.prediction.models import PredictionRequest, evaluate_files
 from assay.runs.record import RunRecord
 from assay.runs.run_files import group_records, score_run_files
-from assay.tasks.bench import run_bench
-from assay.tasks.codes import evaluate_codes
-from assay.tasks.crossmodal import label_retrieval
-from assay.tasks.descriptors import read_experiment, run_experiment
-from assay.tasks.prediction.models import PredictionRequest, evaluate_files
+from assay.vision import read_experiment, run_experiment
 from tests.conftest import Answer
 from tests.golden.inputs import make_inputs
 

@@ -6,7 +6,7 @@ import pytest
 
 from assay import evaluate
 from assay.runs import RunRecord
-from assay.runs.tables import group_table, measure_table, query_table, run_table, title
+from assay.runs.record import group_table, measure_table, query_table, run_table, title
 from assay.tables.table import Table
 
 QRELS = {"q1": {"a": 1}, "q2": {"b": 1}}

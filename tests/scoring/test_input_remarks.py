@@ -13,7 +13,7 @@ from assay.core.conventions import Conventions
 from assay.core.input_remarks import CUT_BY_ROW
 from assay.errors import MismatchError, UsageError
 from assay.io.formats import as_judgments, as_ranking
-from assay.tasks.prediction import evaluate_predictions
+from assay.prediction import evaluate_predictions
 
 QUERIES = [f"q{i}" for i in range(12)]
 QRELS = {q: {f"d{j}": (i + j) % 3 for j in range(6)} for i, q in enumerate(QUERIES)}

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import assay
+from assay.crossmodal import label_retrieval
+from assay.prediction import evaluate_predictions
 from assay.scoring.output import disclosures
-from assay.tasks.crossmodal import label_retrieval
-from assay.tasks.prediction import evaluate_predictions
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ import pytest
 import assay
 from assay import Ranking, evaluate, fuse, rank
 from assay.core.judgments import Judgments
+from assay.crossmodal import label_retrieval
+from assay.prediction import evaluate_predictions
 from assay.scoring.output import disclosures
 from assay.scoring.scores import Scores, signature_of
 from assay.search.engine import rank_codes, rerank, target_ranks
 from assay.search.indexes import build_index
-from assay.tasks.crossmodal import label_retrieval
-from assay.tasks.prediction import evaluate_predictions
 
 RNG = np.random.default_rng(3)
 DOCS = RNG.integers(-2, 3, (30, 4)).astype(np.float32)

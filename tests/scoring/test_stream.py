@@ -11,7 +11,7 @@ from sklearn.metrics import accuracy_score, f1_score, precision_score, recall_sc
 import assay
 from assay import errors
 from assay.measures.classes import Confusion
-from assay.scoring.stream import Stream
+from assay.scoring.evaluate import Stream
 
 
 def _random_run(rng: np.random.Generator) -> tuple[dict, dict]:

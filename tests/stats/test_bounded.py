@@ -16,11 +16,12 @@ from assay.stats.bounded import (
     constant_difference_reach,
     constant_ends,
     few_away,
+    least_mean,
     share_ends,
     span_of,
     sparse_ends,
+    unseen_loss_p,
 )
-from assay.stats.margins import least_mean, unseen_loss_p
 
 Z90 = scipy.stats.norm.isf(0.05)
 

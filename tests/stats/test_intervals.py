@@ -22,7 +22,7 @@ from assay.stats.bootstrap import (
     expanded_z,
     units_of,
 )
-from assay.stats.intervals import standard_error
+from assay.stats.confidence import standard_error
 from tests.examples import examples
 
 RNG = np.random.default_rng(3)

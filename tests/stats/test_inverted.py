@@ -11,7 +11,7 @@ import scipy.stats
 from assay.stats import inverted_interval, paired_test
 from assay.stats.bootstrap import units_of
 from assay.stats.bounded import sparse_ends
-from assay.stats.intervals import standard_error
+from assay.stats.confidence import standard_error
 from assay.stats.inverted import pseudo_values, settle
 from assay.stats.inverted import test_units as paired_by_units
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from assay.stats.jackknife import jackknife_interval
-from assay.stats.separation import auroc
+from assay.stats.confidence import jackknife_interval
+from assay.stats.effects import auroc
 from assay.stats.special import t_quantile
 
 

@@ -14,8 +14,8 @@ from assay.errors import ShapeError, UsageError
 from assay.native.random_words import stream_key, words
 from assay.stats import compare_jointly, rank_intervals, units
 from assay.stats.bootstrap import units_of
-from assay.stats.intervals import standard_error
-from assay.stats.joint import allowed_draws, smallest_flip_p
+from assay.stats.confidence import standard_error
+from assay.stats.corrections import allowed_draws, smallest_flip_p
 from tests.examples import examples
 
 RNG = np.random.default_rng(11)

@@ -10,7 +10,7 @@ import pytest
 
 from assay.errors import UsageError, ValueRangeError
 from assay.stats import paired_test
-from assay.stats.looks import Bets, look_share
+from assay.stats.tests import EProcess, look_share
 
 LEVEL = 0.05
 LOOKS = 200
@@ -25,8 +25,8 @@ def wealth(differences: list[float], width: float = 1.0, at: float = 0.0) -> flo
     return sum(won) / len(stakes)
 
 
-def bets(differences: list[float], width: float = 1.0) -> Bets:
-    return Bets.of(differences, [0.0] * len(differences), width)
+def bets(differences: list[float], width: float = 1.0) -> EProcess:
+    return EProcess.of(differences, [0.0] * len(differences), width)
 
 
 def test_all_looks_together_spend_the_level() -> None:
@@ -64,12 +64,12 @@ def test_groups_are_bet_on_as_a_whole() -> None:
     values = rng.uniform(-1, 0.3, len(groups))
     sums = np.bincount(groups, values)
     largest = np.bincount(groups).max()
-    found = Bets.of(values, np.zeros(len(values)), 1.0, groups)
+    found = EProcess.of(values, np.zeros(len(values)), 1.0, groups)
     assert found.n_units == 12
     assert found.p() == pytest.approx(1 / wealth((sums / largest).tolist()))
     assert found.difference == pytest.approx(values.mean())
     wide, worst = (
-        Bets.of(each, np.zeros(len(values)), 2.0, groups)
+        EProcess.of(each, np.zeros(len(values)), 2.0, groups)
         for each in (values, np.full(len(values), -2.0))
     )
     for at in (-0.5, 0.0):
@@ -98,7 +98,7 @@ def test_strange_samples() -> None:
     assert bets([-1.0] * 10_000).p() > 0
     assert bets([0.0] * 50).p() == 1
     assert bets([0.2] * 9).p(1.0) < 1e-60  # a mean of 1 is impossible
-    holed = Bets.of([0.1, math.nan, 0.3], [0.2, 0.2, math.nan], 1.0)
+    holed = EProcess.of([0.1, math.nan, 0.3], [0.2, 0.2, math.nan], 1.0)
     assert holed.n_units == 1
     with pytest.raises(ValueRangeError, match=r"difference of 1\.5 where 1 is"):
         bets([1.5, 0.2])
@@ -129,7 +129,7 @@ def test_false_alarms_over_many_looks(kind: object, replications: int) -> None:
             one.mean() < 0 and paired_test(one, nothing, method="t").p <= LEVEL for one in looks
         )
         lasting += any(
-            Bets.of(one, nothing, 1.0).p() <= LEVEL * look_share(look)
+            EProcess.of(one, nothing, 1.0).p() <= LEVEL * look_share(look)
             for look, one in enumerate(looks, 1)
         )
     assert plain > 0.9 * replications

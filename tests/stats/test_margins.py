@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -10,12 +11,12 @@ import pytest
 from assay import compare
 from assay.comparison.gate import worse_than_baseline
 from assay.stats import non_inferior
-from assay.stats.margins import least_mean, unseen_loss_p
+from assay.stats.bounded import least_margin, least_mean, unseen_loss_p
 from tests.comparison.made_scores import scores_of
 
 
 def passes(lost: int, n: int, margin: float) -> bool:
-    """Whether the gate opens for a system that has lost so many of n queries and ties the rest."""
+    """Whether a system is within the margin that has lost so many of n queries and ties others."""
     old = np.ones(n)
     new = np.where(np.arange(n) < lost, 0.0, old)
     found = compare(
@@ -26,7 +27,9 @@ def passes(lost: int, n: int, margin: float) -> bool:
         margin=margin,
         resamples=500,
     )
-    return not list(worse_than_baseline(found))
+    test = found.pairs[0].non_inferiority("new")
+    assert test is not None
+    return test.p <= 0.05
 
 
 @pytest.mark.parametrize("n", [16, 50, 100])  # of 16, all signs are tried
@@ -63,10 +66,21 @@ def test_the_bound_belongs_to_its_p(n: int, share: float) -> None:
 
 
 def test_the_reason_names_what_was_not_seen() -> None:
-    same = np.linspace(0.1, 0.9, 30)
+    old = np.linspace(0.1, 0.9, 30)
+    new = np.where(np.arange(30) % 2, old - 0.05, old)
     found = compare(
-        scores_of(same), scores_of(same), names=["new", "old"], baseline="old", margin=0.01
+        scores_of(new), scores_of(old), names=["new", "old"], baseline="old", margin=0.1
     )
     (why,) = worse_than_baseline(found)
-    assert "losses on 9.5 % of all queries may be in none of these 30" in why
-    assert "at least -0.09" in why
+    worst = float(re.findall(r"\(worst plausible loss (0\.\d+)\)", why)[0])
+    assert "30 queries cannot rule out a loss of 0.1 " in why
+    assert f"at least -{worst:.4f} " in why
+    assert unseen_loss_p(new - old, worst + 1e-4, 1.0) <= 0.05 < unseen_loss_p(new - old, 0.1, 1.0)
+
+
+def test_the_least_margin_is_shown_by_equal_scores() -> None:
+    for n in (20, 50, 1000):
+        least = least_margin(n, 0.05, 2.0)
+        assert least == pytest.approx(2 * (1 - 0.05 ** (1 / n)), rel=1e-6)
+        below, above = (unseen_loss_p(np.zeros(n), part * least, 2.0) for part in (0.999, 1.001))
+        assert above <= 0.05 < below

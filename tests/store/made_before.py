@@ -3,7 +3,8 @@
     python -m tests.store.made_before FOLDER
 
 writes made_by_0_1.db and made_by_0_1.json into a folder. Made once, by version 0.1; later versions
-only read it: whoever has such a file must find every number in it again.
+only read it: whoever has such a file must find every number in it again. Its schema was upgraded
+once, to the first of a release.
 """
 
 from __future__ import annotations

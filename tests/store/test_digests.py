@@ -340,7 +340,7 @@ def test_writers_of_tags_and_notes_do_not_spoil_the_digest(place: str) -> None:
         assert store.damages() == []
 
 
-def test_a_damaged_old_store_is_upgraded_and_its_run_named(tmp_path: Path) -> None:
+def test_damaged_runs_of_an_old_store_are_named(tmp_path: Path) -> None:
     file = tmp_path / "old.db"
     shutil.copyfile(DATABASE, file)
     with closing(sqlite3.connect(file)) as connection, connection:

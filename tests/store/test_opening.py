@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing, contextmanager
+from contextlib import closing
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import text
 
 import assay.store
 from assay.errors import StorageError, UsageError
 from assay.store.database import locate
-from assay.store.migrations import known_versions, newest_version, upgrade, version_of
-from assay.store.sqlite import WRITES, make_engine
+from assay.store.migrations import (
+    FIRST_VERSION,
+    REVISIONS,
+    known_versions,
+    newest_version,
+    version_of,
+)
+from tests.store.made_before import DATABASE
+from tests.store.next_schema import NEXT, OLD, add_mood, make_old_store
 from tests.store.places import make_scores, same_scores
-from tests.store.private_postgres import new_database
 
 
 def test_the_default_place(tmp_path, monkeypatch):
@@ -91,103 +98,62 @@ def test_reading_only(place):
                     change()
 
 
-def test_schemas_are_numbered_without_gaps():
-    assert known_versions() == [f"{i + 1:04}" for i in range(len(known_versions()))]
+def test_schemas_are_listed_from_the_oldest():
+    assert known_versions() == sorted({FIRST_VERSION, *known_versions()})
 
 
-@contextmanager
-def _upgrading(place, version):
-    """A transaction in which an empty database was upgraded, script by script."""
-    location = locate(place)
-    if location.file is not None:
-        engine = make_engine(location.file, read_only=False)
-    else:
-        engine = create_engine(location.url)
-    with engine.connect() as plain, plain.execution_options(**{WRITES: True}).begin() as begun:
-        upgrade(begun.connection, version)
-        yield begun.connection
-    engine.dispose()
-
-
-def _old_store(place, version):
-    """A store as an earlier version of the program left it, with two runs."""
-    with _upgrading(place, version) as connection:
-        for name in ("old 1", "old 2"):
-            connection.execute(
-                text(
-                    "INSERT INTO runs (uid, batch, name, status, created, updated, seconds, "
-                    "config) VALUES (:name, 'b', :name, 'running', '2026-01-01T00:00:00.000000Z', "
-                    "'', 1.5, '{\"k\": 1}')"
-                ),
-                {"name": name},
-            )
-        connection.execute(
-            text(
-                "INSERT INTO aggregates (run_id, position, measure, average, value, value_skip, "
-                "method) VALUES (1, 0, 'AP', 'micro', 0.25, 0.25, 'bca by scene by day'), "
-                "(2, 0, 'AP', 'micro', 0.25, 0.25, 't')"
-            )
-        )
-        connection.execute(text("INSERT INTO tags (run_id, tag) VALUES (2, 't')"))
-        connection.execute(text("UPDATE runs SET status = 'finished'"))
-
-
-@pytest.mark.parametrize("version", known_versions()[:-1])
-def test_every_earlier_schema_is_upgraded(place, version):
-    _old_store(place, version)
-    with pytest.raises(StorageError, match=f"old schema {version}"):
+def test_a_store_of_the_schema_before_is_upgraded(place, monkeypatch):
+    make_old_store(place)
+    monkeypatch.setitem(REVISIONS, NEXT, add_mood)
+    with pytest.raises(StorageError, match=f"old schema {OLD}"):
         assay.store.open(place, read_only=True)
     with assay.store.open(place) as store:
-        assert store.database.version == newest_version()
+        assert store.database.version == NEXT
         assert [run.name for run in store.runs()] == ["old 2", "old 1"]
-        assert store.run(1).aggregate("AP").value == 0.25
-        assert (store.run(2).tags, store.run(1).done) == (("t",), 0)
+        assert same_scores(store.run(1).scores(), make_scores(1))
+        assert store.run(2).tags == ("t",)
         store.save(make_scores(1), "new")
         with store.database.reading() as connection:
-            assert version_of(connection) == newest_version()
+            assert version_of(connection) == NEXT
+            found = connection.execute(text("SELECT mood FROM runs ORDER BY id")).scalars()
+            assert list(found) == ["fine", "fine", ""]
             found = connection.execute(text("SELECT true_map_micro FROM wide_results")).scalars()
             assert 0.25 in set(found)
         assert store.damages() == []
 
 
-@pytest.mark.parametrize("version", known_versions()[:3])
-def test_clusters_are_taken_out_of_the_method(place, version):
-    """They were part of it up to schema 0003; finished runs are guarded again afterwards."""
-    _old_store(place, version)
-    with assay.store.open(place) as store:
-        one, two = (store.run(number).aggregate("AP") for number in (1, 2))
-        assert (one.method, one.clusters) == ("bca", "scene by day")
-        assert one.to_dict()["method"] == "bca by scene by day"
-        assert (two.method, two.clusters) == ("t", "")
-        assert (store.run(1).clusters, store.run(2).clusters) == ("scene by day", "")
-        for column in ("method", "clusters"):
-            with (
-                pytest.raises(StorageError, match="a finished run does not change"),
-                store.database.writing() as connection,
-            ):
-                connection.execute(text(f"UPDATE aggregates SET {column} = 'x'"))
-
-
-@pytest.mark.parametrize("version", known_versions()[:-1])
-def test_an_upgrade_leaves_a_backup(tmp_path, version):
+def test_an_upgrade_leaves_a_backup(tmp_path, monkeypatch):
     file = tmp_path / "assay.db"
     for number in (1, 2):
         file.unlink(missing_ok=True)
-        _old_store(str(file), version)
+        make_old_store(file)
         with closing(sqlite3.connect(file)) as connection, connection:
             connection.execute(f"INSERT INTO tags (run_id, tag) VALUES (1, '{number}')")
-        assay.store.open(file).close()
-        backup = tmp_path / f"assay.db.schema-{version}.backup-{number}"
+        with monkeypatch.context() as patched:
+            patched.setitem(REVISIONS, NEXT, add_mood)
+            assay.store.open(file).close()
+            assay.store.open(file).close()  # nothing to do: no further backup
+        backup = tmp_path / f"assay.db.schema-{OLD}.backup-{number}"
         with closing(sqlite3.connect(backup)) as connection:
             (stored,) = connection.execute("SELECT version_num FROM assay_schema").fetchone()
             (runs,) = connection.execute("SELECT count(*) FROM runs").fetchone()
-        assert (stored, runs) == (version, 2)
-    assay.store.open(file).close()  # nothing to do: no further backup
+        assert (stored, runs) == (OLD, 2)
     assert len(list(tmp_path.glob("*.backup-*"))) == 2
 
 
-def test_tables_and_migrations_agree(place):
-    """The columns that the program names are those that the scripts make."""
+@pytest.mark.parametrize("version", ["0001", "0005"])
+def test_a_store_from_before_the_first_release_is_refused(place, version):
+    make_old_store(place)
+    with assay.store.open(place) as store, store.database.writing() as connection:
+        connection.execute(text(f"UPDATE assay_schema SET version_num = '{version}'"))
+    for settings in ({}, {"read_only": True}):
+        with pytest.raises(
+            StorageError, match=f"old schema {version}, from before the first release"
+        ):
+            assay.store.open(place, **settings)
+
+
+def test_tables_have_the_columns_that_the_program_names(place):
     from sqlalchemy import inspect
 
     from assay.store.schema import OWN_TABLES, RUNS
@@ -199,46 +165,27 @@ def test_tables_and_migrations_agree(place):
             assert made == set(table.c.keys())
 
 
-def test_a_new_store_is_what_all_upgrades_make(place, tmp_path, request):
-    """Created at once; a schema that is changed in the scripts only, or there only, is found."""
-    assay.store.open(place).close()
-    upgraded = str(tmp_path / "upgraded.db")
-    if place.startswith("postgres"):
-        upgraded = new_database(request.config)
-    with _upgrading(upgraded, newest_version()):
-        pass
-    created, expected = _objects(place), _objects(upgraded)
-    assert created == expected
-    assert {"runs", "wide_results", "runs_digest_stays"} <= {name for _, name, *_ in created}
+def test_a_new_store_has_the_schema_of_an_upgraded_one(tmp_path):
+    """A schema that is changed only in revisions, or only where stores are created, is found."""
+    shutil.copyfile(DATABASE, tmp_path / "old.db")
+    assay.store.open(tmp_path / "new.db").close()
+    created, upgraded = _objects(tmp_path / "new.db"), _objects(tmp_path / "old.db")
+    assert created == upgraded
+    assert {"runs_task", "wide_results", "runs_digest_stays"} <= {name for _, name, *_ in created}
     assert ("version", newest_version()) in created
 
 
-_CATALOGUE = {
-    "sqlite": ["SELECT type, name, tbl_name, sql FROM sqlite_master"],
-    "postgresql": [
-        "SELECT 'column', attname, attrelid::regclass::text, attnum, attnotnull, "
-        "format_type(atttypid, atttypmod), pg_get_expr(adbin, adrelid), attidentity, "
-        "pg_get_serial_sequence(attrelid::regclass::text, attname) FROM pg_attribute "
-        "JOIN pg_class c ON c.oid = attrelid LEFT JOIN pg_attrdef ON adrelid = attrelid "
-        "AND adnum = attnum WHERE relnamespace = 'public'::regnamespace AND attnum > 0",
-        "SELECT relkind, relname FROM pg_class WHERE relnamespace = 'public'::regnamespace",
-        "SELECT 'index', indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'",
-        "SELECT 'constraint', conname, conrelid::regclass::text, pg_get_constraintdef(oid) "
-        "FROM pg_constraint WHERE connamespace = 'public'::regnamespace",
-        "SELECT 'trigger', tgname, pg_get_triggerdef(oid), tgenabled FROM pg_trigger "
-        "WHERE NOT tgisinternal",
-        "SELECT 'function', proname, prosrc, pg_get_functiondef(oid) FROM pg_proc "
-        "WHERE pronamespace = 'public'::regnamespace",
-        "SELECT 'view', viewname, definition FROM pg_views WHERE schemaname = 'public'",
-    ],
-}
-
-
-def _objects(place: str) -> set[tuple[object, ...]]:
-    """Everything that the catalogue of a database holds, and the version; spaces count once."""
-    with assay.store.open(place, read_only=True) as store, store.database.reading() as connection:
-        asked = [*_CATALOGUE[connection.dialect.name], "SELECT 'version', * FROM assay_schema"]
-        found = [row for query in asked for row in connection.execute(text(query))]
+def _objects(file):
+    """Columns, indexes, triggers and views of a file, and its version; spaces count once."""
+    assay.store.open(file).close()
+    with closing(sqlite3.connect(file)) as connection:
+        rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
+        found = [("version", *connection.execute("SELECT * FROM assay_schema").fetchone())]
+        # The triggers by which all of a run goes were two in the file.
+        found += [row for row in rows if row[0] != "table" and "_go" not in row[1]]
+        for _, name, *_ in (row for row in rows if row[0] == "table"):
+            columns = connection.execute(f"PRAGMA table_info({name})").fetchall()
+            found += [(name, *column[1:]) for column in columns]
     return {tuple(" ".join(str(cell).split()) for cell in row) for row in found}
 
 
@@ -261,17 +208,19 @@ def test_only_upgrades_need_alembic(tmp_path):
 
 def test_missing_packages_are_named(tmp_path):
     old = str(tmp_path / "old.db")
-    _old_store(old, known_versions()[0])
-    for package, extra, place in (
-        ("sqlalchemy", "store", str(tmp_path / "x.db")),
-        ("alembic", "store", old),
-        ("psycopg", "postgres", "postgresql://x/y"),
+    make_old_store(old)
+    hide = "import sys; sys.modules[{!r}] = None; import assay.store\n"
+    revise = "from assay.store.migrations import REVISIONS; REVISIONS['0007'] = print\n"
+    for package, extra, code in (
+        ("sqlalchemy", "store", f"assay.store.open({str(tmp_path / 'x.db')!r})"),
+        ("sqlalchemy", "store", "assay.store.Store"),
+        ("alembic", "store", f"{revise}assay.store.open({old!r})"),
+        ("psycopg", "postgres", "assay.store.open('postgresql://x/y')"),
     ):
-        code = (
-            f"import sys; sys.modules[{package!r}] = None; import assay.store\n"
-            f"assay.store.open({place!r})"
-        )
         done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=False
+            [sys.executable, "-c", hide.format(package) + code],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert f'pip install "assay-eval[{extra}]"' in done.stderr

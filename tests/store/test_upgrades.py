@@ -19,21 +19,20 @@ from sqlalchemy import text
 
 import assay.store
 from assay.errors import StorageError
-from assay.store import opening
 from assay.store.database import locate
-from assay.store.migrations import newest_version
+from assay.store.migrations import REVISIONS
 from tests.store.made_before import DATABASE
+from tests.store.next_schema import NEXT, OLD, add_mood, make_old_store
 from tests.store.places import make_scores
-from tests.store.test_opening import _old_store
 
 ROOT = Path(__file__).resolve().parents[2]
-# Statements before which it dies: while it looks, in each of the scripts, while digests are made.
-FEW = (4, 25, 40, 55, 0)
+# Statements before which it dies: while it looks, in the revision, before it commits.
+FEW = (2, 4, 6, 7, 0)
 
 
-@pytest.mark.parametrize("counts", [FEW, pytest.param(range(70), marks=pytest.mark.slow)])
-def test_kill_9_during_an_upgrade(place: str, counts: Any) -> None:
-    _old_store(place, "0001")
+@pytest.mark.parametrize("counts", [FEW, pytest.param(range(9), marks=pytest.mark.slow)])
+def test_kill_9_during_an_upgrade(place: str, counts: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_old_store(place)
     done = subprocess.run(
         [sys.executable, "-m", "tests.store.upgrade_driver", place, *map(str, counts)],
         cwd=ROOT,
@@ -42,41 +41,43 @@ def test_kill_9_during_an_upgrade(place: str, counts: Any) -> None:
         check=True,
     )
     assert int(done.stdout) > 0.8 * len(counts)  # the kills did hit upgrades
+    monkeypatch.setitem(REVISIONS, NEXT, add_mood)
     with assay.store.open(place) as store:
-        assert store.database.version == newest_version()
+        assert store.database.version == NEXT
         assert [run.name for run in store.runs()] == ["old 2", "old 1"]
-        assert {run.digest_from for run in store.runs()} == {"upgrade of the store"}
         assert store.damages() == []
     file = locate(place).file
     if file is not None:
         names = sorted(one.name for one in file.parent.iterdir() if "backup" in one.name)
-        assert names == [f"{file.name}.schema-0001.backup-1"]
+        assert names == [f"{file.name}.schema-{OLD}.backup-1"]
 
 
 def test_a_failed_upgrade_keeps_one_backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "old.db"
-    shutil.copyfile(DATABASE, file)
+    make_old_store(file)
+    monkeypatch.setitem(REVISIONS, NEXT, add_mood)
 
     def fail(*_: Any) -> None:
         raise sqlite3.OperationalError("disk I/O error")
 
     with monkeypatch.context() as patched:
-        patched.setattr(opening, "upgrade", fail)
+        patched.setitem(REVISIONS, NEXT, fail)
         for _ in range(3):
             with pytest.raises(StorageError, match="disk cannot be read or written"):
                 assay.store.open(file)
     assay.store.open(file).close()
     names = [one.name for one in tmp_path.iterdir() if "backup" in one.name]
-    assert names == ["old.db.schema-0003.backup-1"]
+    assert names == [f"old.db.schema-{OLD}.backup-1"]
     with closing(sqlite3.connect(tmp_path / names[0])) as connection:
-        assert connection.execute("SELECT version_num FROM assay_schema").fetchone() == ("0003",)
+        assert connection.execute("SELECT version_num FROM assay_schema").fetchone() == (OLD,)
 
 
 def test_a_backup_that_fails_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "old.db"
-    shutil.copyfile(DATABASE, file)
+    make_old_store(file)
+    monkeypatch.setitem(REVISIONS, NEXT, add_mood)
 
     def refuse(*_: Any) -> None:
         raise OSError(28, "No space left on device")
@@ -140,7 +141,10 @@ def call(line, store):
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = program.main([*line, "--store", store])
     return code, out.getvalue(), err.getvalue()
-commands, warm, place, user, group = json.loads(sys.argv[1])
+commands, warm, place, user, group, revise = json.loads(sys.argv[1])
+if revise:
+    from tests.store.next_schema import add_revision
+    add_revision()
 for line in commands:
     call(line, warm)
 if os.geteuid() == 0:
@@ -150,12 +154,14 @@ print(json.dumps([call(line, place) for line in commands]))
 """
 
 
-def _call_as_nobody(place: Path, warm: Path, *commands: list[str]) -> list[tuple[int, str, str]]:
+def _call_as_nobody(
+    place: Path, warm: Path, *commands: list[str], revise: bool = False
+) -> list[tuple[int, str, str]]:
     """Exit code, stdout and stderr of commands of a user for whom permissions hold."""
     with _open(warm) as store:
         store.save(make_scores(1), "warm")
     who = pwd.getpwnam("nobody")
-    given = json.dumps([commands, str(warm), str(place), who.pw_uid, who.pw_gid])
+    given = json.dumps([commands, str(warm), str(place), who.pw_uid, who.pw_gid, revise])
     done = subprocess.run(
         [sys.executable, "-c", AS_NOBODY, given], capture_output=True, text=True, check=True
     )
@@ -185,10 +191,11 @@ def test_a_read_only_folder_of_somebody_else(open_folder: Path, tmp_path: Path) 
 
 def test_an_old_store_in_a_read_only_folder(open_folder: Path, tmp_path: Path) -> None:
     file = open_folder / "old.db"
-    shutil.copyfile(DATABASE, file)
+    make_old_store(file)
     open_folder.chmod(0o555)
-    ((code, _, errors),) = _call_as_nobody(file, tmp_path / "warm.db", ["runs", "list"])
-    assert (code, "old schema 0003" in errors) == (5, True), errors
+    warm = tmp_path / "warm.db"
+    ((code, _, errors),) = _call_as_nobody(file, warm, ["runs", "list"], revise=True)
+    assert (code, f"old schema {OLD}" in errors) == (5, True), errors
     assert [one.name for one in open_folder.iterdir()] == ["old.db"]
 
 

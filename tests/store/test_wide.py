@@ -18,10 +18,10 @@ from assay.errors import StorageError, UsageError
 from assay.store import Store
 from assay.store.schema import escape_text
 from assay.tables.table import as_csv
-from assay.tasks.descriptors import DescriptorResult, rank_pair, read_metadata
-from assay.tasks.descriptors.tables import wide_table
+from assay.vision import DescriptorResult, rank_pair, read_metadata
+from assay.vision.tables import wide_table
 from tests.store.places import HOSTILE, make_scores
-from tests.tasks.descriptors.samples import random_pair
+from tests.vision.samples import random_pair
 
 ABOUT = ("run_id", "name", "task", "dataset", "model", "status", "created")
 CATEGORIES = {"v_wall": "viewpoint", "i_dome": "illumination", "other": "", "empty": "viewpoint"}

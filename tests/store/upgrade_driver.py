@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import Engine, event
 
 import assay.store
+from tests.store.next_schema import add_revision
 
 
 def open_and_die(place: str, count: int) -> None:
@@ -37,6 +38,7 @@ def open_and_die(place: str, count: int) -> None:
 
 def main(place: str, counts: list[int]) -> None:
     """Print how many of the children were killed."""
+    add_revision()
     killed = 0
     for count in counts:
         child = os.fork()

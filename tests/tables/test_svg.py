@@ -9,8 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from assay.tables.heat_map import heat_map
-from assay.tables.svg import COLOURS, Drawing, Scale, circle, group, rect, shade, svg_text
+from assay.tables.svg import COLOURS, Drawing, Scale, circle, group, heat_map, rect, shade, svg_text
 from tests.hostile import HOSTILE
 
 

@@ -7,8 +7,8 @@ import math
 import pytest
 from rich.console import Console
 
+from assay.cli import terminal
 from assay.core.text import printable
-from assay.report import terminal
 from assay.tables.page import Words
 from assay.tables.table import Cell, Table, as_csv, as_markdown, as_text
 

@@ -15,11 +15,11 @@ import numpy as np
 
 import assay.store
 from assay import Ids, Scores, parse_many, preset
+from assay.io.demo_collection import make_demo
 from assay.runs.results import QueryResults, ResultDoc
 from assay.store import RunRecord, Store
-from assay.tasks.demo import make_demo
 from assay.web import make_app
-from assay.web.store_handle import StoreHandle
+from assay.web.app import StoreHandle
 from tests.hostile import HOSTILE
 from tests.report.samples import demo_runs
 

@@ -18,17 +18,17 @@ from tests.web.samples import made_scores
 
 CODE = """
 import socket, sys
-from assay.web import connections
+from assay.web import security
 from assay.web.server import serve
-class Bounded(connections.BoundedProtocol):
+class Bounded(security.BoundedProtocol):
     patience, tick, most = float(sys.argv[2]), 0.01, 20
     def connection_made(self, transport):
         # What nobody reads soon fills it.
         found = transport.get_extra_info("socket")
         found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         super().connection_made(transport)
-connections.BoundedProtocol = Bounded
-connections._SLOWEST = 1_000_000
+security.BoundedProtocol = Bounded
+security._SLOWEST = 1_000_000
 serve(sys.argv[1], port=0, ready=lambda address: print(address, flush=True))
 """
 HEAD = b"GET /runs.json HTTP/1.1\r\nHost: localhost\r\n"

@@ -12,8 +12,8 @@ import pytest
 
 import assay.store
 from assay.errors import StorageError
-from assay.web import store_handle
-from assay.web.store_handle import StoreHandle
+from assay.web import app
+from assay.web.app import StoreHandle
 from tests.web.samples import Client, made_scores
 
 
@@ -93,7 +93,7 @@ def test_an_old_store_is_not_changed_but_explained(place):
 
 
 def test_a_locked_store_is_said_to_be_locked(place, monkeypatch):
-    monkeypatch.setattr(store_handle, "_BUSY_TIMEOUT", 50)
+    monkeypatch.setattr(app, "_BUSY_TIMEOUT", 50)
     client = Client(place)
     with closing(sqlite3.connect(place, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode=DELETE")

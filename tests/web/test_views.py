@@ -14,9 +14,9 @@ import pytest
 
 import assay.store
 from assay.store import OpenRun, RunRecord, Store, writing
-from assay.store.payload import Payload
+from assay.store.rows import Payload, start_values
 from assay.store.schema import RUNS
-from assay.web.moments import describe_status, progress_of
+from assay.web.page import describe_status, progress_of
 from tests.web.samples import Client, made_scores
 
 
@@ -25,7 +25,7 @@ def save_at(store: Store, moment: datetime, name: str, skill: float, seed: int, 
     record = RunRecord(name, made_scores(seed, skill=skill), **about)
     created = moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     with store.database.writing() as connection:
-        row = {**writing.make_row(record), "created": created, "updated": created}
+        row = {**start_values(record), "created": created, "updated": created}
         run = writing.add_run(connection, row, record.tags)
         writing.finish_run(connection, run, Payload.of(record), seconds=float(seed))
     return run

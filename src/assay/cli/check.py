@@ -1,4 +1,4 @@
-"""`assay check`: List what is wrong or suspicious in a run and its judgments."""
+"""`assay check` (Evaluate): List what is wrong or suspicious in a run and its judgments."""
 
 from __future__ import annotations
 
@@ -8,18 +8,26 @@ import click
 
 from assay.cli import options, output
 from assay.cli.commands import Command
-from assay.inspect.check import check
+from assay.cli.settings import argument, option
+from assay.core.on_demand import OnDemand
 
 if TYPE_CHECKING:
     from assay.core.conventions import Conventions
-    from assay.inspect.check import CheckReport
+    from assay.inspect.check import CheckReport, check
+else:
+    check = OnDemand("assay.inspect.check").check
 
-__all__ = ["command"]
 
-
-@click.command("check", cls=Command)
-@click.argument("runs", nargs=-1, required=True, metavar="RUN... [QRELS]")
-@click.option("-r", "--qrels", metavar="QRELS", help="The judgments; then all names are runs.")
+@click.command("check", cls=Command, verified=True)
+@argument("runs", nargs=-1, required=True, metavar="RUN... [QRELS]", reads=True)
+@option(
+    "-r",
+    "--qrels",
+    metavar="QRELS",
+    help="The judgments; then all names are runs.",
+    section="Input",
+    reads=True,
+)
 @options.measures_option(
     "The measures to check for: ties and short lists are judged by them.", default=("default",)
 )
@@ -71,6 +79,6 @@ def _split(names: tuple[str, ...], qrels: str | None) -> tuple[tuple[str, ...], 
 
 
 def _print_on_terminal(report: CheckReport) -> None:
-    from assay.report.terminal import print_findings
+    from assay.cli.terminal import print_findings
 
     print_findings(report)

@@ -10,91 +10,37 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from assay.cli.settings import SECTIONS
 from assay.core.on_demand import OnDemand
 from assay.core.text import did_you_mean
 from assay.errors import AssayError
 
 if TYPE_CHECKING:
     from assay import measures
-    from assay.io import standard_input
+    from assay.io.streams import keep_standard_input
 else:
     measures = OnDemand("assay.measures")
-    standard_input = OnDemand("assay.io.standard_input")
+    keep_standard_input = OnDemand("assay.io.streams").keep_standard_input
 
-__all__ = ["Command", "CommandGroup", "MultiOptionCommand", "write_commands"]
 
-# Sections of options in the order in which they are shown, and the parameters of each.
-_SECTIONS: Final[Mapping[str, str]] = {
-    "Input": """
-        corpus queries qrels split name chunk fold judged labels query_labels doc_ids query_ids
-        embeddings embeddings_key queries_key packed text_embeddings text_key sensor_embeddings
-        sensor_key labels_keys modalities modality_ids modality_keys modality_labels metadata
-        prototype_embeddings prototype_key prototype_labels label_maps drop_labels dataset_name
-        demo targets train users train_users history previous coordinates new_places candidates
-        n_classes target results pattern pairs ids only languages units strongest folder folds
-        allow_mismatch n_docs groups saved kind source_format answers tasks config names
-        """,
-    "Models": """
-        model fusion rerank index query_prefix doc_prefix max_length normalize dimensions base_url
-        revision dtype trust_remote_code batch_size device cache no_cache encoder factory
-        descriptors descriptor matchers estimator codes methods method bits p oversample
-        query_codes truncate rrf_k weights spec prices price
-        """,
-    "Search": """
-        k metric keep_ties exclude_self exclude_paired zero engine query_block prepare
-        recall_of sample dry_run checkpoint threads inlier force fresh work
-        """,
-    "Measures and conventions": """
-        measures measure ks k_values cutoffs conventions ties empty missing depth rel hashing
-        protocol directions caption_style use_prototypes zero_shot confusions confusion_k
-        unit f1_unit chance_wanted confidence predictability query places
-        """,
-    "Statistics": """
-        baseline test correction level interval resamples seed margin by slices
-        sensitivity_wanted n_differences
-        """,
-    "Gate": "conditions fail_if_worse look look_file",
-    "Machines": "where workers in_flight timings",
-    "Trust": "allow_code allow_endpoints",
-    "Result": """
-        runs per_query per_class percent full signature quiet named json_wanted csv_wanted file
-        target_format title html figures formats chart histogram reliability legacy_json per_scene
-        ranks wide show show_to ir_metadata
-        """,
-    "Store": "save store dataset tag tags task status since until limit",
-}
 # In the `meta` of a context: a stored command is parsed, which takes nothing of who repeats it.
 REPEATED: Final = "assay.repeated"
-# Parameters that name a file to read, for which `-` is standard input.
-_READ: Final = """
-    against answers baseline by checkpoint config coordinates corpus doc_ids docs embeddings
-    experiment file files groups history ir_metadata labels metadata previous prototype_embeddings
-    prototype_labels qrels queries query_ids query_labels recall_of result run runs
-    sensor_embeddings slices source sources targets text_embeddings texts train train_users users
-    """
-_FILES: Final = frozenset(_READ.split())
-_SECTION_OF: Final = {name: title for title, names in _SECTIONS.items() for name in names.split()}
 _FEW: Final = 11  # options that need no groups
 
 
 def _write_options(params: Iterable[click.Parameter], context: click.Context, to: Any) -> None:
     """The options of a command under the titles of their sections; few stand in one list."""
-    rows = ((one, one.get_help_record(context)) for one in params)
-    shown = [(one, row) for one, row in rows if row is not None and row[1]]  # usage has the others
-    grouped: dict[str, list[tuple[str, str]]] = {title: [] for title in _SECTIONS}
-    for parameter, row in shown:
-        few = len(shown) <= _FEW
-        title = "Options" if few else _section_of(parameter)
+    rows = ((option, option.get_help_record(context)) for option in params)
+    listed = [(option, row) for option, row in rows if row is not None and row[1]]
+    grouped: dict[str, list[tuple[str, str]]] = {title: [] for title in SECTIONS}
+    for parameter, row in listed:
+        few = len(listed) <= _FEW
+        title = "Options" if few else getattr(parameter, "section", "Other")
         grouped.setdefault(title, []).append(row)
     for title, records in grouped.items():
         if records:
             with to.section(title):
                 to.write_dl(records)
-
-
-def _section_of(parameter: click.Parameter) -> str:
-    written = "--output" in parameter.opts
-    return "Result" if written else _SECTION_OF.get(parameter.name or "", "Other")
 
 
 def _be_quiet(context: click.Context, _: click.Parameter, value: bool) -> None:
@@ -113,13 +59,18 @@ _QUIET: Final = click.Option(
 class Command(click.Command):
     """A command whose options stand in groups, and that says what to type where it was mistyped.
 
-    Measures may be listed: `-m nDCG@10 AP`.
+    Measures may be listed: `-m nDCG@10 AP`. The JSON of a `verified` command can
+    be computed again from its inputs alone.
     """
+
+    def __init__(self, *args: Any, verified: bool = False, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self.verified = verified
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """The parameters, and --quiet, which every command has."""
-        *own, last = super().get_params(ctx)
-        return [*own, _QUIET, last]
+        *params, last = super().get_params(ctx)
+        return [*params, _QUIET, last]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The options, in groups."""
@@ -142,9 +93,9 @@ class Command(click.Command):
         """The arguments with every value of a list under the name of its option."""
         many = {
             name
-            for one in self.params
-            if one.name == "measures" and isinstance(one, click.Option)
-            for name in one.opts
+            for parameter in self.params
+            if parameter.name == "measures" and isinstance(parameter, click.Option)
+            for name in parameter.opts
         }
         return _repeat_names(args, many, _is_measure) if many else args
 
@@ -154,31 +105,26 @@ def _take_standard_input(command: click.Command, context: click.Context) -> None
     named = [
         parameter
         for parameter in command.params
-        if parameter.name in _FILES and isinstance(parameter.type, click.types.StringParamType)
+        if getattr(parameter, "reads", False)
+        and isinstance(parameter.type, click.types.StringParamType)
     ]
-    given = [(one.name or "", context.params.get(one.name or "")) for one in named]
-    places = [(name, value) for name, value in given if value == "-" or "-" in _listed(value)]
+    values = [(item.name or "", context.params.get(item.name or "")) for item in named]
+    places = [(name, value) for name, value in values if value == "-" or "-" in _listed(value)]
     n_named = sum(1 if value == "-" else _listed(value).count("-") for _, value in places)
-    if not places or context.resilient_parsing or _are_stored(command, context):
+    if not places or context.resilient_parsing:
         return
     if context.meta.get(REPEATED):
         raise click.UsageError("The command read standard input ('-'), which is gone.")
     if n_named > 1:
         raise click.UsageError("Standard input ('-') can be read once, and it is named twice.")
-    path = context.with_resource(standard_input.keep_standard_input())
+    path = context.with_resource(keep_standard_input())
     for name, value in places:
-        one = path if value == "-" else tuple(path if v == "-" else v for v in _listed(value))
-        context.params[name] = one
+        item = path if value == "-" else tuple(path if v == "-" else v for v in _listed(value))
+        context.params[name] = item
 
 
 def _listed(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else ()
-
-
-def _are_stored(command: click.Command, context: click.Context) -> bool:
-    """Whether the runs that are named are stored ones, and no files."""
-    group = context.parent.info_name if context.parent else ""
-    return group == "runs" and command.name != "import"
 
 
 class MultiOptionCommand(Command):
@@ -190,7 +136,7 @@ class MultiOptionCommand(Command):
 
     def list_values(self, args: list[str]) -> list[str]:
         """The arguments with every value of a list under the name of its option."""
-        only_numbers = any(isinstance(one, click.Argument) for one in self.params)
+        only_numbers = any(isinstance(parameter, click.Argument) for parameter in self.params)
         many = {
             name
             for option in self.params
@@ -210,19 +156,19 @@ def _repeat_names(args: list[str], many: set[str], further: Callable[[str], bool
     >>> _repeat_names(["-k", "1", "2", "a.npy", "3"], {"-k"}, _is_number)
     ['-k', '1', '-k', '2', 'a.npy', '3']
     """
-    made: list[str] = []
-    current, given = "", 0
+    repeated: list[str] = []
+    current, count = "", 0
     for arg in args:
         if arg.startswith("-") and not _is_number(arg):
             name = arg.partition("=")[0].replace("_", "-")
-            current, given = (arg, 0) if name in many and "=" not in arg else ("", 0)
-        elif current and given and not further(arg):
+            current, count = (arg, 0) if name in many and "=" not in arg else ("", 0)
+        elif current and count and not further(arg):
             current = ""
         elif current:
-            made += [current] if given else []
-            given += 1
-        made.append(arg)
-    return made
+            repeated += [current] if count else []
+            count += 1
+        repeated.append(arg)
+    return repeated
 
 
 def _is_number(arg: str) -> bool:
@@ -277,17 +223,17 @@ _ALSO_CALLED: Final = {
 
 def _unknown_option(typed: str, params: Iterable[click.Parameter]) -> str:
     """What is not there, and the option that was probably meant."""
-    there = [name for one in params if isinstance(one, click.Option) for name in one.opts]
-    own = _ALSO_CALLED.get(typed)
-    hint = f" It is called {own} here." if own in there else did_you_mean(typed, there, most=2)
+    there = [name for param in params if isinstance(param, click.Option) for name in param.opts]
+    usual = _ALSO_CALLED.get(typed)
+    hint = f" It is called {usual} here." if usual in there else did_you_mean(typed, there, most=2)
     return f"There is no option {typed}.{hint}"
 
 
 def _missing(error: click.MissingParameter, typed: list[str], help: str) -> str:
     """What is missing, what was typed that is no file, and a command line that works."""
     words = [" ".join(error.format_message().split()).rstrip(".") + "."]
-    gone = [one for one in typed if _looks_like_path(one) and not os.path.exists(one)]
-    words += [f"{one} does not exist." for one in gone[:1]]
+    gone = [word for word in typed if _looks_like_path(word) and not os.path.exists(word)]
+    words += [f"{word} does not exist." for word in gone[:1]]
     last = typed[-1] if typed else ""
     name = error.param.name if error.param else ""
     command = error.ctx.command_path if error.ctx else "assay"

@@ -1,4 +1,4 @@
-"""`assay compare`: Compare runs: which is better, by how much, and how sure is that?"""
+"""`assay compare` (Evaluate): Compare runs: which is better, by how much, and how sure is that?"""
 
 from __future__ import annotations
 
@@ -11,51 +11,61 @@ import click
 from assay.cli import options, output
 from assay.cli.commands import Command
 from assay.cli.gating import Gate, gate_options
-from assay.comparison.compare import compare
-from assay.comparison.tables import MOST_PAIRS, comparison_page, comparison_screen, data_table
-from assay.measures import parse_many
-from assay.runs.leaderboard import vary_conventions
-from assay.runs.record import RunRecord
-from assay.runs.run_files import group_records, score_run_files, unique_names
+from assay.cli.settings import argument, option
+from assay.core.on_demand import OnDemand
+from assay.stats.choices import MOST_PAIRS
 from assay.tables.page import Page, Words
 
 if TYPE_CHECKING:
     from assay.cli.gating import GateAnswer
     from assay.cli.saving import Saving
-    from assay.comparison.compare import Comparison
-    from assay.comparison.differences import QueryDifferences
+    from assay.comparison.compare import Comparison, QueryDifferences, compare
     from assay.comparison.sensitivity import Sensitivity
+    from assay.comparison.tables import comparison_page, comparison_screen, data_table
     from assay.core.conventions import Conventions
-    from assay.measures import Measure
+    from assay.measures import Measure, parse_many
+    from assay.runs.leaderboard import vary_conventions
+    from assay.runs.record import RunRecord
+    from assay.runs.run_files import group_records, score_run_files, unique_names
     from assay.tables.table import Table
+else:
+    compare = OnDemand("assay.comparison.compare").compare
+    comparison_page = OnDemand("assay.comparison.tables").comparison_page
+    comparison_screen = OnDemand("assay.comparison.tables").comparison_screen
+    data_table = OnDemand("assay.comparison.tables").data_table
+    parse_many = OnDemand("assay.measures").parse_many
+    vary_conventions = OnDemand("assay.runs.leaderboard").vary_conventions
+    group_records = OnDemand("assay.runs.run_files").group_records
+    score_run_files = OnDemand("assay.runs.run_files").score_run_files
+    unique_names = OnDemand("assay.runs.run_files").unique_names
 
-__all__ = ["command"]
 
-
-@click.command("compare", cls=Command)
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.command("compare", cls=Command, verified=True)
+@argument("runs", nargs=-1, required=True, metavar="RUN...", reads=True)
 @options.qrels_option
 @options.measures_option("A measure such as nDCG@10 (the default), or a group. May be repeated.")
 @options.statistics_options
 @options.slices_option
-@click.option(
+@option(
     "--sensitivity",
     "sensitivity_wanted",
     is_flag=True,
     help="Compare also under other tie rules and conventions.",
+    section="Statistics",
 )
-@click.option(
+@option(
     "--differences",
     "n_differences",
     type=click.IntRange(min=1),
     metavar="N",
     help="The N largest wins and losses among the queries.",
+    section="Statistics",
 )
 @options.conventions_options
 @options.rel_option
 @options.mismatch_option
 @gate_options
-@options.result_options("text", "markdown", "latex", "csv", "tsv", "json")
+@options.result_options()
 @options.save_options("retrieval")
 def command(
     *,
@@ -89,7 +99,7 @@ def command(
       assay compare coarse.run dense.run -r qrels.txt --sensitivity
       assay compare coarse.run dense.run -r qrels.txt --slices kinds.tsv:kind
       assay compare dense.run -r qrels.txt -b coarse.run --fail-if 'nDCG@10 < baseline - 0.005'
-      assay compare dense.run -r qrels.txt -b coarse.run --fail-if-worse --margin 0.005
+      assay compare dense.run -r qrels.txt -b coarse.run --fail-if-worse --margin 0.1
       assay compare dense.run -r qrels.txt -b coarse.run --fail-if-worse --look-file looks.json
     """
     if layout in ("csv", "tsv") and (sensitivity_wanted or n_differences):
@@ -99,12 +109,12 @@ def command(
         )
     paths, base = _add_baseline(runs, baseline)
     gate.refuse_without(base is not None)
-    grouping = [options.group_file(one) for one in (by, slices)]
+    grouping = [options.group_file(record) for record in (by, slices)]
     output.refuse_input(file, *paths, qrels, *grouping)
     output.refuse_same_file(file, gate.look_file)
-    wanted = _choose_measures(measures, rel, gate)
+    parsed = _choose_measures(measures, rel, gate)
     records = score_run_files(
-        paths, qrels, wanted, conventions=rules, allow_mismatch=allow_mismatch
+        paths, qrels, parsed, conventions=rules, allow_mismatch=allow_mismatch
     )
     column = None
     if by is not None:
@@ -113,13 +123,13 @@ def command(
     if slices is not None:
         records, sliced = group_records(records, slices, without="")
     seeds = {"seed": settings["seed"]}
-    saving.save([one.but(seeds=seeds, clusters=column or "") for one in records], *grouping)
-    first, second, *more = (one.scored() for one in records)
+    saving.save([record.but(seeds=seeds, clusters=column or "") for record in records], *grouping)
+    first, second, *more = (record.scored() for record in records)
     comparison = compare(
         first,
         second,
         *more,
-        names=[one.name for one in records],
+        names=[record.name for record in records],
         baseline=None if base is None else records[base].name,
         by=column,
         slices=sliced,
@@ -134,7 +144,11 @@ def command(
         sensitivities=(
             tuple(vary_conventions(records, qrels, comparison)) if sensitivity_wanted else ()
         ),
-        gate=gate.answer(comparison, comparison),
+        gate=gate.answer(
+            comparison,
+            comparison,
+            None if base is None else str(records[base].provenance["file"]),
+        ),
     )
     output.emit(result, layout, file, remarks=_remarks(records, comparison, layout))
     return result.gate.exit_code()
@@ -196,15 +210,15 @@ class _ComparedFiles:
         ]
 
     def _next_step(self) -> str:
-        files = [str(one.provenance["file"]) for one in self.records]
+        files = [str(run.provenance["file"]) for run in self.records]
         words = ["assay", "report", *files, "-r", self.qrels, "-o", "report.html"]
         return f"See it query by query: {shlex.join(words)}"
 
     def _extra(self) -> Page:
         extra: Page = []
-        for found in self.differences:
-            extra.append(Words(f"{found.measure}: the queries that {found.a} wins and loses most"))
-            extra.append(found.table(self.n_differences))
+        for words in self.differences:
+            extra.append(Words(f"{words.measure}: the queries that {words.a} wins and loses most"))
+            extra.append(words.table(self.n_differences))
         for each in self.sensitivities:
             extra += [Words(each.verdict, "verdict"), each.table()]
             if each.unchanged:
@@ -217,17 +231,17 @@ class _ComparedFiles:
             "qrels": self.qrels,
             "runs": [
                 {
-                    "name": one.name,
-                    "path": one.provenance["file"],
-                    "tag": one.provenance["tag"] or one.name,
+                    "name": part.name,
+                    "path": part.provenance["file"],
+                    "tag": part.provenance["tag"] or part.name,
                 }
-                for one in self.records
+                for part in self.records
             ],
         }
         if self.differences:
-            data["differences"] = [one.to_dict(self.n_differences) for one in self.differences]
+            data["differences"] = [part.to_dict(self.n_differences) for part in self.differences]
         if self.sensitivities:
-            data["sensitivity"] = [one.to_dict() for one in self.sensitivities]
+            data["sensitivity"] = [part.to_dict() for part in self.sensitivities]
         return {**data, **self.gate.to_dict()}
 
 

@@ -1,46 +1,67 @@
-"""`assay convert`: Write a run or judgments in another format."""
+"""`assay convert` (Tools): Write a run or judgments in another format."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from assay.cli import options, output
 from assay.cli.commands import Command
+from assay.cli.settings import argument, option
 from assay.core.conventions import Conventions
-from assay.io.formats import find_format, read_qrels, read_run
-from assay.io.ir_metadata import read_header
-from assay.io.writers import choose_format, write_qrels, write_run
+from assay.core.on_demand import OnDemand
 
-__all__ = ["command"]
+if TYPE_CHECKING:
+    from assay.io.formats import read_qrels, read_run
+    from assay.io.ir_metadata import read_header
+    from assay.io.streams import find_format
+    from assay.io.writers import choose_format, write_qrels, write_run
+else:
+    find_format = OnDemand("assay.io.streams").find_format
+    read_qrels = OnDemand("assay.io.formats").read_qrels
+    read_run = OnDemand("assay.io.formats").read_run
+    read_header = OnDemand("assay.io.ir_metadata").read_header
+    choose_format = OnDemand("assay.io.writers").choose_format
+    write_qrels = OnDemand("assay.io.writers").write_qrels
+    write_run = OnDemand("assay.io.writers").write_run
+
 
 _AS_IN_FILE = Conventions(tiebreak="index")  # lines with equal scores keep their order
 
 
 @click.command("convert", cls=Command)
-@click.argument("source", metavar="IN")
-@click.argument("target", type=options.output_file, metavar="OUT")
-@click.option(
+@argument("source", metavar="IN", reads=True)
+@argument("target", type=options.output_file, metavar="OUT", writes=True)
+@option(
     "--kind",
     type=click.Choice(["run", "qrels"]),
     default="run",
     show_default=True,
     help="What the file holds.",
+    section="Input",
 )
-@click.option(
+@option(
     "--from",
     "source_format",
     type=click.Choice((*options.RUN_FORMATS, "npy")),
     help="Format of IN, if not as named.",
+    section="Input",
 )
-@click.option(
+@option(
     "--to",
     "target_format",
     type=click.Choice(options.RUN_FORMATS),
     help="Format of OUT, if not as named; npz for runs only.",
+    section="Result",
 )
-@click.option("--tag", help="Last column of a TREC run; by default that of IN.")
+@option(
+    "--tag",
+    help="Last column of a TREC run; by default that of IN.",
+    section="Store",
+    offers="assay.store.completion:offer_tags",
+)
 def command(
     *,
     source: str,

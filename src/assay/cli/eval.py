@@ -1,4 +1,4 @@
-"""`assay eval`: Score one or several runs against judgments."""
+"""`assay eval` (Evaluate): Score one or several runs against judgments."""
 
 from __future__ import annotations
 
@@ -8,60 +8,73 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.arrays import numbers_or_none
 from assay.cli import options, output
 from assay.cli.commands import Command
+from assay.cli.settings import argument, option
 from assay.core.on_demand import OnDemand
-from assay.measures import parse_many
-from assay.runs import tables
-from assay.runs.record import RunRecord
-from assay.runs.run_files import group_records, score_run_files, unique_names
-from assay.scoring.output import disclosures
-from assay.scoring.scores import signature_of
-from assay.scoring.trec_layout import trec_layout
+from assay.plugins import find_hook
 from assay.tables.page import Page, Words
 
 if TYPE_CHECKING:
+    from assay.arrays import numbers_or_none
     from assay.cli.saving import Saving
     from assay.core.conventions import Conventions
-    from assay.integrations import cards
+    from assay.measures import parse_many
+    from assay.runs import record as tables
+    from assay.runs.record import RunRecord
+    from assay.runs.run_files import group_records, score_run_files, unique_names
+    from assay.scoring.output import disclosures, trec_layout
+    from assay.scoring.scores import signature_of
     from assay.tables.table import Table
 else:
-    cards = OnDemand("assay.integrations.cards")
+    numbers_or_none = OnDemand("assay.arrays").numbers_or_none
+    parse_many = OnDemand("assay.measures").parse_many
+    tables = OnDemand("assay.runs.record")
+    group_records = OnDemand("assay.runs.run_files").group_records
+    score_run_files = OnDemand("assay.runs.run_files").score_run_files
+    unique_names = OnDemand("assay.runs.run_files").unique_names
+    disclosures = OnDemand("assay.scoring.output").disclosures
+    signature_of = OnDemand("assay.scoring.scores").signature_of
+    trec_layout = OnDemand("assay.scoring.output").trec_layout
 
-__all__ = ["command"]
 
-
-@click.command("eval", cls=Command)
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.command("eval", cls=Command, verified=True)
+@argument("runs", nargs=-1, required=True, metavar="RUN...", reads=True)
 @options.qrels_option
 @options.measures_option(
     "A measure such as nDCG@10, or a group: default, official, all_trec. May be repeated; "
     "'assay measures' lists all."
 )
-@click.option("-q", "--per-query", is_flag=True, help="A row for each query.")
-@click.option(
+@option("-q", "--per-query", is_flag=True, help="A row for each query.", section="Result")
+@option(
     "--by",
     metavar="FILE[:COLUMN]",
     help="Means by group: a TSV or CSV file with a query and its group in each line.",
+    section="Statistics",
+    reads=True,
 )
 @options.conventions_options
 @options.rel_option
 @options.mismatch_option
-@click.option(
+@option(
     "--chance",
     "chance_wanted",
     is_flag=True,
     help="What a random and a perfect order of the collection score; needs --n-docs.",
+    section="Measures and conventions",
 )
-@click.option(
+@option(
     "--n-docs",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Size of the collection; goes with --chance.",
+    help="Size of the collection; goes with --chance. Judged documents that the run does not name "
+    "count as in it, unless the run names N.",
+    section="Input",
 )
-@click.option("--percent", is_flag=True, help="Print percentages (text and Markdown only).")
-@options.result_options("text", "trec", "markdown", "latex", "csv", "tsv", "json", "model-card")
+@option(
+    "--percent", is_flag=True, help="Print percentages (text and Markdown only).", section="Result"
+)
+@options.result_options(also=("trec", "model-card"))
 @options.save_options("retrieval")
 def command(
     *,
@@ -106,11 +119,11 @@ def command(
     )
     output.refuse_input(file, *runs, qrels, options.group_file(by))
     names = measures or (("official",) if layout == "trec" else ("default",))
-    wanted = options.apply_threshold(parse_many(names), rel)
+    parsed = options.apply_threshold(parse_many(names), rel)
     records = score_run_files(
         runs,
         qrels,
-        wanted,
+        parsed,
         conventions=rules,
         n_docs=n_docs,
         allow_mismatch=allow_mismatch,
@@ -177,7 +190,7 @@ class _Evaluation:
 
     @property
     def signature(self) -> str:
-        return signature_of([one.scored() for one in self.records], {"by": self.by})
+        return signature_of([record.scored() for record in self.records], {"by": self.by})
 
     def table(self) -> Table:
         if self.per_query:
@@ -196,32 +209,32 @@ class _Evaluation:
     def _next_step(self) -> str:
         if len(self.records) < 2 or self.per_query or self.by is not None:
             return ""
-        files = [str(one.provenance["file"]) for one in self.records]
+        files = [str(run.provenance["file"]) for run in self.records]
         return f"Which is better? {shlex.join(['assay', 'compare', *files, '-r', self.qrels])}"
 
     def trec(self) -> str:
-        one = self.records[0]
+        record = self.records[0]
         header = any(name.strip().lower() in ("official", "all_trec") for name in self.measures)
-        run_id = one.provenance["tag"] or one.name
-        return trec_layout(one.scored(), run_id=run_id, per_query=self.per_query, header=header)
+        run_id = record.provenance["tag"] or record.name
+        return trec_layout(record.scored(), run_id=run_id, per_query=self.per_query, header=header)
 
     def model_card(self) -> str:
-        named = [one.but(dataset=unique_names([self.qrels])[0]) for one in self.records]
-        return str(cards.model_card(named)).rstrip()
+        named = [record.but(dataset=unique_names([self.qrels])[0]) for record in self.records]
+        return str(find_hook("model_card")(named)).rstrip()
 
     def to_dict(self) -> dict[str, Any]:
-        runs = [_run_data(one, self.by, per_query=self.per_query) for one in self.records]
+        runs = [_run_data(record, self.by, per_query=self.per_query) for record in self.records]
         return {"signature": self.signature, "qrels": self.qrels, "runs": runs}
 
 
-def _run_data(one: RunRecord, by: str | None, *, per_query: bool) -> dict[str, Any]:
-    data = one.scored().to_dict(per_query=per_query)
+def _run_data(record: RunRecord, by: str | None, *, per_query: bool) -> dict[str, Any]:
+    data = record.scored().to_dict(per_query=per_query)
     del data["schema_version"], data["signature"]
-    for key, means in (("chance", one.chance_means()), ("ceiling", one.ceiling_means())):
+    for key, means in (("chance", record.chance_means()), ("ceiling", record.ceiling_means())):
         if means is not None:
             data[key] = numbers_or_none(means)
     if by is not None:
-        macro = one.scored().mean(by=by)
+        macro = record.scored().mean(by=by)
         data["by"] = {
             "column": by,
             "average": macro.average,
@@ -229,6 +242,6 @@ def _run_data(one: RunRecord, by: str | None, *, per_query: bool) -> dict[str, A
             "groups": {name: numbers_or_none(values) for name, values in macro.groups.items()},
             "sizes": macro.sizes,
         }
-    data["remarks"] = list(disclosures(one.scored(), one.chance_means()))
-    path, tag = one.provenance["file"], one.provenance["tag"] or one.name
-    return {"name": one.name, "path": path, "tag": tag, **data}
+    data["remarks"] = list(disclosures(record.scored(), record.chance_means()))
+    path, tag = record.provenance["file"], record.provenance["tag"] or record.name
+    return {"name": record.name, "path": path, "tag": tag, **data}

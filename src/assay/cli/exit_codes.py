@@ -14,8 +14,6 @@ from assay.cli import signals
 from assay.core.text import mask_secrets, printable
 from assay.errors import AssayError
 
-__all__ = ["BrokenOutputError", "name_broken_pipes", "note_command", "run_command"]
-
 _FILE_SYSTEM = 5
 _INTERNAL_ERROR = 70
 _INTERRUPTED = 130
@@ -60,9 +58,9 @@ def _run(command: Callable[[], object]) -> int:
         code = _explain(error)
         _discard_unwritten()
         return code
-    told = signals.ending_code()
-    if told and told != _INTERRUPTED:
-        return told  # a server ends by itself when it is told to
+    message = signals.ending_code()
+    if message and message != _INTERRUPTED:
+        return message  # a server ends by itself when it is told to
     return result if isinstance(result, int) else 0
 
 
@@ -134,7 +132,7 @@ def note_command(command: click.Command) -> None:
 
 
 def _save_memory() -> str:
-    names = {one.name for command in _last_command for one in command.params}
+    names = {variable.name for command in _last_command for variable in command.params}
     cures = [words for name, words in _SMALLER.items() if name in names]
     return f"Use {' or '.join(cures or ['smaller files'])}, or a machine with more."
 
@@ -155,6 +153,7 @@ def _report_internal_error(error: Exception) -> int:
 
 def _print_error(message: str) -> None:
     try:
-        print(f"assay: {printable(message)}", file=sys.stderr, flush=True)
+        text = mask_secrets(message) if "://" in message else message
+        print(f"assay: {printable(text)}", file=sys.stderr, flush=True)
     except OSError:
         return  # nobody reads stderr either

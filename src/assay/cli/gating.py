@@ -11,46 +11,66 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from assay.cli import options, output
-from assay.comparison.gate import failures, parse_condition, worse_than_baseline
-from assay.comparison.looks import count_look, look_at
+from assay.cli.settings import option
+from assay.core.on_demand import OnDemand
 from assay.tables.page import Page, Words
 
 if TYPE_CHECKING:
     from assay.comparison.compare import Comparison
-    from assay.comparison.gate import Condition, Means
-    from assay.comparison.looks import Look
+    from assay.comparison.gate import (
+        Condition,
+        Look,
+        Means,
+        count_look,
+        describe_pass,
+        failures,
+        look_at,
+        parse_condition,
+        worse_than_baseline,
+    )
     from assay.measures import Measure
+else:
+    describe_pass = OnDemand("assay.comparison.gate").describe_pass
+    failures = OnDemand("assay.comparison.gate").failures
+    parse_condition = OnDemand("assay.comparison.gate").parse_condition
+    worse_than_baseline = OnDemand("assay.comparison.gate").worse_than_baseline
+    count_look = OnDemand("assay.comparison.gate").count_look
+    look_at = OnDemand("assay.comparison.gate").look_at
 
-__all__ = ["Gate", "GateAnswer", "gate_options"]
 
 _REASONS: Final = 3
 _add_options = options.add_options(
-    click.option(
+    option(
         "--fail-if",
         "conditions",
         multiple=True,
         metavar="CONDITION",
         help="Exit with 1 if a run meets it: 'nDCG@10 < baseline - 0.005'. May be repeated.",
+        section="Gate",
     ),
-    click.option(
+    option(
         "--fail-if-worse",
         is_flag=True,
         help="Exit with 1 if a run is significantly worse than the baseline; with --margin, unless "
-        "it is shown to be within the margin.",
+        "it is shown to be within the margin. Identical runs pass.",
+        section="Gate",
     ),
-    click.option(
+    option(
         "--look",
         type=click.IntRange(min=1),
         metavar="N",
-        help="With --fail-if-worse: it is asked for the N-th time on these queries; all looks "
-        "together err as rarely as --level says.",
+        help="With --fail-if-worse: N-th check on these queries; keeps the overall false-alarm "
+        "rate at --level.",
+        section="Gate",
     ),
-    click.option(
+    option(
         "--look-file",
         type=options.output_file,
         metavar="FILE",
-        help="The same, and FILE counts: numbers seen before are no new look, a new baseline "
-        "begins anew.",
+        help="As --look, counted in FILE: numbers seen before are no new look, a new baseline "
+        "starts a new count.",
+        section="Gate",
+        writes=True,
     ),
 )
 
@@ -65,10 +85,10 @@ def gate_options(command: Callable[..., Any]) -> Callable[..., Any]:
         fail_if_worse: bool,
         look: int | None,
         look_file: str | None,
-        **chosen: Any,
+        **settings: Any,
     ) -> Any:
-        gate = Gate.parse(conditions, fail_if_worse, chosen.get("rel"), look, look_file)
-        return command(gate=gate, **chosen)
+        gate = Gate.parse(conditions, fail_if_worse, settings.get("rel"), look, look_file)
+        return command(gate=gate, **settings)
 
     return cast("Callable[..., Any]", _add_options(call))
 
@@ -98,8 +118,8 @@ class Gate:
             name = "--look" if look_file is None else "--look-file"
             raise click.UsageError(f"{name} counts the looks of --fail-if-worse: add that.")
         conditions = [
-            replace(one, measure=options.apply_threshold((one.measure,), rel)[0])
-            for one in map(parse_condition, texts)
+            replace(text, measure=options.apply_threshold((text.measure,), rel)[0])
+            for text in map(parse_condition, texts)
         ]
         return cls(tuple(conditions), worse, look, look_file)
 
@@ -118,17 +138,25 @@ class Gate:
     @property
     def measures(self) -> tuple[Measure, ...]:
         """What the conditions are about."""
-        return tuple(one.measure for one in self.conditions)
+        return tuple(condition.measure for condition in self.conditions)
 
-    def answer(self, board: Means, comparison: Comparison | None) -> GateAnswer:
-        """Whether it fails, by the means of a board and by their comparison, if there is one."""
+    def answer(
+        self, board: Means, comparison: Comparison | None, baseline: str | None = None
+    ) -> GateAnswer:
+        """Return whether it fails, by the means of a board and by their comparison, if any.
+
+        `baseline` is what a user calls the baseline, such as its file.
+        """
         if not self.wanted:
             return GateAnswer()
-        reasons, look = list(failures(board, self.conditions)), None
+        reasons, look, lines = list(failures(board, self.conditions)), None, []
         if self.worse and comparison is not None:
             look = self._look_at(comparison)
             reasons += worse_than_baseline(comparison) if look is None else look.reasons
-        return GateAnswer(reasons, look)
+            lines.append(describe_pass(comparison, baseline or comparison.baseline or ""))
+        if self.conditions:
+            lines.append(f"no system meets {_name_conditions(self.conditions)}")
+        return GateAnswer(reasons, look, "; ".join(lines))
 
     def _look_at(self, comparison: Comparison) -> Look | None:
         """The look, counted; None where the gate is asked as if for the only time."""
@@ -145,6 +173,16 @@ class GateAnswer:
 
     reasons: list[str] | None = None
     look: Look | None = None
+    shown: str = ""
+
+    @property
+    def message(self) -> str:
+        """Say in one line whether the gate passed, and why."""
+        if not self.reasons:
+            return f"Passed: {self.shown}."
+        left = len(self.reasons) - _REASONS
+        more = f"; and {left} more" if left > 0 else ""
+        return f"Failed: {'; '.join(self.reasons[:_REASONS])}{more}"
 
     @property
     def sentences(self) -> list[str]:
@@ -160,14 +198,19 @@ class GateAnswer:
         if self.reasons is None:
             return {}
         look = {} if self.look is None else {"look": self.look.to_dict()}
-        return {"gate": {"failed": bool(self.reasons), "reasons": self.reasons, **look}}
+        failed = bool(self.reasons)
+        return {
+            "gate": {"failed": failed, "reasons": self.reasons, "message": self.message, **look}
+        }
 
     def exit_code(self) -> int:
-        """The exit code, after one line that says why the gate failed."""
-        if not self.reasons:
+        """Return the exit code, after one line that says whether the gate passed, and why."""
+        if self.reasons is None:
             return 0
-        left = len(self.reasons) - _REASONS
-        more = f"; and {left} more" if left > 0 else ""
         sys.stdout.flush()
-        output.narrate(f"assay: failed: {'; '.join(self.reasons[:_REASONS])}{more}")
-        return 1
+        output.narrate(self.message)
+        return 1 if self.reasons else 0
+
+
+def _name_conditions(conditions: tuple[Condition, ...]) -> str:
+    return f"'{conditions[0]}'" if len(conditions) == 1 else f"any of {len(conditions)} conditions"

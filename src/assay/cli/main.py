@@ -1,8 +1,8 @@
 """The group of commands; a command's module is imported when that command is called.
 
-A command is a file of this folder, or a folder with an `__init__.py`, that begins with a line such
-as "`assay eval`: Score one or several runs against judgments." and holds `command`. The list in
-`assay --help` is made of these first lines, so that it needs no import.
+A command of the line is a file of this folder that begins with a line such as "`assay eval`
+(Evaluate): Score one or several runs against judgments." and holds `command`. Commands of rooms and
+of other packages stand in their plugins. So the list in `assay --help` imports no command.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import gc
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -22,67 +22,63 @@ import click
 from assay import __version__
 from assay.cli.commands import CommandGroup, write_commands
 from assay.cli.exit_codes import name_broken_pipes, note_command, run_command
-from assay.cli.help_pages import find_page
 from assay.cli.progress import showing_progress
 from assay.core.text import did_you_mean
+from assay.plugins import CommandEntry, all_plugins, load_target, missing_rooms
 
-__all__ = ["COMMANDS", "assay", "main"]
-
-# The list of commands; one that stands in no group follows under "More".
-_GROUPS: Final = {
-    "Evaluate": ("eval", "compare", "tasks", "explain", "check", "verify"),
-    "Search": ("rank", "encode", "fuse"),
-    "Tasks": ("bench", "crossmodal", "predict", "codes", "descriptors"),
-    "Keep and show": ("runs", "report", "serve"),
-    "Tools": ("measures", "trec_eval", "convert", "schema", "completion", "demo"),
-}
-_FIRST_LINE: Final = re.compile(r'"""`assay (?P<name>[a-z_-]+)`: (?P<help>.+?)(""")?$')
+# Headings of the list of commands, in this order; others follow.
+_GROUPS: Final = ("Evaluate", "Search", "Tasks", "Keep and show", "Tools")
+# Commands of the line that stand first under their heading.
+_FIRST: Final = ("eval", "compare", "tasks", "explain")
+_FIRST_LINE: Final = re.compile(
+    r'"""`assay (?P<name>[a-z_-]+)` \((?P<group>[^)]+)\): (?P<summary>.+?)(""")?$'
+)
+# They multiply no matrices, so that numpy need not start a thread for every processor.
+_WITHOUT_PRODUCTS: Final = ("check", "convert", "eval", "explain", "measures", "schema")
 
 
-def _find_commands(folder: Path) -> dict[str, str]:
-    """Commands and what they are for, from the first lines of their files."""
-    found = {}
-    for entry in folder.iterdir():
-        file = entry / "__init__.py" if entry.is_dir() else entry
-        if file.suffix != ".py" or not file.is_file():
-            continue
+@cache
+def line_commands() -> dict[str, CommandEntry]:
+    """Return the commands of this folder by name, read from the first lines of their files."""
+    commands = {}
+    for file in sorted(Path(__file__).parent.glob("*.py")):
         with open(file, encoding="utf-8") as lines:
             first = _FIRST_LINE.match(lines.readline().rstrip())
         if first is not None:
-            found[first["name"]] = first["help"]
-    order = [name for names in _GROUPS.values() for name in names]
-    names = sorted(found, key=lambda name: (order.index(name) if name in order else 99, name))
-    return {name: found[name] for name in names}
+            target = f"assay.cli.{file.stem}:command"
+            name = first["name"]
+            multiplies = name not in _WITHOUT_PRODUCTS
+            commands[name] = CommandEntry(
+                name, first["group"], first["summary"], target, multiplies
+            )
+    names = sorted(commands, key=lambda name: _FIRST.index(name) if name in _FIRST else 99)
+    return {name: commands[name] for name in names}
 
 
-COMMANDS: Final = _find_commands(Path(__file__).parent)
+def list_commands() -> dict[str, CommandEntry]:
+    """Return all commands by name, in the order of the list: the line, rooms, other packages."""
+    offered = [command for plugin in all_plugins(quick=True) for command in plugin.commands]
+    commands = {command.name: command for command in (*offered[::-1], *line_commands().values())}
+    order = [*line_commands(), *(command.name for command in offered)]
+    groups = [*_GROUPS, *(command.group for command in offered)]
+    names = sorted(order, key=lambda name: (groups.index(commands[name].group), order.index(name)))
+    return {name: commands[name] for name in names}
 
 
-# They multiply no matrices, so that numpy need not start a thread for every processor.
-_WITHOUT_PRODUCTS: Final = {
-    "check",
-    "convert",
-    "eval",
-    "explain",
-    "measures",
-    "schema",
-    "trec_eval",
-}
+def find_command(name: str) -> CommandEntry | None:
+    """Return the command of this name; other packages are asked where Assay has none."""
+    return line_commands().get(name) or list_commands().get(name)
+
+
 _THREADS: Final = "OPENBLAS_NUM_THREADS"
 
 
-@contextmanager
-def _few_threads(command: str) -> Iterator[None]:
-    """Numpy's threads of a command that needs none, where numpy is not imported yet."""
+def _keep_to_one_thread(context: click.Context, command: CommandEntry) -> None:
+    """Keep numpy to one thread for a command that needs no more, if it is not imported yet."""
     decided = "numpy" in sys.modules or _THREADS in os.environ
-    mine = command in _WITHOUT_PRODUCTS and not decided
-    if mine:
+    if not command.multiplies and not decided:
         os.environ[_THREADS] = "1"
-    try:
-        yield
-    finally:
-        if mine:
-            del os.environ[_THREADS]  # other processes have their own
+        context.call_on_close(partial(os.environ.pop, _THREADS, None))  # others have their own
 
 
 class LazyGroup(CommandGroup):
@@ -92,10 +88,10 @@ class LazyGroup(CommandGroup):
         self, info_name: str | None, args: list[str], *more: Any, **kwargs: Any
     ) -> click.Context:
         """Read the options; `--help` and `--version` already print here."""
-        given = tuple(args)
+        typed = tuple(args)
         with name_broken_pipes():
             context = super().make_context(info_name, args, *more, **kwargs)
-        context.meta["assay.arguments"] = given  # for runs that are saved
+        context.meta["assay.arguments"] = typed  # for runs that are saved
         return context
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -104,41 +100,41 @@ class LazyGroup(CommandGroup):
             return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names of the commands, most used first."""
-        return list(COMMANDS)
+        """Return the names of the commands, most used first."""
+        return list(list_commands())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of this name, imported now."""
-        if cmd_name not in COMMANDS:
+        """Import the command of this name."""
+        declared = find_command(cmd_name)
+        if declared is None:
             return None
-        with _few_threads(cmd_name):
-            command: click.Command = import_module(f"assay.cli.{cmd_name}").command
+        _keep_to_one_thread(ctx, declared)
+        command: click.Command = load_target(declared.target)
         if "_ASSAY_COMPLETE" in os.environ:  # a shell asks what may follow
             import_module("assay.cli.completion").complete_values(command)
         note_command(command)
-        gc.enable()  # `python -m assay` disables it while modules load
+        if not gc.isenabled():  # `python -m assay` disables it; modules load while the command runs
+            gc.set_threshold(50_000)
+            gc.enable()
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command to run; an unknown name is answered with the nearest ones."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            hint = did_you_mean(args[0], COMMANDS, most=2)
-            known = ", ".join(COMMANDS)
-            raise click.UsageError(f"There is no command {args[0]!r}.{hint} Commands: {known}.")
-        page = find_page(args)
-        return (page.name, page, args[-1:]) if page else super().resolve_command(ctx, args)
+        if args and not args[0].startswith("-") and find_command(args[0]) is None:
+            commands = list_commands()
+            hint = did_you_mean(args[0], commands, most=2) + missing_rooms()
+            names = ", ".join(commands)
+            raise click.UsageError(f"There is no command {args[0]!r}.{hint} Commands: {names}.")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands in the help."""
-        groups = {
-            title: {name: COMMANDS[name] for name in names if name in COMMANDS}
-            for title, names in _GROUPS.items()
-        }
-        listed = {name for names in groups.values() for name in names}
-        more = {name: words for name, words in COMMANDS.items() if name not in listed}
-        write_commands({**groups, "More": more}, formatter)
+        """Write the list of commands into the help."""
+        groups: dict[str, dict[str, str]] = {}
+        for command in list_commands().values():
+            groups.setdefault(command.group, {})[command.name] = command.summary
+        write_commands(groups, formatter)
 
 
 _BRITISH: Final = re.compile(r"is(?=(e|ed|es|ing|ation)\b)")

@@ -1,4 +1,4 @@
-"""`assay measures`: List the measures, their formulas and parameters."""
+"""`assay measures` (Tools): List the measures, their formulas and parameters."""
 
 from __future__ import annotations
 
@@ -9,20 +9,23 @@ import click
 
 from assay.cli import options, output
 from assay.cli.commands import Command
+from assay.cli.settings import argument, option
 from assay.core.conventions import PRESETS
-from assay.measures import GROUPS, REGISTRY, parse_many
-from assay.measures.registry import format_value, load_measures
+from assay.core.on_demand import OnDemand
 from assay.tables.table import Cell, Table
 
 if TYPE_CHECKING:
-    from assay.measures import Definition
-
-__all__ = ["command"]
+    from assay.measures import Definition, parse_many
+    from assay.measures.registry import format_value, load_measures
+else:
+    parse_many = OnDemand("assay.measures").parse_many
+    format_value = OnDemand("assay.measures.registry").format_value
+    load_measures = OnDemand("assay.measures.registry").load_measures
 
 
 @click.command("measures", cls=Command)
-@click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--conventions", "presets", is_flag=True, help="List the presets instead.")
+@argument("names", nargs=-1, metavar="[NAME]...", offers="assay.cli.completion:offer_measures")
+@option("--conventions", "presets", is_flag=True, help="List the presets instead.")
 @options.json_option
 @options.output_option
 def command(*, names: tuple[str, ...], presets: bool, json_wanted: bool, file: str | None) -> None:
@@ -60,12 +63,14 @@ def _list_measures(names: tuple[str, ...]) -> output.TableResult | output.TextRe
 
 
 def _list_all() -> output.TableResult:
+    from assay.measures import GROUPS, REGISTRY
+
     rows = tuple(
-        (Cell(_pattern(one)), Cell(one.formula), Cell(_other_names(one)))
-        for one in REGISTRY.values()
+        (Cell(_pattern(definition)), Cell(definition.formula), Cell(_other_names(definition)))
+        for definition in REGISTRY.values()
     )
     data = {
-        "measures": [_to_dict(one) for one in REGISTRY.values()],
+        "measures": [_to_dict(definition) for definition in REGISTRY.values()],
         "groups": {name: list(members) for name, members in GROUPS.items()},
     }
     table = Table(("measure", "formula", "also called"), rows)
@@ -73,31 +78,31 @@ def _list_all() -> output.TableResult:
     return output.TableResult(table, data, note=note)
 
 
-def _pattern(one: Definition) -> str:
+def _pattern(entry: Definition) -> str:
     """How the measure is written: `P@k`, `AP[@k]`, `iprec@x`, `MAP@R`."""
-    cut = {"required": "@k", "optional": "[@k]", "level": "@x", "R": "@R"}.get(one.cutoff, "")
-    return one.name + cut
+    cut = {"required": "@k", "optional": "[@k]", "level": "@x", "R": "@R"}.get(entry.cutoff, "")
+    return entry.name + cut
 
 
-def _other_names(one: Definition) -> str:
-    trec = (one.trec or "").replace("{k}", "k").replace("{level}", "x")
-    names = dict.fromkeys(name for name in (trec, *one.aliases) if name)
-    return ", ".join(name for name in names if name.lower() != one.name.lower())
+def _other_names(definition: Definition) -> str:
+    trec = (definition.trec or "").replace("{k}", "k").replace("{level}", "x")
+    names = dict.fromkeys(name for name in (trec, *definition.aliases) if name)
+    return ", ".join(name for name in names if name.lower() != definition.name.lower())
 
 
-def _to_dict(one: Definition) -> dict[str, Any]:
+def _to_dict(definition: Definition) -> dict[str, Any]:
     """One measure as plain data."""
     return {
-        "name": one.name,
-        "written": _pattern(one),
-        "summary": one.summary,
-        "formula": one.formula,
-        "cutoff": one.cutoff,
-        "range": [0.0, one.high],
-        "aggregate": one.aggregate,
-        "aliases": list(one.aliases),
-        "trec_eval": one.trec,
-        "laws": sorted(one.laws),
+        "name": definition.name,
+        "written": _pattern(definition),
+        "summary": definition.summary,
+        "formula": definition.formula,
+        "cutoff": definition.cutoff,
+        "range": [0.0, definition.high],
+        "aggregate": definition.aggregate,
+        "aliases": list(definition.aliases),
+        "trec_eval": definition.trec,
+        "laws": sorted(definition.laws),
         "parameters": {
             key: {
                 "takes": param.takes(),
@@ -105,35 +110,37 @@ def _to_dict(one: Definition) -> dict[str, Any]:
                 "about": param.about,
                 "convention": param.convention,
             }
-            for key, param in one.params.items()
+            for key, param in definition.params.items()
         },
     }
 
 
 def _describe_measures(names: tuple[str, ...]) -> output.TextResult:
-    found = {
-        one.name: one
+    from assay.measures import REGISTRY
+
+    definitions = {
+        entry.name: entry
         for name in names
-        for one in ([REGISTRY[name]] if name in REGISTRY else [parse_many(name)[0].definition])
+        for entry in ([REGISTRY[name]] if name in REGISTRY else [parse_many(name)[0].definition])
     }
-    data = {"measures": [_to_dict(one) for one in found.values()]}
-    return output.TextResult("\n\n".join(map(_describe, found.values())), data)
+    data = {"measures": [_to_dict(entry) for entry in definitions.values()]}
+    return output.TextResult("\n\n".join(map(_describe, definitions.values())), data)
 
 
-def _describe(one: Definition) -> str:
-    high = "no limit" if one.high is None else f"{one.high:g}"
+def _describe(definition: Definition) -> str:
+    high = "no limit" if definition.high is None else f"{definition.high:g}"
     facts = {
-        "formula": one.formula,
+        "formula": definition.formula,
         "range": f"0 to {high}",
         "average": {"mean": "arithmetic mean", "sum": "sum", "geometric": "geometric mean"}[
-            one.aggregate
+            definition.aggregate
         ],
-        "also called": _other_names(one) or "–",
+        "also called": _other_names(definition) or "–",
     }
-    lines = [_pattern(one), "", inspect.cleandoc(one.function.__doc__ or ""), ""]
+    lines = [_pattern(definition), "", inspect.cleandoc(definition.function.__doc__ or ""), ""]
     lines += [f"{key + ':':<13}{value}" for key, value in facts.items()]
-    lines += ["parameters:" if one.params else "parameters:  none"]
-    for key, param in one.params.items():
+    lines += ["parameters:" if definition.params else "parameters:  none"]
+    for key, param in definition.params.items():
         source = f"conventions ({param.convention})" if param.convention else _default(param)
         lines.append(f"  {key:<8}{param.about}; {param.takes()}; default: {source}")
     return "\n".join(lines)
@@ -147,8 +154,8 @@ def _list_presets() -> output.TableResult:
     usual = set(PRESETS["trec_eval"].signature().split("|"))
     rows = []
     for name, rules in PRESETS.items():
-        own = [part for part in rules.signature().split("|")[1:] if part not in usual]
-        rows.append((Cell(name), Cell("  ".join(own) or "the default")))
+        changes = [part for part in rules.signature().split("|")[1:] if part not in usual]
+        rows.append((Cell(name), Cell("  ".join(changes) or "the default")))
     data = {"presets": {name: rules.signature() for name, rules in PRESETS.items()}}
     table = Table(("preset", "what differs from trec_eval"), tuple(rows))
     note = "'assay eval --conventions NAME' takes one, and prints its whole signature."

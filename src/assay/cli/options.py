@@ -12,63 +12,24 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import click
 from click.core import ParameterSource
 
-from assay import store as run_store
 from assay.cli import output
 from assay.cli.saving import saving_runs
+from assay.cli.settings import option
 from assay.core.consent import Consent
 from assay.core.conventions import CHOICES, Conventions
 from assay.core.on_demand import OnDemand
 from assay.core.text import did_you_mean
 from assay.io.atomic import check_folder, check_target
+from assay.plugins import find_hook
+from assay.stats.choices import CORRECTIONS, INTERVAL, INTERVALS, LEVEL, RESAMPLES, TESTS
 
 if TYPE_CHECKING:
     from assay.io import ir_metadata, tables
     from assay.measures import Measure
-    from assay.store import Store
 else:
     ir_metadata = OnDemand("assay.io.ir_metadata")
     tables = OnDemand("assay.io.tables")
 
-__all__ = [
-    "RUN_FORMATS",
-    "add_options",
-    "apply_threshold",
-    "consent_options",
-    "conventions_choices",
-    "conventions_options",
-    "describe_method",
-    "filter_options",
-    "find_baseline",
-    "full_option",
-    "group_file",
-    "ir_metadata_option",
-    "is_typed",
-    "json_option",
-    "level_option",
-    "make_conventions",
-    "measures_option",
-    "mismatch_option",
-    "note_in_context",
-    "open_store",
-    "output_file",
-    "output_folder",
-    "output_option",
-    "qrels_option",
-    "rel_option",
-    "repeated_consent",
-    "resamples_option",
-    "result_options",
-    "save_options",
-    "seed_option",
-    "seed_option_for",
-    "signature_option",
-    "slices_option",
-    "statistics_options",
-    "store_option",
-    "target_format_option",
-    "threads_option",
-    "write_option",
-]
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Decorator = Callable[[Decorated], Decorated]
@@ -106,8 +67,8 @@ def add_options(*options: Callable[[Any], Any]) -> Callable[[Decorated], Decorat
     """One decorator for several options, which the help lists in this order."""
 
     def add(command: Decorated) -> Decorated:
-        for option in reversed(options):
-            command = option(command)
+        for decorate in reversed(options):
+            command = decorate(command)
         return command
 
     return add
@@ -117,35 +78,61 @@ def add_options(*options: Callable[[Any], Any]) -> Callable[[Decorated], Decorat
 
 RUN_FORMATS: Final = ("trec", "csv", "tsv", "json", "jsonl", "parquet", "npz")
 
-json_option = click.option("--json", "json_wanted", is_flag=True, help="Print JSON.")
+json_option = option(
+    "--json", "json_wanted", is_flag=True, help="Print JSON.", section="Result", aside=True
+)
 
 
 def write_option(
     words: str, name: str = "file", *, required: bool = False
 ) -> Callable[[Decorated], Decorated]:
     """-o: the file that a command writes."""
-    return click.option(
-        "-o", "--output", name, type=output_file, required=required, metavar="FILE", help=words
+    return option(
+        "-o",
+        "--output",
+        name,
+        type=output_file,
+        required=required,
+        metavar="FILE",
+        help=words,
+        section="Result",
+        writes=True,
+        aside=name == "file",
     )
 
 
 output_option = write_option("Write the result to FILE, whole or not at all.")
-qrels_option = click.option("-r", "--qrels", required=True, metavar="QRELS", help="The judgments.")
-mismatch_option = click.option(
+qrels_option = option(
+    "-r",
+    "--qrels",
+    required=True,
+    metavar="QRELS",
+    help="The judgments.",
+    section="Input",
+    reads=True,
+)
+mismatch_option = option(
     "--allow-mismatch",
     is_flag=True,
     help="Go on where ids do not fit, such as 1 and 01; they count as different.",
+    section="Input",
 )
-target_format_option = click.option(
-    "--to", "target_format", type=click.Choice(RUN_FORMATS), help="If not as named."
+target_format_option = option(
+    "--to",
+    "target_format",
+    type=click.Choice(RUN_FORMATS),
+    help="If not as named.",
+    section="Result",
 )
 
 
-ir_metadata_option = click.option(
+ir_metadata_option = option(
     "--ir-metadata",
     "ir_metadata",
     metavar="auto|FILE",
     help="Head a TREC run with ir_metadata: what is known here, and the entries of a YAML file.",
+    section="Result",
+    reads=True,
 )
 
 
@@ -153,9 +140,9 @@ def describe_method(given: str | None, *, name: str, **settings: Any) -> dict[st
     """The ir_metadata of the run that a command makes, where --ir-metadata asks for it."""
     if given is None:
         return None
-    own = {key: value for key, value in settings.items() if value not in (None, False, ())}
-    tag = own.pop("tag", name)
-    method = {"retrieval": [{"name": name, **own}]}
+    stated = {key: value for key, value in settings.items() if value not in (None, False, ())}
+    tag = stated.pop("tag", name)
+    method = {"retrieval": [{"name": name, **stated}]}
     return ir_metadata.describe_run(tag, command=output.command_line(), method=method, file=given)
 
 
@@ -166,40 +153,51 @@ def note_in_context(context: click.Context, parameter: click.Parameter, value: A
 
 
 # What the text of a result shows; `emit` looks it up.
-full_option = click.option(
+full_option = option(
     "--full",
     is_flag=True,
     expose_value=False,
     callback=note_in_context,
     help="Show all of it: every remark, how numbers were made, the signature.",
+    section="Result",
 )
-signature_option = click.option(
+signature_option = option(
     "--signature",
     is_flag=True,
     expose_value=False,
     callback=note_in_context,
     help="Show the whole signature, not a short id.",
+    section="Result",
 )
 
 
 def result_options(
-    *formats: str, words: str = "Layout of the result.", named: bool = True, brief: bool = True
+    *formats: str,
+    also: tuple[str, ...] = (),
+    words: str = "Layout of the result.",
+    named: bool = True,
+    brief: bool = True,
 ) -> Callable[[Decorated], Decorated]:
-    """--format (unless it is not `named`), --json and -o; the command gets `layout` and `file`.
+    """Declare --format (unless it is not `named`), --json and -o.
 
-    Where the result is a page that is shown in brief, also --full and --signature.
+    The command gets `layout` and `file`. Without `formats` it offers all that show pages and
+    tables, and those in `also`. Where the result is a page that is shown in brief, the command
+    also has --full and --signature.
     """
-    choice = click.option("--format", "named", type=click.Choice(formats), help=words)
+    formats = formats or output.offer_formats(also=also)
+    choice = option(
+        "--format", "named", type=click.Choice(formats), help=words, section="Result", aside=True
+    )
     pages = [full_option, signature_option] if brief and "markdown" in formats else []
     add = add_options(*([choice] if named else []), json_option, *pages, output_option)
 
     def decorate(command: Decorated) -> Decorated:
         @wraps(command)
         def call(
-            *, json_wanted: bool, file: str | None, named: str | None = None, **chosen: Any
+            *, json_wanted: bool, file: str | None, named: str | None = None, **settings: Any
         ) -> Any:
             layout = output.choose_format(named, json_wanted, file, known=formats)
-            return command(layout=layout, file=file, **chosen)
+            return command(layout=layout, file=file, **settings)
 
         return cast("Decorated", add(call))
 
@@ -211,37 +209,61 @@ def result_options(
 
 def measures_option(words: str, default: tuple[str, ...] = ()) -> Decorator[Any]:
     """-m, which may be repeated."""
-    return click.option(
-        "-m", "--measure", "measures", multiple=True, default=default, metavar="NAME", help=words
+    return option(
+        "-m",
+        "--measure",
+        "measures",
+        multiple=True,
+        default=default,
+        metavar="NAME",
+        help=words,
+        section="Measures and conventions",
+        offers="assay.cli.completion:offer_measures",
     )
 
 
-rel_option = click.option(
-    "--rel", type=float, metavar="N", help="Smallest grade that is relevant. [1]"
+rel_option = option(
+    "--rel",
+    type=float,
+    metavar="N",
+    help="Smallest grade that is relevant. [1]",
+    section="Measures and conventions",
 )
 conventions_choices = add_options(
-    click.option(
+    option(
         "-c",
         "--conventions",
         default="trec_eval",
         show_default=True,
         metavar="NAME",
         help="A preset ('assay measures --conventions' lists them) or a signature.",
+        section="Measures and conventions",
+        offers="assay.cli.completion:offer_presets",
     ),
-    click.option("--ties", type=click.Choice(CHOICES["ties"]), help="How tied documents count."),
-    click.option(
-        "--empty", type=click.Choice(CHOICES["empty"]), help="Queries without a relevant document."
+    option(
+        "--ties",
+        type=click.Choice(CHOICES["ties"]),
+        help="How tied documents count.",
+        section="Measures and conventions",
     ),
-    click.option(
+    option(
+        "--empty",
+        type=click.Choice(CHOICES["empty"]),
+        help="Queries without a relevant document.",
+        section="Measures and conventions",
+    ),
+    option(
         "--missing",
         type=click.Choice(CHOICES["missing"]),
         help="Judged queries that are not in the run.",
+        section="Measures and conventions",
     ),
-    click.option(
+    option(
         "--depth",
         type=click.IntRange(min=1),
         metavar="N",
         help="Evaluate the first N documents of each query.",
+        section="Measures and conventions",
     ),
 )
 
@@ -257,10 +279,10 @@ def conventions_options(command: Decorated) -> Decorated:
         empty: str | None,
         missing: str | None,
         depth: int | None,
-        **chosen: Any,
+        **settings: Any,
     ) -> Any:
         rules = make_conventions(conventions, ties=ties, empty=empty, missing=missing, depth=depth)
-        return command(rules=rules, **chosen)
+        return command(rules=rules, **settings)
 
     return cast("Decorated", conventions_choices(call))
 
@@ -291,91 +313,105 @@ def is_typed(option: str) -> bool:
 
 # Statistics
 
-_TESTS = ("randomisation", "t", "wilcoxon", "sign", "bootstrap")
-_CORRECTIONS = ("max-t", "holm", "bonferroni", "bh", "tukey", "none")
-_INTERVALS = ("auto", "bca", "percentile", "studentised", "t")
-
-test_option = click.option(
+test_option = option(
     "--test",
-    type=click.Choice(_TESTS),
-    metavar=f"[{'|'.join(_TESTS)}]",
+    type=click.Choice(TESTS),
+    metavar=f"[{'|'.join(TESTS)}]",
     default="randomisation",
     show_default=True,
     help="The paired test.",
+    section="Statistics",
 )
-correction_option = click.option(
+correction_option = option(
     "--correction",
-    type=click.Choice(_CORRECTIONS),
-    metavar=f"[{'|'.join(_CORRECTIONS)}]",
+    type=click.Choice(CORRECTIONS),
+    metavar=f"[{'|'.join(CORRECTIONS)}]",
     show_default="max-t; holm with another test than randomisation",
     help="Correction for several pairs of runs.",
+    section="Statistics",
 )
-level_option = click.option(
+level_option = option(
     "--level",
     type=float,
-    default=0.05,
+    default=LEVEL,
     show_default=True,
     metavar="A",
     help="Significance level; intervals have 1 - A.",
+    section="Statistics",
 )
-resamples_option = click.option(
+resamples_option = option(
     "--resamples",
     type=click.IntRange(min=100),
-    default=10_000,
+    default=RESAMPLES,
     show_default=True,
     metavar="N",
     help="Number of resamples.",
+    section="Statistics",
 )
 
 
 def seed_option_for(words: str) -> Callable[[Decorated], Decorated]:
     """--seed, which is 0 unless it is given."""
     number = click.IntRange(min=0)
-    return click.option(
-        "--seed", type=number, default=0, show_default=True, metavar="N", help=words
+    return option(
+        "--seed",
+        type=number,
+        default=0,
+        show_default=True,
+        metavar="N",
+        help=words,
+        section="Statistics",
     )
 
 
 seed_option = seed_option_for("Random seed.")
 # All but the baseline go to `compare` as given.
 statistics_options = add_options(
-    click.option(
+    option(
         "-b",
         "--baseline",
         metavar="NAME",
         help="Compare with this run only: its name or its file.",
+        section="Statistics",
+        reads=True,
     ),
     test_option,
     correction_option,
     level_option,
-    click.option(
+    option(
         "--interval",
-        type=click.Choice(_INTERVALS),
-        metavar=f"[{'|'.join(_INTERVALS)}]",
-        default="auto",
+        type=click.Choice(INTERVALS),
+        metavar=f"[{'|'.join(INTERVALS)}]",
+        default=INTERVAL,
         show_default=True,
         help="Type of confidence interval; auto: of differences, that of the test.",
+        section="Statistics",
     ),
     resamples_option,
     seed_option,
-    click.option(
+    option(
         "--margin",
         type=float,
         metavar="X",
         help="Margin of non-inferiority and equivalence: the largest negligible difference.",
+        section="Statistics",
     ),
-    click.option(
+    option(
         "--by",
         metavar="FILE[:COLUMN]",
         help="Clusters of dependent queries: whole groups are resampled and tested.",
+        section="Statistics",
+        reads=True,
     ),
 )
 
 
-slices_option = click.option(
+slices_option = option(
     "--slices",
     metavar="FILE[:COLUMN]",
     help="Compare also in each slice: a TSV or CSV file with a query and its slice.",
+    section="Statistics",
+    reads=True,
 )
 
 
@@ -403,46 +439,86 @@ def find_baseline(baseline: str, items: Sequence[object], names: Sequence[str]) 
 
 # Search
 
-zero_option = click.option(
+zero_option = option(
     "--zero",
     type=click.Choice(["error", "drop", "last"]),
     default="error",
     show_default=True,
     help="All-zero vectors under cosine.",
+    section="Search",
 )
 
 
 def metric_option(help: str, default: str | None = None) -> Callable[[Decorated], Decorated]:
     """How vectors are compared."""
-    return click.option(
+    return option(
         "--metric",
         type=click.Choice(["cosine", "dot", "l2"]),
         default=default,
         show_default=default is not None,
         help=help,
+        section="Search",
     )
 
 
-threads_option = click.option(
-    "--threads", type=click.IntRange(min=1), metavar="N", help="Number of threads. [all cores]"
+threads_option = option(
+    "--threads",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of threads. [all cores]",
+    section="Search",
 )
 
 
 # The store
 
-store_option = click.option(
+store_option = option(
     "--store",
     metavar="FILE|URL",
     help="The store of runs: a file, or postgresql://... [$ASSAY_STORE, or assay.db]",
+    section="Store",
+    aside=True,
 )
 filter_options = add_options(
-    click.option("--task", metavar="NAME", help="Only this task: retrieval, …"),
-    click.option("--dataset", metavar="NAME", help="Only this dataset."),
-    click.option("--model", metavar="NAME", help="Only this model."),
-    click.option("--name", metavar="NAME", help="Only runs of this name."),
-    click.option("--tag", multiple=True, metavar="TAG", help="Only with all these tags."),
-    click.option("--since", metavar="DATE", help="Only from this day on (UTC)."),
-    click.option("--until", metavar="DATE", help="Only up to this day."),
+    option(
+        "--task",
+        metavar="NAME",
+        help="Only this task: retrieval, …",
+        section="Store",
+        offers="assay.store.completion:offer_tasks",
+    ),
+    option(
+        "--dataset",
+        metavar="NAME",
+        help="Only this dataset.",
+        section="Store",
+        aside=True,
+        offers="assay.store.completion:offer_datasets",
+    ),
+    option(
+        "--model",
+        metavar="NAME",
+        help="Only this model.",
+        section="Models",
+        offers="assay.models.completion:offer_models",
+    ),
+    option(
+        "--name",
+        metavar="NAME",
+        help="Only runs of this name.",
+        section="Input",
+        offers="assay.store.completion:offer_names",
+    ),
+    option(
+        "--tag",
+        multiple=True,
+        metavar="TAG",
+        help="Only with all these tags.",
+        section="Store",
+        offers="assay.store.completion:offer_tags",
+    ),
+    option("--since", metavar="DATE", help="Only from this day on (UTC).", section="Store"),
+    option("--until", metavar="DATE", help="Only up to this day.", section="Store"),
 )
 
 
@@ -453,22 +529,28 @@ repeated_consent: ContextVar[Consent | None] = ContextVar("repeated_consent", de
 def consent_options(words: str) -> Callable[[Decorated], Decorated]:
     """--allow-code and --allow-endpoint; the command gets `consent`."""
     add = add_options(
-        click.option("--allow-code", is_flag=True, help=f"{words} may name code that is run."),
-        click.option(
+        option(
+            "--allow-code",
+            is_flag=True,
+            help=f"{words} may name code that is run.",
+            section="Trust",
+        ),
+        option(
             "--allow-endpoint",
             "allow_endpoints",
             multiple=True,
             metavar="HOST[=VARIABLE]",
             help=f"{words} may send data to this host, and with =VARIABLE the key that this "
             "environment variable holds. May be repeated.",
+            section="Trust",
         ),
     )
 
     def decorate(command: Decorated) -> Decorated:
         @wraps(command)
-        def call(*, allow_code: bool, allow_endpoints: tuple[str, ...], **chosen: Any) -> Any:
+        def call(*, allow_code: bool, allow_endpoints: tuple[str, ...], **settings: Any) -> Any:
             typed = Consent.of(allow_code, allow_endpoints)
-            return command(consent=repeated_consent.get() or typed, **chosen)
+            return command(consent=repeated_consent.get() or typed, **settings)
 
         return cast("Decorated", add(call))
 
@@ -478,15 +560,27 @@ def consent_options(words: str) -> Callable[[Decorated], Decorated]:
 def save_options(task: str) -> Callable[[Decorated], Decorated]:
     """--save and what goes with it; the command gets `saving`, whose `save` stores results."""
     add = add_options(
-        click.option("--save", is_flag=True, help="Store the results as runs."),
+        option(
+            "--save", is_flag=True, help="Store the results as runs.", section="Store", aside=True
+        ),
         store_option,
-        click.option("--dataset", metavar="NAME", help="With --save: the dataset."),
-        click.option(
+        option(
+            "--dataset",
+            metavar="NAME",
+            help="With --save: the dataset.",
+            section="Store",
+            aside=True,
+            offers="assay.store.completion:offer_datasets",
+        ),
+        option(
             "--tag",
             "tags",
             multiple=True,
             metavar="TAG",
             help="With --save: a tag of the runs. May be repeated.",
+            section="Store",
+            aside=True,
+            offers="assay.store.completion:offer_tags",
         ),
     )
 
@@ -498,10 +592,10 @@ def save_options(task: str) -> Callable[[Decorated], Decorated]:
             store: str | None,
             dataset: str | None,
             tags: tuple[str, ...],
-            **chosen: Any,
+            **settings: Any,
         ) -> Any:
             with saving_runs(task, wanted=save, store=store, dataset=dataset, tags=tags) as saving:
-                return command(saving=saving, **chosen)
+                return command(saving=saving, **settings)
 
         return cast("Decorated", add(call))
 
@@ -509,9 +603,9 @@ def save_options(task: str) -> Callable[[Decorated], Decorated]:
 
 
 @contextmanager
-def open_store(place: str | None) -> Iterator[Store]:
+def open_store(place: str | None) -> Iterator[Any]:
     """The store, if there is one; say so if it is for reading only."""
-    with run_store.open(place, create=False) as store:
+    with find_hook("open_store")(place, create=False) as store:
         if store.read_only_reason:
             output.narrate(store.read_only_reason)
         yield store

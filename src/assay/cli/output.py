@@ -7,8 +7,9 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import click
 
@@ -19,54 +20,23 @@ from assay.core.text import Remark, mask_secrets, printable, short_remark
 from assay.errors import UsageError
 from assay.io.atomic import atomic_write
 from assay.io.streams import StandardInput, as_typed, split_array
-from assay.scoring.output import disclosures
 from assay.tables.page import Page, Words, brief_page, latex_page, markdown_page, text_page
 from assay.tables.table import Cell, Table, as_csv
 
 if TYPE_CHECKING:
     from assay.io import fingerprints
     from assay.runs.record import RunRecord
+    from assay.scoring.output import disclosures
 else:  # JSON alone needs it
     fingerprints = OnDemand("assay.io.fingerprints")
+    disclosures = OnDemand("assay.scoring.output").disclosures
 
-__all__ = [
-    "DELIMITERS",
-    "SCHEMA_VERSION",
-    "Result",
-    "TableResult",
-    "TextResult",
-    "as_json",
-    "as_shown",
-    "choose_format",
-    "command_line",
-    "digest_inputs",
-    "emit",
-    "is_full",
-    "narrate",
-    "narrate_all",
-    "note_inputs",
-    "on_terminal",
-    "own_remarks",
-    "put",
-    "refuse_input",
-    "refuse_same_file",
-    "remarks_on",
-    "silence_logging",
-    "without_options",
-]
 
 # The layout of everything that --json prints; docs/json.md describes it.
 SCHEMA_VERSION: Final = 1
-# Results whose own layout has changed since the first, as result_schemas.json has it.
+# Results whose own layout has changed since the first, as schemas.json has it.
 _LAYOUTS: Final[dict[str, int]] = {}
 
-_BY_SUFFIX: Final = {
-    ".json": "json",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".md": "markdown",
-    ".tex": "latex",
-}
 # Endings that promise what no command prints.
 _PROMISES: Final = (
     ".html",
@@ -100,9 +70,9 @@ def refuse_input(file: str | None, *inputs: str | None) -> None:
 
 def refuse_same_file(*files: str | None) -> None:
     """Refuse to write two results into one file: the second would replace the first."""
-    given = [file for file in files if file]
-    for place, file in enumerate(given):
-        before = given[:place]
+    named = [file for file in files if file]
+    for place, file in enumerate(named):
+        before = named[:place]
         if os.path.abspath(file) in map(os.path.abspath, before) or any(
             _same(file, other) for other in before
         ):
@@ -127,15 +97,16 @@ def choose_format(
         raise UsageError(f"--json and --format {named} exclude each other.")
     ending = Path(file).suffix.lower() if file else ""
     named = "json" if json_wanted else named
-    chosen = named or _BY_SUFFIX.get(ending, "text")
+    by_suffix = {layout.suffix: name for name, layout in FORMATS.items() if layout.suffix}
+    format = named or by_suffix.get(ending, "text")
     broken = ending in _PACKED or (named is None and ending in _PROMISES)
-    if broken or chosen not in known:
-        endings = [key for key, name in _BY_SUFFIX.items() if name in known]
+    if broken or format not in known:
+        endings = [suffix for suffix, name in by_suffix.items() if name in known]
         raise UsageError(
             f"{file}: this result cannot be written as {ending}. Use {', '.join(endings)}, "
             "or .txt for text."
         )
-    return chosen
+    return format
 
 
 def on_terminal() -> bool:
@@ -163,7 +134,7 @@ def as_json(data: dict[str, Any]) -> str:
     about = {"schema_version": SCHEMA_VERSION, "schema": f"assay/{name}/{_LAYOUTS.get(name, 1)}"}
     whole = {**about, **data}
     text = json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False)
-    return re.sub(_NOT_IN_JSON, lambda found: f"\\u{ord(found.group()):04x}", text)
+    return re.sub(_NOT_IN_JSON, lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 def _made_by() -> dict[str, Any]:
@@ -176,21 +147,21 @@ def _made_by() -> dict[str, Any]:
     files = list(_files_in(meta.get("assay.inputs", ()), typed) if typed else ())
     if not files:
         return {}
-    words = [mask_secrets(one) for one in typed]
-    made = {"version": __version__, "arguments": words, "inputs": digest_inputs(files)}
-    return {"made_by": made}
+    words = [mask_secrets(word) for word in typed]
+    origin = {"version": __version__, "arguments": words, "inputs": digest_inputs(files)}
+    return {"made_by": origin}
 
 
 def digest_inputs(files: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Size and SHA-256 of each file, which a command reads for that once."""
-    known = click.get_current_context().meta.setdefault("assay.digests", {})
-    found = {}
+    digests = click.get_current_context().meta.setdefault("assay.digests", {})
+    fingerprints_by_file = {}
     for file in files:
         path = os.path.abspath(file)
-        if path not in known:
-            known[path] = fingerprints.fingerprints([file])[file]
-        found[file] = known[path]
-    return found
+        if path not in digests:
+            digests[path] = fingerprints.fingerprints([file])[file]
+        fingerprints_by_file[file] = digests[path]
+    return fingerprints_by_file
 
 
 # Where a result goes does not belong to how it is made.
@@ -203,15 +174,15 @@ def without_options(arguments: Sequence[str], options: Mapping[str, bool]) -> tu
     >>> without_options(["eval", "a", "--save", "--store", "s.db", "-of"], _ELSEWHERE)
     ('eval', 'a')
     """
-    kept = []
+    remaining = []
     rest = iter(arguments)
-    for one in rest:
-        name = one.partition("=")[0] if one.startswith("--") else one[:2]
-        if options.get(name) and one == name:
+    for word in rest:
+        name = word.partition("=")[0] if word.startswith("--") else word[:2]
+        if options.get(name) and word == name:
             next(rest, None)
         elif name not in options:
-            kept.append(one)
-    return tuple(kept)
+            remaining.append(word)
+    return tuple(remaining)
 
 
 def _files_in(paths: Iterable[str], typed: Sequence[str]) -> Iterator[str]:
@@ -220,13 +191,13 @@ def _files_in(paths: Iterable[str], typed: Sequence[str]) -> Iterator[str]:
     What a config file names has an absolute path, which here is one from the current folder.
     """
     here = os.path.join(os.getcwd(), "")
-    for given in paths:
+    for noted in paths:
         near = (
-            given.startswith(here)
-            and not isinstance(given, StandardInput)
-            and not any(given in word for word in typed)
+            noted.startswith(here)
+            and not isinstance(noted, StandardInput)
+            and not any(noted in word for word in typed)
         )
-        path = given.removeprefix(here) if near else given
+        path = noted.removeprefix(here) if near else noted
         if os.path.isfile(split_array(path)[0]):
             yield path
         elif os.path.isdir(path):
@@ -251,9 +222,9 @@ def _name_standard_input(text: str) -> str:
     """The text with `-` where it names the copy of standard input."""
     context = click.get_current_context(silent=True)
     for value in context.params.values() if context else ():
-        for one in value if isinstance(value, tuple) else (value,):
-            if isinstance(one, StandardInput):
-                text = text.replace(str(one), as_typed(one))
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, StandardInput):
+                text = text.replace(str(part), as_typed(part))
     return text
 
 
@@ -307,19 +278,10 @@ def emit(
     elif format == "json":
         name = command or click.get_current_context().command_path.partition(" ")[2]
         put(as_json({"command": name, **result.to_dict(), **_made_by()}), file)
-    elif format in DELIMITERS:
-        for remark in getattr(result, "remarks", ()):
-            narrate(remark)
-        put(_lay_out_csv(result, DELIMITERS[format]), file)
-    elif format in _OWN_LAYOUTS:
-        put(getattr(result, _OWN_LAYOUTS[format])(), file)
     else:
-        put(_lay_out_page(result, format), file)
-
-
-DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
-_OWN_LAYOUTS: Final = {"trec": "trec", "model-card": "model_card"}
-_PAGES: Final = {"text": text_page, "markdown": markdown_page, "latex": latex_page}
+        if FORMATS[format].of == "table":
+            narrate_all(getattr(result, "remarks", ()))
+        put(FORMATS[format].lay_out(result), file)
 
 
 def is_full() -> bool:
@@ -363,10 +325,10 @@ def _page_of(result: Any) -> Page | None:
     return None
 
 
-def _lay_out_page(result: Any, format: str) -> str:
+def _lay_out_page(result: Any, lay_out: Callable[[Page], str]) -> str:
     page = _page_of(result)
     if page is not None:
-        return _PAGES[format](page)
+        return lay_out(page)
     return "\n".join(printable(line) for line in str(result).splitlines())
 
 
@@ -374,7 +336,7 @@ def _print_on_terminal(result: Any, page: Page | None) -> None:
     if page is None:
         put(str(result), None)
         return
-    from assay.report.terminal import print_page
+    from assay.cli.terminal import print_page
 
     print_page(page)
 
@@ -388,6 +350,37 @@ def _lay_out_csv(result: Any, delimiter: str) -> str:
             for t in tables
         ]
     return "\n\n".join(as_csv(table, delimiter) for table in tables)
+
+
+class Format(NamedTuple):
+    """A format of results: what part of a result it shows, the ending it has, how it is laid out.
+
+    `of` is "page" (tables and sentences), "table" (one table of every number), "data" (JSON) or
+    "own" (a layout of few commands, which name it).
+    """
+
+    of: str
+    suffix: str
+    lay_out: Callable[[Any], str]
+
+
+# A format that is added here is offered by every command whose results have such a part.
+FORMATS: Final = {
+    "text": Format("page", "", partial(_lay_out_page, lay_out=text_page)),
+    "trec": Format("own", "", lambda result: str(result.trec())),
+    "markdown": Format("page", ".md", partial(_lay_out_page, lay_out=markdown_page)),
+    "latex": Format("page", ".tex", partial(_lay_out_page, lay_out=latex_page)),
+    "csv": Format("table", ".csv", partial(_lay_out_csv, delimiter=",")),
+    "tsv": Format("table", ".tsv", partial(_lay_out_csv, delimiter="\t")),
+    "json": Format("data", ".json", lambda result: as_json(result.to_dict())),
+    "model-card": Format("own", "", lambda result: str(result.model_card())),
+}
+
+
+def offer_formats(*parts: str, also: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the names of the formats that show these parts of a result, and JSON."""
+    parts_of = {*(parts or ("page", "table")), "data"}
+    return tuple(name for name, layout in FORMATS.items() if layout.of in parts_of or name in also)
 
 
 @dataclass(frozen=True)
@@ -450,15 +443,15 @@ def silence_logging() -> None:
 
 def own_remarks(result: Any, format: str) -> Iterable[str]:
     """The remarks of a result whose page does not show them; beside tables emit narrates them."""
-    return () if format in DELIMITERS else result.remarks
+    return () if FORMATS[format].of == "table" else result.remarks
 
 
 def remarks_on(records: Sequence[RunRecord], but: Iterable[str] = ()) -> list[str]:
     """What a reader of the numbers should know, a line each, `but` what the result says itself."""
     said = set(but)
-    found = [
-        Remark(f"{one.name}: {words}", short_remark(words)) if len(records) > 1 else words
-        for one in records
-        for words in disclosures(one.scored(), one.chance_means())
+    lines = [
+        Remark(f"{record.name}: {words}", short_remark(words)) if len(records) > 1 else words
+        for record in records
+        for words in disclosures(record.scored(), record.chance_means())
     ]
-    return [line for line in found if line not in said]
+    return [line for line in lines if line not in said]

@@ -11,23 +11,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from assay.core.progress import describe_progress, listening, tell
 from assay.core.text import printable
-
-if TYPE_CHECKING:
-    from assay.tasks.bench import BenchProgress
-
-__all__ = [
-    "Listener",
-    "clear_progress",
-    "progress_bar",
-    "showing_progress",
-    "system_bars",
-]
 
 Listener = Callable[[int, int | None], None]
 
@@ -91,8 +80,8 @@ class _Display:
             self._bar = _make_bar()
             self._task = self._bar.add_task("", total=None, what="", words="")
             self._bar.start()
-        shown = {"what": printable(what), "words": words}
-        self._bar.update(self._task, completed=done, total=total, **shown)
+        line = {"what": printable(what), "words": words}
+        self._bar.update(self._task, completed=done, total=total, **line)
 
     def close(self) -> None:
         if self._bar is not None:
@@ -125,9 +114,7 @@ def progress_bar(what: str, listener: Callable[..., None] | None = None) -> Iter
 
 
 @contextmanager
-def system_bars(
-    n_systems: int = 0, listener: Callable[..., None] | None = None
-) -> Iterator[BenchProgress | None]:
+def system_bars(n_systems: int = 0, listener: Callable[..., None] | None = None) -> Iterator[Any]:
     """A bar for each system of a bench; the listener gets the share of all of them."""
     share = _Share(listener, n_systems).tell if listener and n_systems else None
     with _draw_system_bars() as drawn:
@@ -198,5 +185,5 @@ class _SystemBars:
             self._bar.update(self._task, completed=1, total=1, phase=spent)
             return
         words = describe_progress(done, total, now - self._phase_began) if total else ""
-        shown = f"{phase} {words}".strip()
-        self._bar.update(self._task, completed=done, total=total, phase=shown)
+        label = f"{phase} {words}".strip()
+        self._bar.update(self._task, completed=done, total=total, phase=label)

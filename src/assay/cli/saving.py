@@ -11,23 +11,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from assay import store as run_store
 from assay.cli import output
+from assay.cli.settings import facts_of
+from assay.core.on_demand import OnDemand
 from assay.core.progress import tell
 from assay.errors import AssayError, UsageError
 from assay.io.streams import as_typed
-from assay.runs.record import RunRecord, fingerprint_files
+from assay.plugins import find_hook
 
 if TYPE_CHECKING:
-    from assay.store import OpenRun, Store
+    from assay.runs.record import RunRecord, fingerprint_files
+else:
+    RunRecord = OnDemand("assay.runs.record").RunRecord
+    fingerprint_files = OnDemand("assay.runs.record").fingerprint_files
 
-__all__ = ["Saving", "repeated_batch", "saving_runs"]
 
 # The batch that `assay runs rerun` repeats, while it does.
 repeated_batch: ContextVar[str] = ContextVar("repeated_batch", default="")
 
-# Where things go does not belong to what was run, and a URL may hold a password.
-_NOT_CONFIG: Final = ("save", "store", "tags", "dataset", "file", "named", "json_wanted")
 _INTERVAL: Final = 1.0  # seconds between two reports of progress
 
 
@@ -36,8 +37,8 @@ class Saving:
 
     def __init__(
         self,
-        store: Store | None = None,
-        run: OpenRun | None = None,
+        store: Any = None,
+        run: Any = None,
         about: Mapping[str, Any] | None = None,
     ) -> None:
         self._store = store
@@ -90,18 +91,18 @@ class Saving:
         if self._store is None or self._run is None:
             return
         seconds = time.perf_counter() - self._began
-        made = fingerprint_files(
+        finished = fingerprint_files(
             (
-                one.but(
-                    **{**self._about, "config": {**self._about["config"], **one.config}},
-                    files=(*one.files, *files),
+                record.but(
+                    **{**self._about, "config": {**self._about["config"], **record.config}},
+                    files=(*record.files, *files),
                 )
-                for one in records
+                for record in records
             ),
             output.digest_inputs,
         )
         tell("saving", 0)
-        runs = self._store.finish_together(self._run, made, seconds=seconds)
+        runs = self._store.finish_together(self._run, finished, seconds=seconds)
         self.saved = True
         named = f"run {runs[0]}" if len(runs) == 1 else f"runs {runs[0]} to {runs[-1]}"
         output.narrate(f"saved as {named} in {self._store.database.location}")
@@ -112,14 +113,14 @@ def saving_runs(
     task: str, *, wanted: bool, store: str | None, dataset: str | None, tags: tuple[str, ...]
 ) -> Iterator[Saving]:
     """What a command saves with; the store is opened first, so that no work is done in vain."""
-    given = {"--store": store, "--dataset": dataset, "--tag": tags}
-    idle = [option for option, value in given.items() if value]
+    values = {"--store": store, "--dataset": dataset, "--tag": tags}
+    idle = [option for option, value in values.items() if value]
     if not wanted:
         if idle:
             raise click.UsageError(f"{idle[0]} changes nothing without --save. Add it.")
         yield Saving()
         return
-    with run_store.open(store) as opened:
+    with find_hook("open_store")(store) as opened:
         about = _describe_call(task, dataset or "", tags)
         name = str(click.get_current_context().info_name)
         run = opened.begin(RunRecord(name, **about))  # others see it as running
@@ -138,8 +139,10 @@ def _describe_call(task: str, dataset: str, tags: tuple[str, ...]) -> dict[str, 
     context = click.get_current_context()
     typed = context.meta.get("assay.arguments", (str(context.info_name),))
     command = output.without_options(typed, {"--save": False, "--store": True})
+    # Where results go does not belong to what was run, and a URL may hold a password.
+    aside = {name for name, facts in facts_of(context.command) if facts.aside}
     params = context.params.items()
-    config = {key: as_typed(value) for key, value in params if key not in _NOT_CONFIG}
+    config = {key: as_typed(value) for key, value in params if key not in aside}
     return {
         "task": task,
         "dataset": dataset or str(context.params.get("dataset_name") or ""),

@@ -15,16 +15,6 @@ TYPE_CHECKING = False  # that of `typing`, without importing it
 if TYPE_CHECKING:
     from types import FrameType
 
-__all__ = [
-    "Terminated",
-    "discard_unfinished",
-    "end_quietly",
-    "ending_code",
-    "ending_words",
-    "forget",
-    "hear",
-    "leave_if_lost",
-]
 
 _WORDS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "hung up"}
 _ENDING = [getattr(signal, name) for name in _WORDS if hasattr(signal, name)]
@@ -39,13 +29,13 @@ class Terminated(KeyboardInterrupt):
 def hear() -> dict[int, object]:
     """Raise the signals that nobody ignores or handles yet; what was there goes to `forget`."""
     defaults = (signal.SIG_DFL, signal.default_int_handler)
-    found: dict[int, object] = {one: signal.getsignal(one) for one in _ENDING}
-    before = {one: handler for one, handler in found.items() if handler in defaults}
+    handled: dict[int, object] = {number: signal.getsignal(number) for number in _ENDING}
+    before = {number: handler for number, handler in handled.items() if handler in defaults}
     if before:
         _received.clear()
     try:
-        for one in before:
-            signal.signal(one, _end)
+        for number in before:
+            signal.signal(number, _end)
     except ValueError:
         return {}  # only the main thread may; in another, the program around sees to signals
     return before
@@ -53,15 +43,15 @@ def hear() -> dict[int, object]:
 
 def forget(before: dict[int, object]) -> None:
     """Handle the signals as before."""
-    for one, handler in before.items():
-        signal.signal(one, handler)  # type: ignore[arg-type]
+    for number, handler in before.items():
+        signal.signal(number, handler)  # type: ignore[arg-type]
 
 
 def end_quietly() -> None:
     """From now on a signal ends the interpreter at once: everything is done."""
-    for one in _ENDING:
-        if signal.getsignal(one) is _end:
-            signal.signal(one, signal.SIG_DFL)
+    for number in _ENDING:
+        if signal.getsignal(number) is _end:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def ending_code() -> int | None:

@@ -1,4 +1,4 @@
-"""`assay tasks`: Compare systems on many tasks: means, ranks and Borda counts, and how sure."""
+"""`assay tasks` (Evaluate): Compare systems on many tasks: means, ranks and Borda counts."""
 
 from __future__ import annotations
 
@@ -9,71 +9,103 @@ import click
 
 from assay.cli import options, output
 from assay.cli.commands import Command
-from assay.comparison.tables import MOST_PAIRS
-from assay.comparison.task_pages import task_data_table
-from assay.comparison.task_values import MISSING
-from assay.comparison.tasks import UNITS, TaskComparison
+from assay.cli.settings import argument, option
+from assay.core.on_demand import OnDemand
 from assay.errors import StorageError
-from assay.runs.many_tasks import compare_tasks
+from assay.stats.choices import MISSING, MOST_PAIRS, UNITS
 
 if TYPE_CHECKING:
+    from assay.comparison.tables import data_table
+    from assay.comparison.tasks import TaskComparison
+    from assay.runs.leaderboard import compare_tasks
     from assay.tables.page import Page
     from assay.tables.table import Table
+else:
+    data_table = OnDemand("assay.comparison.tables").data_table
+    compare_tasks = OnDemand("assay.runs.leaderboard").compare_tasks
 
-__all__ = ["command"]
 
 _FILTERS = ("model", "name", "tag", "since", "until")
 
 
-@click.command("tasks", cls=Command)
-@click.argument("sources", nargs=-1, metavar="[TABLE|FOLDER...]")
-@click.option(
+@click.command("tasks", cls=Command, verified=True)
+@argument("sources", nargs=-1, metavar="[TABLE|FOLDER...]", reads=True)
+@option(
     "--units",
     type=click.Choice(UNITS),
     default=None,
     show_default="queries; tasks, where only means are known",
     help="What is resampled. queries: who is better on these tasks? tasks: on tasks like these?",
+    section="Input",
 )
-@click.option(
+@option(
     "--missing",
     type=click.Choice(MISSING),
     default="refuse",
     show_default=True,
     help="Systems without a value on some task.",
+    section="Measures and conventions",
 )
-@click.option(
-    "--only", multiple=True, metavar="TASK", help="Only this task. May be repeated. [all]"
+@option(
+    "--only",
+    multiple=True,
+    metavar="TASK",
+    help="Only this task. May be repeated. [all]",
+    section="Input",
 )
-@click.option(
+@option(
     "--split",
     default="test",
     show_default=True,
     metavar="NAME",
     help="The split of results of mteb.",
+    section="Input",
 )
-@click.option(
+@option(
     "--language",
     "languages",
     multiple=True,
     metavar="CODE",
     help="Only subsets of results of mteb in this language, such as eng. May be repeated.",
+    section="Input",
 )
-@click.option(
+@option(
     "-m",
     "--measure",
     metavar="NAME",
     help="The measure of stored runs. [the first that all have]",
+    section="Measures and conventions",
+    offers="assay.cli.completion:offer_measures",
 )
 @options.level_option
 @options.resamples_option
 @options.seed_option
 @options.store_option
-@click.option("--model", metavar="NAME", help="Only stored runs of this model.")
-@click.option("--name", metavar="NAME", help="Only stored runs of this name.")
-@click.option("--tag", multiple=True, metavar="TAG", help="Only stored runs with all these tags.")
-@click.option("--since", metavar="DATE", help="Only stored runs from this day on (UTC).")
-@click.option("--until", metavar="DATE", help="Only stored runs up to this day.")
-@options.result_options("text", "markdown", "latex", "csv", "tsv", "json")
+@option(
+    "--model",
+    metavar="NAME",
+    help="Only stored runs of this model.",
+    section="Models",
+    offers="assay.models.completion:offer_models",
+)
+@option(
+    "--name",
+    metavar="NAME",
+    help="Only stored runs of this name.",
+    section="Input",
+    offers="assay.store.completion:offer_names",
+)
+@option(
+    "--tag",
+    multiple=True,
+    metavar="TAG",
+    help="Only stored runs with all these tags.",
+    section="Store",
+    offers="assay.store.completion:offer_tags",
+)
+@option("--since", metavar="DATE", help="Only stored runs from this day on (UTC).", section="Store")
+@option("--until", metavar="DATE", help="Only stored runs up to this day.", section="Store")
+@options.result_options()
 def command(
     *,
     sources: tuple[str, ...],
@@ -81,9 +113,9 @@ def command(
     store: str | None,
     layout: str,
     file: str | None,
-    **chosen: Any,
+    **settings: Any,
 ) -> None:
-    """Compare systems on many tasks: means, ranks and Borda counts, and how sure.
+    """Compare systems on many tasks: means, ranks and Borda counts.
 
     Each task weighs the same. TABLE is a file with the columns system, task, query and value (CSV,
     TSV, JSON, JSONL or parquet); without the queries, values are means of tasks. FOLDER holds
@@ -100,15 +132,15 @@ def command(
       assay eval dense.run lexical.run -r qrels.txt --save --dataset demo --tag final
       assay tasks --store assay.db --tag final -m nDCG@10
     """
-    filters = {key: chosen.pop(key) for key in _FILTERS}
+    filters = {key: settings.pop(key) for key in _FILTERS}
     output.refuse_input(file, *sources)
     if not sources and not store and not any(filters.values()):
         _refuse_nothing()
     if sources:
         _refuse_store_options(store, filters)
-        result = compare_tasks(sources, measure=measure, **chosen)
+        result = compare_tasks(sources, measure=measure, **settings)
     else:
-        result = _compare_stored(store, filters, measure=measure, **chosen)
+        result = _compare_stored(store, filters, measure=measure, **settings)
     if layout in ("text", "markdown", "latex") and len(result.pairs) > MOST_PAIRS:
         output.narrate(
             f"{len(result.pairs):,} pairs are too many to list; --format csv or json has them"
@@ -126,12 +158,12 @@ def _refuse_nothing() -> None:
 
 
 def _refuse_store_options(store: str | None, filters: dict[str, Any]) -> None:
-    given = [key for key, value in {"store": store, **filters}.items() if value]
-    if given:
-        raise click.UsageError(f"--{given[0]} is for stored runs, but files are named. Do one.")
+    named = [key for key, value in {"store": store, **filters}.items() if value]
+    if named:
+        raise click.UsageError(f"--{named[0]} is for stored runs, but files are named. Do one.")
 
 
-def _compare_stored(store: str | None, filters: dict[str, Any], **chosen: Any) -> TaskComparison:
+def _compare_stored(store: str | None, filters: dict[str, Any], **settings: Any) -> TaskComparison:
     with options.open_store(store) as opened:
         runs = opened.runs(status="finished", **filters)[::-1]
         if not runs:
@@ -139,7 +171,7 @@ def _compare_stored(store: str | None, filters: dict[str, Any], **chosen: Any) -
                 f"{opened.database.location} holds no such finished run. Name a table or a folder, "
                 "or save runs with --save --dataset NAME."
             )
-        return compare_tasks(runs, **chosen)
+        return compare_tasks(runs, **settings)
 
 
 @dataclass(frozen=True)
@@ -157,7 +189,7 @@ class _Tasks:
         return self.found.remarks
 
     def table(self) -> Table:
-        return task_data_table(self.found)
+        return data_table(self.found)
 
     def page(self) -> Page:
         return self.found.page()

@@ -21,12 +21,11 @@ from assay.io.fingerprints import fingerprints
 from assay.io.json_text import check_against
 from assay.io.streams import split_array
 
-__all__ = ["InputPlaces", "VerifiedInput", "leads_out", "own_folder", "with_paths"]
-
 _MARK: Final = {
     "type": "object",
     "properties": {"bytes": {"type": "integer"}, "sha256": {"type": "string"}},
     "required": ["bytes", "sha256"],
+    "additionalProperties": False,
 }
 _CACHE: Final = "ASSAY_CACHE"
 # A path ends a text or a word, or follows the letter of an option: -r/tmp/qrels.txt.
@@ -73,26 +72,26 @@ class InputPlaces:
                 f"{result} was made of standard input, which cannot be read again. "
                 "Compute it from a file, then it can be verified."
             )
-        found = {path: self._locate(path, mark) for path, mark in inputs.items()}
-        absent = [path for path, file in found.items() if not file]
+        verified = {path: self._locate(path, mark) for path, mark in inputs.items()}
+        absent = [path for path, file in verified.items() if not file]
         if absent:
             raise StorageError(
                 f"{result} was made of {len(inputs)} files, of which {len(absent)} are not here: "
                 f"{name_few(absent)}. Name them after {result}, or say --folder DIR"
                 + (", or --outside to read what lies elsewhere." if _any_out(absent) else ".")
             )
-        here = {path: os.path.abspath(file) for path, file in found.items() if file}
+        here = {path: os.path.abspath(file) for path, file in verified.items() if file}
         now = {path: fingerprints([file])[file] for path, file in here.items()}
         return [VerifiedInput(path, mark, here[path], now[path]) for path, mark in inputs.items()]
 
     def _locate(self, path: str, mark: Mapping[str, Any]) -> str | None:
         file = split_array(path)[0]
         name = PurePath(file).name
-        given = [one for one, own in self._marks.items() if own == mark]
-        given += [one for one in self._marks if PurePath(one).name == name]
+        paths = [place for place, base in self._marks.items() if base == mark]
+        paths += [place for place in self._marks if PurePath(place).name == name]
         inside = [os.path.join(self._folder, name if leads_out(file) else file)]
         inside += [file] if self.outside else []
-        return next((one for one in (*given, *inside) if os.path.isfile(one)), None)
+        return next((place for place in (*paths, *inside) if os.path.isfile(place)), None)
 
 
 def _any_out(paths: Iterable[str]) -> bool:
@@ -121,16 +120,25 @@ def own_folder(
         apart.mkdir()
         renamed: dict[str, str] = {}
         placed: dict[Path, str] = {}
-        for number, one in enumerate(inputs):
-            path = inner = split_array(one.path)[0]
+        for file in inputs:
+            path = inner = split_array(file.path)[0]
             if leads_out(path):
-                kept = [part for part in PurePath(path).parts if part.strip("/\\.~")]
-                inner = renamed[path] = os.path.join(f"input{number}", *kept[-3:])
-            if placed.setdefault(folder / inner, one.found) != one.found:
+                inner = renamed[path] = _inner_path(path)
+            if placed.setdefault(folder / inner, file.found) != file.found:
                 raise StorageError(f"The inputs have two files for one place, {inner!r:.80}.")
-            _link(folder / inner, one)
+            _link(folder / inner, file)
         with contextlib.chdir(folder), _own_cache(str(apart)):
             yield [_replace(word, renamed) for word in arguments], renamed, str(apart)
+
+
+def _inner_path(path: str) -> str:
+    """Return a path that does not lead out, from one that does.
+
+    Files stay where they are to each other: a manifest names its shards from its own folder.
+    """
+    parts = PurePath(os.path.normpath(path)).parts
+    words = (part.replace("..", "up").strip("/\\:") or "root" for part in parts)
+    return os.path.join("outside", *words)
 
 
 @contextlib.contextmanager
@@ -147,26 +155,26 @@ def _own_cache(folder: str) -> Iterator[None]:
             os.environ[_CACHE] = before
 
 
-def _link(target: Path, one: VerifiedInput) -> None:
+def _link(target: Path, file: VerifiedInput) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.exists():
             return
-        if os.path.getsize(one.found) > _COPIED:
+        if os.path.getsize(file.found) > _COPIED:
             with contextlib.suppress(OSError):  # not every system makes links for everybody
-                target.symlink_to(one.found)
+                target.symlink_to(file.found)
                 return
-        shutil.copyfile(one.found, target)  # readers of folders pass links over
+        shutil.copyfile(file.found, target)  # readers of folders pass links over
     except (OSError, ValueError) as error:
         raise StorageError(
-            f"The input {one.path!r:.80} has no place of its own: {error}."
+            f"The input {file.path!r:.80} has no place of its own: {error}."
         ) from None
 
 
 def _replace(text: str, renamed: Mapping[str, str]) -> str:
     """The text with the new paths, where an old one stands alone and not in a longer name."""
     paths = "|".join(re.escape(old) for old in sorted(renamed, key=len, reverse=True))
-    return re.sub(_ALONE.format(paths), lambda found: renamed[found[0]], text) if paths else text
+    return re.sub(_ALONE.format(paths), lambda match: renamed[match[0]], text) if paths else text
 
 
 def with_paths(data: Any, renamed: Mapping[str, str]) -> Any:
@@ -174,7 +182,7 @@ def with_paths(data: Any, renamed: Mapping[str, str]) -> Any:
     if not renamed:
         return data
     if isinstance(data, dict):
-        return {_replace(key, renamed): with_paths(one, renamed) for key, one in data.items()}
+        return {_replace(key, renamed): with_paths(value, renamed) for key, value in data.items()}
     if isinstance(data, list):
-        return [with_paths(one, renamed) for one in data]
+        return [with_paths(value, renamed) for value in data]
     return _replace(data, renamed) if isinstance(data, str) else data

@@ -1,4 +1,4 @@
-"""`assay verify`: Compute a stored result again and say whether it is the same."""
+"""`assay verify` (Evaluate): Compute a stored result again and say whether it is the same."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re
 import shlex
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
@@ -19,28 +19,39 @@ import click
 from assay import __version__
 from assay.cli import options, output
 from assay.cli.commands import Command
-from assay.cli.repeating import WRITES, StoredCommand
-from assay.cli.verified_inputs import (
-    InputPlaces,
-    VerifiedInput,
-    leads_out,
-    own_folder,
-    with_paths,
-)
+from assay.cli.repeating import StoredCommand, written_options
+from assay.cli.settings import argument, option
+from assay.core.on_demand import OnDemand
 from assay.core.text import printable
 from assay.errors import AssayError, FormatError, UsageError
 from assay.io.json_text import check_against, parse_json
 from assay.io.streams import read_text
-from assay.runs.reproduction import Difference, compare_results, compare_signatures
-from assay.runs.results import results_to_data
+from assay.plugins import find_hook
 from assay.tables.page import Page, Words
 from assay.tables.table import Cell, Table
 
 if TYPE_CHECKING:
+    from assay.cli.verified_inputs import (
+        InputPlaces,
+        VerifiedInput,
+        leads_out,
+        own_folder,
+        with_paths,
+    )
+    from assay.core.checks import name_few
     from assay.core.consent import Consent
-    from assay.store import Run
+    from assay.runs.reproduction import Difference, compare_results, compare_signatures
+    from assay.runs.results import results_to_data
+else:
+    InputPlaces = OnDemand("assay.cli.verified_inputs").InputPlaces
+    leads_out = OnDemand("assay.cli.verified_inputs").leads_out
+    own_folder = OnDemand("assay.cli.verified_inputs").own_folder
+    with_paths = OnDemand("assay.cli.verified_inputs").with_paths
+    name_few = OnDemand("assay.core.checks").name_few
+    compare_results = OnDemand("assay.runs.reproduction").compare_results
+    compare_signatures = OnDemand("assay.runs.reproduction").compare_signatures
+    results_to_data = OnDemand("assay.runs.results").results_to_data
 
-__all__ = ["command"]
 
 _MADE_BY: Final = {
     "type": "object",
@@ -50,33 +61,28 @@ _MADE_BY: Final = {
         "inputs": {"type": "object"},
     },
     "required": ["version", "arguments", "inputs"],
+    "additionalProperties": False,
 }
+_VERSION: Final = re.compile(r"\d[\da-z.+_-]{0,60}", re.IGNORECASE)
 _SCHEME: Final = re.compile("[a-z][a-z0-9+.-]*://", re.IGNORECASE)  # of an address
 _MOST: Final = 20  # rows of differences that are shown
 _RESAMPLES: Final = 1_000_000
-# Commands that are repeated from their inputs alone; an experiment names its own data.
-_VERIFIED: Final = (
-    "bench",
-    "check",
-    "codes",
-    "compare",
-    "crossmodal",
-    "descriptors patches",
-    "eval",
-    "explain",
-    "predict",
-    "rank",
-    "tasks",
-)
+_ELSEWHERE: Final = ("where", "workers", "cluster")  # where the work was done
 
 
 @click.command("verify", cls=Command)
-@click.argument("result", metavar="RESULT.json")
-@click.argument("files", nargs=-1, metavar="[INPUT...]")
-@click.option(
-    "--folder", default=".", show_default=True, metavar="DIR", help="Where the inputs lie."
+@argument("result", metavar="RESULT.json", reads=True)
+@argument("files", nargs=-1, metavar="[INPUT...]", reads=True)
+@option(
+    "--folder",
+    default=".",
+    show_default=True,
+    metavar="DIR",
+    help="Where the inputs lie.",
+    section="Input",
+    folder=True,
 )
-@click.option(
+@option(
     "--outside",
     is_flag=True,
     help="Also read inputs that RESULT names outside DIR: absolute paths, and those with '..'.",
@@ -100,8 +106,8 @@ def command(
     --folder. It may come from a stranger: its command runs in a folder of its own that holds
     these inputs and nothing else, writes nothing, and runs no code without the options below.
 
-    The exit code is 0 if every number is reproduced to the last digit, and 1 if an input, the
-    signature or a number differs.
+    The exit code is 0 if all data is reproduced to the last digit, and 1 if an input, the
+    signature or a value differs. Only sentences may differ, if another version wrote them.
 
     \b
     Examples:
@@ -118,9 +124,9 @@ def command(
     if not isinstance(data, dict):
         raise FormatError(f"{result}: expected the JSON of a result, found {data!r:.40}.")
     verify = _verify_export if "layout" in data else _verify_result
-    found = verify(data, result, place, consent)
-    output.emit(found, layout, file, brief=False)
-    return 0 if found.is_reproduced else 1
+    verification = verify(data, result, place, consent)
+    output.emit(verification, layout, file, brief=False)
+    return 0 if verification.is_reproduced else 1
 
 
 @dataclass(frozen=True)
@@ -136,39 +142,44 @@ class _Verification:
     findings: list[str] = field(default_factory=list)
 
     @property
-    def _numbers(self) -> list[Difference]:
-        """Differences that count: words may have changed with the version."""
-        older = self.version != __version__
-        return [one for one in self.differences if not (older and one.in_words)]
+    def _data(self) -> list[Difference]:
+        """Differences that count: another version may word its sentences differently."""
+        return [change for change in self.differences if not (self._is_other and change.in_prose)]
+
+    @property
+    def _is_other(self) -> bool:
+        return self.version != __version__
 
     @property
     def is_reproduced(self) -> bool:
-        same = all(one.is_same for one in self.inputs)
-        return same and not self._numbers and not self.findings
+        same = all(file.is_same for file in self.inputs)
+        return same and not self._data and not self.findings
 
     def _verdict(self) -> str:
         if self.is_reproduced:
-            return f"{self.result}: reproduced to the last digit ({self._counts()})"
+            words = len(self.differences)
+            other = f"; sentences that differ: {words}" if words else ""
+            return f"{self.result}: reproduced to the last digit ({self._counts()}{other})"
         return f"{self.result}: NOT reproduced ({self._counts()})"
 
     def _counts(self) -> str:
-        changed = sum(not one.is_same for one in self.inputs)
-        values = f"{self.compared} values, {len(self._numbers)} differ"
+        changed = sum(not file.is_same for file in self.inputs)
+        values = f"{self.compared} values, {len(self._data)} differ"
         return f"{values}; {len(self.inputs)} inputs, {changed} changed"
 
     def page(self) -> Page:
         page: Page = [Words(self._verdict(), "verdict"), Words(f"repeated: {self.command}")]
-        if self.version != __version__:
-            words = len(self.differences) - len(self._numbers)
-            other = f"; {words} texts are worded differently" if words else ""
+        if self._is_other:
+            words = len(self.differences) - len(self._data)
+            other = f"; sentences that differ: {words} (trust the recomputed ones)" if words else ""
             page += [Words(f"made by version {self.version}, repeated by {__version__}{other}")]
-        page += [Words(f"{one.path} has changed") for one in self.inputs if not one.is_same]
+        page += [Words(f"{file.path} has changed") for file in self.inputs if not file.is_same]
         page += [Words(line) for line in self.findings]
-        # Another version may word texts differently; a stranger may have changed them.
-        shown = (self._numbers or self.differences)[:_MOST]
-        if shown:
-            page.append(Table(("value", "stored", "recomputed", "difference"), _rows(shown)))
-        more = len(self._numbers or self.differences) - len(shown)
+        # Another version may word sentences differently; a stranger may have changed them.
+        rows = (self._data or self.differences)[:_MOST]
+        if rows:
+            page.append(Table(("value", "stored", "recomputed", "difference"), _rows(rows)))
+        more = len(self._data or self.differences) - len(rows)
         return [*page, Words(f"and {more} more; --json has all")] if more else page
 
     def to_dict(self) -> dict[str, Any]:
@@ -177,17 +188,20 @@ class _Verification:
             "reproduced": self.is_reproduced,
             "versions": {"stored": self.version, "here": __version__},
             "repeated": self.command,
-            "inputs": [one.to_dict() for one in self.inputs],
+            "inputs": [item.to_dict() for item in self.inputs],
             "compared": self.compared,
-            "differences": [one.to_dict() for one in self.differences],
+            "differences": [item.to_dict() for item in self.differences],
             "findings": self.findings,
         }
 
 
-def _rows(shown: Iterable[Difference]) -> tuple[tuple[Cell, ...], ...]:
+def _rows(differences: Iterable[Difference]) -> tuple[tuple[Cell, ...], ...]:
     return tuple(
-        (Cell(one.value), *(Cell(_short(leaf)) for leaf in (one.stored, one.found, one.change)))
-        for one in shown
+        (
+            Cell(row.value),
+            *(Cell(_short(leaf)) for leaf in (row.stored, row.found, row.change)),
+        )
+        for row in differences
     )
 
 
@@ -202,8 +216,8 @@ def _short(leaf: Any) -> str:
 def _verify_result(
     data: dict[str, Any], result: str, place: InputPlaces, consent: Consent
 ) -> _Verification:
-    made = data.get("made_by")
-    if made is None or "command" not in data:
+    origin = data.get("made_by")
+    if origin is None or "command" not in data:
         raise FormatError(
             f"{result}: it does not say how it was made. assay verify reads what a command with "
             "--json or -o FILE.json wrote from files, and what assay runs export wrote."
@@ -213,27 +227,38 @@ def _verify_result(
             f"{result}: its layout is version {data.get('schema_version')!r:.20}, this program "
             f"reads {output.SCHEMA_VERSION}. Verify it with the version of assay that wrote it."
         )
-    check_against(made, _MADE_BY, f"{result}: made_by")
-    inputs = place.find(made["inputs"], result)
-    with own_folder(inputs, made["arguments"], _folder_name(data)) as (arguments, renamed, apart):
+    check_against(origin, _MADE_BY, f"{result}: made_by")
+    _check_version(origin["version"], result)
+    inputs = place.find(origin["inputs"], result)
+    with own_folder(inputs, origin["arguments"], _folder_name(data)) as (arguments, renamed, apart):
         stored = _load(arguments, consent, result, outside=place.outside)
         about: dict[str, Any] = {
             "result": result,
-            "version": made["version"],
-            "command": shlex.join(("assay", *made["arguments"])),
+            "version": origin["version"],
+            "command": shlex.join(("assay", *origin["arguments"])),
             "inputs": inputs,
         }
         try:
             with _quiet():
                 stored.run(consent, file=f"{apart}/verified.json")
-            found = parse_json(read_text(f"{apart}/verified.json"), "the recomputed result")
+            recomputed = parse_json(read_text(f"{apart}/verified.json"), "the recomputed result")
         except (UsageError, click.ClickException) as error:
             raise UsageError(f"{result} is not computed again: {error}") from None
         except AssayError as error:
             return _Verification(**about, findings=[f"it cannot be computed again: {error}"])
-    compared, differences = compare_results(with_paths(data, renamed), found, result)
-    about["findings"] = compare_signatures(data.get("signature"), found.get("signature"))
+    version = origin["version"]
+    compared, differences = compare_results(with_paths(data, renamed), recomputed, result, version)
+    now = recomputed.get("signature")
+    about["findings"] = compare_signatures(data.get("signature"), now, version)
     return _Verification(**about, compared=compared, differences=differences)
+
+
+def _check_version(version: str, result: str) -> None:
+    if not _VERSION.fullmatch(version):
+        raise FormatError(
+            f"{result}: {printable(version)!r:.40} is no version of Assay. Write the result again, "
+            "or restore what was changed."
+        )
 
 
 def _folder_name(data: Mapping[str, Any]) -> str:
@@ -249,10 +274,9 @@ def _load(
 ) -> StoredCommand:
     """The command of a stranger, if it may be repeated here."""
     stored = StoredCommand(arguments)
-    if stored.name not in _VERIFIED:
+    if not stored.verified:
         raise UsageError(
-            f"{result}: what {stored.name!r} prints is not verified; what these print is: "
-            f"{', '.join(_VERIFIED)}."
+            f"{result}: what {stored.name!r} prints cannot be computed again from its inputs alone."
         )
     if stored.resamples > _RESAMPLES:
         raise UsageError(
@@ -260,8 +284,8 @@ def _load(
             f"{_RESAMPLES:,} are computed again."
         )
     stored.check(consent, result)
-    texts = chain(stored.texts(), stored.config_texts())
-    leading = next((one for one in texts if leads_out(_SCHEME.sub("", one))), None)
+    texts = chain(stored.texts(), stored.named_texts())
+    leading = next((text for text in texts if leads_out(_SCHEME.sub("", text))), None)
     if leading is not None and not outside:
         raise UsageError(
             f"{result} names {printable(leading)!r}, which is none of its inputs. Add --outside "
@@ -284,60 +308,78 @@ def _verify_export(
     data: dict[str, Any], result: str, place: InputPlaces, consent: Consent
 ) -> _Verification:
     """Run the commands of exported runs again and compare every value of every query."""
-    from assay import store
-
+    open_store = find_hook("open_store")
     with (
         tempfile.TemporaryDirectory(prefix="assay-verify-") as folder,
-        store.open(os.path.join(folder, "stored.db")) as opened,
+        open_store(os.path.join(folder, "stored.db")) as opened,
     ):
         loaded = opened.load(result)  # which checks the digest of each
         runs = [run for run in loaded if run.status == "finished"]
         stored = {run.id: _numbers_of(run) for run in runs}
     if not runs:
         raise UsageError(f"{result}: it holds no finished run, and so no numbers.")
-    batches = {run.batch: [one for one in runs if one.batch == run.batch] for run in runs}
-    done = [_verify_batch(own, stored, result, place, consent) for own in batches.values()]
+    batches = {run.batch: [item for item in runs if item.batch == run.batch] for run in runs}
+    done = [_verify_batch(batch, stored, result, place, consent) for batch in batches.values()]
     if len(done) == 1:
         return done[0]
+    other = [each.version for each in done if each.version != __version__]
     return _Verification(
         result,
-        done[0].version,
-        "; ".join(one.command for one in done),
-        [one for each in done for one in each.inputs],
-        sum(one.compared for one in done),
-        [one for each in done for one in each.differences],
+        other[0] if other else __version__,
+        "; ".join(item.command for item in done),
+        [item for each in done for item in each.inputs],
+        sum(item.compared for item in done),
+        [
+            replace(item, in_prose=item.in_prose and each.version != __version__)
+            for each in done
+            for item in each.differences
+        ],
         [f"{each.command}: {line}" for each in done for line in each.findings],
     )
 
 
 def _verify_batch(
-    runs: list[Run], stored: Mapping[int, Any], result: str, place: InputPlaces, consent: Consent
+    runs: list[Any], stored: Mapping[int, Any], result: str, place: InputPlaces, consent: Consent
 ) -> _Verification:
     """The runs that one command made."""
     marks = {path: mark for run in runs for path, mark in run.data.items()}
     files = {path: mark for path, mark in marks.items() if _is_fingerprint(mark)}
     inputs = place.find(files, result)
-    version = str(runs[0].versions.get("assay", ""))
+    version = _version_of(runs, result)
     command = shlex.join(("assay", *runs[0].command))
     try:
-        made, signatures = _run_again(runs, inputs, consent, result, outside=place.outside)
+        values, renamed, signatures = _run_again(
+            runs, inputs, consent, result, outside=place.outside
+        )
     except (UsageError, click.ClickException):
         raise
     except AssayError as error:
         lines = [f"it cannot be computed again: {error} All runs of a command have to be exported."]
         return _Verification(result, version, command, inputs, findings=lines)
-    before = _by_name(runs, stored)
-    found = {name: one for name, one in made.items() if name in before}
-    compared = compare_results(before, found, result)
+    before = with_paths(_by_name(runs, stored), renamed)
+    matching = {name: item for name, item in values.items() if name in before}
+    compared = compare_results(before, matching, result, version)
     return _Verification(result, version, command, inputs, *compared, signatures)
 
 
-def _by_name(runs: Iterable[Run], numbers: Mapping[int, Any]) -> dict[str, Any]:
+def _version_of(runs: Iterable[Any], result: str) -> str:
+    """Return the version that all runs of one command were made by."""
+    versions = list(dict.fromkeys(str(run.versions.get("assay", "")) for run in runs))
+    if len(versions) > 1:
+        raise FormatError(
+            f"{result}: runs of one command say that versions {name_few(versions)} of Assay made "
+            "them. Export them again."
+        )
+    _check_version(versions[0], result)
+    return versions[0]
+
+
+def _by_name(runs: Iterable[Any], numbers: Mapping[int, Any]) -> dict[str, Any]:
     """The numbers of each run; several of one name have a list, none takes another's place."""
-    found: dict[str, list[Any]] = {}
-    for run in sorted(runs, key=lambda one: one.id):
-        found.setdefault(run.name, []).append(numbers[run.id])
-    return {name: own if len(own) > 1 else own[0] for name, own in found.items()}
+    by_name: dict[str, list[Any]] = {}
+    for run in sorted(runs, key=lambda item: item.id):
+        by_name.setdefault(run.name, []).append(numbers[run.id])
+    return {name: own if len(own) > 1 else own[0] for name, own in by_name.items()}
 
 
 def _is_fingerprint(mark: Any) -> bool:
@@ -346,33 +388,38 @@ def _is_fingerprint(mark: Any) -> bool:
 
 
 def _run_again(
-    runs: Sequence[Run],
+    runs: Sequence[Any],
     inputs: list[VerifiedInput],
     consent: Consent,
     result: str,
     *,
     outside: bool,
-) -> tuple[dict[str, Any], list[str]]:
-    """The numbers of the runs that their command makes, by name; how their signatures differ."""
-    from assay import store
+) -> tuple[dict[str, Any], dict[str, str], list[str]]:
+    """The numbers of the runs that their command makes, by name; how their signatures differ.
 
+    Between them the paths that inputs had.
+    """
     run = runs[0]
     if not run.command or any(one.command != run.command for one in runs):
         raise UsageError(f"{result}: run {run.name!r} was not saved by a command of its own.")
-    with own_folder(inputs, run.command) as (arguments, _, apart):
+    with own_folder(inputs, run.command) as (arguments, renamed, apart):
         again = _load(arguments, consent, result, outside=outside)
-        if again.name not in WRITES:
+        if not again.saves:
             raise UsageError(f"{result}: run {run.name!r}: {again.name!r} saves no runs.")
         with _quiet():
             target = _target(again, apart)
             again.run(consent, save=True, store=f"{apart}/again.db", **target)
-        with store.open(f"{apart}/again.db", create=False) as opened:
+        with find_hook("open_store")(f"{apart}/again.db", create=False) as opened:
             made = list(opened.runs(status="finished"))
             numbers = {one.id: _numbers_of(one) for one in made}
     signed = {one.name: one.signature for one in made}
-    pairs = ((one.name, one.signature, signed[one.name]) for one in runs if one.name in signed)
-    lines = [f"{name}: {line}" for name, *two in pairs for line in compare_signatures(*two)]
-    return _by_name(made, numbers), lines
+    lines = [
+        f"{one.name}: {line}"
+        for one in runs
+        if one.name in signed
+        for line in compare_signatures(one.signature, signed[one.name], _version_of(runs, result))
+    ]
+    return _by_name(made, numbers), renamed, lines
 
 
 def _target(again: StoredCommand, folder: str) -> dict[str, str]:
@@ -381,10 +428,13 @@ def _target(again: StoredCommand, folder: str) -> dict[str, str]:
     return {"target": os.path.join(folder, named[0])} if again.name == "rank" and named else {}
 
 
-def _numbers_of(run: Run) -> dict[str, Any]:
+def _numbers_of(run: Any) -> dict[str, Any]:
     scores = run.scores().to_dict() if run.conventions else {}
     scores.pop("signature", None)  # compared part by part
+    aside = {*_ELSEWHERE, *written_options(run.command)}
     return {
+        "about": {"task": run.task, "model": run.model, "seeds": run.seeds},
+        "config": {key: value for key, value in run.config.items() if key not in aside},
         "scores": scores,
         "aggregates": [one.to_dict() for one in run.aggregates],
         "details": run.details(),

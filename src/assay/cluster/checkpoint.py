@@ -22,8 +22,6 @@ from assay.errors import MismatchError
 from assay.io.checkpoint import Checkpoint
 from assay.io.fingerprints import fingerprint_of
 
-__all__ = ["PartialResult", "ShardCheckpoint"]
-
 _SCHEMA: Final = 1
 
 
@@ -38,14 +36,14 @@ class ShardCheckpoint:
     """Finished blocks of one job in one folder; a folder that holds another job is refused."""
 
     def __init__(self, folder: str | os.PathLike[str], job: Mapping[str, Any]) -> None:
-        wanted = json.loads(json.dumps({"schema": _SCHEMA, **job}))
-        self._parts = Checkpoint(folder, fingerprint_of(_without_paths(wanted)))
+        job_now = json.loads(json.dumps({"schema": _SCHEMA, **job}))
+        self._parts = Checkpoint(folder, fingerprint_of(_without_paths(job_now)))
         self._parts.make_folder()
-        found = self._parts.read_job()
-        if found is None:
-            self._parts.write_job(wanted)
+        job_before = self._parts.read_job()
+        if job_before is None:
+            self._parts.write_job(job_now)
         else:
-            _refuse_other_job(os.fspath(folder), found, wanted)
+            _refuse_other_job(os.fspath(folder), job_before, job_now)
         self._started = os.path.join(folder, "started")
         self.started = self._read_started()
 
@@ -87,17 +85,17 @@ def _name_of(block: int, shard: int | None) -> str:
 
 def _without_paths(job: Mapping[str, Any]) -> dict[str, Any]:
     """The job but for where its shards lie: they may move."""
-    shards = [(one["rows"], one["sha256"]) for one in job["shards"]]
+    shards = [(shard["rows"], shard["sha256"]) for shard in job["shards"]]
     return {**job, "shards": shards}
 
 
-def _refuse_other_job(folder: str, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    _refuse_changed_shards(folder, found.get("shards"), wanted["shards"])
-    for key, value in wanted.items():
-        if key != "shards" and found.get(key) != value:
+def _refuse_other_job(folder: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    _refuse_changed_shards(folder, before.get("shards"), now["shards"])
+    for key, value in now.items():
+        if key != "shards" and before.get(key) != value:
             raise MismatchError(
                 f"The checkpoint {folder} belongs to another job: {key} was "
-                f"{found.get(key)!r:.80}, and is {value!r:.80} now. Give the same request, or "
+                f"{before.get(key)!r:.80}, and is {value!r:.80} now. Give the same request, or "
                 "another folder."
             )
 
@@ -110,8 +108,8 @@ def _refuse_changed_shards(folder: str, before: Any, now: list[dict[str, Any]]) 
             f"The checkpoint {folder} was made of {count} shards, and there are {len(now)} now. "
             "Give the same shards, or another folder."
         )
-    for given, new in zip(before, now, strict=True):
-        old = given if isinstance(given, dict) else {}
+    for previous, new in zip(before, now, strict=True):
+        old = previous if isinstance(previous, dict) else {}
         if (old.get("rows"), old.get("sha256")) != (new["rows"], new["sha256"]):
             raise MismatchError(
                 f"Shard {new['path']} changed since the checkpoint {folder} was made: it had "

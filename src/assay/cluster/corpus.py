@@ -6,7 +6,8 @@ the queries themselves, targets, exclusions. The ids of the corpus never travel.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,14 +16,12 @@ import numpy as np
 from assay.arrays import Ints
 from assay.cluster.executors.base import Executor
 from assay.cluster.remote_files import file_facts, local_file
-from assay.cluster.shards import Shard, open_shard, open_shards
+from assay.cluster.shards import Shard, ShardContent, open_shard, open_shards
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.errors import IdError, MismatchError, StorageError, UsageError
 from assay.io.fingerprints import digest_of_file
 from assay.search.engine.vectors import check_shape
-
-__all__ = ["Corpus", "Piece", "survey"]
 
 
 class Piece(NamedTuple):
@@ -33,6 +32,18 @@ class Piece(NamedTuple):
     rows: int
     n_bytes: int
     mark: str
+
+    @contextmanager
+    def open(self) -> Iterator[ShardContent]:
+        """Open the shard that was surveyed; a change meanwhile is an error, whatever else fails."""
+        with open_shard(self.shard) as content:
+            self.check_unchanged()
+            try:
+                yield content
+            except Exception:
+                self.check_unchanged()
+                raise
+            self.check_unchanged()
 
     def check_unchanged(self) -> None:
         """Refuse a file that is not the one that was surveyed."""
@@ -80,34 +91,46 @@ class Corpus:
 
 
 def survey(
-    executor: Executor, source: Any, wanted: Mapping[str, Ids] | None = None, *, hashed: bool
+    executor: Executor,
+    source: Any,
+    requested: Mapping[str, Ids] | None = None,
+    *,
+    hashed: bool,
+    verified: bool = True,
 ) -> Corpus:
-    """Look at every shard; with `hashed`, compute the SHA-256 of each and compare it."""
+    """Look at every shard, and compare it with the SHA-256 that a manifest records.
+
+    With `hashed`, compute the SHA-256 of the others, too; a plan needs none `verified`.
+    """
     if isinstance(source, Corpus):
         raise UsageError("Give the shards: a manifest, a pattern, or a list of files.")
     shards = open_shards(source)
-    wanted = dict(wanted or {})
-    shared = executor.put(wanted)
+    if not verified:
+        shards = tuple(shard._replace(sha256=None) for shard in shards)
+    requested = dict(requested or {})
+    shared = executor.put(requested)
     facts: list[ShardFacts | None] = [None] * len(shards)
-    for number, one in executor.map(_survey_shard, [(shard, shared, hashed) for shard in shards]):
-        facts[number] = one
-    return _corpus(shards, [one for one in facts if one is not None], wanted)
+    for number, fact in executor.map(_survey_shard, [(shard, shared, hashed) for shard in shards]):
+        facts[number] = fact
+    return _corpus(shards, [fact for fact in facts if fact is not None], requested)
 
 
-def _survey_shard(shard: Shard, wanted: Mapping[str, Ids], hashed: bool) -> ShardFacts:
+def _survey_shard(shard: Shard, requested: Mapping[str, Ids], hashed: bool) -> ShardFacts:
     n_bytes, mark = file_facts(shard.path)
     with open_shard(shard) as content:
         check_shape(content.shape, "docs")
-        found = {}
+        numbers = {}
         if content.ids is not None:
             checks.check_unique(content.ids, "doc")
-            for name, ids in wanted.items():
+            for name, ids in requested.items():
                 places = ids.match(content.ids)
                 here = np.flatnonzero(places >= 0)
-                found[name] = here, places[here]
+                numbers[name] = here, places[here]
         kind = "" if content.ids is None else content.ids.kind
-        digest = _checked_digest(shard) if hashed else ""
-        return ShardFacts(content.shape, n_bytes, mark, digest, kind, found)
+        digest = _checked_digest(shard) if hashed or shard.sha256 is not None else ""
+    if file_facts(shard.path) != (n_bytes, mark):  # the digest is that of what was read
+        raise StorageError(f"Shard {shard.path} changed while it was read. Start again.")
+    return ShardFacts(content.shape, n_bytes, mark, digest, kind, numbers)
 
 
 def _checked_digest(shard: Shard) -> str:
@@ -126,29 +149,29 @@ def _checked_digest(shard: Shard) -> str:
 
 
 def _corpus(
-    shards: tuple[Shard, ...], facts: list[ShardFacts], wanted: Mapping[str, Ids]
+    shards: tuple[Shard, ...], facts: list[ShardFacts], requested: Mapping[str, Ids]
 ) -> Corpus:
     _refuse_differences(shards, facts)
-    rows = [one.shape[0] for one in facts]
+    rows = [fact.shape[0] for fact in facts]
     firsts = np.concatenate([[0], np.cumsum(rows)]).tolist()
     pieces = tuple(
-        Piece(shard, first, one.shape[0], one.n_bytes, one.mark)
-        for shard, first, one in zip(shards, firsts, facts, strict=False)
+        Piece(shard, first, fact.shape[0], fact.n_bytes, fact.mark)
+        for shard, first, fact in zip(shards, firsts, facts, strict=False)
     )
-    found = {name: _places(name, ids, pieces, facts) for name, ids in wanted.items()}
-    digests = tuple(one.sha256 for one in facts)
-    return Corpus(pieces, facts[0].shape[1], facts[0].id_kind, digests, found)
+    places = {name: _places(name, ids, pieces, facts) for name, ids in requested.items()}
+    digests = tuple(fact.sha256 for fact in facts)
+    return Corpus(pieces, facts[0].shape[1], facts[0].id_kind, digests, places)
 
 
 def _refuse_differences(shards: tuple[Shard, ...], facts: list[ShardFacts]) -> None:
-    for shard, one in zip(shards, facts, strict=True):
-        if one.shape[1] != facts[0].shape[1]:
+    for shard, fact in zip(shards, facts, strict=True):
+        if fact.shape[1] != facts[0].shape[1]:
             raise MismatchError(
-                f"Shard {shard.path} has {one.shape[1]} columns, and {shards[0].path} has "
+                f"Shard {shard.path} has {fact.shape[1]} columns, and {shards[0].path} has "
                 f"{facts[0].shape[1]}. All shards of a corpus have the same."
             )
-        if one.id_kind != facts[0].id_kind:
-            kinds = [kind or "no" for kind in (one.id_kind, facts[0].id_kind)]
+        if fact.id_kind != facts[0].id_kind:
+            kinds = [kind or "no" for kind in (fact.id_kind, facts[0].id_kind)]
             raise MismatchError(
                 f"Shard {shard.path} has {kinds[0]} ids, and {shards[0].path} has {kinds[1]} ids. "
                 "All shards of a corpus have ids of one kind, or none."
@@ -158,8 +181,8 @@ def _refuse_differences(shards: tuple[Shard, ...], facts: list[ShardFacts]) -> N
 def _places(name: str, ids: Ids, pieces: tuple[Piece, ...], facts: list[ShardFacts]) -> Ints:
     """The document of each id, or −1; an id in two shards is refused."""
     places = np.full(len(ids), -1, np.int64)
-    for piece, one in zip(pieces, facts, strict=True):
-        numbers, rows = one.found.get(name, (np.zeros(0, np.int64),) * 2)
+    for piece, fact in zip(pieces, facts, strict=True):
+        numbers, rows = fact.found.get(name, (np.zeros(0, np.int64),) * 2)
         again = numbers[places[numbers] >= 0]
         if len(again):
             other = next(p for p in pieces if p.first + p.rows > places[again[0]])

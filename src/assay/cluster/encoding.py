@@ -22,23 +22,26 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 
 from assay.cluster.executors.base import worker_name
-from assay.cluster.remote_files import expand, is_remote, local_file
+from assay.cluster.remote_files import (
+    as_address,
+    expand,
+    is_remote,
+    local_file,
+    without_query,
+)
 from assay.cluster.settings import Cluster, Step
 from assay.cluster.shards import TEXT_ENDINGS, read_text_shard
 from assay.core import checks
 from assay.core.ids import Ids
-from assay.core.text import natural_order
+from assay.core.text import mask_secrets, natural_order
 from assay.errors import AssayError, ClusterError, InputError, StorageError, UsageError, error_text
 from assay.io.atomic import atomic_write
 from assay.io.fingerprints import digest_of_file, fingerprint_of
-from assay.io.formats import ending_of
 from assay.io.json_text import parse_json
-from assay.io.streams import read_text
+from assay.io.streams import ending_of, read_text
 from assay.models import Encoder, EncoderSettings, TextModel, text_model
-from assay.models.encoder import Batch, EncodedBatch
-from assay.models.text_model import ComputedModel
-
-__all__ = ["ClusterBatches", "Encoding", "encode_shards", "worker_model"]
+from assay.models.encoding import Batch, EncodedBatch
+from assay.models.text_models import ComputedModel
 
 _MANIFEST: Final = "manifest.json"
 _IDS: Final = ".ids.txt"
@@ -102,10 +105,10 @@ def encode_shards(
     manifest = os.path.join(target, _MANIFEST)
     with atomic_write(manifest) as file:
         file.write(json.dumps({"shards": listed}, indent=1).encode())
-    made = sum(is_new for _, is_new, _ in entries.values())
+    n_new = sum(is_new for _, is_new, _ in entries.values())
     empty = sum(count for _, _, count in entries.values())
-    rows = sum(one["rows"] for one in listed)
-    return Encoding(manifest, rows, empty, made, len(tasks) - made)
+    rows = sum(entry["rows"] for entry in listed)
+    return Encoding(manifest, rows, empty, n_new, len(tasks) - n_new)
 
 
 def _run_tasks(tasks: list[_ShardTask], cluster: Cluster) -> Iterator[tuple[int, Any]]:
@@ -126,19 +129,21 @@ def _run_tasks(tasks: list[_ShardTask], cluster: Cluster) -> Iterator[tuple[int,
 
 def _sources(texts: Any) -> list[str]:
     named = [texts] if isinstance(texts, str | os.PathLike) else list(texts)
-    found: list[str] = []
-    for given in named:
-        one = os.fspath(given)
-        pattern = any(sign in one for sign in "*?[") and not os.path.exists(one)
-        found += expand(one) if pattern else [one]
-    if not found:
-        raise StorageError(f"{texts!r} names no texts: no file matches. Check the pattern.")
+    files: list[str] = []
+    for name in named:
+        url = as_address(os.fspath(name))
+        pattern = any(sign in without_query(url) for sign in "*?[") and not os.path.exists(url)
+        files += expand(url) if pattern else [url]
+    if not files:
+        words = mask_secrets(repr(texts))
+        raise StorageError(f"{words} names no texts: no file matches. Check the pattern.")
     ordered = sorted(
-        {os.path.abspath(one) if not is_remote(one) else one for one in found}, key=natural_order
+        {os.path.abspath(url) if not is_remote(url) else url for url in files},
+        key=natural_order,
     )
-    for one in ordered:
-        if ending_of(one) not in TEXT_ENDINGS:
-            raise UsageError(f"{one}: texts are read from {', '.join(TEXT_ENDINGS)} files.")
+    for url in ordered:
+        if ending_of(without_query(url)) not in TEXT_ENDINGS:
+            raise UsageError(f"{url}: texts are read from {', '.join(TEXT_ENDINGS)} files.")
     return ordered
 
 
@@ -158,18 +163,18 @@ def _encode_shard(task: _ShardTask) -> _EncodedShard:
     start, worker = time.perf_counter(), worker_name()
     try:
         model = worker_model(task.spec, task.settings)
-        wanted = {"source_sha256": _digest_of(task.source), "model": model.fingerprint}
-        ready = _load_receipt(task, wanted) if model.repeatable else None
+        identity = {"source_sha256": _digest_of(task.source), "model": model.fingerprint}
+        ready = _load_receipt(task, identity) if model.repeatable else None
         if ready is not None:
             empty = ready.pop("empty")
             return _EncodedShard(ready, empty, False, time.perf_counter() - start, 0, worker)
-        found = read_text_shard(task.source)
-        encoded = model.encode_docs(found.texts, ids=found.ids)
+        texts = read_text_shard(task.source)
+        encoded = model.encode_docs(texts.texts, ids=texts.ids)
     except AssayError as error:
         raise _with_source(error, task.source) from error
-    entry, files = _write_shard(task, encoded.vectors, found.ids)
+    entry, files = _write_shard(task, encoded.vectors, texts.ids)
     empty = int(encoded.empty.sum())
-    receipt = {**wanted, **entry, "empty": empty, "files": files}
+    receipt = {**identity, **entry, "empty": empty, "files": files}
     with atomic_write(f"{task.target}.json") as file:
         file.write(json.dumps({**receipt, "digest": fingerprint_of(receipt)}, indent=1).encode())
     seconds = time.perf_counter() - start
@@ -178,12 +183,12 @@ def _encode_shard(task: _ShardTask) -> _EncodedShard:
 
 def _with_source(error: AssayError, source: str) -> AssayError:
     message = str(error)
-    if isinstance(error, InputError | UsageError) and source not in message:
+    if isinstance(error, InputError | UsageError) and f"{source}" not in message:
         return type(error)(f"{source}: {message}")
     return error
 
 
-def _load_receipt(task: _ShardTask, wanted: dict[str, str]) -> dict[str, Any] | None:
+def _load_receipt(task: _ShardTask, identity: dict[str, str]) -> dict[str, Any] | None:
     """The entry of a shard that was made before, if it is what would be made now, and sound."""
     path = f"{task.target}.json"
     if not os.path.exists(path):
@@ -192,9 +197,9 @@ def _load_receipt(task: _ShardTask, wanted: dict[str, str]) -> dict[str, Any] | 
         receipt = parse_json(read_text(path), path)
         if not isinstance(receipt, dict) or receipt.pop("digest", None) != fingerprint_of(receipt):
             return None
-        entry = {key: value for key, value in receipt.items() if key not in wanted}
+        entry = {key: value for key, value in receipt.items() if key not in identity}
         files = entry.pop("files", {})
-        fits = all(receipt.get(key) == value for key, value in wanted.items())
+        fits = all(receipt.get(key) == value for key, value in identity.items())
         if files and fits and all(_digest_of(task.target + end) == files[end] for end in files):
             return entry
     return None
@@ -208,7 +213,7 @@ def _write_shard(
     np.save(buffer, vectors)
     contents = {".npy": buffer.getvalue()}
     if ids is not None:
-        contents[_IDS] = "".join(f"{one}\n" for one in ids).encode()
+        contents[_IDS] = "".join(f"{id_text}\n" for id_text in ids).encode()
     for ending, content in contents.items():
         with atomic_write(f"{task.target}{ending}") as file:
             file.write(content)
@@ -231,11 +236,11 @@ _HELD: Final = threading.local()  # packages do not promise that threads may sha
 
 def worker_model(spec: str, settings: EncoderSettings, device: str | None = None) -> TextModel:
     """The text model, from the last call of this worker if that named the same one."""
-    wanted = spec, settings, device
-    if getattr(_HELD, "name", None) != wanted:
+    key = spec, settings, device
+    if getattr(_HELD, "name", None) != key:
         _HELD.name = _HELD.model = None  # never two models at a time
         _HELD.model = text_model(spec, settings=settings, device=device)
-        _HELD.name = wanted
+        _HELD.name = key
     model: TextModel = _HELD.model
     return model
 
@@ -273,13 +278,13 @@ class ClusterBatches:
         model = _WorkerModel(self.spec, self.settings, self.device, fingerprint)
         executor, journal = self.cluster.executor, self.cluster.journal
         tasks = ((model, first, texts) for first, texts in batches)
-        found = executor.map(_encode_batch, tasks, in_flight=self.cluster.in_flight)
-        for number, made in found:
+        batches_done = executor.map(_encode_batch, tasks, in_flight=self.cluster.in_flight)
+        for number, result in batches_done:
             journal.blocks += 1
             journal.computed += 1
-            size = made.batch.vectors.nbytes
-            journal.steps.append(Step("encode", 0, number, made.seconds, 0, size, made.worker))
-            yield EncodedBatch(number, made.batch, made.seconds)
+            size = result.batch.vectors.nbytes
+            journal.steps.append(Step("encode", 0, number, result.seconds, 0, size, result.worker))
+            yield EncodedBatch(number, result.batch, result.seconds)
 
 
 def _encode_batch(model: _WorkerModel, first: int, texts: list[str]) -> _BatchResult:
@@ -303,8 +308,8 @@ def _encode_batch(model: _WorkerModel, first: int, texts: list[str]) -> _BatchRe
 def _load_model(model: _WorkerModel) -> Encoder:
     """This worker's model; it must be the same as the driver's."""
     try:
-        found = cast("ComputedModel", worker_model(model.spec, model.settings, model.device))
-        fingerprint = found.fingerprint
+        loaded = cast("ComputedModel", worker_model(model.spec, model.settings, model.device))
+        fingerprint = loaded.fingerprint
     except Exception as error:  # models are not ours: loading one can fail in any way
         words = str(error) if isinstance(error, AssayError) else f"{error_text(error)}."
         raise ClusterError(
@@ -315,7 +320,7 @@ def _load_model(model: _WorkerModel) -> Encoder:
             f"The worker {worker_name()} has another {model.spec!r} than the driver: "
             "versions, weights, source or address differ. Install the same on all nodes."
         )
-    return found.encoder
+    return loaded.encoder
 
 
 def _locate(error: UsageError, encoder: Encoder, texts: list[str]) -> UsageError:

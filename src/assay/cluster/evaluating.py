@@ -33,8 +33,6 @@ from assay.search.engine.labels import (
     number_labels,
 )
 
-__all__ = ["count_label_shards", "evaluate_shards"]
-
 
 @dataclass(frozen=True)
 class EvaluationTask(VectorTask):
@@ -49,9 +47,9 @@ class EvaluationTask(VectorTask):
 
     def finish(self, part: Lists, *extra: Any) -> Scores:
         """Judge a block."""
-        query_ids, own, judged, docs = extra
+        query_ids, self_docs, judged, docs = extra
         judgments = judged if docs is None else replace(judged, doc_ids=docs[0], doc_labels=docs[1])
-        ranking = self._ranking(part, query_ids, own)
+        ranking = self._ranking(part, query_ids, self_docs)
         return evaluate(
             ranking,
             judgments,
@@ -60,9 +58,9 @@ class EvaluationTask(VectorTask):
             allow_mismatch=True,  # a block holds few of the documents; the driver has looked
         )
 
-    def _ranking(self, part: Lists, query_ids: Ids, own: Ints) -> Ranking:
+    def _ranking(self, part: Lists, query_ids: Ids, self_docs: Ints) -> Ranking:
         """The block as a ranking of the documents it found, and of the queries' own."""
-        rows, ids = _known_docs(part, query_ids, own)
+        rows, ids = _known_docs(part, query_ids, self_docs)
         return Ranking(
             query_ids,
             ids,
@@ -77,13 +75,13 @@ class EvaluationTask(VectorTask):
         )
 
 
-def _known_docs(part: Lists, query_ids: Ids, own: Ints) -> tuple[Ints, Ids]:
+def _known_docs(part: Lists, query_ids: Ids, self_docs: Ints) -> tuple[Ints, Ids]:
     """Numbers and ids of found documents; a query's own counts in the size of its collection."""
     if part.ids is None:
         rows = np.unique(part.docs)
         return rows, IntegerIds(rows, rising=True, numbered=True)
-    here = np.flatnonzero(own >= 0)
-    rows, first = np.unique(np.concatenate([part.rows, own[here]]), return_index=True)
+    here = np.flatnonzero(self_docs >= 0)
+    rows, first = np.unique(np.concatenate([part.rows, self_docs[here]]), return_index=True)
     return rows, Ids.concat([part.ids, query_ids.take(here)]).take(first)
 
 
@@ -109,9 +107,9 @@ def evaluate_shards(
     """
     cluster = cluster or Cluster()
     judgments = as_judgments(qrels)
-    wanted = tuple(str(measure) for measure in parse_many(measures))
+    names = tuple(str(measure) for measure in parse_many(measures))
     rules = as_conventions(conventions)
-    found = prepare_search(
+    search = prepare_search(
         queries,
         shards,
         k,
@@ -122,15 +120,15 @@ def evaluate_shards(
         zero=zero,
         cluster=cluster,
     )
-    request = found.request
+    request = search.request
     work = EvaluationTask(
-        **vars(found.work),
-        measures=wanted,
+        **vars(search.work),
+        measures=names,
         conventions=rules,
         n_docs=request.corpus.n_docs,
         has_ids=request.has_ids,
-        search_name=f"{found.engine}-certified",
-        settings=found.settings,
+        search_name=f"{search.engine}-certified",
+        settings=search.settings,
     )
     remarks = check_match(
         judgments.query_ids,
@@ -142,7 +140,7 @@ def evaluate_shards(
     )
     rest = _without_ranking(request, judgments, work)
     extra = _Extras(request, judgments, cluster)
-    scores = _join_scores([*found.blocks(work, finish_extra=extra.of), rest])
+    scores = _join_scores([*search.blocks(work, finish_extra=extra.of), rest])
     return replace(scores, remarks=(*remarks, *scores.remarks))
 
 
@@ -159,10 +157,10 @@ class _Extras:
         """The arguments of `finish`."""
         inside = slice(*self._request.blocks[block])
         names = self._request.names.take(np.arange(inside.start, inside.stop))
-        found = self._request.corpus.found.get("query")
-        own = np.full(len(names), -1, np.int64) if found is None else found[inside]
+        rows_found = self._request.corpus.found.get("query")
+        self_docs = np.full(len(names), -1, np.int64) if rows_found is None else rows_found[inside]
         places = self._places[inside]
-        return names, own, _judgments_of(self._judgments, places[places >= 0]), self._docs
+        return names, self_docs, _judgments_of(self._judgments, places[places >= 0]), self._docs
 
 
 def _judgments_of(judgments: Judgments, rows: Ints) -> Judgments:
@@ -237,8 +235,8 @@ class LabelTask(VectorTask):
 
     def finish(self, part: Lists, *extra: Any) -> Ints:
         """Count the labels of a block; labels of documents are there once for all blocks."""
-        wanted, doc_labels = extra
-        return count_found_labels(part.offsets, doc_labels[part.docs], wanted, self.cuts)
+        query_labels, doc_labels = extra
+        return count_found_labels(part.offsets, doc_labels[part.docs], query_labels, self.cuts)
 
 
 def count_label_shards(
@@ -259,17 +257,17 @@ def count_label_shards(
     cluster = cluster or Cluster()
     cuts = cutoffs(k)
     left, right = number_labels(query_labels, doc_labels)
-    chosen = {"metric": "cosine", "zero": "error", "exclude": None, "query_ids": None}
-    found = prepare_search(
-        queries, shards, max(cuts), **{**chosen, **options}, keep_ties=False, cluster=cluster
+    settings = {"metric": "cosine", "zero": "error", "exclude": None, "query_ids": None}
+    search = prepare_search(
+        queries, shards, max(cuts), **{**settings, **options}, keep_ties=False, cluster=cluster
     )
-    request, work = found.request, found.work
+    request, work = search.request, search.work
     checks.check_lengths(query_labels=len(left), queries=request.n_queries)
     checks.check_lengths(doc_labels=len(right), docs=request.corpus.n_docs)
     counting = LabelTask(**vars(work), cuts=cuts)
     small = right.astype(np.min_scalar_type(int(right.max(initial=0))))
     everywhere = cluster.executor.put(small)
-    blocks = found.blocks(
+    blocks = search.blocks(
         counting, finish_extra=lambda block: (left[slice(*request.blocks[block])], everywhere)
     )
     counts = np.concatenate(blocks)

@@ -17,8 +17,6 @@ import numpy as np
 from assay.arrays import Floats
 from assay.cluster.merging import Lists
 
-__all__ = ["find_floors", "remember_scores"]
-
 _MOST_BLOCKS: Final = 2  # of queries; the scores of one are half as many bytes as its lists
 _DEEPEST: Final = 2048  # lists beyond this hold much of a shard anyway
 

@@ -17,8 +17,6 @@ from assay.cluster.corpus import Piece
 from assay.cluster.executors.base import Handle, Receipt, Ticket
 from assay.cluster.settings import Cluster, Step
 
-__all__ = ["BlockTask", "Flow"]
-
 _ARITY: Final = 8  # how many partial results are merged at once
 
 
@@ -84,8 +82,8 @@ class Flow:
 
     def in_order(self) -> list[Any]:
         """What `finish` made of every block."""
-        found = dict(self.results())
-        return [found[number] for number in range(len(self.sizes))]
+        results = dict(self.results())
+        return [results[number] for number in range(len(self.sizes))]
 
     def results(self) -> Iterator[tuple[int, Any]]:
         """(block, what `finish` made of it), as blocks get ready."""
@@ -124,7 +122,7 @@ class Flow:
                     return job
             if not self._has_room():
                 return None
-            current = next((one for one in self._open.values() if one.left), None)
+            current = next((opened for opened in self._open.values() if opened.left), None)
             current = current or self._open_next()
             if current is None:
                 return None
@@ -182,10 +180,10 @@ class Flow:
 
     def _restore(self, block: _Block, shard: int) -> bool:
         """Take a part from the checkpoint, if it is there and sound."""
-        found = None if self.checkpoint is None else self.checkpoint.load(block.number, shard)
-        if found is None:
+        part = None if self.checkpoint is None else self.checkpoint.load(block.number, shard)
+        if part is None:
             return False
-        block.waiting.append(self.cluster.executor.put(self.work.restore(found)))
+        block.waiting.append(self.cluster.executor.put(self.work.restore(part)))
         self.cluster.journal.resumed += 1
         self._count(block.number, [shard])
         return True
@@ -236,6 +234,6 @@ class Flow:
 
     def _count(self, block: int, shards: Iterable[int]) -> None:
         """Tell how many pairs of query and document are done."""
-        self._pairs_done += self.sizes[block] * sum(self.pieces[one].rows for one in shards)
+        self._pairs_done += self.sizes[block] * sum(self.pieces[shard].rows for shard in shards)
         if self.cluster.progress is not None:
             self.cluster.progress(self._pairs_done, self._total)

@@ -17,9 +17,6 @@ from assay.core import order
 from assay.core.ids import Ids, IntegerIds, TextIds
 from assay.core.ranking import Ranking
 
-__all__ = ["Lists", "join_blocks", "lists_of", "merge_lists"]
-
-
 Arrays = Mapping[str, NDArray[Any]]
 
 
@@ -98,15 +95,15 @@ def merge_lists(parts: Sequence[Lists], k: int, *, keep_ties: bool) -> Lists:
     last = np.full(len(lengths), -np.inf)  # the score of the k-th, where there is one
     last[full] = scores[offsets[full] + k - 1]
     tied = scores == np.repeat(last, lengths)
-    kept = (places < k) | (tied & keep_ties)
+    inside = (places < k) | (tied & keep_ties)
     tie_split = np.zeros(len(lengths), bool)
     if not keep_ties:
-        tie_split[order.rows_of(offsets)[tied & ~kept]] = True
+        tie_split[order.rows_of(offsets)[tied & ~inside]] = True
         for part in parts:  # a shard that was cut at this very score knows of more
             tie_split |= part.tie_split & (_last_scores(part) == last)
-    lengths = np.bincount(order.rows_of(offsets)[kept], minlength=len(lengths)).astype(np.int64)
-    docs = docs[kept]
-    return Lists(lengths, docs, scores[kept], tie_split, *_ids_of_docs(parts, docs))
+    lengths = np.bincount(order.rows_of(offsets)[inside], minlength=len(lengths)).astype(np.int64)
+    docs = docs[inside]
+    return Lists(lengths, docs, scores[inside], tie_split, *_ids_of_docs(parts, docs))
 
 
 def _prune(parts: Sequence[Lists], k: int) -> list[Lists]:
@@ -116,20 +113,22 @@ def _prune(parts: Sequence[Lists], k: int) -> list[Lists]:
     """
     place = -(-k // len(parts)) - 1
     least = np.min([_scores_at(part, place) for part in parts], axis=0)
-    found = []
+    pruned = []
     for part in parts:
-        kept = part.scores >= np.repeat(least, part.lengths)
-        lengths = np.add.reduceat(np.append(kept, False), part.offsets[:-1]) * (part.lengths > 0)
-        found.append(part._replace(lengths=lengths, docs=part.docs[kept], scores=part.scores[kept]))
-    return found
+        near = part.scores >= np.repeat(least, part.lengths)
+        lengths = np.add.reduceat(np.append(near, False), part.offsets[:-1]) * (part.lengths > 0)
+        pruned.append(
+            part._replace(lengths=lengths, docs=part.docs[near], scores=part.scores[near])
+        )
+    return pruned
 
 
 def _scores_at(part: Lists, place: int) -> NDArray[np.float64]:
     """The score at one place of each row; −∞ where a row is shorter."""
-    found = np.full(len(part.lengths), -np.inf)
+    scores = np.full(len(part.lengths), -np.inf)
     longer = part.lengths > place
-    found[longer] = part.scores[part.offsets[:-1][longer] + place]
-    return found
+    scores[longer] = part.scores[part.offsets[:-1][longer] + place]
+    return scores
 
 
 def _side_by_side(parts: Sequence[Lists]) -> tuple[Ints, Ints, NDArray[np.float64]]:
@@ -159,9 +158,9 @@ def _ids_of_docs(parts: Sequence[Lists], docs: Ints) -> tuple[Ints, Ids | None]:
         return np.zeros(0, np.int64), None
     rows = np.concatenate([part.rows for part in parts])
     ids = Ids.concat([part.ids for part in parts if part.ids is not None])
-    kept = np.unique(docs)
+    numbers = np.unique(docs)
     by_row = np.argsort(rows, kind="stable")
-    return kept, ids.take(by_row[np.searchsorted(rows[by_row], kept)])
+    return numbers, ids.take(by_row[np.searchsorted(rows[by_row], numbers)])
 
 
 def join_blocks(blocks: Sequence[Lists]) -> Lists:

@@ -22,8 +22,6 @@ from assay.native import Engine
 from assay.search.engine.search import rank
 from assay.search.engine.vectors import check_columns, matrix_of
 
-__all__ = ["Rates", "ShardPlan", "measure_rates", "plan_shards"]
-
 _QUERIES: Final = 1008  # one block of the engine
 _PRODUCTS: Final = 1 << 31  # multiplications of the larger measurement
 _ENTRY: Final = 16  # bytes of a document's number and score
@@ -125,7 +123,7 @@ class ShardPlan:
 
     def lines(self) -> list[tuple[str, str]]:
         """The plan as lines of text."""
-        found = [
+        lines = [
             ("queries", f"{self.n_queries:,} × {self.columns}, {self.n_blocks} blocks"),
             ("documents", f"{self.n_docs:,} in {self.n_shards} shards, {_size(self.corpus_bytes)}"),
             ("tasks", f"{self.n_tasks:,} searches on {self.workers} workers"),
@@ -137,14 +135,14 @@ class ShardPlan:
             ("expected time", _duration(self.seconds)),
         ]
         if self.n_tasks < self.workers:
-            found.append(
+            lines.append(
                 (
                     "note",
                     f"{self.workers - self.n_tasks} workers have nothing to do: "
                     "use more shards or a smaller --query-block",
                 )
             )
-        return found
+        return lines
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -158,8 +156,8 @@ class ShardPlan:
             "worker_bytes",
             "seconds",
         )
-        given = {key: value for key, value in vars(self).items() if key != "rates"}
-        return {**given, **self.rates._asdict(), **{key: getattr(self, key) for key in derived}}
+        values = {key: value for key, value in vars(self).items() if key != "rates"}
+        return {**values, **self.rates._asdict(), **{key: getattr(self, key) for key in derived}}
 
 
 def plan_shards(
@@ -176,7 +174,7 @@ def plan_shards(
     k, workers = checks.check_cutoff(k), checks.check_cutoff(workers, "workers")
     cluster = Cluster(query_block=query_block, in_flight=in_flight)
     matrix = matrix_of(open_rows(queries), "queries")
-    corpus = survey(SerialExecutor(), shards, hashed=False)
+    corpus = survey(SerialExecutor(), shards, hashed=False, verified=False)
     check_columns(corpus.columns, matrix.shape[1])
     return ShardPlan(
         n_queries=matrix.shape[0],

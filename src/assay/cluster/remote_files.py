@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from assay.core.text import mask_secrets
 from assay.errors import AssayError, MissingPackageError, StorageError, need
-
-__all__ = ["expand", "file_facts", "is_remote", "join", "local_file"]
 
 _CHUNK: Final = 8 << 20
 _PACKAGES: Final = {
@@ -19,6 +18,8 @@ _PACKAGES: Final = {
     "s3a": ("s3fs", "s3"),
     "gs": ("gcsfs", "gs"),
     "gcs": ("gcsfs", "gs"),
+    "http": ("aiohttp", ""),
+    "https": ("aiohttp", ""),
 }
 
 
@@ -29,6 +30,48 @@ def is_remote(name: str) -> bool:
     (True, False)
     """
     return "://" in name
+
+
+class Address(str):
+    """A URL that is used as it is, and shown without its password and its query.
+
+    >>> f"{Address('https://me:secret@host/a.npy?sig=0a1b')}"
+    'https://me:***@host/a.npy?***'
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, url: str) -> Address:
+        """Take the whole URL, also that of another address."""
+        return super().__new__(cls, url[:])
+
+    def __str__(self) -> str:
+        """Return what may be shown."""
+        return mask_secrets(self[:])
+
+    def __format__(self, spec: str) -> str:
+        """Return what may be shown."""
+        return format(str(self), spec)
+
+    def __repr__(self) -> str:
+        """Return what may be shown."""
+        return repr(str(self))
+
+
+def as_address(name: str) -> str:
+    """Return the name, as an `Address` if it is a URL: every URL passes here when it enters."""
+    return Address(name) if is_remote(name) else name
+
+
+def without_query(name: str) -> str:
+    """Return a URL up to its query; a `?` of a pattern begins none.
+
+    >>> without_query("https://host/a.npy?sig=0a1b"), without_query("s3://bucket/part-?.npy")
+    ('https://host/a.npy', 's3://bucket/part-?.npy')
+    """
+    path, _, query = name.partition("?")
+    signed = is_remote(path) and ("=" in query or path.lower().startswith(("http:", "https:")))
+    return path if signed else name
 
 
 def join(folder: str, name: str) -> str:
@@ -44,22 +87,23 @@ def expand(pattern: str) -> list[str]:
         return sorted(name for name in glob.glob(pattern, recursive=True) if os.path.isfile(name))
     with _faults_of(pattern):
         system, inside = _system(pattern)
-        return sorted(system.unstrip_protocol(name) for name in system.glob(inside))
+        paths = system.glob(inside)
+        return sorted(as_address(system.unstrip_protocol(name)) for name in paths)
 
 
 def file_facts(name: str) -> tuple[int, str]:
-    """Size, and what changes when the file does: its time of change or the store's own mark."""
+    """Size, and what changes when the file does: time of change and inode, or the store's mark."""
     if not is_remote(name):
         try:
             stat = os.stat(name)
         except OSError as error:
             raise StorageError(f"{name} cannot be read: {error.strerror}.") from None
-        return stat.st_size, str(stat.st_mtime_ns)
+        return stat.st_size, f"{stat.st_mtime_ns}:{stat.st_ino}"
     with _faults_of(name):
         system, inside = _system(name)
         info = system.info(inside)
     marks = (info.get(key) for key in ("ETag", "etag", "md5Hash", "LastModified", "mtime"))
-    return int(info["size"]), str(next((mark for mark in marks if mark), ""))
+    return int(info.get("size") or 0), str(next((mark for mark in marks if mark), ""))
 
 
 @contextmanager
@@ -69,7 +113,7 @@ def local_file(name: str) -> Iterator[str]:
         yield name
         return
     with tempfile.TemporaryDirectory(prefix="assay-shard-") as folder:
-        copy = os.path.join(folder, f"copy{os.path.splitext(name)[1]}")
+        copy = os.path.join(folder, f"copy{os.path.splitext(without_query(name))[1]}")
         with _faults_of(name):
             system, inside = _system(name)
             with system.open(inside, "rb") as source, open(copy, "xb") as target:
@@ -81,13 +125,17 @@ def local_file(name: str) -> Iterator[str]:
 def _system(name: str) -> tuple[Any, str]:
     """The file system of a URL, and the path in it."""
     fsspec = need("fsspec", f"reading {name}", "cluster")
+    # What is signed is sent as it is, letter by letter.
+    signed = name.lower().startswith("http") and without_query(name) != name
+    options = {"encoded": True} if signed else {}
     try:
-        system, inside = fsspec.core.url_to_fs(name)
+        system, inside = fsspec.core.url_to_fs(name[:], **options)  # an Address as plain text
     except ImportError as error:
         package, extra = _PACKAGES.get(name.partition("://")[0], ("", ""))
         if package:
-            raise MissingPackageError(package, f"reading {name}", extra) from None
-        raise StorageError(f"{name} cannot be read: {error}.") from None
+            how = None if extra else f"pip install {package}"
+            raise MissingPackageError(package, f"reading {name}", extra, command=how) from None
+        raise StorageError(f"{name} cannot be read: {mask_secrets(str(error))}.") from None
     return system, str(inside)
 
 
@@ -98,8 +146,40 @@ def _faults_of(name: str) -> Iterator[None]:
         yield
     except (AssayError, MemoryError):
         raise
-    except FileNotFoundError:
-        raise StorageError(f"{name} does not exist. Check the name.") from None
     except Exception as error:  # every store has errors of its own
-        words = f"{type(error).__name__}: {error}"
-        raise StorageError(f"{name} cannot be read: {words:.200}.") from error
+        raise StorageError(f"{name} {_explain(error)}") from None  # it may hold the whole URL
+
+
+def _explain(error: BaseException) -> str:
+    """Return why a file cannot be read; fsspec says "not found" of whatever a server answers."""
+    causes = [error]
+    while (cause := causes[-1].__cause__) and cause not in causes:
+        causes.append(cause)
+    status = next(filter(None, map(_status_of, causes)), 0)
+    said = f" (HTTP {status})" if status else ""
+    if status in (401, 403) or any(isinstance(each, PermissionError) for each in causes):
+        return f"may not be read{said}. Check your credentials, or whether the link has expired."
+    absent = isinstance(error, FileNotFoundError)
+    if status in (404, 410) or (absent and not status and isinstance(causes[-1], _ABSENT)):
+        return "does not exist. Check the name."
+    if status:
+        hint = "Try again later." if status >= 500 else "Check the address."
+        return f"cannot be read: the server answered HTTP {status}. {hint}"
+    cause = causes[1] if absent else error
+    words = mask_secrets(f"{type(cause).__name__}: {cause}")
+    if isinstance(cause, ConnectionError | TimeoutError) or absent:
+        return f"cannot be reached: {words:.200}. Check the host and your network."
+    return f"cannot be read: {words:.200}."
+
+
+_ABSENT: Final = (FileNotFoundError, LookupError)
+
+
+def _status_of(error: BaseException) -> int:
+    """Return the status of HTTP that an error of a client tells, or 0."""
+    response: Any = getattr(error, "response", None)
+    if isinstance(response, dict):  # of botocore
+        response = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    names = ("status", "status_code", "code")  # aiohttp warns of the last
+    status = next((getattr(error, name) for name in names if hasattr(error, name)), response)
+    return status if isinstance(status, int) and 400 <= status < 600 else 0

@@ -24,8 +24,6 @@ from assay.search.engine.exclusion import Excluded, exclusions_of
 from assay.search.engine.plan import check_ids, choose_kernels
 from assay.search.engine.vectors import Rows, Vectors, matrix_of, widen
 
-__all__ = ["SearchRequest", "cut", "distinct", "find_excluded", "open_checkpoint", "wanted_ids"]
-
 
 def cut(count: int, most: int) -> list[tuple[int, int]]:
     """Blocks of at most `most`, all of about one size.
@@ -50,11 +48,11 @@ def check_queries(queries: Any, metric: Metric, cluster: Cluster, ids: Ids | Non
 
 def wanted_ids(query_ids: Ids | None, exclude: Any) -> dict[str, Ids]:
     """Ids of documents that must be found in the shards before the search."""
-    wanted = {} if query_ids is None else {"query": query_ids}
+    requested = {} if query_ids is None else {"query": query_ids}
     if exclude is None or isinstance(exclude, str) or query_ids is None:
-        return wanted
+        return requested
     named = distinct([doc for _, doc in _listed_pairs(exclude)], "exclude")
-    return {**wanted, "excluded": Ids.of(named, what="doc")} if named else wanted
+    return {**requested, "excluded": Ids.of(named, what="doc")} if named else requested
 
 
 def find_excluded(
@@ -73,9 +71,9 @@ def find_excluded(
     if isinstance(exclude, str):
         if exclude != "self":
             raise UsageError(f"exclude must be None, 'self' or a list of pairs, found {exclude!r}.")
-        own = corpus.found["query"]
-        known = np.flatnonzero(own >= 0)
-        pairs = np.stack([known, own[known]], axis=1)
+        self_docs = corpus.found["query"]
+        there = np.flatnonzero(self_docs >= 0)
+        pairs = np.stack([there, self_docs[there]], axis=1)
     else:
         pairs = _pairs_by_id(exclude, query_ids, corpus)
     return exclusions_of(
@@ -107,10 +105,10 @@ def _pairs_by_id(exclude: Any, query_ids: Ids, corpus: Corpus) -> Ints:
     queries = Ids.of([pair[0] for pair in listed], what="query").match(query_ids)
     place = {doc: row for row, doc in enumerate(distinct([doc for _, doc in listed], "exclude"))}
     docs = corpus.found["excluded"][[place[pair[1]] for pair in listed]]
-    for side, found in enumerate((queries, docs)):
-        if (found < 0).any():
+    for side, numbers in enumerate((queries, docs)):
+        if (numbers < 0).any():
             what = ("query", "doc")[side]
-            stranger = listed[int(np.argmax(found < 0))][side]
+            stranger = listed[int(np.argmax(numbers < 0))][side]
             raise IdError(f"exclude names the {what} {stranger!r}, which is not among the {what}s.")
     return np.stack([queries, docs], axis=1)
 
@@ -169,7 +167,7 @@ def open_checkpoint(
     digests = [digest_of_arrays(request.block(block)) for block in range(len(request.blocks))]
     excluded = digest_of_arrays(request.excluded.offsets, request.excluded.docs, *more)
     shards = [
-        {"path": piece.shard.path, "rows": piece.rows, "sha256": sha256}
+        {"path": str(piece.shard.path), "rows": piece.rows, "sha256": sha256}
         for piece, sha256 in zip(request.corpus.pieces, request.corpus.sha256, strict=True)
     ]
     about = {**job, "query_blocks": request.blocks, "queries": digests, "excluded": excluded}

@@ -27,9 +27,6 @@ from assay.search.engine.vectors import matrix_of
 from assay.stats import INTERVAL_NAMES, interval
 from assay.stats.samples import check_level, check_seed
 
-__all__ = ["SampledRecall", "sample_queries", "sampled_recall", "take_sample"]
-
-
 _FEWEST: Final = 8  # with fewer queries no interval is given
 
 
@@ -104,10 +101,10 @@ def sampled_recall(
     """
     checks.require(approximate, Ranking, "approximate", "a Ranking, such as read_run() gives")
     matrix = matrix_of(open_rows(queries), "queries")
-    some, chosen = take_sample(matrix, query_ids, sample, seed=seed)
+    some, sampled_ids = take_sample(matrix, query_ids, sample, seed=seed)
     if query_ids is None and approximate.query_ids.kind == "text":
-        chosen = _as_text(chosen)  # files of runs know text only
-    how = {"metric": metric, "query_ids": chosen, "keep_ties": True}
+        sampled_ids = _as_text(sampled_ids)  # files of runs know text only
+    how = {"metric": metric, "query_ids": sampled_ids, "keep_ties": True}
     if isinstance(docs, np.ndarray):
         exact = rank(some, docs, k, **how)
     else:
@@ -122,18 +119,18 @@ def _recalls(approximate: Ranking, exact: Ranking, k: int) -> Floats:
     if (places < 0).any():
         stranger = exact.query_ids[int(np.argmax(places < 0))]
         raise MismatchError(f"The approximate ranking has no query {stranger!r}.")
-    known = np.unique(exact.docs).astype(np.int64)
-    names = exact.doc_ids.take(known)
+    docs = np.unique(exact.docs).astype(np.int64)
+    names = exact.doc_ids.take(docs)
     if not exact.has_ids and approximate.doc_ids.kind == "text":
         names = _as_text(names)
-    number_of = np.append(known, -1)[approximate.doc_ids.match(names)]
+    number_of = np.append(docs, -1)[approximate.doc_ids.match(names)]
     values = np.empty(len(exact))
     for row, place in enumerate(places):
         first = approximate.offsets[place]
         last = min(first + k, approximate.offsets[place + 1])
-        found = number_of[approximate.docs[first:last]]
+        numbers = number_of[approximate.docs[first:last]]
         true = exact.docs[exact.offsets[row] : exact.offsets[row + 1]]
-        values[row] = np.isin(true, found[found >= 0]).sum() / min(k, len(true))
+        values[row] = np.isin(true, numbers[numbers >= 0]).sum() / min(k, len(true))
     return values
 
 
@@ -151,8 +148,8 @@ def _estimate(
     if len(values) == n_queries:
         low, high, method = mean, mean, "all queries"
     else:
-        found = interval(values, level=level, seed=seed, bounds=(0.0, 1.0))
-        low, high, method = found.low, found.high, INTERVAL_NAMES[found.method]
+        estimate = interval(values, level=level, seed=seed, bounds=(0.0, 1.0))
+        low, high, method = estimate.low, estimate.high, INTERVAL_NAMES[estimate.method]
     return SampledRecall(
         mean, low, high, level, method, k, n_queries, seed, exact.query_ids, values, exact
     )

@@ -22,22 +22,21 @@ from assay.cluster.requests import (
     wanted_ids,
 )
 from assay.cluster.settings import Cluster
-from assay.cluster.shards import open_shard
 from assay.core import checks
 from assay.core.ids import Ids, IntegerIds
 from assay.core.ranking import Ranking
 from assay.core.settings import Settings
 from assay.errors import MismatchError
 from assay.io.arrays import open_rows
+from assay.io.mapped import steady_files
 from assay.native import Engine
 from assay.search.engine.blocks import Metric
 from assay.search.engine.code_search import rank_codes
 from assay.search.engine.codes import Codes, as_codes
+from assay.search.engine.exclusion import refuse_short
 from assay.search.engine.plan import check_ids, choose_kernels, search_settings
 from assay.search.engine.search import rank
 from assay.search.engine.vectors import check_columns
-
-__all__ = ["ShardSearch", "prepare_search", "rank_code_shards", "rank_shards"]
 
 _LARGEST_DOC: Final = np.iinfo(np.int32).max
 _MOST_NUMBERED: Final = 1 << 27  # documents that are all numbered here: a gigabyte
@@ -83,9 +82,8 @@ class VectorTask(ListTask):
         self, queries: Any, piece: Piece, barred: NDArray[np.int64] | None, block: int
     ) -> Lists:
         """A block of queries in one shard."""
-        with open_shard(piece.shard) as content:
-            piece.check_unchanged()
-            found = rank(
+        with piece.open() as content:
+            ranking = rank(
                 queries,
                 content.docs,
                 self.k,
@@ -97,7 +95,7 @@ class VectorTask(ListTask):
                 threads=self.threads,
                 engine=self.engine,
             )
-            lists = lists_of(found, piece.first, content.ids)
+            lists = lists_of(ranking, piece.first, content.ids)
         remember_scores(self.job, block, piece.first, lists, self.k)
         return lists
 
@@ -113,9 +111,8 @@ class CodeTask(ListTask):
         self, queries: Any, piece: Piece, barred: NDArray[np.int64] | None, block: int
     ) -> Lists:
         """A block of packed queries in one shard."""
-        with open_shard(piece.shard) as content:
-            piece.check_unchanged()
-            found = rank_codes(
+        with piece.open() as content:
+            ranking = rank_codes(
                 Codes(queries, self.query_bits),
                 codes_of(content.docs, self.bits),
                 self.k,
@@ -124,7 +121,7 @@ class CodeTask(ListTask):
                 threads=self.threads,
                 engine=self.engine,
             )
-            return lists_of(found, piece.first, content.ids)
+            return lists_of(ranking, piece.first, content.ids)
 
 
 def codes_of(docs: Any, bits: int | None) -> Codes:
@@ -159,11 +156,15 @@ class ShardSearch:
             checkpoint=open_checkpoint(self.cluster, self.request, job),
             **extras,
         )
-        return flow.in_order()
+        with steady_files(self.request.queries):
+            return flow.in_order()
 
     def ranking(self) -> Ranking:
         """All blocks as one ranking."""
         lists = join_blocks(self.blocks())
+        if getattr(self.work, "zero", "error") != "drop":
+            there = self.request.corpus.n_docs - np.diff(self.request.excluded.offsets)
+            refuse_short(lists.lengths, np.minimum(self.work.k, there))
         docs, names = number_docs(lists, self.request.corpus)
         return Ranking(
             self.request.names,
@@ -229,10 +230,10 @@ def prepare_search(
     """Check everything that can be checked before the search, and look at the shards."""
     cluster = cluster or Cluster()
     k = min(checks.check_cutoff(k), _LARGEST_DOC)
-    chosen = Metric.of(metric, zero)
+    metric_of_search = Metric.of(metric, zero)
     name, _ = choose_kernels(cluster.engine)
     ids = None if query_ids is None else Ids.of(query_ids, what="query")
-    matrix = check_queries(queries, chosen, cluster, ids)
+    matrix = check_queries(queries, metric_of_search, cluster, ids)
     check_ids(ids, matrix.shape[0], "query")
     corpus = survey(
         cluster.executor, shards, wanted_ids(ids, exclude), hashed=cluster.checkpoint is not None
@@ -242,7 +243,7 @@ def prepare_search(
     work = VectorTask(
         k, bool(keep_ties), cluster.threads, cluster.engine, metric, zero, job=token_hex(8)
     )
-    made = search_settings(
+    settings = search_settings(
         metric=metric,
         zero=zero,
         exclude=exclude,
@@ -250,7 +251,7 @@ def prepare_search(
         keep_ties=keep_ties,
         n_docs=corpus.n_docs,
     )
-    return ShardSearch(request, work, cluster, "vectors", name, made)
+    return ShardSearch(request, work, cluster, "vectors", name, settings)
 
 
 def rank_code_shards(
@@ -282,7 +283,7 @@ def rank_code_shards(
         left.packed, query_ids=ids, exclude=exclude, corpus=corpus, cluster=cluster
     )
     work = CodeTask(k, bool(keep_ties), cluster.threads, cluster.engine, left.bits, bits)
-    made = search_settings(
+    settings = search_settings(
         metric="hamming",
         zero="error",
         exclude=exclude,
@@ -290,14 +291,14 @@ def rank_code_shards(
         keep_ties=keep_ties,
         n_docs=corpus.n_docs,
     )
-    return ShardSearch(request, work, cluster, "codes", name, made).ranking()
+    return ShardSearch(request, work, cluster, "codes", name, settings).ranking()
 
 
 def _check_bits(query_bits: int, bits: int | None, corpus: Corpus) -> None:
-    found = corpus.columns if bits is None else checks.check_cutoff(bits, "bits")
-    if found != query_bits:
+    n_bits = corpus.columns if bits is None else checks.check_cutoff(bits, "bits")
+    if n_bits != query_bits:
         raise MismatchError(
-            f"Queries have {query_bits} bits and docs have {found}; only codes of one length can "
+            f"Queries have {query_bits} bits and docs have {n_bits}; only codes of one length can "
             "be compared. Packed shards need bits=."
         )
 

@@ -14,8 +14,6 @@ from assay.errors import UsageError
 from assay.native import Engine
 from assay.search.engine.workers import Progress
 
-__all__ = ["Cluster", "Journal", "Step", "open_cluster"]
-
 QUERY_BLOCK: Final = 8192
 _WAITING: Final = 8  # results that may wait to be merged, beside those of the workers
 

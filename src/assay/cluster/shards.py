@@ -3,7 +3,8 @@
 `open_shards` lists them, `open_shard` reads vectors and ids from one (.npy, .npz, .parquet,
 .safetensors), `read_text_shard` reads texts.
 
-A manifest is a JSON file, its paths relative to itself (those elsewhere on the net are refused):
+A manifest is a JSON file, its paths relative to itself. Those elsewhere on the net are refused, and
+absolute ones, too, where the manifest is not on this disk:
 
     {"shards": [{"path": "part-0.npy", "ids": "part-0.ids.txt", "key": null, "rows": 1000,
                  "sha256": "…"}, …]}
@@ -17,34 +18,30 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from assay.arrays import Array
-from assay.cluster.remote_files import expand, is_remote, join, local_file
+from assay.cluster.remote_files import (
+    as_address,
+    expand,
+    is_remote,
+    join,
+    local_file,
+    without_query,
+)
 from assay.core.ids import Ids
-from assay.core.text import did_you_mean, natural_order
+from assay.core.text import did_you_mean, mask_secrets, natural_order
 from assay.errors import AssayError, FormatError, InputError, StorageError, UsageError
 from assay.io.arrays import NpyRows, read_ids, read_vectors
-from assay.io.formats import ending_of
+from assay.io.columns import read_columns
 from assay.io.json_text import parse_json
-from assay.io.parquet import read_columns
-from assay.io.streams import read_lines, read_text, split_array
+from assay.io.streams import ending_of, read_lines, read_text, split_array
 from assay.io.texts import find_text_columns, read_texts
 from assay.models.safetensors import load_safetensors
-
-__all__ = [
-    "TEXT_ENDINGS",
-    "Shard",
-    "ShardContent",
-    "TextShard",
-    "open_shard",
-    "open_shards",
-    "read_text_shard",
-]
 
 _PATTERN: Final = re.compile(r"[*?\[]")
 
@@ -67,7 +64,8 @@ def open_shards(source: Any) -> tuple[Shard, ...]:
     """
     shards = _list_shards(source)
     if not shards:
-        raise StorageError(f"{source!r} names no shards: no file matches. Check the pattern.")
+        words = mask_secrets(repr(source))
+        raise StorageError(f"{words} names no shards: no file matches. Check the pattern.")
     for shard in shards:
         if _ending(shard) not in _READ:
             raise FormatError(
@@ -81,24 +79,27 @@ def open_shards(source: Any) -> tuple[Shard, ...]:
 
 
 def _ending(shard: Shard) -> str:
-    return os.path.splitext(shard.path)[1].lower()
+    return os.path.splitext(without_query(shard.path))[1].lower()
 
 
 def _list_shards(source: Any) -> list[Shard]:
     if isinstance(source, Shard):
-        return [source]
+        ids = None if source.ids is None else as_address(source.ids)
+        return [source._replace(path=as_address(source.path), ids=ids)]
     if isinstance(source, str | os.PathLike):
         name = os.fspath(source)
         if not isinstance(name, str):
             raise UsageError(f"A shard is named by text, found {name!r}.")
-        if name.lower().endswith(".json"):
+        name = as_address(name)
+        if without_query(name).lower().endswith(".json"):
             return _of_manifest(name)
         file, key = split_array(name)
-        if not _PATTERN.search(file) or os.path.exists(file):
+        file = as_address(file)
+        if not _PATTERN.search(without_query(file)) or os.path.exists(file):
             return [Shard(file, key=key)]
         return [Shard(path, key=key) for path in expand(file)]
     if isinstance(source, Iterable):
-        return [shard for one in source for shard in _list_shards(one)]
+        return [shard for part in source for shard in _list_shards(part)]
     raise UsageError(
         f"Shards are a manifest (.json), a pattern such as 'docs-*.npy', or a list of files; "
         f"found {type(source).__name__}."
@@ -111,7 +112,7 @@ def _of_manifest(name: str) -> list[Shard]:
     entries = content.get("shards") if isinstance(content, dict) else None
     if not isinstance(entries, list):
         raise FormatError(f'{name}: a manifest is {{"shards": [{{"path": "…"}}, …]}}.')
-    folder = name.rpartition("/")[0] if "/" in name else ""
+    folder = without_query(name).rpartition("/")[0]
     return [_entry(entry, folder, f"{name}, shard {row}") for row, entry in enumerate(entries)]
 
 
@@ -128,21 +129,28 @@ def _entry(entry: Any, folder: str, place: str) -> Shard:
     if isinstance(entry, str):
         entry = {"path": entry}
     if not isinstance(entry, dict) or not isinstance(entry.get("path"), str):
-        raise FormatError(f"{place}: expected an object with a path, found {entry!r:.80}.")
+        raise FormatError(f"{place}: expected an object with a path, found {_shown(entry)}.")
     for key, value in entry.items():
         if key not in _KINDS:
             hint = did_you_mean(key, _KINDS)
             raise FormatError(f"{place}: unknown key {key!r}.{hint} Keys: {', '.join(_KINDS)}.")
         if value is not None and (not isinstance(value, _KINDS[key]) or isinstance(value, bool)):
-            raise FormatError(f"{place}: {key} must be {_KINDS[key].__name__}, found {value!r}.")
-    paths = {key: join(folder, entry[key]) for key in ("path", "ids") if entry.get(key)}
+            raise FormatError(
+                f"{place}: {key} must be {_KINDS[key].__name__}, found {_shown(value)}."
+            )
+    paths = {key: as_address(join(folder, entry[key])) for key in ("path", "ids") if entry.get(key)}
     for path in paths.values():
-        if is_remote(path) and not path.startswith(f"{folder}/"):
+        inside = is_remote(folder) and path.startswith(f"{folder}/") and "::" not in path
+        if (is_remote(path) or is_remote(folder)) and not inside:
             raise UsageError(
                 f"{place}: a manifest may not send you to {path}, which is outside its own folder. "
                 "If you want these shards, name them yourself."
             )
     return Shard(**{**entry, **paths})
+
+
+def _shown(value: Any) -> str:
+    return mask_secrets(repr(value))[:80]
 
 
 TEXT_ENDINGS: Final = (".jsonl", ".ndjson", ".txt")
@@ -158,10 +166,10 @@ class TextShard(NamedTuple):
 def read_text_shard(name: str) -> TextShard:
     """Read a file; records without an id have none, since their numbers would repeat."""
     with local_file(name) as path:
-        if ending_of(name) == ".txt":
+        if ending_of(without_query(name)) == ".txt":
             return TextShard([line.rstrip("\r\n") for line in read_lines(path)], None)
-        found = read_texts(path, "doc")
-        return TextShard(found.texts, found.ids if _has_ids(path, name) else None)
+        texts = read_texts(path, "doc")
+        return TextShard(texts.texts, texts.ids if _has_ids(path, name) else None)
 
 
 def _has_ids(path: str, name: str) -> bool:
@@ -237,8 +245,8 @@ def _of_npy(path: str, key: str | None) -> ShardContent:
 
 
 def _of_npz(path: str, key: str | None) -> ShardContent:
-    found = read_vectors(path, "doc", key=key)
-    return ShardContent(found.vectors, found.vectors.shape, found.ids)
+    vectors = read_vectors(path, "doc", key=key)
+    return ShardContent(vectors.vectors, vectors.vectors.shape, vectors.ids)
 
 
 def _of_safetensors(path: str, key: str | None) -> ShardContent:
@@ -287,10 +295,10 @@ def _chosen(names: list[str], key: str | None) -> str:
         if key not in names:
             raise FormatError(f"it has no {key!r}; it holds {', '.join(map(repr, names))}.")
         return key
-    known = [name for name in _VECTORS if name in names]
+    usual = [name for name in _VECTORS if name in names]
     rest = [name for name in names if name not in _IDS]
-    if known or len(rest) == 1:
-        return (known or rest)[0]
+    if usual or len(rest) == 1:
+        return (usual or rest)[0]
     raise FormatError(
         f"it holds {', '.join(map(repr, names)) or 'nothing'}; say by a key in the manifest which "
         f"are the vectors, or call them {_VECTORS[1]!r}."
@@ -304,3 +312,11 @@ _READ: Final = {
     ".pq": _of_parquet,
     ".safetensors": _of_safetensors,
 }
+
+
+def list_manifest(file: str) -> Iterator[str]:
+    """Yield the paths in a manifest of shards, as they are read; none for another file."""
+    if file.lower().endswith(".json") and "://" not in file:
+        with suppress(AssayError):  # the command says what is wrong with it
+            for shard in open_shards(file):
+                yield from filter(None, (shard.path, shard.ids))

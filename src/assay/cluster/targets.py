@@ -25,11 +25,11 @@ from assay.cluster.requests import (
     wanted_ids,
 )
 from assay.cluster.settings import Cluster
-from assay.cluster.shards import open_shard
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.errors import IdError, UsageError
 from assay.io.arrays import open_rows
+from assay.io.mapped import steady_files
 from assay.native import Engine
 from assay.search.engine.blocks import Metric
 from assay.search.engine.plan import check_ids, choose_kernels, search_settings
@@ -43,8 +43,6 @@ from assay.search.engine.target_search import (
     target_scores,
 )
 from assay.search.engine.vectors import check_columns, matrix_of
-
-__all__ = ["target_rank_shards"]
 
 
 class TargetCounts(NamedTuple):
@@ -75,8 +73,7 @@ class TargetTask:
 
     def score(self, queries: Any, piece: Piece, rows: Ints, targets: Ints) -> Floats:
         """Canonical scores of targets in one shard; `rows` are the rows that hold them."""
-        with open_shard(piece.shard) as content:
-            piece.check_unchanged()
+        with piece.open() as content:
             docs = np.stack(
                 [matrix_of(open_rows(content.docs), "docs")[row : row + 1][0] for row in rows]
             )
@@ -89,8 +86,7 @@ class TargetTask:
         inside = (targets >= piece.first) & (targets < piece.first + piece.rows)
         local = np.where(inside, targets - piece.first, piece.rows)
         local[targets < 0] = -1
-        with open_shard(piece.shard) as content:
-            piece.check_unchanged()
+        with piece.open() as content:
             above, tied, before = count_against(
                 queries, content.docs, local, scores=scores, exclude=barred, **self._options()
             )
@@ -143,33 +139,34 @@ def target_rank_shards(
     check_ids(ids, matrix.shape[0], "query")
     named = checks.as_list(targets, "targets")
     checks.check_lengths(targets=len(named), queries=matrix.shape[0])
-    known = distinct([one for one in named if one is not None], "targets")
-    wanted = {**wanted_ids(ids, exclude), "target": Ids.of(known, what="target")}
-    corpus = survey(cluster.executor, shards, wanted, hashed=cluster.checkpoint is not None)
+    targets_named = distinct([target for target in named if target is not None], "targets")
+    requested = {**wanted_ids(ids, exclude), "target": Ids.of(targets_named, what="target")}
+    corpus = survey(cluster.executor, shards, requested, hashed=cluster.checkpoint is not None)
     check_columns(corpus.columns, matrix.shape[1])
     request = make_request(matrix, query_ids=ids, exclude=exclude, corpus=corpus, cluster=cluster)
-    numbers = _numbers(named, known, corpus)
+    numbers = _numbers(named, targets_named, corpus)
     refuse_excluded_targets(request.excluded, numbers)
     work = TargetTask(metric, zero, cluster.threads, cluster.engine)
-    counts = _count_targets(work, request, numbers, cluster)
-    found = _level_zero_queries(
-        counts, matrix, request, numbers, search=f"{name}-certified", metric=metric
-    )
-    made = search_settings(metric=metric, zero=zero, exclude=exclude, n_docs=found.n_docs)
-    return replace(found, settings=made)
+    with steady_files(matrix):
+        counts = _count_targets(work, request, numbers, cluster)
+        levelled = _level_zero_queries(
+            counts, matrix, request, numbers, search=f"{name}-certified", metric=metric
+        )
+    settings = search_settings(metric=metric, zero=zero, exclude=exclude, n_docs=levelled.n_docs)
+    return replace(levelled, settings=settings)
 
 
-def _numbers(named: list[Any], known: list[Any], corpus: Corpus) -> Ints:
+def _numbers(named: list[Any], targets_named: list[Any], corpus: Corpus) -> Ints:
     """The targets as document numbers, −1 for none."""
     if not corpus.id_kind:
-        numbers = row_targets([-1 if one is None else one for one in named])
+        numbers = row_targets([-1 if target is None else target for target in named])
         checks.check_numbers(numbers[numbers >= 0], corpus.n_docs, "targets")
         return numbers
-    place = dict(zip(known, corpus.found["target"].tolist(), strict=True))
-    numbers = np.array([-1 if one is None else place[one] for one in named], np.int64)
-    for row, one in enumerate(named):
-        if one is not None and numbers[row] < 0:
-            raise IdError(f"The target {one!r} of query row {row} is not among the docs.")
+    place = dict(zip(targets_named, corpus.found["target"].tolist(), strict=True))
+    numbers = np.array([-1 if target is None else place[target] for target in named], np.int64)
+    for row, target in enumerate(named):
+        if target is not None and numbers[row] < 0:
+            raise IdError(f"The target {target!r} of query row {row} is not among the docs.")
     return numbers
 
 
@@ -209,8 +206,8 @@ def _score_targets(
         if shard >= 0
     ]
     tasks = (_scoring_arguments(request, targets, queries, shard) for queries, shard in pairs)
-    for number, found in cluster.executor.map(work.score, tasks):
-        scores[pairs[number][0]] = found
+    for number, block_scores in cluster.executor.map(work.score, tasks):
+        scores[pairs[number][0]] = block_scores
     return scores
 
 
@@ -242,6 +239,6 @@ def _level_zero_queries(
         )
         counts.tied[nowhere] += n_docs - 1
         counts.before[nowhere] += targets[nowhere]
-    for one in counts:
-        one[targets < 0] = -1
+    for array in counts:
+        array[targets < 0] = -1
     return TargetRanks(*counts, n_docs - excluded_everywhere(request.excluded), search=search)

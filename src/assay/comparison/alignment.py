@@ -24,16 +24,6 @@ from assay.errors import MismatchError, UsageError
 from assay.measures import Measure, parse_many
 from assay.scoring.scores import Scores, signature_of
 
-__all__ = [
-    "Aligned",
-    "align",
-    "answered_queries",
-    "cluster_labels",
-    "cluster_settings",
-    "comparable",
-]
-
-
 _LEAST_SHARE = 0.5  # of the largest query set; with fewer in common, systems are not compared
 
 
@@ -72,41 +62,41 @@ def align(
     `settings` are those of the comparison, for the signature.
     """
     _check_systems(systems)
-    known = _check_names(names, len(systems))
-    chosen, left_out = _choose_measures(systems, measures, known)
+    labels = _check_names(names, len(systems))
+    shared, left_out = _choose_measures(systems, measures, labels)
     _check_column(by, "by")
     _check_column(slices, "slices")
     answered = [answered_queries(scores) for scores in systems]
     sizes = tuple(len(ids) for ids in answered)
-    rows = _shared_rows(systems, answered, known)
+    rows = _shared_rows(systems, answered, labels)
     values = np.stack(
         [
-            np.stack([_values_to_average(scores, measure)[places] for measure in chosen])
+            np.stack([_values_to_average(scores, measure)[places] for measure in shared])
             for scores, places in zip(systems, rows, strict=True)
         ]
     )
     return Aligned(
-        names=known,
-        measures=chosen,
+        names=labels,
+        measures=shared,
         query_ids=systems[0].query_ids.take(rows[0]),
         values=values,
-        clusters=None if by is None else _shared_clusters(systems, rows, by, known),
+        clusters=None if by is None else _shared_clusters(systems, rows, by, labels),
         conventions=systems[0].conventions,
         signature=signature_of(systems, settings, queries=systems[0].query_ids.take(rows[0])),
         sizes=sizes,
         remarks=(
             *_describe_left_out(left_out),
-            *_describe_queries(known, sizes, len(rows[0])),
-            *_describe_near(known, answered),
-            *_describe_input(known, systems),
-            *_describe_copies(known, values),
+            *_describe_queries(labels, sizes, len(rows[0])),
+            *_describe_near(labels, answered),
+            *_describe_input(labels, systems),
+            *_describe_copies(labels, values),
         ),
-        slices=None if slices is None else _shared_clusters(systems, rows, slices, known),
+        slices=None if slices is None else _shared_clusters(systems, rows, slices, labels),
     )
 
 
 def comparable(measure: Measure) -> bool:
-    """Whether the measure is a mean over queries where higher is better.
+    """Return whether the measure is a mean over queries where higher is better.
 
     A difference of sums or of geometric means is not a mean of per-query differences.
     """
@@ -127,38 +117,38 @@ def _check_names(names: Iterable[str] | None, count: int) -> tuple[str, ...]:
         return tuple(chr(65 + i) if count <= 26 else f"S{i + 1}" for i in range(count))
     if isinstance(names, str):
         raise UsageError(f"names is a list, one name for each system; found the text {names!r}.")
-    given = tuple(as_list(names, "names"))
-    odd = next((name for name in given if not isinstance(name, str)), given)
-    if odd is not given:
+    labels = tuple(as_list(names, "names"))
+    odd = next((name for name in labels if not isinstance(name, str)), labels)
+    if odd is not labels:
         raise UsageError(f"The name of a system is a text; found {odd!r}.")
-    if len(given) != count:
-        raise UsageError(f"There are {count} systems and {len(given)} names; give one for each.")
-    twice = next((name for name in given if given.count(name) > 1), None)
-    if twice is not None or "" in given:
+    if len(labels) != count:
+        raise UsageError(f"There are {count} systems and {len(labels)} names; give one for each.")
+    twice = next((name for name in labels if labels.count(name) > 1), None)
+    if twice is not None or "" in labels:
         raise UsageError(f"Each system needs a name of its own; {twice or ''!r} is not usable.")
-    return given
+    return labels
 
 
 def _choose_measures(
     systems: Sequence[Scores], measures: Any, names: tuple[str, ...]
 ) -> tuple[tuple[Measure, ...], list[Measure]]:
-    """The measures to compare, and those of the scores that cannot be compared."""
+    """Return the measures to compare, and those of the scores that cannot be compared."""
     _check_alike(systems, names, measures is None)
     if measures is not None:
         if not isinstance(measures, Measure | Iterable):
             raise UsageError(
                 f"measures is a text or a list such as ['nDCG@10']; found {measures!r}."
             )
-        wanted = parse_many(measures)
-        bad = [measure for measure in wanted if not comparable(measure)]
+        named = parse_many(measures)
+        bad = [measure for measure in named if not comparable(measure)]
         if bad:
             raise UsageError(_not_comparable(bad[:1]))
-        return wanted, []
-    chosen = tuple(measure for measure in systems[0].measures if comparable(measure))
+        return named, []
+    usable = tuple(measure for measure in systems[0].measures if comparable(measure))
     left_out = [measure for measure in systems[0].measures if not comparable(measure)]
-    if not chosen:
+    if not usable:
         raise UsageError(_not_comparable(left_out))
-    return chosen, left_out
+    return usable, left_out
 
 
 def _not_comparable(measures: Sequence[Measure]) -> str:
@@ -200,7 +190,7 @@ def _check_column(column: Any, what: str) -> None:
 
 
 def answered_queries(scores: Scores) -> Ids:
-    """The queries that a system answers, without those that are missing and skipped.
+    """Return the queries that a system answers, without those that are missing and skipped.
 
     A run that answers only easy queries must not pass for one that answers all.
     """
@@ -212,17 +202,16 @@ def answered_queries(scores: Scores) -> Ids:
 def _shared_rows(
     systems: Sequence[Scores], answered: Sequence[Ids], names: tuple[str, ...]
 ) -> list[Ints]:
-    """For each system the places of the queries that all systems have, in one order."""
+    """Return for each system the places of the queries that all systems have, in one order."""
     first = answered[0]
     shared = np.ones(len(first), bool)
-    for others in answered[1:]:
-        shared &= first.match(others) >= 0
+    for ids_there in answered[1:]:
+        shared &= first.match(ids_there) >= 0
     ids = first.take(np.flatnonzero(shared))
     largest = max(map(len, answered))
     if len(ids) < _LEAST_SHARE * largest:
-        counts = ", ".join(
-            f"{name!r} has {len(own)}" for name, own in list(zip(names, answered, strict=True))[:5]
-        )
+        sizes = list(zip(names, map(len, answered), strict=True))[:5]
+        counts = ", ".join(f"{name!r} has {size}" for name, size in sizes)
         raise MismatchError(
             f"Only {len(ids)} queries are in all {len(systems)} systems, less than half of the "
             f"largest set: {counts}{', …' if len(systems) > 5 else ''}. Score them on the same "
@@ -243,25 +232,25 @@ def _values_to_average(scores: Scores, measure: Measure) -> Floats:
 def _shared_clusters(
     systems: Sequence[Scores], rows: list[Ints], by: str, names: tuple[str, ...]
 ) -> NDArray[Any]:
-    found: NDArray[Any] | None = None
+    groups: NDArray[Any] | None = None
     for name, scores, places in zip(names, systems, rows, strict=True):
         if by not in scores.groups:
             continue
         column = scores.groups[by][places]
-        if found is None:
-            found = column
-        elif (found != column).any():
-            row = int(np.argmax(found != column))
-            query, here, there = scores.query_ids[int(places[row])], found[row], column[row]
+        if groups is None:
+            groups = column
+        elif (groups != column).any():
+            row = int(np.argmax(groups != column))
+            query, here, there = scores.query_ids[int(places[row])], groups[row], column[row]
             raise MismatchError(
                 f"Query {query!r} is in group '{here}' for one system and in '{there}' for "
                 f"{name!r}. A query belongs to one group."
             )
-    if found is None:
+    if groups is None:
         raise UsageError(
             f"No system has a group column {by!r}. Add one with scores.with_groups({by}=…)."
         )
-    return found
+    return groups
 
 
 def _describe_left_out(left_out: list[Measure]) -> list[str]:
@@ -281,7 +270,7 @@ def _describe_queries(names: tuple[str, ...], sizes: tuple[int, ...], shared: in
 
 
 def _describe_near(names: tuple[str, ...], answered: Sequence[Ids]) -> list[str]:
-    """Queries that systems would share if their ids were written alike."""
+    """Return queries that systems would share if their ids were written alike."""
     first = answered[0]
     return [
         remark
@@ -293,22 +282,28 @@ def _describe_near(names: tuple[str, ...], answered: Sequence[Ids]) -> list[str]
 
 
 def _describe_input(names: tuple[str, ...], systems: Sequence[Scores]) -> list[str]:
-    """What is odd about the input of each system; where there is one, its own remarks say it."""
+    """Return what is odd about the input of each system.
+
+    Where there is one, its own remarks say it.
+    """
     named = zip(names, systems, strict=True) if len(names) > 1 else ()
-    return [f"{name}: {remark}" for name, one in named for remark in one.remarks]
+    return [f"{name}: {remark}" for name, scores in named for remark in scores.remarks]
 
 
 def _describe_copies(names: tuple[str, ...], values: Floats) -> list[str]:
-    """Systems of more than two that are equal on every query; of two, the verdict says it."""
+    """Return systems of more than two that are equal on every query.
+
+    Of two, the verdict says it.
+    """
     alike: dict[bytes, list[str]] = {}
-    for name, own in zip(names, values, strict=True):
-        alike.setdefault(own.tobytes(), []).append(name)
+    for name, row in zip(names, values, strict=True):
+        alike.setdefault(row.tobytes(), []).append(name)
     copies = [same for same in alike.values() if len(same) > 1 and len(names) > 2]
     return [f"{' and '.join(same)} are equal on every query" for same in copies[:5]]
 
 
 def cluster_labels(scores: Scores, clusters: str) -> NDArray[Any] | None:
-    """The group of each query in the column `clusters`; None without a column."""
+    """Return the group of each query in the column `clusters`; None without a column."""
     if not isinstance(clusters, str):
         raise UsageError(f"clusters is the name of one group column, a text; found {clusters!r}.")
     if not clusters:
@@ -323,21 +318,21 @@ def cluster_labels(scores: Scores, clusters: str) -> NDArray[Any] | None:
 
 
 def _count_clusters(values: Floats, labels: NDArray[Any]) -> int:
-    """How many groups have a value in any row."""
+    """Return how many groups have a value in any row."""
     return len(np.unique(labels[~np.isnan(values).all(axis=0)]))
 
 
 def cluster_settings(runs: Iterable[tuple[str, Scores]]) -> dict[str, str]:
-    """Arguments of `compare` for runs given by their cluster column and scores.
+    """Return arguments of `compare` for runs given by their cluster column and scores.
 
     None where queries are resampled one by one; where columns differ, that with the fewest groups.
     """
-    known = {
+    counts = {
         clusters: _count_clusters(scores.values, scores.groups[clusters])
         for clusters, scores in runs
         if clusters in scores.groups
     }
-    if not known:
+    if not counts:
         return {}
-    by = min(known, key=lambda name: (known[name], name))
+    by = min(counts, key=lambda name: (counts[name], name))
     return {"by": by}

@@ -1,4 +1,4 @@
-"""compare: two or more systems on the same queries, with tests, intervals and verdicts."""
+"""compare: two or more systems on the same queries; and two systems query by query."""
 
 from __future__ import annotations
 
@@ -12,57 +12,41 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from assay.arrays import Floats, or_none
+from assay.arrays import Floats
 from assay.comparison.alignment import Aligned, align
-from assay.comparison.differences import QueryDifferences
-from assay.comparison.pairs import POWER, ComparisonSettings, Pair, compare_pairs, shown_better
-from assay.comparison.remarks import comparison_remarks
+from assay.comparison.pairs import POWER, ComparisonSettings, Pair, compare_pairs
 from assay.comparison.slices import SliceComparison, call_measures, compare_slices
+from assay.comparison.standings import Standing, rank_systems
 from assay.comparison.tables import (
-    comparison_page,
-    data_table,
+    Compared,
+    SystemBlock,
     method_note,
     pair_data,
     pair_table,
     system_table,
 )
-from assay.comparison.verdict import verdict_against, verdict_of_all
+from assay.comparison.verdict import comparison_remarks
+from assay.core.checks import check_cutoff
 from assay.core.conventions import Choices, Conventions, check_keywords
 from assay.core.ids import Ids
-from assay.display import plot_standings
+from assay.core.text import signed
 from assay.errors import UsageError
 from assay.io.formats import QrelsLike, RunLike, as_judgments
-from assay.io.frames import frame_of
+from assay.io.frames import build_frame, frame_of
 from assay.measures import Measure, MeasuresLike, parse
+from assay.plugins import find_hook
 from assay.scoring.evaluate import evaluate
 from assay.scoring.scores import SCHEMA_VERSION, Scores
-from assay.stats import Interval, RankInterval, compact_letters, intervals, rank_intervals
-from assay.stats.ranks import ranks_of
-from assay.tables.page import Page, html_page, latex_page, text_page
+from assay.stats import intervals
+from assay.stats.choices import INTERVAL, LEVEL, RESAMPLES
+from assay.tables.table import Cell, Table, as_text
 
 if TYPE_CHECKING:
     from assay.tables.table import Table
 
-__all__ = ["Comparison", "Standing", "compare"]
 
-
-@dataclass(frozen=True)
-class Standing:
-    """One system on one measure: its mean and rank with intervals, and its group letters.
-
-    Systems that share a letter are not separable; comparisons with a baseline, which do not test
-    all pairs, have no letters.
-    """
-
-    name: str
-    measure: str
-    mean: Interval
-    rank: RankInterval
-    letters: str
-
-
-@dataclass(frozen=True, eq=False)
-class Comparison:
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Compared):
     """Systems compared on one measure or several; made by `compare`.
 
     `pairs` are in the order in which the systems were given, `standings` best first; `remarks` name
@@ -84,12 +68,17 @@ class Comparison:
         return len(self._aligned.query_ids)
 
     @property
+    def query_counts(self) -> dict[str, int]:
+        """Number of queries that each system has."""
+        return dict(zip(self.names, self._aligned.sizes, strict=True))
+
+    @property
     def query_ids(self) -> Ids:
         """The queries that all systems have."""
         return self._aligned.query_ids
 
     def values_on(self, measure: str | Measure) -> Floats:
-        """Systems × queries on one measure, in the order of `names` and `query_ids`."""
+        """Return systems × queries on one measure, in the order of `names` and `query_ids`."""
         number = [str(each) for each in self.measures].index(self._name_of(measure))
         values: Floats = self._aligned.values[:, number]
         return values
@@ -99,42 +88,45 @@ class Comparison:
         """The conventions that all systems follow."""
         return self._aligned.signature
 
-    @property
-    def verdict(self) -> str:
-        """A sentence for each measure, a line each."""
-        return "\n".join(self.verdicts.values())
+    @cached_property
+    def blocks(self) -> tuple[SystemBlock, ...]:
+        """A block of all queries for each measure."""
+        return tuple(self._block(str(measure)) for measure in self.measures)
+
+    def _block(self, measure: str) -> SystemBlock:
+        means = {standing.name: standing.mean.estimate for standing in self.standings_on(measure)}
+        return SystemBlock(
+            "", measure, self.n_queries, means, self.pairs_on(measure), self.baseline
+        )
 
     @cached_property
     def verdicts(self) -> dict[str, str]:
         """A sentence for each measure, by its name."""
-        return {str(measure): self._verdict(str(measure)) for measure in self.measures}
-
-    def _verdict(self, measure: str) -> str:
-        pairs = self.pairs_on(measure)
-        if self.baseline is not None:
-            return verdict_against(self.baseline, measure, pairs)
-        return verdict_of_all(measure, [one.name for one in self.standings_on(measure)], pairs)
+        return {block.measure: block.verdict for block in self.blocks}
 
     def called(self, names: Mapping[str, str]) -> Comparison:
-        """The same with other names of measures, such as those that a field knows them by."""
-        own = ((str(one), one) for one in self.measures)
-        measures = tuple(Measure(names[key]) if key in names else one for key, one in own)
+        """Return a copy with other names of measures, such as those that a field knows them by."""
+        by_name = ((str(part), part) for part in self.measures)
+        measures = tuple(Measure(names[key]) if key in names else part for key, part in by_name)
         slices = None if self.slices is None else self.slices.called(names, measures)
-        standings, pairs = (call_measures(one, names) for one in (self.standings, self.pairs))
+        standings, pairs = (call_measures(part, names) for part in (self.standings, self.pairs))
         return replace(self, measures=measures, standings=standings, pairs=pairs, slices=slices)
 
     def pairs_on(self, measure: str | Measure) -> tuple[Pair, ...]:
-        """The pairs of one measure."""
+        """Return the pairs of one measure."""
         name = self._name_of(measure)
         return tuple(pair for pair in self.pairs if pair.measure == name)
 
     def standings_on(self, measure: str | Measure) -> tuple[Standing, ...]:
-        """The systems on one measure, best first."""
+        """Return the systems on one measure, best first."""
         name = self._name_of(measure)
-        return tuple(one for one in self.standings if one.measure == name)
+        return tuple(standing for standing in self.standings if standing.measure == name)
 
     def pair(self, a: str, b: str, *, measure: str | Measure | None = None) -> Pair:
-        """Two systems by name, in either order; the measure may be left out if there is one."""
+        """Return two systems by name, in either order.
+
+        The measure may be left out if there is one.
+        """
         for pair in self.pairs_on(self._only(measure)):
             if {a, b} == {pair.a, pair.b}:
                 return pair
@@ -150,14 +142,17 @@ class Comparison:
         """Differences a − b query by query; by default of the first system to the baseline, or of
         the first two.
         """
-        chosen = self._only(measure)
-        first = self.pairs_on(chosen)[0]
+        compared = self._only(measure)
+        first = self.pairs_on(compared)[0]
         a, b = a or first.a, b or first.b
-        left, right = (self.values_on(chosen)[self._number_of(name)] for name in (a, b))
-        return QueryDifferences.of(chosen, (a, b), self._aligned.query_ids, left, right)
+        left, right = (self.values_on(compared)[self._number_of(name)] for name in (a, b))
+        return QueryDifferences.of(compared, (a, b), self._aligned.query_ids, left, right)
 
     def main_differences(self) -> Iterator[QueryDifferences]:
-        """For each measure: every system − the baseline, the two systems, or the best two."""
+        """Yield, for each measure, the differences that matter most.
+
+        These are of every system to the baseline, of the two systems, or of the best two.
+        """
         for measure in self.measures:
             if self.baseline is not None:
                 for pair in self.pairs_on(measure):
@@ -187,51 +182,36 @@ class Comparison:
         return np.unique(clusters, return_counts=True)[1].astype(np.float64)
 
     @property
-    def family(self) -> str:
-        """The pairs of a measure that share one error rate, in words."""
-        n = len(self.pairs_on(self.measures[0]))
-        if n == 1:
-            return "one pair"
-        if self.baseline is not None:
-            return f"{n} systems against {self.baseline}"
-        return f"all {n} pairs of {len(self.names)} systems"
-
-    @property
     def method(self) -> str:
         """How p-values and intervals were computed, in a line or two."""
         return method_note(self)
 
     def table(self, measure: str | Measure | None = None) -> Table:
-        """Systems with means, intervals, ranks and group letters; of one measure or of all."""
+        """Return systems with means, intervals, ranks and group letters.
+
+        Of one measure or of all.
+        """
         return system_table(self, None if measure is None else self._name_of(measure))
 
     def pair_table(self, measure: str | Measure | None = None) -> Table:
-        """Pairs with differences, intervals and p; of one measure or of all."""
+        """Return pairs with differences, intervals and p; of one measure or of all."""
         return pair_table(self, None if measure is None else self._name_of(measure))
 
-    def page(self) -> Page:
-        """Verdicts, tables and the method as words and tables."""
-        return comparison_page(self)
-
     def plot(self, measure: str | Measure | None = None) -> Any:
-        """A chart of the systems with intervals and group letters; needs the extra `report`.
+        """Return a chart of the systems with intervals and group letters; needs the extra `report`.
 
         The measure may be left out: it is then the first. `differences(…).plot()` shows queries.
         """
         name = str(self.measures[0]) if measure is None else self._name_of(measure)
         against = None if self.baseline is None else self.pairs_on(name)
-        return plot_standings(self.standings_on(name), name, against)
+        return find_hook("plot_standings")(self.standings_on(name), name, against)
 
     def to_frame(self, backend: str = "pandas") -> Any:
-        """All about each pair, a row each, as a pandas, polars or pyarrow data frame."""
-        return frame_of(data_table(self), backend)
-
-    def to_latex(self) -> str:
-        """Verdicts, tables and the method, for a paper."""
-        return latex_page(self.page())
+        """Return all about each pair, a row each, as a pandas, polars or pyarrow data frame."""
+        return frame_of(self.data_table(), backend)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; undefined numbers are None."""
+        """Return plain data for JSON; undefined numbers are None."""
         return {
             "schema_version": SCHEMA_VERSION,
             "signature": self.signature,
@@ -241,7 +221,7 @@ class Comparison:
             "settings": {**asdict(self.settings), "power": POWER},
             "queries": {
                 "compared": self.n_queries,
-                "by_system": dict(zip(self.names, self._aligned.sizes, strict=True)),
+                "by_system": self.query_counts,
             },
             "measures": {name: self._measure_data(name) for name in map(str, self.measures)},
             **({} if self.slices is None else {"slices": self.slices.to_dict()}),
@@ -251,16 +231,9 @@ class Comparison:
     def _measure_data(self, measure: str) -> dict[str, Any]:
         return {
             "verdict": self.verdicts[measure],
-            "systems": [_standing_data(one) for one in self.standings_on(measure)],
+            "systems": [standing.to_dict() for standing in self.standings_on(measure)],
             "pairs": [pair_data(pair) for pair in self.pairs_on(measure)],
         }
-
-    def __repr__(self) -> str:
-        """Verdicts, tables and the method, as plain text."""
-        return text_page(self.page())
-
-    def _repr_html_(self) -> str:
-        return html_page(self.page())
 
     def _only(self, measure: str | Measure | None) -> str:
         if measure is not None:
@@ -272,12 +245,12 @@ class Comparison:
     def _name_of(self, measure: str | Measure) -> str:
         if not isinstance(measure, str | Measure):
             raise UsageError(f"A measure is a text such as 'nDCG@10'; found {measure!r}.")
-        known = {str(one): one for one in self.measures}
-        wanted = measure if isinstance(measure, Measure) else known.get(measure) or parse(measure)
-        if wanted not in self.measures:
-            have = ", ".join(known)
-            raise UsageError(f"{wanted} was not compared; these were: {have}.")
-        return str(wanted)
+        by_name = {str(compared): compared for compared in self.measures}
+        parsed = measure if isinstance(measure, Measure) else by_name.get(measure) or parse(measure)
+        if parsed not in self.measures:
+            have = ", ".join(by_name)
+            raise UsageError(f"{parsed} was not compared; these were: {have}.")
+        return str(parsed)
 
     def _number_of(self, name: str) -> int:
         if name not in self.names:
@@ -298,9 +271,9 @@ def compare(
     baseline: str | None = None,
     test: str = "randomisation",
     correction: str | None = None,
-    level: float = 0.05,
-    interval: str = "auto",
-    resamples: int = 10_000,
+    level: float = LEVEL,
+    interval: str = INTERVAL,
+    resamples: int = RESAMPLES,
     seed: int = 0,
     margin: float | None = None,
     by: str | None = None,
@@ -334,13 +307,13 @@ def compare(
         test, correction or "", level, interval, resamples, seed, margin, by
     )
     scoring = {"conventions": conventions, "groups": groups, "allow_mismatch": allow_mismatch}
-    asked = {key: value for key, value in (scoring | choices).items() if value}
+    scoring_options = {key: value for key, value in (scoring | choices).items() if value}
     scored: tuple[Any, ...] = (systems, second, *more)
     if isinstance(systems, Mapping):
         named = _NamedSystems.of(systems, second, more, names=names, qrels=qrels, measures=measures)
-        names, scored, measures = list(systems), named.score(**asked), named.measures
-    elif asked or qrels is not None:
-        odd = next(iter(asked), "qrels")
+        names, scored, measures = list(systems), named.score(**scoring_options), named.measures
+    elif scoring_options or qrels is not None:
+        odd = next(iter(scoring_options), "qrels")
         raise UsageError(f"{odd} goes with runs by name, {{'bm25': run, …}}; Scores have theirs.")
     if len(scored) < 2:
         raise UsageError(f"compare takes two or more systems; found {len(scored)}.")
@@ -352,23 +325,39 @@ def compare(
         slices=slices,
         settings={"baseline": baseline, "slices": slices, **asdict(settings)},
     )
-    wanted = _pairs_to_test(aligned.names, baseline)
+    index_pairs = _pairs_to_test(aligned.names, baseline)
     standings: list[Standing] = []
     pairs: list[Pair] = []
     for number, measure in enumerate(aligned.measures):
         values = aligned.values[:, number]
-        found = compare_pairs(
+        tested = compare_pairs(
             str(measure),
             aligned.names,
             values,
-            wanted,
+            index_pairs,
             settings=settings,
             clusters=aligned.clusters,
             bounds=measure.bounds,
         )
-        pairs += found
-        lettered = found if baseline is None else None
-        standings += _standings(aligned, measure, values, settings, lettered)
+        means = intervals(
+            values,
+            method=settings.interval,
+            level=1 - settings.level,
+            **settings.draws,
+            clusters=aligned.clusters,
+            bounds=[measure.bounds] * len(values),
+        )
+        pairs += tested
+        standings += rank_systems(
+            aligned.names,
+            str(measure),
+            values,
+            means,
+            tested,
+            settings,
+            baseline=baseline,
+            clusters=aligned.clusters,
+        )
     return Comparison(
         aligned.names,
         aligned.measures,
@@ -377,7 +366,9 @@ def compare(
         tuple(standings),
         tuple(pairs),
         aligned,
-        None if slices is None else compare_slices(aligned, slices, wanted, settings, baseline),
+        None
+        if slices is None
+        else compare_slices(aligned, slices, index_pairs, settings, baseline),
     )
 
 
@@ -400,7 +391,7 @@ class _NamedSystems:
         qrels: QrelsLike | None,
         measures: MeasuresLike | None,
     ) -> _NamedSystems:
-        """What the arguments of `compare` say, each of them once."""
+        """Return what the arguments of `compare` say, each of them once."""
         first = next(iter(systems.values()), None)
         if isinstance(first, Mapping) and isinstance(next(iter(first.values()), None), Real):
             raise UsageError(
@@ -413,28 +404,28 @@ class _NamedSystems:
                 "Systems by name take judgments and measures, each once: "
                 "compare({'bm25': run, 'dense': run}, qrels, measures)."
             )
-        given = second if second is not None else qrels
-        return cls(systems, given, more[0] if more else measures)
+        judgments = second if second is not None else qrels
+        return cls(systems, judgments, more[0] if more else measures)
 
-    def score(self, **asked: Any) -> tuple[Scores, ...]:
-        """The scores of each system; runs are evaluated."""
+    def score(self, **options: Any) -> tuple[Scores, ...]:
+        """Return the scores of each system; runs are evaluated."""
         run = next(
-            (name for name, one in self.systems.items() if not isinstance(one, Scores)), None
+            (name for name, system in self.systems.items() if not isinstance(system, Scores)), None
         )
-        if run is None and self.systems and (asked or self.qrels is not None):
+        if run is None and self.systems and (options or self.qrels is not None):
             raise UsageError("All systems are scored, so there is nothing to judge or to choose.")
         if run is not None and self.qrels is None:
             raise UsageError(f"{run!r} is a run: give the judgments, too.")
         truth: QrelsLike = {} if self.qrels is None or run is None else as_judgments(self.qrels)
-        wanted = self.measures if self.measures is not None else self._shared_measures()
+        measures = self.measures if self.measures is not None else self._shared_measures()
         return tuple(
-            one if isinstance(one, Scores) else evaluate(one, truth, wanted, **asked)
-            for one in self.systems.values()
+            system if isinstance(system, Scores) else evaluate(system, truth, measures, **options)
+            for system in self.systems.values()
         )
 
     def _shared_measures(self) -> MeasuresLike:
-        """Those of a system that is scored already, else what `assay compare` takes."""
-        scored = (one.measures for one in self.systems.values() if isinstance(one, Scores))
+        """Return those of a system that is scored already, else what `assay compare` takes."""
+        scored = (system.measures for system in self.systems.values() if isinstance(system, Scores))
         return next(scored, ("nDCG@10",))
 
 
@@ -447,71 +438,102 @@ def _pairs_to_test(names: tuple[str, ...], baseline: str | None) -> list[tuple[i
     return [(number, other) for number in range(len(names)) if number != other]
 
 
-def _standings(
-    aligned: Aligned,
-    measure: Measure,
-    values: Floats,
-    settings: ComparisonSettings,
-    pairs: list[Pair] | None,
-) -> list[Standing]:
-    means = intervals(
-        values,
-        method=settings.interval,
-        level=1 - settings.level,
-        resamples=settings.resamples,
-        seed=settings.seed,
-        clusters=aligned.clusters,
-        bounds=[measure.bounds] * len(values),
-    )
-    order = sorted(range(len(values)), key=lambda i: _best_first(means[i].estimate))
-    names = [aligned.names[i] for i in order]
-    ranks = _ranks(aligned, values, settings, pairs)
-    letters = _letters(names, pairs) if pairs is not None else [""] * len(names)
-    return [
-        Standing(name, str(measure), means[i], ranks[i], own)
-        for name, i, own in zip(names, order, letters, strict=True)
-    ]
+@dataclass(frozen=True)
+class QueryDifference:
+    """One query: what both systems score on it, and a − b."""
+
+    query: str | int
+    value_a: float
+    value_b: float
+    difference: float
 
 
-def _best_first(mean: float) -> float:
-    return math.inf if math.isnan(mean) else -mean
+@dataclass(frozen=True, eq=False)
+class QueryDifferences:
+    """All queries on which two systems are defined, the largest win of a first.
 
+    Equal differences are in order of the query ids.
+    """
 
-def _ranks(
-    aligned: Aligned, values: Floats, settings: ComparisonSettings, pairs: list[Pair] | None
-) -> list[RankInterval]:
-    """Ranks as the pairs say; where only pairs with a baseline were tested, of all pairs."""
-    level, drawn = 1 - settings.level, (settings.resamples, settings.seed)
-    if pairs is None:
-        return rank_intervals(
-            values, clusters=aligned.clusters, level=level, resamples=drawn[0], seed=drawn[1]
+    measure: str
+    a: str
+    b: str
+    rows: tuple[QueryDifference, ...]
+
+    @classmethod
+    def of(
+        cls, measure: str, names: tuple[str, str], query_ids: Ids, left: Floats, right: Floats
+    ) -> QueryDifferences:
+        """Sort the queries by difference; those undefined on one side are left out."""
+        rows = [
+            QueryDifference(query, a, b, a - b)
+            for query, a, b in zip(query_ids, left.tolist(), right.tolist(), strict=True)
+            if not math.isnan(a - b)
+        ]
+        rows.sort(key=lambda row: -row.difference)
+        return cls(measure, *names, tuple(rows))
+
+    def wins(self, n: int = 10) -> tuple[QueryDifference, ...]:
+        """Return the n queries on which a gains most.
+
+        Never one on which it gains nothing.
+        """
+        return tuple(row for row in self.rows[: check_cutoff(n, "n")] if row.difference > 0)
+
+    def losses(self, n: int = 10) -> tuple[QueryDifference, ...]:
+        """Return the n queries on which a loses most, the worst first."""
+        worst = self.rows[::-1][: check_cutoff(n, "n")]
+        return tuple(row for row in worst if row.difference < 0)
+
+    def table(self, n: int = 10) -> Table:
+        """Return the largest wins and the largest losses of a."""
+        return _difference_table(self, n)
+
+    def plot(self) -> Any:
+        """Return a chart of all queries, the largest win of a first.
+
+        Needs the extra `report`.
+        """
+        return find_hook("plot_differences")(self)
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """Return a row per query, as a pandas, polars or pyarrow data frame."""
+        names = ("query", "value_a", "value_b", "difference")
+        return build_frame(
+            {name: [getattr(row, name) for row in self.rows] for name in names}, backend
         )
-    better = shown_better(aligned.names, pairs)
-    n = int((~np.isnan(values).any(axis=0)).sum())
-    note = pairs[0].untestable if all(pair.outcome == "undecided" for pair in pairs) else ""
-    unknown = (math.nan,) * 3
-    return ranks_of(
-        values, better, RankInterval(*unknown, level, n, values.shape[1] - n, *drawn, note)
+
+    def to_dict(self, n: int | None = None) -> dict[str, Any]:
+        """Return plain data for JSON: all queries, or the n largest wins and losses."""
+        rows = self.rows if n is None else (*self.wins(n), *self.losses(n)[::-1])
+        return {
+            "measure": self.measure,
+            "a": self.a,
+            "b": self.b,
+            "queries": [
+                {"query": r.query, "a": r.value_a, "b": r.value_b, "difference": r.difference}
+                for r in rows
+            ],
+        }
+
+    def __repr__(self) -> str:
+        return f"{self.a} − {self.b} on {self.measure}\n{as_text(self.table())}"
+
+
+def _difference_table(differences: QueryDifferences, n: int) -> Table:
+    """Return the largest wins and the largest losses of the first system."""
+    rows = [
+        *(_query_row("win", row) for row in differences.wins(n)),
+        *(_query_row("loss", row) for row in reversed(differences.losses(n))),
+    ]
+    return Table(("", "query", differences.a, differences.b, "difference"), tuple(rows))
+
+
+def _query_row(kind: str, row: QueryDifference) -> tuple[Cell, ...]:
+    return (
+        Cell(kind),
+        Cell(row.query),
+        Cell(row.value_a, "fraction"),
+        Cell(row.value_b, "fraction"),
+        Cell(signed(row.difference), "figure"),
     )
-
-
-def _letters(names: list[str], pairs: list[Pair]) -> list[str]:
-    better = shown_better(names, pairs)
-    if all(pair.outcome == "undecided" for pair in pairs):
-        return [""] * len(names)
-    return compact_letters(better | better.T)
-
-
-def _standing_data(one: Standing) -> dict[str, Any]:
-    return {
-        "name": one.name,
-        "mean": or_none(one.mean.estimate),
-        "low": or_none(one.mean.low),
-        "high": or_none(one.mean.high),
-        "n": one.mean.n,
-        "rank": or_none(one.rank.rank),
-        "rank_low": or_none(one.rank.low),
-        "rank_high": or_none(one.rank.high),
-        "letters": one.letters,
-        "note": one.mean.note,
-    }

@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 
 from assay.arrays import Flags, Floats, Ints
 from assay.core.checks import check_choice
+from assay.core.text import fixed
 from assay.errors import UsageError
 from assay.stats import (
-    CORRECTIONS,
-    INTERVAL_METHODS,
     INVERTIBLE,
-    TEST_METHODS,
     Effect,
     Interval,
+    JointPairs,
     TestResult,
     adjust,
     compare_jointly,
@@ -33,11 +32,10 @@ from assay.stats import (
     non_inferior,
     tukey_hsd,
 )
-from assay.stats.bounded import Bounds, span_of, unseen_share
+from assay.stats.bounded import Bounds, least_margin, least_mean, span_of, unseen_loss_p
+from assay.stats.choices import CORRECTIONS, INTERVAL, INTERVALS, LEVEL, RESAMPLES, TESTS
 from assay.stats.effects import detectable_sizes
 from assay.stats.inverted import pseudo_values, settle, test_units
-from assay.stats.looks import Bets
-from assay.stats.margins import least_mean, unseen_loss_p
 from assay.stats.samples import (
     check_bootstraps,
     check_margin,
@@ -46,24 +44,12 @@ from assay.stats.samples import (
     clean_pairs,
     too_few,
 )
+from assay.stats.tests import EProcess
 from assay.stats.units import units_table
 
-__all__ = [
-    "ALL_CORRECTIONS",
-    "INTERVALS",
-    "POWER",
-    "ComparisonSettings",
-    "Pair",
-    "compare_pairs",
-    "shown_better",
-]
-
-
 POWER: Final = 0.8
-ALL_CORRECTIONS: Final = ("max-t", *CORRECTIONS, "tukey")
-INTERVALS: Final = tuple(name for name in INTERVAL_METHODS if name != "wilson")
 FEWEST_FOR_MARGIN: Final = 20  # fewer queries show nothing of losses that are rare but large
-_CHOICES: Final = {"test": TEST_METHODS, "correction": ALL_CORRECTIONS, "interval": INTERVALS}
+_CHOICES: Final = {"test": TESTS, "correction": CORRECTIONS, "interval": INTERVALS}
 
 
 @dataclass(frozen=True)
@@ -75,15 +61,14 @@ class ComparisonSettings:
 
     test: str = "randomisation"
     correction: str = ""
-    level: float = 0.05
-    interval: str = "auto"
-    resamples: int = 10_000
+    level: float = LEVEL
+    interval: str = INTERVAL
+    resamples: int = RESAMPLES
     seed: int = 0
     margin: float | None = None
     by: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse invalid values; names in American spelling become the British ones."""
         if not self.correction:
             usual = "max-t" if self.test in ("randomisation", "randomization") else "holm"
             object.__setattr__(self, "correction", usual)
@@ -103,7 +88,28 @@ class ComparisonSettings:
     @property
     def test_arguments(self) -> dict[str, Any]:
         """Arguments of every test of two systems."""
-        return {"method": self.test, "resamples": self.resamples, "seed": self.seed}
+        return {"method": self.test, **self.draws}
+
+    @property
+    def draws(self) -> dict[str, Any]:
+        """Arguments of everything that is drawn."""
+        return {"resamples": self.resamples, "seed": self.seed}
+
+    def joint_interval(
+        self, joint: JointPairs, number: int, n: int, *, removed: int = 0, note: str = ""
+    ) -> Interval:
+        """Return the simultaneous interval of one difference of `compare_jointly`."""
+        ends = (float(joint.low[number]), float(joint.high[number]))
+        return Interval(
+            float(joint.differences[number]),
+            *ends,
+            1 - self.level,
+            "max-t",
+            n,
+            n_removed=removed,
+            note=note,
+            **self.draws,
+        )
 
 
 class _Levels:
@@ -114,7 +120,7 @@ class _Levels:
         self._sizes: dict[int, dict[float, float]] = {}
 
     def detectable(self, n: int, level: float) -> float:
-        """Detectable difference in standard deviations of n differences at one of the levels."""
+        """Return the detectable difference in standard deviations of n differences."""
         if n not in self._sizes:
             sizes = _detectable(n, tuple(self._levels))
             self._sizes[n] = dict(zip(self._levels, sizes, strict=True))
@@ -250,7 +256,7 @@ class Pair:
 
         Tests of ranks and signs have none for a mean; another may be asked for with `interval`.
         """
-        if self.settings.interval not in ("auto", self.test.method):
+        if self.settings.interval not in (INTERVAL, self.test.method):
             return False
         return self._joint is not None or self.test.method in INVERTIBLE
 
@@ -278,18 +284,25 @@ class Pair:
             bounds=self.bounds,
         )
 
+    def other(self, name: str) -> str:
+        """Return the other one of the two."""
+        return self.b if name == self.a else self.a
+
+    def interval_of(self, name: str) -> Interval:
+        """Return the difference of this system to the other, with its interval."""
+        interval = replace(self.interval, estimate=self.difference)
+        return interval if name == self.a else -interval
+
     def difference_of(self, name: str) -> tuple[float, float, float]:
-        """Difference of this system to the other, and the ends of its interval."""
-        low, high = self.interval.low, self.interval.high
-        if name == self.a:
-            return self.difference, low, high
-        return -self.difference, -high, -low
+        """Return the difference of this system to the other, and the ends of its interval."""
+        interval = self.interval_of(name)
+        return interval.estimate, interval.low, interval.high
 
     @property
     def values(self) -> tuple[Floats, Floats]:
         """The values of both systems on the queries that both have."""
-        known = ~np.isnan(self._values[0] + self._values[1])
-        return self._values[0][known], self._values[1][known]
+        defined = ~np.isnan(self._values[0] + self._values[1])
+        return self._values[0][defined], self._values[1][defined]
 
     @cached_property
     def spread(self) -> Floats:
@@ -342,19 +355,23 @@ class Pair:
             return math.nan
         a, b = self._values if of == self.a else self._values[::-1]
         margin, level = self.settings.margin or 0.0, self.settings.level
-        shown = test.p <= level
+        within = test.p <= level
         both_sides = min(2 * level, 0.999)
-        found = inverted_interval(
-            a + margin, b, test, level=both_sides, separate=shown, clusters=self._clusters
+        interval = inverted_interval(
+            a + margin, b, test, level=both_sides, separate=within, clusters=self._clusters
         )
         seen = least_mean(self._units_of(of), level, self._span)
-        low = min(found.low, seen + margin)
-        return settle(self.difference_of(of)[0] + margin, low, math.inf, separate=shown)[0] - margin
+        low = min(interval.low, seen + margin)
+        difference = self.interval_of(of).estimate
+        return settle(difference + margin, low, math.inf, separate=within)[0] - margin
 
-    def bets(self, of: str, width: float) -> Bets:
-        """Bets on this system being worse than the other; `width` is the range of the measure."""
+    def bets(self, of: str, width: float) -> EProcess:
+        """Return bets on this system being worse than the other.
+
+        `width` is the range of the measure.
+        """
         a, b = self._values if of == self.a else self._values[::-1]
-        return Bets.of(a, b, width, self._clusters)
+        return EProcess.of(a, b, width, self._clusters)
 
     @cached_property
     def equivalence(self) -> TestResult | None:
@@ -363,13 +380,13 @@ class Pair:
         if margin is None:
             return None
         if self._clusters is None:
-            found = equivalent(*self._values, margin, **self.settings.test_arguments)
-            return self._guard(found, self.a, self.b)
+            test = equivalent(*self._values, margin, **self.settings.test_arguments)
+            return self._guard(test, self.a, self.b)
         sides = [self.non_inferiority(name) for name in (self.a, self.b)]
         return max((side for side in sides if side), key=lambda side: side.p)
 
     def _guard(self, test: TestResult, *systems: str) -> TestResult:
-        """The test that these are within the margin, with what it may not have seen.
+        """Return the test that these are within the margin, with what it may not have seen.
 
         No p with so few queries that rare large losses do not show; else at least that of losses
         that are in none of these queries.
@@ -381,12 +398,38 @@ class Pair:
         unseen = max(unseen_loss_p(self._units_of(of), margin, self._span) for of in systems)
         if not unseen > test.p:
             return test
-        share = f"{100 * unseen_share(self.n_units, 1 - 2 * level):.1f} %"
-        missed = f"losses on {share} of all {self.units} may be in none of these {self.n_units}"
-        return replace(test, p=unseen, note=missed if test.p <= level < unseen else test.note)
+        if not test.p <= level < unseen:
+            return replace(test, p=unseen)
+        worst = -min(least_mean(self._units_of(of), level, self._span) for of in systems)
+        missed = (
+            f"{self.n_units} {self.units} cannot rule out a loss of {margin:g} (worst plausible "
+            f"loss {fixed(worst)})"
+        )
+        return replace(test, p=unseen, note=missed)
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether both systems have the same value on every query, undefined ones included."""
+        a, b = self._values
+        return bool((~np.isnan(a)).any()) and np.array_equal(a, b, equal_nan=True)
+
+    @cached_property
+    def least_margin(self) -> float:
+        """Smallest margin that so many queries can show where none differs; inf if none can be."""
+        if self.n_units < FEWEST_FOR_MARGIN or self.drawn_too_rarely:
+            return math.inf
+        return least_margin(self.n_units, self.settings.level, self._span)
+
+    @property
+    def drawn_too_rarely(self) -> bool:
+        """Whether no p of a drawn one-sided test can be as small as the level."""
+        equal = np.zeros(self.n_units)
+        return non_inferior(equal, equal, 1.0, **self.settings.test_arguments).p > (
+            self.settings.level
+        )
 
     def _units_of(self, system: str) -> Floats:
-        """Differences of this system to the other, one per unit."""
+        """Return differences of this system to the other, one per unit."""
         return self.spread if system == self.a else -self.spread
 
     @property
@@ -395,12 +438,11 @@ class Pair:
         return span_of(np.concatenate(self.values), self.bounds)
 
     def __repr__(self) -> str:
-        """The two systems and the outcome."""
         return f"Pair({self.a} and {self.b} on {self.measure}: {self.outcome}, p={self.p:.4g})"
 
 
 def shown_better(names: Sequence[str], pairs: Iterable[Pair]) -> Flags:
-    """Which system (row) was shown to be better than which (column)."""
+    """Return which system (row) was shown to be better than which (column)."""
     place = {name: number for number, name in enumerate(names)}
     better = np.zeros((len(names),) * 2, bool)
     for pair in pairs:
@@ -413,7 +455,7 @@ def compare_pairs(
     measure: str,
     names: Sequence[str],
     values: Floats,
-    wanted: Sequence[tuple[int, int]],
+    index_pairs: Sequence[tuple[int, int]],
     *,
     settings: ComparisonSettings,
     clusters: NDArray[Any] | None,
@@ -428,33 +470,34 @@ def compare_pairs(
     if settings.correction == "tukey":  # it shuffles the queries that all systems have
         values = np.where(np.isnan(values).any(axis=0), np.nan, values)
     sets = _cut(values, clusters, slices)
-    n_pairs = len(sets) * len(wanted)
+    n_pairs = len(sets) * len(index_pairs)
     if settings.correction == "max-t" and n_pairs > 1:
-        found = list(_infer_together(values, clusters, slices, sets, wanted, settings, bounds))
+        joint = _infer_together(values, clusters, slices, sets, index_pairs, settings, bounds)
+        inferences = list(joint)
     else:
-        found = list(_infer_apart(sets, wanted, settings))
-    levels = _Levels([one.level_of_one for one in found])
-    cells = [(own, groups, a, b) for own, groups in sets for a, b in wanted]
+        inferences = list(_infer_apart(sets, index_pairs, settings))
+    levels = _Levels([inference.level_of_one for inference in inferences])
+    cells = [(part, groups, a, b) for part, groups in sets for a, b in index_pairs]
     return [
         Pair(
             measure,
             names[a],
             names[b],
-            one.p,
-            one.test,
-            effect(own[a], own[b]),
+            inference.p,
+            inference.test,
+            effect(part[a], part[b]),
             settings,
             n_pairs,
-            one.smallest_p,
-            one.level_of_one,
-            one.interval,
-            (own[a], own[b]),
+            inference.smallest_p,
+            inference.level_of_one,
+            inference.interval,
+            (part[a], part[b]),
             groups,
             len(sets),
             bounds,
             levels,
         )
-        for (own, groups, a, b), one in zip(cells, found, strict=True)
+        for (part, groups, a, b), inference in zip(cells, inferences, strict=True)
     ]
 
 
@@ -465,7 +508,7 @@ def _cut(values: Floats, clusters: NDArray[Any] | None, slices: Ints | None) -> 
     if slices is None:
         return [(values, clusters)]
     masks = [slices == number for number in range(int(slices.max()) + 1)]
-    return [(values[:, own], None if clusters is None else clusters[own]) for own in masks]
+    return [(values[:, inside], None if clusters is None else clusters[inside]) for inside in masks]
 
 
 @dataclass(frozen=True)
@@ -484,98 +527,99 @@ def _infer_together(
     clusters: NDArray[Any] | None,
     slices: Ints | None,
     sets: list[_Set],
-    wanted: Sequence[tuple[int, int]],
+    index_pairs: Sequence[tuple[int, int]],
     settings: ComparisonSettings,
     bounds: Bounds | None,
 ) -> Iterator[_Inference]:
-    """All pairs from the same draws."""
-    drawn: dict[str, Any] = {"resamples": settings.resamples, "seed": settings.seed}
-    found = compare_jointly(
+    """Return all pairs from the same draws."""
+    joint = compare_jointly(
         values,
-        wanted,
+        index_pairs,
         clusters=clusters,
         blocks=slices,
         level=settings.level,
         bounds=bounds,
-        **drawn,
+        **settings.draws,
     )
-    why = found.note.replace("queries", "queries" if clusters is None else "groups")
-    cells = [(own, a, b) for own, _ in sets for a, b in wanted]
-    for number, (own, a, b) in enumerate(cells):
-        n = int((~np.isnan(own[a] - own[b])).sum())
-        mean = float(found.differences[number])
-        removed = own.shape[1] - n
-        note = why if math.isnan(found.p[number]) else ""
-        test = TestResult(
-            float(found.p_alone[number]), mean, "randomisation", n, removed, note=note, **drawn
-        )
-        ends = (float(found.low[number]), float(found.high[number]))
+    why = joint.note.replace("queries", "queries" if clusters is None else "groups")
+    cells = [(part, a, b) for part, _ in sets for a, b in index_pairs]
+    for number, (part, a, b) in enumerate(cells):
+        n = int((~np.isnan(part[a] - part[b])).sum())
+        removed = part.shape[1] - n
+        note = why if math.isnan(joint.p[number]) else ""
+        interval = settings.joint_interval(joint, number, n, removed=removed, note=note)
         yield _Inference(
-            float(found.p[number]),
-            test,
-            float(found.smallest[number]),
-            found.level_of_one,
-            Interval(
-                mean, *ends, 1 - settings.level, "max-t", n, n_removed=removed, note=note, **drawn
+            float(joint.p[number]),
+            TestResult(
+                float(joint.p_alone[number]),
+                interval.estimate,
+                "randomisation",
+                n,
+                removed,
+                note=note,
+                **settings.draws,
             ),
+            float(joint.smallest[number]),
+            joint.level_of_one,
+            interval,
         )
 
 
 def _infer_apart(
-    sets: list[_Set], wanted: Sequence[tuple[int, int]], settings: ComparisonSettings
+    sets: list[_Set], index_pairs: Sequence[tuple[int, int]], settings: ComparisonSettings
 ) -> Iterator[_Inference]:
-    """Each pair by its own test, then corrected."""
+    """Return each pair by its own test, then corrected."""
     tests = [
-        test_units(own[a], own[b], groups, **settings.test_arguments)
-        for own, groups in sets
-        for a, b in wanted
+        test_units(part[a], part[b], groups, **settings.test_arguments)
+        for part, groups in sets
+        for a, b in index_pairs
     ]
     if settings.correction == "tukey":
-        yield from _infer_by_range(*sets[0], wanted, tests, settings)
+        yield from _infer_by_range(*sets[0], index_pairs, tests, settings)
         return
     correction = "none" if settings.correction == "max-t" else settings.correction
     raw = [test.p for test in tests]
-    for test, p, least, own in zip(
+    for test, p, least, level in zip(
         tests,
         adjust(raw, correction).tolist(),
         _smallest_adjusted(tests, correction).tolist(),
         levels_of_one(raw, correction, settings.level).tolist(),
         strict=True,
     ):
-        yield _Inference(p, test, least, own)
+        yield _Inference(p, test, least, level)
 
 
 def _smallest_adjusted(tests: list[TestResult], correction: str) -> Floats:
-    """The smallest p of each test after the correction, all others being as they are."""
+    """Return the smallest p of each test after the correction, all others being as they are."""
     least = np.array([_smallest_raw_p(test) for test in tests])
-    known = np.sort([test.p for test in tests if not math.isnan(test.p)])
+    p_values = np.sort([test.p for test in tests if not math.isnan(test.p)])
     if correction == "bonferroni":
-        least *= len(known)
-    elif correction == "holm" and len(known):
-        steps = np.maximum.accumulate(known * np.arange(len(known), 0, -1))
-        before = np.searchsorted(known, least)
-        least *= len(known) - before
+        least *= len(p_values)
+    elif correction == "holm" and len(p_values):
+        steps = np.maximum.accumulate(p_values * np.arange(len(p_values), 0, -1))
+        before = np.searchsorted(p_values, least)
+        least *= len(p_values) - before
         least = np.where(before > 0, np.maximum(least, steps[before - 1]), least)
-    found: Floats = np.minimum(least, 1.0)
-    return found
+    adjusted: Floats = np.minimum(least, 1.0)
+    return adjusted
 
 
 def _infer_by_range(
     values: Floats,
     clusters: NDArray[Any] | None,
-    wanted: Sequence[tuple[int, int]],
+    index_pairs: Sequence[tuple[int, int]],
     tests: list[TestResult],
     settings: ComparisonSettings,
 ) -> Iterator[_Inference]:
     """Tukey's test: a difference counts against the range of all systems."""
     sums, sizes = units_table(values, clusters)
     total, n_systems = max(float(sizes.sum()), 1.0), len(values)
-    found = tukey_hsd(sums, resamples=settings.resamples, seed=settings.seed)
-    reach = found.half_width(settings.level) * len(sizes) / total
-    for (a, b), test in zip(wanted, tests, strict=True):
+    tukey = tukey_hsd(sums, resamples=settings.resamples, seed=settings.seed)
+    reach = tukey.half_width(settings.level) * len(sizes) / total
+    for (a, b), test in zip(index_pairs, tests, strict=True):
         # One system best on all n queries, one worst: as many of the shuffles leave such a pair.
         least = (n_systems * (n_systems - 1.0)) ** (1 - max(test.n, 1))
-        p = float(np.maximum(found.p[a, b], least))
+        p = float(np.maximum(tukey.p[a, b], least))
         mean = math.fsum((sums[a] - sums[b]).tolist()) / total
         separate = p <= settings.level
         ends = (math.nan, math.nan)
@@ -585,7 +629,7 @@ def _infer_by_range(
             p,
             replace(test, p=float(np.minimum(test.p, p))),
             max(1 / (settings.resamples + 1), least),
-            settings.level / len(wanted),
+            settings.level / len(index_pairs),
             Interval(
                 mean,
                 *ends,
@@ -595,7 +639,7 @@ def _infer_by_range(
                 settings.resamples,
                 settings.seed,
                 test.n_removed,
-                found.note,
+                tukey.note,
             ),
         )
 

@@ -19,8 +19,6 @@ from assay.measures import Measure, parse
 from assay.scoring.evaluate import evaluate
 from assay.tables.table import Cell, Table, as_text
 
-__all__ = ["Sensitivity", "other_rules", "sensitivity"]
-
 _MOST_MEANS: Final = 6  # systems with a column of their own
 AS_GIVEN: Final = "as given"
 # What can change any measure, beside the conventions that are parameters of a measure.
@@ -46,9 +44,9 @@ class Sensitivity:
     @property
     def unchanged(self) -> tuple[str, ...]:
         """The rules under which no mean changes."""
-        own = _means(self.base)
+        means = _means(self.base)
         return tuple(
-            rule for rule in list(self.comparisons)[1:] if _means(self.comparisons[rule]) == own
+            rule for rule in list(self.comparisons)[1:] if _means(self.comparisons[rule]) == means
         )
 
     def firsts(self) -> dict[str, tuple[str, ...]]:
@@ -71,9 +69,9 @@ class Sensitivity:
         ties = {r: f for r, f in firsts.items() if r == AS_GIVEN or r.startswith("ties:")}
         if len(set(ties.values())) > 1:
             yield f"The winner depends on the tie rule: {_describe_firsts(ties)}."
-        others = {r: f for r, f in firsts.items() if r not in ties and f != base}
-        if others:
-            yield f"The winner depends on the conventions: {_describe_firsts(others)}."
+        different = {r: f for r, f in firsts.items() if r not in ties and f != base}
+        if different:
+            yield f"The winner depends on the conventions: {_describe_firsts(different)}."
         if not self.winner_changes:
             yield f"{' and '.join(base)} is first on {self.measure} under all {len(firsts)} rules."
             yield from self._describe_certainty()
@@ -85,7 +83,7 @@ class Sensitivity:
             yield f"The order of the others changes under {', '.join(changed)}."
 
     def _describe_certainty(self) -> Iterator[str]:
-        """The leader may be the same under all rules, and yet not as clearly separable."""
+        """Return the leader may be the same under all rules, and yet not as clearly separable."""
         if self.base.baseline is None:
             clear = [rule for rule, each in self.comparisons.items() if _is_clear(each)]
             if 0 < len(clear) < len(self.comparisons):
@@ -95,19 +93,19 @@ class Sensitivity:
         outcomes = [[pair.outcome for pair in each.pairs] for each in self.comparisons.values()]
         varying = [
             pair.a
-            for pair, *found in zip(self.base.pairs, *outcomes, strict=True)
-            if len(set(found)) > 1
+            for pair, *outcomes_elsewhere in zip(self.base.pairs, *outcomes, strict=True)
+            if len(set(outcomes_elsewhere)) > 1
         ]
         if varying:
             names = ", ".join(varying)
             yield f"The outcome against {self.base.baseline} depends on the rule for {names}."
 
     def table(self) -> Table:
-        """A row for each rule that changes a number."""
+        """Return a row for each rule that changes a number."""
         return _sensitivity_table(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Return plain data for JSON."""
         return {
             "measure": str(self.measure),
             "verdict": self.verdict,
@@ -127,7 +125,6 @@ class Sensitivity:
         }
 
     def __repr__(self) -> str:
-        """The verdict and the table."""
         return f"{printable(self.verdict)}\n\n{as_text(self.table())}"
 
 
@@ -156,21 +153,21 @@ def sensitivity(
     """
     if not isinstance(runs, Mapping) or len(runs) < 2:
         raise UsageError("sensitivity takes two or more runs by name: {'bm25': …, 'dense': …}.")
-    wanted = measure if isinstance(measure, Measure) else parse(measure)
+    parsed = measure if isinstance(measure, Measure) else parse(measure)
     base = as_conventions(conventions)
     judgments = as_judgments(qrels)
     # In the order and precision of the file every other order and precision can be had.
     raw = base.but(tiebreak="index", scores="float64")
     read = {name: as_ranking(run, raw) for name, run in runs.items()}
-    given = {name: as_conventions(each) for name, each in (rules or {}).items()}
-    tried = {AS_GIVEN: base, **(other_rules(wanted, base) if rules is None else given)}
+    named_rules = {name: as_conventions(each) for name, each in (rules or {}).items()}
+    tried = {AS_GIVEN: base, **(other_rules(parsed, base) if rules is None else named_rules)}
 
     def compare_under(rule: Conventions) -> Comparison:
         scores = [
             evaluate(
                 ranking,
                 judgments,
-                wanted,
+                parsed,
                 conventions=rule,
                 groups=groups,
                 allow_mismatch=allow_mismatch,
@@ -182,42 +179,45 @@ def sensitivity(
     possible = {
         name: rule for name, rule in tried.items() if all(_can(r, rule) for r in read.values())
     }
-    found: dict[str, Comparison] = {}
+    comparisons: dict[str, Comparison] = {}
     refused: dict[str, str] = {}
     for name, rule in possible.items():
         try:
-            found[name] = compare_under(rule)
+            comparisons[name] = compare_under(rule)
         except AssayError as error:
-            if not found:  # the conventions given
+            if not comparisons:  # the conventions given
                 raise
             refused[name] = str(error)
-    return Sensitivity(wanted, found, refused)
+    return Sensitivity(parsed, comparisons, refused)
 
 
 def other_rules(measure: Measure, base: Conventions) -> dict[str, Conventions]:
-    """Every single choice that can matter to the measure, changed: `ties: expected`, …"""
-    own = [p.convention for p in measure.definition.params.values() if p.convention]
-    named = [key for key in (*_FOR_ALL, *own) if key != "tiebreak" or base.ties == "order"]
-    found = {}
+    """Return every single choice that can matter to the measure, changed: `ties: expected`, …"""
+    conventions = [p.convention for p in measure.definition.params.values() if p.convention]
+    named = [key for key in (*_FOR_ALL, *conventions) if key != "tiebreak" or base.ties == "order"]
+    rules = {}
     for key in named:
         attribute = "self_match" if key == "self" else key
         for choice in CHOICES[key]:
             if choice not in (getattr(base, attribute), "error"):
-                found[f"{key}: {choice}"] = base.but(**{attribute: choice})
-    return found
+                rules[f"{key}: {choice}"] = base.but(**{attribute: choice})
+    return rules
 
 
 def _can(ranking: Ranking, rule: Conventions) -> bool:
-    """Whether a ranking made under some rule still holds what this one needs."""
+    """Return whether a ranking made under some rule still holds what this one needs."""
     if rule.tiebreak == "index" and ranking.tiebreak != "index":
         return False
     return not (rule.scores == "float64" and ranking.precision == "float32")
 
 
 def _means(comparison: Comparison) -> dict[str, float]:
-    """Means by name, in the order given; -∞ stands for none, so that two can be compared."""
-    found = {one.name: one.mean.estimate for one in comparison.standings}
-    return {n: -math.inf if math.isnan(found[n]) else found[n] for n in comparison.names}
+    """Return means by name, in the order given.
+
+    -∞ stands for none, so that two can be compared.
+    """
+    means = {standing.name: standing.mean.estimate for standing in comparison.standings}
+    return {n: -math.inf if math.isnan(means[n]) else means[n] for n in comparison.names}
 
 
 def _firsts(comparison: Comparison) -> tuple[str, ...]:
@@ -226,16 +226,19 @@ def _firsts(comparison: Comparison) -> tuple[str, ...]:
 
 
 def _order(comparison: Comparison) -> list[str]:
-    return [one.name for one in comparison.standings]
+    return [standing.name for standing in comparison.standings]
 
 
 def _is_clear(comparison: Comparison) -> bool:
-    """Whether the first is separable from the second, or better than the baseline."""
+    """Return whether the first is separable from the second, or better than the baseline."""
     return _top_pair(comparison).winner is not None
 
 
 def _top_pair(comparison: Comparison) -> Pair:
-    """The first system and the second; with a baseline, the first that is not it, and it."""
+    """Return the first system and the second.
+
+    With a baseline, the first that is not it, and it.
+    """
     first, second, *_ = _order(comparison)
     if comparison.baseline is not None:
         first = second if first == comparison.baseline else first
@@ -244,22 +247,25 @@ def _top_pair(comparison: Comparison) -> Pair:
 
 
 def _describe_firsts(firsts: Mapping[str, tuple[str, ...]]) -> str:
-    """`a (as given, best); b (worst)`."""
+    """Return rules by their leaders: `a (as given, best); b (worst)`."""
     rules: dict[tuple[str, ...], list[str]] = {}
     for rule, names in firsts.items():
         rules.setdefault(names, []).append(rule.removeprefix("ties: "))
     return "; ".join(f"{' and '.join(who)} ({', '.join(when)})" for who, when in rules.items())
 
 
-def _sensitivity_table(found: Sensitivity) -> Table:
-    """A row for each rule that changes a number: means, the first system, and p."""
-    names = found.base.names if len(found.base.names) <= _MOST_MEANS else ()
+def _sensitivity_table(result: Sensitivity) -> Table:
+    """Return a row for each rule that changes a number.
+
+    It holds means, the first system, and p.
+    """
+    names = result.base.names if len(result.base.names) <= _MOST_MEANS else ()
     rows = []
-    for rule, comparison in found.comparisons.items():
-        if rule in found.unchanged:
+    for rule, comparison in result.comparisons.items():
+        if rule in result.unchanged:
             continue
-        means = {one.name: one.mean.estimate for one in comparison.standings}
-        top = found.firsts()[rule]
+        means = {standing.name: standing.mean.estimate for standing in comparison.standings}
+        top = result.firsts()[rule]
         rows.append(
             (
                 Cell(rule),
@@ -268,7 +274,7 @@ def _sensitivity_table(found: Sensitivity) -> Table:
                 _certainty_cell(comparison),
             )
         )
-    last = "p (1st, 2nd)" if found.base.baseline is None else f"better than {found.base.baseline}"
+    last = "p (1st, 2nd)" if result.base.baseline is None else f"better than {result.base.baseline}"
     return Table(("rule", *names, "first", last), tuple(rows))
 
 

@@ -1,231 +1,168 @@
-"""Tables and text of comparisons: systems, pairs, conventions."""
+"""Blocks, the unit of every comparison, and their tables, pages and data.
+
+A comparison has one block of all queries for each measure, slices have one each, and a comparison
+over tasks is one block whose queries are weighed by task. Verdict, tables and pages are those of
+blocks, whichever they are.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.arrays import or_none
-from assay.comparison.pairs import POWER
-from assay.comparison.verdict import describe_test
-from assay.core.text import fixed, signed
-from assay.stats import INTERVAL_NAMES
-from assay.stats.ranks import split_letters
-from assay.tables.page import Page, Words
+from assay.comparison.pairs import POWER, ComparisonSettings, Pair
+from assay.comparison.standings import standings_table
+from assay.comparison.verdict import describe_test, verdict_against, verdict_of_all
+from assay.core.text import signed
+from assay.stats import INTERVAL_NAMES, Interval
+from assay.stats.choices import MOST_PAIRS
+from assay.tables.page import Page, Words, html_page, latex_page, text_page
 from assay.tables.table import Cell, Table
 
 if TYPE_CHECKING:
-    from assay.comparison.compare import Comparison, Standing
+    from assay.comparison.slices import SliceComparison
+    from assay.comparison.standings import Standing
+    from assay.tables.page import Page
+    from assay.tables.table import Table
+
+
+if TYPE_CHECKING:
+    from assay.comparison.compare import Comparison
     from assay.comparison.pairs import Pair
-    from assay.stats import RankInterval
+    from assay.comparison.standings import Standing
 
-__all__ = [
-    "MOST_PAIRS",
-    "comparison_page",
-    "comparison_screen",
-    "data_table",
-    "describe_intervals",
-    "ends_text",
-    "format_p",
-    "method_note",
-    "outcome_data",
-    "pair_cells",
-    "pair_data",
-    "pair_interval_head",
-    "pair_table",
-    "rank_text",
-    "system_table",
-    "tables_on",
-]
 
-MOST_PAIRS: Final = 45  # all pairs of ten systems; a longer table is not readable
 _FEW_PAIRS: Final = 10  # of five systems; they fit on a screen below their means
-_WORDS: Final = {"identical": "identical", "undecided": "–", "contradictory": "unclear"}
 
 
-def system_table(comparison: Comparison, measure: str | None = None) -> Table:
-    """A row for each system, best first; those that may be the best are marked."""
-    named = [measure] if measure else list(map(str, comparison.measures))
-    several = len(named) > 1
-    versus = comparison.baseline is not None
-    rows = []
-    for name in named:
-        front = (Cell(name),) if several else ()
-        rows += [(*front, *row) for row in _system_rows(comparison, name)]
-    last = f"vs {comparison.baseline}" if versus else "group letters"
-    head = ("measure",) if several else ()
-    return Table((*head, "system", "mean", _interval_head(comparison), "rank", last), tuple(rows))
-
-
-def _interval_head(comparison: Comparison) -> str:
-    return f"{100 * (1 - comparison.settings.level):g} % interval"
+def system_table(compared: Compared, measure: str | None = None) -> Table:
+    """Return a row for each system, best first; of one measure or of all."""
+    return standings_table(
+        [row for row in compared.standings if measure is None or row.measure == measure]
+    )
 
 
 def pair_interval_head(pair: Pair) -> str:
-    """What the intervals of pairs are: simultaneous, of one pair, or not of the test."""
-    head = f"{100 * (1 - pair.settings.level):g} % interval"
-    if not pair.coherent:
-        return f"{head} ({INTERVAL_NAMES[pair.interval.method]}, not of the test)"
-    return head
+    """Return the heading of intervals of pairs: simultaneous, of one pair, or not of the test."""
+    head = Interval.heading(1 - pair.settings.level)
+    if pair.items != "queries":
+        return f"simultaneous {head}"
+    return head if pair.coherent else f"{head} ({pair.interval.kind}, not of the test)"
 
 
-def _system_rows(comparison: Comparison, measure: str) -> Iterator[tuple[Cell, ...]]:
-    standings = comparison.standings_on(measure)
-    outcomes = {pair.a: pair.outcome for pair in comparison.pairs_on(measure)}
-    top = set(split_letters(standings[0].letters))
-    for one in standings:
-        first = bool(top & set(split_letters(one.letters)))
-        if comparison.baseline is None:
-            last = Cell(one.letters or None)
-        else:
-            last = Cell(_against(one.name, comparison.baseline, outcomes))
-            first = outcomes.get(one.name) == "better"
-        yield (
-            Cell(one.name),
-            Cell(one.mean.estimate, "fraction", first),
-            Cell(ends_text(one.mean.low, one.mean.high), "figure"),
-            Cell(rank_text(one.rank), "figure"),
-            last,
-        )
+def pair_table(compared: Compared, measure: str | None = None) -> Table:
+    """Return a row for each pair: the better mean first, or each system − the baseline.
 
-
-def _against(name: str, baseline: str, outcomes: dict[str, str]) -> str:
-    if name == baseline:
-        return "baseline"
-    return _WORDS.get(outcomes[name], outcomes[name])
-
-
-def rank_text(rank: RankInterval) -> str | None:
-    """A rank and its ends, if any."""
-    if math.isnan(rank.rank):
-        return None
-    if math.isnan(rank.low):
-        return f"{rank.rank:g}"
-    return f"{rank.rank:g} [{rank.low:g}, {rank.high:g}]"
-
-
-def ends_text(low: float, high: float, *, sign: bool = False) -> str | None:
-    """The ends of an interval; None where there are none."""
-    if math.isnan(low):
-        return None
-    return f"[{fixed(low, sign=sign)}, {fixed(high, sign=sign)}]"
-
-
-def pair_table(comparison: Comparison, measure: str | None = None) -> Table:
-    """A row for each pair: the better mean first, or each system − the baseline.
-
-    Differences that the test separates are marked.
+    Differences that the test separates are marked. Over tasks, wins, ties and losses count tasks
+    and have no effect size.
     """
-    named = [measure] if measure else list(map(str, comparison.measures))
-    several = len(named) > 1
-    rows = []
-    for name in named:
-        front = (Cell(name),) if several else ()
-        rows += [(*front, *pair_cells(pair, first)) for pair, first in _in_order(comparison, name)]
-    head = ("measure",) if several else ()
-    columns = ("pair", "difference", pair_interval_head(comparison.pairs[0]), "p", "W/T/L", "d")
-    return Table((*head, *columns), tuple(rows), n_optional=2)
-
-
-def _in_order(comparison: Comparison, measure: str) -> list[tuple[Pair, str]]:
-    """Pairs by the place of their systems, and the system to put first."""
-    place = {one.name: i for i, one in enumerate(comparison.standings_on(measure))}
-    if comparison.baseline is not None:
-        pairs = sorted(comparison.pairs_on(measure), key=lambda pair: place[pair.a])
-        return [(pair, pair.a) for pair in pairs]
-    found = [
-        (pair, min(pair.a, pair.b, key=lambda name: place[name]))
-        for pair in comparison.pairs_on(measure)
+    blocks = [block for block in compared.blocks if measure is None or block.measure == measure]
+    first = blocks[0].pairs[0]
+    whole = first.items == "queries"
+    counts = ("W/T/L", "d") if whole else (f"{first.items} W/T/L",)
+    head = ("pair", "difference", pair_interval_head(first), "p", *counts)
+    rows = [
+        (*([Cell(block.measure)] if len(blocks) > 1 else []), *pair_cells(pair, name)[: len(head)])
+        for block in blocks
+        for pair, name in block.ordered_pairs
     ]
-    return sorted(found, key=lambda one: sorted((place[one[0].a], place[one[0].b])))
+    front = ("measure",) if len(blocks) > 1 else ()
+    return Table((*front, *head), tuple(rows), n_optional=2 if whole else 1)
 
 
 def pair_cells(pair: Pair, first: str) -> tuple[Cell, ...]:
-    """The cells of one pair, with one of the two first."""
-    second = pair.b if first == pair.a else pair.a
-    difference, low, high = pair.difference_of(first)
+    """Return the cells of one pair, with one of the two first."""
     turn = 1 if first == pair.a else -1
     counts = (pair.effect.wins, pair.effect.ties, pair.effect.losses)[::turn]
-    clear = pair.winner is not None
     d = turn * pair.effect.standardised
     return (
-        Cell(f"{first} − {second}"),
-        Cell(None if math.isnan(difference) else signed(difference), "figure", clear),
-        Cell(ends_text(low, high, sign=True), "figure"),
-        Cell(format_p(pair.p), "figure", clear),
+        *difference_cells(
+            f"{first} − {pair.other(first)}",
+            pair.interval_of(first),
+            pair.p,
+            clear=pair.winner is not None,
+        ),
         Cell("/".join(map(str, counts)), "figure"),
         Cell(None if math.isnan(d) else f"{d:+.2f}", "figure"),
     )
 
 
+def difference_cells(name: str, interval: Interval, p: float, *, clear: bool) -> tuple[Cell, ...]:
+    """Return name, difference, interval and p; a clear difference is marked."""
+    difference = interval.estimate
+    return (
+        Cell(name),
+        Cell(None if math.isnan(difference) else signed(difference), "figure", clear),
+        interval.cell(sign=True),
+        Cell(format_p(p), "figure", clear),
+    )
+
+
 def format_p(p: float) -> str | None:
-    """Four decimals; a smaller p is not rounded to 0."""
+    """Return four decimals; a smaller p is not rounded to 0."""
     if math.isnan(p):
         return None
     return "<0.0001" if p < 0.0001 else f"{p:.4f}"
 
 
-def data_table(comparison: Comparison) -> Table:
-    """Everything about each pair, every digit, for CSV; with slices, also those of each slice."""
-    sliced = comparison.slices is not None
-    columns = (
-        *(["slice"] if sliced else []),
-        "measure",
-        "a",
-        "b",
-        "outcome",
-        "mean_a",
-        "mean_b",
-        "difference",
-        "low",
-        "high",
-        "p",
-        "p_uncorrected",
-        "n",
-        "removed",
-        "wins",
-        "ties",
-        "losses",
-        "standardised",
-        "minimum_detectable",
-    )
-    return Table(columns, tuple(_data_rows(comparison)))
+_OUTCOME: Final = ("a", "b", "outcome")
+_NUMBERS: Final = ("difference", "low", "high", "p", "p_uncorrected")
+_TASK_DATA: Final = (*_OUTCOME, *_NUMBERS, "tasks_won", "tasks_tied", "tasks_lost")
+_DATA: Final = (
+    "measure",
+    *_OUTCOME,
+    "mean_a",
+    "mean_b",
+    *_NUMBERS,
+    "n",
+    "removed",
+    "wins",
+    "ties",
+    "losses",
+    "standardised",
+    "minimum_detectable",
+)
 
 
-def _data_rows(comparison: Comparison) -> Iterator[tuple[Cell, ...]]:
-    means = {(one.measure, one.name): one.mean.estimate for one in comparison.standings}
-    found = comparison.slices
-    for pair in comparison.pairs:
-        own = (means[pair.measure, pair.a], means[pair.measure, pair.b])
-        yield (*([] if found is None else [Cell("")]), *_data_row(pair, own))
-    for one in () if found is None else found.slices:
-        for pair in one.pairs:
-            yield (Cell(one.name), *_data_row(pair, (one.means[pair.a], one.means[pair.b])))
+def data_table(compared: Compared) -> Table:
+    """Return everything about each pair, every digit, for CSV; with slices, also in each."""
+    blocks = list(compared.blocks)
+    columns = _DATA if blocks[0].pairs[0].items == "queries" else _TASK_DATA
+    if compared.slices is not None:
+        columns, blocks = ("slice", *columns), [*blocks, *compared.slices.slices]
+    rows = [
+        {
+            "slice": block.name,
+            "measure": block.measure,
+            "mean_a": block.means[pair.a],
+            "mean_b": block.means[pair.b],
+            **outcome_data(pair),
+            **_count_data(pair),
+        }
+        for block in blocks
+        for pair in block.pairs
+    ]
+    return Table(columns, tuple(tuple(_data_cell(row[name]) for name in columns) for row in rows))
 
 
-def _data_row(pair: Pair, means: tuple[float, float]) -> tuple[Cell, ...]:
-    effect, interval = pair.effect, pair.interval
-    numbers = (*means, pair.difference, interval.low, interval.high, pair.p, pair.test.p)
-    counts = (effect.n, effect.n_removed, effect.wins, effect.ties, effect.losses)
-    return (
-        *(Cell(text) for text in (pair.measure, pair.a, pair.b, pair.outcome)),
-        *(Cell(number, "fraction") for number in numbers),
-        *(Cell(count, "count") for count in counts),
-        *(Cell(x, "fraction") for x in (effect.standardised, pair.minimum_detectable)),
-    )
+def _data_cell(value: Any) -> Cell:
+    kinds = {str: "text", int: "count"}
+    return Cell(value, kinds.get(type(value), "fraction"))
 
 
-def tables_on(comparison: Comparison, measure: str) -> list[Table]:
-    """The systems and, where they can be read, the pairs."""
-    tables = [system_table(comparison, measure)]
-    if len(comparison.pairs_on(measure)) <= MOST_PAIRS:
-        tables.append(pair_table(comparison, measure))
+def tables_on(compared: Compared, block: SystemBlock) -> list[Table]:
+    """Return the systems and, where they can be read, the pairs."""
+    tables = [system_table(compared, block.measure)]
+    if len(block.pairs) <= MOST_PAIRS:
+        tables.append(pair_table(compared, block.measure))
     return tables
 
 
 def method_note(comparison: Comparison) -> str:
-    """How p-values and intervals were computed, and over which family."""
+    """Return how p-values and intervals were computed, and over which family."""
     settings, pair = comparison.settings, comparison.pairs[0]
     drawn = f"{settings.resamples:,} resamples, seed {settings.seed}"
     unit = "" if settings.by is None else f"; queries of one {settings.by} are resampled together"
@@ -245,39 +182,44 @@ def method_note(comparison: Comparison) -> str:
 
 
 def describe_intervals(standings: Iterable[Standing]) -> str:
-    """Level and kind of the intervals of means, as they came out."""
-    means = [one.mean for one in standings]
-    kinds = dict.fromkeys(INTERVAL_NAMES[one.method] for one in means)
+    """Return level and kind of the intervals of means, as they came out."""
+    means = [standing.mean for standing in standings]
+    kinds = dict.fromkeys(mean.kind for mean in means)
     return f"{100 * means[0].level:g} % {' or '.join(kinds)}"
 
 
-def power_note(comparison: Comparison, measure: str) -> str:
-    """The minimum detectable difference of these queries."""
-    found = [pair.minimum_detectable for pair in comparison.pairs_on(measure)]
-    known = [number for number in found if not math.isnan(number)]
-    if not known or max(known) == 0:
+def power_note(compared: Compared, measure: str) -> str:
+    """Return the minimum detectable difference of these queries as a sentence."""
+    sizes = [
+        pair.minimum_detectable
+        for block in compared.blocks
+        if block.measure == measure
+        for pair in block.pairs
+        if not math.isnan(pair.minimum_detectable)
+    ]
+    if not sizes or max(sizes) == 0:
         return ""
-    low, high = f"{min(known):.4f}", f"{max(known):.4f}"
+    low, high = f"{min(sizes):.4f}", f"{max(sizes):.4f}"
     least = low if low == high else f"{low} to {high}, depending on the pair"
     return f"Minimum detectable difference ({100 * POWER:g} % power): {least}."
 
 
-def comparison_page(comparison: Comparison, extra: Iterable[Words | Table] = ()) -> Page:
-    """Verdict and tables of each measure, then `extra`, remarks, method and signature."""
+def comparison_page(compared: Compared, extra: Iterable[Words | Table] = ()) -> Page:
+    """Return verdict and tables of each block, then `extra`, remarks, method and signature."""
     page: Page = []
-    for measure, verdict in comparison.verdicts.items():
-        page.append(Words(verdict, "verdict"))
-        page += tables_on(comparison, measure)
-        page.append(Words(power_note(comparison, measure), "method"))
-        if comparison.slices is not None:
-            page += comparison.slices.page_on(measure)
-    page += [Words(remark, "remark") for remark in comparison.remarks]
-    method = Words(comparison.method, "method")
-    return [*page, *extra, method, Words(comparison.signature, "signature")]
+    for block in compared.blocks:
+        page += [Words(sentence, "verdict") for sentence in compared.sentences_on(block)]
+        page += tables_on(compared, block)
+        page.append(Words(power_note(compared, block.measure), "method"))
+        if compared.slices is not None:
+            page += compared.slices.page_on(block.measure)
+    page += [Words(remark, "remark") for remark in compared.remarks]
+    method = Words(compared.method, "method")
+    return [*page, *extra, method, Words(compared.signature, "signature")]
 
 
 def comparison_screen(comparison: Comparison, extra: Iterable[Words | Table] = ()) -> Page:
-    """The same on one screen: the verdicts, one table of all measures, the pairs if they are few.
+    """Return a page for one screen: verdicts, one table of all measures, the pairs if few.
 
     The verdict on the first measure is the headline; those on others follow the table.
     """
@@ -293,18 +235,8 @@ def comparison_screen(comparison: Comparison, extra: Iterable[Words | Table] = (
     return [*page, *extra, Words(comparison.signature, "signature")]
 
 
-def _needed_data(pair: Pair) -> dict[str, int | None]:
-    guess = pair.queries_needed if pair.outcome == "not separable" else None
-    least, best, most = guess or (None, None, None)
-    return {
-        "queries_needed": best,
-        "queries_needed_low": least,
-        "queries_needed_high": most,
-    }
-
-
 def outcome_data(pair: Pair) -> dict[str, Any]:
-    """What came out for a pair as plain data; undefined numbers are None."""
+    """Return what came out for a pair as plain data; undefined numbers are None."""
     return {
         "a": pair.a,
         "b": pair.b,
@@ -318,24 +250,44 @@ def outcome_data(pair: Pair) -> dict[str, Any]:
     }
 
 
+def _count_data(pair: Pair) -> dict[str, Any]:
+    effect = pair.effect
+    if pair.items == "tasks":
+        return {
+            "tasks_won": effect.wins,
+            "tasks_tied": effect.ties,
+            "tasks_lost": effect.losses,
+        }
+    return {
+        "n": effect.n,
+        "removed": effect.n_removed,
+        "wins": effect.wins,
+        "ties": effect.ties,
+        "losses": effect.losses,
+        "standardised": or_none(effect.standardised),
+        "superiority": or_none(effect.superiority),
+        "minimum_detectable": or_none(pair.minimum_detectable),
+    }
+
+
 def pair_data(pair: Pair) -> dict[str, Any]:
-    """Everything about a pair as plain data; undefined numbers are None."""
+    """Return everything about a pair as plain data; undefined numbers are None."""
+    note = {"note": pair.test.note}
+    if pair.items == "tasks":
+        return {**outcome_data(pair), **_count_data(pair), **note}
+    guess = pair.queries_needed if pair.outcome == "not separable" else None
+    least, best, most = guess or (None, None, None)
     data = {
         **outcome_data(pair),
         "test": describe_test(pair.settings, pair.n_pairs, pair.n_slices),
         "exact": pair.test.exact,
-        "n": pair.effect.n,
-        "removed": pair.effect.n_removed,
-        "wins": pair.effect.wins,
-        "ties": pair.effect.ties,
-        "losses": pair.effect.losses,
-        "standardised": or_none(pair.effect.standardised),
-        "superiority": or_none(pair.effect.superiority),
-        "minimum_detectable": or_none(pair.minimum_detectable),
+        **_count_data(pair),
         "interval": pair.interval.method,
         "coherent": pair.coherent,
-        **_needed_data(pair),
-        "note": pair.test.note,
+        "queries_needed": best,
+        "queries_needed_low": least,
+        "queries_needed_high": most,
+        **note,
     }
     if pair.equivalence is not None:
         data["p_equivalent"] = or_none(pair.equivalence.p)
@@ -343,3 +295,123 @@ def pair_data(pair: Pair) -> dict[str, Any]:
             test = pair.non_inferiority(name)
             data[key] = None if test is None else or_none(test.p)
     return data
+
+
+@dataclass(frozen=True, eq=False)
+class SystemBlock:
+    """Systems on one measure and one set of queries: all of them, a slice, or tasks.
+
+    A block without a name is of all queries. A slice of too few queries (groups) is not tested and
+    has no pairs: `note` says so.
+    """
+
+    name: str
+    measure: str
+    n_queries: int
+    means: dict[str, float]
+    pairs: tuple[Pair, ...]
+    baseline: str | None = None
+    note: str = ""
+
+    @property
+    def ranked(self) -> list[str]:
+        """The systems, best mean first."""
+        return sorted(
+            self.means, key=lambda name: (math.isnan(self.means[name]), -self.means[name])
+        )
+
+    @property
+    def verdict(self) -> str:
+        """A sentence about the systems on these queries."""
+        if not self.pairs:
+            return f"Not tested on {self.measure}: {self.note}"
+        if self.baseline is not None:
+            return verdict_against(self.baseline, self.measure, self.pairs)
+        return verdict_of_all(self.measure, self.ranked, self.pairs)
+
+    @property
+    def ordered_pairs(self) -> list[tuple[Pair, str]]:
+        """Pairs by the place of their systems, and the system to put first."""
+        place = {name: i for i, name in enumerate(self.ranked)}
+        if self.baseline is not None:
+            return [(pair, pair.a) for pair in sorted(self.pairs, key=lambda pair: place[pair.a])]
+        pairs = sorted(self.pairs, key=lambda pair: sorted((place[pair.a], place[pair.b])))
+        return [(pair, min(pair.a, pair.b, key=lambda name: place[name])) for pair in pairs]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {
+            "name": self.name,
+            "n": self.n_queries,
+            "verdict": self.verdict,
+            "note": self.note,
+            "means": {name: or_none(mean) for name, mean in self.means.items()},
+            "pairs": [pair_data(pair) for pair in self.pairs],
+        }
+
+
+class Compared:
+    """Systems compared block by block: what comparisons over queries and over tasks share."""
+
+    names: tuple[str, ...]
+    settings: ComparisonSettings
+    standings: tuple[Standing, ...]
+    baseline: str | None
+    slices: SliceComparison | None
+
+    @property
+    def blocks(self) -> tuple[SystemBlock, ...]:
+        """The blocks of all queries, one for each measure."""
+        raise NotImplementedError
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What limits the numbers, a sentence each."""
+        raise NotImplementedError
+
+    @property
+    def signature(self) -> str:
+        """How the numbers were made."""
+        raise NotImplementedError
+
+    @property
+    def method(self) -> str:
+        """How p-values and intervals were computed."""
+        raise NotImplementedError
+
+    def sentences_on(self, block: SystemBlock) -> Sequence[str]:
+        """Return the verdict on a block, a sentence each."""
+        return (block.verdict,)
+
+    @property
+    def verdict(self) -> str:
+        """The verdict on every measure, a line each."""
+        return "\n".join(text for block in self.blocks for text in self.sentences_on(block))
+
+    @property
+    def family(self) -> str:
+        """The pairs of a measure that share one error rate, in words."""
+        n = len(self.blocks[0].pairs)
+        if n == 1:
+            return "one pair"
+        if self.baseline is not None:
+            return f"{n} systems against {self.baseline}"
+        return f"all {n} pairs of {len(self.names)} systems"
+
+    def data_table(self) -> Table:
+        """Return everything about each pair, every digit, for CSV."""
+        return data_table(self)
+
+    def page(self) -> Page:
+        """Return verdicts, tables and the method as words and tables."""
+        return comparison_page(self)
+
+    def to_latex(self) -> str:
+        """Return verdicts, tables and the method, for a paper."""
+        return latex_page(self.page())
+
+    def __repr__(self) -> str:
+        return text_page(self.page())
+
+    def _repr_html_(self) -> str:
+        return html_page(self.page())

@@ -18,10 +18,8 @@ from assay.errors import IdError, MismatchError, UsageError
 from assay.io.task_tables import TaskLines
 from assay.measures import Measure, parse
 from assay.scoring.scores import Scores
+from assay.stats.choices import MISSING
 
-__all__ = ["MISSING", "ScoredTasks", "TaskValues", "values_of_lines", "values_of_scores"]
-
-MISSING: Final = ("refuse", "drop-task", "drop-system")
 _LEAST_SHARE: Final = 0.5  # of the queries of a task; with fewer in common, it is not compared
 # The scores of each system on each task, and the column of dependent queries, if any.
 ScoredTasks = Mapping[str, Mapping[str, tuple[Scores, str]]]
@@ -65,70 +63,70 @@ class TaskValues:
 def values_of_lines(
     lines: TaskLines, *, missing: str = "refuse", only: Collection[str] = (), measure: str = ""
 ) -> TaskValues:
-    """The values of a table, on the tasks and queries that all systems have."""
+    """Return the values of a table, on the tasks and queries that all systems have."""
     present = np.zeros((len(lines.systems), len(lines.tasks)), bool)
     present[lines.system, lines.task] = True
-    chosen = _choose(present, lines.systems, lines.tasks, missing, only)
-    kept = chosen.rows[lines.system] & chosen.columns[lines.task]
-    system = (np.cumsum(chosen.rows) - 1)[lines.system[kept]]
-    task = (np.cumsum(chosen.columns) - 1)[lines.task[kept]]
-    keys = task * max(len(lines.queries), 1) + lines.query[kept]
+    selection = _choose(present, lines.systems, lines.tasks, missing, only)
+    inside = selection.rows[lines.system] & selection.columns[lines.task]
+    system = (np.cumsum(selection.rows) - 1)[lines.system[inside]]
+    task = (np.cumsum(selection.columns) - 1)[lines.task[inside]]
+    keys = task * max(len(lines.queries), 1) + lines.query[inside]
     columns, column = np.unique(keys, return_inverse=True)
-    _refuse_duplicates(lines, np.flatnonzero(kept), system * len(columns) + column)
-    table = np.full((len(chosen.systems), len(columns)), np.nan)
-    table[system, column] = lines.values[kept]
+    _refuse_duplicates(lines, np.flatnonzero(inside), system * len(columns) + column)
+    table = np.full((len(selection.systems), len(columns)), np.nan)
+    table[system, column] = lines.values[inside]
     task_of = columns // max(len(lines.queries), 1)
-    complete, remarks = _complete(table, task_of, chosen.tasks)
+    complete, remarks = _complete(table, task_of, selection.tasks)
     return TaskValues(
-        chosen.systems,
-        chosen.tasks,
+        selection.systems,
+        selection.tasks,
         table[:, complete],
         task_of[complete],
         measure,
-        remarks=(*lines.remarks, *chosen.remarks, *remarks),
+        remarks=(*lines.remarks, *selection.remarks, *remarks),
     )
 
 
 def values_of_scores(
-    found: ScoredTasks,
+    scored: ScoredTasks,
     *,
     missing: str = "refuse",
     only: Collection[str] = (),
     measure: str | Measure | None = None,
 ) -> TaskValues:
-    """The values of scored systems, on one measure that all of them have."""
-    tasks = list(found)
-    systems = list(dict.fromkeys(name for own in found.values() for name in own))
-    present = np.array([[name in found[task] for task in tasks] for name in systems], bool)
-    chosen = _choose(present, systems, tasks, missing, only)
-    scores = [found[task][name][0] for task in chosen.tasks for name in chosen.systems]
-    wanted = _choose_measure(scores, measure)
-    parts = [_align(task, found[task], chosen.systems, wanted) for task in chosen.tasks]
+    """Return the values of scored systems, on one measure that all of them have."""
+    tasks = list(scored)
+    systems = list(dict.fromkeys(name for runs in scored.values() for name in runs))
+    present = np.array([[name in scored[task] for task in tasks] for name in systems], bool)
+    selection = _choose(present, systems, tasks, missing, only)
+    scores = [scored[task][name][0] for task in selection.tasks for name in selection.systems]
+    shared = _choose_measure(scores, measure)
+    parts = [_align(task, scored[task], selection.systems, shared) for task in selection.tasks]
     values, groups, remarks = [], [], []
-    for task, part in zip(chosen.tasks, parts, strict=True):
+    for task, part in zip(selection.tasks, parts, strict=True):
         defined = ~np.isnan(part.values[:, 0]).any(axis=0)
         if not defined.any():
-            raise MismatchError(f"Task {task!r}: no query has a value of {wanted} in all systems.")
+            raise MismatchError(f"Task {task!r}: no query has a value of {shared} in all systems.")
         remarks += [f"{task}: {remark}" for remark in part.remarks]
         if not defined.all():
             gone = int((~defined).sum())
-            remarks.append(f"{task}: {wanted} is undefined on {gone} queries, left out")
+            remarks.append(f"{task}: {shared} is undefined on {gone} queries, left out")
         values.append(part.values[:, 0, defined])
         groups.append(None if part.clusters is None else part.clusters[defined])
     lengths = [each.shape[1] for each in values]
-    made = [_without_queries(part.signature) for part in parts]
-    if any(each != made[0] for each in made):
+    conventions = [_without_queries(part.signature) for part in parts]
+    if any(each != conventions[0] for each in conventions):
         remarks.append("the tasks were scored under different conventions")
     return TaskValues(
-        chosen.systems,
-        chosen.tasks,
+        selection.systems,
+        selection.tasks,
         np.concatenate(values, axis=1),
         np.repeat(np.arange(len(parts)), lengths),
-        str(wanted),
+        str(shared),
         _number_groups(groups, lengths),
-        wanted.bounds,
+        shared.bounds,
         _join_signatures([part.signature for part in parts]),
-        (*chosen.remarks, *remarks),
+        (*selection.remarks, *remarks),
     )
 
 
@@ -141,7 +139,10 @@ def _without_queries(signature: str) -> dict[str, str]:
 
 
 def _join_signatures(signatures: Sequence[str]) -> str:
-    """One signature for all tasks; what differs, as the queries do, is listed in their order."""
+    """Return one signature for all tasks.
+
+    What differs, as the queries do, is listed in their order.
+    """
     return "|".join(
         f"{key}:{value}" for key, value in join_settings(map(_parts, signatures)).items()
     )
@@ -191,7 +192,7 @@ def _choose(
     if rows.sum() < 2 or not columns.any():
         raise MismatchError(
             f"There are {int(rows.sum())} systems on {int(columns.sum())} tasks left to compare; "
-            f"two systems and one task are the least{''.join(f' ({one})' for one in remarks)}."
+            f"two systems and one task are the least{''.join(f' ({text})' for text in remarks)}."
         )
     return _Chosen(
         tuple(systems[i] for i in np.flatnonzero(rows).tolist()),
@@ -254,7 +255,7 @@ def _refuse_duplicates(lines: TaskLines, rows: Ints, cells: Ints) -> None:
 
 
 def _complete(table: Floats, task_of: Ints, tasks: Sequence[str]) -> tuple[Flags, list[str]]:
-    """The queries that all systems have, and a remark on the tasks that have others."""
+    """Return the queries that all systems have, and a remark on the tasks that have others."""
     complete = np.asarray(~np.isnan(table).any(axis=0))
     every = np.bincount(task_of, minlength=len(tasks))
     shared = np.bincount(task_of[complete], minlength=len(tasks))
@@ -275,38 +276,41 @@ def _complete(table: Floats, task_of: Ints, tasks: Sequence[str]) -> tuple[Flags
 
 
 def _choose_measure(scores: Sequence[Scores], measure: str | Measure | None) -> Measure:
-    """The measure that is named, or the first that all have and that is a mean over queries."""
-    shared = [one for one in scores[0].measures if all(one in own.measures for own in scores)]
-    usable = [one for one in shared if comparable(one)]
+    """Return the named measure, or the first that all have and that is a mean."""
+    usable = [
+        candidate
+        for candidate in scores[0].measures
+        if all(candidate in system.measures for system in scores) and comparable(candidate)
+    ]
     have = ", ".join(map(str, usable)) or "none"
     if measure is None:
         if not usable:
             raise UsageError("The runs have no measure in common that is a mean over queries.")
         return usable[0]
-    wanted = measure if isinstance(measure, Measure) else parse(measure)
-    if wanted not in usable:
-        raise UsageError(f"{wanted} is not a measure of all runs that can be compared: {have}.")
-    return wanted
+    named = measure if isinstance(measure, Measure) else parse(measure)
+    if named not in usable:
+        raise UsageError(f"{named} is not a measure of all runs that can be compared: {have}.")
+    return named
 
 
 def _align(
-    task: str, found: Mapping[str, tuple[Scores, str]], systems: Sequence[str], measure: Measure
+    task: str, scored: Mapping[str, tuple[Scores, str]], systems: Sequence[str], measure: Measure
 ) -> Aligned:
-    own = [found[name] for name in systems]
-    by = cluster_settings((clusters, scores) for scores, clusters in own).get("by")
+    runs = [scored[name] for name in systems]
+    by = cluster_settings((clusters, scores) for scores, clusters in runs).get("by")
     try:
-        return align([scores for scores, _ in own], names=systems, measures=[measure], by=by)
+        return align([scores for scores, _ in runs], names=systems, measures=[measure], by=by)
     except MismatchError as error:
         raise MismatchError(f"Task {task!r}: {error}") from None
 
 
 def _number_groups(groups: Sequence[Any], lengths: Sequence[int]) -> Ints | None:
-    """Numbers of groups over all tasks; None where no task has any."""
+    """Return numbers of groups over all tasks; None where no task has any."""
     if all(group is None for group in groups):
         return None
-    found, next_one = [], 0
+    numbers, next_one = [], 0
     for group, length in zip(groups, lengths, strict=True):
         codes = np.arange(length) if group is None else np.unique(group, return_inverse=True)[1]
-        found.append(codes + next_one)
+        numbers.append(codes + next_one)
         next_one += length
-    return np.concatenate(found).astype(np.int64)
+    return np.concatenate(numbers).astype(np.int64)

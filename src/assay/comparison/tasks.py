@@ -7,23 +7,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import combinations, pairwise
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from assay import __version__
-from assay.arrays import Floats, or_none
-from assay.comparison.pairs import ComparisonSettings, Pair, shown_better
-from assay.comparison.task_pages import (
-    method_of_tasks,
-    standings_table,
-    task_page,
-    task_pair_data,
-    task_pair_table,
-    task_remarks,
-)
+from assay.arrays import Floats
+from assay.comparison.pairs import ComparisonSettings, Pair
+from assay.comparison.standings import Standing, rank_systems
+from assay.comparison.tables import Compared, SystemBlock, pair_data, pair_table, system_table
 from assay.comparison.task_values import TaskValues
-from assay.comparison.verdict import verdict_of_all
+from assay.comparison.verdict import describe_test
 from assay.core.checks import check_choice, name_few
 from assay.core.ids import Ids
 from assay.core.settings import as_settings, query_digest, setting_parts
@@ -33,23 +27,17 @@ from assay.scoring.scores import SCHEMA_VERSION
 from assay.stats import (
     Interval,
     JointPairs,
-    RankInterval,
     TestResult,
-    compact_letters,
     compare_jointly,
     effect,
     intervals,
     rank_intervals,
 )
 from assay.stats.bounded import constant_ends
-from assay.stats.ranks import borda_points, ranks_of
+from assay.stats.choices import LEVEL, RESAMPLES, UNITS
+from assay.stats.ranks import borda_points
 from assay.stats.samples import FEWEST
-from assay.tables.page import Page, html_page, latex_page, text_page
 from assay.tables.table import Table
-
-__all__ = ["UNITS", "TaskComparison", "TaskPair", "TaskStanding", "compare_task_values"]
-
-UNITS: Final = ("queries", "tasks")
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,10 +65,10 @@ class TaskPair(Pair):
     @property
     def outcome(self) -> str:
         """As of every pair; equal means of all tasks do not make systems identical."""
-        found = super().outcome
-        if found == "identical" and self.error > 0:
+        outcome = super().outcome
+        if outcome == "identical" and self.error > 0:
             return "undecided" if self.untestable else "not separable"
-        return found
+        return outcome
 
     @property
     def queries_needed(self) -> None:
@@ -92,39 +80,23 @@ class TaskPair(Pair):
         return math.nan
 
 
-@dataclass(frozen=True)
-class TaskStanding:
-    """One system: its mean over tasks and two ranks with intervals, and its group letters.
-
-    `borda` is the number of systems that it beats, summed over tasks, ties counted half.
-    """
-
-    name: str
-    mean: Interval
-    rank: RankInterval
-    borda: float
-    borda_rank: RankInterval
-    letters: str
-
-
-@dataclass(frozen=True, eq=False)
-class TaskComparison:
+@dataclass(frozen=True, eq=False, repr=False)
+class TaskComparison(Compared):
     """Systems compared on many tasks, each of which weighs the same; made by `compare_tasks`.
 
     `standings` are best mean first, `pairs` in the order of the systems. `units` says what was
     resampled: queries within these tasks, or tasks.
     """
 
+    names: tuple[str, ...]
     units: str
     settings: ComparisonSettings
-    standings: tuple[TaskStanding, ...]
+    standings: tuple[Standing, ...]
     pairs: tuple[TaskPair, ...]
     _values: TaskValues
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The systems, in the order in which they were given."""
-        return self._values.systems
+    baseline = None  # all pairs are tested
+    slices = None
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -151,7 +123,7 @@ class TaskComparison:
         """How the numbers were made: the conventions of scored runs, the tasks, the resampling."""
         settings = self.settings
         tasks = query_digest(Ids.of(list(self.tasks), "task"))
-        made = as_settings(
+        resampling = as_settings(
             tasks=tasks,
             units=self.units,
             level=settings.level,
@@ -161,7 +133,7 @@ class TaskComparison:
         scored = (
             self._values.signature or f"version:{__version__}|queries:{self._values.sizes.sum()}"
         )
-        return "|".join([scored, *setting_parts(made)])
+        return "|".join([scored, *setting_parts(resampling)])
 
     @property
     def measure(self) -> str:
@@ -172,25 +144,29 @@ class TaskComparison:
     def neighbours(self) -> tuple[int, int]:
         """Of all neighbours by mean: how many are not separable, and how many there are."""
         by_names = {frozenset((pair.a, pair.b)): pair for pair in self.pairs}
-        ranked = [one.name for one in self.standings]
+        ranked = [standing.name for standing in self.standings]
         beside = [by_names[frozenset(two)] for two in pairwise(ranked)]
         return sum(pair.winner is None for pair in beside), len(beside)
 
-    @property
-    def verdict(self) -> str:
-        """Who is first and how surely; then how many neighbours cannot be told apart."""
-        return "\n".join(self.verdicts)
-
     @cached_property
+    def blocks(self) -> tuple[SystemBlock, ...]:
+        """One block, in which each task weighs the same."""
+        means = {standing.name: standing.mean.estimate for standing in self.standings}
+        return (SystemBlock("", self.measure, int(self._values.sizes.sum()), means, self.pairs),)
+
+    @property
     def verdicts(self) -> tuple[str, ...]:
-        """The same, a sentence each."""
-        first = verdict_of_all(self.measure, [one.name for one in self.standings], self.pairs)
+        """Who is first and how surely; then how many neighbours cannot be told apart."""
+        return self.sentences_on(self.blocks[0])
+
+    def sentences_on(self, block: SystemBlock) -> tuple[str, ...]:
+        """Return the verdict, and how many neighbours cannot be told apart."""
         unclear, every = self.neighbours
         undecided = all(pair.outcome == "undecided" for pair in self.pairs)
         if every < 2 or undecided:
-            return (first,)
+            return (block.verdict,)
         are = "is" if unclear == 1 else "are"
-        return (first, f"{unclear} of {every} neighbours {are} not separable")
+        return (block.verdict, f"{unclear} of {every} neighbours {are} not separable")
 
     @cached_property
     def remarks(self) -> tuple[str, ...]:
@@ -198,18 +174,12 @@ class TaskComparison:
         return (*self._values.remarks, *task_remarks(self))
 
     @property
-    def family(self) -> str:
-        """The pairs that share one error rate, in words."""
-        n = len(self.pairs)
-        return "one pair" if n == 1 else f"all {n} pairs of {len(self.names)} systems"
-
-    @property
     def method(self) -> str:
         """How p-values and intervals were computed, and what they are about."""
         return method_of_tasks(self)
 
     def pair(self, a: str, b: str) -> TaskPair:
-        """Two systems by name, in either order."""
+        """Return two systems by name, in either order."""
         for pair in self.pairs:
             if {a, b} == {pair.a, pair.b}:
                 return pair
@@ -217,30 +187,22 @@ class TaskComparison:
 
     def table(self) -> Table:
         """Systems with means, intervals, ranks by mean and by Borda count, and group letters."""
-        return standings_table(self)
+        return system_table(self)
 
     def pair_table(self) -> Table:
-        """Pairs with differences, intervals, p, and tasks won, tied and lost."""
-        return task_pair_table(self)
-
-    def page(self) -> Page:
-        """Verdict, tables and the method as words and tables."""
-        return task_page(self)
+        """Return pairs with differences, intervals, p, and tasks won, tied and lost."""
+        return pair_table(self)
 
     def to_frame(self, backend: str = "pandas") -> Any:
-        """A row per system, best mean first, as a pandas, polars or pyarrow data frame."""
-        rows = [self._standing_data(one) for one in self.standings]
+        """Return a row per system, best mean first, as a pandas, polars or pyarrow data frame."""
+        rows = [self._standing_data(standing) for standing in self.standings]
         plain = [name for name, value in rows[0].items() if not isinstance(value, dict | list)]
         return build_frame({name: [row[name] for row in rows] for name in plain}, backend)
 
-    def to_latex(self) -> str:
-        """Verdict, tables and the method, for a paper."""
-        return latex_page(self.page())
-
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; undefined numbers are None."""
-        kept = ("level", "resamples", "seed")
-        settings = {key: value for key, value in asdict(self.settings).items() if key in kept}
+        """Return plain data for JSON; undefined numbers are None."""
+        used = ("level", "resamples", "seed")
+        settings = {key: value for key, value in asdict(self.settings).items() if key in used}
         unclear, every = self.neighbours
         return {
             "schema_version": SCHEMA_VERSION,
@@ -254,43 +216,22 @@ class TaskComparison:
             "settings": settings,
             "verdict": self.verdict,
             "neighbours": {"not_separable": unclear, "all": every},
-            "standings": [self._standing_data(one) for one in self.standings],
-            "pairs": [task_pair_data(pair) for pair in self.pairs],
+            "standings": [self._standing_data(standing) for standing in self.standings],
+            "pairs": [pair_data(pair) for pair in self.pairs],
             "remarks": list(self.remarks),
         }
 
-    def _standing_data(self, one: TaskStanding) -> dict[str, Any]:
-        row = self.task_means[self.names.index(one.name)].tolist()
-        return {
-            "name": one.name,
-            "mean": or_none(one.mean.estimate),
-            "low": or_none(one.mean.low),
-            "high": or_none(one.mean.high),
-            "rank": or_none(one.rank.rank),
-            "rank_low": or_none(one.rank.low),
-            "rank_high": or_none(one.rank.high),
-            "borda": one.borda,
-            "borda_rank": or_none(one.borda_rank.rank),
-            "borda_rank_low": or_none(one.borda_rank.low),
-            "borda_rank_high": or_none(one.borda_rank.high),
-            "letters": one.letters,
-            "tasks": dict(zip(self.tasks, row, strict=True)),
-        }
-
-    def __repr__(self) -> str:
-        """Verdict, tables and the method, as plain text."""
-        return text_page(self.page())
-
-    def _repr_html_(self) -> str:
-        return html_page(self.page())
+    def _standing_data(self, standing: Standing) -> dict[str, Any]:
+        row = self.task_means[self.names.index(standing.name)].tolist()
+        return {**standing.to_dict(), "tasks": dict(zip(self.tasks, row, strict=True))}
 
 
 def compare_task_values(
-    found: TaskValues,
+    values: TaskValues,
     *,
     units: str | None = None,
-    level: float = 0.05,
-    resamples: int = 10_000,
+    level: float = LEVEL,
+    resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> TaskComparison:
     """Compare systems on the mean of their means on tasks; see `compare_tasks`.
@@ -300,40 +241,40 @@ def compare_task_values(
     their means differ by what tasks and what queries do.
     """
     settings = ComparisonSettings(level=level, resamples=resamples, seed=seed)
-    chosen = _choose_units(found, units)
-    drawn: dict[str, Any] = {"resamples": settings.resamples, "seed": settings.seed}
-    wanted = list(combinations(range(len(found.systems)), 2))
-    if chosen == "tasks":
-        joint = compare_jointly(found.means, wanted, level=level, bounds=found.bounds, **drawn)
-    else:
-        n = len(found.tasks)
+    resampled = _choose_units(values, units)
+    index_pairs = list(combinations(range(len(values.systems)), 2))
+    if resampled == "tasks":
         joint = compare_jointly(
-            found.values,
-            wanted,
-            clusters=found.clusters,
-            blocks=found.task_of,
+            values.means, index_pairs, level=level, bounds=values.bounds, **settings.draws
+        )
+    else:
+        n = len(values.tasks)
+        joint = compare_jointly(
+            values.values,
+            index_pairs,
+            clusters=values.clusters,
+            blocks=values.task_of,
             contrasts=[[1 / n] * n],
             level=level,
-            bounds=found.bounds,
-            **drawn,
+            bounds=values.bounds,
+            **settings.draws,
         )
-    pairs = tuple(_pairs(found, chosen, wanted, joint, settings))
-    return TaskComparison(
-        chosen, settings, tuple(_standings(found, chosen, pairs, settings)), pairs, found
-    )
+    pairs = tuple(_pairs(values, resampled, index_pairs, joint, settings))
+    standings = tuple(_standings(values, resampled, pairs, settings))
+    return TaskComparison(values.systems, resampled, settings, standings, pairs, values)
 
 
-def _choose_units(found: TaskValues, units: str | None) -> str:
-    """Queries, unless only means are known; then only tasks can be resampled."""
+def _choose_units(values: TaskValues, units: str | None) -> str:
+    """Return queries, unless only means are known; then only tasks can be resampled."""
     if units is None:
-        units = "tasks" if found.means_only else "queries"
+        units = "tasks" if values.means_only else "queries"
     units = check_choice(units, UNITS, "units")
     small = [
         task
-        for task, n in zip(found.tasks, _unit_counts(found).tolist(), strict=True)
+        for task, n in zip(values.tasks, _unit_counts(values).tolist(), strict=True)
         if n < FEWEST
     ]
-    if units == "queries" and found.means_only:
+    if units == "queries" and values.means_only:
         raise UsageError(
             "Only the means of tasks are known, so queries cannot be resampled. Give the values of "
             "queries, or choose units='tasks'."
@@ -346,43 +287,48 @@ def _choose_units(found: TaskValues, units: str | None) -> str:
     return units
 
 
-def _unit_counts(found: TaskValues) -> Any:
-    """How many queries, or groups of them, each task has."""
-    if found.clusters is None:
-        return found.sizes
-    units = np.unique(np.stack([found.task_of, found.clusters]), axis=1)
-    return np.bincount(units[0], minlength=len(found.tasks))
+def _unit_counts(values: TaskValues) -> Any:
+    """Return how many queries, or groups of them, each task has."""
+    if values.clusters is None:
+        return values.sizes
+    units = np.unique(np.stack([values.task_of, values.clusters]), axis=1)
+    return np.bincount(units[0], minlength=len(values.tasks))
 
 
 def _pairs(
-    found: TaskValues,
+    values: TaskValues,
     units: str,
-    wanted: Sequence[tuple[int, int]],
+    index_pairs: Sequence[tuple[int, int]],
     joint: JointPairs,
     settings: ComparisonSettings,
 ) -> Iterator[TaskPair]:
-    names, means = found.systems, found.means
-    drawn: dict[str, Any] = {"resamples": settings.resamples, "seed": settings.seed}
-    word = "groups" if units == "queries" and found.clusters is not None else units
-    n = len(found.tasks) if units == "tasks" else int(_unit_counts(found).sum())
+    names, means = values.systems, values.means
+    word = "groups" if units == "queries" and values.clusters is not None else units
+    n = len(values.tasks) if units == "tasks" else int(_unit_counts(values).sum())
     note = joint.note.replace("queries", word)
-    for number, (a, b) in enumerate(wanted):
-        difference = float(joint.differences[number])
-        ends = (float(joint.low[number]), float(joint.high[number]))
+    for number, (a, b) in enumerate(index_pairs):
+        interval = settings.joint_interval(joint, number, n, note=note)
+        difference = interval.estimate
         yield TaskPair(
-            _describe_measure(found),
+            _describe_measure(values),
             names[a],
             names[b],
             float(joint.p[number]),
             TestResult(
-                float(joint.p_alone[number]), difference, "randomisation", n, 0, note=note, **drawn
+                float(joint.p_alone[number]),
+                difference,
+                "randomisation",
+                n,
+                0,
+                note=note,
+                **settings.draws,
             ),
             replace(effect(means[a], means[b]), mean_difference=difference),
             settings,
-            len(wanted),
+            len(index_pairs),
             float(joint.smallest[number]),
             joint.level_of_one,
-            Interval(difference, *ends, 1 - settings.level, "max-t", n, note=note, **drawn),
+            interval,
             (means[a], means[b]),
             None,
             error=float(joint.errors[number]),
@@ -391,56 +337,82 @@ def _pairs(
 
 
 def _standings(
-    found: TaskValues, units: str, pairs: Sequence[TaskPair], settings: ComparisonSettings
-) -> Iterator[TaskStanding]:
-    level, drawn = 1 - settings.level, (settings.resamples, settings.seed)
-    means = _mean_intervals(found, units, settings)
-    order = sorted(range(len(means)), key=lambda i: -means[i].estimate)
-    better = shown_better(found.systems, pairs)
-    undecided = all(pair.outcome == "undecided" for pair in pairs)
-    note = pairs[0].untestable if undecided else ""
-    n, unknown = len(found.tasks), (math.nan,) * 3
-    ranks = ranks_of(found.means, better, RankInterval(*unknown, level, n, 0, *drawn, note))
-    points = borda_points(found.means)
-    by_borda = rank_intervals(points, level=level, resamples=drawn[0], seed=drawn[1])
-    shown = better[np.ix_(order, order)]
-    letters = [""] * len(order) if undecided else compact_letters(shown | shown.T)
-    for place, i in enumerate(order):
-        borda = replace(by_borda[i], note=by_borda[i].note.replace("queries", "tasks"))
-        yield TaskStanding(
-            found.systems[i], means[i], ranks[i], float(points[i].sum()), borda, letters[place]
-        )
+    values: TaskValues, units: str, pairs: Sequence[TaskPair], settings: ComparisonSettings
+) -> Iterator[Standing]:
+    means = _mean_intervals(values, units, settings)
+    ranked = rank_systems(
+        values.systems, _describe_measure(values), values.means, means, pairs, settings
+    )
+    points = borda_points(values.means)
+    by_borda = rank_intervals(points, level=1 - settings.level, **settings.draws)
+    for standing in ranked:
+        i = values.systems.index(standing.name)
+        rank = replace(by_borda[i], note=by_borda[i].note.replace("queries", "tasks"))
+        yield replace(standing, borda=float(points[i].sum()), borda_rank=rank)
 
 
-def _mean_intervals(found: TaskValues, units: str, settings: ComparisonSettings) -> list[Interval]:
-    """Intervals of the means over tasks, each for itself."""
-    drawn: dict[str, Any] = {
-        "level": 1 - settings.level,
-        "resamples": settings.resamples,
-        "seed": settings.seed,
-    }
+def _mean_intervals(values: TaskValues, units: str, settings: ComparisonSettings) -> list[Interval]:
+    """Return intervals of the means over tasks, each for itself."""
+    drawn: dict[str, Any] = {"level": 1 - settings.level, **settings.draws}
     if units == "tasks":
-        made = intervals(found.means, **drawn)
+        means = intervals(values.means, **drawn)
     else:
         # Scaled so that the plain mean over all queries is the mean over tasks.
-        scale = len(found.task_of) / len(found.tasks) / found.sizes[found.task_of]
-        rows = found.values * scale
-        made = intervals(rows, strata=found.task_of, clusters=found.clusters, **drawn)
-    return [_within(one, found.bounds) for one in made]
+        scale = len(values.task_of) / len(values.tasks) / values.sizes[values.task_of]
+        rows = values.values * scale
+        means = intervals(rows, strata=values.task_of, clusters=values.clusters, **drawn)
+    return [_within(mean, values.bounds) for mean in means]
 
 
-def _within(one: Interval, bounds: tuple[float, float] | None) -> Interval:
+def _within(mean: Interval, bounds: tuple[float, float] | None) -> Interval:
     """Inside the bounds of the measure; never of zero width."""
-    if one.low == one.high or one.method == "unseen":
+    if mean.low == mean.high or mean.method == "unseen":
         ends = (math.nan, math.nan)
         if bounds is not None and all(map(math.isfinite, bounds)):
-            ends = constant_ends(one.estimate, one.n, one.level, bounds)
+            ends = constant_ends(mean.estimate, mean.n, mean.level, bounds)
         note = "all values of a task are equal, so no variation was seen"
-        return replace(one, low=ends[0], high=ends[1], note=note)
-    return one if bounds is None else one.within(*bounds)
+        return replace(mean, low=ends[0], high=ends[1], note=note)
+    return mean if bounds is None else mean.within(*bounds)
 
 
-def _describe_measure(found: TaskValues) -> str:
-    n = len(found.tasks)
+def _describe_measure(values: TaskValues) -> str:
+    n = len(values.tasks)
     over = "one task" if n == 1 else f"{n} tasks"
-    return f"the mean of {found.measure} over {over}" if found.measure else f"the mean over {over}"
+    return (
+        f"the mean of {values.measure} over {over}" if values.measure else f"the mean over {over}"
+    )
+
+
+def task_remarks(comparison: TaskComparison) -> Iterator[str]:
+    """Return what limits the numbers, a sentence each."""
+    if comparison.means_only:
+        yield (
+            "only the means of tasks are known, so tasks were resampled: what is said is about "
+            "tasks like these, and nothing can be said of how sure the mean on one task is"
+        )
+    borda = comparison.standings[0].borda_rank
+    if borda is not None and borda.note:
+        yield f"no intervals of Borda ranks, which always resample tasks: {borda.note}"
+    gap = next(
+        (standing.mean.note for standing in comparison.standings if math.isnan(standing.mean.low)),
+        "",
+    )
+    if gap:
+        yield f"no intervals of means: {gap}"
+
+
+def method_of_tasks(comparison: TaskComparison) -> str:
+    """Return how p-values and intervals were computed, and what they are about."""
+    settings, pairs = comparison.settings, comparison.pairs
+    span = f"{100 * (1 - settings.level):g} %"
+    if comparison.units == "tasks":
+        about = "tasks were resampled, so it is about tasks like these"
+    else:
+        about = f"{pairs[0].units} were resampled within tasks, so it is about these tasks"
+    return (
+        f"p: {describe_test(settings, len(pairs))} ({comparison.family}), {settings.resamples:,} "
+        f"resamples, seed {settings.seed}; {about}. Each task weighs the same. Intervals of "
+        f"differences: {span} for all of them together, of the same draws; of means: {span}, each "
+        f"for itself. Borda: systems beaten on each task, summed, ties half; its rank intervals "
+        f"resample tasks."
+    )

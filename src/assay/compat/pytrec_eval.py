@@ -20,20 +20,8 @@ from assay.core.text import did_you_mean
 from assay.errors import FormatError
 from assay.measures import parse, parse_many
 from assay.scoring.evaluate import evaluate
+from assay.scoring.output import trec_name
 from assay.scoring.scores import Scores
-from assay.scoring.trec_layout import trec_name
-
-__all__ = [
-    "PARAMETER_SHAPE",
-    "RelevanceEvaluator",
-    "compute_aggregated_measure",
-    "default_parameters",
-    "keep_judged",
-    "parse_qrel",
-    "parse_run",
-    "supported_measures",
-    "supported_nicknames",
-]
 
 Run = Mapping[str, Mapping[str, float]]
 Qrel = Mapping[str, Mapping[str, int]]
@@ -51,20 +39,8 @@ default_parameters: Final[dict[str, tuple[str, ...]]] = {
     "Rprec_mult": tuple(f"{mult / 10:.2f}" for mult in range(2, 21, 2)),
 }
 _PLAIN: Final = {
-    "11pt_avg",
-    "Rprec",
-    "bpref",
-    "map",
-    "ndcg",
-    "num_nonrel_judged_ret",
-    "num_rel",
-    "num_rel_ret",
-    "num_ret",
-    "recip_rank",
-    "set_F",
-    "set_P",
-    "set_recall",
-    "set_relative_P",
+    *("11pt_avg", "Rprec", "bpref", "map", "ndcg", "num_nonrel_judged_ret", "num_rel"),
+    *("num_rel_ret", "num_ret", "recip_rank", "set_F", "set_P", "set_recall", "set_relative_P"),
 }
 PARAMETER_SHAPE: Final = re.compile(r"(.+?)[._](\d+(?:\.\d+)?(?:,\d+(?:\.\d+)?)*)")
 _LEAST: Final = 1e-5  # what trec_eval takes for 0 in geometric means
@@ -113,7 +89,6 @@ class RelevanceEvaluator:
         relevance_level: int = 1,
         judged_docs_only_flag: bool = False,
     ) -> None:
-        """Check the judgments' shape and the names of the measures."""
         _refuse_other_than_dicts(query_relevance, "query_relevance", int)
         self._qrels = {query: grades for query, grades in query_relevance.items() if grades}
         self._level = relevance_level
@@ -121,7 +96,7 @@ class RelevanceEvaluator:
         self._names = _expand(measures)
 
     def evaluate(self, scores: Run) -> dict[str, dict[str, float]]:
-        """The measures of each query that is both in the run and judged."""
+        """Return the measures of each judged query in the run."""
         _refuse_other_than_dicts(scores, "scores", float)
         run = {query: scores[query] for query in scores if query in self._qrels}
         if not run:
@@ -135,7 +110,7 @@ class RelevanceEvaluator:
         return self._name_values(self._score(run, qrels), only, list(run))
 
     def _score(self, run: Run, qrels: Qrel) -> Scores | None:
-        """The scores under trec_eval's own conventions; None where no measure needs them."""
+        """Score under trec_eval's conventions; None where no measure needs it."""
         needed = dict.fromkeys(
             part
             for name in self._names
@@ -150,33 +125,33 @@ class RelevanceEvaluator:
     def _name_values(
         self, scores: Scores | None, only: Mapping[str, Mapping[str, float]], queries: list[str]
     ) -> dict[str, dict[str, float]]:
-        own = {} if scores is None else {trec_name(one): one for one in scores.measures}
+        measures = {} if scores is None else {trec_name(item): item for item in scores.measures}
         rows = {} if scores is None else {id_: row for row, id_ in enumerate(scores.query_ids)}
-        made: dict[str, dict[str, float]] = {}
+        results: dict[str, dict[str, float]] = {}
         for query in queries:
             values = {
                 name: float(np.nan_to_num(scores[measure][rows[query]]))
-                for name, measure in own.items()
+                for name, measure in measures.items()
                 if scores is not None
             }
-            values |= {name: found[query] for name, found in only.items()}
+            values |= {name: by_query[query] for name, by_query in only.items()}
             for name in self._names:
                 if name in _DERIVED:
                     values[name] = _DERIVED[name][1](values)
-            made[query] = {name: values[_shown_name(name)] for name in self._names}
-        return made
+            results[query] = {name: values[_shown_name(name)] for name in self._names}
+        return results
 
 
 def keep_judged(docs: Mapping[str, float], judged: Mapping[str, int]) -> dict[str, float]:
-    """The documents with a grade of 0 or more: trec_eval takes others for not judged."""
+    """Keep graded documents: trec_eval takes those below 0 for not judged."""
     return {doc: score for doc, score in docs.items() if judged.get(doc, -1) >= 0}
 
 
-def _refuse_other_than_dicts(given: object, name: str, kind: type) -> None:
-    """pytrec_eval's own TypeErrors: dictionaries of dictionaries with text for keys."""
-    if not isinstance(given, Mapping):
-        raise TypeError(f"{name} must be a dictionary of dictionaries, found {type(given)}.")
-    for query, docs in given.items():
+def _refuse_other_than_dicts(data: object, name: str, kind: type) -> None:
+    """Raise pytrec_eval's TypeErrors for other than dictionaries of dictionaries."""
+    if not isinstance(data, Mapping):
+        raise TypeError(f"{name} must be a dictionary of dictionaries, found {type(data)}.")
+    for query, docs in data.items():
         if not isinstance(query, str) or not isinstance(docs, Mapping):
             raise TypeError(f"{name} must map query ids (str) to dictionaries, found {query!r}.")
         for doc, value in docs.items():
@@ -187,13 +162,22 @@ def _refuse_other_than_dicts(given: object, name: str, kind: type) -> None:
 
 
 def _expand(measures: Iterable[str]) -> list[str]:
-    """Names as they stand in results, with nicknames and default parameters written out.
+    """Write out nicknames and default parameters, as results name them.
 
     A name without parameters adds none where the same name has some.
     """
-    asked = [one for name in measures for one in sorted(supported_nicknames.get(name, {name}))]
-    given = {found[1] for name in asked if (found := PARAMETER_SHAPE.fullmatch(name))}
-    names = (one for name in asked if name not in given for one in _with_parameters(name))
+    spelt = [
+        full_name
+        for name in measures
+        for full_name in sorted(supported_nicknames.get(name, {name}))
+    ]
+    with_numbers = {shape[1] for name in spelt if (shape := PARAMETER_SHAPE.fullmatch(name))}
+    names = (
+        full_name
+        for name in spelt
+        if name not in with_numbers
+        for full_name in _with_parameters(name)
+    )
     return list(dict.fromkeys(names))
 
 
@@ -202,15 +186,15 @@ def _with_parameters(name: str) -> list[str]:
         return [f"{name}_{parameter}" for parameter in default_parameters[name]]
     if name in supported_measures:
         return [name]
-    found = PARAMETER_SHAPE.fullmatch(name)
-    if found is None or found[1] not in default_parameters:
+    shape = PARAMETER_SHAPE.fullmatch(name)
+    if shape is None or shape[1] not in default_parameters:
         hint = did_you_mean(name, supported_measures)
         raise ValueError(f"unsupported measure {name}.{hint}")
-    return [f"{found[1]}_{_spelt(found[1], one)}" for one in found[2].split(",")]
+    return [f"{shape[1]}_{_spelt(shape[1], number)}" for number in shape[2].split(",")]
 
 
 def _spelt(measure: str, parameter: str) -> str:
-    """Levels and multiples with two decimals, as trec_eval prints them."""
+    """Write levels and multiples with two decimals, as trec_eval prints them."""
     return f"{float(parameter):.2f}" if measure in ("iprec_at_recall", "Rprec_mult") else parameter
 
 
@@ -223,11 +207,11 @@ def _shown_name(name: str) -> str:
 
 
 def compute_aggregated_measure(measure: str, values: Iterable[float]) -> float:
-    """The sum of counts, the geometric mean of logarithms, and otherwise the mean."""
-    found = np.asarray(list(values), np.float64)
+    """Return the sum of counts, a geometric mean, or the mean."""
+    numbers = np.asarray(list(values), np.float64)
     if measure.startswith("num_"):
-        return float(found.sum())
-    mean = float(found.sum() / len(found)) if len(found) else math.nan
+        return float(numbers.sum())
+    mean = float(numbers.sum() / len(numbers)) if len(numbers) else math.nan
     return math.exp(mean) if measure.startswith("gm_") else mean
 
 
@@ -235,29 +219,29 @@ Number = TypeVar("Number", int, float)
 
 
 def parse_run(f_run: Iterable[str]) -> dict[str, dict[str, float]]:
-    """A TREC run from its lines."""
+    """Return a TREC run from its lines."""
     return _parse(f_run, 6, 4, float)
 
 
 def parse_qrel(f_qrel: Iterable[str]) -> dict[str, dict[str, int]]:
-    """TREC judgments from their lines."""
+    """Return TREC judgments from their lines."""
     return _parse(f_qrel, 4, 3, int)
 
 
 def _parse(
     lines: Iterable[str], width: int, place: int, number_of: Callable[[str], Number]
 ) -> dict[str, dict[str, Number]]:
-    found: dict[str, dict[str, Number]] = {}
+    lists: dict[str, dict[str, Number]] = {}
     for number, line in enumerate(lines, 1):
         parts = line.split()
         if len(parts) != width:
             raise FormatError(f"line {number} has {len(parts)} columns, not {width}.")
-        docs = found.setdefault(parts[0], {})
+        docs = lists.setdefault(parts[0], {})
         if parts[2] in docs:  # an AssertionError there, too
             raise AssertionError(f"line {number} names {parts[2]} twice for {parts[0]}.")
         try:
             docs[parts[2]] = number_of(parts[place])
         except ValueError:
-            wanted = "a whole number" if number_of is int else "a number"
-            raise FormatError(f"line {number} has {parts[place][:40]!r} for {wanted}.") from None
-    return found
+            what = "a whole number" if number_of is int else "a number"
+            raise FormatError(f"line {number} has {parts[place][:40]!r} for {what}.") from None
+    return lists

@@ -17,7 +17,6 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from assay.arrays import Floats, Ints, offsets_of
-from assay.compat.trec_only import FORMULAS, QueryList, relstring
 from assay.core.conventions import Conventions, preset
 from assay.core.hits import Hits, judge
 from assay.core.text import did_you_mean
@@ -26,10 +25,8 @@ from assay.io.formats import QrelsLike, RunLike, as_judgments, as_ranking
 from assay.measures import Measure, parse
 from assay.measures.views import nth_in_row
 from assay.scoring.evaluate import score
+from assay.scoring.output import TrecColumn, trec_lines
 from assay.scoring.scores import GEOMETRIC_FLOOR
-from assay.scoring.trec_layout import TrecColumn, trec_lines
-
-__all__ = ["at_level", "trec_eval", "trec_only_values"]
 
 _LARGEST: Final = 1e12  # of parameters: sums of as large gains are exact
 _CUTS: Final = "5,10,15,20,30,100,200,500,1000"
@@ -41,7 +38,7 @@ class _TrecFamily(NamedTuple):
 
     `params` says what may follow the name: cuts, levels (a line each), gains or numbers (in the
     line's name); `default` what holds where nothing does. `measure` is the measure of a line, with
-    its parameter in `{}`; where it is empty, `trec_only` has the formula.
+    its parameter in `{}`; where it is empty, `FORMULAS` has the formula.
     """
 
     measure: str = ""
@@ -127,7 +124,7 @@ def trec_eval(
     n_docs: int = 0,
     tell: Callable[[str], object] = lambda _: None,
 ) -> str:
-    """What `trec_eval` prints for judgments and a run.
+    """Return what `trec_eval` prints for judgments and a run.
 
     The arguments are its flags -m, -q, -n (`summary`), -c, -l, -M, -J and -N. Judged queries that
     are not in the run are left out unless `complete`. `tell` hears what is odd about the input.
@@ -159,7 +156,7 @@ def trec_eval(
 def trec_only_values(
     qrels: QrelsLike, run: RunLike, names: Iterable[str], *, rules: Conventions, level: int
 ) -> dict[str, dict[str, float]]:
-    """For each of these measures that only trec_eval has, its value of each judged query."""
+    """Return measures that only trec_eval has: {measure: {query: value}}."""
     hits = judge(as_ranking(run, rules), as_judgments(qrels), conventions=rules)
     answers = _Answers(hits, hits.n_ret, level, 0, "")
     ids = list(map(str, hits.query_ids))
@@ -168,18 +165,21 @@ def trec_only_values(
 
 
 def _lines_of(measures: Iterable[str]) -> list[_Line]:
-    """The lines to print. Where a measure is named twice, the first parameters hold."""
-    wanted: dict[str, str] = {}
-    for asked in measures:
-        name, dot, params = asked.partition(".")
+    """Return the lines to print; a measure's first parameters hold."""
+    parameters: dict[str, str] = {}
+    for spelt in measures:
+        name, dot, params = spelt.partition(".")
         if name not in FAMILIES and name not in NICKNAMES:
             raise MeasureError(_unknown(name))
         if dot and (name in NICKNAMES or not FAMILIES[name].params or not params):
-            raise MeasureError(f"{asked!r}: {name} takes no such parameters.")
+            raise MeasureError(f"{spelt!r}: {name} takes no such parameters.")
         for family in NICKNAMES.get(name, (name,)):
-            wanted[family] = wanted.get(family) or params
+            parameters[family] = parameters.get(family) or params
     return [
-        line for family in FAMILIES if family in wanted for line in _expand(family, wanted[family])
+        line
+        for family in FAMILIES
+        if family in parameters
+        for line in _expand(family, parameters[family])
     ]
 
 
@@ -193,22 +193,22 @@ def _unknown(name: str) -> str:
     return f"trec_eval has no measure {name!r}.{hint} Parameters follow a dot: P.5,10."
 
 
-def _expand(family: str, given: str) -> list[_Line]:
-    kind, params = FAMILIES[family].params, tuple(given.split(",")) if given else ()
+def _expand(family: str, text: str) -> list[_Line]:
+    kind, params = FAMILIES[family].params, tuple(text.split(",")) if text else ()
     default = tuple(FAMILIES[family].default.split(",")) if FAMILIES[family].default else ()
     if kind not in ("cuts", "levels"):
-        name = f"{family}_{given}" if given else family
+        name = f"{family}_{text}" if text else family
         return [_Line(name, family, _check(family, params, kind) or default)]
-    numbers = sorted({_number(family, one) for one in params or default})
+    numbers = sorted({_number(family, number) for number in params or default})
     if len(numbers) < len(params or default) or (kind == "cuts" and numbers[0] < 1):
-        raise MeasureError(f"{family}.{given}: cut-offs are above 0, and each is given once.")
+        raise MeasureError(f"{family}.{text}: cut-offs are above 0, and each is given once.")
     if kind == "cuts":
         return [_Line(f"{family}_{int(k)}", family, (str(int(k)),)) for k in numbers]
     return [_Line(f"{family}_{x:.2f}", family, (f"{x:g}",)) for x in numbers]
 
 
 def _number(family: str, text: str) -> float:
-    """A number as trec_eval reads it: a rank may have decimals, which do not count."""
+    """Read a number as trec_eval does: decimals of a rank do not count."""
     if not re.fullmatch(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)", text):
         raise MeasureError(f"{text!r:.40}, a parameter of {family}, is not a number.")
     if abs(float(text)) > _LARGEST:
@@ -217,16 +217,16 @@ def _number(family: str, text: str) -> float:
 
 
 def _check(family: str, params: tuple[str, ...], kind: str) -> tuple[str, ...]:
-    """The parameters of one line, if they have the form that the measure takes."""
+    """Check the parameters of one line."""
     if kind == "persistence":
-        params = tuple(one.removeprefix("p=") for one in params)
-    for one in params:
-        level, equals, gain = one.partition("=") if kind == "gains" else ("0", "=", one)
+        params = tuple(param.removeprefix("p=") for param in params)
+    for param in params:
+        level, equals, gain = param.partition("=") if kind == "gains" else ("0", "=", param)
         if not equals:
-            raise MeasureError(f"{family}.{one}: write the gains of grades, as in 1=3,2=9.")
+            raise MeasureError(f"{family}.{param}: write the gains of grades, as in 1=3,2=9.")
         _number(family, level)
         if not 0 <= _number(family, gain) <= 1 and kind == "persistence":
-            raise MeasureError(f"{family}.{one}: the persistence is from 0 to 1.")
+            raise MeasureError(f"{family}.{param}: the persistence is from 0 to 1.")
     counts = {"relstring": 1, "set_F": 1, "utility": 4, "rbp": 1, "rbp_resid": 1}
     if params and len(params) != counts.get(family, len(params)):
         raise MeasureError(f"{family} takes {counts[family]} numbers, found {len(params)}.")
@@ -234,15 +234,15 @@ def _check(family: str, params: tuple[str, ...], kind: str) -> tuple[str, ...]:
 
 
 def at_level(measure: Measure, level: int) -> Measure:
-    """The measure with this smallest relevant grade, where it takes one."""
+    """Return the measure with this smallest relevant grade, where it takes one."""
     takes = "rel" in measure.definition.params
     return measure(rel=level) if takes and level != 1 else measure
 
 
 def _keep_judged(hits: Hits) -> Hits:
-    """The hits of the lists without the documents that were not judged (-J)."""
-    kept = hits.grade >= 0
-    row = hits.row[kept]
+    """Drop documents that were not judged (-J)."""
+    judged = hits.grade >= 0
+    row = hits.row[judged]
     rank = nth_in_row(row)
     counts = np.bincount(row, minlength=hits.n_queries)
     return replace(
@@ -251,7 +251,7 @@ def _keep_judged(hits: Hits) -> Hits:
         rank=rank,
         rank_lo=rank,
         rank_hi=rank,
-        grade=hits.grade[kept],
+        grade=hits.grade[judged],
         n_ret=counts,
         tie_split=None,
     )
@@ -265,7 +265,7 @@ class _Answers:
         self.level, self.n_docs, self.run_id = level, n_docs, run_id
 
     def column(self, line: _Line, *, complete: bool) -> Iterator[TrecColumn]:
-        """The column of a line, with what stands in the summary."""
+        """Yield the column of a line, with what stands in the summary."""
         kind = FAMILIES[line.family].kind
         if line.family in ("runid", "num_q"):
             n_queries = str(self.hits.n_queries)
@@ -279,29 +279,31 @@ class _Answers:
                 # trec_eval counts again here, and forgets the level.
                 total = float(self.hits.pool_count[self.hits.pool_grade > 0].sum())
             write = "{:.0f}".format if kind == "sum" else "{:6.4f}".format
-            shown = None if kind == "geometric" else [write(one) for one in values.tolist()]
-            yield TrecColumn(line.name, shown, write(total))
+            cells = None if kind == "geometric" else [write(value) for value in values.tolist()]
+            yield TrecColumn(line.name, cells, write(total))
 
     def values(self, line: _Line) -> Floats:
-        """The value of each query."""
+        """Return the value of each query."""
         family = FAMILIES[line.family]
         if not family.measure:
             compute = FORMULAS[line.family]
-            found = np.array([compute(query, line.params) for query in self._queries()])
-            return found if line.name not in _TAKEN_BACK else np.where(self.hits.missing, 0, found)
+            values = np.array([compute(query, line.params) for query in self._queries()])
+            return (
+                values if line.name not in _TAKEN_BACK else np.where(self.hits.missing, 0, values)
+            )
         measure = at_level(parse(_own_name(family, line.params)), self.level)
         return np.nan_to_num(score(self.hits, measure)[measure])
 
     def _texts(self, line: _Line) -> list[str]:
         length = int(float(line.params[0]))
-        found = [relstring(query, length) for query in self._queries()]
+        texts = [relstring(query, length) for query in self._queries()]
         return [
             "" if gone and line.name in _TAKEN_BACK else text
-            for gone, text in zip(self.hits.missing, found, strict=True)
+            for gone, text in zip(self.hits.missing, texts, strict=True)
         ]
 
     def _queries(self) -> Iterator[QueryList]:
-        """The list of each query."""
+        """Yield the list of each query."""
         hits = self.hits
         for q in range(hits.n_queries):
             inside = slice(hits.offsets[q], hits.offsets[q + 1])
@@ -318,16 +320,214 @@ class _Answers:
 
 
 def _own_name(family: _TrecFamily, params: tuple[str, ...]) -> str:
-    """The name of the measure that is Assay's, with the parameters of a line."""
+    """Return the name of Assay's measure for a line."""
     if family.measure == "Rprec(mult={})" and float(params[0]) == 1:
         return "Rprec"
     return family.measure.format("/".join(params))
 
 
 def _summary(kind: str, values: Floats) -> float:
-    """The sum or mean, added up in the order of the queries as trec_eval does."""
+    """Return the sum or mean, added up in the order of queries."""
     if kind == "geometric":
         logs = np.log(np.maximum(values, GEOMETRIC_FLOOR))
         return math.exp(float(np.cumsum(logs)[-1]) / len(values))
     total = float(np.cumsum(values)[-1])
     return total if kind == "sum" else total / len(values)
+
+
+# The measures that only trec_eval has, for the list of one query. Each takes the list and its
+# parameters as they were typed. Their formulas and the order of their sums are those of trec_eval
+# 10.0, whose output they have to match in the last printed digit.
+
+_EPSILON: Final = 1e-5  # of infAP
+
+
+class QueryList(NamedTuple):
+    """The judged documents of one query's list in rank order, and what the pool holds."""
+
+    rank: Ints
+    grade: Floats
+    n_ret: int
+    pool_grade: Floats
+    pool_count: Ints
+    level: int
+    n_docs: int
+
+    @property
+    def good(self) -> Ints:
+        """The ranks of relevant documents."""
+        return self.rank[(self.grade >= 0) & (self.grade >= self.level)]
+
+    @property
+    def n_rel(self) -> int:
+        """Number of relevant documents, retrieved or not."""
+        relevant = (self.pool_grade >= 0) & (self.pool_grade >= self.level)
+        return int(self.pool_count[relevant].sum())
+
+    def gains(self, params: tuple[str, ...]) -> tuple[Ints, Floats, Floats]:
+        """Return ranks and gains, and the gains of the ideal list."""
+        table = {float(grade): float(gain) for grade, _, gain in (p.partition("=") for p in params)}
+        judged = self.grade >= 0
+        gain = np.array(
+            [table.get(level, level) for level in self.grade[judged].tolist()], np.float64
+        )
+        ideal = np.array(
+            [table.get(level, level) for level in self.pool_grade.tolist()], np.float64
+        )
+        ideal = np.repeat(ideal, np.where(self.pool_grade >= 0, self.pool_count, 0))
+        return self.rank[judged], gain, -np.sort(-ideal[ideal > 0])
+
+
+def relstring(query: QueryList, length: int) -> str:
+    """Return the grades of the first documents, a sign each."""
+    signs = ["-"] * min(length, query.n_ret)
+    for rank, grade in zip(query.rank.tolist(), query.grade.tolist(), strict=True):
+        if rank <= len(signs):
+            signs[rank - 1] = "." if grade < 0 else ">" if grade > 9 else str(int(grade))
+    return "".join(signs)
+
+
+def _inferred_ap(query: QueryList, params: tuple[str, ...]) -> float:
+    relevant = irrelevant = unknown = 0
+    total = 0.0
+    for rank, grade in zip(query.rank.tolist(), query.grade.tolist(), strict=True):
+        if grade < 0:
+            unknown += 1
+        elif grade < query.level:
+            irrelevant += 1
+        else:
+            above, judged = rank - 1, relevant + irrelevant
+            share = (relevant + _EPSILON) / (judged + 2 * _EPSILON)
+            seen = (above / rank) * ((judged + unknown) / above) if above else 0.0
+            total += 1 / rank + seen * share
+            relevant += 1
+    return total / query.n_rel if query.n_rel else total
+
+
+def _binary_g(query: QueryList, params: tuple[str, ...]) -> float:
+    good = query.good
+    above = good - np.arange(1, len(good) + 1)
+    return float((1 / np.log2(2.0 + above)).sum() / query.n_rel) if len(good) else 0.0
+
+
+def _g(query: QueryList, params: tuple[str, ...]) -> float:
+    rank, gain, ideal = query.gains(params)
+    if not len(ideal):
+        return 0.0
+    cost = np.concatenate([[0.0], np.cumsum(np.maximum(ideal, 1.0))])
+    spent = cost[np.minimum(rank, len(ideal))] + np.maximum(rank - len(ideal), 0)
+    some = gain != 0
+    parts = gain[some] / np.log2(2 + spent - np.cumsum(gain))[some]
+    return float(parts.sum() / ideal.sum())
+
+
+def _dcg_after(rank: Ints, gain: Floats) -> Floats:
+    """Return 0, and the DCG after each of the documents."""
+    return np.concatenate([[0.0], np.cumsum(gain / np.log2(rank + 1.0))])
+
+
+def _ideal_after(ideal: Floats) -> Floats:
+    return _dcg_after(np.arange(1, len(ideal) + 1), ideal)
+
+
+def _dcg(query: QueryList, params: tuple[str, ...]) -> float:
+    rank, gain, _ = query.gains(params)
+    return float(_dcg_after(rank, gain)[-1])
+
+
+def _ideal_dcg(query: QueryList, params: tuple[str, ...]) -> float:
+    return float(_ideal_after(query.gains(params)[2])[-1])
+
+
+def _ndcg(query: QueryList, params: tuple[str, ...]) -> float:
+    best = _ideal_dcg(query, params)
+    return _dcg(query, params) / best if best else 0.0
+
+
+def _ndcg_at_relevant(query: QueryList, params: tuple[str, ...]) -> float:
+    rank, gain, ideal = query.gains(params)
+    if not len(ideal):
+        return 0.0
+    dcg, best = _dcg_after(rank, gain), _ideal_after(ideal)
+    at = np.flatnonzero(gain > 0)
+    shares = dcg[at + 1] / best[np.minimum(rank[at], len(ideal))]
+    rest = (len(ideal) - len(at)) * dcg[-1] / best[-1]
+    return max(float((shares.sum() + rest) / len(ideal)), 0.0)
+
+
+def _ndcg_at_levels(query: QueryList, params: tuple[str, ...]) -> float:
+    rank, gain, ideal = query.gains(params)
+    if not query.n_rel or not len(ideal):
+        return 0.0
+    dcg, best = _dcg_after(rank, gain), _ideal_after(ideal)
+    ends = [*(np.flatnonzero(np.diff(ideal)) + 1).tolist(), len(ideal)]
+    points = [(end, end) for end in ends]
+    if query.n_ret > len(ideal) + 1:
+        points.append((query.n_ret, len(ideal)))
+    shares = [dcg[int(np.searchsorted(rank, k, "right"))] / best[i] for k, i in points]
+    return float(sum(shares) / len(shares))
+
+
+def _set_map(query: QueryList, params: tuple[str, ...]) -> float:
+    sizes = query.n_ret * query.n_rel
+    return len(query.good) ** 2 / sizes if sizes else 0.0
+
+
+def _set_f(query: QueryList, params: tuple[str, ...]) -> float:
+    n_good, weight = len(query.good), float(params[0])
+    if not n_good:
+        return 0.0
+    precision, recall = n_good / query.n_ret, n_good / query.n_rel
+    below = weight * precision + recall
+    return (weight + 1) * precision * recall / below if below else 0.0
+
+
+def _utility(query: QueryList, params: tuple[str, ...]) -> float:
+    good, bad, missed = len(query.good), query.n_ret - len(query.good), query.n_rel
+    cells = (good, bad, missed - good, query.n_docs - bad - missed)
+    return math.fsum(float(p) * n for p, n in zip(params, cells, strict=True))
+
+
+def _yaap(query: QueryList, params: tuple[str, ...]) -> float:
+    good = query.good
+    total = float((np.arange(1, len(good) + 1) / good).sum())
+    return math.log((1 + total) / (1 + query.n_rel - total))
+
+
+def _rbp(query: QueryList, params: tuple[str, ...]) -> float:
+    rank, gain, ideal = query.gains(())
+    gain = gain / max(ideal.max(initial=1.0), 1.0)
+    parts = gain * _persistence(query, params)[rank - 1]
+    return (1 - float(params[0])) * float(np.cumsum(np.append(parts, 0.0))[-1])
+
+
+def _persistence(query: QueryList, params: tuple[str, ...]) -> Floats:
+    """Return how likely a reader reaches each rank, and beyond."""
+    return np.concatenate([[1.0], np.full(query.n_ret, float(params[0]))]).cumprod()
+
+
+def _rbp_residual(query: QueryList, params: tuple[str, ...]) -> float:
+    weights, p = _persistence(query, params), float(params[0])
+    unjudged = np.ones(query.n_ret, bool)
+    unjudged[query.rank[query.grade >= 0] - 1] = False
+    if not unjudged.any():
+        return 0.0
+    return float(weights[-1] + (1 - p) * weights[:-1][unjudged].sum())
+
+
+FORMULAS: Final[dict[str, Callable[[QueryList, tuple[str, ...]], float]]] = {
+    "infAP": _inferred_ap,
+    "utility": _utility,
+    "binG": _binary_g,
+    "G": _g,
+    "dcg": _dcg,
+    "ideal_dcg": _ideal_dcg,
+    "ndcg": _ndcg,
+    "ndcg_rel": _ndcg_at_relevant,
+    "Rndcg": _ndcg_at_levels,
+    "set_map": _set_map,
+    "set_F": _set_f,
+    "yaap": _yaap,
+    "rbp": _rbp,
+    "rbp_resid": _rbp_residual,
+}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import numbers
+import os
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,27 +14,6 @@ from numpy.typing import NDArray
 from assay.core.ids import Ids
 from assay.core.numbers import LARGEST_WHOLE
 from assay.errors import IdError, MismatchError, ShapeError, UsageError, ValueRangeError
-
-__all__ = [
-    "as_list",
-    "check_choice",
-    "check_cutoff",
-    "check_doc_numbers",
-    "check_finite",
-    "check_labels",
-    "check_lengths",
-    "check_numbers",
-    "check_one_kind_of_label",
-    "check_ranks",
-    "check_unique",
-    "exact_scores",
-    "flaw_of",
-    "is_real",
-    "name_few",
-    "plain_array",
-    "real_matrix",
-    "require",
-]
 
 LARGEST_RANK = LARGEST_WHOLE
 
@@ -51,7 +31,7 @@ def check_cutoff(k: Any, name: str = "k") -> int:
 
 
 def is_real(value: Any) -> bool:
-    """Whether a value is a number, which text and True are not."""
+    """Tell whether a value is a number, which text and True are not."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
@@ -74,7 +54,7 @@ def require(value: Any, kind: type, what: str, example: str) -> None:
 
 
 def plain_array(values: Any, what: str) -> NDArray[Any]:
-    """An array of whatever shape; rows of different lengths are refused."""
+    """Return an array of whatever shape; rows of different lengths are refused."""
     if getattr(values, "mask", None) is not None and isinstance(values, np.ndarray):
         raise ShapeError(
             f"{what} is a masked array. Fill it, or mark unused places by document number −1."
@@ -88,7 +68,7 @@ def plain_array(values: Any, what: str) -> NDArray[Any]:
 
 
 def as_list(values: Any, what: str) -> list[Any]:
-    """The values one by one; a single value, or None, is refused.
+    """Return the values one by one; a single value, or None, is refused.
 
     Floats of less than 64 bits keep their type, which says how large a whole number they hold.
     """
@@ -149,8 +129,8 @@ def check_finite(values: NDArray[np.floating[Any]], what: str, queries: Ids | No
 def check_lengths(**lengths: int) -> None:
     """Refuse parts that should be equally long and are not, naming all of them."""
     if len(set(lengths.values())) > 1:
-        found = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-        raise MismatchError(f"These must have the same length: {found}.")
+        sizes = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise MismatchError(f"These must have the same length: {sizes}.")
 
 
 def check_unique(ids: Ids, what: str) -> None:
@@ -207,9 +187,9 @@ def _as_label_array(labels: Any, what: str) -> NDArray[Any]:
     whole = bool(values) and all(isinstance(v, int | np.integer) for v in values)
     if whole:
         return _as_int64(values, what)
-    narrow = [np.dtype(one) for one in set(map(type, values)) if issubclass(one, np.floating)]
+    narrow = [np.dtype(kind) for kind in set(map(type, values)) if issubclass(kind, np.floating)]
     if any(map(_is_narrow, narrow)):
-        return np.array(values, min(narrow, key=lambda one: one.itemsize))
+        return np.array(values, min(narrow, key=lambda kind: kind.itemsize))
     return plain_array(values, what)
 
 
@@ -312,6 +292,17 @@ def exact_scores(scores: NDArray[Any], what: str) -> NDArray[np.float64]:
 
 
 def name_few(ids: Sequence[Any] | Ids, limit: int = 5) -> str:
-    """A few ids for a message: `'a', 'b', … (12 in all)`."""
-    shown = ", ".join(repr(ids[i]) for i in range(min(limit, len(ids))))
-    return shown if len(ids) <= limit else f"{shown}, … ({len(ids)} in all)"
+    """Return a few ids for a message: `'a', 'b', … (12 in all)`."""
+    names = ", ".join(repr(ids[i]) for i in range(min(limit, len(ids))))
+    return names if len(ids) <= limit else f"{names}, … ({len(ids)} in all)"
+
+
+_MOST_THREADS: Final = 1024  # the answer is the same for any number; kernels count them in 32 bits
+
+
+def thread_count(threads: int | None) -> int:
+    """Return the number of threads: as given, else all cores that this process may use."""
+    if threads is not None:
+        return min(check_cutoff(threads, "threads"), _MOST_THREADS)
+    allowed = getattr(os, "sched_getaffinity", None)
+    return len(allowed(0)) if allowed else os.cpu_count() or 1

@@ -11,13 +11,16 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from assay.core import checks
+from assay.core.on_demand import OnDemand
 from assay.errors import UsageError
 
-__all__ = ["Consent", "host_of", "is_loopback"]
+if TYPE_CHECKING:
+    from assay.core import checks
+else:  # which needs numpy
+    checks = OnDemand("assay.core.checks")
 
 # Clients do not agree on what odd characters in an address mean, so that it may have none.
 _ADDRESS: Final = re.compile(
@@ -42,13 +45,13 @@ class Consent:
     def of(cls, code: bool = False, endpoints: Iterable[str] = ()) -> Consent:
         """From what the user allows."""
         checks.require(code, bool, "allow_code", "True or False")
-        given = [endpoints] if isinstance(endpoints, str) else list(endpoints)
-        for one in given:
-            if not isinstance(one, str) or not _ENDPOINT.fullmatch(one):
+        hosts = [endpoints] if isinstance(endpoints, str) else list(endpoints)
+        for host in hosts:
+            if not isinstance(host, str) or not _ENDPOINT.fullmatch(host):
                 raise UsageError(
-                    f"An endpoint is allowed as HOST, HOST:PORT or HOST=VARIABLE, found {one!r}."
+                    f"An endpoint is allowed as HOST, HOST:PORT or HOST=VARIABLE, found {host!r}."
                 )
-        return cls(code, frozenset(map(_small_host, given)))
+        return cls(code, frozenset(map(_small_host, hosts)))
 
     def as_options(self) -> dict[str, Any]:
         """As the keyword arguments that functions take."""
@@ -74,16 +77,16 @@ class Consent:
     def check_endpoint(self, url: str, place: str, variable: str = "") -> None:
         """Refuse a host that was not allowed, and a variable that was not allowed for it."""
         host = host_of(url)
-        wanted = f"{host}={variable}" if variable else host
-        if wanted in self.endpoints:
+        endpoint = f"{host}={variable}" if variable else host
+        if endpoint in self.endpoints:
             return
-        named = {one.partition("=")[0] for one in self.endpoints}
+        named = {endpoint_there.partition("=")[0] for endpoint_there in self.endpoints}
         if not variable and host in named:
             return
         sent = f"the content of {variable}" if variable and host in named else "data"
         raise UsageError(
             f"{place} sends {sent} to {host}. If you trust that host, repeat this with "
-            f"--allow-endpoint {wanted} (in Python allow_endpoints=[{wanted!r}])."
+            f"--allow-endpoint {endpoint} (in Python allow_endpoints=[{endpoint!r}])."
         )
 
 
@@ -98,14 +101,14 @@ def host_of(url: str) -> str:
     >>> host_of("https://me:secret@API.example.org:8443/v1")
     'api.example.org:8443'
     """
-    found = _ADDRESS.fullmatch(url)
-    if found is None:
+    match = _ADDRESS.fullmatch(url)
+    if match is None:
         raise UsageError("An address in a file names one host, as in https://host:port/path.")
-    return found[1].lower()
+    return match[1].lower()
 
 
 def is_loopback(url: str) -> bool:
-    """Whether an address is one of this machine.
+    """Tell whether an address is one of this machine.
 
     >>> is_loopback("http://127.0.0.1:8000/v1"), is_loopback("http://127.0.0.1.example.org")
     (True, False)

@@ -14,18 +14,6 @@ from typing import Any, Final, Literal, TypedDict, Unpack
 from assay.core.text import did_you_mean
 from assay.errors import ConventionError
 
-__all__ = [
-    "CHOICES",
-    "OLD_PRESETS",
-    "PRESETS",
-    "PRESET_NOTES",
-    "Choices",
-    "Conventions",
-    "as_conventions",
-    "check_keywords",
-    "preset",
-]
-
 CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "ties": ("order", "expected", "best", "worst", "midrank-up"),
     "tiebreak": ("id-descending", "id-ascending", "index"),
@@ -130,28 +118,28 @@ class Conventions:
         >>> preset("beir").but(ties="expected").preset
         'beir*'
         """
-        wanted = {key: value for key, value in changes.items() if value is not None}
-        if not wanted:
+        new = {key: value for key, value in changes.items() if value is not None}
+        if not new:
             return self
-        for key in wanted:
+        for key in new:
             if key not in _FIELDS:
                 raise ConventionError(_unknown("convention", key, sorted(_FIELDS)))
-        own = [getattr(self, key) for key in wanted]
-        if own == list(wanted.values()) and all(map(_same_type, own, wanted.values())):
+        current = [getattr(self, key) for key in new]
+        if current == list(new.values()) and all(map(_same_type, current, new.values())):
             return self
-        changed = replace(self, **wanted)
-        if changed == self or "preset" in wanted or self.preset == "custom":
+        changed = replace(self, **new)
+        if changed == self or "preset" in new or self.preset == "custom":
             return changed
         return replace(changed, preset=self.preset.rstrip("*") + "*")
 
     def signature(self) -> str:
-        """Every choice as `key:value`, joined by `|`; `Conventions.parse` reads it back."""
+        """Return every choice as `key:value`, joined by `|`; `Conventions.parse` reads it back."""
         return "|".join(f"{key}:{value}" for key, value in self.parts().items())
 
     def parts(self) -> dict[str, str]:
-        """Every choice by its key in the signature."""
-        chosen = {key: getattr(self, _attribute(key)) for key in CHOICES}
-        return {"preset": self.preset, **chosen, "depth": str(self.depth or "all")}
+        """Return every choice by its key in the signature."""
+        choices = {key: getattr(self, _attribute(key)) for key in CHOICES}
+        return {"preset": self.preset, **choices, "depth": str(self.depth or "all")}
 
     @classmethod
     def parse(cls, signature: str) -> Conventions:
@@ -193,7 +181,7 @@ def _own_parts(signature: str) -> list[str]:
 
 
 def _new_name(name: str) -> str:
-    """The present name of a preset; a * says that a choice was changed."""
+    """Return the present name of a preset; a * says that a choice was changed."""
     bare = name.rstrip("*")
     return OLD_PRESETS.get(bare, bare) + name[len(bare) :]
 
@@ -215,13 +203,13 @@ def _parse_part(part: str) -> tuple[str, Any]:
     return key, int(value)
 
 
-def _same_type(one: object, other: object) -> bool:
-    return type(one) is type(other)
+def _same_type(value: object, other: object) -> bool:
+    return type(value) is type(other)
 
 
-def _unknown(what: str, found: object, known: list[str] | tuple[str, ...]) -> str:
-    hint = did_you_mean(str(found), known, most=3, cutoff=0.5)
-    return f"Unknown {what}: {found!r}. Known: {', '.join(known)}.{hint}"
+def _unknown(what: str, name: object, names: list[str] | tuple[str, ...]) -> str:
+    hint = did_you_mean(str(name), names, most=3, cutoff=0.5)
+    return f"Unknown {what}: {name!r}. Known: {', '.join(names)}.{hint}"
 
 
 def _presets() -> dict[str, Conventions]:
@@ -323,15 +311,15 @@ PRESET_NOTES: Final[dict[str, str]] = {
 
 
 def preset(name: str) -> Conventions:
-    """The conventions of a known system, by name; `docs/conventions.md` describes each.
+    """Return the conventions of a known system, by name; `docs/conventions.md` describes each.
 
     >>> preset("sentence_transformers").ap
     'min'
     """
-    known = _new_name(name) if isinstance(name, str) else ""
-    if known not in PRESETS:
+    current_name = _new_name(name) if isinstance(name, str) else ""
+    if current_name not in PRESETS:
         raise ConventionError(_unknown("preset", name, sorted(PRESETS)))
-    return PRESETS[known]
+    return PRESETS[current_name]
 
 
 def check_keywords(function: Callable[..., Any], choices: Mapping[str, Any]) -> None:
@@ -340,8 +328,8 @@ def check_keywords(function: Callable[..., Any], choices: Mapping[str, Any]) -> 
     if odd:
         from inspect import signature  # only for messages
 
-        known = [*signature(function).parameters, *Choices.__annotations__]
-        hint = did_you_mean(odd[0], known)
+        keywords = [*signature(function).parameters, *Choices.__annotations__]
+        hint = did_you_mean(odd[0], keywords)
         raise ConventionError(f"{function.__name__} has no keyword {odd[0]!r}.{hint}")
 
 

@@ -16,9 +16,6 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats, Ints
 
-__all__ = ["exact_group_sums", "exact_row_sums", "exact_sum", "from_grid", "slack", "to_grid"]
-
-
 _FEW: Final = 400  # for so many math.fsum takes as long as the short steps of numpy
 _AT_ONCE: Final = 2**14  # values whose pieces stay in the nearest caches
 _HELD: Final = 78  # bits after the point that the pieces must hold
@@ -67,11 +64,11 @@ def exact_group_sums(values: Floats, groups: NDArray[np.int64], n_groups: int) -
     for piece, unit, left in _pieces(easy, len(values)):
         sums.append((np.bincount(groups, piece, n_groups) * unit).tolist())
         rest = left
-    found = np.array(list(map(math.fsum, zip(*sums, strict=True))), np.float64)
+    totals = np.array(list(map(math.fsum, zip(*sums, strict=True))), np.float64)
     for group in np.unique(groups[hard | (rest != 0)]).tolist():
         first, end = np.searchsorted(groups, [group, group + 1])
-        found[group] = math.fsum(values[first:end].tolist())
-    return found
+        totals[group] = math.fsum(values[first:end].tolist())
+    return totals
 
 
 def _pieces(values: Floats, terms: int) -> Iterator[tuple[Floats, float, Floats]]:
@@ -104,7 +101,7 @@ def to_grid(values: Floats, terms: int) -> tuple[Ints, int]:
 
 
 def slack(terms: int, largest: float, shift: int) -> int:
-    """How far two sums may lie apart on the grid and still be the same sum but for rounding.
+    """Return how far two sums may lie apart on the grid and still be the same sum but for rounding.
 
     Each term is off by half a step of the grid, and by some units in the last place of the scores
     that it was made of, the largest of which is given.

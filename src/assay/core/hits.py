@@ -6,9 +6,9 @@ of what could have been found. No measure ever sees a document id, a score or a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,16 +34,6 @@ from assay.core.settings import Settings
 from assay.errors import ConventionError, MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.native import kernels
 
-__all__ = [
-    "Hits",
-    "RankedQueries",
-    "judge",
-    "judge_ranks",
-    "make_hits",
-    "regroup",
-    "rows_by_id",
-]
-
 Found = tuple[Ints, Ints, Ints, Ints, Floats]  # offsets, rank, rank_lo, rank_hi, grade
 
 
@@ -54,6 +44,33 @@ class RankedQueries(NamedTuple):
     lengths: Ints
     n_docs: int = 0
     tie_split: NDArray[np.bool_] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Coverage:
+    """Which judged documents are among the documents that a ranking names.
+
+    The ranking names `n_named` documents, ranked or not: all of the collection where that has as
+    many, and then no order can find one of the `n_unnamed` judged documents that are not among
+    them. The rest is a pool: judged documents that are named, counted by grade.
+    """
+
+    n_named: int
+    n_unnamed: int
+    pool_offsets: Ints
+    pool_grade: Floats
+    pool_count: Ints
+
+    @cached_property
+    def pool_row(self) -> Ints:
+        """The query row of every pool entry."""
+        return order.rows_of(self.pool_offsets)
+
+    def select(self, rows: Ints) -> Coverage:
+        """The same for some queries, in the order given."""
+        at, offsets = gather(self.pool_offsets, rows)
+        grade, count = self.pool_grade[at], self.pool_count[at]
+        return replace(self, pool_offsets=offsets, pool_grade=grade, pool_count=count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +86,8 @@ class Hits:
     `tie_split` marks queries in which the depth cuts through tied documents; `search` says how the
     engine found the ranking, where it did, and `settings` what else made it; `remarks` say what is
     odd about the input, a sentence each. `kept` is what measures know of the pool, which all hits
-    of the same judgments share.
+    of the same judgments share. `cover` finds the `coverage`, which few need, and `own` marks
+    queries whose own document is excluded; `n_docs` does not count that.
     """
 
     query_ids: Ids
@@ -92,6 +110,8 @@ class Hits:
     settings: Settings = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
     kept: Kept = field(default_factory=Kept)
+    cover: Callable[[], Coverage | None] | None = None
+    own: NDArray[np.bool_] | None = None
 
     @property
     def n_queries(self) -> int:
@@ -114,8 +134,21 @@ class Hits:
         in_ties = np.flatnonzero(self.rank_hi > self.rank_lo)
         return np.unique(self.row[in_ties]) if len(in_ties) else in_ties
 
+    @cached_property
+    def coverage(self) -> Coverage | None:
+        """Which judged documents the ranking names; None where nothing is known of that."""
+        return None if self.cover is None else self.cover()
+
+    @property
+    def present(self) -> Coverage | None:
+        """The judged documents that are in the collection, where it is known which these are."""
+        if self.coverage is None or not self.n_queries or not self.n_docs[0]:
+            return None
+        n_docs = self.n_docs[0] + (0 if self.own is None else self.own[0])
+        return self.coverage if self.coverage.n_named == n_docs else None
+
     def select(self, rows: Ints) -> Hits:
-        """The hits of some queries, in the order given."""
+        """Return the hits of some queries, in the order given."""
         rows = np.asarray(rows, np.int64)
         at, offsets = gather(self.offsets, rows)
         pool_at, pool_offsets = gather(self.pool_offsets, rows)
@@ -135,11 +168,18 @@ class Hits:
             missing=self.missing[rows],
             tie_split=None if self.tie_split is None else self.tie_split[rows],
             kept=Kept(),
+            cover=None if self.cover is None else partial(_cover_rows, self.cover, rows),
+            own=None if self.own is None else self.own[rows],
         )
 
     def __repr__(self) -> str:
         """Sizes in one line."""
         return f"Hits({self.n_queries} queries, {len(self.rank)} judged documents retrieved)"
+
+
+def _cover_rows(cover: Callable[[], Coverage | None], rows: Ints) -> Coverage | None:
+    coverage = cover()
+    return None if coverage is None else coverage.select(rows)
 
 
 def judge(
@@ -202,15 +242,16 @@ def _judge_qrels(
     to_judged = ranking.query_ids.match(qrels.query_ids)
     remarks = check_queries(ranking.query_ids, qrels, to_judged, allow=allow)
     judged = qrels.in_id_order
-    judged_docs = judged.docs
+    judged_docs, finder = judged.docs, None
     if qrels.doc_ids != ranking.doc_ids:
         places = qrels.doc_ids.match(ranking.doc_ids)
         n_common = int(np.count_nonzero(to_judged >= 0))
         remarks += check_docs(ranking, qrels, places >= 0, n_common, allow=allow)
         judged_docs = places[judged_docs]
+        finder = partial(_cover_qrels, ranking.doc_ids, ranking.n_docs, judged, judged_docs)
     rows = rows_by_id(ranking, qrels, conventions, to_judged)
     search = kernels().find_judged if ranking.in_order else kernels().count_judged
-    found = search(
+    hits_found = search(
         ranking.offsets,
         ranking.given_docs,
         ranking.given_scores,
@@ -226,18 +267,62 @@ def _judge_qrels(
         conventions,
         to_judged,
         rows,
-        found,
+        hits_found,
         judged.grade_counts,
         exhaustive=qrels.exhaustive,
-        own=judged.query_ids.match(ranking.doc_ids) >= 0 if without_self else None,
-        remarks=(*remarks, *odd_grades(ranking, qrels), *_are_grades(ranking, rows, found)),
+        own=_own_docs(ranking, judged) if without_self else None,
+        cover=finder,
+        remarks=(*remarks, *odd_grades(ranking, qrels), *_are_grades(ranking, rows, hits_found)),
         kept=judged.kept,
     )
 
 
-def _are_grades(ranking: Ranking, rows: Ints, found: Found) -> Iterator[str]:
-    """A remark on a run that is a copy of the judgments."""
-    offsets, rank, _, _, grade = found
+def _own_docs(ranking: Ranking, judged: Qrels) -> NDArray[np.bool_]:
+    """Return the queries whose own document is in the collection; a run alone need not name it."""
+    is_query: NDArray[np.bool_] = judged.query_ids.match(ranking.doc_ids) >= 0
+    return is_query if ranking.n_docs else is_query | (judged.query_ids.match(judged.doc_ids) >= 0)
+
+
+def _cover_qrels(names: Ids, n_docs: int, judged: Qrels, places: Ints) -> Coverage | None:
+    """What is known of judged documents at these places among the names, negative for none."""
+    n_named, named = len(names), places >= 0
+    if names.numbered:  # documents without ids: numbers need not be listed to be named
+        if not n_docs:
+            return None
+        n_named, named = n_docs, _are_rows(judged.doc_ids, n_docs)[judged.docs]
+    return _count_named(judged, named, n_named)
+
+
+def _count_named(judged: Qrels, named: NDArray[np.bool_], n_named: int) -> Coverage:
+    """Count the judgments whose document is named."""
+    if named.all():
+        return Coverage(n_named, 0, *judged.grade_counts)
+    unnamed = np.zeros(len(judged.doc_ids), bool)
+    unnamed[judged.docs[~named]] = True
+    pool = kernels().count_grades(offsets_of(named)[judged.offsets], judged.grades[named])
+    return Coverage(n_named, int(np.count_nonzero(unnamed)), *pool)
+
+
+def cover_by(hits: Hits, judgments: Judgments, names: Ids) -> Hits:
+    """The same hits where these documents are known to be in the collection, as of several runs."""
+    if not isinstance(judgments, Qrels) or names.numbered:
+        return hits
+    excluded = hits.conventions is not None and hits.conventions.self_match == "exclude"
+    judged = (_qrels_without_self(judgments) if excluded else judgments).in_id_order
+    named = (judged.doc_ids.match(names) >= 0)[judged.docs]
+    return replace(hits, cover=partial(_count_named, judged, named, len(names)))
+
+
+def _are_rows(ids: Ids, n_docs: int) -> NDArray[np.bool_]:
+    """Which ids are numbers of rows."""
+    if ids.kind != "integer":
+        return np.zeros(len(ids), bool)
+    return (ids.numbers >= 0) & (ids.numbers < n_docs)
+
+
+def _are_grades(ranking: Ranking, rows: Ints, hits_found: Found) -> Iterator[str]:
+    """Yield a remark on a run that is a copy of the judgments."""
+    offsets, rank, _, _, grade = hits_found
 
     def scores() -> Floats:
         begins = ranking.offsets[rows[order.rows_of(offsets)]]
@@ -253,20 +338,13 @@ def _judge_labels(
     remarks = check_queries(ranking.query_ids, labels, to_judged, allow=allow)
     label_of_doc = _labels_of_ranked(ranking, labels)
     collection = ranking.doc_ids if ranking.n_docs else labels.doc_ids
-    own = labels.query_ids.match(collection) >= 0 if without_self else None
-    wanted = np.where(to_judged >= 0, labels.query_labels[to_judged], -2)
-    found = label_of_doc[ranking.docs] == np.repeat(wanted, ranking.lengths)
-    at = np.flatnonzero(found)
+    is_query = labels.query_ids.match(collection) >= 0 if without_self else None
+    query_labels = np.where(to_judged >= 0, labels.query_labels[to_judged], -2)
+    is_hit = label_of_doc[ranking.docs] == np.repeat(query_labels, ranking.lengths)
+    at = np.flatnonzero(is_hit)
     rank, lo, hi = order.tie_groups(ranking.offsets, ranking.scores, at)
-    offsets = offsets_of(found)[ranking.offsets]
-    n_relevant = labels.n_relevant.copy()
-    if without_self:
-        same = labels.query_ids.match(labels.doc_ids)
-        has = same >= 0
-        n_relevant[has] -= labels.doc_labels[same[has]] == labels.query_labels[has]
-    n_relevant = n_relevant[labels.by_id]
-    some = n_relevant > 0
-    pool = (offsets_of(some), np.ones(int(some.sum())), n_relevant[some])
+    offsets = offsets_of(is_hit)[ranking.offsets]
+    pool = _label_pool(labels, without_self)
     rows = rows_by_id(ranking, labels, conventions, to_judged)
     return make_hits(
         ranking,
@@ -277,14 +355,41 @@ def _judge_labels(
         regroup((offsets, rank, lo, hi, np.ones(len(at))), rows),
         pool,
         exhaustive=True,
-        own=None if own is None else own[labels.by_id],
+        own=None if is_query is None else is_query[labels.by_id],
+        cover=partial(_cover_labels, ranking.doc_ids, ranking.n_docs, labels, without_self),
         n_docs=len(labels.doc_ids),
         remarks=remarks,
     )
 
 
+def _label_pool(labels: Labels, without_self: bool) -> tuple[Ints, Floats, Ints]:
+    """Return how many documents carry the label of each query, in order of the queries' ids."""
+    n_relevant = labels.n_relevant.copy()
+    if without_self:
+        same = labels.query_ids.match(labels.doc_ids)
+        has = same >= 0
+        n_relevant[has] -= labels.doc_labels[same[has]] == labels.query_labels[has]
+    n_relevant = n_relevant[labels.by_id]
+    some = n_relevant > 0
+    return offsets_of(some), np.ones(int(some.sum())), n_relevant[some]
+
+
+def _cover_labels(names: Ids, n_docs: int, labels: Labels, without_self: bool) -> Coverage | None:
+    """What is known of labelled documents; where the size is not, they are the collection."""
+    if not n_docs or n_docs >= len(labels.doc_ids):
+        return None
+    if names.numbered:
+        named = _are_rows(labels.doc_ids, n_docs)
+    else:
+        named = labels.doc_ids.match(names) >= 0
+    at = np.flatnonzero(named)
+    inside = replace(labels, doc_ids=labels.doc_ids.take(at), doc_labels=labels.doc_labels[at])
+    pool = _label_pool(inside, without_self)
+    return Coverage(len(at), len(labels.doc_ids) - len(at), *pool)
+
+
 def _labels_of_ranked(ranking: Ranking, labels: Labels) -> Ints:
-    """The label number of every document the ranking knows; all of them must be labelled."""
+    """Return the label number of every document the ranking knows; all of them must be labelled."""
     number = ranking.doc_ids.match(labels.doc_ids)
     unknown = np.flatnonzero(number < 0)
     # Of numbered documents only those that are ranked may have an id.
@@ -300,10 +405,10 @@ def _labels_of_ranked(ranking: Ranking, labels: Labels) -> Ints:
 
 def _qrels_without_self(qrels: Qrels) -> Qrels:
     """Drop judgments of a document with the query's own id."""
-    own = np.repeat(qrels.query_ids.match(qrels.doc_ids), np.diff(qrels.offsets))
-    kept = qrels.docs != own
-    offsets = offsets_of(kept)[qrels.offsets]
-    return replace(qrels, offsets=offsets, docs=qrels.docs[kept], grades=qrels.grades[kept])
+    self_doc = np.repeat(qrels.query_ids.match(qrels.doc_ids), np.diff(qrels.offsets))
+    is_other = qrels.docs != self_doc
+    offsets = offsets_of(is_other)[qrels.offsets]
+    return replace(qrels, offsets=offsets, docs=qrels.docs[is_other], grades=qrels.grades[is_other])
 
 
 def rows_by_id(
@@ -317,8 +422,8 @@ def rows_by_id(
     `to_judged` is the judged query of each row, or −1.
     """
     rows = np.full(judgments.n_queries, len(ranking.query_ids), np.int64)
-    known = np.flatnonzero(to_judged >= 0)
-    rows[to_judged[known]] = known
+    judged_rows = np.flatnonzero(to_judged >= 0)
+    rows[to_judged[judged_rows]] = judged_rows
     rows = rows[judgments.by_id]
     missing = rows == len(ranking.query_ids)
     if conventions.missing == "error" and missing.any():
@@ -330,10 +435,10 @@ def rows_by_id(
     return rows
 
 
-def regroup(found: Found, rows: Ints) -> Found:
+def regroup(hits: Found, rows: Ints) -> Found:
     """What was found in the rows of a ranking, in another order of them; `rows_by_id` gives it."""
-    at, offsets = gather(np.append(found[0], found[0][-1]), rows)
-    return offsets, found[1][at], found[2][at], found[3][at], found[4][at]
+    at, offsets = gather(np.append(hits[0], hits[0][-1]), rows)
+    return offsets, hits[1][at], hits[2][at], hits[3][at], hits[4][at]
 
 
 def make_hits(
@@ -342,12 +447,13 @@ def make_hits(
     conventions: Conventions,
     to_judged: Ints,
     rows: Ints,
-    found: Found,
+    hits_found: Found,
     pool: tuple[Ints, Floats, Ints],
     *,
     exhaustive: bool,
     own: NDArray[np.bool_] | None,
     n_docs: int = 0,
+    cover: Callable[[], Coverage | None] | None = None,
     remarks: tuple[str, ...] = (),
     kept: Kept | None = None,
 ) -> Hits:
@@ -362,11 +468,11 @@ def make_hits(
         size -= own
     return Hits(
         query_ids=judgments.sorted_ids,
-        offsets=found[0],
-        rank=found[1],
-        rank_lo=found[2],
-        rank_hi=found[3],
-        grade=found[4],
+        offsets=hits_found[0],
+        rank=hits_found[1],
+        rank_lo=hits_found[2],
+        rank_hi=hits_found[3],
+        grade=hits_found[4],
         n_ret=np.append(ranking.lengths, 0)[rows],
         pool_offsets=pool[0],
         pool_grade=pool[1],
@@ -379,6 +485,8 @@ def make_hits(
         tie_split=_take_flags(ranking.tie_split, rows),
         remarks=remarks,
         kept=Kept() if kept is None else kept,
+        cover=cover,
+        own=own,
     )
 
 
@@ -407,26 +515,28 @@ def judge_ranks(
     [1, 5]
     """
     first = checks.check_ranks(ranks)
-    others = np.zeros_like(first) if tied is None else checks.check_ranks(tied, "tied")
+    n_tied = np.zeros_like(first) if tied is None else checks.check_ranks(tied, "tied")
     queries = Ids.count(len(first)) if query_ids is None else Ids.of(query_ids, what="query")
     has = np.ones(len(first), bool) if has_target is None else _flags(has_target)
     checks.check_lengths(
-        ranks=len(first), tied=len(others), query_ids=len(queries), has_target=len(has)
+        ranks=len(first), tied=len(n_tied), query_ids=len(queries), has_target=len(has)
     )
     checks.check_unique(queries, "query")
-    last = first + others
+    last = first + n_tied
     rank = last if placed is None else checks.check_ranks(placed, "placed")
-    found = has & (first > 0)
-    _check_rank_limits(first, rank, last, found, n_docs)
+    is_found = has & (first > 0)
+    _check_rank_limits(first, rank, last, is_found, n_docs)
     size = np.full(len(first), n_docs or 0, np.int64)
-    constant = found.any() and size[0] > 1 and bool(((last - first + 1)[found] == size[0]).all())
+    constant = (
+        is_found.any() and size[0] > 1 and bool(((last - first + 1)[is_found] == size[0]).all())
+    )
     hits = Hits(
         query_ids=queries,
-        offsets=offsets_of(found),
-        rank=rank[found],
-        rank_lo=first[found],
-        rank_hi=last[found],
-        grade=np.ones(int(found.sum())),
+        offsets=offsets_of(is_found),
+        rank=rank[is_found],
+        rank_lo=first[is_found],
+        rank_hi=last[is_found],
+        grade=np.ones(int(is_found.sum())),
         n_ret=np.where(size > 0, size, last),
         pool_offsets=offsets_of(has),
         pool_grade=np.ones(int(has.sum())),
@@ -451,10 +561,10 @@ def _flags(has_target: Any) -> NDArray[np.bool_]:
 
 
 def _check_rank_limits(
-    first: Ints, rank: Ints, last: Ints, found: NDArray[np.bool_], n_docs: int | None
+    first: Ints, rank: Ints, last: Ints, is_found: NDArray[np.bool_], n_docs: int | None
 ) -> None:
     limit = np.iinfo(np.int64).max if n_docs is None else checks.check_cutoff(n_docs, "n_docs")
-    bad = found & ((rank < first) | (rank > last) | (last > limit))
+    bad = is_found & ((rank < first) | (rank > last) | (last > limit))
     if bad.any():
         q = int(np.argmax(bad))
         raise ValueRangeError(

@@ -30,8 +30,6 @@ from assay.core.checks import name_few
 from assay.core.ids import Ids
 from assay.errors import MismatchError
 
-__all__ = ["check_labels_match", "check_match", "describe_near", "looks_alike", "near_misses"]
-
 _GO_ON: Final = "go on with --allow-mismatch (allow_mismatch=True)"
 _LEAST_SHARE: Final = 0.1
 _LOOKED_AT: Final = 1000  # ids without a partner; more of them tell nothing new
@@ -95,7 +93,7 @@ def check_match(
 def check_labels_match(
     wanted: Iterable[object], there: Iterable[object], what: str, place: str, **rules: Any
 ) -> tuple[str, ...]:
-    """`check_match` of labels, each once, which may hold white space."""
+    """Return `check_match` of labels, each once, which may hold white space."""
     return check_match(_packed(wanted), _packed(there), what, place, **rules)
 
 
@@ -112,27 +110,27 @@ def _refuse(problem: str, cure: str, *, allow: bool) -> tuple[str, ...]:
     return (problem,)
 
 
-def looks_alike(wanted: Ids, matched: NDArray[np.bool_], some: Iterable[object]) -> bool:
+def looks_alike(ids: Ids, matched: NDArray[np.bool_], some: Iterable[object]) -> bool:
     """Whether ids fit for certain: enough are there, and the others look like what is there."""
     absent = np.flatnonzero(~matched)
-    if len(wanted) - len(absent) < _LEAST_SHARE * len(wanted):
+    if len(ids) - len(absent) < _LEAST_SHARE * len(ids):
         return False
     texts = list(map(str, islice(some, _SAMPLE)))
-    lacking = _spread(wanted.take(absent), _LOOKED_AT)
-    return not (_looks_other(lacking, texts) or _is_written_otherwise(wanted, texts))
+    lacking = _spread(ids.take(absent), _LOOKED_AT)
+    return not (_looks_other(lacking, texts) or _is_written_otherwise(ids, texts))
 
 
 def _near(
-    wanted: Ids, there: Ids, matched: NDArray[np.bool_], by_prefix: int
+    ids: Ids, there: Ids, matched: NDArray[np.bool_], by_prefix: int
 ) -> tuple[str, str] | None:
-    """How many of how many ids without a partner have a near one, and how these differ.
+    """Return how many of how many ids without a partner have a near one, and how these differ.
 
     Fewer than `by_prefix` pairs that differ in a prefix do not count.
     """
     n_matched, absent = int(matched.sum()), np.flatnonzero(~matched)
-    lacking = _spread(wanted.take(absent), _LOOKED_AT)
-    samples = _spread(wanted, _SAMPLE), _spread(there, _SAMPLE)
-    free = there.take(np.flatnonzero(there.match(wanted) < 0))
+    lacking = _spread(ids.take(absent), _LOOKED_AT)
+    samples = _spread(ids, _SAMPLE), _spread(there, _SAMPLE)
+    free = there.take(np.flatnonzero(there.match(ids) < 0))
     some = _spread(free, _MOST_COMPARED)
     differences = {
         how: pairs
@@ -141,20 +139,20 @@ def _near(
     }
     n_near = sum(map(len, differences.values()))
     like_all = n_near * len(absent) / len(lacking) * len(free) / max(len(some), 1)
-    too_few = n_near < min(_FEWEST, len(wanted)) or not n_near
+    too_few = n_near < min(_FEWEST, len(ids)) or not n_near
     if too_few or like_all < _LEAST_SHARE * (like_all + n_matched):
         return None
     how, pairs = max(differences.items(), key=lambda item: len(item[1]))
-    shown = ", ".join(f"{ours!r} and {theirs!r}" for ours, theirs in pairs[:3])
+    examples = ", ".join(f"{ours!r} and {theirs!r}" for ours, theirs in pairs[:3])
     about = f"about {min(like_all / len(absent), 1):.0%} of the"
     count = (
         f"{n_near:,} of {len(lacking):,}" if some is free and len(lacking) == len(absent) else about
     )
-    return count, f"an id that differs {how} ({shown})"
+    return count, f"an id that differs {how} ({examples})"
 
 
 def _spread(ids: Ids, most: int) -> Ids:
-    """Some of the ids, from first to last; all, if there are few."""
+    """Return some of the ids, from first to last; all, if there are few."""
     if len(ids) <= most:
         return ids
     return ids.take(np.linspace(0, len(ids) - 1, most).astype(np.int64))
@@ -171,14 +169,14 @@ def _looks_other(lacking: Ids, there: Iterable[str]) -> bool:
     return left >= many
 
 
-def _is_written_otherwise(wanted: Ids, there: list[str]) -> bool:
-    """Whether ids of the other side have zero padding or characters that no wanted id has.
+def _is_written_otherwise(ids: Ids, there: list[str]) -> bool:
+    """Tell whether ids of the other side have zero padding or characters that no wanted id has.
 
     Their lengths may well be others: unjudged documents have numbers of their own.
     """
     some = there[:: len(there) // _LOOKS + 1]
-    known = {_look(text)[1:] for text in map(str, _spread(wanted, _LOOKS))}
-    other = [text for text in some if _look(text)[1:] not in known]
+    looks = {_look(text)[1:] for text in map(str, _spread(ids, _LOOKS))}
+    other = [text for text in some if _look(text)[1:] not in looks]
     return len(other) >= _LEAST_SHARE * len(some)
 
 
@@ -201,7 +199,7 @@ def _look_of(shape: str) -> tuple[int, bool, str]:
 
 
 def describe_near(absent: Iterable[object], there: Iterable[object]) -> str:
-    """How ids that are there differ from those that are wanted, a pair of each kind.
+    """Return how ids that are there differ from those that are wanted, a pair of each kind.
 
     >>> describe_near(["q1", "q2"], ["Q1", "Q2"])
     " 'q1' and 'Q1' differ in upper and lower case."
@@ -227,16 +225,16 @@ def near_misses(
     left = {str(value) for value in judged}
     right = {str(value) for value in ranked}
     every = (left, right) if whole is None else tuple({str(id) for id in ids} for ids in whole)
-    found: dict[str, list[tuple[str, str]]] = {}
+    misses: dict[str, list[tuple[str, str]]] = {}
     text = "\n".join(chain(left, right))
     kinds = _kinds_in(text) if left.isdisjoint(right) else set(_PLAIN_FORMS)
     for difference, plain in _plain_forms(kinds, *every).items():
         pairs = _pair_ids(left, right, plain)
         if pairs:
-            found[difference] = pairs
+            misses[difference] = pairs
             left -= {ours for ours, _ in pairs}
     lists = _pair_lists(left, right) if _BETWEEN.search(text) else []
-    return {**found, "in being a list of ids": lists} if lists else found
+    return {**misses, "in being a list of ids": lists} if lists else misses
 
 
 PlainForm = Callable[[str, bool], str]
@@ -255,7 +253,7 @@ _PLAIN_FORMS: Final[dict[str, PlainForm]] = {
 
 
 def _kinds_in(text: str) -> set[str]:
-    """The kinds of difference that ids with these characters can have."""
+    """Return the kinds of difference that ids with these characters can have."""
     can_be = (
         "0" in text,
         text != text.casefold(),
@@ -285,7 +283,7 @@ def _plain_forms(kinds: set[str], left: set[str], right: set[str]) -> dict[str, 
 
 
 def _shared_ends(ids: set[str]) -> tuple[str, str]:
-    """The prefix and the suffix that all ids share, without cutting a number apart."""
+    """Return the prefix and the suffix that all ids share, without cutting a number apart."""
     if len(ids) < _FEWEST:
         return "", ""
     prefix = _shared_start(ids).rstrip("0123456789")
@@ -307,10 +305,10 @@ def _pair_ids(left: set[str], right: set[str], plain: PlainForm) -> list[tuple[s
     """Judged ids whose plain form is that of exactly one ranked id."""
     by_form: dict[str, str] = {}
     doubtful: set[str] = set()
-    wanted = {plain(text, True) for text in left}
+    plain_ids = {plain(text, True) for text in left}
     for text in right:
         form = plain(text, False)
-        if form in wanted:
+        if form in plain_ids:
             doubtful |= {form} if form in by_form else set()
             by_form[form] = text
     pairs = ((text, plain(text, True)) for text in left)
@@ -322,15 +320,15 @@ def _pair_ids(left: set[str], right: set[str], plain: PlainForm) -> list[tuple[s
 def _pair_lists(left: set[str], right: set[str]) -> list[tuple[str, str]]:
     """Judged ids that are really several, such as `a;b`, and those that are part of such an id."""
     of_parts = {part: text for text in sorted(right) for part in _parts(text)}
-    found = {text: of_parts[text] for text in sorted(left) if text in of_parts}
-    for text in sorted(left - found.keys()):
-        known = [part for part in _parts(text) if part in right]
-        if known:
-            found[text] = known[0]
-    return list(found.items())
+    pairs = {text: of_parts[text] for text in sorted(left) if text in of_parts}
+    for text in sorted(left - pairs.keys()):
+        parts_there = [part for part in _parts(text) if part in right]
+        if parts_there:
+            pairs[text] = parts_there[0]
+    return list(pairs.items())
 
 
 def _parts(text: str) -> list[str]:
-    """The ids of a list that stands for one id; none where it does not look like a list."""
+    """Return the ids of a list that stands for one id; none where it does not look like a list."""
     parts = [part.strip() for part in _BETWEEN.split(text)]
     return parts if len(parts) > 1 else []

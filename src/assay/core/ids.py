@@ -22,9 +22,6 @@ from assay.arrays import Bytes, Ints, offsets_of
 from assay.errors import IdError, ShapeError
 from assay.native import kernels
 
-__all__ = ["Ids"]
-
-
 AnyArray = TypeVar("AnyArray", bound=npt.NDArray[Any])
 
 # What would tear an id apart in a text file. Other control characters are odd but harmless.
@@ -111,7 +108,7 @@ class Ids(ABC):
         return False
 
     def as_text(self) -> Ids:
-        """The ids as text, by which ids of two sources are the same or not."""
+        """Return the ids as text, by which ids of two sources are the same or not."""
         return self
 
     @property
@@ -158,8 +155,8 @@ class Ids(ABC):
         if not len(self) or not len(other):
             return _freeze(np.full(len(self), -1, np.int64))
         if self.kind != other.kind:
-            mine, others = _of_one_kind([self, other])
-            return mine.match(others)
+            mine, theirs = _of_one_kind([self, other])
+            return mine.match(theirs)
         pair = other.first_duplicate()
         if pair is not None:
             raise IdError(
@@ -182,8 +179,8 @@ class Ids(ABC):
 
     def __repr__(self) -> str:
         """Show the number of ids and the first few."""
-        shown = [repr(self[i]) for i in range(min(len(self), 3))]
-        return f"Ids({len(self)} {self.kind}: {', '.join(shown)}{', …' * (len(self) > 3)})"
+        examples = [repr(self[i]) for i in range(min(len(self), 3))]
+        return f"Ids({len(self)} {self.kind}: {', '.join(examples)}{', …' * (len(self) > 3)})"
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -295,7 +292,7 @@ class IntegerIds(Ids):
         return self._numbered
 
     def as_text(self) -> TextIds:
-        """The decimal texts of the ids."""
+        """Return the decimal texts of the ids."""
         return TextIds(*_pack_text([str(number) for number in self._numbers.tolist()], "integer"))
 
     @property
@@ -340,7 +337,7 @@ class IntegerIds(Ids):
         return _freeze(kernels().order_ids(*self.sort_bytes, descending))
 
     def _sorts_by_number(self) -> bool:
-        """Numbers with equally many digits stand in the order of their text."""
+        """Return numbers with equally many digits stand in the order of their text."""
         if self._numbered or not len(self):
             return True
         low, high = int(self._numbers.min()), int(self._numbers.max())
@@ -467,13 +464,13 @@ def _of_list(values: list[Any], what: str) -> Ids:
         return TextIds(*_pack_text(values, what))
     except TypeError:  # not all are text
         types = set(map(type, values))
-    if all(_is_integer(one) for one in types):
+    if all(_is_integer(kind) for kind in types):
         return IntegerIds(_pack_numbers(values, what))
     raise _type_error(values, what)
 
 
-def _is_integer(one: type) -> bool:
-    return issubclass(one, int | np.integer) and not issubclass(one, bool)
+def _is_integer(kind: type) -> bool:
+    return issubclass(kind, int | np.integer) and not issubclass(kind, bool)
 
 
 def _type_error(values: list[Any], what: str) -> IdError:

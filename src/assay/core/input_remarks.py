@@ -21,22 +21,6 @@ from assay.core.judgments import Judgments, Qrels
 from assay.core.ranking import Ranking
 from assay.errors import MismatchError
 
-__all__ = [
-    "CONSTANT",
-    "CUT_BY_ROW",
-    "are_odd_files",
-    "check_docs",
-    "check_queries",
-    "constant_scores",
-    "cut_by_row",
-    "fractions_among",
-    "mostly_fractions",
-    "odd_grades",
-    "odd_scores",
-    "refuse_swapped",
-    "step_over_rows",
-]
-
 CONSTANT: Final = "every query gives all it ranks the same score: nothing is ranked, ties decide"
 CUT_BY_ROW: Final = (
     "the search cut ties by the documents' rows, not by their ids: keep all of a tie (keep_ties)"
@@ -54,21 +38,21 @@ def check_queries(
     ranked: Ids, judgments: Judgments, to_judged: Ints, *, allow: bool
 ) -> tuple[str, ...]:
     """Refuse a run of other queries than were judged, unless that is allowed."""
-    found = np.zeros(judgments.n_queries, bool)
-    found[to_judged[to_judged >= 0]] = True
+    is_found = np.zeros(judgments.n_queries, bool)
+    is_found[to_judged[to_judged >= 0]] = True
     return check_match(
         judgments.query_ids,
         ranked,
         "judged queries",
         "the run",
         allow=allow,
-        found=found,
+        found=is_found,
         either=True,
     )
 
 
 def check_docs(
-    ranking: Ranking, qrels: Qrels, found: NDArray[np.bool_], n_common: int, *, allow: bool
+    ranking: Ranking, qrels: Qrels, is_found: NDArray[np.bool_], n_common: int, *, allow: bool
 ) -> tuple[str, ...]:
     """Refuse a run of other documents than were judged, unless that is allowed.
 
@@ -82,17 +66,17 @@ def check_docs(
         "judged documents",
         "the run",
         allow=allow,
-        found=found,
+        found=is_found,
         none=n_common >= _FEW and min(len(judged), len(there)) >= _FEW,
         some=_docs_of_some_rows(ranking),
     )
-    if problem or found.any() or not len(judged) or not len(there):
+    if problem or is_found.any() or not len(judged) or not len(there):
         return problem
     return (f"none of the {len(judged):,} judged documents is in the run: nothing can score",)
 
 
 def _docs_of_some_rows(ranking: Ranking) -> Iterator[str | int]:
-    """Ids from rows here and there; mostly the first few of them tell enough."""
+    """Yield ids from rows here and there; mostly the first few of them tell enough."""
     step = step_over_rows(len(ranking.given_docs))
     begins, ends = ranking.offsets[:-1:step].tolist(), ranking.offsets[1::step].tolist()
     rows = [ranking.given_docs[begin:end] for begin, end in zip(begins, ends, strict=True)]
@@ -109,7 +93,7 @@ def step_over_rows(n_results: int) -> int:
 def odd_scores(
     lengths: Ints, offsets: Ints, grade: Floats, scores: Callable[[], Floats]
 ) -> Iterator[str]:
-    """A remark on scores that are the grades of the documents.
+    """Yield a remark on scores that are the grades of the documents.
 
     Row q of the run has `lengths[q]` documents, of which those at `offsets[q]:offsets[q+1]` of
     `grade` and `scores` are judged.
@@ -120,7 +104,7 @@ def odd_scores(
 
 
 def constant_scores(ranking: Ranking) -> Iterator[str]:
-    """A remark on scores that rank nothing."""
+    """Yield a remark on scores that rank nothing."""
     scores, starts = ranking.given_scores, ranking.offsets[:-1]
     first = starts[ranking.lengths > 1][:1]
     if not len(first) or scores[first[0]] != scores[first[0] + 1]:
@@ -131,7 +115,7 @@ def constant_scores(ranking: Ranking) -> Iterator[str]:
 
 
 def cut_by_row(ranking: Ranking, placed: Ranking, queries: Ids) -> Iterator[str]:
-    """A remark on ties that a search cut, whose documents have ids that it did not go by.
+    """Yield a remark on ties that a search cut, whose documents have ids that it did not go by.
 
     `placed` is the ranking under the conventions; ties below their depth decide nothing.
     """
@@ -158,9 +142,9 @@ def mostly_fractions(grades: Floats) -> Floats:
     """
     broken = grades[grades != np.rint(grades)]
     seen = broken[:_SEEN]
-    found = np.unique(seen) if 2 * len(broken) > len(grades) else np.zeros(0)
-    scale = len(found) < _SCALE and 2 * len(found) <= len(seen)
-    return np.zeros(0) if scale or len(found) <= 2 else found
+    distinct = np.unique(seen) if 2 * len(broken) > len(grades) else np.zeros(0)
+    scale = len(distinct) < _SCALE and 2 * len(distinct) <= len(seen)
+    return np.zeros(0) if scale or len(distinct) <= 2 else distinct
 
 
 def refuse_swapped(ranking: Ranking, qrels: Qrels, *, allow: bool) -> None:
@@ -180,18 +164,18 @@ def refuse_swapped(ranking: Ranking, qrels: Qrels, *, allow: bool) -> None:
 
 
 def odd_grades(ranking: Ranking, qrels: Qrels) -> Iterator[str]:
-    """A remark on grades that look like scores."""
+    """Yield a remark on grades that look like scores."""
     broken = np.zeros(0) if qrels.whole else fractions_among(qrels.grades)
     if not len(broken):
         return
     scores = ranking.given_scores[:1000]
-    shown = f"most grades are fractional, such as {broken[0]:g}"
+    text = f"most grades are fractional, such as {broken[0]:g}"
     if (scores == np.rint(scores)).all():
-        yield f"{shown}, and no score is: {_SWAPPED}"
+        yield f"{text}, and no score is: {_SWAPPED}"
     else:
-        yield f"{shown}, as scores are: {_A_RUN}"
+        yield f"{text}, as scores are: {_A_RUN}"
 
 
 def are_odd_files(remark: str) -> bool:
-    """Whether a remark says that a file may be another one than was meant."""
+    """Tell whether a remark says that a file may be another one than was meant."""
     return remark.endswith((_COPY, _SWAPPED, _A_RUN))

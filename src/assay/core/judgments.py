@@ -16,8 +16,6 @@ from assay.core.ids import Ids
 from assay.errors import IdError, MismatchError, ShapeError, ValueRangeError
 from assay.native import kernels
 
-__all__ = ["Judgments", "Kept", "Labels", "Qrels"]
-
 
 class Kept(dict[Any, Any]):
     """What measures keep of judgments for the next ranking; a copy begins with nothing."""
@@ -69,9 +67,11 @@ class Judgments:
             row, doc, grade = _in_pair_order(row, doc, grade, len(doc_ids))
         same = (row[1:] == row[:-1]) & (doc[1:] == doc[:-1])
         _refuse_conflicts(same, row, doc, grade, query_ids, doc_ids)
-        kept = np.concatenate([[True], ~same]) if len(row) else np.zeros(0, bool)
-        offsets = np.searchsorted(row[kept], np.arange(len(query_ids) + 1))
-        return Qrels(query_ids, doc_ids, offsets, doc[kept], grade[kept], repeated=int(same.sum()))
+        is_first = np.concatenate([[True], ~same]) if len(row) else np.zeros(0, bool)
+        offsets = np.searchsorted(row[is_first], np.arange(len(query_ids) + 1))
+        return Qrels(
+            query_ids, doc_ids, offsets, doc[is_first], grade[is_first], repeated=int(same.sum())
+        )
 
     @staticmethod
     def from_targets(
@@ -93,10 +93,15 @@ class Judgments:
         queries = Ids.count(len(numbers)) if query_ids is None else Ids.of(query_ids, what="query")
         checks.check_lengths(targets=len(numbers), query_ids=len(queries))
         checks.check_unique(queries, "query")
-        known = numbers >= 0
-        offsets = offsets_of(known)
+        has_target = numbers >= 0
+        offsets = offsets_of(has_target)
         return Qrels(
-            queries, names, offsets, numbers[known], np.ones(int(known.sum())), exhaustive=True
+            queries,
+            names,
+            offsets,
+            numbers[has_target],
+            np.ones(int(has_target.sum())),
+            exhaustive=True,
         )
 
     @staticmethod
@@ -107,7 +112,7 @@ class Judgments:
         query_ids: Iterable[object] | None = None,
         doc_ids: Iterable[object] | None = None,
     ) -> Labels:
-        """A document is relevant to a query if the two labels are equal.
+        """Return a document is relevant to a query if the two labels are equal.
 
         >>> Judgments.from_labels(["cat"], ["cat", "dog"]).n_relevant.tolist()
         [1]
@@ -207,7 +212,7 @@ def _grades(grades: Any) -> Floats:
 
 
 def _in_pair_order(row: Ints, doc: Ints, grade: Floats, n_docs: int) -> tuple[Ints, Ints, Floats]:
-    """Judgments sorted by query, then document."""
+    """Return judgments sorted by query, then document."""
     by_pair = np.argsort(row * max(n_docs, 1) + doc, kind="stable")
     return row[by_pair], doc[by_pair], grade[by_pair]
 
@@ -251,11 +256,11 @@ def _target_numbers(targets: Any, doc_ids: Any, n_docs: int | None) -> tuple[Ids
 
 def _numbers_of_ids(values: list[Any], names: Ids) -> Ints:
     missing = (None,) if names.kind == "text" else (None, -1)
-    given = [row for row, value in enumerate(values) if value not in missing]
+    rows = [row for row, value in enumerate(values) if value not in missing]
     numbers = np.full(len(values), -1, np.int64)
-    found = Ids.of([values[row] for row in given], what="target").match(names)
-    if (found < 0).any():
-        row = given[int(np.argmax(found < 0))]
+    places = Ids.of([values[row] for row in rows], what="target").match(names)
+    if (places < 0).any():
+        row = rows[int(np.argmax(places < 0))]
         raise IdError(f"Target {values[row]!r} of query row {row} is not among doc_ids.")
-    numbers[given] = found
+    numbers[rows] = places
     return numbers

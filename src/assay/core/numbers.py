@@ -6,29 +6,27 @@ import math
 import re
 from typing import Any, Final
 
-__all__ = ["LARGEST_WHOLE", "finite_or_none", "is_decimal", "parse_number", "parse_whole"]
-
 LARGEST_WHOLE: Final = 10**15  # float64 holds every whole number up to here
 _WHOLE: Final = re.compile(r"[+-]?0*([0-9]{1,16})")
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def parse_whole(text: str) -> int | None:
-    """A whole number of at most 10^15 on either side of 0; None for anything else.
+    """Return a whole number of at most 10^15 on either side of 0; None for anything else.
 
     Python's own int() also takes '1_000' and digits of other scripts, and fails on 5,000 of them.
 
     >>> parse_whole("-12"), parse_whole("1_0"), parse_whole("9" * 5000)
     (-12, None, None)
     """
-    found = _WHOLE.fullmatch(text)
-    if found is None or int(found[1]) > LARGEST_WHOLE:
+    match = _WHOLE.fullmatch(text)
+    if match is None or int(match[1]) > LARGEST_WHOLE:
         return None
-    return -int(found[1]) if text.startswith("-") else int(found[1])
+    return -int(match[1]) if text.startswith("-") else int(match[1])
 
 
 def parse_number(text: str) -> float | None:
-    """A decimal number that a float can hold; None for anything else.
+    """Return a decimal number that a float can hold; None for anything else.
 
     >>> parse_number("-0.5e3"), parse_number("1_0"), parse_number("1e999"), parse_number("nan")
     (-500.0, None, None, None)
@@ -37,7 +35,7 @@ def parse_number(text: str) -> float | None:
 
 
 def is_decimal(text: str) -> bool:
-    """Whether the text is written as a decimal number, of whatever size."""
+    """Tell whether the text is written as a decimal number, of whatever size."""
     return _NUMBER.fullmatch(text) is not None
 
 

@@ -33,8 +33,6 @@ from assay.errors import InputError
 from assay.native import kernels
 from assay.native.signatures import NUMBER_TYPES, JoinedRows
 
-__all__ = ["judge_objects"]
-
 
 class _Joined(NamedTuple):
     """What was found; `docs_of` gives the ids of a row of the run."""
@@ -48,7 +46,7 @@ class _Joined(NamedTuple):
 
 
 def judge_objects(run: Any, qrels: Any, rules: Conventions, *, allow_mismatch: bool) -> Hits | None:
-    """The hits of a run, if both it and the judgments are plain and fit.
+    """Return the hits of a run, if both it and the judgments are plain and fit.
 
     >>> rules = Conventions()
     >>> judge_objects({"q": {"a": 0.5}}, {"q": {"a": 1}}, rules, allow_mismatch=False).rank.tolist()
@@ -81,11 +79,11 @@ def _are_tuples(data: Any) -> bool:
 def _join_dicts(run: Any, qrels: Any, rules: Conventions) -> _Joined | None:
     ranked, judged = (Ids.of(list(ids), "query") for ids in (run, qrels))
     rows, to_judged = list(run.values()), ranked.match(judged)
-    found = kernels().join_rows(rows, list(qrels.values()), to_judged, *_how(rules))
-    if found is None:
+    rows_joined = kernels().join_rows(rows, list(qrels.values()), to_judged, *_how(rules))
+    if rows_joined is None:
         return None
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-    return _Joined(ranked, judged, to_judged, lengths, rows.__getitem__, found)
+    return _Joined(ranked, judged, to_judged, lengths, rows.__getitem__, rows_joined)
 
 
 def _join_tuples(run: Any, qrels: Any, rules: Conventions) -> _Joined | None:
@@ -107,8 +105,8 @@ def _how(rules: Conventions) -> tuple[tuple[type, ...], int, bool]:
 
 
 def _judge(joined: _Joined, rules: Conventions, allow: bool) -> Hits | None:
-    ranked, judged, to_judged, lengths, docs_of, found = joined
-    (blob, ids, offsets, docs, grades), hits, scores, seen, only_judged, constant = found
+    ranked, judged, to_judged, lengths, docs_of, rows_joined = joined
+    (blob, ids, offsets, docs, grades), hits, scores, seen, only_judged, constant = rows_joined
     judgments = Qrels(judged, Ids.from_utf8(blob, ids), offsets, docs.astype(np.int64), grades)
     some_rows = range(0, len(lengths), step_over_rows(int(lengths.sum())))
     some = chain.from_iterable(map(docs_of, some_rows))
@@ -135,5 +133,5 @@ def _judge(joined: _Joined, rules: Conventions, allow: bool) -> Hits | None:
 
 
 def _fit(judged: Ids, seen: Flags, some: Iterable[object]) -> bool:
-    """Whether nothing is to be said of documents that are judged and not in the run."""
+    """Tell whether nothing is to be said of documents that are judged and not in the run."""
     return bool(seen.all()) or (bool(seen.any()) and looks_alike(judged, seen, some))

@@ -1,14 +1,19 @@
-"""Functions of a module that is imported when one of them is first called.
+"""Modules and public names that are imported when they are first used.
 
-For what few commands use and start-up should not pay for: derivations, layouts of pages, archives.
+For what few commands use and start-up should not pay for: derivations, layouts of pages, archives,
+and the rooms of the house, whose doors list their public names without importing them.
 """
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
-from typing import Any
+from itertools import pairwise
 
-__all__ = ["OnDemand"]
+TYPE_CHECKING = False  # that of `typing`, whose import would be most of the cost of `import assay`
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 
 class OnDemand:
@@ -22,7 +27,7 @@ class OnDemand:
         self._module = module
 
     def __getattr__(self, name: str) -> Any:
-        """The function of this name."""
+        """Return a function that calls the module's function of this name."""
         module = self._module
 
         def call(*args: Any, **named: Any) -> Any:
@@ -30,3 +35,49 @@ class OnDemand:
 
         call.__name__ = call.__qualname__ = name
         return call
+
+
+def open_door(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` for a package that imports its public names on demand.
+
+    The names stand once, in the stub `__init__.pyi` beside `file`, a line each, where type checkers
+    read them: `from assay.bench.evaluate import run_bench as run_bench`.
+
+    Args:
+        package: The package's `__name__`.
+        file: The package's `__file__`.
+
+    Returns:
+        The two functions; a submodule is an attribute, too, imported when it is first looked up.
+    """
+    homes: dict[str, str] = {}
+
+    def read_homes() -> dict[str, str]:
+        if not homes:
+            module = ""
+            with open(os.path.splitext(file)[0] + ".pyi", encoding="utf-8") as stub:
+                for word, following in pairwise(stub.read().replace(",", " ").split()):
+                    if word == "from":
+                        module = following
+                    elif word == "as":
+                        homes[following] = module
+        return homes
+
+    def find_attribute(name: str) -> Any:
+        if name == "__all__":
+            return sorted(key for key, home in read_homes().items() if home != package)
+        if not name.startswith("_"):
+            if read_homes().get(name, package) != package:
+                value = getattr(import_module(homes[name]), name)
+                setattr(import_module(package), name, value)
+                return value
+            if os.path.exists(os.path.join(os.path.dirname(file), name + ".py")) or os.path.exists(
+                os.path.join(os.path.dirname(file), name, "__init__.py")
+            ):
+                return import_module(f"{package}.{name}")
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    def list_attributes() -> list[str]:
+        return sorted({*vars(import_module(package)), *read_homes()})
+
+    return find_attribute, list_attributes

@@ -21,14 +21,14 @@ from __future__ import annotations
 import numpy as np
 
 from assay.arrays import Floats, Ints
-from assay.native import kernels
-from assay.native.tie_order import nearest_order, rank_order
+from assay.native import kernels, tie_order
 
-__all__ = ["nearest_order", "rank_order", "rows_of", "sort_rows", "tie_groups"]
+nearest_order = tie_order.nearest_order
+rank_order = tie_order.rank_order
 
 
 def rows_of(offsets: Ints) -> Ints:
-    """The row number of every element of a ragged array.
+    """Return the row number of every element of a ragged array.
 
     >>> rows_of(np.array([0, 2, 2, 3])).tolist()
     [0, 0, 2]

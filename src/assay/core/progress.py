@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["Listener", "describe_progress", "listening", "tell"]
-
 # What is being done now, how much of it is done, and how much there is, if that is known.
 Listener = Callable[[str, int, int | None], None]
 _LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
@@ -50,7 +48,7 @@ def describe_progress(done: int, total: int | None, seconds: float) -> str:
 
 
 def _format_wait(seconds: float) -> str:
-    """A time to wait, to the second, minute or hour.
+    """Return a time to wait, to the second, minute or hour.
 
     >>> _format_wait(15), _format_wait(150), _format_wait(7300)
     ('15 s', '2 min 30 s', '2 h 01 min')

@@ -22,7 +22,6 @@ from assay.native.signatures import RowFault
 if TYPE_CHECKING:
     from assay.core.conventions import Conventions
 
-__all__ = ["TIES_BY_RULE", "Ranking", "SortedRows", "TieOrder", "sort_lines"]
 
 TieOrder = Literal["ascending", "descending", "appearance"]
 _TIES = {"ascending": 1, "descending": -1, "appearance": 0}
@@ -169,7 +168,7 @@ class Ranking:
         return whole
 
     def row(self, query: str | int) -> list[tuple[str | int, float]]:
-        """The documents of one query with their scores, best first.
+        """Return the documents of one query with their scores, best first.
 
         >>> Ranking.from_scores([[0.1, 0.9]]).row(0)
         [(1, 0.9), (0, 0.1)]
@@ -180,10 +179,10 @@ class Ranking:
         return list(zip(ids, self.scores[inside].tolist(), strict=True))
 
     def _number_of(self, query: str | int) -> int:
-        found = int(Ids.of([query], what="query").match(self.query_ids)[0])
-        if found < 0:
+        number = int(Ids.of([query], what="query").match(self.query_ids)[0])
+        if number < 0:
             raise IdError(f"The ranking has no query {query!r}.")
-        return found
+        return number
 
     def __len__(self) -> int:
         """Number of queries."""
@@ -274,12 +273,12 @@ class Ranking:
         names = None if doc_ids is None else Ids.of(doc_ids, what="doc")
         if n_docs is not None:
             n_docs = checks.check_cutoff(n_docs, "n_docs")
-        known = n_docs if names is None else len(names)
-        numbers = checks.check_doc_numbers(numbers, known)
+        size = n_docs if names is None else len(names)
+        numbers = checks.check_doc_numbers(numbers, size)
         queries = _query_ids(query_ids, len(numbers))
         values = _score_matrix(scores, numbers, queries)
         if names is None:
-            names, numbers = Ids.of_rows(numbers, known)
+            names, numbers = Ids.of_rows(numbers, size)
         else:
             checks.check_unique(names, "doc")
         offsets, flat_docs, flat_scores = _drop_unused(numbers, values)
@@ -291,7 +290,7 @@ class Ranking:
             flat_docs,
             flat_scores,
             in_order=scores is None,
-            n_docs=known or 0,
+            n_docs=size or 0,
             has_ids=query_ids is not None and doc_ids is not None,
         )
 
@@ -315,7 +314,7 @@ class Ranking:
         return replace(cut, tie_split=ordered._tie_split_at(depth), settings=settings)
 
     def rows(self, numbers: Ints) -> Ranking:
-        """Some queries, by the numbers of their rows, which must rise by one."""
+        """Return some queries, by the numbers of their rows, which must rise by one."""
         first, last = int(numbers[0]), int(numbers[-1]) + 1
         inside = slice(int(self.offsets[first]), int(self.offsets[last]))
         return replace(
@@ -328,25 +327,25 @@ class Ranking:
         )
 
     def _tie_split_at(self, depth: int) -> NDArray[np.bool_]:
-        """Rows in which the documents at ranks `depth` and `depth` + 1 tie."""
+        """Return rows in which the documents at ranks `depth` and `depth` + 1 tie."""
         longer = np.flatnonzero(self.lengths > depth)
         last = self.offsets[longer] + depth - 1
-        known = self.tie_split  # of rows that are shorter, and so end where they ended
-        tie_split = np.zeros(self.n_queries, bool) if known is None else known.copy()
+        split_before = self.tie_split  # of rows that are shorter, and so end where they ended
+        tie_split = np.zeros(self.n_queries, bool) if split_before is None else split_before.copy()
         tie_split[longer] = self.scores[last] == self.scores[last + 1]
         return tie_split
 
     def _places(self) -> Ints:
         return np.arange(len(self.given_docs)) - np.repeat(self.offsets[:-1], self.lengths)
 
-    def _keep(self, kept: NDArray[np.bool_]) -> Ranking:
-        """Only some of the results as they were given."""
-        counts = np.concatenate([[0], np.cumsum(kept)])[self.offsets]
+    def _keep(self, mask: NDArray[np.bool_]) -> Ranking:
+        """Return only some of the results as they were given."""
+        counts = np.concatenate([[0], np.cumsum(mask)])[self.offsets]
         return replace(
             self,
             offsets=counts.astype(np.int64),
-            given_docs=self.given_docs[kept],
-            given_scores=self.given_scores[kept],
+            given_docs=self.given_docs[mask],
+            given_scores=self.given_scores[mask],
         )
 
     def _without_self(self) -> Ranking:
@@ -356,10 +355,10 @@ class Ranking:
                 "Self matches are excluded by id, and this ranking has none. Pass query_ids and "
                 "doc_ids, or use self_match='keep'."
             )
-        own = np.repeat(self.query_ids.match(self.doc_ids), self.lengths)
-        same = self.given_docs == own
-        kept = self._keep(~same) if same.any() else self
-        return replace(kept, settings={**self.settings, "exclude": "self"})
+        self_doc = np.repeat(self.query_ids.match(self.doc_ids), self.lengths)
+        same = self.given_docs == self_doc
+        ranking = self._keep(~same) if same.any() else self
+        return replace(ranking, settings={**self.settings, "exclude": "self"})
 
     def _reorder(self, tiebreak: str, precision: str) -> Ranking:
         if (tiebreak, precision) == (self.tiebreak, self.precision):
@@ -431,10 +430,10 @@ def _query_ids(query_ids: Any, n_queries: int) -> Ids:
 def _score_matrix(scores: Any, codes: Ints32, queries: Ids) -> Floats:
     if scores is None:
         return np.broadcast_to(-np.arange(codes.shape[1], dtype=np.float64), codes.shape)
-    given = checks.real_matrix(scores, "scores")
-    if given.shape != codes.shape:
-        raise ShapeError(f"docs has shape {codes.shape} and scores has shape {given.shape}.")
-    matrix = checks.exact_scores(given, "scores")
+    real = checks.real_matrix(scores, "scores")
+    if real.shape != codes.shape:
+        raise ShapeError(f"docs has shape {codes.shape} and scores has shape {real.shape}.")
+    matrix = checks.exact_scores(real, "scores")
     if codes.min() < 0:  # what stands in an unused place does not matter
         matrix = np.where(codes >= 0, matrix, 0.0)
     checks.check_finite(matrix, "scores", queries)

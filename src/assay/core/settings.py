@@ -15,28 +15,19 @@ import numpy as np
 
 from assay.core.ids import Ids
 
-__all__ = [
-    "Settings",
-    "as_settings",
-    "join_settings",
-    "pair_digest",
-    "query_digest",
-    "setting_parts",
-]
-
 Settings = Mapping[str, str]
 
 _LONGEST: Final = 120
 _DIGITS: Final = 8
 
 
-def as_settings(**given: Any) -> dict[str, str]:
-    """Settings as texts; None and False, which change nothing, are left out.
+def as_settings(**values: Any) -> dict[str, str]:
+    """Return settings as texts; None and False, which change nothing, are left out.
 
     >>> as_settings(metric="dot", zero=None, keep_ties=True, weights=(1.0, 0.5))
     {'metric': 'dot', 'keep_ties': 'yes', 'weights': '1,0.5'}
     """
-    return {key: _text(value) for key, value in given.items() if not _is_nothing(value)}
+    return {key: _text(value) for key, value in values.items() if not _is_nothing(value)}
 
 
 def _is_nothing(value: Any) -> bool:
@@ -69,8 +60,10 @@ def setting_parts(settings: Settings) -> list[str]:
 def _escape(value: str) -> str:
     """Without white space, bars, or anything that does not print; `%` begins an escape."""
     safe = "".join(
-        one if one.isprintable() and one not in "%| " else quote(one, "", errors="surrogatepass")
-        for one in value[: _LONGEST + 1]
+        character
+        if character.isprintable() and character not in "%| "
+        else quote(character, "", errors="surrogatepass")
+        for character in value[: _LONGEST + 1]
     )
     if len(value) <= _LONGEST:
         return safe
@@ -82,26 +75,26 @@ def _digest(data: bytes) -> str:
 
 
 def join_settings(systems: Iterable[Settings]) -> dict[str, str]:
-    """The settings of several systems in one: where they differ, each system's in turn.
+    """Return the settings of several systems in one: where they differ, each system's in turn.
 
     >>> join_settings([{"metric": "dot", "k": "5"}, {"metric": "dot", "k": "9"}])
     {'metric': 'dot', 'k': '5;9'}
     """
-    given = list(systems)
-    keys = dict.fromkeys(key for one in given for key in one)
-    values = {key: [one.get(key, "-") for one in given] for key in keys}
+    records = list(systems)
+    keys = dict.fromkeys(key for record in records for key in record)
+    values = {key: [record.get(key, "-") for record in records] for key in keys}
     return {key: ";".join(all_ if len(set(all_)) > 1 else all_[:1]) for key, all_ in values.items()}
 
 
 def query_digest(ids: Ids) -> str:
-    """How many queries there are, and a digest of their ids, in any order, text or numbers.
+    """Return how many queries there are, and a digest of their ids, in any order, text or numbers.
 
     Rows that are only numbered are resampled in the order of numbers, not of ids, which it says.
 
     >>> query_digest(Ids.of(["1", "2"])) == query_digest(Ids.of([2, 1]))
     True
     """
-    texts = ids if ids.kind == "text" else Ids.of([str(one) for one in ids.to_list()], "query")
+    texts = ids if ids.kind == "text" else Ids.of([str(id) for id in ids.to_list()], "query")
     blob, offsets = texts.take(texts.order()).utf8
     digest = _digest(offsets.astype("<i8").tobytes() + blob.tobytes())
     return f"{len(ids)}-{digest}{'-numbered' if ids.numbered else ''}"

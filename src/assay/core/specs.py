@@ -2,7 +2,7 @@
 
 A `SpecRegistry` holds the kinds of one sort of thing (encoders, lexical models, indexes): how a
 spec of each is written, and which function makes it. The module of a kind is imported when the
-kind is used. Kinds of other packages come by entry points (`assay.core.registry`); they are looked
+kind is used. Kinds of other packages come by entry points (`assay.plugins`); they are looked
 up only where a name is not one of Assay's own.
 """
 
@@ -13,11 +13,9 @@ from importlib import import_module
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
-from assay.core.registry import Plugin, find_plugin, plugins
 from assay.core.text import did_you_mean
 from assay.errors import PluginError, UsageError
-
-__all__ = ["Spec", "SpecKind", "SpecRegistry"]
+from assay.plugins import Extension, extensions, find_extension
 
 
 class SpecKind(NamedTuple):
@@ -26,7 +24,7 @@ class SpecKind(NamedTuple):
     form: str
     source: str
     extra: str | None = None
-    plugin: Plugin | None = None
+    plugin: Extension | None = None
 
     @property
     def needs_argument(self) -> bool:
@@ -34,17 +32,17 @@ class SpecKind(NamedTuple):
         return ":" in self.form and "[" not in self.form
 
     def load(self) -> Any:
-        """The function or class that makes it; its module is imported now."""
+        """Return the function or class that makes it; its module is imported now."""
         if self.plugin is None:
             module, _, name = self.source.partition(":")
             return getattr(import_module(module), name)
-        made = self.plugin.load()
-        if not callable(made):
+        function = self.plugin.load()
+        if not callable(function):
             raise PluginError(
                 f"The package {self.plugin.package} offers {self.plugin.name!r} "
                 f"({self.plugin.entry.group}), but {self.source} is not a function."
             )
-        return made
+        return function
 
 
 class Spec(NamedTuple):
@@ -85,39 +83,39 @@ class SpecRegistry(Mapping[str, SpecKind]):
         return len(self._kinds)
 
     def find(self, name: str) -> SpecKind | None:
-        """The kind of that name, of Assay or of another package; None if there is none."""
+        """Return the kind of that name, of Assay or of another package; None if there is none."""
         if name in self._kinds or self._group is None:
             return self._kinds.get(name)
-        plugin = find_plugin(self._group, name)
+        plugin = find_extension(self._group, name)
         return None if plugin is None else _kind_of(plugin)
 
     def parse(self, spec: str, text: str | None = None) -> Spec:
         """Take a spec with options apart; its kind must be known."""
-        shown = spec if text is None else text
+        written = spec if text is None else text
         before, _, after = spec.partition("?")
         kind, _, argument = before.partition(":")
         if self.find(kind) is None:
-            raise self.unknown(shown)
+            raise self.unknown(written)
         pairs = parse_qsl(after, keep_blank_values=True)
         options = dict(pairs)
         if len(options) < len(pairs) or (after and not pairs):
-            raise UsageError(f"Options are written ?name=value&name=value, each once: {shown}")
-        return Spec(kind, argument, options, shown)
+            raise UsageError(f"Options are written ?name=value&name=value, each once: {written}")
+        return Spec(kind, argument, options, written)
 
     def forms(self) -> dict[str, str]:
-        """How specs of all kinds are written, those of other packages included."""
+        """Return how specs of all kinds are written, those of other packages included."""
         forms = {name: kind.form for name, kind in self._kinds.items()}
-        for plugin in plugins(self._group) if self._group else ():
+        for plugin in extensions(self._group) if self._group else ():
             forms.setdefault(plugin.name, _kind_of(plugin).form)
         return forms
 
     def unknown(self, spec: str) -> UsageError:
-        """The error for a spec whose kind is not known, with the nearest one."""
+        """Return the error for a spec whose kind is not known, with the nearest one."""
         forms = self.forms()
         hint = did_you_mean(spec.partition("?")[0].partition(":")[0], forms, forms=forms)
-        known = ", ".join(forms.values())
-        return UsageError(f"Unknown {self.what} {spec!r}.{hint} Known: {known}.")
+        forms_listed = ", ".join(forms.values())
+        return UsageError(f"Unknown {self.what} {spec!r}.{hint} Known: {forms_listed}.")
 
 
-def _kind_of(plugin: Plugin) -> SpecKind:
+def _kind_of(plugin: Extension) -> SpecKind:
     return SpecKind(f"{plugin.name}[:ARGUMENT]", plugin.entry.value, plugin=plugin)

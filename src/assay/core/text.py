@@ -2,27 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final
-
-__all__ = [
-    "Remark",
-    "did_you_mean",
-    "fixed",
-    "format_bytes",
-    "format_percent",
-    "format_rate",
-    "format_share",
-    "format_time",
-    "guard_formula",
-    "mask_secrets",
-    "natural_order",
-    "printable",
-    "short_remark",
-    "signed",
-    "unguard_formula",
-]
 
 # C0 and C1 controls, line separators, the marks that reverse the direction of text, and halves of
 # a character, which no file can hold.
@@ -34,12 +17,12 @@ _FORMULA: Final = re.compile(r"'*[=+\-@\t\r]")
 
 
 def printable(text: object) -> str:
-    r"""The text with control characters written out.
+    r"""Return the text with control characters written out.
 
     >>> print(printable("\x1b[31mred"))
     \x1b[31mred
     """
-    return _CONTROLS.sub(lambda found: repr(found.group())[1:-1], str(text))
+    return _CONTROLS.sub(lambda match: repr(match.group())[1:-1], str(text))
 
 
 def signed(value: float) -> str:
@@ -64,6 +47,21 @@ def fixed(value: float, *, sign: bool = False) -> str:
     return f"{value:+.1e}" if sign and value else f"{value:.1e}" if value else "0.0000"
 
 
+def rounded_up(value: float) -> str:
+    """Return at least three digits, never less than the number.
+
+    >>> rounded_up(0.058155), rounded_up(0.05), rounded_up(12345.6)
+    ('0.0582', '0.05', '12346')
+    """
+    if not value > 0 or not math.isfinite(value):
+        return f"{value:g}"
+    digits = max(2 - math.floor(math.log10(value)), 0)
+    text = f"{value:.{digits}f}"
+    if float(text) < value:
+        text = f"{float(text) + 10.0**-digits:.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
 def format_percent(share: float) -> str:
     """Whole percent, which is 0% of nothing only and 100% of all only.
 
@@ -74,7 +72,7 @@ def format_percent(share: float) -> str:
 
 
 def format_share(number: int, total: int, what: str) -> str:
-    """How many of something, in percent where that says it.
+    """Return how many of something, in percent where that says it.
 
     >>> format_share(9, 50, "queries"), format_share(3, 10_000, "queries")
     ('18% of queries', '3 of 10,000 queries')
@@ -84,7 +82,7 @@ def format_share(number: int, total: int, what: str) -> str:
 
 
 def format_rate(rate: float | None) -> str | None:
-    """Texts in a second, for people.
+    """Return texts in a second, for people.
 
     >>> format_rate(12345.6), format_rate(3.21)
     ('12,346', '3.2')
@@ -109,7 +107,7 @@ def format_bytes(number: int | None) -> str | None:
 
 
 def format_time(seconds: float) -> str:
-    """A short time, for people.
+    """Return a short time, for people.
 
     >>> format_time(0.00123), format_time(2.5), format_time(0.000004)
     ('1.2 ms', '2.5 s', '4 µs')
@@ -119,9 +117,14 @@ def format_time(seconds: float) -> str:
     return f"{1e3 * seconds:.1f} ms" if seconds >= 1e-4 else f"{1e6 * seconds:.0f} µs"
 
 
-# A password in an address; what follows the name of a secret, in a query, a header or JSON; and
-# what looks like a key, wherever it stands.
+# The query of an address, which signs it; but not that of a spec (rerank:URL?model=NAME) or of a
+# database, nor the sign of a pattern (s3://bucket/part-?.npy).
+_QUERY: Final = r"""((?<![\w+.-])(?<![^:]:)(?:https?://[^\s"'<>?]*\?
+    |(?!postgres)[a-z][a-z0-9+.-]*://[^\s"'<>?]*\?(?=[^\s"'<>]*=)))[^\s"'<>]+"""
+# A password in an address, or the user where it has no password; what follows the name of a secret,
+# in a query, a header or JSON; and what looks like a key, wherever it stands.
 _SECRET: Final = r"""(?P<user>(?<=://)[^:/?\#@]*:).*(?=@)
+    |(?:(?<=http://)|(?<=https://))[^\s:/?\#@]+(?=@)
     |(?P<name>\b(?:proxy-)?authorization|\b(?:[\w-]*[-_])?(?:api[\s_-]*key|pass(?:word|wd)|secret|token))
      (?P<sign>["']?\s*[:=]\s*["']?)(?:(?:bearer|basic|token)\s+)?[^\s"'&,;)}\]]+
     |(?P<bearer>\bbearer\s+)[^\s"'&,;)}\]]+
@@ -130,22 +133,25 @@ _SHORT: Final = 8  # characters of a key that are looked for as they are
 
 
 def mask_secrets(text: str, key: str = "") -> str:
-    """The text without passwords and keys, in whatever case and spacing; `key` is one more.
+    """Return the text without passwords and keys, in whatever case and spacing; `key` is one more.
 
     >>> mask_secrets("pgvector:postgresql://me:secret@host/db")
     'pgvector:postgresql://me:***@host/db'
     >>> mask_secrets("AUTHORIZATION:  bearer   abc; X-Api-Key=def")
     'AUTHORIZATION:  ***; X-Api-Key=***'
+    >>> mask_secrets("https://host/a.npy?X-Amz-Signature=0a1b")
+    'https://host/a.npy?***'
     """
     if key:
         spaced = r"\s*".join(map(re.escape, key)) if len(key) >= _SHORT else re.escape(key)
         text = re.sub(spaced, "***", text, flags=re.IGNORECASE)
     flags = re.IGNORECASE | re.DOTALL | re.VERBOSE
+    text = re.sub(_QUERY, r"\1***", text, flags=flags)
     return re.sub(_SECRET, _mask, text, flags=flags)  # compiled when it is first needed
 
 
-def _mask(found: re.Match[str]) -> str:
-    parts = found.groupdict(default="")
+def _mask(match: re.Match[str]) -> str:
+    parts = match.groupdict(default="")
     return f"{parts['user']}{parts['name']}{parts['sign']}{parts['bearer']}***"
 
 
@@ -159,12 +165,12 @@ def guard_formula(text: str) -> str:
 
 
 def unguard_formula(text: str) -> str:
-    """The text as it was before `guard_formula`."""
+    """Return the text as it was before `guard_formula`."""
     return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
 
 
 def natural_order(name: str) -> tuple[list[tuple[int, str]], str]:
-    """A key to sort by: numbers in a name compare as numbers, however long.
+    """Return a key to sort by: numbers in a name compare as numbers, however long.
 
     >>> sorted(["part-10", "part-9"], key=natural_order)
     ['part-9', 'part-10']
@@ -195,8 +201,10 @@ def did_you_mean(
     from difflib import get_close_matches  # only for messages
 
     near = get_close_matches(str(name), names, n=most, cutoff=cutoff) or names[:fallback]
-    shown = dict.fromkeys(forms.get(one, one) if forms else one for one in near)
-    return f" Did you mean {' or '.join(shown)}?" if shown else ""
+    suggestions = dict.fromkeys(
+        forms.get(spelling, spelling) if forms else spelling for spelling in near
+    )
+    return f" Did you mean {' or '.join(suggestions)}?" if suggestions else ""
 
 
 class Remark(str):
@@ -210,9 +218,9 @@ class Remark(str):
 
     def __new__(cls, text: str, short: str = "") -> Remark:
         """The sentence, and its few words."""
-        made = super().__new__(cls, text)
-        made.short = short
-        return made
+        remark = super().__new__(cls, text)
+        remark.short = short
+        return remark
 
     def about(self, name: str) -> Remark:
         """The same of one system."""
@@ -223,13 +231,13 @@ _CLAUSE: Final = re.compile(r"^(.{12,60}?)(: |; | \(|, |\. |\.?$)")
 
 
 def short_remark(remark: str) -> str:
-    """A remark in a few words: its own short form, or its first clause.
+    """Return a remark in a few words: its own short form, or its first clause.
 
     >>> short_remark("20 documents in 10 groups of equal words: a = b. They take places.")
     '20 documents in 10 groups of equal words'
     """
-    own = getattr(remark, "short", "")
-    if own:
-        return str(own)
+    short = getattr(remark, "short", "")
+    if short:
+        return str(short)
     clause = _CLAUSE.match(remark)
     return clause[1] if clause else remark[:58].rsplit(" ", 1)[0] + " …"

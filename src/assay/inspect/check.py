@@ -19,13 +19,10 @@ from assay.core.judgments import Qrels
 from assay.core.ranking import Ranking
 from assay.core.text import format_percent, format_share
 from assay.errors import UsageError
-from assay.io.formats import QrelsLike, RunLike, as_judgments, as_ranking_and_lines
-from assay.io.trec import RunLines
+from assay.io.formats import QrelsLike, RunLike, RunLines, as_judgments, as_ranking_and_lines
 from assay.measures import Measure, MeasuresLike, parse_many
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Scores
-
-__all__ = ["CheckReport", "Finding", "check"]
 
 _EXAMPLES = 5
 _CUTOFFS = (5, 10, 100)
@@ -55,9 +52,9 @@ class Finding:
 
     def __str__(self) -> str:
         """In words, with a few examples."""
-        shown = f": {', '.join(self.examples)}" if self.examples else ""
+        examples = f": {', '.join(self.examples)}" if self.examples else ""
         more = " and more" if self.count > len(self.examples) > 0 else ""
-        return f"{self.severity}: {self.message}{shown}{more}. {self.effect}"
+        return f"{self.severity}: {self.message}{examples}{more}. {self.effect}"
 
 
 @dataclass(frozen=True)
@@ -91,7 +88,7 @@ class CheckReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        rows = [{**asdict(one), "share": one.share} for one in self.findings]
+        rows = [{**asdict(finding), "share": finding.share} for finding in self.findings]
         signed = {"signature": self.signature} if self.signature else {}
         return {**signed, "changes_numbers": self.changes_numbers, "findings": rows}
 
@@ -137,7 +134,7 @@ def check(
         signature = scores.signature
         findings += _about_hits(hits, scores)
     order_of = {"error": 0, "warning": 1, "note": 2}
-    ordered = sorted(findings, key=lambda one: order_of[one.severity])
+    ordered = sorted(findings, key=lambda finding: order_of[finding.severity])
     return CheckReport(tuple(ordered), signature)
 
 
@@ -321,7 +318,7 @@ def _about_scores(ranking: Ranking) -> Iterator[Finding]:
 
 
 def _about_equal_scores(ranking: Ranking) -> Iterator[Finding]:
-    """How many results share their score with another one of the same query."""
+    """Yield how many results share their score with another one of the same query."""
     row = order.rows_of(ranking.offsets)
     equal = (ranking.scores[1:] == ranking.scores[:-1]) & (row[1:] == row[:-1])
     tied = np.zeros(len(row), bool)
@@ -341,7 +338,7 @@ def _about_equal_scores(ranking: Ranking) -> Iterator[Finding]:
 
 
 def _about_constant_scores(ranking: Ranking) -> Iterator[Finding]:
-    """A query whose documents all have one score was not ranked at all."""
+    """Yield a query whose documents all have one score was not ranked at all."""
     several = np.flatnonzero(ranking.lengths > 1)
     first = ranking.scores[ranking.offsets[:-1][several]]
     last = ranking.scores[ranking.offsets[1:][several] - 1]
@@ -373,7 +370,7 @@ def _about_files(hits: Hits) -> Iterator[Finding]:
 
 
 def _about_ties(hits: Hits, scores: Scores) -> Iterator[Finding]:
-    """How far the order of tied documents can move the mean that `evaluate` gives."""
+    """Yield how far the order of tied documents can move the mean that `evaluate` gives."""
     rules, measures = scores.conventions, scores.measures
     dependent = np.flatnonzero(scores.tied.any(axis=0))
     if not len(dependent):
@@ -425,12 +422,12 @@ def _about_unjudged(hits: Hits, rules: Conventions) -> Iterator[Finding]:
     shares = {k: 1.0 - value for k, value in zip(_CUTOFFS, scores.mean().values(), strict=True)}
     if not any(share > 0 for share in shares.values()):
         return
-    shown = ", ".join(f"{format_percent(share)} of the first {k}" for k, share in shares.items())
+    listed = ", ".join(f"{format_percent(share)} of the first {k}" for k, share in shares.items())
     concerned = int((scores.values[-1] < 1).sum())
     yield Finding(
         "note",
         "unjudged",
-        f"documents without a judgment: {shown}",
+        f"documents without a judgment: {listed}",
         "They count as not relevant; bpref and Judged@k tell how much that matters.",
         concerned,
         hits.n_queries,

@@ -1,15 +1,21 @@
-"""explain: one number of one query, worked out line by line."""
+"""explain: one number of one query, worked out line by line.
+
+A value over tied documents is worked out apart from `score`, over all orders of the tied documents,
+some of them, or the extreme ones.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator
+import random
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Unpack
 
 import numpy as np
 
-from assay.arrays import or_none
+from assay.arrays import Floats, or_none
 from assay.core.checks import name_few
 from assay.core.conventions import Choices, Conventions, as_conventions, check_keywords
 from assay.core.hits import Hits, judge
@@ -17,15 +23,12 @@ from assay.core.ids import Ids
 from assay.core.ranking import Ranking
 from assay.core.text import printable
 from assay.errors import IdError, UsageError
-from assay.inspect.tied_orders import orders_by_count, over_all_orders
 from assay.io.formats import QrelsLike, RunLike, as_judgments, as_ranking
 from assay.measures import Measure, MeasureLike, parse_many
 from assay.measures.derivations import Derivation, derive, show
 from assay.measures.views import RankView, TieView
 from assay.scoring.evaluate import call_of, score
 from assay.tables.table import Cell, Table, as_text, columns_of
-
-__all__ = ["Explanation", "Line", "explain"]
 
 _ROUNDING = 1e-12
 _WHOLE = 20  # down to this rank every document is shown, below it only those that count
@@ -89,9 +92,9 @@ class Explanation:
         return _without_empty_columns(Table(head, tuple(rows)))
 
     def closing(self) -> tuple[str, ...]:
-        """The result, and whether it is the number that `evaluate` gives."""
-        found = "undefined" if math.isnan(self.evaluated) else repr(self.evaluated)
-        result = f"{self.measure} of query {self.query} = {found}"
+        """Return the result, and whether it is the number that `evaluate` gives."""
+        value = "undefined" if math.isnan(self.evaluated) else repr(self.evaluated)
+        result = f"{self.measure} of query {self.query} = {value}"
         if self.exact:
             return (result,)
         if self.agrees:
@@ -180,41 +183,41 @@ def explain(
     """
     check_keywords(explain, choices)
     rules = as_conventions(conventions, **choices)
-    wanted = parse_many([measure])
-    if len(wanted) != 1:
-        raise UsageError(f"explain takes one measure, found {', '.join(map(str, wanted))}.")
+    measures = parse_many([measure])
+    if len(measures) != 1:
+        raise UsageError(f"explain takes one measure, found {', '.join(map(str, measures))}.")
     ranking = as_ranking(run, rules)
     hits = judge(ranking, as_judgments(qrels), conventions=rules, allow_mismatch=allow_mismatch)
     row = _row_of(query, hits)
-    one = hits.select(np.array([row]))
-    scores = score(one, wanted, conventions=rules)
+    query_hits = hits.select(np.array([row]))
+    scores = score(query_hits, measures, conventions=rules)
     evaluated = float(scores.values[0, 0])
-    derived, ties = _derive(one, wanted[0], rules)
-    lines = tuple(_lines(ranking.under(rules), one, derived, ties, wanted[0]))
+    derived, ties = _derive(query_hits, measures[0], rules)
+    lines = tuple(_lines(ranking.under(rules), query_hits, derived, ties, measures[0]))
     return Explanation(
         query=hits.query_ids[row],
-        measure=wanted[0],
-        value=math.nan if math.isnan(evaluated) else derived.made.value,
+        measure=measures[0],
+        value=math.nan if math.isnan(evaluated) else derived.derivation.value,
         evaluated=evaluated,
-        columns=derived.made.columns,
+        columns=derived.derivation.columns,
         lines=lines,
-        working=derived.made.working,
+        working=derived.derivation.working,
         signature=score(hits, "num_ret", conventions=rules).signature,  # of the whole evaluation
         notes=(
             *hits.remarks,
-            *_notes(one, evaluated, bool(scores.tied[0, 0]), rules),
-            *_found_and_not(one, wanted[0], call_of(wanted[0], rules)[1]),
+            *_notes(query_hits, evaluated, bool(scores.tied[0, 0]), rules),
+            *_found_and_not(query_hits, measures[0], call_of(measures[0], rules)[1]),
         ),
-        error=_error(derived.made, evaluated, wanted[0], rules),
+        error=_error(derived.derivation, evaluated, measures[0], rules),
     )
 
 
-def _error(made: Derivation, evaluated: float, measure: Measure, rules: Conventions) -> float:
+def _error(derivation: Derivation, evaluated: float, measure: Measure, rules: Conventions) -> float:
     """By how much the two values may differ: by nothing where each document has one rank."""
     one_rank = rules.ties != "expected" and measure.definition.extremes is None
     if rules.ties == "order" or one_rank:
         return 0.0
-    return max(made.error, _ROUNDING * abs(evaluated))
+    return max(derivation.error, _ROUNDING * abs(evaluated))
 
 
 def _row_of(query: str | int, hits: Hits) -> int:
@@ -232,52 +235,58 @@ def _row_of(query: str | int, hits: Hits) -> int:
 class _RankedDerivation:
     """A derivation, and the ranks of the documents it counts."""
 
-    made: Derivation
+    derivation: Derivation
     ranks: tuple[int, ...]
 
 
-def _derive(one: Hits, measure: Measure, rules: Conventions) -> tuple[_RankedDerivation, str]:
-    """The derivation under the tie rule, and the placement of tied documents it goes by."""
+def _derive(
+    query_hits: Hits, measure: Measure, rules: Conventions
+) -> tuple[_RankedDerivation, str]:
+    """Return the derivation under the tie rule, and the placement of tied documents it goes by."""
     arguments, gain = call_of(measure, rules)
 
-    def under(ties: str, hits: Hits = one) -> _RankedDerivation:
+    def under(ties: str, hits: Hits = query_hits) -> _RankedDerivation:
         view = RankView(hits, gain, ties)
         return _RankedDerivation(derive(measure, view, **arguments), tuple(view.rank.tolist()))
 
-    if rules.ties == "order" or not bool(score(one, measure, conventions=rules).tied[0, 0]):
+    if rules.ties == "order" or not bool(score(query_hits, measure, conventions=rules).tied[0, 0]):
         return under("order"), "order"
     if rules.ties == "expected":
-        made = over_all_orders(one, measure, arguments, gain)
-        ranks = made.ranks or tuple(RankView(one, gain, "order").rank.tolist())
-        in_list = f"in the order of the list it would be {show(under('order').made.value)}"
-        made = replace(made, working=(_tie_groups_line(one, gain), *made.working, in_list))
-        return _RankedDerivation(made, ranks), "expected"
+        derivation = over_all_orders(query_hits, measure, arguments, gain)
+        ranks = derivation.ranks or tuple(RankView(query_hits, gain, "order").rank.tolist())
+        in_list = f"in the order of the list it would be {show(under('order').derivation.value)}"
+        derivation = replace(
+            derivation, working=(_tie_groups_line(query_hits, gain), *derivation.working, in_list)
+        )
+        return _RankedDerivation(derivation, ranks), "expected"
     extremes = measure.definition.extremes
-    if extremes is None or extremes(TieView(one, gain), **arguments) is None:
+    if extremes is None or extremes(TieView(query_hits, gain), **arguments) is None:
         both = [under("best"), under("worst")]
     else:
-        both = [under("order", hits) for hits in orders_by_count(one, measure, gain)]
-    highest = max(both, key=lambda found: found.made.value)
-    lowest = min(both, key=lambda found: found.made.value)
+        both = [under("order", hits) for hits in orders_by_count(query_hits, measure, gain)]
+    highest = max(both, key=lambda ranked: ranked.derivation.value)
+    lowest = min(both, key=lambda ranked: ranked.derivation.value)
     if rules.ties == "midrank-up":
         return _between(lowest, under("midrank-up"), highest), "midrank-up"
     return (highest if rules.ties == "best" else lowest), rules.ties
 
 
 def _between(
-    low: _RankedDerivation, found: _RankedDerivation, high: _RankedDerivation
+    low: _RankedDerivation, middle: _RankedDerivation, high: _RankedDerivation
 ) -> _RankedDerivation:
     """Mean gains may lead beyond what any order can give."""
-    nearest = min(max(found.made.value, low.made.value), high.made.value)
-    if nearest == found.made.value:
-        return found
+    nearest = min(max(middle.derivation.value, low.derivation.value), high.derivation.value)
+    if nearest == middle.derivation.value:
+        return middle
     line = f"no order gives that; the nearest that one gives is {show(nearest)}"
-    made = replace(found.made, value=nearest, working=(*found.made.working, line))
-    return _RankedDerivation(made, found.ranks)
+    derivation = replace(
+        middle.derivation, value=nearest, working=(*middle.derivation.working, line)
+    )
+    return _RankedDerivation(derivation, middle.ranks)
 
 
-def _tie_groups_line(one: Hits, gain: Any) -> str:
-    view = TieView(one, gain)
+def _tie_groups_line(hits: Hits, gain: Any) -> str:
+    view = TieView(hits, gain)
     columns = (view.above.tolist(), view.size.tolist(), view.good.tolist())
     parts = [
         f"ranks {above + 1}–{above + size}: {good} of {size} count"
@@ -288,15 +297,15 @@ def _tie_groups_line(one: Hits, gain: Any) -> str:
 
 
 def _lines(
-    ranking: Ranking, one: Hits, derived: _RankedDerivation, ties: str, measure: Measure
+    ranking: Ranking, hits: Hits, derived: _RankedDerivation, ties: str, measure: Measure
 ) -> Iterator[Line]:
-    """The ranks to show: the first ones, and below them those that count."""
-    if bool(one.missing[0]):
+    """Yield the ranks to show: the first ones, and below them those that count."""
+    if bool(hits.missing[0]):
         return
-    listed = ranking.row(one.query_ids[0])
-    grades = dict(zip(one.rank.tolist(), one.grade.tolist(), strict=True))
+    listed = ranking.row(hits.query_ids[0])
+    grades = dict(zip(hits.rank.tolist(), hits.grade.tolist(), strict=True))
     groups = _tie_groups([score for _, score in listed])
-    added = dict(zip(derived.ranks, derived.made.rows, strict=False))
+    added = dict(zip(derived.ranks, derived.derivation.rows, strict=False))
     counted = set(derived.ranks)
     cutoff = measure.cutoff if isinstance(measure.cutoff, int) else None
     last = len(listed) if cutoff is None else min(cutoff, len(listed))
@@ -329,24 +338,24 @@ def _tie_groups(scores: list[float]) -> list[tuple[int, int] | None]:
     return groups
 
 
-def _found_and_not(one: Hits, measure: Measure, gain: Any) -> Iterator[str]:
-    """Where the documents that count are, unless all of them stand in the lines."""
-    view = RankView(one, gain, "order")
+def _found_and_not(hits: Hits, measure: Measure, gain: Any) -> Iterator[str]:
+    """Yield where the documents that count are, unless all of them stand in the lines."""
+    view = RankView(hits, gain, "order")
     cutoff = measure.cutoff if isinstance(measure.cutoff, int) else None
-    total, found = int(view.n_good[0]), len(view.rank)
-    inside = found if cutoff is None else int((view.rank <= cutoff).sum())
-    if bool(one.missing[0]) or inside == total:
+    total, n_found = int(view.n_good[0]), len(view.rank)
+    inside = n_found if cutoff is None else int((view.rank <= cutoff).sum())
+    if bool(hits.missing[0]) or inside == total:
         return
-    below = "" if cutoff is None else f", {found - inside} below rank {cutoff}"
+    below = "" if cutoff is None else f", {n_found - inside} below rank {cutoff}"
     place = "in the list" if cutoff is None else f"at ranks ≤ {cutoff} of the list"
     yield (
         f"Of {total} documents that count for {measure}, {inside} are {place}{below}, and "
-        f"{total - found} were not retrieved."
+        f"{total - n_found} were not retrieved."
     )
 
 
-def _notes(one: Hits, evaluated: float, tied: bool, rules: Conventions) -> Iterator[str]:
-    if bool(one.missing[0]):
+def _notes(hits: Hits, evaluated: float, tied: bool, rules: Conventions) -> Iterator[str]:
+    if bool(hits.missing[0]):
         fate = "left out of means" if rules.missing == "skip" else "counted as 0 in means"
         yield f"The query is judged but not in the run; it is {fate}."
     if math.isnan(evaluated):
@@ -354,3 +363,123 @@ def _notes(one: Hits, evaluated: float, tied: bool, rules: Conventions) -> Itera
         yield f"The query has nothing to find, so the measure is undefined; it is {fate}."
     if tied:
         yield f"The value depends on the order of equal scores (ties: {rules.ties})."
+
+
+Gain = Callable[[Floats], Floats]
+
+_MOST_ORDERS = 5000
+_SAMPLE = 1000
+_DOUBT = math.log(2e6)  # the exact value is farther away than the error in one case of a million
+
+
+def over_all_orders(
+    hits: Hits, measure: Measure, arguments: dict[str, Any], gain: Gain
+) -> Derivation:
+    """The mean over all orders: by the measure's own derivation, or by going through them."""
+    tied_derivation = measure.definition.tied_derivation
+    derivation = (
+        None if tied_derivation is None else tied_derivation(TieView(hits, gain), **arguments)
+    )
+    if derivation is not None:
+        return derivation
+    groups = _tied_groups(hits, gain)
+    number = math.prod(_number(size, gains) for _, size, gains in groups)
+    every = number <= _MOST_ORDERS
+    orders = _all_orders(groups) if every else _some_orders(groups)
+    views = (RankView(_arranged(hits, gain, ranks), gain, "order") for ranks in orders)
+    values = [derive(measure, view, **arguments).value for view in views]
+    mean = math.fsum(values) / len(values)
+    if every:
+        line = f"mean of the values of all {number} orders: {measure} = {show(mean)}"
+        return Derivation(mean, (line,))
+    error = _sampling_error(values, measure.definition.high)
+    line = (
+        f"mean of the values of {len(values)} random orders, of too many to go through: "
+        f"{show(mean)}, within {error:.2g} of the mean of all"
+    )
+    return Derivation(mean, (line,), error=error)
+
+
+def _sampling_error(values: list[float], high: float | None) -> float:
+    """By how much the mean of a sample may be off (Maurer & Pontil, COLT 2009), also if skewed."""
+    n, width = len(values), max(values) - min(values) if high is None else high
+    spread = math.sqrt(2 * float(np.var(values, ddof=1)) * _DOUBT / n)
+    return spread + 7 * width * _DOUBT / (3 * (n - 1))
+
+
+Group = tuple[int, int, tuple[float, ...]]  # first rank, size, gains that are not 0
+
+
+def _tied_groups(hits: Hits, gain: Gain) -> list[Group]:
+    """Return the tie groups, in the order of the list."""
+    gains = gain(hits.grade)
+    rows = zip(hits.rank_lo.tolist(), hits.rank_hi.tolist(), gains.tolist(), strict=True)
+    counted = [row for row in rows if row[2] != 0]
+    return [
+        (lo, hi - lo + 1, tuple(value for _, _, value in members))
+        for (lo, hi), members in itertools.groupby(counted, key=lambda row: row[:2])
+    ]
+
+
+def _number(size: int, gains: tuple[float, ...]) -> int:
+    """Return how many orders of a group are gone through."""
+    return (math.comb if len(set(gains)) == 1 else math.perm)(size, len(gains))
+
+
+def _all_orders(groups: list[Group]) -> Iterator[list[int]]:
+    each = []
+    for first, size, gains in groups:
+        choose = itertools.combinations if len(set(gains)) == 1 else itertools.permutations
+        each.append(list(choose(range(first, first + size), len(gains))))
+    for choice in itertools.product(*each):
+        yield list(itertools.chain.from_iterable(choice))
+
+
+def _some_orders(groups: list[Group]) -> Iterator[list[int]]:
+    draw = random.Random(0)
+    for _ in range(_SAMPLE):
+        yield [
+            rank
+            for first, size, gains in groups
+            for rank in draw.sample(range(first, first + size), len(gains))
+        ]
+
+
+def _arranged(hits: Hits, gain: Gain, ranks: Iterable[int]) -> Hits:
+    """The same hits with the documents that count at these ranks, and no ties."""
+    counted = np.flatnonzero(gain(hits.grade))
+    rank = np.fromiter(ranks, np.int64, len(counted))
+    order = np.argsort(rank, kind="stable")
+    rank = rank[order]
+    grade = hits.grade[counted[order]]
+    return replace(
+        hits,
+        rank=rank,
+        rank_lo=rank,
+        rank_hi=rank,
+        grade=grade,
+        offsets=np.array([0, len(rank)]),
+    )
+
+
+def orders_by_count(hits: Hits, measure: Measure, gain: Gain) -> Iterator[Hits]:
+    """Yield where more hits may lower a value: the best and worst order for each number of them.
+
+    Of the group that the cut-off divides, 0, 1, 2, … documents are inside of it.
+    """
+    cut = measure.cutoff if isinstance(measure.cutoff, int) else math.inf
+    for ties in ("best", "worst"):
+        each = [_extreme_places(group, cut, ties) for group in _tied_groups(hits, gain)]
+        for choice in itertools.product(*each):
+            yield _arranged(hits, gain, itertools.chain.from_iterable(choice))
+
+
+def _extreme_places(group: Group, cut: float, ties: str) -> list[list[int]]:
+    """The places of the counted documents of one group, for each number of them before the cut."""
+    first, size, gains = group
+    m, inside = len(gains), int(min(max(cut - first + 1, 0), size))
+    places = []
+    for x in range(max(0, m + inside - size), min(m, inside) + 1):
+        start = first if ties == "best" else first + inside - x
+        places.append([*range(start, start + x), *range(first + size - m + x, first + size)])
+    return places

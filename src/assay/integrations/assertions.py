@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, Final
 
 from assay.comparison.alignment import answered_queries
@@ -15,12 +14,10 @@ from assay.core.checks import is_real, name_few
 from assay.core.text import signed
 from assay.errors import FormatError, MismatchError, UsageError
 from assay.measures import Measure, parse
-from assay.runs.aggregates import aggregates_of
 from assay.runs.record import HasRecord, only_measures
+from assay.runs.results import aggregates_of
 from assay.scoring.score_data import load_scores
 from assay.scoring.scores import Scores
-
-__all__ = ["assert_at_least", "assert_not_worse"]
 
 _QUERIES_SHOWN: Final = 5
 _LOOK: Final = (
@@ -45,13 +42,26 @@ def assert_not_worse(
     allow_other_settings: bool = False,
     **settings: Any,
 ) -> Comparison:
-    """Fail where the scores are worse than a baseline: the gate of `assay compare`.
+    """Fail where scores are worse than a baseline, as `assay compare` does.
 
     Without a margin they fail if they are significantly worse; with one, unless they are shown to
-    be within the margin, or equal the baseline on every query. The baseline is scores, a run, or
-    a file of them; `measure` one or several measures; `settings` are those of `compare` (test,
-    level, resamples, seed, by). Queries and conventions must be the same, and so must other
-    settings unless `allow_other_settings`.
+    be within the margin. Scores that equal the baseline on every query pass. Queries and
+    conventions must be the same.
+
+    Args:
+        scores: Scores, or a run.
+        baseline: Scores, a run, or a file of them.
+        measure: One or several measures.
+        margin: Largest loss that is accepted.
+        allow_other_settings: Compare scores with different settings, too.
+        **settings: Settings of `compare` (test, level, resamples, seed, by).
+
+    Returns:
+        The comparison.
+
+    Raises:
+        AssertionError: The scores are worse, or cannot be compared.
+        UsageError: An argument is wrong.
     """
     __tracebackhide__ = True
     try:
@@ -66,7 +76,7 @@ def assert_not_worse(
             margin=margin,
             **settings,
         )
-        reasons = list(worse_than_baseline(_without_identical(comparison)))
+        reasons = list(worse_than_baseline(comparison))
     except UsageError:
         raise  # the test is wrong, not the ranking
     except (MismatchError, FormatError) as error:
@@ -76,57 +86,59 @@ def assert_not_worse(
     return comparison
 
 
-def _without_identical(comparison: Comparison) -> Comparison:
-    """The pairs with any difference: where nothing changed, there is nothing to be shown.
-
-    The command's gate asks of such runs, too, what other queries might show: it may be of systems
-    that differ. A test asks whether a change did harm.
-    """
-    pairs = tuple(pair for pair in comparison.pairs if pair.outcome != "identical")
-    return replace(comparison, pairs=pairs)
-
-
 def assert_at_least(scores: Scores | HasRecord, measure: str | Measure, limit: float) -> None:
-    """Fail where the mean of a measure is below a number: `--fail-if 'nDCG@10 < 0.3'`."""
+    """Fail where the mean of a measure is below a number.
+
+    Args:
+        scores: Scores, or a run.
+        measure: Measure, or its name.
+        limit: Smallest mean that passes, as in `--fail-if 'nDCG@10 < 0.3'`.
+
+    Raises:
+        AssertionError: The mean is below the limit.
+        UsageError: The limit is not a number.
+    """
     __tracebackhide__ = True
     if not is_real(limit) or not math.isfinite(limit):
         raise UsageError(f"The limit of a mean must be a number such as 0.3, found {limit!r}.")
-    wanted = measure if isinstance(measure, Measure) else parse(measure)
-    found = aggregates_of(only_measures(_scores_of(scores), [wanted]))[0]
-    mean = float("nan") if found.value is None else found.value
-    if Condition(wanted, "<", limit).fails(mean, float("nan")):
-        ends = "" if found.low is None else f" [{found.low:.4f}, {found.high:.4f}]"
+    parsed = measure if isinstance(measure, Measure) else parse(measure)
+    aggregate = aggregates_of(only_measures(_scores_of(scores), [parsed]))[0]
+    mean = float("nan") if aggregate.value is None else aggregate.value
+    if Condition(parsed, "<", limit).fails(mean, float("nan")):
+        ends = "" if aggregate.low is None else f" [{aggregate.low:.4f}, {aggregate.high:.4f}]"
         raise AssertionError(
-            f"{wanted} is {mean:.4f}{ends} over n = {found.n} queries, below {limit:g}"
+            f"{parsed} is {mean:.4f}{ends} over n = {aggregate.n} queries, below {limit:g}"
         )
 
 
-def _scores_of(given: Any) -> Scores:
-    if isinstance(given, Scores):
-        return given
-    if isinstance(given, str | os.PathLike):
-        return load_scores(given)
-    if callable(getattr(given, "record", None)):
-        found: Scores = given.record().scored()
-        return found
+def _scores_of(data: Any) -> Scores:
+    if isinstance(data, Scores):
+        return data
+    if isinstance(data, str | os.PathLike):
+        return load_scores(data)
+    if callable(getattr(data, "record", None)):
+        scores: Scores = data.record().scored()
+        return scores
     raise UsageError(
         "Scores, a RunRecord, or the path of a file of scores is needed; found "
-        f"{type(given).__name__}: {repr(given)[:60]}."
+        f"{type(data).__name__}: {repr(data)[:60]}."
     )
 
 
 def _refuse_others(new: Scores, old: Scores, other_settings: bool) -> None:
     """Refuse scores that were made on other queries, or in another way."""
-    here, there = ({str(query) for query in answered_queries(one)} for one in (new, old))
+    here, there = ({str(query) for query in answered_queries(scores)} for scores in (new, old))
     if new.conventions == old.conventions and here != there:
         only = (("new", here - there), ("baseline", there - here))
         named = [
-            f"{len(own)} only in {where}: {name_few(sorted(own))}" for where, own in only if own
+            f"{len(queries)} only in {where}: {name_few(sorted(queries))}"
+            for where, queries in only
+            if queries
         ]
         raise MismatchError(f"the queries differ: {'; '.join(named)}.")
     if other_settings:
         return
-    now, before = ({**one.settings, "search": one.search} for one in (new, old))
+    now, before = ({**scores.settings, "search": scores.search} for scores in (new, old))
     apart = [
         f"{key} is {now.get(key) or 'not set'} and was {before.get(key) or 'not set'}"
         for key in sorted({*now, *before})
@@ -140,10 +152,12 @@ def _refuse_others(new: Scores, old: Scores, other_settings: bool) -> None:
 
 
 def _describe(comparison: Comparison) -> Iterator[str]:
-    """Means, counts and the most lost queries of every pair, then what to do."""
+    """Describe every pair: means, counts, most lost queries; then what to do."""
     pairs = comparison.pairs
     for pair in pairs:
-        means = {one.name: one.mean.estimate for one in comparison.standings_on(pair.measure)}
+        means = {
+            system.name: system.mean.estimate for system in comparison.standings_on(pair.measure)
+        }
         effect = pair.effect
         yield (
             f"  {pair.measure}: {means['new']:.4f} against {means['baseline']:.4f}, n = "

@@ -16,14 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from assay.errors import FormatError, UsageError
-from assay.io.config_text import parse_yaml
+from assay.io.config_text import parse_yaml, to_yaml
 from assay.io.streams import FilePath, read_text
-from assay.io.yaml_text import to_yaml
-from assay.runs.aggregates import aggregates_of_record
 from assay.runs.record import HasRecord, RunRecord, as_records
-from assay.runs.results import Aggregate
-
-__all__ = ["CardResult", "metric_name", "model_card", "overall_means", "read_model_card"]
+from assay.runs.results import Aggregate, aggregates_of_record
 
 _EDGE: Final = "---"
 _ARGS: Final = {"low": "low", "high": "high", "level": "level", "method": "method", "queries": "n"}
@@ -31,7 +27,7 @@ _WHERE: Final = ("config", "split", "revision")
 
 
 def metric_name(measure: str) -> str:
-    """A measure's name in letters that trackers and the Hub take.
+    """Return a measure's name in letters that trackers and the Hub take.
 
     >>> metric_name("nDCG@10"), metric_name("P(rel=2)@5")
     ('nDCG_at_10', 'P_rel_2_at_5')
@@ -40,13 +36,16 @@ def metric_name(measure: str) -> str:
 
 
 def overall_means(record: RunRecord) -> dict[str, Aggregate]:
-    """The numbers over all queries by measure; a second average of a measure is named with it."""
-    found: dict[str, Aggregate] = {}
-    for one in aggregates_of_record(record):
-        if one.is_overall and one.value is not None:
-            taken = one.measure in found
-            found[f"{one.measure} {one.average}" if taken else one.measure] = one
-    return found
+    """Return the numbers over all queries by measure.
+
+    A second average of a measure is named with it.
+    """
+    means: dict[str, Aggregate] = {}
+    for number in aggregates_of_record(record):
+        if number.is_overall and number.value is not None:
+            taken = number.measure in means
+            means[f"{number.measure} {number.average}" if taken else number.measure] = number
+    return means
 
 
 @dataclass(frozen=True)
@@ -76,16 +75,24 @@ def model_card(
     split: str | None = None,
     revision: str | None = None,
 ) -> str:
-    """The head of a card with the means of the records of one model.
+    """Return the head of a card with one model's means.
 
-    `model` is its name, by default the records'; `dataset` the id of the data on the Hub, by
-    default the records', of which `config`, `split` and `revision` name the part.
+    Args:
+        runs: Records, or what has them.
+        model: Name of the model; by default the records'.
+        dataset: Id of the data on the Hub; by default the records'.
+        config: Configuration of the data.
+        split: Split of the data.
+        revision: Revision of the data.
+
+    Raises:
+        UsageError: The records are of several models.
     """
     records = as_records(runs)
     names = sorted({model or record.model or record.name for record in records})
     if len(names) != 1:
-        found = ", ".join(names) or "none"
-        raise UsageError(f"A model card is of one model; found {found}. Choose one, or name it.")
+        several = ", ".join(names) or "none"
+        raise UsageError(f"A model card is of one model; found {several}. Choose one, or name it.")
     place = dict(zip(_WHERE, (config, split, revision), strict=True))
     results = [_result(record, dataset, place) for record in records]
     index = [{"name": names[0], "results": results}]
@@ -101,22 +108,25 @@ def _result(
     return {
         "task": {"type": record.task or "retrieval"},
         "dataset": {"type": dataset or named, "name": named, **where, **args},
-        "metrics": [_metric(name, one) for name, one in overall_means(record).items()],
+        "metrics": [_metric(name, number) for name, number in overall_means(record).items()],
     }
 
 
-def _metric(name: str, one: Aggregate) -> dict[str, Any]:
-    args = {key: getattr(one, field) for key, field in _ARGS.items()}
+def _metric(name: str, number: Aggregate) -> dict[str, Any]:
+    args = {key: getattr(number, field) for key, field in _ARGS.items()}
     return {
         "type": metric_name(name).lower(),
         "name": name,
-        "value": one.value,
+        "value": number.value,
         "args": {key: value for key, value in args.items() if value not in (None, "")},
     }
 
 
 def read_model_card(path: FilePath) -> list[CardResult]:
-    """The results in the head of a model card, whoever wrote them; needs the extra `yaml`."""
+    """Read the results in the head of a model card.
+
+    Needs the extra `yaml`.
+    """
     name = os.fspath(path)
     data = parse_yaml(_head(read_text(path), name), name, dates=False)
     index = data.get("model-index") if isinstance(data, dict) else None
@@ -127,7 +137,7 @@ def read_model_card(path: FilePath) -> list[CardResult]:
 
 
 def _head(text: str, name: str) -> str:
-    """What stands between the first two lines of three dashes; a file without them is all head."""
+    """Return what stands between the first two lines of dashes."""
     lines = text.splitlines()
     if not lines or lines[0].rstrip() != _EDGE:
         if name.lower().endswith((".yaml", ".yml")):

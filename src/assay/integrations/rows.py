@@ -16,13 +16,11 @@ from assay.core.ids import Ids
 from assay.core.judgments import Judgments
 from assay.core.ranking import Ranking
 
-__all__ = ["judge_rows"]
-
 
 def judge_rows(scores: Floats, grades: Floats, queries: Any, rules: Conventions) -> Hits:
-    """Judge the rows of each query by their grades, in the order of their scores."""
-    found, rows = np.unique(queries, return_inverse=True)
-    query_ids, doc_ids = Ids.of(found.tolist(), "query"), Ids.count(len(rows))
+    """Judge the rows of each query, ranked by score."""
+    names, rows = np.unique(queries, return_inverse=True)
+    query_ids, doc_ids = Ids.of(names.tolist(), "query"), Ids.count(len(rows))
     docs = np.arange(len(rows), dtype=np.int32)
     ranking = Ranking.from_lines(
         query_ids,

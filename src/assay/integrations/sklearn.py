@@ -15,8 +15,6 @@ from assay.integrations.rows import judge_rows
 from assay.measures import Measure, parse
 from assay.scoring.evaluate import score
 
-__all__ = ["ranking_score", "ranking_scorer"]
-
 _RESPONSES: Final = ("decision_function", "predict_proba", "predict")
 _MISSING: Final = ("None", "nan", "NaT", "<NA>")
 
@@ -29,21 +27,32 @@ def ranking_score(
     measure: str | Measure = "nDCG@10",
     conventions: str | Conventions = "trec_eval",
 ) -> float:
-    """The mean of a measure over groups (queries) of rows, whose grades are `y_true`.
+    """Return the mean of a measure over groups (queries) of rows.
+
+    Args:
+        y_true: Grade of each row.
+        y_score: Score of each row.
+        groups: Query of each row.
+        measure: Measure, or its name.
+        conventions: Conventions, or their name.
+
+    Raises:
+        ShapeError: There is not one number a row.
+        ValueRangeError: A row has no query.
 
     >>> ranking_score([1, 0, 0, 1], [0.9, 0.1, 0.8, 0.2], groups=["a", "a", "b", "b"], measure="RR")
     0.75
     """
-    grades, scores = (np.asarray(one, np.float64) for one in (y_true, y_score))
+    grades, scores = (np.asarray(values, np.float64) for values in (y_true, y_score))
     names = np.asarray(groups, object).reshape(-1)
     if not len(grades) == len(scores) == len(names) or grades.ndim != 1 or scores.ndim != 1:
         shapes = f"{grades.shape}, {scores.shape} and {names.shape}"
         raise ShapeError(f"Grades, scores and groups are one number a row each; found {shapes}.")
     _refuse_missing(names)
     rules = as_conventions(conventions)
-    wanted = measure if isinstance(measure, Measure) else parse(measure)
+    parsed = measure if isinstance(measure, Measure) else parse(measure)
     hits = judge_rows(scores, grades, names.astype(np.str_), rules)
-    return float(score(hits, wanted, conventions=rules).mean()[wanted])
+    return float(score(hits, parsed, conventions=rules).mean()[parsed])
 
 
 def _refuse_missing(names: NDArray[np.object_]) -> None:
@@ -61,19 +70,19 @@ def ranking_scorer(
     groups: str | int | Callable[[Any], Any] | None = None,
     conventions: str | Conventions = "trec_eval",
 ) -> Any:
-    """A scorer for `cross_val_score`, `GridSearchCV` and their like; greater is better.
+    """Return a scorer for `cross_val_score`, `GridSearchCV` and their like; greater is better.
 
     `groups` names the column of X with the query of each row, or is a function of X. Without it
     the groups come by metadata routing: `cross_val_score(…, params={"groups": queries})`. Rows are
     ranked by decision_function, else predict_proba (of the last class), else predict.
     """
-    wanted = measure if isinstance(measure, Measure) else parse(measure)
+    parsed = measure if isinstance(measure, Measure) else parse(measure)
     if groups is not None:
-        return _ColumnScorer(wanted, groups, as_conventions(conventions))
+        return _ColumnScorer(parsed, groups, as_conventions(conventions))
     metrics = need("sklearn.metrics", "a scorer of scikit-learn", "sklearn")
-    settings = {"measure": wanted, "conventions": as_conventions(conventions)}
-    made = metrics.make_scorer(ranking_score, response_method=list(_RESPONSES), **settings)
-    return made.set_score_request(groups=True)
+    settings = {"measure": parsed, "conventions": as_conventions(conventions)}
+    scorer = metrics.make_scorer(ranking_score, response_method=list(_RESPONSES), **settings)
+    return scorer.set_score_request(groups=True)
 
 
 class _ColumnScorer:
@@ -83,7 +92,6 @@ class _ColumnScorer:
         self._measure, self._groups, self._rules = measure, groups, conventions
 
     def __call__(self, estimator: Any, X: Any, y: Any) -> float:
-        """The mean of the measure."""
         return ranking_score(
             y,
             _respond(estimator, X),
@@ -93,23 +101,22 @@ class _ColumnScorer:
         )
 
     def __repr__(self) -> str:
-        """The call that makes it."""
         return f"ranking_scorer({str(self._measure)!r}, groups={self._groups!r})"
 
 
 def _respond(estimator: Any, X: Any) -> Floats:
-    name = next((one for one in _RESPONSES if hasattr(estimator, one)), None)
+    name = next((method for method in _RESPONSES if hasattr(estimator, method)), None)
     if name is None:
         raise UsageError(f"{type(estimator).__name__} has none of {', '.join(_RESPONSES)}.")
-    found = np.asarray(getattr(estimator, name)(X), np.float64)
-    if found.ndim == 2:
-        if found.shape[1] > 2:
+    response = np.asarray(getattr(estimator, name)(X), np.float64)
+    if response.ndim == 2:
+        if response.shape[1] > 2:
             raise ShapeError(
-                f"{name} has {found.shape[1]} numbers a row, and rows are ranked by one. Use a "
+                f"{name} has {response.shape[1]} numbers a row, and rows are ranked by one. Use a "
                 "regressor, or a classifier of two classes."
             )
-        found = found[:, -1]
-    return found
+        response = response[:, -1]
+    return response
 
 
 def _column(X: Any, name: str | int) -> Any:

@@ -18,18 +18,23 @@ from assay.core.ids import Ids
 from assay.errors import IdError, ShapeError, UsageError, need
 from assay.integrations.rows import judge_rows
 from assay.measures import Measure, parse_many
+from assay.scoring.evaluate import Stream
 from assay.scoring.scores import Scores
-from assay.scoring.stream import Stream
-
-__all__ = ["RetrievalMetric"]
 
 
 def _base() -> Any:
-    """The class of torchmetrics; without it this module loads, and its class says what it needs."""
+    """Return the class of torchmetrics.
+
+    Without it this module loads, and its class says what it needs.
+    """
     try:
         return import_module("torchmetrics").Metric
     except ImportError:
         return object
+
+
+def _torch() -> Any:
+    return need("torch", "a metric of torchmetrics", "torchmetrics")
 
 
 _STATES = ("query_ids", "value_bits", "tied")
@@ -75,24 +80,24 @@ class RetrievalMetric(_base()):  # type: ignore[misc]
         """Score a batch of whole queries."""
         scores, grades = _floats(preds), _floats(target)
         queries = _queries(scores, grades, indexes)
-        kept = grades != (np.inf if self.ignore_index is None else self.ignore_index)
-        if not kept.any():
+        rows = grades != (np.inf if self.ignore_index is None else self.ignore_index)
+        if not rows.any():
             return
-        hits = judge_rows(scores[kept], grades[kept], queries[kept], self.conventions)
+        hits = judge_rows(scores[rows], grades[rows], queries[rows], self.conventions)
         stream = Stream(self.measures, conventions=self.conventions)
         stream.add_hits(hits)
-        found = stream.scores()
-        ids = np.array(found.query_ids.to_list(), np.int64)
+        results = stream.scores()
+        ids = np.array(results.query_ids.to_list(), np.int64)
         self._keep("query_ids", ids if indexes is not None else np.full_like(ids, _UNNAMED))
-        self._keep("value_bits", np.ascontiguousarray(found.values.T).view(np.int64))
-        self._keep("tied", found.tied.T.astype(np.int64))
+        self._keep("value_bits", np.ascontiguousarray(results.values.T).view(np.int64))
+        self._keep("tied", results.tied.T.astype(np.int64))
 
     def set_dtype(self, dst_type: Any) -> RetrievalMetric:
         """Change nothing: states are bits, and have no precision to choose."""
         return self
 
     def sync(self, *args: Any, **named: Any) -> None:
-        """Gather the states of all processes, of which some may have had no batch."""
+        """Gather the states of all processes; some may be empty."""
         for name in _STATES:
             if not getattr(self, name):
                 shape = (0,) if name == "query_ids" else (0, len(self.measures))
@@ -100,12 +105,12 @@ class RetrievalMetric(_base()):  # type: ignore[misc]
         super().sync(*args, **named)
 
     def _keep(self, state: str, values: Ints) -> None:
-        torch = import_module("torch")
+        torch = _torch()
         getattr(self, state).append(torch.tensor(values, device=self.device))
 
     def compute(self) -> Any:
-        """The mean of the measure, or the means of several by name."""
-        torch = import_module("torch")
+        """Return the mean, or the means of several measures by name."""
+        torch = _torch()
         width = torch.float32 if self.device.type == "mps" else torch.float64
         means = {
             name: torch.tensor(value, dtype=width, device=self.device)
@@ -114,12 +119,12 @@ class RetrievalMetric(_base()):  # type: ignore[misc]
         return means if len(self.measures) > 1 else next(iter(means.values()))
 
     def scores(self) -> Scores:
-        """The value of each query: of this process, unless the metric is synchronised."""
+        """Return the value of each query of this process."""
         ids, bits, tied = (_whole(getattr(self, name)) for name in _STATES)
         if not len(ids):
             raise UsageError("Nothing was given to update() yet.")
         ids = _number_rows(ids)
-        found, first, of = np.unique(ids, return_index=True, return_inverse=True)
+        query_ids, first, of = np.unique(ids, return_index=True, return_inverse=True)
         changed = (bits != bits[first][of]).any(axis=1)
         if changed.any():
             raise IdError(
@@ -128,7 +133,7 @@ class RetrievalMetric(_base()):  # type: ignore[misc]
             )
         return Scores(
             measures=self.measures,
-            query_ids=Ids.of(found, "query"),
+            query_ids=Ids.of(query_ids, "query"),
             values=np.ascontiguousarray(bits[first].T).view(np.float64),
             tied=tied[first].T.astype(bool),
             missing=np.zeros(len(first), bool),
@@ -137,14 +142,14 @@ class RetrievalMetric(_base()):  # type: ignore[misc]
 
 
 def _whole(parts: Any) -> Ints:
-    """A state as one array: a list of tensors, or the tensor of all processes."""
+    """Join a state into one array."""
     tensors = parts if isinstance(parts, list) else [parts]
-    arrays = [one.cpu().numpy() for one in tensors if one.numel()]
+    arrays = [tensor.cpu().numpy() for tensor in tensors if tensor.numel()]
     return np.concatenate(arrays) if arrays else np.zeros(0, np.int64)
 
 
 def _number_rows(ids: Ints) -> Ints:
-    """Queries without an index get the numbers that follow, whichever process they come from."""
+    """Give numbers to queries without an index."""
     unnamed = ids == _UNNAMED
     return np.where(unnamed, np.cumsum(unnamed) + ids.max(), ids)
 
@@ -155,15 +160,15 @@ def _floats(values: Any) -> Floats:
 
 
 def _queries(scores: Floats, grades: Floats, indexes: Any) -> Ints:
-    """The number of each candidate's query, in the shape of the scores."""
+    """Return the number of each candidate's query."""
     if indexes is None and scores.ndim == 2:
         indexes = np.broadcast_to(np.arange(len(scores))[:, None], scores.shape)
     elif indexes is None:
         raise ShapeError("Without indexes preds and target are queries × candidates.")
-    found = np.asarray(indexes.cpu() if hasattr(indexes, "cpu") else indexes)
-    if not scores.shape == grades.shape == found.shape:
-        shapes = f"{scores.shape}, {grades.shape} and {found.shape}"
+    queries = np.asarray(indexes.cpu() if hasattr(indexes, "cpu") else indexes)
+    if not scores.shape == grades.shape == queries.shape:
+        shapes = f"{scores.shape}, {grades.shape} and {queries.shape}"
         raise ShapeError(f"preds, target and indexes have one shape; found {shapes}.")
-    if found.dtype.kind not in "iu" or (found < 0).any():
+    if queries.dtype.kind not in "iu" or (queries < 0).any():
         raise UsageError("indexes are whole numbers from 0, one for each candidate.")
-    return found.astype(np.int64)
+    return queries.astype(np.int64)

@@ -9,7 +9,6 @@ after the other. A query counts as failed if no document holds an answer, so it 
 from __future__ import annotations
 
 import ast
-import csv
 import os
 import re
 import sys
@@ -24,23 +23,25 @@ from typing import Any, Final
 import numpy as np
 
 from assay.core import checks
+from assay.core.id_hints import describe_near
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Qrels
+from assay.core.once import parse_python
 from assay.errors import FormatError, MismatchError
-from assay.io.formats import ending_of
+from assay.io.columns import (
+    Dialect,
+    find_delimiter,
+    open_delimited,
+    read_records,
+    require_columns,
+)
 from assay.io.json_text import parse_json
-from assay.io.lines import pick_column
-from assay.io.streams import FilePath, read_lines, read_text
-
-__all__ = ["ANSWER_MEASURES", "CONVENTION", "answer_words", "judge_by_answers", "read_answers"]
+from assay.io.streams import FilePath, ending_of
 
 ANSWER_MEASURES: Final = ("Success@1", "Success@5", "Success@20", "Success@100")
 CONVENTION: Final = "an answer stands, word by word, in NFD and small letters (DPR's has_answer)"
 
 Answers = Mapping[str, tuple[str, ...]]
-
-_QUERY: Final = ("id", "queryid", "qid", "query", "question", "text")
-_ANSWERS: Final = ("answers", "answer", "goldanswers")
 
 
 @cache
@@ -49,7 +50,7 @@ def _words() -> re.Pattern[str]:
     kinds = (unicodedata.category(chr(code))[0] for code in range(sys.maxunicode + 1))
     parts: dict[bool | None, list[str]] = {True: [], False: [], None: []}
     start = 0
-    for kind, run in groupby("LNM" if one in "LNM" else one for one in kinds):
+    for kind, run in groupby("LNM" if category in "LNM" else category for category in kinds):
         stop = start + sum(1 for _ in run)
         part = f"{re.escape(chr(start))}-{re.escape(chr(stop - 1))}"
         parts[True if kind == "LNM" else None if kind in "ZC" else False].append(part)
@@ -58,49 +59,51 @@ def _words() -> re.Pattern[str]:
 
 
 def answer_words(text: str) -> list[str]:
-    """The words by which texts and answers are compared.
+    """Return the words by which texts and answers are compared.
 
     >>> answer_words("Saint-Étienne, 1892")
     ['saint', '-', 'e\u0301tienne', ',', '1892']
     """
-    found = _words().findall(unicodedata.normalize("NFD", text))
-    return [word.lower() for word in found]
+    words = _words().findall(unicodedata.normalize("NFD", text))
+    return [word.lower() for word in words]
 
 
 def judge_by_answers(
     doc_ids: Ids, doc_texts: Sequence[str], query_ids: Ids, answers: Answers
 ) -> Qrels:
-    """Judgments of all documents: relevant is a text that holds an answer of the query."""
-    wanted = {word for some in answers.values() for answer in some for word in answer_words(answer)}
+    """Return judgments of all documents: relevant is a text that holds an answer of the query."""
+    answer_vocabulary = {
+        word for some in answers.values() for answer in some for word in answer_words(answer)
+    }
     texts = [answer_words(text) for text in doc_texts]
     holders: dict[str, list[int]] = defaultdict(list)
     for doc, words in enumerate(texts):
-        for word in wanted.intersection(words):
+        for word in answer_vocabulary.intersection(words):
             holders[word].append(doc)
-    asked = [row for row, query in enumerate(query_ids) if answers.get(str(query))]
-    if not asked:
+    rows = [row for row, query in enumerate(query_ids) if answers.get(str(query))]
+    if not rows:
         raise MismatchError("None of the queries has an answer.")
     pairs = [
         (number, doc)
-        for number, row in enumerate(asked)
+        for number, row in enumerate(rows)
         for doc in _holding(answers[str(query_ids[row])], texts, holders)
     ]
     queries, docs = np.array(pairs, np.int64).reshape(-1, 2).T
-    names = query_ids.take(np.array(asked))
-    found = Judgments.from_pairs(names, doc_ids, queries, docs, np.ones(len(docs)))
-    return replace(found, exhaustive=True)
+    names = query_ids.take(np.array(rows))
+    judgments = Judgments.from_pairs(names, doc_ids, queries, docs, np.ones(len(docs)))
+    return replace(judgments, exhaustive=True)
 
 
 def _holding(
     answers: tuple[str, ...], texts: list[list[str]], holders: Mapping[str, list[int]]
 ) -> list[int]:
     """The documents in which one of the answers stands; only those with its rarest word count."""
-    found: set[int] = set()
+    docs: set[int] = set()
     for answer in answers:
         words = answer_words(answer)
         few = min((holders.get(word, []) for word in words), key=len, default=[])
-        found.update(doc for doc in few if doc not in found and _stands_in(words, texts[doc]))
-    return sorted(found)
+        docs.update(doc for doc in few if doc not in docs and _stands_in(words, texts[doc]))
+    return sorted(docs)
 
 
 def _stands_in(words: list[str], text: list[str]) -> bool:
@@ -110,79 +113,73 @@ def _stands_in(words: list[str], text: list[str]) -> bool:
 
 
 def read_answers(path: FilePath, query_ids: Ids, query_texts: Sequence[str]) -> dict[str, Any]:
-    """The answers of each query, by id, from a file that names queries by id or by text.
+    """Return the answers of each query, by id, from a file that names queries by id or by text.
 
     JSON or JSON lines with `answers` (texts, one text, or SQuAD's {"text": [...]}) beside the id
     or the question, {query: answers}, or TSV and CSV of DPR: a question, and a list of answers.
     """
     name = os.fspath(path)
     by_text = dict(zip(query_texts, map(str, query_ids), strict=True))
-    known = {str(one) for one in query_ids}
-    found: dict[str, tuple[str, ...]] = {}
+    ids = {str(id) for id in query_ids}
+    answers_of: dict[str, tuple[str, ...]] = {}
+    strangers: set[str] = set()
     for place, query, answers in _entries(path, name):
-        key = query if query in known else by_text.get(query)
+        key = query if query in ids else by_text.get(query)
         if key is not None:
-            found[key] = _checked(answers, place)
-    if not found:
+            answers_of[key] = _checked(answers, place)
+        else:
+            strangers.add(query)
+    absent = sorted(ids - answers_of.keys())
+    if near := describe_near(absent, strangers):
+        raise MismatchError(
+            f"{name} has no answers for {checks.name_few(absent)}.{near} Write them alike."
+        )
+    if not answers_of:
         raise MismatchError(f"{name}: no query of the collection has an answer there.")
-    return found
+    return answers_of
 
 
 def _entries(path: FilePath, name: str) -> Iterator[tuple[str, str, Any]]:
-    """Place, query and answers, one after the other."""
+    """Yield place, query and answers, one after the other."""
     ending = ending_of(path)
-    if ending == ".json":
-        data = parse_json(read_text(path), name)
-        if isinstance(data, Mapping):
-            yield from ((f"{name}, {key!r}", key, value) for key, value in data.items())
-            return
-        records = [
-            (f"{name}, entry {row}", one) for row, one in enumerate(checks.as_list(data, name))
-        ]
-    elif ending in (".tsv", ".csv"):
-        yield from _rows(path, name)
+    if ending in (".tsv", ".csv"):
+        # DPR's files have tabs also where the ending says .csv, and no header.
+        layout = Dialect(find_delimiter(path), strict=False, skip_spaces=False)
+        table = open_delimited(path, layout, lambda _: ("query", "answers"))
+        for row, (query, text) in enumerate(zip(*table.columns(table.names), strict=True)):
+            place = f"{name}, row {row + 1}"
+            yield place, query, _listed(text.strip(), place)
         return
-    else:
-        lines = ((f"{name}, line {n}", line) for n, line in enumerate(read_lines(path), 1))
-        records = [(place, parse_json(line, place)) for place, line in lines if line.strip()]
-    for place, one in records:
-        if not isinstance(one, Mapping):
-            raise FormatError(f"{place}: expected an object with answers, found {one!r:.40}.")
-        query, answers = (pick_column(list(one), names, place) for names in (_QUERY, _ANSWERS))
-        if query is None or answers is None:
-            raise FormatError(
-                f"{place}: expected a query and its answers, found {list(one)!r:.80}."
-            )
-        yield place, str(one[query]), one[answers]
-
-
-def _rows(path: FilePath, name: str) -> Iterator[tuple[str, str, Any]]:
-    """A question and its answers a row, between tabs also where the ending says .csv, as DPR's."""
-    lines = list(read_lines(path))
-    delimiter = "\t" if any("\t" in line for line in lines[:1]) else ","
-    try:
-        rows = list(csv.reader(lines, delimiter=delimiter))
-    except csv.Error as error:
-        raise FormatError(f"{name} is not a table: {error}.") from None
-    for place, row in ((f"{name}, row {at}", row) for at, row in enumerate(rows, 1) if row):
-        if len(row) != 2:
-            raise FormatError(f"{place}: expected 2 columns, found {len(row)}.")
-        yield place, row[0], _listed(row[1].strip(), place)
+    data, where = read_records(path, "json" if ending == ".json" else "jsonl")
+    if isinstance(data, Mapping):
+        yield from ((f"{name}, {key!r}", key, value) for key, value in data.items())
+        return
+    for row, record in enumerate(checks.as_list(data, name)):
+        place = where(row)
+        if not isinstance(record, Mapping):
+            raise FormatError(f"{place}: expected an object with answers, found {record!r:.40}.")
+        names = require_columns(
+            list(record),
+            {"answered query": "query", "answers": "answers"},
+            place,
+            "Name them query_id and answers.",
+        )
+        yield place, str(record[names[0]]), record[names[1]]
 
 
 def _listed(text: str, place: str) -> Any:
-    """A list as Python or JSON write it, as in DPR's files; anything else is one answer."""
+    """Return a list as Python or JSON write it, as in DPR's files; anything else is one answer."""
     if not text.startswith("["):
         return text
     try:
-        return ast.literal_eval(text)
+        return parse_python(lambda: ast.literal_eval(text))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return parse_json(text, place)
 
 
 def _checked(answers: Any, place: str) -> tuple[str, ...]:
-    given = answers.get("text") if isinstance(answers, Mapping) else answers
-    some = [given] if isinstance(given, str) else given
+    text = answers.get("text") if isinstance(answers, Mapping) else answers
+    some = [text] if isinstance(text, str) else text
     if not isinstance(some, list | tuple):
         raise FormatError(f"{place}: expected answers as texts, found {answers!r:.40}.")
     for answer in some:

@@ -24,6 +24,7 @@ import warnings
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy as copied
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, overload
@@ -38,29 +39,13 @@ from assay.core.conventions import Conventions
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments
 from assay.core.numbers import LARGEST_WHOLE
+from assay.core.once import parse_python
 from assay.core.order import rows_of
 from assay.core.ranking import Ranking
 from assay.core.text import did_you_mean
 from assay.errors import FormatError, ShapeError, StorageError, UsageError, ValueRangeError
+from assay.io.mapped import CopiedRows, WatchedFile, is_mapped, needs_copies
 from assay.io.streams import FilePath, open_chunks, read_lines, refuse_bomb, split_array
-
-__all__ = [
-    "ROW_IDS",
-    "NpyRows",
-    "VectorFile",
-    "is_shape",
-    "load_keyed",
-    "load_npy",
-    "load_npz",
-    "npz_keys",
-    "open_rows",
-    "read_ids",
-    "read_judgment_arrays",
-    "read_ranking_arrays",
-    "read_vectors",
-    "unpack_npz",
-]
-
 
 _LARGEST = np.iinfo(np.int32).max
 _WINDOW_BYTES: Final = 16 << 20  # of a file, mapped at a time
@@ -93,18 +78,27 @@ class _Header(NamedTuple):
 class NpyRows:
     """The rows of a .npy file, or some of them; only those that are used are mapped into memory.
 
-    A slice is an array, read-only; row numbers, or one flag for each row, choose rows unread.
+    A slice is an array, read-only; row numbers, or one flag for each row, choose rows unread. The
+    file must stay as it was when it was opened: see `steady_files`.
     """
 
-    def __init__(self, path: FilePath, chosen: Ints | None = None) -> None:
+    def __init__(self, path: FilePath) -> None:
         self._name = os.fspath(path)
-        self._header, self._offset = _read_checked_header(path)
-        self._chosen = chosen
-        n_rows = self._header.shape[:1] if chosen is None else chosen.shape
+        self._header, self._offset, self._file = _read_checked_header(path)
+        self._take(None)
+
+    def _take(self, rows: Ints | None) -> None:
+        self._chosen = rows
+        n_rows = self._header.shape[:1] if rows is None else rows.shape
         self.shape = (*n_rows, *self._header.shape[1:])
         self.dtype = self._header.dtype
         self.ndim = len(self.shape)
         self.nbytes = math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def watched_files(self) -> tuple[WatchedFile, ...]:
+        """Return what must not change while rows are read."""
+        return (self._file,)
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -120,15 +114,29 @@ class NpyRows:
         """Some rows."""
         if isinstance(rows, slice) and self._chosen is None and rows.step in (None, 1):
             return self._map(*rows.indices(len(self))[:2])
-        chosen = np.arange(len(self)) if self._chosen is None else self._chosen
+        numbers = np.arange(len(self)) if self._chosen is None else self._chosen
         if isinstance(rows, slice):
-            return self._gather(chosen[rows])
-        return NpyRows(self._name, chosen[rows])
+            return self._gather(numbers[rows])
+        some = copied(self)
+        some._take(numbers[rows])
+        return some
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """All rows, where nothing less will do."""
-        whole = load_npy(self._name) if self._chosen is None else self._gather(self._chosen)
-        return np.array(whole, dtype, copy=copy)
+        whole = self._map(0, len(self)) if self._chosen is None else self._gather(self._chosen)
+        whole = _checked_text(whole, self._name)
+        # numpy 1 refuses copy=None, with which numpy 2 asks for a copy only where it needs one.
+        return np.asarray(whole, dtype) if copy is None else np.array(whole, dtype, copy=copy)
+
+    def read(self) -> Array:
+        """Return a copy of all rows, which outlives every change of the file."""
+        if self._chosen is not None:
+            whole = self._gather(self._chosen)
+            self._file.check()
+            return whole
+        order: Any = "F" if self._header.fortran else "C"
+        whole = self._file.read(self._offset, self._header.shape, self.dtype, order)
+        return _checked_text(whole, self._name)
 
     @property
     def stand_in(self) -> Array:
@@ -140,64 +148,61 @@ class NpyRows:
         if not math.prod(shape):
             return np.empty(shape, self.dtype)
         if self._header.fortran:
-            return load_npy(self._name)[first:last]
+            whole = self._file.map(self._offset, self._header.shape, self.dtype, "F")
+            return whole[first:last]
         start = self._offset + first * math.prod(shape[1:]) * self.dtype.itemsize
-        return np.memmap(self._name, self.dtype, "r", start, shape)
+        return self._file.map(start, shape, self.dtype)
 
     def _gather(self, rows: Ints) -> Array:
-        """Copies of rows from anywhere in the file, one window of it after the other."""
-        found = np.empty((len(rows), *self.shape[1:]), self.dtype)
+        """Return copies of rows from anywhere in the file, one window of it after the other."""
+        gathered = np.empty((len(rows), *self.shape[1:]), self.dtype)
         width = max(1, math.prod(self.shape[1:]) * self.dtype.itemsize)
         step = max(1, _WINDOW_BYTES // width)
         for window in np.unique(rows // step).tolist():
             here = np.flatnonzero(rows // step == window)
             first = window * step
             last = min(first + step, self._header.shape[0])
-            found[here] = self._map(first, last)[rows[here] - first]
-        return found
+            gathered[here] = self._map(first, last)[rows[here] - first]
+        return gathered
 
 
 def open_rows(vectors: Any) -> Any:
-    """The rows of a .npy file where a path is given; anything else as it is."""
+    """Return the rows of a .npy file where a path is given; anything else as it is."""
     if isinstance(vectors, np.ndarray):  # first: to ask for a path takes longer
-        return vectors
+        return CopiedRows(vectors) if needs_copies() and is_mapped(vectors) else vectors
     return NpyRows(vectors) if isinstance(vectors, str | os.PathLike) else vectors
 
 
 def load_npy(path: FilePath) -> Array:
-    """Map a .npy file into memory, read-only."""
-    name = os.fspath(path)
-    header, offset = _read_checked_header(path)
-    order: Any = "F" if header.fortran else "C"
-    if not header.n_bytes:
-        return np.empty(header.shape, header.dtype, order)
-    return _checked_text(np.memmap(name, header.dtype, "r", offset, header.shape, order), name)
+    """Read a .npy file into memory, whole."""
+    return NpyRows(path).read()
 
 
-def _read_checked_header(path: FilePath) -> tuple[_Header, int]:
+def _read_checked_header(path: FilePath) -> tuple[_Header, int, WatchedFile]:
     """What a .npy file holds, and where; the size is that of the file."""
     name = os.fspath(path)
     with _open_array_file(path) as file:
+        stat = os.fstat(file.fileno())
         header = _read_header(file, name)
         offset = file.tell()
-        _check_size(header, os.fstat(file.fileno()).st_size - offset, name)
-    return header, offset
+        _check_size(header, stat.st_size - offset, name)
+    return header, offset, WatchedFile(name, stat)
 
 
 def npz_keys(path: FilePath) -> list[str]:
-    """Names of the arrays of a .npz file; none of them is read."""
+    """Return names of the arrays of a .npz file; none of them is read."""
     name = os.fspath(path)
     with _open_array_file(path) as file, _naming_damage(name), zipfile.ZipFile(file) as archive:
         return list(_members(archive, name))
 
 
-def load_npz(path: FilePath, known: tuple[str, ...]) -> dict[str, Array]:
+def load_npz(path: FilePath, names: tuple[str, ...]) -> dict[str, Array]:
     """Read the known arrays of a .npz file; others are left alone, unless they seem misspelt."""
     name = os.fspath(path)
     with _open_array_file(path) as file, _naming_damage(name), zipfile.ZipFile(file) as archive:
         members = _members(archive, name)
-        _refuse_strangers(list(members), known, name)
-        members = {key: member for key, member in members.items() if key in known}
+        _refuse_strangers(list(members), names, name)
+        members = {key: member for key, member in members.items() if key in names}
         size = os.fstat(file.fileno()).st_size
         refuse_bomb(sum(member.file_size for member in members.values()), size, name)
         arrays = {
@@ -237,11 +242,11 @@ def _naming_damage(name: str) -> Iterator[None]:
 
 
 def unpack_npz(body: bytes, place: str) -> dict[str, Array]:
-    """All arrays of a .npz file that was read whole."""
+    """Return all arrays of a .npz file that was read whole."""
     with _naming_damage(place), zipfile.ZipFile(io.BytesIO(body)) as archive:
         members = _members(archive, place)
         refuse_bomb(sum(member.file_size for member in members.values()), len(body), place)
-        return {key: _read_member(archive, one, place) for key, one in members.items()}
+        return {key: _read_member(archive, info, place) for key, info in members.items()}
 
 
 def _members(archive: zipfile.ZipFile, name: str) -> dict[str, zipfile.ZipInfo]:
@@ -254,15 +259,15 @@ def _members(archive: zipfile.ZipFile, name: str) -> dict[str, zipfile.ZipInfo]:
     return members
 
 
-def _refuse_strangers(found: list[str], known: tuple[str, ...], name: str) -> None:
+def _refuse_strangers(keys: list[str], names: tuple[str, ...], name: str) -> None:
     """Refuse a file without a known array, and one that seems to misspell an absent one."""
-    absent = [key for key in known if key not in found]
-    strange = [key for key in found if key not in known]
+    absent = [key for key in names if key not in keys]
+    strange = [key for key in keys if key not in names]
     hints = [did_you_mean(key, absent, cutoff=0.85) for key in strange]
-    if len(strange) == len(found) or any(hints):
+    if len(strange) == len(keys) or any(hints):
         raise FormatError(
             f"{name} holds {checks.name_few(strange) if strange else 'no arrays'}. "
-            f"Known arrays are {', '.join(known)}.{next(filter(None, hints), '')}"
+            f"Known arrays are {', '.join(names)}.{next(filter(None, hints), '')}"
         )
 
 
@@ -280,15 +285,20 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, place: str) 
 
 
 def _read_header(file: Any, place: str) -> _Header:
-    try:
-        version = npy_format.read_magic(file)
-        read = {
+    start = file.tell()
+
+    def read() -> _Header:
+        file.seek(start)
+        parse = {
             (1, 0): npy_format.read_array_header_1_0,
             (2, 0): npy_format.read_array_header_2_0,
-        }[version]
+        }[npy_format.read_magic(file)]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a header of Python 2 is as good as any
-            header = _Header(*read(file))
+            return _Header(*parse(file))
+
+    try:
+        header = parse_python(read)
     except Exception as error:  # the header is a Python literal: parsing one can raise anything
         raise FormatError(
             f"{place}: not a valid .npy header ({str(error)[:120]}). Fetch or write it again."
@@ -306,7 +316,7 @@ def _read_header(file: Any, place: str) -> _Header:
 
 
 def is_shape(shape: Any, itemsize: int) -> bool:
-    """Whether numpy can make an array of the shape, were it not for memory.
+    """Tell whether numpy can make an array of the shape, were it not for memory.
 
     Numpy counts bytes without the dimensions that are 0.
     """
@@ -316,7 +326,7 @@ def is_shape(shape: Any, itemsize: int) -> bool:
 
 
 def _checked_text(array: Array, place: str) -> Array:
-    """The array; text in it is made of characters that there are."""
+    """Return the array; text in it is made of characters that there are."""
     if array.dtype.kind == "U" and array.size:
         native = np.ascontiguousarray(array.ravel(), array.dtype.newbyteorder("="))
         codes = native.view(np.uint32)
@@ -366,18 +376,18 @@ def read_ranking_arrays(path: FilePath, format: str, rules: Conventions) -> Rank
     return ranking.under(rules.but(self_match="keep", depth=0))
 
 
-def _load_with(name: str, key: str | None, stands_for: str, known: tuple[str, ...]) -> Any:
-    """The known arrays, with the array `key`, if there is one, under another name."""
+def _load_with(name: str, key: str | None, stands_for: str, names: tuple[str, ...]) -> Any:
+    """Return the known arrays, with the array `key`, if there is one, under another name."""
     if key is None:
-        return load_npz(name, known)
+        return load_npz(name, names)
     _choose_key(npz_keys(name), key, (), name)
-    others = tuple(one for one in known if one != stands_for)
-    arrays = load_npz(name, (key, *others))
+    rest = tuple(name_of_array for name_of_array in names if name_of_array != stands_for)
+    arrays = load_npz(name, (key, *rest))
     return {**arrays, stands_for: arrays[key]}
 
 
 def _by_place(ranking: Ranking, rules: Conventions) -> Ranking:
-    """The places of each row read as the lines of any other file are."""
+    """Return the places of each row read as the lines of any other file are."""
     read = Ranking.from_lines(
         ranking.query_ids,
         ranking.doc_ids,
@@ -436,15 +446,15 @@ def read_judgment_arrays(path: FilePath, format: str) -> Judgments:
     return _from_triples(arrays, ids, name)
 
 
-def _qrels_form(found: list[str], name: str) -> tuple[str, ...]:
+def _qrels_form(keys: list[str], name: str) -> tuple[str, ...]:
     """The arrays that are the judgments. `queries` and `docs` may be vectors; what else belongs to
     judgments belongs to one form only."""
-    forms = [form for form in _QRELS_FORMS if set(form) <= set(found)]
-    used = {key for form in _QRELS_FORMS for key in form if key in found} - {"queries", "docs"}
+    forms = [form for form in _QRELS_FORMS if set(form) <= set(keys)]
+    used = {key for form in _QRELS_FORMS for key in form if key in keys} - {"queries", "docs"}
     if len(forms) == 1 and used <= set(forms[0]):
         return forms[0]
     raise FormatError(
-        f"{name} holds {', '.join(map(repr, found)) or 'no arrays'}. Judgments are query_labels "
+        f"{name} holds {', '.join(map(repr, keys)) or 'no arrays'}. Judgments are query_labels "
         "and doc_labels, or targets, or queries, docs and grades: one of the three. "
         f"{_NAME_ONE} holds the targets."
     )
@@ -459,17 +469,17 @@ def _from_triples(arrays: dict[str, Array], ids: dict[str, Array], name: str) ->
     return Judgments.from_pairs(query_ids, doc_ids, queries, docs, grades)
 
 
-def _ids_for(numbers: Array, given: Array | None, what: str, name: str) -> tuple[Ids, Array]:
-    """The ids that the numbers stand for, and the place of each number among them."""
+def _ids_for(numbers: Array, values: Array | None, what: str, name: str) -> tuple[Ids, Array]:
+    """Return the ids that the numbers stand for, and the place of each number among them."""
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
         raise ShapeError(
             f"{name}: {what} numbers must be integers in one dimension, "
             f"found shape {numbers.shape} of {numbers.dtype}."
         )
     top = int(numbers.max(initial=-1))
-    if given is None and top >= _LARGEST:
+    if values is None and top >= _LARGEST:
         raise ValueRangeError(f"{name}: {what} number {top} is out of range.")
-    ids = None if given is None else Ids.of(given, what=what)
+    ids = None if values is None else Ids.of(values, what=what)
     size = top + 1 if ids is None else len(ids)
     if top >= size or int(numbers.min(initial=0)) < 0:
         row = int(np.argmax((numbers < 0) | (numbers >= size)))
@@ -490,7 +500,7 @@ def _ids_for(numbers: Array, given: Array | None, what: str, name: str) -> tuple
 def load_keyed(
     path: FilePath, key: str | None = None, *, usual: tuple[str, ...] = (), whole: bool = True
 ) -> tuple[Any, Array | None]:
-    """The array and, from a .npz that holds `sample_ids`, the ids of its rows.
+    """Return the array and, from a .npz that holds `sample_ids`, the ids of its rows.
 
     Without a key it is the array of one of the `usual` names, or the only one. A .npy file that
     need not be `whole` gives its rows as they are used.
@@ -506,20 +516,20 @@ def load_keyed(
         return (load_npy(path) if whole else NpyRows(path)), None
     if ending != ".npz":
         raise FormatError(f"{name}: arrays are read from .npy and .npz files.")
-    chosen = _choose_key(npz_keys(name), key, usual, name)
-    arrays = load_npz(name, (chosen, ROW_IDS))
-    return arrays[chosen], arrays.get(ROW_IDS)
+    array_name = _choose_key(npz_keys(name), key, usual, name)
+    arrays = load_npz(name, (array_name, ROW_IDS))
+    return arrays[array_name], arrays.get(ROW_IDS)
 
 
-def _choose_key(found: list[str], key: str | None, usual: tuple[str, ...], name: str) -> str:
+def _choose_key(keys: list[str], key: str | None, usual: tuple[str, ...], name: str) -> str:
     if key is not None:
-        if key in found:
+        if key in keys:
             return key
-        raise UsageError(f"{name} has no array {key!r}; it holds {', '.join(map(repr, found))}.")
-    candidates = [other for other in found if other != ROW_IDS]
-    known = [other for other in usual if other in candidates]
-    if known or len(candidates) == 1:
-        return (known or candidates)[0]
+        raise UsageError(f"{name} has no array {key!r}; it holds {', '.join(map(repr, keys))}.")
+    candidates = [other for other in keys if other != ROW_IDS]
+    named = [other for other in usual if other in candidates]
+    if named or len(candidates) == 1:
+        return (named or candidates)[0]
     or_name = f", or call it {usual[0]!r}" if usual else ""
     raise UsageError(
         f"{name} holds {', '.join(map(repr, candidates)) or 'no arrays'}. {_NAME_ONE}{or_name}."
@@ -535,7 +545,7 @@ class VectorFile:
 
 
 def read_vectors(path: FilePath, side: str, *, key: str | None = None) -> VectorFile:
-    """Vectors of documents (side "doc") or queries ("query") from a .npy or .npz file.
+    """Return vectors of documents (side "doc") or queries ("query") from a .npy or .npz file.
 
     A .npz may hold both sides, as `docs` and `queries`, and ids: `doc_ids`, `query_ids`, or `ids`
     and `sample_ids` where it holds one side only. A `key` names the array.
@@ -547,22 +557,22 @@ def read_vectors(path: FilePath, side: str, *, key: str | None = None) -> Vector
     keys = npz_keys(path)
     both = any(name in keys for name in _USUAL["doc"][:3]) and "queries" in keys
     names = (f"{side}_ids",) if both else (f"{side}_ids", "ids")
-    found = next((name for name in names if name in keys), None)
-    given = load_keyed(path, found)[0] if found else None if both else rows
+    id_key = next((name for name in names if name in keys), None)
+    id_array = load_keyed(path, id_key)[0] if id_key else None if both else rows
     return VectorFile(
-        vectors, None if given is None else _vector_ids(given, side, path, found or ROW_IDS)
+        vectors, None if id_array is None else _vector_ids(id_array, side, path, id_key or ROW_IDS)
     )
 
 
-def _vector_ids(given: Array, side: str, path: FilePath, name: str) -> Ids:
-    if given.ndim != 1 or given.dtype.kind not in "iuU":
+def _vector_ids(values: Array, side: str, path: FilePath, name: str) -> Ids:
+    if values.ndim != 1 or values.dtype.kind not in "iuU":
         raise FormatError(
             f"{os.fspath(path)}: {name} must be text or whole numbers in one dimension, found "
-            f"shape {given.shape} of {given.dtype}."
+            f"shape {values.shape} of {values.dtype}."
         )
-    return Ids.of(given if given.dtype.kind in "iu" else given.tolist(), what=side)
+    return Ids.of(values if values.dtype.kind in "iu" else values.tolist(), what=side)
 
 
 def read_ids(path: FilePath, side: str) -> Ids:
-    """Ids from a text file, one a line, in the order of the vectors; they stay text."""
+    """Return ids from a text file, one a line, in the order of the vectors; they stay text."""
     return Ids.of([line.rstrip("\r\n") for line in read_lines(path)], what=side)

@@ -10,8 +10,6 @@ from typing import BinaryIO
 
 from assay.errors import AssayError, StorageError
 
-__all__ = ["atomic_write", "check_folder", "check_target", "discard_unfinished"]
-
 _unfinished: set[str] = set()  # files of this process that have no name yet
 
 

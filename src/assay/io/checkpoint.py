@@ -26,8 +26,6 @@ from assay.io.atomic import atomic_write
 from assay.io.json_text import parse_json
 from assay.io.streams import read_text
 
-__all__ = ["Checkpoint", "Part", "file_label"]
-
 _HEAD: Final = "head"  # the array that holds the JSON head
 _DIGEST: Final = 32  # bytes of a SHA-256
 _JOB: Final = "job.json"
@@ -60,11 +58,11 @@ class Checkpoint:
         self.damaged = 0
 
     def path(self, name: str) -> Path | None:
-        """The file of a part."""
+        """Return the file of a part."""
         return None if self.folder is None else self.folder / name
 
     def load(self, name: str) -> Part | None:
-        """A part; None where it is absent, damaged or of another job."""
+        """Return a part; None where it is absent, damaged or of another job."""
         path = self.path(name)
         if path is None:
             return None
@@ -122,10 +120,10 @@ class Checkpoint:
             return None
         path = self.folder / _JOB
         if path.exists():
-            found = parse_json(read_text(path), str(path))
-            if not isinstance(found, dict):
+            job = parse_json(read_text(path), str(path))
+            if not isinstance(job, dict):
                 raise StorageError(f"{self.folder} is not a checkpoint: its {_JOB} is not one.")
-            return found
+            return job
         if any(self.folder.iterdir()):
             raise StorageError(
                 f"{self.folder} is not a checkpoint: it has files, but no {_JOB}. Give a folder "

@@ -22,8 +22,6 @@ from assay.core.ids import Ids
 from assay.core.numbers import parse_whole
 from assay.errors import UsageError
 
-__all__ = ["ChunkRule", "Chunks", "chunk_docs", "chunk_text"]
-
 UNITS: Final = ("characters", "sentences", "tokens")
 _TOKEN: Final = re.compile(r"\w+|[^\w\s]")
 # A sentence ends with a mark and white space, or with an empty line; the rest is one, too.
@@ -62,13 +60,17 @@ class ChunkRule:
         """From UNIT:SIZE or UNIT:SIZE:OVERLAP."""
         unit, _, sizes = text.partition(":")
         numbers = sizes.split(":")
-        found = [one for one in map(parse_whole, numbers) if one is not None]
-        if not 1 <= len(found) <= 2 or len(found) < len(numbers) or min(found) < 0:
+        sizes_parsed = [number for number in map(parse_whole, numbers) if number is not None]
+        if (
+            not 1 <= len(sizes_parsed) <= 2
+            or len(sizes_parsed) < len(numbers)
+            or min(sizes_parsed) < 0
+        ):
             raise UsageError(
                 f"A rule for chunks is written UNIT:SIZE[:OVERLAP], such as sentences:5:1, with "
                 f"UNIT one of {', '.join(UNITS)}; found {text[:80]!r}."
             )
-        return cls(unit, *found)
+        return cls(unit, *sizes_parsed)
 
     def __str__(self) -> str:
         """As it is written, and as it enters fingerprints."""
@@ -88,7 +90,7 @@ class Chunks:
 
 
 def chunk_text(text: str, rule: ChunkRule) -> list[str]:
-    """The chunks of one text; none where there is nothing but white space.
+    """Return the chunks of one text; none where there is nothing but white space.
 
     >>> chunk_text("One. Two! Three? Four.", ChunkRule("sentences", 2, 1))
     ['One. Two!', 'Two! Three?', 'Three? Four.']
@@ -101,15 +103,15 @@ def chunk_text(text: str, rule: ChunkRule) -> list[str]:
 
 
 def _units(text: str, unit: str) -> list[tuple[int, int]]:
-    """Where each unit begins and ends."""
+    """Return where each unit begins and ends."""
     if unit == "characters":
         return [(i, i + 1) for i in range(len(text))]
     pattern = _TOKEN if unit == "tokens" else _SENTENCE
-    return [found.span() for found in pattern.finditer(text) if found.group().strip()]
+    return [match.span() for match in pattern.finditer(text) if match.group().strip()]
 
 
 def chunk_docs(ids: Ids, texts: Sequence[str], rule: ChunkRule) -> Chunks:
-    """All documents cut by one rule; one without text has no chunk."""
+    """Return all documents cut by one rule; one without text has no chunk."""
     pieces = [chunk_text(text, rule) for text in texts]
     doc = np.repeat(np.arange(len(pieces)), [len(some) for some in pieces])
     names = [
@@ -117,6 +119,6 @@ def chunk_docs(ids: Ids, texts: Sequence[str], rule: ChunkRule) -> Chunks:
         for id, some in zip(ids, pieces, strict=True)
         for number in range(1, len(some) + 1)
     ]
-    found = Ids.of(names, "chunk")
-    checks.check_unique(found, "chunk")
-    return Chunks(found, tuple(piece for some in pieces for piece in some), doc)
+    chunk_ids = Ids.of(names, "chunk")
+    checks.check_unique(chunk_ids, "chunk")
+    return Chunks(chunk_ids, tuple(piece for some in pieces for piece in some), doc)

@@ -23,22 +23,11 @@ from assay.errors import FormatError, MismatchError, StorageError, UsageError
 from assay.io.answers import judge_by_answers, read_answers
 from assay.io.atomic import atomic_write
 from assay.io.chunking import ChunkRule, chunk_docs
-from assay.io.formats import as_judgments, ending_of, read_qrels
-from assay.io.ir_data import is_ir, read_ir
-from assay.io.json_text import parse_json
-from assay.io.lines import number_ids, pack_ids, pick_column
-from assay.io.streams import missing_file, read_lines, read_text
-from assay.io.texts import Texts, as_text_ids, parquet_parts, read_texts
-
-__all__ = [
-    "Collection",
-    "EvalSet",
-    "Layout",
-    "find_layout",
-    "load_collection",
-    "read_judgments",
-    "write_collection",
-]
+from assay.io.columns import pick_column, read_records
+from assay.io.formats import as_judgments, read_qrels
+from assay.io.lines import number_ids, pack_ids
+from assay.io.streams import ending_of, missing_file
+from assay.io.texts import Texts, as_text_ids, is_ir, parquet_parts, read_ir, read_texts
 
 _PACKED = ("", ".gz", ".zst")
 
@@ -52,7 +41,7 @@ class Layout(NamedTuple):
 
 
 def find_layout(folder: str | os.PathLike[str], split: str) -> Layout:
-    """The files of a collection in a folder; `split` names the judgments.
+    """Return the files of a collection in a folder; `split` names the judgments.
 
     That is BEIR's layout, or the one of data sets of Hugging Face's hub: parquet files in the
     folders corpus, queries and qrels (or data, default), each part of the last named by its split.
@@ -83,22 +72,22 @@ def find_layout(folder: str | os.PathLike[str], split: str) -> Layout:
 
 
 def _of_hub(home: Path, name: str) -> Path | None:
-    """The folder with the parts of a table, if there is one."""
+    """Return the folder with the parts of a table, if there is one."""
     return home / name if parquet_parts(home / name) else None
 
 
 def _qrels_of_hub(home: Path, split: str) -> Path | None:
-    found = [
+    parts = [
         part
         for folder in ("qrels", "data", "default")
         for part in parquet_parts(home / folder, f"{glob.escape(split)}-*-of-*")
     ]
-    if len(found) > 1:
+    if len(parts) > 1:
         raise UsageError(
-            f"{home} has the judgments of the split {split!r} in {len(found)} parquet files. Join "
+            f"{home} has the judgments of the split {split!r} in {len(parts)} parquet files. Join "
             "them to one, and name it as qrels (on the command line --qrels)."
         )
-    return found[0] if found else None
+    return parts[0] if parts else None
 
 
 def _first(home: Path, names: list[str], what: str) -> Path:
@@ -106,8 +95,8 @@ def _first(home: Path, names: list[str], what: str) -> Path:
         for packed in _PACKED:
             if (home / f"{name}{packed}").is_file():
                 return home / f"{name}{packed}"
-    known = sorted(path.stem for path in (home / "qrels").glob("*.tsv"))
-    hint = f" Splits that are there: {', '.join(known)}." if known and "split" in what else ""
+    splits = sorted(path.stem for path in (home / "qrels").glob("*.tsv"))
+    hint = f" Splits that are there: {', '.join(splits)}." if splits and "split" in what else ""
     raise StorageError(f"{home} holds no {what}: looked for {', '.join(names)}.{hint}")
 
 
@@ -148,19 +137,6 @@ def _write(path: Path, lines: Iterable[str]) -> None:
             file.write(f"{line}\n".encode())
 
 
-_QUERY: Final = ("queryid", "qid", "query", "question", "text")
-_IDS: Final = (
-    "relevantdocids",
-    "relevantids",
-    "relevant",
-    "docids",
-    "ids",
-    "docs",
-    "positives",
-    "gold",
-)
-
-
 class EvalSet(NamedTuple):
     """Queries, by id or by text, and the ids of the documents that are relevant to each."""
 
@@ -171,7 +147,7 @@ class EvalSet(NamedTuple):
     def as_qrels(self, query_ids: Sequence[str]) -> Qrels:
         """The same with these ids of the queries."""
         sizes = [len(ids) for ids in self.relevant]
-        names = [one for ids in self.relevant for one in ids]
+        names = [doc for ids in self.relevant for doc in ids]
         rows = np.repeat(np.arange(len(sizes)), sizes)
         at = rows.tolist()
 
@@ -185,38 +161,35 @@ class EvalSet(NamedTuple):
 
 
 def read_judgments(path: str | os.PathLike[str]) -> Qrels | EvalSet:
-    """Judgments from a file: TREC, TSV, CSV, JSON or parquet, or a list of (query, ids)."""
+    """Return judgments from a file: TREC, TSV, CSV, JSON or parquet, or a list of (query, ids)."""
     ending = ending_of(path)
     if ending in (".json", ".jsonl", ".ndjson"):
-        found = _pairs(_entries(path, ending))
-        if found is not None:
-            return _eval_set(found, os.fspath(path))
+        pairs = _pairs(read_records(path, "json" if ending == ".json" else "jsonl")[0])
+        if pairs is not None:
+            return _eval_set(pairs, os.fspath(path))
     read = read_qrels(path)
     if not isinstance(read, Qrels):
         raise FormatError(f"{os.fspath(path)} holds labels; a collection is judged by pairs.")
     return _with_text_ids(read)
 
 
-def _entries(path: str | os.PathLike[str], ending: str) -> Any:
-    name = os.fspath(path)
-    if ending == ".json":
-        return parse_json(read_text(path), name)
-    lines = enumerate(read_lines(path), 1)
-    return [parse_json(line, f"{name}, line {n}") for n, line in lines if not line.isspace()]
-
-
 def _pairs(entries: Any) -> list[tuple[Any, Any]] | None:
     """The entries as (query, ids), if they are such; None if they are judgments of another kind."""
     if not isinstance(entries, list) or not entries:
         return None
-    if all(isinstance(one, list) and len(one) == 2 and isinstance(one[1], list) for one in entries):
+    if all(
+        isinstance(entry, list) and len(entry) == 2 and isinstance(entry[1], list)
+        for entry in entries
+    ):
         return [(query, ids) for query, ids in entries]
-    if not all(isinstance(one, Mapping) for one in entries):
+    if not all(isinstance(entry, Mapping) for entry in entries):
         return None
-    query, ids = (pick_column(list(entries[0]), names, "judgments") for names in (_QUERY, _IDS))
+    keys = list(entries[0])
+    query = pick_column(keys, "judged query", "judgments")
+    ids = pick_column(keys, "relevant docs", "judgments")
     if query is None or ids is None or not isinstance(entries[0][ids], list):
         return None
-    return [(one.get(query), one.get(ids)) for one in entries]
+    return [(entry.get(query), entry.get(ids)) for entry in entries]
 
 
 def _eval_set(pairs: list[tuple[Any, Any]], source: str) -> EvalSet:
@@ -227,17 +200,17 @@ def _eval_set(pairs: list[tuple[Any, Any]], source: str) -> EvalSet:
                 f"{source}, entry {row}: expected a query and a list of ids, found "
                 f"{query!r:.40} and {ids!r:.40}."
             )
-    every = as_text_ids([one for _, ids in pairs for one in ids])
+    every = as_text_ids([doc for _, ids in pairs for doc in ids])
     ends = np.cumsum([len(ids) for _, ids in pairs]).tolist()
     relevant = tuple(tuple(every[i:j]) for i, j in zip([0, *ends], ends, strict=False))
     return EvalSet(tuple(str(query) for query, _ in pairs), relevant, source)
 
 
 def _with_text_ids(qrels: Qrels) -> Qrels:
-    """Ids of a collection are text."""
+    """Return ids of a collection are text."""
 
     def text(ids: Ids) -> Ids:
-        return ids if ids.kind == "text" else Ids.of([str(one) for one in ids])
+        return ids if ids.kind == "text" else Ids.of([str(id) for id in ids])
 
     return replace(qrels, query_ids=text(qrels.query_ids), doc_ids=text(qrels.doc_ids))
 
@@ -304,7 +277,7 @@ class Collection:
         return _empty(self.query_ids, self.query_texts)
 
     def text_of(self, doc: str) -> str:
-        """The text of one document; empty where it is not there."""
+        """Return the text of one document; empty where it is not there."""
         at = int(Ids.of([doc]).match(self.doc_ids)[0])
         return self.doc_texts[at] if at >= 0 else ""
 
@@ -324,7 +297,7 @@ def load_collection(
     chunks: ChunkRule | None = None,
     answers: str | os.PathLike[str] | None = None,
 ) -> Collection:
-    """A collection from files.
+    """Return a collection from files.
 
     `corpus` alone is a folder in BEIR's layout or that of a data set of Hugging Face's hub, `split`
     names its judgments. Otherwise `corpus` is JSON lines, JSON, CSV, TSV, parquet or a folder of
@@ -340,10 +313,10 @@ def load_collection(
     if is_ir(corpus):
         if queries is not None or qrels is not None:
             raise UsageError(f"{corpus} has queries and judgments of its own.")
-        found, asked, pairs = read_ir(os.fspath(corpus))
-        docs = _cut(found, chunks)
-        known = name or os.fspath(corpus)
-        return Collection(docs.ids, docs.texts, asked.ids, asked.texts, pairs, known)
+        texts, query_texts, pairs = read_ir(os.fspath(corpus))
+        docs = _cut(texts, chunks)
+        label = name or os.fspath(corpus)
+        return Collection(docs.ids, docs.texts, query_texts.ids, query_texts.texts, pairs, label)
     if queries is None and qrels is None:
         layout = find_layout(corpus, split)
         name = name or Path(corpus).resolve().name
@@ -352,9 +325,11 @@ def load_collection(
         raise UsageError("A collection needs judgments: give qrels (on the command line --qrels).")
     docs = _cut(read_texts(corpus, "doc"), chunks)
     judged = read_judgments(qrels) if isinstance(qrels, str | os.PathLike) else as_judgments(qrels)
-    given = None if queries is None else read_texts(queries, "query")
-    given, truth = _match_queries(given, judged)
-    return Collection(docs.ids, docs.texts, given.ids, given.texts, truth, name or _name_of(corpus))
+    queries_read = None if queries is None else read_texts(queries, "query")
+    queries_read, truth = _match_queries(queries_read, judged)
+    return Collection(
+        docs.ids, docs.texts, queries_read.ids, queries_read.texts, truth, name or _name_of(corpus)
+    )
 
 
 def _with_answers(
@@ -366,19 +341,21 @@ def _with_answers(
     name: str,
     chunks: ChunkRule | None,
 ) -> Collection:
-    """The collection judged by answers: beside its judged documents, or instead of them."""
+    """Return the collection judged by answers: beside its judged documents, or instead of them."""
     if queries is not None and qrels is None:
-        docs, asked = _cut(read_texts(corpus, "doc"), chunks), read_texts(queries, "query")
-        found = read_answers(answers, asked.ids, asked.texts)
-        judged = judge_by_answers(docs.ids, docs.texts, asked.ids, found)
-        known = name or _name_of(corpus)
-        made = Collection(docs.ids, docs.texts, asked.ids, asked.texts, judged, known)
-        return replace(made, relevant="answers")
-    one = load_collection(corpus, queries, qrels, split=split, name=name, chunks=chunks)
-    rows = np.flatnonzero(one.query_ids.match(one.qrels.query_ids) >= 0)
-    found = read_answers(answers, one.query_ids, one.query_texts)
-    judged = judge_by_answers(one.doc_ids, one.doc_texts, one.query_ids.take(rows), found)
-    return replace(one, by_answers=judged)
+        docs, questions = _cut(read_texts(corpus, "doc"), chunks), read_texts(queries, "query")
+        answers_of = read_answers(answers, questions.ids, questions.texts)
+        judged = judge_by_answers(docs.ids, docs.texts, questions.ids, answers_of)
+        label = name or _name_of(corpus)
+        collection = Collection(docs.ids, docs.texts, questions.ids, questions.texts, judged, label)
+        return replace(collection, relevant="answers")
+    whole = load_collection(corpus, queries, qrels, split=split, name=name, chunks=chunks)
+    rows = np.flatnonzero(whole.query_ids.match(whole.qrels.query_ids) >= 0)
+    answers_of = read_answers(answers, whole.query_ids, whole.query_texts)
+    judged = judge_by_answers(
+        whole.doc_ids, whole.doc_texts, whole.query_ids.take(rows), answers_of
+    )
+    return replace(whole, by_answers=judged)
 
 
 def _cut(docs: Texts, chunks: ChunkRule | None) -> Texts:
@@ -388,18 +365,18 @@ def _cut(docs: Texts, chunks: ChunkRule | None) -> Texts:
     return Texts(cut.ids, cut.texts)
 
 
-def _match_queries(given: Texts | None, judged: Any) -> tuple[Texts, Qrels]:
+def _match_queries(queries: Texts | None, judged: Any) -> tuple[Texts, Qrels]:
     """Queries and judgments by id; a list of (query, ids) may name queries by their text."""
     if isinstance(judged, EvalSet):
-        if given is None:
-            given = _from_eval_set(judged)
-        ids = _query_ids(judged, given)
-        return given, judged.as_qrels(ids)
-    if given is None:
+        if queries is None:
+            queries = _from_eval_set(judged)
+        ids = _query_ids(judged, queries)
+        return queries, judged.as_qrels(ids)
+    if queries is None:
         raise UsageError("A collection needs queries: give them (on the command line --queries).")
     if not isinstance(judged, Qrels):
         raise UsageError("A collection is judged by pairs, not by labels.")
-    return given, judged
+    return queries, judged
 
 
 def _from_eval_set(judged: EvalSet) -> Texts:
@@ -407,12 +384,12 @@ def _from_eval_set(judged: EvalSet) -> Texts:
     return Texts(Ids.of([str(number) for number in range(len(texts))], "query"), texts)
 
 
-def _query_ids(judged: EvalSet, given: Texts) -> list[str]:
-    """The id of each query of the list, which may stand there by its text."""
-    known = {str(one) for one in given.ids}
-    by_text = dict(zip(given.texts, map(str, given.ids), strict=True))
-    by_id = all(one in known for one in judged.queries)
-    return [one if by_id else by_text.get(one, one) for one in judged.queries]
+def _query_ids(judged: EvalSet, queries: Texts) -> list[str]:
+    """Return the id of each query of the list, which may stand there by its text."""
+    ids = {str(query) for query in queries.ids}
+    by_text = dict(zip(queries.texts, map(str, queries.ids), strict=True))
+    by_id = all(query in ids for query in judged.queries)
+    return [query if by_id else by_text.get(query, query) for query in judged.queries]
 
 
 def _name_of(corpus: str | os.PathLike[str]) -> str:
@@ -447,7 +424,7 @@ def _refuse_strangers(collection: Collection) -> None:
 
 
 def _fingerprint(collection: Collection) -> str:
-    """The first digits of a SHA-256 over ids, texts and judgments, each sorted by id."""
+    """Return the first digits of a SHA-256 over ids, texts and judgments, each sorted by id."""
     digest = hashlib.sha256(b"assay collection 1\0")
     for ids, texts in (
         (collection.doc_ids, collection.doc_texts),

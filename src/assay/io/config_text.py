@@ -1,15 +1,20 @@
-"""Plain data from TOML and YAML that a person wrote, small and of no great depth."""
+"""Plain data from TOML and YAML that a person wrote, small and of no great depth.
+
+YAML is written in the little of it that its versions 1.1 and 1.2 read alike.
+"""
 
 from __future__ import annotations
 
+import json
+import math
+import re
 import tomllib
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time
 from typing import Any, ClassVar, Final
 
-from assay.errors import FormatError, need
+from assay.errors import FormatError, UsageError, need
 from assay.io.streams import FilePath, read_text
-
-__all__ = ["parse_toml", "parse_yaml", "read_config_text"]
 
 _LONGEST: Final = 1 << 20
 _DEEPEST: Final = 64
@@ -17,7 +22,7 @@ _DEEP: Final = "is nested too deeply to be a configuration"
 
 
 def read_config_text(path: FilePath) -> str:
-    """The text of a configuration file, which no person writes longer than 1 MiB."""
+    """Return the text of a configuration file, which no person writes longer than 1 MiB."""
     text = read_text(path)
     if len(text) > _LONGEST:
         raise FormatError(f"{path}: a configuration is at most 1 MiB long. Is it the right file?")
@@ -48,7 +53,7 @@ def parse_yaml(text: str, name: str, *, dates: bool = True) -> Any:
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc, name-defined]
         yaml_implicit_resolvers: ClassVar = {
-            first: [one for one in rules if dates or not one[0].endswith(":timestamp")]
+            first: [rule for rule in rules if dates or not rule[0].endswith(":timestamp")]
             for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
         }
 
@@ -88,14 +93,14 @@ def parse_yaml(text: str, name: str, *, dates: bool = True) -> Any:
 
 
 def _checked(data: Any, name: str) -> Any:
-    """The data, where it is of bounded depth and every whole number fits 64 bits."""
+    """Return the data, where it is of bounded depth and every whole number fits 64 bits."""
     level = [data]
     for _ in range(_DEEPEST):
         for value in level:
             _check_scalar(value, name)
-        inner = [list(one.values()) if isinstance(one, dict) else one for one in level]
-        keys = [key for one in level if isinstance(one, dict) for key in one]
-        level = [one for many in inner if isinstance(many, list) for one in many] + keys
+        inner = [list(item.values()) if isinstance(item, dict) else item for item in level]
+        keys = [key for item in level if isinstance(item, dict) for key in item]
+        level = [item for many in inner if isinstance(many, list) for item in many] + keys
         if not level:
             return data
     raise FormatError(f"{name} {_DEEP}.")
@@ -108,3 +113,77 @@ def _check_scalar(value: Any, name: str) -> None:
         raise FormatError(f"{name}: {value} is a date; write it in quotes where text is meant.")
     if isinstance(value, str) and "\0" in value:
         raise FormatError(f"{name}: {value[:60]!r} holds NUL, which no path or name can.")
+
+
+_PLAIN: Final = re.compile(r"[A-Za-z_](?:[A-Za-z0-9_./@+() -]*[A-Za-z0-9_)+])?")
+# Words that some version of YAML takes for something else than text.
+_TAKEN: Final = frozenset(
+    ["true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan", "inf"]
+)
+_NOT_IN_YAML: Final = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+
+
+def to_yaml(data: Any) -> str:
+    """YAML of dictionaries, lists, texts, numbers, booleans and None, a line for each entry.
+
+    >>> print(to_yaml({"tag": "bm25", "k": [1, 0.5], "text": "a: b"}), end="")
+    tag: bm25
+    k:
+      - 1
+      - 0.5
+    text: "a: b"
+    """
+    return "".join(f"{line}\n" for line in _lines(data))
+
+
+def _lines(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping) and value:
+        for key, inner in value.items():
+            yield from _entry(f"{_text(str(key))}:", inner)
+    elif isinstance(value, list | tuple) and value:
+        for inner in value:
+            first, *rest = _lines(inner)
+            yield f"- {first}"
+            yield from (f"  {line}" for line in rest)
+    else:
+        yield _scalar(value)
+
+
+def _entry(key: str, value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping | list | tuple) and value:
+        yield key
+        yield from (f"  {line}" for line in _lines(value))
+    else:
+        yield f"{key} {_scalar(value)}"
+
+
+def _scalar(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, Mapping | list | tuple):
+        return "{}" if isinstance(value, Mapping) else "[]"
+    raise UsageError(f"YAML here holds texts, numbers, lists and dictionaries, not {value!r:.60}.")
+
+
+def _number(value: float) -> str:
+    """With a point: without one, 1e-05 is a text in YAML 1.1."""
+    if not math.isfinite(value):
+        return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
+    digits, e, power = repr(value).partition("e")
+    return f"{digits}{'' if '.' in digits else '.0'}{e}{power}"
+
+
+def _text(text: str) -> str:
+    """Return the words as they are where nobody can misread them, else as in JSON."""
+    if _PLAIN.fullmatch(text) and text.lower() not in _TAKEN and "  " not in text:
+        return text
+    quoted = json.dumps(text, ensure_ascii=False)
+    return _NOT_IN_YAML.sub(lambda match: f"\\u{ord(match.group()):04x}", quoted)

@@ -6,6 +6,7 @@ import hashlib
 import os
 import platform
 import sys
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -15,19 +16,9 @@ import numpy as np
 from assay import __version__
 from assay.arrays import Array
 from assay.errors import StorageError
+from assay.io.mapped import FileState
 from assay.io.streams import split_array
 from assay.native import engine_name
-
-__all__ = [
-    "digest_of_arrays",
-    "digest_of_file",
-    "fingerprint_of",
-    "fingerprints",
-    "git_commit",
-    "version_of",
-    "versions",
-    "weights_of",
-]
 
 
 def fingerprint_of(identity: Mapping[str, Any]) -> str:
@@ -52,12 +43,37 @@ def digest_of_arrays(*arrays: Array) -> str:
 
 
 def digest_of_file(path: str | os.PathLike[str]) -> str:
-    """SHA-256 of the content of a file."""
-    return str(_fingerprint(os.fspath(path))["sha256"])
+    """SHA-256 of the content of a file; a file that stays as it is is read once.
+
+    One that changed in the last moments is read each time: its times cannot tell the next change.
+    """
+    name = os.fspath(path)
+    state = _settled_state(name)
+    if state is None:
+        return str(_fingerprint(name)["sha256"])
+    digest = _DIGESTS.get((os.path.abspath(name), state))
+    if digest is None:
+        digest = str(_fingerprint(name)["sha256"])
+        if _settled_state(name) == state:
+            _DIGESTS[os.path.abspath(name), state] = digest
+    return digest
+
+
+_SETTLED: Final = 2.0  # seconds after which a change of a file shows in its times
+_DIGESTS: Final[dict[tuple[str, FileState], str]] = {}
+
+
+def _settled_state(name: str) -> FileState | None:
+    try:
+        stat = os.stat(name)
+    except OSError:
+        return None
+    settled = max(stat.st_mtime, stat.st_ctime) < time.time() - _SETTLED
+    return FileState.of(stat) if settled else None
 
 
 def version_of(package: str) -> str:
-    """The version of an installed package, by the name it is installed under."""
+    """Return the version of an installed package, by the name it is installed under."""
     from importlib import metadata  # slow to load, and most commands need no versions
 
     try:
@@ -72,9 +88,11 @@ def weights_of(place: str | Path) -> dict[str, Any]:
     if not path.exists():
         return {"model": str(place)}
     files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
-    found = fingerprints(files)
+    digests = fingerprints(files)
     return {
-        "weights": {file.relative_to(path).as_posix(): found[str(file)]["sha256"] for file in files}
+        "weights": {
+            file.relative_to(path).as_posix(): digests[str(file)]["sha256"] for file in files
+        }
     }
 
 
@@ -111,7 +129,7 @@ _PACKAGES: Final = (
 
 def versions() -> dict[str, str]:
     """Versions of Python, Assay with its kernels, and the packages that are loaded."""
-    found = {
+    packages = {
         "python": platform.python_version(),
         "assay": __version__,
         "engine": engine_name(),
@@ -119,8 +137,8 @@ def versions() -> dict[str, str]:
     }
     for module in _PACKAGES:
         if module in sys.modules:
-            found[module] = _version_of(module)
-    return found
+            packages[module] = _version_of(module)
+    return packages
 
 
 def _version_of(module: str) -> str:
@@ -133,7 +151,7 @@ def _version_of(module: str) -> str:
 
 
 def git_commit(folder: str | None = None) -> str:
-    """The commit that is checked out here; empty where there is none."""
+    """Return the commit that is checked out here; empty where there is none."""
     import subprocess  # which takes long, for commands that never ask
 
     try:
@@ -148,8 +166,8 @@ def git_commit(folder: str | None = None) -> str:
         )
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return ""
-    found = done.stdout.strip()
-    return found if done.returncode == 0 and len(found) in (40, 64) else ""
+    commit = done.stdout.strip()
+    return commit if done.returncode == 0 and len(commit) in (40, 64) else ""
 
 
 def fingerprints(files: Iterable[str | os.PathLike[str]]) -> dict[str, dict[str, Any]]:

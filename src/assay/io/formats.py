@@ -1,4 +1,14 @@
-"""Rankings and judgments from whatever the user has: paths, dictionaries, tuples, data frames."""
+"""Rankings and judgments from whatever the user has: paths, dictionaries, tuples, data frames.
+
+TREC text is parsed here; other formats are read when they are met. A line of TREC text is
+
+    query  Q0    doc  rank  score  tag        in a run
+    query  iter  doc  grade                   in qrels
+
+Columns are separated by spaces or tabs; lines end with LF or CRLF; a byte order mark, blank lines
+and lines that begin with '#' are skipped. The text is UTF-8. Numbers are decimal, whatever the
+locale. The score decides the order; the rank column is only compared with it.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +16,27 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, SupportsFloat
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, SupportsFloat
 
+from assay.arrays import Floats, Ints32
 from assay.core.conventions import Conventions, as_conventions
+from assay.core.ids import Ids
 from assay.core.judgments import Judgments
 from assay.core.on_demand import OnDemand
 from assay.core.ranking import Ranking
-from assay.errors import InputError, MismatchError, StorageError, UsageError
+from assay.errors import (
+    FormatError,
+    InputError,
+    MismatchError,
+    StorageError,
+    UsageError,
+    ValueRangeError,
+)
 from assay.io.frames import lines_of_data
 from assay.io.lines import Kind, Lines, refuse_subtopics
-from assay.io.streams import open_chunks, split_array
-from assay.io.trec import RunLines, parse_qrels, parse_run, read_iterations
+from assay.io.streams import find_format, open_chunks, read_lines, split_array
+from assay.native import kernels
+from assay.native.signatures import Parser, TextFault
 
 if TYPE_CHECKING:
     from assay.io import arrays, tables
@@ -25,31 +44,21 @@ else:  # a TREC file needs neither
     arrays = OnDemand("assay.io.arrays")
     tables = OnDemand("assay.io.tables")
 
-__all__ = [
-    "FORMATS",
-    "QrelsLike",
-    "RunLike",
-    "as_judgments",
-    "as_ranking",
-    "as_ranking_and_lines",
-    "find_format",
-    "read_qrels",
-    "read_run",
-]
-
 
 class Frame(Protocol):
     """A data frame of pandas or polars; that of narwhals, too."""
 
     @property
-    def columns(self) -> Any: ...
+    def columns(self) -> Any:  # noqa: D102
+        ...
 
 
 class ArrowTable(Protocol):
     """A table of pyarrow."""
 
     @property
-    def column_names(self) -> Any: ...
+    def column_names(self) -> Any:  # noqa: D102
+        ...
 
 
 _Records = Iterable[tuple[Any, ...]] | Iterable[Mapping[str, Any]] | Frame | ArrowTable
@@ -60,9 +69,6 @@ RunLike = Ranking | str | os.PathLike[str] | _Nested | Mapping[Any, Sequence[Any
 QrelsLike = Judgments | str | os.PathLike[str] | _Nested | Mapping[Any, Collection[Any]] | _Records
 
 _SWAPPED: Final = "Are run and qrels swapped? The run comes first, then the judgments."
-FORMATS: Final = ("trec", "csv", "tsv", "json", "jsonl", "parquet", "npz", "npy")
-_SUFFIXES: Final = {f".{name}": name for name in FORMATS} | {".ndjson": "jsonl", ".pq": "parquet"}
-MAGIC: Final = {b"PAR1": "parquet", b"PK\x03\x04": "npz", b"\x93NUMPY": "npy"}
 
 
 def read_run(
@@ -89,13 +95,13 @@ def read_qrels(
 
 
 def check_path(path: Any) -> str | os.PathLike[str]:
-    """The path, if it is one that can name a file."""
+    """Return the path, if it is one that can name a file."""
     plain = os.fspath(path) if isinstance(path, os.PathLike) else path
     if isinstance(plain, str) and "\0" in plain:
         raise StorageError(f"{plain[:80]!r} cannot be opened: it holds NUL, as no path does.")
     if isinstance(plain, str):
-        given: str | os.PathLike[str] = path
-        return given
+        path_as_given: str | os.PathLike[str] = path
+        return path_as_given
     raise UsageError(
         f"Expected the path of a file, as text or pathlib.Path, found {type(path).__name__}: "
         f"{repr(path)[:60]}."
@@ -103,7 +109,7 @@ def check_path(path: Any) -> str | os.PathLike[str]:
 
 
 def as_ranking(run: RunLike, rules: Conventions) -> Ranking:
-    """A `Ranking` from any source; the conventions say how equal scores are ordered.
+    """Return a `Ranking` from any source; the conventions say how equal scores are ordered.
 
     >>> as_ranking({"q": ["b", "a"]}, Conventions()).row("q")
     [('b', 0.0), ('a', -1.0)]
@@ -118,7 +124,7 @@ def as_ranking(run: RunLike, rules: Conventions) -> Ranking:
 
 
 def as_judgments(qrels: QrelsLike) -> Judgments:
-    """`Judgments` from any source.
+    """Return `Judgments` from any source.
 
     >>> as_judgments({"q": {"a", "b"}})
     Qrels(1 queries, 2 judgments)
@@ -130,41 +136,6 @@ def as_judgments(qrels: QrelsLike) -> Judgments:
     if isinstance(qrels, Ranking):
         raise UsageError(f"The judgments (qrels) are {qrels!r}, which is a run. {_SWAPPED}")
     return _judgments(lines_of_data(qrels, "qrels"))
-
-
-def find_format(path: str | os.PathLike[str], format: str | None = None) -> str:
-    """Tell the format of a file: as given, by the name's ending, or by the first bytes.
-
-    >>> find_format("run.tsv.gz")
-    'tsv'
-    """
-    if format is not None:
-        if format not in FORMATS:
-            raise UsageError(f"Unknown format {format!r}. Known: {', '.join(FORMATS)}.")
-        return format
-    return named_format(path) or _format_of_content(path)
-
-
-def named_format(path: str | os.PathLike[str]) -> str | None:
-    """The format that the name's ending stands for, if any."""
-    return _SUFFIXES.get(ending_of(path))
-
-
-def ending_of(path: str | os.PathLike[str]) -> str:
-    """The name's ending in small letters, that of the compression left out.
-
-    >>> ending_of("run.TSV.gz")
-    '.tsv'
-    """
-    name = Path(split_array(path)[0]).name.lower()
-    for packed in (".gz", ".zst"):
-        name = name.removesuffix(packed)
-    return Path(name).suffix
-
-
-def _format_of_content(path: str | os.PathLike[str]) -> str:
-    head = next(open_chunks(path, 16))
-    return next((name for magic, name in MAGIC.items() if head.startswith(magic)), "trec")
 
 
 @contextmanager
@@ -189,17 +160,17 @@ def as_ranking_and_lines(source: Any, rules: Conventions) -> tuple[Ranking, RunL
 
 
 def _ranking_of_file(
-    path: str | os.PathLike[str], rules: Conventions, given: str | None
+    path: str | os.PathLike[str], rules: Conventions, named: str | None
 ) -> Ranking:
-    format = find_format(path, given)
+    format = find_format(path, named)
     with _naming(path):
         if format in ("npz", "npy"):
             return arrays.read_ranking_arrays(path, format, rules)
         return _ranking(_lines_of_file(path, "run", format), rules, owned=format == "trec")
 
 
-def _judgments_of_file(path: str | os.PathLike[str], given: str | None) -> Judgments:
-    format = find_format(path, given)
+def _judgments_of_file(path: str | os.PathLike[str], named: str | None) -> Judgments:
+    format = find_format(path, named)
     with _naming(path):
         if format in ("npz", "npy"):
             return arrays.read_judgment_arrays(path, format)
@@ -211,8 +182,9 @@ def _lines_of_file(path: str | os.PathLike[str], kind: Kind, format: str) -> Lin
         return _lines_of_trec(path, kind)
     if format in ("csv", "tsv"):
         return tables.read_delimited(path, kind, delimiter="," if format == "csv" else "\t")
-    read = {"json": tables.read_json, "jsonl": tables.read_jsonl, "parquet": tables.read_parquet}
-    return read[format](path, kind)
+    if format == "parquet":
+        return tables.read_parquet(path, kind)
+    return tables.read_json(path, kind, format=format)
 
 
 def _lines_of_trec(path: str | os.PathLike[str], kind: Kind) -> Lines:
@@ -241,12 +213,127 @@ def _ranking(lines: Lines, rules: Conventions, *, owned: bool = False) -> Rankin
 
 def _judgments(lines: Lines) -> Judgments:
     try:
-        found = Judgments.from_pairs(
+        judgments = Judgments.from_pairs(
             lines.query_ids, lines.doc_ids, lines.queries, lines.docs, lines.values
         )
     except MismatchError:  # a pair with two grades
         refuse_subtopics(lines)
         raise
-    if found.repeated:
+    if judgments.repeated:
         refuse_subtopics(lines)
-    return found
+    return judgments
+
+
+_COLUMNS = {"run": "query, Q0, doc, rank, score, tag", "qrels": "query, iter, doc, grade"}
+_VALUE = {"run": "score", "qrels": "grade"}
+
+
+class RunLines(NamedTuple):
+    """The lines of a run in the order of the file. Ids are numbered by first appearance."""
+
+    query_ids: Ids
+    doc_ids: Ids
+    queries: Ints32
+    docs: Ints32
+    values: Floats
+    tag: str
+    rank_disagreements: int
+    rank_unreadable: int
+    overlong: int
+
+
+class QrelLines(NamedTuple):
+    """The lines of qrels in the order of the file. Ids are numbered by first appearance."""
+
+    query_ids: Ids
+    doc_ids: Ids
+    queries: Ints32
+    docs: Ints32
+    values: Floats
+
+
+def parse_run(path: str | os.PathLike[str]) -> RunLines:
+    """Read a run file, plain or compressed.
+
+    `tag` is that of the last line. `rank_disagreements` counts adjacent lines of one query whose
+    ranks and scores rise together or fall together; `rank_unreadable` lines without a number there.
+    """
+    parser = _parse(path, "run")
+    tag = parser.tag.decode()
+    columns = _columns(parser, path, "run")
+    return RunLines(
+        *columns, tag, parser.rank_disagreements, parser.rank_unreadable, parser.overlong
+    )
+
+
+def parse_qrels(path: str | os.PathLike[str]) -> QrelLines:
+    """Read a qrels file, plain or compressed; grades may be negative and fractional."""
+    return QrelLines(*_columns(_parse(path, "qrels"), path, "qrels"))
+
+
+def read_iterations(path: str | os.PathLike[str]) -> list[str]:
+    """The second column of a qrels file that `parse_qrels` could read: the subtopic, in some."""
+    rows = (line.split() for line in read_lines(path) if not line.startswith("#"))
+    return [cells[1] for cells in rows if cells]
+
+
+def _parse(path: str | os.PathLike[str], kind: str) -> Parser:
+    parser = kernels().TrecParser(kind, os.path.getsize(path) if os.path.isfile(path) else 0)
+    fine = all(parser.feed(chunk) for chunk in open_chunks(path)) and parser.finish()
+    if not fine and parser.fault is not None:
+        raise fault_error(os.fspath(path), kind, parser.fault)
+    return parser
+
+
+def _require_lines(values: Floats, path: str | os.PathLike[str], kind: str) -> None:
+    if not len(values):
+        raise FormatError(
+            f"{os.fspath(path)} holds no {kind} lines, only comments or blank lines. "
+            f"Each line needs the columns {_COLUMNS[kind]}."
+        )
+
+
+def _columns(
+    parser: Parser, path: str | os.PathLike[str], kind: str
+) -> tuple[Ids, Ids, Ints32, Ints32, Floats]:
+    query_blob, query_offsets, doc_blob, doc_offsets, queries, docs, values = parser.take_columns()
+    _require_lines(values, path, kind)
+    for column in (queries, docs, values):
+        column.flags.writeable = False
+    query_ids = Ids.from_utf8(query_blob, query_offsets)
+    return query_ids, Ids.from_utf8(doc_blob, doc_offsets), queries, docs, values
+
+
+def fault_error(name: str, kind: str, fault: TextFault) -> InputError:
+    """Turn a parser's fault into the error to raise."""
+    line, what, text, n_columns = fault
+    columns, value = _COLUMNS[kind], _VALUE[kind]
+    excerpt = _shorten(text)
+    messages = {
+        "columns": f"expected {columns.count(',') + 1} columns ({columns}), found {n_columns}: "
+        f"{excerpt}. {_columns_cure(kind, n_columns)}",
+        "number": f"the {value} {excerpt} is not a number. Write it like 12, -0.5 or 1.5e-3.",
+        "not_finite": f"the {value} {excerpt} is not finite. Remove the line or fix the {value}.",
+        "overflow": f"the {value} {excerpt} is too large for a float64. Scale the values.",
+        "utf8": f"the text is not UTF-8: {excerpt}. Convert the file to UTF-8.",
+        "nul": f"the line holds a NUL byte: {excerpt}. If the file is UTF-16, convert it to UTF-8.",
+        "white_space": "the line holds a stray carriage return, vertical tab or form feed: "
+        f"{excerpt}. Separate columns by spaces or tabs, and end lines with LF or CRLF.",
+        "too_long": f"the line is longer than 1 MiB: {excerpt}. Is this a {kind} file at all?",
+    }
+    error = ValueRangeError if what in ("not_finite", "overflow") else FormatError
+    return error(f"{name}, line {line}: {messages[what]}")
+
+
+def _columns_cure(kind: str, n_columns: int) -> str:
+    if kind == "qrels" and n_columns == _COLUMNS["run"].count(",") + 1:
+        return "A line of a run has as many: are run and judgments swapped?"
+    if kind == "run" and n_columns == _COLUMNS["qrels"].count(",") + 1:
+        return "A line of judgments (qrels) has as many: is this the run?"
+    return "Separate the columns by spaces or tabs; an id cannot hold either."
+
+
+def _shorten(text: bytes) -> str:
+    """Show the offending text, shortened."""
+    decoded = text.decode(errors="replace")
+    return repr(decoded if len(decoded) <= 60 else f"{decoded[:59]}…")

@@ -7,7 +7,7 @@ unless a frame of it is given or requested.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,11 +16,11 @@ import numpy as np
 from assay.arrays import Bytes, Floats, Ints, Ints32
 from assay.core.ids import Ids
 from assay.errors import FormatError, IdError, InputError, UsageError, ValueRangeError, need
+from assay.io.columns import FileTable, Where, missing_cell, require_kind, table_of_records
 from assay.io.lines import (
     VALUE_NAME,
     Kind,
     Lines,
-    Where,
     check_values,
     exact_floats,
     find_columns,
@@ -32,21 +32,11 @@ from assay.io.lines import (
 )
 from assay.native import kernels
 from assay.native.signatures import NUMBER_TYPES
-from assay.tables.table import Table
+from assay.tables.table import Table as Page
 
 if TYPE_CHECKING:
     import narwhals as nw
 
-__all__ = [
-    "build_frame",
-    "columns_of_frame",
-    "frame_of",
-    "is_frame",
-    "lines_of_data",
-    "lines_of_frame",
-    "lines_of_mapping",
-    "lines_of_records",
-]
 
 _ARRAY_BUILDERS: Final = {
     "run": "Ranking.from_scores or Ranking.from_arrays",
@@ -109,7 +99,7 @@ def _check_rows(data: Mapping[Any, Any], rows: list[Any], kind: Kind, source: st
     ordered = (list, tuple, np.ndarray)
     collections = ordered if kind == "run" else (*ordered, set, frozenset)
     allowed: tuple[type, ...] = (Mapping,) if rows and isinstance(rows[0], Mapping) else collections
-    odd = {one for one in set(map(type, rows)) if not issubclass(one, allowed)}
+    odd = {each for each in set(map(type, rows)) if not issubclass(each, allowed)}
     if odd:
         query, row = next(item for item in data.items() if type(item[1]) in odd)
         raise UsageError(
@@ -151,7 +141,7 @@ def lines_of_records(records: Iterable[Any], kind: Kind, where: Where, source: s
     subtopic = subtopic_column(fields, kind, source)
     if subtopic is not None:
         key = subtopic if isinstance(first, Mapping) else fields.index(subtopic)
-        lines = lines._replace(subtopics=lambda: _column(rows, key, where))
+        lines = lines._replace(subtopics=lambda: [row[key] for row in rows])
     return check_values(lines, kind, where)
 
 
@@ -179,34 +169,22 @@ def _list_records(records: Iterable[Any], kind: Kind) -> list[Any]:
 def _of_mappings(
     rows: list[Any], kind: Kind, where: Where, source: str
 ) -> tuple[list[list[Any]], bool]:
-    _require(rows, Mapping, where)
-    wanted = find_columns(list(rows[0]), kind, source)
-    return _pick_columns(rows, wanted[:3], where), wanted.by_rank
+    table = table_of_records(rows, where, source)
+    names = find_columns(table.names, kind, source)
+    return table.columns(names[:3]), names.by_rank
 
 
 def _of_tuples(
     rows: list[Any], kind: Kind, where: Where, source: str
 ) -> tuple[list[list[Any]], bool]:
-    _require(rows, (tuple, list), where)
+    require_kind(rows, (tuple, list), "a (query, doc, value) tuple", where)
     fields = getattr(rows[0], "_fields", None)
     if fields is not None:
-        wanted = find_columns(fields, kind, source)
-        return _pick_columns(
-            rows, [fields.index(name) for name in wanted[:3]], where
-        ), wanted.by_rank
+        names = find_columns(fields, kind, source)
+        return _pick_columns(rows, [fields.index(name) for name in names[:3]], where), names.by_rank
     width = _width(rows, kind, where)
     columns = _pick_columns(rows, range(width), where)
     return (columns if width == 3 else [*columns, [1] * len(rows)]), False
-
-
-def _require(rows: list[Any], kind_of_row: Any, where: Where) -> None:
-    odd = {one for one in set(map(type, rows)) if not issubclass(one, kind_of_row)}
-    if odd:
-        at = next(at for at, row in enumerate(rows) if type(row) in odd)
-        raise FormatError(
-            f"{where(at)}: found {repr(rows[at])[:60]} of type {type(rows[at]).__name__}; "
-            "each line must be a (query, doc, value) tuple, or each a mapping."
-        )
 
 
 def _width(rows: list[Any], kind: Kind, where: Where) -> int:
@@ -238,22 +216,14 @@ def _hint_of_trec(row: Any, kind: Kind) -> str:
     )
 
 
-def _pick_columns(rows: list[Any], keys: Iterable[Any], where: Where) -> list[list[Any]]:
-    return [_column(rows, key, where) for key in keys]
-
-
-def _column(rows: list[Any], key: Any, where: Where) -> list[Any]:
-    try:
-        return [row[key] for row in rows]
-    except (KeyError, IndexError):
-        at = next(at for at, row in enumerate(rows) if not _has(row, key))
+def _pick_columns(rows: list[Any], places: Iterable[int], where: Where) -> list[list[Any]]:
+    width = max(places, default=-1) + 1
+    at = next((at for at, row in enumerate(rows) if len(row) < width), None)
+    if at is not None:
         raise FormatError(
             f"{where(at)}: a column of the first line is absent here: {repr(rows[at])[:80]}."
-        ) from None
-
-
-def _has(row: Any, key: Any) -> bool:
-    return key in row if isinstance(row, Mapping) else key < len(row)
+        )
+    return [[row[place] for row in rows] for place in places]
 
 
 def is_frame(data: Any) -> bool:
@@ -267,32 +237,34 @@ def lines_of_frame(
 ) -> Lines:
     """Read query, doc and score or grade columns, recognised by their names."""
     frame = _eager(data)
-    wanted = find_columns(frame.columns, kind, source)
+    names = find_columns(frame.columns, kind, source)
     if not len(frame):
         raise InputError(f"{source}: the {kind} holds no rows.")
-    clean = [_number_clean_text(frame[name]) for name in wanted[:2]]
-    for name, read in zip(wanted[:3], (*clean, None), strict=True):
+    clean = [_number_clean_text(frame[name]) for name in names[:2]]
+    for name, read in zip(names[:3], (*clean, None), strict=True):
         if read is None:
             _refuse_missing(frame[name], where)
-    query_ids, queries = clean[0] or _number_column(frame[wanted.query], "query", where)
-    doc_ids, docs = clean[1] or _number_column(frame[wanted.doc], "doc", where)
-    values = _numbers(frame[wanted.value], kind, where)
-    lines = Lines(query_ids, doc_ids, queries, docs, -values if wanted.by_rank else values)
+    query_ids, queries = clean[0] or _number_column(frame[names.query], "query", where)
+    doc_ids, docs = clean[1] or _number_column(frame[names.doc], "doc", where)
+    values = _numbers(frame[names.value], kind, where)
+    lines = Lines(query_ids, doc_ids, queries, docs, -values if names.by_rank else values)
     subtopic = subtopic_column(frame.columns, kind, source)
     if subtopic is not None:
         lines = lines._replace(subtopics=frame[subtopic].to_list)
     return check_values(lines, kind, where)
 
 
-def columns_of_frame(
-    data: Any, choose: Callable[[Sequence[str]], list[str]], where: Where = "row {}".format
-) -> list[list[Any]]:
-    """The columns that `choose` picks from their names, as lists; none may have gaps."""
+def table_of_frame(data: Any) -> FileTable:
+    """Take the columns of a data frame; none that is read may have gaps."""
     frame = _eager(data)
-    columns = [frame[name] for name in choose(frame.columns)]
-    for column in columns:
-        _refuse_missing(column, where)
-    return [column.to_list() for column in columns]
+    where: Where = "row {}".format
+
+    def read(names: Sequence[str]) -> Iterator[list[Any]]:
+        for name in names:
+            _refuse_missing(frame[name], where)
+        yield [frame[name].to_list() for name in names]
+
+    return FileTable("data frame", frame.columns, where, read)
 
 
 def _eager(data: Any) -> nw.DataFrame[Any]:
@@ -313,9 +285,7 @@ def _eager(data: Any) -> nw.DataFrame[Any]:
 def _refuse_missing(column: nw.Series[Any], where: Where) -> None:
     if column.null_count():
         row = int(np.argmax(column.is_null().to_numpy()))
-        raise ValueRangeError(
-            f"{where(row)}: column {column.name!r} is missing there. Fill it or drop the row."
-        )
+        raise missing_cell(column.name, where(row))
 
 
 def _number_clean_text(column: nw.Series[Any]) -> tuple[Ids, Ints32] | None:
@@ -326,10 +296,10 @@ def _number_clean_text(column: nw.Series[Any]) -> tuple[Ids, Ints32] | None:
         return None
     held = _utf8_of(column)
     if held is not None:
-        found = kernels().number_ids(*held)
+        numbered = kernels().number_ids(*held)
     else:
-        found = kernels().number_texts(column.to_list())
-    return None if found is None else (Ids.from_utf8(found[0], found[1]), found[2])
+        numbered = kernels().number_texts(column.to_list())
+    return None if numbered is None else (Ids.from_utf8(numbered[0], numbered[1]), numbered[2])
 
 
 def _utf8_of(column: nw.Series[Any]) -> tuple[Bytes, Ints] | None:
@@ -349,7 +319,7 @@ def _utf8_of(column: nw.Series[Any]) -> tuple[Bytes, Ints] | None:
 
 
 def _number_column(column: nw.Series[Any], what: str, where: Where) -> tuple[Ids, Ints32]:
-    """The distinct ids of a column, and for each row the number of its id."""
+    """Return the distinct ids of a column, and for each row the number of its id."""
     import narwhals as nw
 
     if isinstance(column.dtype, _wide()):
@@ -389,8 +359,8 @@ def _numbers(column: nw.Series[Any], kind: Kind, where: Where) -> Floats:
     return exact_floats(column.to_numpy(), kind, where)
 
 
-def frame_of(table: Table, backend: str) -> Any:
-    """A table as a data frame: every digit, and undefined numbers missing."""
+def frame_of(table: Page, backend: str) -> Any:
+    """Return a table as a data frame: every digit, and undefined numbers missing."""
     return build_frame(
         {name: [row[at].value for row in table.rows] for at, name in enumerate(table.columns)},
         backend,
@@ -398,7 +368,7 @@ def frame_of(table: Table, backend: str) -> Any:
 
 
 def build_frame(columns: dict[str, Any], backend: str) -> Any:
-    """A data frame of the package that `backend` names: pandas, polars or pyarrow.
+    """Return a data frame of the package that `backend` names: pandas, polars or pyarrow.
 
     NaN means undefined: polars and pyarrow, which tell NaN from a missing value, get the latter.
     """

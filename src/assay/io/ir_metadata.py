@@ -20,12 +20,9 @@ from typing import Any, Final
 from assay import __version__
 from assay.core import checks
 from assay.errors import FormatError, UsageError
-from assay.io.config_text import parse_yaml, read_config_text
+from assay.io.config_text import parse_yaml, read_config_text, to_yaml
 from assay.io.fingerprints import git_commit, versions
 from assay.io.streams import FilePath, read_lines
-from assay.io.yaml_text import to_yaml
-
-__all__ = ["describe_run", "format_header", "read_header", "read_ir_metadata"]
 
 _START: Final = "ir_metadata.start"
 _END: Final = "ir_metadata.end"
@@ -33,36 +30,36 @@ _NOT_PACKAGES: Final = ("python", "assay", "engine", "platform")
 
 
 def read_ir_metadata(path: FilePath) -> dict[str, Any] | None:
-    """The metadata in the header of a run; None where it has none. Dates are texts."""
+    """Return the metadata in the header of a run; None where it has none. Dates are texts."""
     header = read_header(path)
     if not header:
         return None
     lines = [line.removeprefix("#") for line in header.splitlines()[1:-1]]
     name = f"{os.fspath(path)}, ir_metadata"
-    found = parse_yaml(dedent("\n".join(lines)), name, dates=False)
-    if not isinstance(found, dict):
-        raise FormatError(f"{name}: it is a table of entries, found {found!r:.60}.")
-    return found
+    metadata = parse_yaml(dedent("\n".join(lines)), name, dates=False)
+    if not isinstance(metadata, dict):
+        raise FormatError(f"{name}: it is a table of entries, found {metadata!r:.60}.")
+    return metadata
 
 
 def read_header(path: FilePath) -> str:
-    """The lines of the header as they stand; empty where the run has none."""
-    kept: list[str] = []
+    """Return the lines of the header as they stand; empty where the run has none."""
+    lines: list[str] = []
     for line in read_lines(path):
         words = line.strip().removeprefix("#").strip()
         if not line.startswith("#") and words:
             break  # the first line of the run
-        if kept or words == _START:
-            kept.append(f"{line.rstrip()}\n")
-        if kept and words == _END:
-            return "".join(kept)
-    if kept:
+        if lines or words == _START:
+            lines.append(f"{line.rstrip()}\n")
+        if lines and words == _END:
+            return "".join(lines)
+    if lines:
         raise FormatError(f"{os.fspath(path)}: '# {_START}' is not followed by '# {_END}'.")
     return ""
 
 
 def format_header(metadata: Mapping[str, Any] | str) -> str:
-    """The lines of a header, from metadata or from another run's header."""
+    """Return the lines of a header, from metadata or from another run's header."""
     if isinstance(metadata, str):
         if not all(line.startswith("#") for line in metadata.splitlines()):
             raise UsageError("The header of a run is lines that begin with #.")
@@ -79,7 +76,7 @@ def describe_run(
 
     Actor, research goal and data are known to people only: their place is the file.
     """
-    known = {
+    entries = {
         "schema-version": 0.1,
         "run-version": 1.0,
         "tag": tag,
@@ -88,16 +85,18 @@ def describe_run(
         "method": {"automatic": True, **(method or {})},
     }
     if file == "auto":
-        return known
-    given = parse_yaml(read_config_text(file), file, dates=False)
-    if not isinstance(given, dict):
+        return entries
+    overrides = parse_yaml(read_config_text(file), file, dates=False)
+    if not isinstance(overrides, dict):
         raise UsageError(f"{file} has to hold entries such as actor and research goal.")
-    return _merge(known, given)
+    return _merge(entries, overrides)
 
 
 def _platform() -> dict[str, Any]:
-    found = versions()
-    packages = [f"{name}=={one}" for name, one in found.items() if name not in _NOT_PACKAGES]
+    packages_here = versions()
+    packages = [
+        f"{name}=={version}" for name, version in packages_here.items() if name not in _NOT_PACKAGES
+    ]
     return {
         "hardware": {
             "cpu": {"architecture": platform.machine(), "number of cores": os.cpu_count() or 1}
@@ -107,7 +106,7 @@ def _platform() -> dict[str, Any]:
             "distribution": _distribution(),
         },
         "software": {
-            "libraries": {"python": [f"python=={found['python']}", *packages]},
+            "libraries": {"python": [f"python=={packages_here['python']}", *packages]},
             "retrieval toolkit": [f"assay=={__version__}"],
         },
     }
@@ -126,11 +125,11 @@ def _implementation(command: str) -> dict[str, Any]:
     return {**({"executable": {"cmd": command}} if command else {}), **source}
 
 
-def _merge(known: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Both, entry by entry; what is given wins."""
-    merged = dict(known)
-    for key, value in given.items():
-        own = merged.get(key)
-        inner = isinstance(value, Mapping) and isinstance(own, dict)
-        merged[str(key)] = _merge(own or {}, value) if inner else value
+    merged = dict(base)
+    for key, value in changes.items():
+        before = merged.get(key)
+        inner = isinstance(value, Mapping) and isinstance(before, dict)
+        merged[str(key)] = _merge(before or {}, value) if inner else value
     return merged

@@ -10,8 +10,6 @@ from typing import Any, Final
 from assay.core.text import did_you_mean
 from assay.errors import FormatError
 
-__all__ = ["check_against", "parse_json"]
-
 
 def parse_json(text: str, place: str, *, constants: bool = False) -> Any:
     """Parse JSON text; `place` says where it stands, for messages.
@@ -36,12 +34,12 @@ def parse_json(text: str, place: str, *, constants: bool = False) -> Any:
 
 
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
         seen: set[str] = set()
         key = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
         raise ValueError(f"the key {key!r} appears twice in one JSON object. Keep one of the two.")
-    return found
+    return entries
 
 
 def _refuse_constant(name: str) -> Any:
@@ -112,18 +110,19 @@ def _check_size(data: Any, schema: Mapping[str, Any], where: str) -> None:
 
 
 def _check_table(data: dict[str, Any], schema: Mapping[str, Any], where: str) -> None:
-    known = schema.get("properties", {})
+    properties = schema.get("properties", {})
     for key, value in data.items():
-        if key in known:
-            check_against(value, known[key], f"{where}: {key}")
+        if key in properties:
+            check_against(value, properties[key], f"{where}: {key}")
         elif schema.get("additionalProperties", True) is False:
             raise FormatError(
-                f"{where}: there is no key {key!r}.{_near(key, known)} Keys: {', '.join(known)}."
+                f"{where}: there is no key {key!r}.{_near(key, properties)} "
+                f"Keys: {', '.join(properties)}."
             )
     absent = [key for key in schema.get("required", ()) if key not in data]
     if absent:
         raise FormatError(f"{where}: the key {absent[0]!r} is missing.")
 
 
-def _near(found: str, known: Any) -> str:
-    return did_you_mean(found, known)
+def _near(key: str, keys: Any) -> str:
+    return did_you_mean(key, keys)

@@ -12,34 +12,23 @@ import errno
 import os
 import re
 import stat
+import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, Protocol
 
 from assay.core.progress import tell
-from assay.core.text import did_you_mean
+from assay.core.text import did_you_mean, mask_secrets
 from assay.errors import FormatError, MissingPackageError, StorageError, UsageError
 
-__all__ = [
-    "BOMB_BYTES",
-    "BOMB_RATIO",
-    "CHUNK_SIZE",
-    "StandardInput",
-    "as_typed",
-    "list_folder",
-    "missing_file",
-    "need_zstd",
-    "open_chunks",
-    "read_lines",
-    "read_text",
-    "refuse_bomb",
-    "split_array",
-]
+FilePath = str | os.PathLike[str]
 
 CHUNK_SIZE = 4 << 20
+LONGEST_LINE = 1 << 20
 # What a file becomes in memory is refused as a bomb when it exceeds both of these; the variable
 # holds another number of bytes for the first.
 BOMB_BYTES = 2 << 30
@@ -55,6 +44,10 @@ _NO_PIPES = (
     "Pipes are not read by name. A command reads standard input where '-' stands alone for a "
     "file; else write the data to a file, which may be .gz or .zst, and give its path."
 )
+FORMATS: Final = ("trec", "csv", "tsv", "json", "jsonl", "parquet", "npz", "npy")
+_SUFFIXES: Final = {f".{name}": name for name in FORMATS} | {".ndjson": "jsonl", ".pq": "parquet"}
+MAGIC: Final = {b"PAR1": "parquet", b"PK\x03\x04": "npz", b"\x93NUMPY": "npy"}
+_HEAD_BYTES: Final = 1 << 16  # enough to tell a format
 _GZIP_MAGIC = b"\x1f\x8b"
 # A frame of data, or one to skip: pzstd writes such before each.
 _ZSTD_MAGIC = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")
@@ -86,7 +79,7 @@ class StandardInput(str):
 
 
 def as_typed(value: Any) -> Any:
-    """The value of a parameter as it was typed: `-` for standard input.
+    """Return the value of a parameter as it was typed: `-` for standard input.
 
     >>> as_typed(("a.run", StandardInput("/tmp/x/stdin.txt")))
     ('a.run', '-')
@@ -97,14 +90,14 @@ def as_typed(value: Any) -> Any:
 
 
 def split_array(path: FilePath) -> tuple[str, str | None]:
-    """The file and the array in `FILE.npz:NAME`; None where only a file is named.
+    """Return the file and the array in `FILE.npz:NAME`; None where only a file is named.
 
     >>> split_array("both.npz:queries"), split_array("both.npz")
     (('both.npz', 'queries'), ('both.npz', None))
     """
     name = os.fspath(path)
-    found = re.fullmatch(r"(.*?\.npz):(.*)", name, re.IGNORECASE | re.DOTALL)
-    return (found[1], found[2]) if found and not os.path.exists(name) else (name, None)
+    match = re.fullmatch(r"(.*?\.npz):(.*)", name, re.IGNORECASE | re.DOTALL)
+    return (match[1], match[2]) if match and not os.path.exists(name) else (name, None)
 
 
 def list_folder(folder: FilePath) -> list[Path]:
@@ -167,13 +160,18 @@ def _open_error(error: OSError | ValueError, name: str) -> StorageError:
 
 
 def missing_file(name: str) -> StorageError:
-    """The error of a file or folder that is not there, with the nearest names that are."""
+    """Return the error of a file or folder that is not there, with the nearest names that are."""
+    if "://" in name:
+        address = mask_secrets(name)
+        return StorageError(
+            f"{address} is an address, and a file of this machine is read here. Fetch it first."
+        )
     folder, last = os.path.split(name)
     near = ""
     try:
         with os.scandir(folder or ".") as entries:
             there = [entry.name for entry in islice(entries, _LISTED)]
-        whole = {one: os.path.join(folder, one) for one in there}
+        whole = {name_there: os.path.join(folder, name_there) for name_there in there}
         near = did_you_mean(last, there, most=2, forms=whole)
     except (OSError, ValueError):
         near = f" There is no folder {folder} either." if folder else ""
@@ -211,12 +209,12 @@ def refuse_bomb(needed: int, size: int, name: str, what: str = "what it expands 
 
 
 def _memory_limit() -> int:
-    given = os.environ.get(LIMIT_VARIABLE, "")
-    if not given:
+    limit = os.environ.get(LIMIT_VARIABLE, "")
+    if not limit:
         return BOMB_BYTES
-    if not re.fullmatch("[0-9]{1,18}", given):
-        raise UsageError(f"{LIMIT_VARIABLE} is {given[:40]!r}; it is a whole number of bytes.")
-    return int(given)
+    if not re.fullmatch("[0-9]{1,18}", limit):
+        raise UsageError(f"{LIMIT_VARIABLE} is {limit[:40]!r}; it is a whole number of bytes.")
+    return int(limit)
 
 
 class _Member(Protocol):
@@ -280,7 +278,9 @@ def _inflate(file: BinaryIO, name: str, codec: _Codec) -> Iterator[bytes]:
             try:
                 yield member.decompress(data)
             except codec.error as error:
-                flaw = next((_SOUND[one] for one in _SOUND if one in str(error)), "")
+                flaw = next(
+                    (_SOUND[flaw_words] for flaw_words in _SOUND if flaw_words in str(error)), ""
+                )
                 if flaw:
                     raise FormatError(f"{name} is a {codec.name} file {flaw}") from error
                 raise FormatError(
@@ -306,10 +306,6 @@ def _gather(pieces: Iterable[bytes], chunk_size: int) -> Iterator[bytes]:
             waiting, size = [], 0
     if size:
         yield b"".join(waiting)
-
-
-FilePath = str | os.PathLike[str]
-LONGEST_LINE = 1 << 20
 
 
 def read_lines(path: FilePath, *, longest: int = LONGEST_LINE) -> Iterator[str]:
@@ -353,8 +349,127 @@ def _decode(data: bytes, path: FilePath, lines_before: int) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         line = lines_before + data.count(b"\n", 0, error.start) + 1
-        shown = ascii(data[max(error.start - 10, 0) : error.start + 10])
+        excerpt = ascii(data[max(error.start - 10, 0) : error.start + 10])
         raise FormatError(
-            f"{os.fspath(path)}, line {line}: the text is not UTF-8: {shown}. "
+            f"{os.fspath(path)}, line {line}: the text is not UTF-8: {excerpt}. "
             "Convert the file to UTF-8."
         ) from None
+
+
+# Formats
+
+
+def find_format(path: str | os.PathLike[str], format: str | None = None) -> str:
+    """Tell the format of a file: as given, by the name's ending, or by the first bytes.
+
+    >>> find_format("run.tsv.gz")
+    'tsv'
+    """
+    if format is not None:
+        if format not in FORMATS:
+            raise UsageError(f"Unknown format {format!r}. Known: {', '.join(FORMATS)}.")
+        return format
+    return named_format(path) or _format_of_content(path)
+
+
+def named_format(path: str | os.PathLike[str]) -> str | None:
+    """Return the format that the name's ending stands for, if any."""
+    return _SUFFIXES.get(ending_of(path))
+
+
+def ending_of(path: str | os.PathLike[str]) -> str:
+    """Return the name's ending in small letters, that of the compression left out.
+
+    >>> ending_of("run.TSV.gz")
+    '.tsv'
+    """
+    name = Path(split_array(path)[0]).name.lower()
+    for packed in (".gz", ".zst"):
+        name = name.removesuffix(packed)
+    return Path(name).suffix
+
+
+def _format_of_content(path: str | os.PathLike[str]) -> str:
+    head = next(open_chunks(path, 16))
+    return next((name for magic, name in MAGIC.items() if head.startswith(magic)), "trec")
+
+
+# Standard input in place of a file: copied to one, because files are looked at more than once.
+
+
+@contextmanager
+def keep_standard_input() -> Iterator[StandardInput]:
+    """Standard input as a file that is there as long as it is needed."""
+    import shutil
+    import tempfile
+
+    if sys.stdin is None or sys.stdin.closed:
+        raise StorageError("Standard input is closed, so there is nothing to read for '-'.")
+    folder = tempfile.mkdtemp(prefix="assay-")
+    try:
+        path = os.path.join(folder, "stdin")
+        _copy_to(path)
+        name = f"{path}{_ending_of_content(path)}"
+        os.rename(path, name)
+        yield StandardInput(name)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _copy_to(path: str) -> None:
+    try:
+        with open(path, "xb") as file:
+            while chunk := sys.stdin.buffer.read(CHUNK_SIZE):
+                file.write(chunk)
+    except OSError as error:
+        words = error.strerror or error
+        raise StorageError(f"Standard input cannot be kept in a file: {words}.") from error
+
+
+def _ending_of_content(path: str) -> str:
+    """Return the ending that a file with this content would have."""
+    head = _head_of(path)
+    format = next((name for magic, name in MAGIC.items() if head.startswith(magic)), None)
+    if format is not None:
+        return f".{format}"
+    lines = head.decode(errors="replace").lstrip("\ufeff").splitlines()
+    text = [line for line in lines if line.strip() and not line.startswith("#")]
+    return _ending_of_text(*islice([*text, ""], 2)) if text else ".txt"
+
+
+def _head_of(path: str) -> bytes:
+    try:
+        return (
+            next(iter(open_chunks(path, _HEAD_BYTES)))[:_HEAD_BYTES]
+            if os.path.getsize(path)
+            else b""
+        )
+    except FormatError:  # whoever reads all of it says what is wrong
+        return b""
+
+
+def _ending_of_text(first: str, second: str) -> str:
+    if first.lstrip()[0] in "[{":
+        return ".jsonl" if second and _is_json(first) else ".json"
+    cells = first.split()
+    if len(cells) in (4, 6) and _is_decimal(cells[3 if len(cells) == 4 else 4]):
+        return ".txt"
+    return ".tsv" if "\t" in first else ".csv" if "," in first else ".txt"
+
+
+def _is_json(line: str) -> bool:
+    import json
+
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_decimal(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -2,44 +2,44 @@
 
 Without a column of queries a line holds the mean of a system on a task. Columns are found by their
 names; CSV, TSV, JSON, JSONL and parquet files, data frames and records are read alike.
+
+Result files of mteb hold the mean of each model on each task: `<model>/<revision>/<task>.json`, as
+`mteb run` writes it and the repository embeddings-benchmark/results keeps it. A file (class
+TaskResult of mteb, since its version 1.11) is
+
+    {"task_name": "STS22", "scores": {"test": [{"hf_subset": "ru", "main_score": 0.66, …}, …]}, …}
+
+with a list of subsets, such as languages, for each split of the data set. The score of a task is
+the mean of the main scores of its subsets; mteb writes no values of queries. Models are compared on
+the same subsets: those that most models have, and a model that lacks one lacks the task.
 """
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
-from typing import Any, NamedTuple
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from assay.arrays import Floats, Ints
-from assay.core.checks import flaw_of
-from assay.errors import FormatError, IdError, UsageError, ValueRangeError
-from assay.io.formats import find_format
-from assay.io.frames import columns_of_frame, is_frame
+from assay.core.checks import flaw_of, name_few
+from assay.core.numbers import finite_or_none
+from assay.errors import FormatError, IdError, MismatchError, UsageError, ValueRangeError
+from assay.io.columns import FileTable, Where, open_table, parse_numbers, shift, table_of_records
+from assay.io.frames import is_frame, table_of_frame
 from assay.io.json_text import parse_json
-from assay.io.lines import Where, pick_column, plain_floats
-from assay.io.parquet import read_columns
+from assay.io.lines import plain_floats
 from assay.io.streams import FilePath, read_text
-from assay.io.tables import (
-    delimited_rows,
-    jsonl_records,
-    line_number,
-    parse_numbers,
-    require_width,
+
+_ADVICE: Final = (
+    "Name the columns system, task, query and value (without query, values are means of tasks)."
 )
-
-__all__ = ["TaskLines", "join_lines", "lines_of_means", "read_task_lines", "task_lines"]
-
-_BATCH = 1 << 14
-_KNOWN = {
-    "system": ("system", "systemname", "model", "modelname", "run", "runname", "name"),
-    "task": ("task", "taskname", "dataset", "datasetname", "collection"),
-    "query": ("queryid", "qid", "topicid", "query", "topic", "q", "example", "item"),
-    "value": ("value", "score", "mainscore", "result"),
-}
-_FORMATS = "CSV, TSV, JSON, JSONL or parquet"
 
 
 class TaskLines(NamedTuple):
@@ -85,36 +85,18 @@ def task_lines(data: Any) -> TaskLines:
     if isinstance(data, str | os.PathLike):
         return read_task_lines(data)
     if is_frame(data):
-        wanted: list[str] = []
-        columns = columns_of_frame(data, lambda names: _choose(names, "data frame", wanted))
-        return _of_columns(dict(zip(_roles(wanted), columns, strict=True)), "row {}".format, "")
+        return _lines_of_table(table_of_frame(data))
     if isinstance(data, Mapping | bytes) or not isinstance(data, Iterable):
         raise UsageError(
             f"Cannot read a table of tasks from {type(data).__name__}. Give a path, a data frame, "
             "or records such as {'system': …, 'task': …, 'query': …, 'value': …}."
         )
-    return _of_records(list(data), "row {}".format, "records")
+    return _lines_of_table(table_of_records(list(data), "row {}".format, "records"))
 
 
 def read_task_lines(path: FilePath) -> TaskLines:
     """Read a table file."""
-    name, format = os.fspath(path), find_format(path)
-    if format in ("csv", "tsv"):
-        return _read_delimited(path, "," if format == "csv" else "\t")
-    if format == "jsonl":
-        return _of_records(*jsonl_records(path), name)
-    if format == "json":
-        data = parse_json(read_text(path), name)
-        if not isinstance(data, list):
-            raise FormatError(f"{name}: expected a JSON array of records, found {data!r:.40}.")
-        return _of_records(data, f"{name}, entry {{}}".format, name)
-    if format == "parquet":
-        wanted: list[str] = []
-        table = read_columns(path, lambda names: _choose(names, name, wanted))
-        where = f"{name}, row {{}}".format
-        columns = columns_of_frame(table, lambda _: wanted, where)
-        return _of_columns(dict(zip(_roles(wanted), columns, strict=True)), where, name)
-    raise FormatError(f"{name}: a table of tasks is {_FORMATS}. Name it by its ending.")
+    return _lines_of_table(open_table(path, "a table of tasks"))
 
 
 def lines_of_means(
@@ -139,7 +121,7 @@ def lines_of_means(
 
 
 def join_lines(parts: Sequence[TaskLines]) -> TaskLines:
-    """Several tables as one: each may hold some of the systems or tasks."""
+    """Return several tables as one: each may hold some of the systems or tasks."""
     if len(parts) == 1:
         return parts[0]
     if len({part.means_only for part in parts}) > 1:
@@ -150,9 +132,11 @@ def join_lines(parts: Sequence[TaskLines]) -> TaskLines:
     codes: list[list[Ints]] = [[], [], []]
     for part in parts:
         each: tuple[Sequence[Any], ...] = (part.systems, part.tasks, part.queries)
-        for numbers, found, own, code in zip(names, codes, each, part[3:6], strict=True):
-            places = np.array([numbers.setdefault(name, len(numbers)) for name in own], np.int64)
-            found.append(places[code] if len(places) else code)
+        for numbers, placed, of_part, code in zip(names, codes, each, part[3:6], strict=True):
+            places = np.array(
+                [numbers.setdefault(name, len(numbers)) for name in of_part], np.int64
+            )
+            placed.append(places[code] if len(places) else code)
     ends = np.cumsum([len(part.values) for part in parts])
 
     def where(row: int) -> str:
@@ -166,123 +150,45 @@ def join_lines(parts: Sequence[TaskLines]) -> TaskLines:
     return TaskLines(systems, tasks, queries, system, task, query, values, where, remarks)
 
 
-# Columns
-
-
-def _find_columns(names: Sequence[str], source: str) -> dict[str, str]:
-    """The column of each role; that of queries may be absent."""
-    found = {role: pick_column(names, known, source) for role, known in _KNOWN.items()}
-    absent = [role for role in ("system", "task", "value") if found[role] is None]
-    if absent:
-        shown = ", ".join(repr(str(name))[:40] for name in list(names)[:8]) or "none"
-        raise FormatError(
-            f"{source}: cannot tell which column holds the {absent[0]}; found {shown}. Name the "
-            "columns system, task, query and value (without query, values are means of tasks)."
-        )
-    return {role: name for role, name in found.items() if name is not None}
-
-
-def _choose(names: Sequence[str], source: str, wanted: list[str]) -> list[str]:
-    """The columns to read; they are kept in `wanted`, too."""
-    wanted[:] = _find_columns(names, source).values()
-    return wanted
-
-
-def _roles(wanted: Sequence[str]) -> list[str]:
-    return [role for role in _KNOWN if role != "query" or len(wanted) == len(_KNOWN)]
-
-
-def _read_delimited(path: FilePath, delimiter: str) -> TaskLines:
-    name = os.fspath(path)
-    rows = delimited_rows(path, delimiter)
-    header = next(rows, None)
-    if header is None:
-        raise FormatError(f"{name} holds no lines, only blank ones.")
-    columns = _find_columns(header, f"{name}, first line")
-    places = {role: header.index(column) for role, column in columns.items()}
-
-    def where(row: int) -> str:
-        return f"{name}, line {line_number(path, delimiter, row + 1)}"
-
-    return _number(_batches(rows, len(header), places, where), where, name)
-
-
-def _batches(
-    rows: Iterator[list[str]], width: int, places: Mapping[str, int], where: Where
-) -> Iterator[dict[str, Any]]:
-    done = 0
-    while batch := list(islice(rows, _BATCH)):
-        start = done
-
-        def place(row: int, start: int = start) -> str:
-            return where(start + row)
-
-        require_width(batch, width, place)
-        cells = {role: [row[at] for row in batch] for role, at in places.items()}
-        yield {**cells, "value": parse_numbers(cells["value"], "values", place)}
-        done += len(batch)
-
-
-def _of_records(records: list[Any], where: Where, source: str) -> TaskLines:
-    if not records:
-        raise FormatError(f"{source}: the table holds no lines.")
-    odd = next((at for at, row in enumerate(records) if not isinstance(row, Mapping)), None)
-    if odd is not None:
-        raise FormatError(
-            f"{where(odd)}: found {records[odd]!r:.60}; each line is a record with the keys "
-            "system, task, query and value."
-        )
-    columns = _find_columns(list(records[0]), source)
-    found = {}
-    for role, name in columns.items():
-        gap = next((at for at, row in enumerate(records) if row.get(name) is None), None)
-        if gap is not None:
-            raise FormatError(
-                f"{where(gap)}: {name!r} is missing there, and the first line has it."
-            )
-        found[role] = [row[name] for row in records]
-    return _of_columns(found, where, source)
-
-
-def _of_columns(columns: Mapping[str, list[Any]], where: Where, source: str) -> TaskLines:
-    for role in ("system", "task", "query"):
-        _check_types(columns.get(role, []), role, where)
-    values = plain_floats(columns["value"], "values", where)
-    return _number(iter([{**columns, "value": values}]), where, source)
-
-
-def _number(batches: Iterator[Mapping[str, Any]], where: Where, source: str) -> TaskLines:
+def _lines_of_table(table: FileTable) -> TaskLines:
     """Number the names, batch by batch, and check that every value is finite."""
-    names: dict[str, dict[Any, int]] = {"system": {}, "task": {}, "query": {}}
-    codes: dict[str, list[Ints]] = {role: [] for role in names}
-    values: list[Floats] = []
-    for batch in batches:
-        values.append(batch["value"])
-        for role, numbers in names.items():
-            column = batch.get(role)
-            codes[role].append(
-                np.zeros(len(batch["value"]), np.int64)
-                if column is None
-                else np.array([numbers.setdefault(one, len(numbers)) for one in column], np.int64)
-            )
-    if not values:
-        raise FormatError(f"{source} holds a header and no lines.")
-    joined = {role: np.concatenate(found) for role, found in codes.items()}
-    for role, numbers in names.items():
-        _check_names(list(numbers), role, joined[role], where)
-    found = np.concatenate(values)
-    if not np.isfinite(found).all():
-        at = int(np.argmin(np.isfinite(found)))
-        raise ValueRangeError(f"{where(at)}: the value {found[at]} is not a finite number.")
+    names = table.require({"system": "system", "task": "task", "value": "value"}, _ADVICE)
+    item = table.find("item")
+    names += [] if item is None else [item]
+    numbers: dict[str, dict[Any, int]] = {"system": {}, "task": {}, "query": {}}
+    codes: dict[str, list[Ints]] = {role: [] for role in numbers}
+    parts: list[Floats] = []
+    n_lines = 0
+    for systems, tasks, cells, *queries in table.batches(names):
+        where = shift(table.where, n_lines)
+        columns = {"system": systems, "task": tasks, "query": queries[0] if queries else []}
+        if table.is_text:
+            parts.append(parse_numbers(cells, "value", where))
+        else:
+            for role, column in columns.items():
+                _check_types(column, role, where)
+            parts.append(plain_floats(cells, "values", where))
+        for role, column in columns.items():
+            number = numbers[role]
+            places = [number.setdefault(name, len(number)) for name in column]
+            codes[role].append(np.array(places or [0] * len(cells), np.int64))
+        n_lines += len(cells)
+    values = np.concatenate(parts)
+    joined = {role: np.concatenate(each) for role, each in codes.items()}
+    for role, number in numbers.items():
+        _check_names(list(number), role, joined[role], table.where)
+    if not np.isfinite(values).all():
+        at = int(np.argmin(np.isfinite(values)))
+        raise ValueRangeError(f"{table.where(at)}: the value {values[at]} is not a finite number.")
     return TaskLines(
-        list(map(str, names["system"])),
-        list(map(str, names["task"])),
-        list(names["query"]),
+        list(map(str, numbers["system"])),
+        list(map(str, numbers["task"])),
+        list(numbers["query"]),
         joined["system"],
         joined["task"],
         joined["query"],
-        found,
-        where,
+        values,
+        table.where,
     )
 
 
@@ -305,3 +211,258 @@ def _check_names(names: list[Any], role: str, codes: Ints, where: Where) -> None
         flaw = "is empty" if not text.strip() else flaw_of(text)
         if flaw:
             raise IdError(f"{where(int(np.argmax(codes == number)))}: the {role} {flaw}.")
+
+
+_META = "model_meta.json"
+_UNKNOWN = ("no_revision_available", "external")  # revisions of which mteb knows nothing
+_EXPERIMENTS = "experiments"  # the same tasks with other settings of the model
+
+
+@dataclass(frozen=True)
+class _Result:
+    """One file: a model on a task, the main score of each subset of the chosen split."""
+
+    path: Path
+    model: str
+    revision: str
+    version: tuple[int, ...]
+    task: str
+    split: str
+    scores: dict[str, float]
+
+
+def read_mteb(
+    folders: Iterable[str | os.PathLike[str]],
+    *,
+    split: str = "test",
+    only: Collection[str] = (),
+    languages: Collection[str] = (),
+) -> TaskLines:
+    """Return the mean of each model on each task in these folders, or on the tasks in `only`.
+
+    Where no model has the split, the only one there is read. With `languages`, such as "eng", only
+    subsets whose languages are all among these count.
+    """
+    notes = _Notes()
+    spoken = frozenset(languages)
+    results_read = [
+        result
+        for folder in folders
+        for path in _files(Path(folder), only)
+        for result in _read(path, Path(folder), split, spoken, notes)
+        if not only or result.task in only
+    ]
+    if not results_read:
+        named = ", ".join(map(str, folders))
+        raise FormatError(
+            f"{named}: no results of mteb there. They are files <model>/<revision>/<task>.json "
+            f"with task_name, scores and main_score{notes.why}."
+        )
+    by_task: dict[str, list[_Result]] = {}
+    for result in _newest(results_read, notes):
+        by_task.setdefault(result.task, []).append(result)
+    cells = {}
+    for task, every in by_task.items():
+        results = _same_split(task, every, split, notes)
+        shared = _usual_subsets(task, results, notes)
+        for each in results:
+            if not set(shared) <= set(each.scores):
+                notes.short.append(f"{each.model} on {task}")
+                continue
+            value = math.fsum(each.scores[name] for name in shared) / len(shared)
+            if math.isnan(value):
+                notes.undefined.append(f"{each.model} on {task}")
+            else:
+                cells[each.model, task] = value
+    return lines_of_means(cells, tuple(notes.remarks()))
+
+
+class _Notes:
+    """What a reader of the means should know, gathered while files are read."""
+
+    def __init__(self) -> None:
+        self.old: list[str] = []
+        self.foreign: list[str] = []
+        self.splits: dict[str, list[str]] = {}
+        self.averaged: dict[str, int] = {}
+        self.short: list[str] = []
+        self.other_split: list[str] = []
+        self.revisions: list[str] = []
+        self.undefined: list[str] = []
+
+    @property
+    def why(self) -> str:
+        """What the files that were found are, for a message."""
+        if self.old:
+            return f"; {self.old[0]} is of mteb before 1.11: load and save it with mteb"
+        return f"; {self.foreign[0]} is none" if self.foreign else ""
+
+    def remarks(self) -> Iterator[str]:
+        """Yield a sentence each."""
+        if self.averaged:
+            listed = name_few([f"{task} ({n})" for task, n in self.averaged.items()])
+            yield f"tasks whose subsets were averaged: {listed}"
+        for split, tasks in self.splits.items():
+            yield f"read from the split {split!r}, the only one there: {name_few(tasks)}"
+        for words, names in (
+            ("lack a subset that most models have, and so the task", self.short),
+            ("lack the split, and so the task", self.other_split),
+            ("of several revisions that of the latest mteb was read", self.revisions),
+        ):
+            if names:
+                yield f"{words}: {name_few(names)}"
+        if self.undefined:
+            yield f"main scores that are NaN count as missing: {name_few(self.undefined)}"
+        if self.old:
+            named = name_few(self.old)
+            yield f"left out, of mteb before 1.11, which wrote no main score: {named}"
+        if self.foreign:
+            yield f"left out, not results of mteb: {name_few(self.foreign)}"
+
+
+def _files(folder: Path, only: Collection[str]) -> Iterator[Path]:
+    for path in sorted(folder.rglob("*.json")):
+        inside = path.relative_to(folder)
+        if path.name == _META or _EXPERIMENTS in inside.parts or (only and path.stem not in only):
+            continue
+        yield path
+
+
+def _read(
+    path: Path, folder: Path, split: str, languages: frozenset[str], notes: _Notes
+) -> Iterator[_Result]:
+    data = parse_json(read_text(path), str(path), constants=True)
+    if not isinstance(data, dict) or not isinstance(data.get("scores"), dict):
+        old = isinstance(data, dict) and "mteb_dataset_name" in data
+        (notes.old if old else notes.foreign).append(str(path))
+        return
+    task = data.get("task_name")
+    if not isinstance(task, str) or not task.strip():
+        raise FormatError(f"{path}: task_name is {task!r:.60}; it is the name of the task.")
+    split_name = _choose_split(data["scores"], split, path)
+    model, revision = _model_of(path, folder)
+    entries = _spoken(data["scores"][split_name], languages)
+    if languages and entries == []:
+        return
+    scores = _main_scores(entries, f"{path}: scores of {split_name!r}")
+    version = tuple(map(int, re.findall("[0-9]{1,9}", str(data.get("mteb_version")))))
+    yield _Result(path, model, revision, version, task, split_name, scores)
+
+
+def _choose_split(scores: dict[str, Any], split: str, path: Path) -> str:
+    if split in scores:
+        return split
+    if len(scores) != 1:
+        have = ", ".join(map(repr, scores)) or "none"
+        raise FormatError(
+            f"{path}: there is no split {split!r}; there are: {have}. Name one of them with split."
+        )
+    return next(iter(scores))
+
+
+def _spoken(entries: Any, languages: frozenset[str]) -> Any:
+    """The subsets in these languages; codes are compared without the script: eng-Latn is eng."""
+    if not languages or not isinstance(entries, list):
+        return entries
+    return [
+        entry
+        for entry in entries
+        if isinstance(entry, dict)
+        and isinstance(entry.get("languages"), list)
+        and {str(language).partition("-")[0] for language in entry["languages"]} <= languages
+    ]
+
+
+def _main_scores(entries: Any, place: str) -> dict[str, float]:
+    """Return the main score of each subset; NaN where mteb wrote so."""
+    if not isinstance(entries, list) or not entries:
+        raise FormatError(f"{place}: expected a list of subsets, found {entries!r:.60}.")
+    scores: dict[str, float] = {}
+    for number, entry in enumerate(entries, 1):
+        fields = entry if isinstance(entry, dict) else {}
+        subset, value = fields.get("hf_subset"), fields.get("main_score")
+        number_like = isinstance(value, int | float) and not isinstance(value, bool)
+        if not isinstance(subset, str) or not (number_like or value is None):
+            raise FormatError(
+                f"{place}, number {number}: expected hf_subset and a number as main_score, found "
+                f"{entry!r:.60}."
+            )
+        if subset in scores:
+            raise FormatError(f"{place}: the subset {subset!r} appears twice. Keep one.")
+        undefined = value is None or (isinstance(value, float) and math.isnan(value))
+        score = math.nan if undefined else finite_or_none(value)
+        if score is None:
+            raise FormatError(f"{place}: the main_score of {subset!r} is not finite.")
+        scores[subset] = score
+    return scores
+
+
+def _model_of(path: Path, folder: Path) -> tuple[str, str]:
+    """The model and its revision: of model_meta.json beside the file, else of the folders."""
+    meta = path.parent / _META
+    if meta.is_file():
+        data = parse_json(read_text(meta), str(meta), constants=True)
+        name = data.get("name") if isinstance(data, dict) else None
+        if isinstance(name, str) and name.strip():
+            return name, str(data.get("revision") or path.parent.name)
+    for parent in path.absolute().parents:
+        if "__" in parent.name:
+            return parent.name.replace("__", "/"), path.parent.name
+        if parent == folder.absolute():
+            break
+    inside = path.relative_to(folder).parts
+    return (inside[0] if len(inside) > 1 else folder.absolute().name), path.parent.name
+
+
+def _newest(results: Sequence[_Result], notes: _Notes) -> Iterator[_Result]:
+    """One file for each model and task.
+
+    As `join_revisions` of mteb does: a known revision before an unknown one, then that of the
+    latest mteb. It takes the current revision before all, which only mteb knows.
+    """
+    newest: dict[tuple[str, str], _Result] = {}
+    for result in results:
+        other = newest.setdefault((result.model, result.task), result)
+        if other.path.absolute() == result.path.absolute() or repr(other.scores) == repr(
+            result.scores
+        ):
+            continue
+        first, second = ((each.revision not in _UNKNOWN, each.version) for each in (other, result))
+        if first == second:
+            raise MismatchError(
+                f"{result.model} has two results on {result.task}: {other.path} and "
+                f"{result.path}. Give the folder of one revision."
+            )
+        if first[0] == second[0]:
+            notes.revisions.append(f"{result.model} on {result.task}")
+        newest[result.model, result.task] = max(
+            (first, other), (second, result), key=lambda two: two[0]
+        )[1]
+    yield from newest.values()
+
+
+def _same_split(
+    task: str, results: Sequence[_Result], split: str, notes: _Notes
+) -> Sequence[_Result]:
+    """Return the results of the split, or all where they are of one other."""
+    splits = sorted({result.split for result in results})
+    if split in splits:
+        gone = [result for result in results if result.split != split]
+        notes.other_split += [f"{result.model} on {task}" for result in gone]
+        return [result for result in results if result.split == split]
+    if len(splits) > 1:
+        raise MismatchError(
+            f"{task}: models have results of different splits: {', '.join(splits)}. Name one with "
+            "split, or leave the task out."
+        )
+    notes.splits.setdefault(splits[0], []).append(task)
+    return results
+
+
+def _usual_subsets(task: str, results: Sequence[_Result], notes: _Notes) -> tuple[str, ...]:
+    """Return the subsets that most models have, the larger set if as many have another."""
+    counted = Counter(tuple(sorted(result.scores)) for result in results)
+    subsets = max(counted, key=lambda names: (counted[names], len(names), names))
+    if len(subsets) > 1:
+        notes.averaged[task] = len(subsets)
+    return subsets

@@ -2,51 +2,42 @@
 
 Ids of a collection are text: a file may number its rows with JSON integers, and 7 is then '7', as
 it is in every CSV. A file that mixes 7 and '7' is refused.
+
+`ir:ID` is a collection of the package ir_datasets, such as ir:beir/scifact/test. The package
+fetches what is not on this machine yet, and says where from.
 """
 
 from __future__ import annotations
 
-import csv
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import quote
 
-from assay.core import checks
-from assay.core.ids import Ids
-from assay.errors import FormatError, IdError, StorageError, UsageError
-from assay.io.formats import ending_of
-from assay.io.json_text import parse_json
-from assay.io.lines import Where, pack_ids, pick_column
-from assay.io.parquet import read_columns
-from assay.io.streams import FilePath, read_lines, read_text
+import numpy as np
 
-__all__ = [
-    "Role",
-    "TextColumns",
-    "Texts",
-    "as_text_ids",
-    "check_texts",
-    "find_text_columns",
-    "join_title",
-    "parquet_parts",
-    "read_folder",
-    "read_texts",
-]
+from assay.core import checks
+from assay.core.consent import Consent
+from assay.core.ids import Ids
+from assay.core.judgments import Judgments, Qrels
+from assay.errors import FormatError, IdError, StorageError, UsageError, error_text, need
+from assay.io.columns import (
+    Dialect,
+    FileTable,
+    Where,
+    open_parquet_table,
+    open_table,
+    pick_column,
+    read_records,
+    require_columns,
+    table_of_records,
+)
+from assay.io.lines import number_ids, pack_ids
+from assay.io.streams import FilePath, ending_of, read_text
 
 Role = Literal["doc", "query"]
-
-# Case, '-', '_', '.' and spaces are ignored; earlier names win.
-_ID: Final = {
-    "doc": ("id", "docid", "docno", "documentid", "corpusid", "passageid", "pid", "did"),
-    "query": ("id", "queryid", "qid", "topicid", "topicno", "topic"),
-}
-_TEXT: Final = {
-    "doc": ("text", "contents", "content", "body", "passage", "document", "doc"),
-    "query": ("text", "query", "question", "contents", "title"),
-}
 
 
 class TextColumns(NamedTuple):
@@ -63,45 +54,40 @@ def find_text_columns(names: Sequence[str], role: Role, source: str) -> TextColu
     >>> find_text_columns(["_id", "title", "text"], "doc", "corpus.jsonl")
     TextColumns(id='_id', text='text', title='title')
     """
-    text = pick_column(names, _TEXT[role], source)
-    if text is None:
-        shown = ", ".join(repr(str(name))[:40] for name in list(names)[:8]) or "none"
-        raise FormatError(
-            f"{source}: cannot tell which field holds the text; found {shown}. "
-            f"Name it 'text', and the id '{'_id' if role == 'doc' else 'query_id'}'."
-        )
-    title = pick_column(names, ("title",), source) if role == "doc" else None
-    return TextColumns(pick_column(names, _ID[role], source), text, title)
+    advice = f"Name it 'text', and the id '{'_id' if role == 'doc' else 'query_id'}'."
+    text = require_columns(names, {f"{role} text": "text"}, source, advice)[0]
+    title = pick_column(names, "doc title", source) if role == "doc" else None
+    return TextColumns(pick_column(names, f"{role} id", source), text, title)
 
 
 _FOLDER_ENDINGS: Final = (".txt", ".md", ".markdown")
 
 
 def read_folder(folder: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
-    """Ids and texts of all text files below a folder, in the order of their ids.
+    """Return ids and texts of all text files below a folder, in the order of their ids.
 
     An id is the path with '/', white space written as %20: `guide/first%20steps.md`. Hidden files
     and folders, and links, are left out.
     """
-    found = sorted(_files(Path(folder)))
-    if not found:
+    files = sorted(_files(Path(folder)))
+    if not files:
         raise FormatError(f"{os.fspath(folder)} holds no {', '.join(_FOLDER_ENDINGS)} files.")
-    return [name for name, _ in found], [_read(path) for _, path in found]
+    return [name for name, _ in files], [_read(path) for _, path in files]
 
 
 def _files(folder: Path) -> list[tuple[str, Path]]:
     def refuse(error: OSError) -> None:
         raise StorageError(f"{error.filename} cannot be read: {error.strerror}.") from error
 
-    found = []
+    files = []
     for where, folders, names in os.walk(folder, onerror=refuse):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
             path = Path(where, name)
-            wanted = path.suffix.lower() in _FOLDER_ENDINGS and not name.startswith(".")
-            if wanted and path.is_file() and not path.is_symlink():
-                found.append((_id(path.relative_to(folder).as_posix()), path))
-    return found
+            is_text = path.suffix.lower() in _FOLDER_ENDINGS and not name.startswith(".")
+            if is_text and path.is_file() and not path.is_symlink():
+                files.append((_id(path.relative_to(folder).as_posix()), path))
+    return files
 
 
 def _id(path: str) -> str:
@@ -126,7 +112,7 @@ class Texts(NamedTuple):
 
 
 def read_texts(path: FilePath, role: Role) -> Texts:
-    """Texts of documents or queries; the ending of the name says how they are written.
+    """Return texts of documents or queries; the ending of the name says how they are written.
 
     A title, where there is one, comes before the text, with a space between. Records without an
     id are numbered from 0. A folder of parquet files, without texts, is one table.
@@ -137,22 +123,23 @@ def read_texts(path: FilePath, role: Role) -> Texts:
             return _read_parquet(parts, role, os.fspath(path))
         return check_texts(*read_folder(path), role, f"{os.fspath(path)}, file {{}}".format)
     ending = ending_of(path)
-    if ending in (".jsonl", ".ndjson"):
-        return _read_json_lines(path, role)
-    if ending == ".json":
-        return _read_json(path, role)
-    if ending in (".csv", ".tsv"):
-        return _read_table(path, role, "," if ending == ".csv" else "\t")
+    if ending not in (*_ENDINGS, ".pq"):
+        raise UsageError(
+            f"{os.fspath(path)}: texts are read from {', '.join(_ENDINGS)} (also .gz, .zst) or "
+            "from a folder of .txt and .md files. Rename or convert it."
+        )
     if ending in _PARQUET:
         return _read_parquet([Path(path)], role, os.fspath(path))
-    raise UsageError(
-        f"{os.fspath(path)}: texts are read from {', '.join(_ENDINGS)} (also .gz, .zst) or from a "
-        "folder of .txt and .md files. Rename or convert it."
-    )
+    if ending in (".csv", ".tsv"):
+        # Quotes mean something in CSV only: in TSV, texts are full of quotes that nobody closed.
+        layout = Dialect(quotes=ending == ".csv", skip_spaces=False, longest=_LONGEST)
+        table = open_table(path, "a table of texts", layout=layout, unnamed=partial(_unnamed, role))
+        return check_texts(*_read_rows(table, role), role, table.where)
+    return _read_json(path, role, "json" if ending == ".json" else "jsonl")
 
 
 def join_title(title: str, text: str) -> str:
-    """The text of a document that has a title: both, with a space between.
+    """Return the text of a document that has a title: both, with a space between.
 
     >>> join_title("Wings", "They lift."), join_title("", "They lift.")
     ('Wings They lift.', 'They lift.')
@@ -162,12 +149,12 @@ def join_title(title: str, text: str) -> str:
 
 def as_text_ids(ids: Sequence[Any]) -> list[Any]:
     """Whole numbers as text, if all are; anything else as it is, to be checked."""
-    whole = all(isinstance(one, int) and not isinstance(one, bool) for one in ids)
-    return [str(one) for one in ids] if whole else list(ids)
+    whole = all(isinstance(id, int) and not isinstance(id, bool) for id in ids)
+    return [str(id) for id in ids] if whole else list(ids)
 
 
 def check_texts(ids: Sequence[Any], texts: Sequence[Any], role: Role, where: Where) -> Texts:
-    """Ids and texts as they are, each id once; `where` names a row in messages."""
+    """Return ids and texts as they are, each id once; `where` names a row in messages."""
     packed = pack_ids(as_text_ids(ids), role, where)
     pair = packed.first_duplicate()
     if pair is not None:
@@ -182,49 +169,40 @@ def check_texts(ids: Sequence[Any], texts: Sequence[Any], role: Role, where: Whe
     return Texts(packed, tuple(texts))
 
 
-def _read_json_lines(path: FilePath, role: Role) -> Texts:
-    name = os.fspath(path)
-    numbers, records = [], []
-    for number, line in enumerate(read_lines(path, longest=_LONGEST), 1):
-        if not line.isspace():
-            numbers.append(number)
-            records.append(parse_json(line, f"{name}, line {number}"))
-    return _read_records(records, role, name, lambda row: f"{name}, line {numbers[row]}")
+def _unnamed(role: Role, first: list[str]) -> list[str] | None:
+    """Return the names of two columns without a header, an id and a text."""
+    try:
+        find_text_columns(first, role, "")
+    except FormatError:
+        return ["id", "text"] if len(first) == 2 else None
+    return None
 
 
-def _read_json(path: FilePath, role: Role) -> Texts:
-    """A list of records or texts, or {id: text}."""
+def _read_json(path: FilePath, role: Role, format: str) -> Texts:
+    """Read records or texts, one a line in JSONL, or {id: text}."""
     name = os.fspath(path)
-    data = parse_json(read_text(path), name)
-    where = f"{name}, entry {{}}".format
+    data, where = read_records(path, format, longest=_LONGEST)
     if isinstance(data, Mapping):
         return check_texts(list(data), list(data.values()), role, where)
     if not isinstance(data, list):
         raise FormatError(f"{name}: expected a JSON object or array, found {data!r:.40}.")
-    return _read_records(data, role, name, where)
-
-
-def _read_records(records: list[Any], role: Role, name: str, where: Where) -> Texts:
-    if not records:
+    if not data:
         raise FormatError(f"{name} holds no {role}.")
-    if all(isinstance(one, str) for one in records):
-        return check_texts(range(len(records)), records, role, where)
-    odd = next((i for i, one in enumerate(records) if not isinstance(one, Mapping)), None)
-    if odd is not None:
-        raise FormatError(f"{where(odd)}: expected an object, found {records[odd]!r:.60}.")
-    columns = find_text_columns(list(records[0]), role, where(0))
-    ids = range(len(records)) if columns.id is None else _fields(records, columns.id, where)
-    titles = [one.get(columns.title) or "" for one in records] if columns.title else None
-    return check_texts(
-        ids, _join_titles(titles, _fields(records, columns.text, where)), role, where
-    )
+    if all(isinstance(record, str) for record in data):
+        return check_texts(range(len(data)), data, role, where)
+    table = table_of_records(data, where, name)
+    return check_texts(*_read_rows(table, role), role, where)
 
 
-def _fields(records: list[Any], key: str, where: Where) -> list[Any]:
-    absent = next((i for i, one in enumerate(records) if key not in one), None)
-    if absent is not None:
-        raise FormatError(f"{where(absent)}: there is no {key!r} here, as there is in the first.")
-    return [one[key] for one in records]
+def _read_rows(table: FileTable, role: Role, start: int = 0) -> tuple[list[Any], list[Any]]:
+    """Read ids and texts; rows without an id are numbered from `start`."""
+    columns = find_text_columns(table.names, role, table.head or table.source)
+    names = [name for name in columns if name is not None]
+    cells = dict(zip(names, table.columns(names, gaps=[columns.title or ""]), strict=True))
+    texts = cells[columns.text]
+    titles = [title or "" for title in cells[columns.title]] if columns.title else None
+    ids = range(start, start + len(texts)) if columns.id is None else cells[columns.id]
+    return list(ids), _join_titles(titles, texts)
 
 
 def _join_titles(titles: Sequence[Any] | None, texts: Sequence[Any]) -> list[Any]:
@@ -237,98 +215,91 @@ def _join_titles(titles: Sequence[Any] | None, texts: Sequence[Any]) -> list[Any
 
 
 def parquet_parts(folder: str | os.PathLike[str], name: str = "*") -> list[Path]:
-    """The parquet files in a folder whose names match, by name."""
-    found = [one for ending in _PARQUET for one in Path(folder).glob(f"{name}{ending}")]
-    return sorted(one for one in found if one.is_file() and not one.name.startswith("."))
+    """Return the parquet files in a folder whose names match, by name."""
+    paths = [path for ending in _PARQUET for path in Path(folder).glob(f"{name}{ending}")]
+    return sorted(path for path in paths if path.is_file() and not path.name.startswith("."))
 
 
 def _read_parquet(parts: Sequence[Path], role: Role, name: str) -> Texts:
-    """One table in one or more files; all have the columns of the first."""
+    """Read one table in one or more files; all have the columns of the first."""
     ids: list[Any] = []
     texts: list[Any] = []
     for part in parts:
-        columns: list[TextColumns] = []
-
-        def choose(names: Sequence[str], part: Path = part, into: Any = columns) -> list[str]:
-            into.append(find_text_columns(names, role, os.fspath(part)))
-            return [one for one in into[0] if one is not None]
-
-        table = read_columns(part, choose)
-        found = columns[0]
-        values = {one: table.column(one).to_pylist() for one in table.column_names}
-        rows = range(len(ids), len(ids) + table.num_rows)
-        titles = [one or "" for one in values[found.title]] if found.title else None
-        ids += rows if found.id is None else values[found.id]
-        texts += _join_titles(titles, values[found.text])
+        more_ids, more_texts = _read_rows(open_parquet_table(part), role, len(ids))
+        ids += more_ids
+        texts += more_texts
     if not texts:
         raise FormatError(f"{name} holds no {role}.")
     return check_texts(ids, texts, role, f"{name}, row {{}}".format)
 
 
-def _read_table(path: FilePath, role: Role, delimiter: str) -> Texts:
-    name = os.fspath(path)
-    rows, numbers = _rows(path, delimiter, name)
-    columns, body = _head(rows, role, name)
-    first = len(rows) - len(body)
+_PREFIX: Final = "ir:"
+_PACKAGE: Final = "ir_datasets"
 
-    def where(row: int) -> str:
-        return f"{name}, line {numbers[row + first]}"
 
-    width = len(rows[0])
-    odd = next((i for i, row in enumerate(body) if len(row) != width), None)
-    if odd is not None:
-        found = len(body[odd])
-        raise FormatError(f"{where(odd)}: expected {width} columns, found {found}.")
-    if not body:
-        raise FormatError(f"{name} holds a header and no lines.")
-    names = rows[0] if first else ["id", "text"]
-    place = {key: names.index(key) for key in filter(None, columns)}
-    ids = range(len(body)) if columns.id is None else [row[place[columns.id]] for row in body]
-    titles = [row[place[columns.title]] for row in body] if columns.title else None
-    return check_texts(
-        ids, _join_titles(titles, [row[place[columns.text]] for row in body]), role, where
+def is_ir(corpus: object) -> bool:
+    """Tell whether this names a collection of ir_datasets."""
+    return isinstance(corpus, str) and corpus.startswith(_PREFIX)
+
+
+def allow_corpus(paths: list[str], params: Mapping[str, Any], consent: Consent, place: str) -> None:
+    """Refuse a collection of a stored command that may be downloaded, or an address."""
+    for path in paths:
+        allow_ir(path, consent, place)
+        if "://" in path:
+            consent.check_endpoint(path, place)
+
+
+def allow_ir(corpus: object, consent: Consent, place: str) -> None:
+    """Refuse a collection that somebody's file names and that may be fetched, without consent."""
+    if is_ir(corpus):
+        consent.check_download(f"the collection {corpus!r}", _PACKAGE, place)
+
+
+def read_ir(corpus: str) -> tuple[Texts, Texts, Qrels]:
+    """Documents, queries and judgments."""
+    package = need(_PACKAGE, f"The collection {corpus!r}", "ir")
+    name = corpus.removeprefix(_PREFIX)
+    try:
+        data = package.load(name)
+    except KeyError:
+        raise UsageError(f"ir_datasets knows no collection {name!r:.80}.") from None
+    parts = {"docs": "documents", "queries": "queries", "qrels": "judgments"}
+    for part, words in parts.items():
+        if not getattr(data, f"has_{part}")():
+            raise UsageError(f"{corpus} has no {words}; a part of it, such as a split, may have.")
+    try:
+        docs, queries = list(data.docs_iter()), list(data.queries_iter())
+        judged = list(data.qrels_iter())
+    except Exception as error:  # another's package: a download fails in many ways
+        raise FormatError(f"{corpus} cannot be read: {error_text(error)}.") from error
+    return (
+        _texts([(record.doc_id, record) for record in docs], "doc", corpus),
+        _texts([(record.query_id, record) for record in queries], "query", corpus),
+        _qrels(judged, corpus),
     )
 
 
-def _head(rows: list[list[str]], role: Role, name: str) -> tuple[TextColumns, list[list[str]]]:
-    """What the columns are, and the rows below the header; two columns need none."""
-    try:
-        return find_text_columns(rows[0], role, f"{name}, first line"), rows[1:]
-    except FormatError:
-        if len(rows[0]) != 2:
-            raise
-    return TextColumns("id", "text", None), rows
+def _texts(records: list[tuple[Any, Any]], role: Role, name: str) -> Texts:
+    if not records:
+        raise FormatError(f"{name} holds no {role}.")
+    texts = [_text(record) for _, record in records]
+    return check_texts([id for id, _ in records], texts, role, f"{name}, {role} {{}}".format)
 
 
-def _rows(path: FilePath, delimiter: str, name: str) -> tuple[list[list[str]], list[int]]:
-    """Rows that are not blank, and the line that each ends in.
-
-    Quotes mean something in CSV only: in TSV, texts are full of quotes that nobody closed.
-    """
-    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
-    lines = read_lines(path, longest=_LONGEST)
-    reader = csv.reader(lines, delimiter=delimiter, strict=True, quoting=quoting)
-    rows, numbers = [], []
-    try:
-        with _long_cells():
-            for row in reader:
-                if row:
-                    rows.append(row)
-                    numbers.append(reader.line_num)
-    except csv.Error as error:
-        raise FormatError(
-            f"{name}, line {reader.line_num}: {error}. Check the quotes and the line ends."
-        ) from None
-    if not rows:
-        raise FormatError(f"{name} holds no lines, only blank ones.")
-    return rows, numbers
+def _text(record: Any) -> Any:
+    """What the package takes for the text of a record, or its title and text."""
+    if not hasattr(record, "default_text"):
+        return join_title(getattr(record, "title", None) or "", record.text)
+    text = record.default_text()
+    return text.removeprefix(" ") if getattr(record, "title", None) == "" else text  # as in files
 
 
-@contextmanager
-def _long_cells() -> Iterator[None]:
-    """The csv module limits cells to 128 kB unless changed, for the whole process."""
-    before = csv.field_size_limit(_LONGEST)
-    try:
-        yield
-    finally:
-        csv.field_size_limit(before)
+def _qrels(judged: list[Any], name: str) -> Qrels:
+    where = f"{name}, judgment {{}}".format
+    query_ids, queries = number_ids(
+        pack_ids([judgment.query_id for judgment in judged], "query", where)
+    )
+    doc_ids, docs = number_ids(pack_ids([judgment.doc_id for judgment in judged], "doc", where))
+    grades = np.array([float(judgment.relevance) for judgment in judged])
+    return Judgments.from_pairs(query_ids, doc_ids, queries, docs, grades)

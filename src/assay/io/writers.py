@@ -28,28 +28,15 @@ from assay.core.ranking import Ranking
 from assay.core.text import guard_formula
 from assay.errors import IdError, MismatchError, UsageError, need
 from assay.io.atomic import atomic_write
-from assay.io.formats import check_path, ending_of, named_format
+from assay.io.formats import check_path
 from assay.io.frames import build_frame
-from assay.io.streams import FilePath, need_zstd
+from assay.io.streams import FilePath, ending_of, named_format, need_zstd
 
 if TYPE_CHECKING:
     from assay.io import ir_metadata
 else:  # few runs have any
     ir_metadata = OnDemand("assay.io.ir_metadata")
 
-__all__ = [
-    "DELIMITERS",
-    "atomic_write",
-    "choose_format",
-    "need_parquet",
-    "require_kind",
-    "to_json",
-    "write_delimited",
-    "write_parquet",
-    "write_qrels",
-    "write_run",
-    "write_text",
-]
 
 # One query with its docs and their scores or grades.
 Row = tuple[str | int, list[str | int], list[float]]
@@ -75,19 +62,19 @@ def write_run(
     conventions that you wrote with.
     """
     require_kind(ranking, Ranking, "write_run")
-    chosen = choose_format(path, format, (*_TEXT, "parquet", "npz"))
-    if metadata and chosen != "trec":
-        raise UsageError(f"ir_metadata is the header of a TREC run; {chosen} has no place for it.")
+    layout = choose_format(path, format, (*_TEXT, "parquet", "npz"))
+    if metadata and layout != "trec":
+        raise UsageError(f"ir_metadata is the header of a TREC run; {layout} has no place for it.")
     header = ir_metadata.format_header(metadata) if metadata else ""
-    if chosen == "npz":
+    if layout == "npz":
         _write_npz(ranking, path)
         return
-    rows = _RowsByQuery(ranking, ranking.scores, "run", chosen)
-    if chosen == "trec":
+    rows = _RowsByQuery(ranking, ranking.scores, "run", layout)
+    if layout == "trec":
         lines = _trec_run(rows, _check_tag(tag or ranking.name or "assay"))
         write_text(path, chain([header], lines))
     else:
-        _write_lines(rows, path, chosen, "score")
+        _write_lines(rows, path, layout, "score")
 
 
 def write_qrels(judgments: Judgments, path: FilePath, *, format: str | None = None) -> None:
@@ -96,17 +83,17 @@ def write_qrels(judgments: Judgments, path: FilePath, *, format: str | None = No
     Judgments by label are refused: as pairs they would take queries × documents.
     """
     require_kind(judgments, Judgments, "write_qrels")
-    chosen = choose_format(path, format, (*_TEXT, "parquet"))
+    layout = choose_format(path, format, (*_TEXT, "parquet"))
     if not isinstance(judgments, Qrels):
         raise UsageError(
             f"{type(judgments).__name__} cannot be written as qrels; keep the labels themselves, "
             "for example in a .npz with query_labels and doc_labels."
         )
-    rows = _RowsByQuery(judgments, judgments.grades, "qrels", chosen)
-    if chosen == "trec":
+    rows = _RowsByQuery(judgments, judgments.grades, "qrels", layout)
+    if layout == "trec":
         write_text(path, _trec_qrels(rows))
     else:
-        _write_lines(rows, path, chosen, "relevance")
+        _write_lines(rows, path, layout, "relevance")
 
 
 class _RowsByQuery:
@@ -163,22 +150,22 @@ def _column(ids: Any, places: Any) -> Any:
     return taken.numbers if ids.kind == "integer" else taken.to_list()
 
 
-def choose_format(path: FilePath, given: str | None, known: tuple[str, ...]) -> str:
+def choose_format(path: FilePath, name_of_format: str | None, formats: tuple[str, ...]) -> str:
     """The format given, or that of the name's ending; one that is not known here is refused."""
     name = os.fspath(check_path(path))
-    chosen = given or named_format(name) or _trec_by_name(name)
-    if given is None and chosen not in known:
-        endings = [f".{each}" for each in known if each != "trec"]
-        trec = [*_TREC_ENDINGS[1:]] if "trec" in known else []
+    format = name_of_format or named_format(name) or _trec_by_name(name)
+    if name_of_format is None and format not in formats:
+        endings = [f".{each}" for each in formats if each != "trec"]
+        trec = [*_TREC_ENDINGS[1:]] if "trec" in formats else []
         raise UsageError(
             f"The ending of {name} stands for no format that can be written here. Known endings: "
             f"{', '.join(trec + endings)}. Or name the format."
         )
-    if chosen not in known:
-        raise UsageError(f"Cannot write {chosen!r} here. Known formats: {', '.join(known)}.")
-    if chosen not in _TEXT and name.lower().endswith((".gz", ".zst")):
-        raise UsageError(f"{name}: {chosen} is compressed inside; drop the ending.")
-    return chosen
+    if format not in formats:
+        raise UsageError(f"Cannot write {format!r} here. Known formats: {', '.join(formats)}.")
+    if format not in _TEXT and name.lower().endswith((".gz", ".zst")):
+        raise UsageError(f"{name}: {format} is compressed inside; drop the ending.")
+    return format
 
 
 def _trec_by_name(name: str) -> str:
@@ -200,7 +187,7 @@ def _check_tag(tag: str) -> str:
 
 
 def _number(value: float) -> str:
-    """The shortest text that reads back as the same float64; whole grades without '.0'."""
+    """Return the shortest text that reads back as the same float64; whole grades without '.0'."""
     return repr(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
 
 
@@ -274,7 +261,7 @@ def write_text(path: FilePath, parts: Iterable[str]) -> None:
 
 @contextmanager
 def _text_file(path: FilePath) -> Iterator[TextIO]:
-    """A UTF-8 text file, compressed if the name says so."""
+    """Give a UTF-8 text file, compressed if the name says so."""
     with atomic_write(path) as raw, _compress(raw, os.fspath(path).lower()) as packed:
         text = io.TextIOWrapper(packed, encoding="utf-8", newline="")
         try:

@@ -16,8 +16,6 @@ from assay.arrays import Floats, Ints
 from assay.core import checks
 from assay.errors import MismatchError, UsageError
 
-__all__ = ["AVERAGES", "Confusion"]
-
 AVERAGES = ("micro", "macro", "weighted")
 
 
@@ -54,7 +52,7 @@ class Confusion:
 
     @classmethod
     def merge(cls, *parts: Confusion) -> Confusion:
-        """The counts of all parts together; the order of parts changes nothing."""
+        """Return the counts of all parts together; the order of parts changes nothing."""
         if not parts:
             raise UsageError("merge needs at least one Confusion.")
         for part in parts[1:]:

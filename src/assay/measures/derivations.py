@@ -18,7 +18,6 @@ from assay.measures.views import RankView, TieView, discount, documents_needed
 if TYPE_CHECKING:
     from assay.measures.registry import Measure
 
-__all__ = ["Derivation", "derive"]
 
 Number = int | float
 
@@ -40,12 +39,12 @@ class Derivation:
 
 
 def show(number: Number) -> str:
-    """A number as it stands in a line of working."""
+    """Return a number as it stands in a line of working."""
     return str(number) if isinstance(number, int) else f"{number:.6g}"
 
 
 def division(name: str, top: Number, bottom: Number) -> tuple[float, str]:
-    """A quotient, 0 where there is nothing to divide by, and the line that shows it."""
+    """Return a quotient, 0 where there is nothing to divide by, and the line that shows it."""
     value = top / bottom if bottom else 0.0
     return value, f"{name} = {show(top)} / {show(bottom)} = {show(value)}"
 
@@ -67,11 +66,11 @@ def up_to(k: int | None) -> str:
 def _count_over(
     at: RankView, k: int | None, name: str, bottom: Number, what: str = "relevant"
 ) -> Derivation:
-    """A count over something."""
-    found = len(_inside(at, k))
-    value, line = division(name, found, bottom)
-    working = (f"{what} documents{up_to(k)}: {found}", line)
-    return Derivation(value, working, ("found",), tuple((i,) for i in range(1, found + 1)))
+    """Return a count over something."""
+    n_hits = len(_inside(at, k))
+    value, line = division(name, n_hits, bottom)
+    working = (f"{what} documents{up_to(k)}: {n_hits}", line)
+    return Derivation(value, working, ("found",), tuple((i,) for i in range(1, n_hits + 1)))
 
 
 def precision(at: RankView, k: int, trunc: bool) -> Derivation:
@@ -85,10 +84,10 @@ def recall(at: RankView, k: int, cap: bool) -> Derivation:
 
 
 def success(at: RankView, k: int) -> Derivation:
-    found = len(_inside(at, k))
-    value = 1.0 if found else 0.0
-    working = (f"relevant documents at ranks ≤ {k}: {found}", f"Success@{k} = {show(value)}")
-    return Derivation(value, working, ("found",), tuple((i,) for i in range(1, found + 1)))
+    n_hits = len(_inside(at, k))
+    value = 1.0 if n_hits else 0.0
+    working = (f"relevant documents at ranks ≤ {k}: {n_hits}", f"Success@{k} = {show(value)}")
+    return Derivation(value, working, ("found",), tuple((i,) for i in range(1, n_hits + 1)))
 
 
 def reciprocal_rank(at: RankView, k: int | None) -> Derivation:
@@ -135,9 +134,11 @@ def average_precision_at_r(at: RankView) -> Derivation:
 
 
 def geometric_map(at: RankView) -> Derivation:
-    made = _average_precisions(at, None, _one(at.n_good), "AP", "R")
+    derivation = _average_precisions(at, None, _one(at.n_good), "AP", "R")
     note = "over queries the geometric mean of max(AP, 0.00001) is taken"
-    return Derivation(made.value, (*made.working, note), made.columns, made.rows)
+    return Derivation(
+        derivation.value, (*derivation.working, note), derivation.columns, derivation.rows
+    )
 
 
 def _weigh(
@@ -165,7 +166,7 @@ def ndcg(at: RankView, k: int | None, ideal: str) -> Derivation:
 
 
 def ideal_gains(at: RankView | TieView, k: int | None, ideal: str) -> list[float]:
-    """The gains of the ideal order, the best first."""
+    """Return the gains of the ideal order, the best first."""
     pool = at.pool if ideal == "judged" else at.retrieved_pool
     gains = sorted(np.repeat(pool.gain, pool.count).tolist(), reverse=True)
     return [gain for gain in gains if gain > 0][:k]
@@ -177,11 +178,11 @@ def _ideal(at: RankView, k: int | None, ideal: str) -> tuple[float, str]:
     total = 0.0
     for gain, each in zip(gains, discounts, strict=True):
         total += gain * each
-    shown = " + ".join(
+    terms = " + ".join(
         f"{show(g)}·{each:.4f}" for g, each in zip(gains[:4], discounts, strict=False)
     )
     more = f" + … ({len(gains)} terms)" if len(gains) > 4 else ""
-    return total, f"ideal DCG = {shown}{more} = {show(total)}"
+    return total, f"ideal DCG = {terms}{more} = {show(total)}"
 
 
 def rank_biased_precision(at: RankView, k: int | None, p: float) -> Derivation:
@@ -227,15 +228,15 @@ def _judged_count(at: RankView, k: int | None) -> tuple[int, int]:
 
 
 def judged(at: RankView, k: int | None) -> Derivation:
-    found, length = _judged_count(at, k)
-    value, line = division("Judged", found, length)
-    return Derivation(value, (f"judged documents{up_to(k)}: {found} of {length}", line))
+    n_judged, length = _judged_count(at, k)
+    value, line = division("Judged", n_judged, length)
+    return Derivation(value, (f"judged documents{up_to(k)}: {n_judged} of {length}", line))
 
 
 def unjudged(at: RankView, k: int) -> Derivation:
-    found, length = _judged_count(at, k)
-    value, line = division(f"Unjudged@{k}", length - found, k)
-    return Derivation(value, (f"judged documents at ranks ≤ {k}: {found} of {length}", line))
+    n_judged, length = _judged_count(at, k)
+    value, line = division(f"Unjudged@{k}", length - n_judged, k)
+    return Derivation(value, (f"judged documents at ranks ≤ {k}: {n_judged} of {length}", line))
 
 
 def _levels(at: RankView, levels: tuple[float, ...], iprec: str) -> tuple[list[float], list[str]]:
@@ -329,5 +330,5 @@ def derive(measure: Measure, at: RankView, **arguments: Any) -> Derivation:
 
 
 def _rank(measure: Measure) -> int | None:
-    """The cut-off of a measure, where it is a rank."""
+    """Return the cut-off of a measure, where it is a rank."""
     return measure.cutoff if isinstance(measure.cutoff, int) else None

@@ -36,11 +36,11 @@ def some_inside(n: Ints, m: Ints, t: Ints) -> Floats:
     Added up from chances, because 1 less a number close to 1 would lose digits.
     """
     small, large = np.minimum(m, t), np.maximum(m, t)
-    found = np.zeros(len(n))
+    chance = np.zeros(len(n))
     for i in range(int(small.max(initial=0))):
         here = np.minimum(large / np.maximum(n - i, 1), 1.0)
-        found = np.where(i < small, found + (1.0 - found) * here, found)
-    return found
+        chance = np.where(i < small, chance + (1.0 - chance) * here, chance)
+    return chance
 
 
 def reciprocal_rank(at: TieView, k: int | None) -> Floats:
@@ -98,16 +98,16 @@ def average_precision_over_hits(at: TieView, k: int | None) -> Floats:
     sums = average_precision_sum(at, k)
     split = _split_groups(at, k)
     whole = ~split
-    found = at.per_query(at.row[whole], at.good[whole].astype(float) * (at.inside(k) > 0)[whole])
+    n_hits = at.per_query(at.row[whole], at.good[whole].astype(float) * (at.inside(k) > 0)[whole])
     total = at.per_query(at.row[whole], sums[whole])
-    values = np.divide(total, found, out=np.zeros_like(total), where=found > 0)
+    values = np.divide(total, n_hits, out=np.zeros_like(total), where=n_hits > 0)
     for g in np.flatnonzero(split):
         row = at.row[g]
         n, m, t = int(at.size[g]), int(at.good[g]), int(at.inside(k)[g])
         x, probability = hypergeometric(n, m, t)
         s, a, places = (np.full(len(x), v) for v in (at.above[g], at.good_above[g], t))
         here = _precision_sum(s, places, x, a, places)
-        count = found[row] + x
+        count = n_hits[row] + x
         value = np.divide(total[row] + here, count, out=np.zeros(len(x)), where=count > 0)
         values[row] = float((probability * value).sum())
     return values
@@ -147,7 +147,7 @@ def extreme_average_precision_over_hits(at: TieView, k: int | None) -> tuple[Flo
     best, worst = np.zeros(n_queries), np.zeros(n_queries)
     inside, split = at.inside(k), _split_groups(at, k)
     for row, groups in _groups_by_query(at):
-        tops = bottoms = found = 0.0
+        tops = bottoms = n_hits = 0.0
         options = [(0, 0.0, 0.0)]
         for g in groups[inside[groups] > 0]:
             s, n, m, a, t = (int(v[g]) for v in (at.above, at.size, at.good, at.good_above, inside))
@@ -157,10 +157,10 @@ def extreme_average_precision_over_hits(at: TieView, k: int | None) -> tuple[Flo
                     (x, _block(s, x, a), _block(s + t - x, x, a)) for x in range(low, high + 1)
                 ]
                 continue
-            found += m
+            n_hits += m
             tops += _block(s, m, a)
             bottoms += _block(s + n - m, m, a)
-        values = [(found + x, tops + b, bottoms + w) for x, b, w in options]
+        values = [(n_hits + x, tops + b, bottoms + w) for x, b, w in options]
         best[row] = max(b / count if count else 0.0 for count, b, _ in values)
         worst[row] = min(w / count if count else 0.0 for count, _, w in values)
     return best, worst
@@ -173,10 +173,10 @@ def _block(s: int, m: int, a: int) -> float:
 
 
 def binary_preference(at: TieView) -> Floats:
-    """Each counted document has 0 … c of its group's c bad ones above it, equally likely."""
+    """Return each counted document has 0 … c of its group's c bad ones above it, equally likely."""
     most = np.minimum(at.n_good, at.n_bad)[at.row]
-    kept = np.clip(most - at.bad_above, 0, at.bad + 1)  # so many of 0 … c leave something
-    left = kept * (most - at.bad_above) - kept * (kept - 1) // 2
+    n_left = np.clip(most - at.bad_above, 0, at.bad + 1)  # so many of 0 … c leave something
+    left = n_left * (most - at.bad_above) - n_left * (n_left - 1) // 2
     share: Floats = np.where(most > 0, left / (np.maximum(most, 1) * (at.bad + 1)), 1.0)
     return at.per_query(at.row, np.asarray(at.good * share, np.float64))
 
@@ -247,9 +247,9 @@ def interpolated_precision(at: TieView, needed: Ints) -> Floats:
 
 
 def _groups_by_query(at: TieView) -> Iterator[tuple[int, Ints]]:
-    """Each query that has tie groups, with the numbers of those groups."""
-    found = np.unique(at.row, return_index=True, return_counts=True)
-    for row, start, size in zip(*(column.tolist() for column in found), strict=True):
+    """Yield each query that has tie groups, with the numbers of those groups."""
+    groups = np.unique(at.row, return_index=True, return_counts=True)
+    for row, start, size in zip(*(column.tolist() for column in groups), strict=True):
         yield row, np.arange(start, start + size)
 
 
@@ -269,7 +269,8 @@ def _interpolated_row(at: TieView, groups: Ints, needed: Ints) -> Floats:
             uncertain.append((s, n, m, a))
     _refuse_long_work(uncertain)
     chances = [
-        _max_precision_law(*one, np.clip(needed - one[3], 1, one[2] + 1)) for one in uncertain
+        _max_precision_law(*group, np.clip(needed - group[3], 1, group[2] + 1))
+        for group in uncertain
     ]
     return np.array(
         [_expected_max(floor[v], [(x, p[v]) for x, p in chances]) for v in range(len(needed))]

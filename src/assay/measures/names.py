@@ -1,19 +1,39 @@
-"""From text to measures: canonical names, and the names other tools and papers use."""
+"""From text to measures: canonical names, and the names other tools and papers use.
+
+Measure objects of ir_measures are recognised by what they have; the package is not imported. The
+text of an object would often do, but not always: there `SetF(beta=b)` weighs recall by b and not by
+b², `Accuracy@10` is a share of pairs and not of queries, and gains are a dict.
+"""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
-from typing import Final
+from typing import Any, Final, Protocol, TypeGuard
 
 from assay.core.numbers import is_decimal, parse_number, parse_whole
 from assay.core.text import did_you_mean
 from assay.errors import MeasureError, PluginError
-from assay.measures.foreign import ForeignMeasure, from_ir_measures, is_foreign
-from assay.measures.registry import REGISTRY, Measure, Value, load_measures, spellings
+from assay.measures.registry import (
+    REGISTRY,
+    Measure,
+    Value,
+    find_definition,
+    load_measures,
+    spellings,
+)
 
-__all__ = ["GROUPS", "MeasureLike", "MeasuresLike", "parse", "parse_many"]
+
+class ForeignMeasure(Protocol):
+    """What a measure of ir_measures has: a name and parameters, the cut-off among them."""
+
+    @property
+    def NAME(self) -> Any: ...  # noqa: N802, D102 - their spelling
+    @property
+    def params(self) -> Any: ...  # noqa: D102
+
 
 MeasureLike = str | Measure | ForeignMeasure
 MeasuresLike = MeasureLike | Iterable[MeasureLike]
@@ -106,12 +126,12 @@ def parse_many(measures: MeasuresLike) -> tuple[Measure, ...]:
         raise MeasureError(f"A measure is a text such as 'nDCG@10', found {measures!r}.")
     registered = tuple(REGISTRY)
     if all(isinstance(item, str) for item in items):
-        found = _named(tuple(items), registered)
+        parsed = _named(tuple(items), registered)
     else:
-        found = tuple(dict.fromkeys(m for item in items for m in _expand(item, registered)))
-    if not found:
+        parsed = tuple(dict.fromkeys(m for item in items for m in _expand(item, registered)))
+    if not parsed:
         raise MeasureError("No measure was given. Name at least one, e.g. nDCG@10.")
-    return found
+    return parsed
 
 
 def _expand(item: MeasureLike, registered: tuple[str, ...]) -> Sequence[Measure]:
@@ -204,20 +224,22 @@ def _is_known(name: str, key: str) -> bool:
 
 
 def _names() -> dict[str, str]:
-    """Every lower-case name and alias, to the canonical name."""
-    return _names_of(tuple((one.name, one.aliases) for one in REGISTRY.values()))
+    """Return every lower-case name and alias, to the canonical name."""
+    return _names_of(
+        tuple((definition.name, definition.aliases) for definition in REGISTRY.values())
+    )
 
 
 @cache
 def _names_of(registered: tuple[tuple[str, tuple[str, ...]], ...]) -> dict[str, str]:
-    """The table of names while just these measures are registered."""
+    """Return the table of names while just these measures are registered."""
     return {key: name for name, aliases in registered for key in spellings(name, aliases)}
 
 
 def _unknown(key: str, name: str, failures: tuple[PluginError, ...]) -> str:
-    known = [*_names(), *_WITH_PARAMS, *GROUPS]
+    names = [*_names(), *_WITH_PARAMS, *GROUPS]
     meant = next((text for stem, text in _AMBIGUOUS.items() if key.startswith(stem)), "")
-    near = did_you_mean(key, known, most=3, cutoff=0.5, forms=_names())
+    near = did_you_mean(key, names, most=3, cutoff=0.5, forms=_names())
     hint = f" Did you mean {meant}?" if meant else near
     broken = "".join(f" {failure}" for failure in failures)
     return f"Unknown measure {name!r}.{hint} 'assay measures' lists all of them.{broken}"
@@ -296,3 +318,93 @@ def _trec_cut(name: str, number: Value) -> Measure:
     if isinstance(number, tuple | str | bool):
         raise MeasureError(f"Cannot read the cut-off {number!r} of {name}.")
     return definition.build(params, number)
+
+
+_NAMES: Final = {
+    "AP": "AP",
+    "Bpref": "bpref",
+    "ERR": "ERR",
+    "IPrec": "iprec",
+    "Judged": "Judged",
+    "NumRel": "num_rel",
+    "NumRet": "num_ret",
+    "P": "P",
+    "R": "R",
+    "RBP": "RBP",
+    "RR": "RR",
+    "Rprec": "Rprec",
+    "SetF": "SetF",
+    "SetP": "SetP",
+    "SetR": "SetR",
+    "Success": "Success",
+    "nDCG": "nDCG",
+}
+# What to use in place of measures that Assay does not have.
+INSTEAD: Final = {
+    "Accuracy": "Success@k is whether a relevant document is among the first k; or take P or bpref",
+    "NumQ": "len(scores.query_ids) is the number of queries",
+    "SetAP": "multiply SetP and SetR",
+    "infAP": "AP takes what was not judged for not relevant",
+    "SDCG": "nDCG(ideal=judged) is normalised by the judged documents",
+    **dict.fromkeys(("BPM", "INST", "INSQ"), "RBP and ERR model a user too"),
+    **dict.fromkeys(("NERR8", "NERR9", "NERR10", "NERR11"), "ERR models a user too"),
+    **dict.fromkeys(
+        (
+            "alpha_DCG",
+            "alpha_nDCG",
+            "AP_IA",
+            "ERR_IA",
+            "nERR_IA",
+            "NRBP",
+            "nNRBP",
+            "P_IA",
+            "StRecall",
+        ),
+        "it needs subtopics, and here a document has one grade",
+    ),
+}
+
+
+def is_foreign(value: object) -> TypeGuard[ForeignMeasure]:
+    """Tell whether this is a measure of ir_measures, or looks like one."""
+    params = getattr(value, "params", None)
+    return isinstance(getattr(value, "NAME", None), str) and isinstance(params, Mapping)
+
+
+def from_ir_measures(foreign: ForeignMeasure) -> Measure:
+    """The same measure under Assay's name and with its parameters.
+
+    >>> class Set:
+    ...     NAME, params = "SetF", {"beta": 4.0, "rel": 2}
+    >>> from_ir_measures(Set())
+    SetF(beta=2,rel=2)
+    """
+    if foreign.NAME not in _NAMES:
+        instead = INSTEAD.get(foreign.NAME, "'assay measures' lists those that there are")
+        raise MeasureError(f"{foreign} of ir_measures is not a measure of Assay: {instead}.")
+    params = dict(foreign.params)
+    if params.pop("judged_only", False):
+        raise MeasureError(
+            f"{foreign}: judged_only is not a property of a measure here. Leave what is not judged "
+            "out of the run, or use assay.compat.ir_measures."
+        )
+    name, changed = _own(foreign.NAME, params)
+    cutoff = changed.pop("recall" if name == "iprec" else "cutoff", None)
+    return find_definition(name).build(changed, cutoff)
+
+
+def _own(name: str, params: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the name and parameters in Assay's words; the cut-off is still among them."""
+    if name == "NumRet" and "rel" in params:
+        return "num_rel_ret", params
+    if name == "SetP" and params.pop("relative", False):
+        return "SetR", {**params, "cap": True}
+    if name == "SetF" and "beta" in params:
+        params["beta"] = math.sqrt(params["beta"])
+    if name == "RBP" and "rel" not in params:
+        params["graded"] = True
+    if name == "nDCG" and "dcg" in params:
+        params["gain"] = "exp" if params.pop("dcg") == "exp-log2" else "linear"
+    if name == "nDCG" and "gains" in params:
+        params["gains"] = tuple(sorted(params["gains"].items()))
+    return _NAMES[name], params

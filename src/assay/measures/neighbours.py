@@ -12,33 +12,26 @@ A cut through tied documents can only be seen if the ranking keeps them all, as 
 `rank(..., keep_ties=True)` makes do. Of a document that a ranking does not hold it says only that
 it comes after those it holds: correlations run over the documents that either ranking holds, and
 those that one of them lacks tie at its end.
+
+`RankPairs` puts two rankings side by side. Rows are taken some at a time, so that long rankings of
+many queries need little memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats, Ints
-from assay.core import checks
+from assay.arrays import Flags, Floats, Ints, offsets_of
+from assay.core import checks, order
+from assay.core.ids import Ids
 from assay.core.ranking import Ranking
-from assay.errors import UsageError
-from assay.measures.rank_pairs import Places, RankPairs, pair_up
-
-__all__ = [
-    "TIES",
-    "RankingSimilarity",
-    "correlations",
-    "kendall",
-    "overlap",
-    "ranking_similarity",
-    "rbo",
-    "spearman",
-]
+from assay.errors import MismatchError, UsageError
 
 TIES: Final = ("order", "expected", "best", "worst")
 
@@ -109,27 +102,29 @@ class RankingSimilarity:
     def take(self, rows: Ints) -> RankingSimilarity:
         """The same of some queries, or in another order."""
         overlap = {
-            k: {ties: one[rows] for ties, one in of.items()} for k, of in self.overlap.items()
+            k: {ties: values[rows] for ties, values in of.items()} for k, of in self.overlap.items()
         }
         return RankingSimilarity(overlap, self.rbo[rows])
 
     def tied(self, k: int) -> NDArray[np.bool_]:
-        """The queries whose Overlap@k depends on the order of tied documents."""
-        found = self.overlap[k]
-        return np.not_equal(found["best"], found["worst"])
+        """Return the queries whose Overlap@k depends on the order of tied documents."""
+        by_rule = self.overlap[k]
+        return np.not_equal(by_rule["best"], by_rule["worst"])
 
 
 def ranking_similarity(
     a: Ranking, b: Ranking, *, k: Iterable[int], p: float = 0.9
 ) -> RankingSimilarity:
     """Overlap at several cuts under every rule for ties, and RBO, by one join of the rankings."""
-    cuts = [(checks.check_cutoff(one), ties) for one in k for ties in TIES]
+    cuts = [(checks.check_cutoff(values_of_pair), ties) for values_of_pair in k for ties in TIES]
     weight = _check_p(p)
     values = [_overlap_of(cut, ties) for cut, ties in cuts]
-    *found, biased = _by_row(a, b, [*values, lambda one: _rbo(one, weight, "expected")], "expected")
+    *rows_of_values, biased = _by_row(
+        a, b, [*values, lambda values_of_pair: _rbo(values_of_pair, weight, "expected")], "expected"
+    )
     overlaps: dict[int, dict[str, Floats]] = {}
-    for (cut, ties), one in zip(cuts, found, strict=True):
-        overlaps.setdefault(cut, {})[ties] = one
+    for (cut, ties), values_of_pair in zip(cuts, rows_of_values, strict=True):
+        overlaps.setdefault(cut, {})[ties] = values_of_pair
     return RankingSimilarity(overlaps, biased)
 
 
@@ -159,7 +154,7 @@ def _check_ties(ties: Any) -> str:
 def _by_row(
     a: Ranking, b: Ranking, values: list[Callable[[RankPairs], Floats]], ties: str
 ) -> list[Floats]:
-    """Each value for every query; the rankings are joined once for all of them."""
+    """Return each value for every query; the rankings are joined once for all of them."""
     for which, ranking in (("first", a), ("second", b)):
         checks.require(ranking, Ranking, f"The {which} ranking", "a Ranking")
         if ties != "order":
@@ -184,33 +179,33 @@ def _in_order(pairs: RankPairs, k: int) -> Floats:
 
 
 def _expected(pairs: RankPairs, k: int) -> Floats:
-    """A document counts the product of its chances: all in one tie group have the same."""
-    found = _Cut(pairs, k)
-    share_a = found.places_a / np.maximum(found.size_a, 1)
-    share_b = found.places_b / np.maximum(found.size_b, 1)
-    alone = found.only_a_open * share_a + found.only_b_open * share_b
-    return np.asarray(found.sure + alone + found.both_open * (share_a * share_b), np.float64)
+    """Return a document counts the product of its chances: all in one tie group have the same."""
+    cut = _Cut(pairs, k)
+    share_a = cut.places_a / np.maximum(cut.size_a, 1)
+    share_b = cut.places_b / np.maximum(cut.size_b, 1)
+    alone = cut.only_a_open * share_a + cut.only_b_open * share_b
+    return np.asarray(cut.sure + alone + cut.both_open * (share_a * share_b), np.float64)
 
 
 def _best(pairs: RankPairs, k: int) -> Floats:
     """Places that a tie leaves open go first to documents that the other ranking is sure of."""
-    found = _Cut(pairs, k)
-    for_a = np.minimum(found.only_a_open, found.places_a)
-    for_b = np.minimum(found.only_b_open, found.places_b)
-    left = np.minimum(found.places_a - for_a, found.places_b - for_b)
-    return np.asarray(found.sure + for_a + for_b + np.minimum(found.both_open, left), np.float64)
+    cut = _Cut(pairs, k)
+    for_a = np.minimum(cut.only_a_open, cut.places_a)
+    for_b = np.minimum(cut.only_b_open, cut.places_b)
+    left = np.minimum(cut.places_a - for_a, cut.places_b - for_b)
+    return np.asarray(cut.sure + for_a + for_b + np.minimum(cut.both_open, left), np.float64)
 
 
 def _worst(pairs: RankPairs, k: int) -> Floats:
     """Open places go first to documents that the other ranking cannot hold."""
-    found = _Cut(pairs, k)
-    forced_a = np.maximum(0, found.places_a - found.free_a)
-    forced_b = np.maximum(0, found.places_b - found.free_b)
-    hidden_a = np.minimum(forced_a, found.both_open)
-    hidden_b = np.minimum(forced_b, found.both_open)
-    met = np.maximum(0, hidden_a + hidden_b - found.both_open)
+    cut = _Cut(pairs, k)
+    forced_a = np.maximum(0, cut.places_a - cut.free_a)
+    forced_b = np.maximum(0, cut.places_b - cut.free_b)
+    hidden_a = np.minimum(forced_a, cut.both_open)
+    hidden_b = np.minimum(forced_b, cut.both_open)
+    met = np.maximum(0, hidden_a + hidden_b - cut.both_open)
     seen = (forced_a - hidden_a) + (forced_b - hidden_b) + met
-    return np.asarray(found.sure + seen, np.float64)
+    return np.asarray(cut.sure + seen, np.float64)
 
 
 _COUNTS: Final[dict[str, Callable[[RankPairs, int], Floats]]] = {
@@ -246,9 +241,9 @@ def _open_group(
     pairs: RankPairs, side: Places, inside: NDArray[np.bool_], k: int
 ) -> tuple[Ints, Ints]:
     """Size of the tie group that the cut runs through, and its places before the cut; 0 if none."""
-    known = np.maximum(pairs.sums(inside), 1)  # all of the group that are listed say the same
-    size = pairs.sums(np.where(inside, side.last - side.first + 1, 0)) // known
-    places = pairs.sums(np.where(inside, k - side.first + 1, 0)) // known
+    n_listed = np.maximum(pairs.sums(inside), 1)  # all of the group that are listed say the same
+    size = pairs.sums(np.where(inside, side.last - side.first + 1, 0)) // n_listed
+    places = pairs.sums(np.where(inside, k - side.first + 1, 0)) // n_listed
     return size, places
 
 
@@ -266,7 +261,7 @@ def _rbo(pairs: RankPairs, p: float, ties: str) -> Floats:
 
 
 def _kendall(pairs: RankPairs) -> Floats:
-    """All counts are exact; only the last division rounds."""
+    """Return all counts are exact; only the last division rounds."""
     size = pairs.lengths
     n_pairs = size * (size - 1) // 2
     tied_a = pairs.sums(pairs.a.last - pairs.a.first) // 2
@@ -286,5 +281,191 @@ def _spearman(pairs: RankPairs) -> Floats:
 
 def _correlation(top: Ints, left: Ints, right: Ints) -> Floats:
     bottom = np.where(left == right, left, np.sqrt(left) * np.sqrt(right))
-    made = np.divide(top, bottom, out=np.full(len(top), np.nan), where=bottom > 0)
-    return np.asarray(np.clip(made, -1.0, 1.0), np.float64)
+    correlation = np.divide(top, bottom, out=np.full(len(top), np.nan), where=bottom > 0)
+    return np.asarray(np.clip(correlation, -1.0, 1.0), np.float64)
+
+
+_BLOCK = 1 << 20  # documents of both rankings to join at once
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where one ranking has each document of a join: its rank, and those of its tie group.
+
+    A document that it does not hold has rank 0 and ties with all others of that kind at the end.
+    `length` is how many documents each row of the ranking holds.
+    """
+
+    rank: Ints
+    first: Ints
+    last: Ints
+    length: Ints
+
+    def take(self, which: Flags) -> Places:
+        """Return some of the documents."""
+        return Places(self.rank[which], self.first[which], self.last[which], self.length)
+
+    def is_inside(self, k: int) -> Flags:
+        """Which documents are among the first k, however ties fall."""
+        return (self.rank > 0) & (self.last <= k)
+
+    def is_cut(self, k: int) -> Flags:
+        """Which documents are in a tie group that the cut at k runs through."""
+        return (self.rank > 0) & (self.first <= k) & (k < self.last)
+
+
+@dataclass(frozen=True, eq=False)
+class RankPairs:
+    """The documents of some queries, row by row, and where two rankings have them."""
+
+    offsets: Ints
+    a: Places
+    b: Places
+
+    @property
+    def n_rows(self) -> int:
+        """Number of queries."""
+        return len(self.offsets) - 1
+
+    @cached_property
+    def lengths(self) -> Ints:
+        """How many documents each row holds."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def row(self) -> Ints:
+        """The row of every document."""
+        return order.rows_of(self.offsets)
+
+    @cached_property
+    def both(self) -> Flags:
+        """Which documents both rankings hold."""
+        return (self.a.rank > 0) & (self.b.rank > 0)
+
+    def shared(self) -> RankPairs:
+        """Return only the documents that both rankings hold, at the places where they are."""
+        offsets = np.concatenate([[0], np.cumsum(self.both)])[self.offsets]
+        return RankPairs(offsets, self.a.take(self.both), self.b.take(self.both))
+
+    def sums(self, values: NDArray[Any]) -> Ints:
+        """Exact sums of whole numbers over each row."""
+        running = np.concatenate([[0], np.cumsum(values, dtype=np.int64)])
+        return np.diff(running[self.offsets])
+
+    def count_pairs(self) -> tuple[Ints, Ints]:
+        """Pairs of documents that tie in both rankings, and pairs in opposite order, per row."""
+        by_a = self.row * (1 + self.a.first.max(initial=0)) + self.a.first
+        by_place = np.lexsort((self.b.first, by_a))
+        x, y = by_a[by_place], self.b.first[by_place]
+        same = (x[1:] == x[:-1]) & (y[1:] == y[:-1])
+        starts = np.flatnonzero(np.concatenate([np.ones(min(1, len(x)), bool), ~same]))
+        size = np.diff(np.append(starts, len(x)))
+        tied = np.zeros(len(x), np.int64)
+        tied[starts] = size * (size - 1) // 2
+        return self.sums(tied), self._inversions(y)
+
+    def _inversions(self, values: Ints) -> Ints:
+        """Return how many pairs of each row stand in falling order.
+
+        Bit by bit from the highest: among values that agree in all higher bits, a one before a
+        zero is such a pair. Then zeros move before ones, in their order, and are a group of their
+        own; so nothing need be sorted.
+        """
+        place = np.arange(len(values))
+        start, stop = self.offsets[:-1][self.row], self.offsets[1:][self.row]
+        counted = np.zeros(len(values), np.int64)
+        for bit in range(int(values.max(initial=0)).bit_length() - 1, -1, -1):
+            bits = ((values >> bit) & 1).astype(bool)
+            ones = np.concatenate([[0], np.cumsum(bits)])
+            before = ones[:-1] - ones[start]
+            counted += np.where(bits, 0, before)
+            middle = stop - (ones[stop] - ones[start])  # where the ones of the group will begin
+            to = np.where(bits, middle + before, place - before)
+            moved = np.empty((3, len(values)), np.int64)
+            moved[:, to] = values, np.where(bits, middle, start), np.where(bits, stop, middle)
+            values, start, stop = moved
+        return self.sums(counted)
+
+
+def pair_up(a: Ranking, b: Ranking) -> Iterator[RankPairs]:
+    """Two rankings of the same queries side by side, some queries at a time."""
+    rows_of_b = _same_queries(a, b)
+    doc_of_b, n_docs = _one_numbering(a.doc_ids, b.doc_ids)
+    size = a.lengths + b.lengths[rows_of_b]
+    block = np.cumsum(size) // _BLOCK
+    edges = np.concatenate([[0], np.flatnonzero(np.diff(block)) + 1, [len(a)]])
+    for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        left = _part(a, np.arange(start, stop))
+        right = _part(b, rows_of_b[start:stop], doc_of_b)
+        yield _join(left, right, stop - start, n_docs)
+
+
+def _same_queries(a: Ranking, b: Ranking) -> Ints:
+    """Return the row of b for each row of a; both must rank the same queries."""
+    rows = a.query_ids.match(b.query_ids)
+    if (rows < 0).any() or len(a) != len(b):
+        absent = [a.query_ids[i] for i in np.flatnonzero(rows < 0).tolist()]
+        absent_text = f"; the second lacks {checks.name_few(absent)}" if absent else ""
+        raise MismatchError(
+            f"The two rankings are of {len(a)} and {len(b)} queries{absent_text}. "
+            "Rank the same queries in both."
+        )
+    return rows
+
+
+def _one_numbering(a: Ids, b: Ids) -> tuple[Ints, int]:
+    """Return numbers of b's documents among those of a; what a does not know comes after these."""
+    if a == b:
+        return np.arange(len(b)), len(a)
+    matches = b.match(a)
+    return np.where(matches >= 0, matches, len(a) + np.arange(len(b))), len(a) + len(b)
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Some rows of one ranking."""
+
+    row: Ints
+    doc: Ints
+    rank: Ints
+    first: Ints
+    last: Ints
+    length: Ints
+
+
+def _part(ranking: Ranking, rows: Ints, numbers: Ints | None = None) -> _Part:
+    lengths = ranking.lengths[rows]
+    offsets = offsets_of(lengths)
+    row = order.rows_of(offsets)
+    at = np.arange(offsets[-1]) - offsets[:-1][row] + ranking.offsets[rows][row]
+    scores = ranking.scores[at]
+    rank, first, last = order.tie_groups(offsets, scores, np.arange(len(at)))
+    docs = ranking.docs[at]
+    doc = docs.astype(np.int64) if numbers is None else numbers[docs]
+    return _Part(row, doc, rank, first, last, lengths)
+
+
+def _join(left: _Part, right: _Part, n_rows: int, n_docs: int) -> RankPairs:
+    """Return a place for each document of each row, in order of rows and of document numbers."""
+    keys = np.concatenate([part.row * n_docs + part.doc for part in (left, right)])
+    by_key = np.argsort(keys)
+    ordered = keys[by_key]
+    new = np.concatenate([np.ones(min(1, len(keys)), bool), ordered[1:] != ordered[:-1]])
+    at = np.empty(len(keys), np.int64)
+    at[by_key] = np.cumsum(new) - 1
+    row = ordered[new] // n_docs
+    offsets = np.searchsorted(row, np.arange(n_rows + 1)).astype(np.int64)
+    size = np.diff(offsets)
+    split = len(left.row)
+    return RankPairs(
+        offsets,
+        _place_documents(left, at[:split], row, size),
+        _place_documents(right, at[split:], row, size),
+    )
+
+
+def _place_documents(part: _Part, at: Ints, row: Ints, size: Ints) -> Places:
+    rank = np.zeros(len(row), np.int64)
+    first, last = (part.length + 1)[row], size[row]
+    rank[at], first[at], last[at] = part.rank, part.first, part.last
+    return Places(rank, first, last, part.length)

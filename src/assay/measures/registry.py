@@ -2,42 +2,34 @@
 
 A `Measure` is a name with parameters and a cut-off, such as `nDCG@10` or `AP(rel=2)@100`. The same
 string is command-line argument, column header and JSON key. A `Definition` is what the registry
-holds: the function, its parameters, its range, its laws. `@measure(...)` adds one. Measures of
-other packages are registered when their modules are imported, by the entry points of the group
-`assay.measures`; see `assay.core.registry`.
+holds: the function, its parameters, its range, its laws. `@measure(...)` adds one.
+
+`ranked` and `sets` are imported with this package. Any other file of this folder that registers a
+measure, and modules of other packages (entry points of the group `assay.measures`, see
+`assay.plugins`), are imported when a name is not known yet, or when all names are listed.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from assay.arrays import Floats
-from assay.core.registry import MEASURES, load_plugins
 from assay.errors import MeasureError, PluginError
-from assay.measures.gain import GAINS
+from assay.plugins import MEASURES, load_extensions
 
 if TYPE_CHECKING:
     from assay.measures.derivations import Derivation
     from assay.measures.views import TieView
 
-__all__ = [
-    "LAWS",
-    "REGISTRY",
-    "Definition",
-    "ExpectationError",
-    "Measure",
-    "Param",
-    "Value",
-    "find_definition",
-    "load_measures",
-    "measure",
-]
 
 _CUTOFFS: Final = ("none", "optional", "required", "level", "R")
 _LARGEST_CUTOFF: Final = 10**15  # exact as int64 and as float64
@@ -111,7 +103,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _all_numbers(value: Value, width: int, low: float, high: float) -> bool:
-    """Whether all are numbers in range, or (width 2) pairs whose second number is in range."""
+    """Tell whether all are numbers in range, or (width 2) pairs whose second number is in range."""
     items = value if isinstance(value, tuple) else (value,)
     rows = [item if isinstance(item, tuple) else (item,) for item in items]
     return bool(rows) and all(
@@ -120,12 +112,12 @@ def _all_numbers(value: Value, width: int, low: float, high: float) -> bool:
 
 
 def _all_differ(gains: Any) -> bool:
-    """Whether no grade is given two gains."""
+    """Tell whether no grade is given two gains."""
     return len(dict(gains)) == len(gains)
 
 
 def format_value(value: Value) -> str:
-    """A parameter value as it is written: `true`, `2`, `0.5`, `exp`, `0.25/0.5`, `1:3/2:9`.
+    """Return a parameter value as it is written: `true`, `2`, `0.5`, `exp`, `0.25/0.5`, `1:3/2:9`.
 
     >>> format_value(((1, 3.0), (4, 4.5)))
     '1:3/4:4.5'
@@ -199,7 +191,7 @@ class Definition:
 
     name: str
     function: Callable[..., Floats]
-    gain: str  # how a grade becomes a gain; see assay.measures.gain
+    gain: str  # how a grade becomes a gain; see assay.measures.registry
     cutoff: str  # none, optional, required, level, R
     params: Mapping[str, Param]
     laws: frozenset[str]
@@ -231,7 +223,7 @@ class Definition:
         return (self.function.__doc__ or "").strip().splitlines()[0]
 
     def expectation(self, at: TieView, **arguments: Any) -> Floats:
-        """The exact mean over all orders of tied documents, one number per query."""
+        """Return the exact mean over all orders of tied documents, one number per query."""
         if self.expected is not None:
             return self.expected(at, **arguments)
         try:
@@ -243,12 +235,12 @@ class Definition:
             ) from error
 
     def build(self, params: Mapping[str, Value], cutoff: float | str | None) -> Measure:
-        """A `Measure` of this definition, with every parameter checked."""
+        """Return a `Measure` of this definition, with every parameter checked."""
         checked = []
         for key in sorted(params):
             if key not in self.params:
-                known = ", ".join(sorted(self.params)) or "none"
-                raise MeasureError(f"{self.name} has no parameter {key!r}; it takes: {known}.")
+                names = ", ".join(sorted(self.params)) or "none"
+                raise MeasureError(f"{self.name} has no parameter {key!r}; it takes: {names}.")
             value = self.params[key].check(self.name, key, params[key])
             if value != self.params[key].default or self.params[key].convention:
                 checked.append((key, value))
@@ -283,7 +275,7 @@ REGISTRY: Final[dict[str, Definition]] = {}
 
 
 def find_definition(name: str) -> Definition:
-    """The definition of a canonical name, of Assay or of another installed package."""
+    """Return the definition of a canonical name, of Assay or of another installed package."""
     if name not in REGISTRY:
         failures = load_measures()
         if name not in REGISTRY:
@@ -292,12 +284,20 @@ def find_definition(name: str) -> Definition:
 
 
 def load_measures() -> tuple[PluginError, ...]:
-    """Register the measures of other packages; returns the errors of packages that fail."""
-    return load_plugins(MEASURES)
+    """Register the measures of every file of this folder and of other packages.
+
+    Returns:
+        The errors of packages that fail.
+    """
+    for file in sorted(os.listdir(os.path.dirname(__file__))):
+        module, ending = os.path.splitext(file)
+        if ending == ".py" and module != "__init__":
+            import_module(f"{__package__}.{module}")
+    return load_extensions(MEASURES)
 
 
 def spellings(name: str, aliases: tuple[str, ...]) -> set[str]:
-    """The names of a measure as the parser compares them; MAP alone is another name of AP.
+    """Return the names of a measure as the parser compares them; MAP alone is another name of AP.
 
     >>> sorted(spellings("Rprec", ("R-Precision",)))
     ['r_precision', 'rprec']
@@ -312,14 +312,14 @@ def _refuse_known_names(name: str, aliases: tuple[str, ...], module: str) -> Non
     Only the module that registered a measure may do so again, as a notebook does.
     """
     mine = spellings(name, aliases)
-    for known in REGISTRY.values():
-        if known.name == name and known.function.__module__ == module:
+    for definition in REGISTRY.values():
+        if definition.name == name and definition.function.__module__ == module:
             continue
-        both = ", ".join(sorted(mine & spellings(known.name, known.aliases)))
-        if both or known.name == name:
+        both = ", ".join(sorted(mine & spellings(definition.name, definition.aliases)))
+        if both or definition.name == name:
             raise MeasureError(
                 f"The measure {name} of {module} takes the name {both or name}, which belongs to "
-                f"{known.name} of {known.function.__module__}. Give it another."
+                f"{definition.name} of {definition.function.__module__}. Give it another."
             )
 
 
@@ -347,9 +347,9 @@ def measure(
     """Register the decorated function as the measure `name`; CONTRIBUTING.md has an example."""
     if not laws or not laws <= LAWS:
         raise MeasureError(f"{name} declares laws {sorted(laws)}; known laws: {sorted(LAWS)}.")
-    for key, value, known in (("gain", gain, GAINS), ("cutoff", cutoff, _CUTOFFS)):
-        if value not in known:
-            raise MeasureError(f"{name} declares {key}={value!r}; known: {', '.join(known)}.")
+    for key, value, choices in (("gain", gain, GAINS), ("cutoff", cutoff, _CUTOFFS)):
+        if value not in choices:
+            raise MeasureError(f"{name} declares {key}={value!r}; known: {', '.join(choices)}.")
     rel = {} if gain in ("graded", "stop", "judged") else {"rel": REL}
 
     def register(function: Callable[..., Floats]) -> Callable[..., Floats]:
@@ -375,3 +375,61 @@ def measure(
         return function
 
     return register
+
+
+_LARGEST_GAIN = 1e290  # so that no sum of gains reaches infinity
+
+GAINS = ("relevant", "graded", "relevant or graded", "preference", "judged", "stop")
+GAIN_PARAMS = ("rel", "gain", "gains", "gmax", "graded")
+
+
+@cache
+def gain_function(kind: str, **params: Any) -> Callable[[Floats], Floats]:
+    """Return the function from grades to gains; a negative grade is in the pool but has no gain.
+
+    The same kind and parameters give the same function, so that views can be shared.
+    """
+    if kind == "relevant or graded":
+        kind = "graded" if params.get("graded", False) else "relevant"
+    if kind == "relevant":
+        return lambda grade: _is_relevant(grade, params["rel"]).astype(np.float64)
+    if kind == "preference":
+        return lambda grade: _preference(grade, params["rel"])
+    if kind == "judged":
+        return lambda grade: (grade >= 0).astype(np.float64)
+    if kind == "graded":
+        return lambda grade: _graded(grade, params.get("gain", "linear"), params.get("gains", ()))
+    return lambda grade: _chance_to_stop(grade, params.get("gmax", 4))
+
+
+def _preference(grade: Floats, rel: float) -> Floats:
+    judged = np.where(grade >= 0, -1.0, 0.0)
+    return np.where(_is_relevant(grade, rel), 1.0, judged)
+
+
+def _is_relevant(grade: Floats, rel: float) -> NDArray[np.bool_]:
+    return grade >= max(rel, 0)
+
+
+def _graded(grade: Floats, scale: str, gains: tuple[tuple[float, float], ...]) -> Floats:
+    gain = np.maximum(grade, 0.0)
+    if scale != "linear":
+        with np.errstate(over="ignore"):
+            gain = np.exp2(gain) - 1.0
+    for level, value in gains:
+        gain = np.where(grade == level, value, gain)
+    if gain.max(initial=0.0) > _LARGEST_GAIN:
+        raise MeasureError(
+            f"A grade of {grade.max():g} is too large for gain={scale}: sums of gains would "
+            "overflow. Use smaller grades, or give gains of your own."
+        )
+    return gain
+
+
+def _chance_to_stop(grade: Floats, gmax: float) -> Floats:
+    top = grade.max(initial=0.0)
+    if top > gmax:
+        raise MeasureError(
+            f"A judgment has grade {top:g}, above gmax={gmax:g}. Write ERR(gmax={top:g})."
+        )
+    return np.asarray((np.exp2(np.maximum(grade, 0.0)) - 1.0) / np.exp2(gmax))

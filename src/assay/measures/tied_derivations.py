@@ -24,7 +24,6 @@ from assay.measures.views import discount
 if TYPE_CHECKING:
     from assay.measures.views import TieView
 
-__all__ = ["Group", "groups_of"]
 
 _MOST_WORK = 200_000  # terms in whole numbers; beyond, orders are sampled
 
@@ -46,12 +45,12 @@ class Group:
         return len(self.gains)
 
     def inside(self, k: float | None) -> int:
-        """How many of its places are at ranks up to k."""
+        """Return how many of its places are at ranks up to k."""
         return self.size if k is None else int(min(max(k - self.above, 0), self.size))
 
 
 def groups_of(at: TieView) -> list[Group]:
-    """The tie groups of one query that hold a document that counts."""
+    """Return the tie groups of one query that hold a document that counts."""
     columns = (at.above, at.size, at.good_above, at.bad, at.bad_above)
     return [
         Group(above, size, tuple(g for g in members.tolist() if g > 0), a, bad, bad_above)
@@ -88,9 +87,9 @@ def count_over(
 ) -> Derivation:
     """An expected count over something: each place holds a counted document with chance m/n."""
     chances = ((rank, (g.good / g.size,), g.good / g.size) for g, _, rank in _places(at, k))
-    found, ranks, rows = _add_up(chances)
-    value, line = division(name, found, bottom)
-    working = (f"expected {what} documents{up_to(k)}: {show(found)}", line)
+    n_hits, ranks, rows = _add_up(chances)
+    value, line = division(name, n_hits, bottom)
+    working = (f"expected {what} documents{up_to(k)}: {show(n_hits)}", line)
     return Derivation(value, working, ("chance", "sum"), rows, ranks)
 
 
@@ -119,10 +118,12 @@ def judged(at: TieView, k: int | None) -> Derivation:
 
 
 def unjudged(at: TieView, k: int) -> Derivation:
-    made = count_over(at, k, "judged", 1, "judged")
+    derivation = count_over(at, k, "judged", 1, "judged")
     length = min(int(at.n_ret[0]), k)
-    value, line = division(f"Unjudged@{k}", length - made.value, k)
-    return Derivation(value, (made.working[0], line), made.columns, made.rows, made.ranks)
+    value, line = division(f"Unjudged@{k}", length - derivation.value, k)
+    return Derivation(
+        value, (derivation.working[0], line), derivation.columns, derivation.rows, derivation.ranks
+    )
 
 
 def _first(at: TieView, k: int | None) -> Iterator[tuple[int, float]]:
@@ -152,11 +153,11 @@ def reciprocal_rank(at: TieView, k: int | None) -> Derivation:
 
 
 def _precisions(at: TieView, k: int | None) -> Iterator[tuple[int, tuple[Number, ...], float]]:
-    """Each place: chance m/n to count; then a + 1 + (j−1)(m−1)/(n−1) are found on average."""
+    """Yield each place: chance m/n to count; then a + 1 + (j−1)(m−1)/(n−1) are found on average."""
     for g, j, rank in _places(at, k):
         chance = g.good / g.size
-        found = g.good_above + 1 + (j - 1) * (g.good - 1) / max(g.size - 1, 1)
-        yield rank, (chance, found, chance * found / rank), chance * found / rank
+        n_hits = g.good_above + 1 + (j - 1) * (g.good - 1) / max(g.size - 1, 1)
+        yield rank, (chance, n_hits, chance * n_hits / rank), chance * n_hits / rank
 
 
 def _average_precisions(
@@ -173,8 +174,8 @@ def average_precision(at: TieView, k: int | None, over: str) -> Derivation | Non
     if over == "hits" and k is not None:
         return _average_precision_over_hits(at, k)
     if over == "hits":
-        found = sum(group.good for group in groups_of(at))
-        return _average_precisions(at, None, found, "AP", "the hits")
+        n_hits = sum(group.good for group in groups_of(at))
+        return _average_precisions(at, None, n_hits, "AP", "the hits")
     if k is None or over == "R":
         return _average_precisions(at, k, good, "AP", "R")
     bottom, words = (min(k, good), "min(k, R)") if over == "min" else (k, "k")
@@ -187,32 +188,36 @@ def _average_precision_over_hits(at: TieView, k: int) -> Derivation | None:
     whole = [group for group in groups if group.inside(k) == group.size]
     divided = [group for group in groups if 0 < group.inside(k) < group.size]
     upper = math.fsum(t for r, _, t in _precisions(at, k) if r <= _end(whole))
-    found = sum(group.good for group in whole)
+    n_hits = sum(group.good for group in whole)
     if not divided:
-        value, line = division("AP", upper, found)
-        return Derivation(value, (f"hits: {found}, sum of precisions: {show(upper)}", line))
-    (one,) = divided
-    t = one.inside(k)
-    if t * min(one.good, t) > _MOST_WORK:
+        value, line = division("AP", upper, n_hits)
+        return Derivation(value, (f"hits: {n_hits}, sum of precisions: {show(upper)}", line))
+    (cut_group,) = divided
+    t = cut_group.inside(k)
+    if t * min(cut_group.good, t) > _MOST_WORK:
         return None
     lines, terms = [], []
-    for x in range(max(0, one.good + t - one.size), min(one.good, t) + 1):
+    for x in range(max(0, cut_group.good + t - cut_group.size), min(cut_group.good, t) + 1):
         chance = Fraction(
-            math.comb(one.good, x) * math.comb(one.size - one.good, t - x), math.comb(one.size, t)
+            math.comb(cut_group.good, x) * math.comb(cut_group.size - cut_group.good, t - x),
+            math.comb(cut_group.size, t),
         )
         each = (
-            x / t * (one.good_above + 1 + (j - 1) * (x - 1) / max(t - 1, 1)) / (one.above + j)
+            x
+            / t
+            * (cut_group.good_above + 1 + (j - 1) * (x - 1) / max(t - 1, 1))
+            / (cut_group.above + j)
             for j in range(1, t + 1)
         )
-        value, _ = division("AP", upper + math.fsum(each), found + x)
-        lines.append(f"{found + x} hits with chance {show(float(chance))}: AP = {show(value)}")
+        value, _ = division("AP", upper + math.fsum(each), n_hits + x)
+        lines.append(f"{n_hits + x} hits with chance {show(float(chance))}: AP = {show(value)}")
         terms.append(float(chance) * value)
     total = math.fsum(terms)
     return Derivation(total, (*lines, f"AP = {show(total)}"))
 
 
 def _end(groups: list[Group]) -> int:
-    """The last rank of these groups."""
+    """Return the last rank of these groups."""
     return max((group.above + group.size for group in groups), default=0)
 
 
@@ -228,7 +233,7 @@ def geometric_map(at: TieView) -> Derivation:
 def _weigh(
     at: TieView, k: int | None, weight: Callable[[float], float]
 ) -> tuple[float, tuple[int, ...], tuple[tuple[Number, ...], ...]]:
-    """Each place: the group's mean gain times the weight of the rank."""
+    """Return each place: the group's mean gain times the weight of the rank."""
     means = ((math.fsum(g.gains) / g.size, rank) for g, _, rank in _places(at, k))
     return _add_up((r, (mean, weight(r), mean * weight(r)), mean * weight(r)) for mean, r in means)
 
@@ -280,7 +285,7 @@ def _stops(groups: list[Group], k: int | None) -> Iterator[tuple[int, tuple[Numb
 
 
 def _mean_products(gains: tuple[float, ...]) -> list[Fraction]:
-    """The mean chance to pass all of 0, 1, 2, … documents that are drawn from the group."""
+    """Return the mean chance to pass all of 0, 1, 2, … documents that are drawn from the group."""
     sums = [Fraction(1)]
     for gain in gains:
         longer = [Fraction(0), *((1 - Fraction(gain)) * product for product in sums)]

@@ -22,7 +22,6 @@ from assay.arrays import Floats, Ints
 if TYPE_CHECKING:
     from assay.core.hits import Hits
 
-__all__ = ["Pool", "RankView", "TieView"]
 
 _LONG = 1 << 20  # more terms than this are added up in parts
 _SHALLOW = 1024  # ranks whose discounts are kept
@@ -40,7 +39,7 @@ def nth_in_row(row: Ints) -> Ints:
 
 
 def _firsts(row: Ints) -> Ints:
-    """The places at which a new value begins."""
+    """Return the places at which a new value begins."""
     new = np.ones(len(row), bool)
     np.not_equal(row[1:], row[:-1], out=new[1:])
     return np.flatnonzero(new)
@@ -61,9 +60,9 @@ class Pool:
     count: Ints
     n_queries: int
 
-    def total(self, chosen: NDArray[np.bool_]) -> Ints:
-        """How many judged documents of each query are among the chosen entries."""
-        counts = np.bincount(self.row, self.count * chosen, minlength=self.n_queries)
+    def total(self, mask: NDArray[np.bool_]) -> Ints:
+        """Return how many judged documents of each query are among the chosen entries."""
+        counts = np.bincount(self.row, self.count * mask, minlength=self.n_queries)
         return counts.astype(np.int64)
 
     @cached_property
@@ -117,8 +116,17 @@ class _View:
         """How many documents count against it, retrieved or not."""
         if not self.hits.exhaustive:
             return self.pool.total(self.pool.gain < 0)
-        known = np.where(self.hits.n_docs > 0, self.hits.n_docs, np.iinfo(np.int64).max // 2)
-        return known - self.n_good
+        n_docs = np.where(self.hits.n_docs > 0, self.hits.n_docs, np.iinfo(np.int64).max // 2)
+        return n_docs - self._good_present
+
+    @property
+    def _good_present(self) -> Ints:
+        """How many documents of the collection count for the measure."""
+        present = self.hits.present
+        if present is None:
+            return self.n_good
+        gain = self._gain(present.pool_grade)
+        return Pool(present.pool_row, gain, present.pool_count, self.n_queries).n_good
 
     @cached_property
     def bad_retrieved(self) -> Floats:
@@ -134,7 +142,7 @@ class _View:
         return sums.astype(np.float64, copy=False)  # bincount of nothing is of integers
 
     def cut(self, k: int | Ints | None, row: Ints) -> Ints | int:
-        """The cut-off that applies to each element."""
+        """Return the cut-off that applies to each element."""
         if k is None:
             return np.iinfo(np.int64).max
         return k if isinstance(k, int) else k[row]
@@ -171,7 +179,7 @@ class RankView(_View):
         return np.flatnonzero(self.rank <= self.cut(k, self.row))
 
     def count(self, k: int | Ints | None) -> Floats:
-        """How many counted documents each query has at ranks up to k."""
+        """Return how many counted documents each query has at ranks up to k."""
         if isinstance(k, np.ndarray):
             return self._count(k).astype(np.float64)
         key = self.last if k is None else min(k, self.last)
@@ -193,8 +201,14 @@ Placement = tuple[Ints, Ints, Floats, Ints]
 
 
 def _keep(hits: Hits, gain: Floats) -> tuple[Ints, Ints, Ints, Ints, Floats]:
-    kept = np.flatnonzero(gain)
-    return hits.row[kept], hits.rank[kept], hits.rank_lo[kept], hits.rank_hi[kept], gain[kept]
+    places = np.flatnonzero(gain)
+    return (
+        hits.row[places],
+        hits.rank[places],
+        hits.rank_lo[places],
+        hits.rank_hi[places],
+        gain[places],
+    )
 
 
 def _good_only(hits: Hits, row: Ints, rank: Ints, gain: Floats) -> Placement:
@@ -221,35 +235,35 @@ def sum_before_in_row(row: Ints, values: Ints) -> Ints:
 
 
 def _in_order(hits: Hits, gain: Floats, ties: str) -> Placement:
-    kept = np.flatnonzero(gain)
-    if len(kept) == len(gain):
+    places = np.flatnonzero(gain)
+    if len(places) == len(gain):
         return _good_only(hits, hits.row, hits.rank, gain)
-    return _good_only(hits, hits.row[kept], hits.rank[kept], gain[kept])
+    return _good_only(hits, hits.row[places], hits.rank[places], gain[places])
 
 
 def _at_extreme(hits: Hits, gain: Floats, ties: str) -> Placement:
     """Best: within a tie group what counts for goes first, what counts against goes last."""
-    row, _, lo, hi, kept = _keep(hits, gain)
-    key = -kept if ties == "best" else kept
+    row, _, lo, hi, gains = _keep(hits, gain)
+    key = -gains if ties == "best" else gains
     by_group = np.lexsort((key, lo, row))
     row, lo, hi = (column[by_group] for column in (row, lo, hi))
-    kept, key = kept[by_group], key[by_group]
+    gains, key = gains[by_group], key[by_group]
     nth, size = _nth_and_size(row, lo)
     rank = np.where(key < 0, lo + nth - 1, hi - size + nth)
     by_rank = np.lexsort((rank, row))
-    return _good_only(hits, row[by_rank], rank[by_rank], kept[by_rank])
+    return _good_only(hits, row[by_rank], rank[by_rank], gains[by_rank])
 
 
 def _midrank_up(hits: Hits, gain: Floats, ties: str) -> Placement:
     """The j-th of m counted documents in a group of n at its expected place, j(n+1)/(m+1), up."""
-    row, _, lo, hi, kept = _keep(hits, gain)
+    row, _, lo, hi, gains = _keep(hits, gain)
     group = _group_numbers(row, lo)
-    good, bad = kept > 0, kept < 0
+    good, bad = gains > 0, gains < 0
     bad_in_group = np.bincount(group, bad, minlength=0).astype(np.int64)
     bad_before = sum_before_in_row(row, bad.astype(np.int64))
     first = np.flatnonzero(np.diff(group, prepend=-1))
     before_group = bad_before[first][group] if len(group) else bad_before
-    total = np.bincount(group, np.where(good, kept, 0.0))
+    total = np.bincount(group, np.where(good, gains, 0.0))
     row, lo, hi, group, before_group = (a[good] for a in (row, lo, hi, group, before_group))
     nth, m = _nth_and_size(row, lo)
     rank: Ints = lo - 1 + _ceil_divide(nth * (hi - lo + 2), m + 1)
@@ -287,21 +301,21 @@ class TieView(_View):
 
     def __init__(self, hits: Hits, gain: Gain) -> None:
         super().__init__(hits, gain)
-        row, _, lo, hi, kept = _keep(hits, gain(hits.grade))
+        row, _, lo, hi, gains = _keep(hits, gain(hits.grade))
         group = _group_numbers(row, lo)
         first = np.flatnonzero(np.diff(group, prepend=-1))
         self.row, self.above, self.size = row[first], lo[first] - 1, (hi - lo + 1)[first]
-        self.good = np.bincount(group, kept > 0).astype(np.int64)
-        self.bad = np.bincount(group, kept < 0).astype(np.int64)
-        self.total = np.bincount(group, np.where(kept > 0, kept, 0.0))
+        self.good = np.bincount(group, gains > 0).astype(np.int64)
+        self.bad = np.bincount(group, gains < 0).astype(np.int64)
+        self.total = np.bincount(group, np.where(gains > 0, gains, 0.0))
         self.good_above = sum_before_in_row(self.row, self.good)
         self.bad_above = sum_before_in_row(self.row, self.bad)
         if hits.exhaustive:
             self.bad, self.bad_above = self.size - self.good, self.above - self.good_above
-        self.members = np.split(kept, first[1:]) if len(first) else []
+        self.members = np.split(gains, first[1:]) if len(first) else []
 
     def inside(self, k: int | Ints | None) -> Ints:
-        """How many places of each group are at ranks up to k."""
+        """Return how many places of each group are at ranks up to k."""
         return np.clip(self.cut(k, self.row) - self.above, 0, self.size)
 
     def count(self, k: int | Ints | None) -> Floats:
@@ -321,7 +335,7 @@ def discount(rank: Floats) -> Floats:
 
 
 def documents_needed(n_rel: Ints, levels: tuple[float, ...], rounding: str) -> Ints:
-    """How many relevant documents make each recall level; levels × queries.
+    """Return how many relevant documents make each recall level; levels × queries.
 
     trec_eval 10 rounds to the nearest whole number; version 9 adds 0.9 and cuts.
     """
@@ -330,7 +344,7 @@ def documents_needed(n_rel: Ints, levels: tuple[float, ...], rounding: str) -> I
 
 
 def weights_at(weights: Callable[[Floats], Floats], rank: Ints) -> Floats:
-    """The weight of each rank; looked up where that needs fewer of them."""
+    """Return the weight of each rank; looked up where that needs fewer of them."""
     last = int(rank.max(initial=0))
     if weights is discount and last <= _SHALLOW:
         return _discounts()[rank]
@@ -340,7 +354,7 @@ def weights_at(weights: Callable[[Floats], Floats], rank: Ints) -> Floats:
 
 
 def sums_of_discounts(counts: Ints) -> Floats:
-    """The sum of the first discounts, as many as each count says."""
+    """Return the sum of the first discounts, as many as each count says."""
     last = int(counts.max(initial=0))
     return (_sums() if last <= _SHALLOW else np.cumsum(_discounts_up_to(last)))[counts]
 
@@ -356,7 +370,7 @@ def _discounts() -> Floats:
 
 
 def _discounts_up_to(last: int) -> Floats:
-    """The discount of every rank; rank 0, which no document has, counts nothing."""
+    """Return the discount of every rank; rank 0, which no document has, counts nothing."""
     return np.concatenate([[0.0], discount(np.arange(1.0, last + 1))])
 
 
@@ -390,7 +404,7 @@ def sum_over_places(terms: Callable[[Floats, Floats], Floats], above: Ints, plac
 
 
 def _chunks(length: Ints) -> Iterator[Ints]:
-    """Numbers of the groups that are not long, as many at a time as memory should hold."""
+    """Yield numbers of the groups that are not long, as many at a time as memory should hold."""
     some = np.flatnonzero((length > 0) & (length <= _LONG))
     number = np.cumsum(length[some]) // _LONG
     return iter(np.split(some, np.flatnonzero(np.diff(number)) + 1))

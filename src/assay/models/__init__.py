@@ -15,23 +15,6 @@
 `encoder(spec)` is the bare model. Each kind is one file; its package is imported when it is used.
 """
 
-from assay.models.cache import CacheSize, EmbeddingCache
-from assay.models.encoder import Encoder
-from assay.models.settings import EncoderSettings
-from assay.models.specs import ENCODERS, LEXICAL, encoder, is_lexical, lexical_model, text_model
-from assay.models.text_model import Encoded, TextModel
+from assay.core.on_demand import open_door
 
-__all__ = [
-    "ENCODERS",
-    "LEXICAL",
-    "CacheSize",
-    "EmbeddingCache",
-    "Encoded",
-    "Encoder",
-    "EncoderSettings",
-    "TextModel",
-    "encoder",
-    "is_lexical",
-    "lexical_model",
-    "text_model",
-]
+__getattr__, __dir__ = open_door(__name__, __file__)

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats32
 
-__all__ = ["BertGraph", "build_bert_graph"]
-
 _FLOAT: Final = 1
 _INT64: Final = 7
 _INT32: Final = 6
@@ -100,9 +98,9 @@ class _Graph:
 
     def add_norm(self, x: str, residual: str, layer: str, part: str) -> str:
         """Of x · weight + bias + residual."""
-        made = self.multiply(x, f"{layer}.{part}.dense")
+        product = self.multiply(x, f"{layer}.{part}.dense")
         norm, bias = self.norm(f"{layer}.{part}.LayerNorm"), self.bias(f"{layer}.{part}.dense")
-        inputs = (made, residual, *norm, bias)
+        inputs = (product, residual, *norm, bias)
         return self.add("SkipLayerNormalization", *inputs, domain=_FUSED, epsilon=self.epsilon)
 
     def attend(self, x: str, name: str, heads: int) -> str:
@@ -134,11 +132,11 @@ class _Graph:
 
 
 def _varint(number: int) -> bytes:
-    made = bytearray()
+    encoded = bytearray()
     while number > 127:
-        made.append(number & 127 | 128)
+        encoded.append(number & 127 | 128)
         number >>= 7
-    return bytes([*made, number])
+    return bytes([*encoded, number])
 
 
 def _field(number: int, value: int | str | bytes) -> bytes:

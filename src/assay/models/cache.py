@@ -29,19 +29,6 @@ from numpy.typing import NDArray
 from assay.arrays import Bytes, Floats32
 from assay.errors import UsageError
 
-__all__ = [
-    "KEY_TYPE",
-    "VARIABLE",
-    "Block",
-    "CacheLookup",
-    "CacheSize",
-    "EmbeddingCache",
-    "ModelCache",
-    "append_block",
-    "content_keys",
-    "read_blocks",
-]
-
 KEY_TYPE: Final = np.dtype("S16")
 _MAGIC: Final = b"AEB1"
 _HEAD: Final = struct.Struct("<4sIIII")
@@ -135,9 +122,9 @@ def content_keys(texts: Sequence[str]) -> Keys:
 
 def default_folder() -> Path:
     """ASSAY_CACHE, else `assay` in the folder that the system keeps for caches."""
-    given = os.environ.get(VARIABLE)
-    if given:
-        return Path(given)
+    folder = os.environ.get(VARIABLE)
+    if folder:
+        return Path(folder)
     home = Path.home()
     if sys.platform == "win32":
         return (
@@ -293,8 +280,8 @@ class _Search:
         """Take what a segment has; False if some of it is not what was written."""
         sound = True
         for block in read_blocks(file):
-            wanted, held = self._matches(block)
-            if not len(wanted):
+            places, held = self._matches(block)
+            if not len(places):
                 continue
             rows = block.vectors(file)
             if rows is None:
@@ -302,8 +289,8 @@ class _Search:
                 continue
             if self.vectors is None:
                 self.vectors = np.zeros((len(self.known), block.dimension), np.float32)
-            self.vectors[wanted], self.flags[wanted] = rows[held], block.flags[held]
-            self.known[wanted] = True
+            self.vectors[places], self.flags[places] = rows[held], block.flags[held]
+            self.known[places] = True
         return sound
 
     def _matches(self, block: Block) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -312,10 +299,10 @@ class _Search:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         first, second = _halves(block.keys).T
         place = np.minimum(np.searchsorted(self._first, first), len(self._first) - 1)
-        wanted = self._order[place]
+        rows = self._order[place]
         same = (self._first[place] == first) & (self._second[place] == second)
-        held = np.flatnonzero(same & ~self.known[wanted])
-        return wanted[held], held
+        held = np.flatnonzero(same & ~self.known[rows])
+        return rows[held], held
 
 
 def _halves(keys: Keys) -> NDArray[np.uint64]:

@@ -19,6 +19,7 @@ import numpy as np
 
 from assay.arrays import Floats
 from assay.core import checks
+from assay.core.callables import named_callable
 from assay.core.on_demand import OnDemand
 from assay.core.text import mask_secrets
 from assay.errors import (
@@ -32,9 +33,8 @@ from assay.errors import (
 )
 from assay.io.fingerprints import fingerprint_of, version_of, weights_of
 from assay.models.adapters.onnx import ModelFolder, open_model, run_tokens
-from assay.models.adapters.python_function import named_callable
 from assay.models.adapters.sentence_transformers import load_model
-from assay.models.encoder import Batch, add_tokens
+from assay.models.encoding import Batch, add_tokens
 from assay.models.settings import EncoderSettings
 from assay.models.tokens import Tokenizer
 
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from assay.models.adapters import openai
 else:
     openai = OnDemand("assay.models.adapters.openai")
-
-__all__ = ["RerankEndpoint", "Reranker", "Scored", "check_reranker", "load_reranker"]
 
 
 class Scored(NamedTuple):
@@ -73,12 +71,12 @@ class Reranker:
     def score(self, query: str, texts: list[str]) -> Scored:
         """One finite score for each text, the higher the better."""
         try:
-            made = self.function(query, texts)
+            values = self.function(query, texts)
         except (AssayError, MemoryError, OSError):
             raise
         except Exception as error:  # the function is not ours: it can fail in any way
             raise UsageError(f"Reranker {self.spec!r} failed: {error_text(error)}.") from error
-        batch = made if isinstance(made, Batch) else Batch(made)
+        batch = values if isinstance(values, Batch) else Batch(values)
         array = checks.plain_array(batch.vectors, f"The result of reranker {self.spec!r}")
         if array.shape not in ((len(texts),), (len(texts), 1)) or array.dtype.kind not in "iuf":
             raise ShapeError(
@@ -121,8 +119,8 @@ def _own_function(
     settings.refuse_hub("py")
     settings.refuse("max_length", "py:", "cut the texts in your function")
     function = named_callable(argument, "py:MODULE:FUNCTION")
-    given = getattr(function, "fingerprint", None)
-    return Reranker(spec, function, {"function": given} if isinstance(given, str) else None)
+    mark = getattr(function, "fingerprint", None)
+    return Reranker(spec, function, {"function": mark} if isinstance(mark, str) else None)
 
 
 def _onnx(spec: str, argument: str, settings: EncoderSettings, device: str | None) -> Reranker:
@@ -156,15 +154,15 @@ class RerankEndpoint:
     def parse(cls, spec: str) -> RerankEndpoint:
         """From a spec; its address is checked."""
         url, _, options = spec.removeprefix("rerank:").partition("?")
-        given = parse_qsl(options, keep_blank_values=True)
-        if {key for key, _ in given} - {"model", "key_env"} or len(dict(given)) < len(given):
+        pairs = parse_qsl(options, keep_blank_values=True)
+        if {key for key, _ in pairs} - {"model", "key_env"} or len(dict(pairs)) < len(pairs):
             raise UsageError(
                 "An endpoint that reranks is written rerank:URL, rerank:URL?model=NAME or "
                 "rerank:URL?model=NAME&key_env=VARIABLE."
             )
-        found = cls(url.rstrip("/").removesuffix("/rerank"), **dict(given))
-        found.open()
-        return found
+        endpoint = cls(url.rstrip("/").removesuffix("/rerank"), **dict(pairs))
+        endpoint.open()
+        return endpoint
 
     def open(self) -> openai.Endpoint:
         """The address, checked; a key is read when a request is made."""
@@ -184,18 +182,18 @@ class RerankEndpoint:
     def read(self, answer: Any, count: int) -> list[Any]:
         """The scores, in the order of the texts."""
         place = f"{self.url}/rerank"
-        found = answer
+        items = answer
         if isinstance(answer, dict):
-            found = answer.get("results", answer.get("data"))
-        if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+            items = answer.get("results", answer.get("data"))
+        if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
             raise EndpointError(f"{place}: the answer holds no list 'results' of scores.")
-        made = [
-            one.get("relevance_score", one.get("score"))
-            for one in openai.in_order(found, count, "scores", place)
+        scores = [
+            item.get("relevance_score", item.get("score"))
+            for item in openai.in_order(items, count, "scores", place)
         ]
-        if not all(type(one) in (int, float) for one in made):
+        if not all(type(item) in (int, float) for item in scores):
             raise EndpointError(f"{place}: a text came back without a relevance_score.")
-        return made
+        return scores
 
 
 def _endpoint(spec: str, argument: str, settings: EncoderSettings, device: str | None) -> Reranker:

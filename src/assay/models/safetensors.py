@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from assay.errors import FormatError
 from assay.io.arrays import is_shape
 from assay.io.json_text import parse_json
+from assay.io.mapped import WatchedFile, steady_files
 from assay.io.streams import open_chunks
-
-__all__ = ["load_safetensors"]
 
 _LONGEST_HEADER: Final = 100_000_000
 _DTYPES: Final = {
@@ -38,18 +37,22 @@ _DTYPES: Final = {
 def load_safetensors(
     path: str | os.PathLike[str],
 ) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """The tensors by name, memory-mapped, and the file's own notes (`__metadata__`)."""
+    """The tensors by name, and the file's own notes (`__metadata__`)."""
     name = os.fspath(path)
+    next(open_chunks(name, 1))  # refuses empty files and what is not a regular file
+    file = WatchedFile(name)
     header, start = _header(name)
     notes = header.pop("__metadata__", {})
     if not isinstance(notes, dict) or not all(isinstance(note, str) for note in notes.values()):
         raise FormatError(f"{name}: __metadata__ must hold text only.")
-    data = np.memmap(name, np.uint8, "r", start) if os.path.getsize(name) > start else np.empty(0)
-    return {key: _tensor(data, entry, f"{name}, {key!r}") for key, entry in header.items()}, notes
+    size = max(file.size - start, 0)
+    with steady_files(file):
+        data = file.map(start, (size,), np.uint8)
+        tensors = {key: _tensor(data, entry, f"{name}, {key!r}") for key, entry in header.items()}
+    return tensors, notes
 
 
 def _header(name: str) -> tuple[dict[str, Any], int]:
-    next(open_chunks(name, 1))  # refuses empty files and what is not a regular file
     with open(name, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
         room = os.fstat(file.fileno()).st_size - 8
@@ -73,22 +76,22 @@ def _tensor(data: NDArray[Any], entry: Any, place: str) -> NDArray[Any]:
     try:
         dtype, shape = entry["dtype"], entry["shape"]
         first, last = entry["data_offsets"]
-        wanted = np.dtype(_DTYPES[dtype])
+        kind = np.dtype(_DTYPES[dtype])
         whole = all(is_shape([offset], 1) for offset in (first, last))
-        if not isinstance(shape, list) or not is_shape(shape, wanted.itemsize) or not whole:
+        if not isinstance(shape, list) or not is_shape(shape, kind.itemsize) or not whole:
             raise ValueError
     except (KeyError, TypeError, ValueError):
         raise FormatError(
             f"{place}: {entry!r:.120} does not describe a tensor. Known types are "
             f"{', '.join(_DTYPES)}."
         ) from None
-    size = math.prod(shape) * wanted.itemsize
+    size = math.prod(shape) * kind.itemsize
     if not first <= last <= len(data) or last - first != size:
         raise FormatError(
             f"{place}: the shape {shape} of {dtype} takes {size} bytes, but bytes {first} to "
             f"{last} of {len(data)} are named. The file is truncated or damaged."
         )
-    raw = np.frombuffer(data[first:last].tobytes(), wanted).reshape(shape)
+    raw = np.frombuffer(data[first:last].tobytes(), kind).reshape(shape)
     return _widened(raw) if dtype == "BF16" else raw
 
 

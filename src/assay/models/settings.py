@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from assay.core import checks
+from assay.core.on_demand import OnDemand
 from assay.errors import UsageError
 
-__all__ = ["DTYPES", "HUB", "EncoderSettings"]
-
+if TYPE_CHECKING:
+    from assay.core import checks
+else:  # which needs numpy
+    checks = OnDemand("assay.core.checks")
 
 DTYPES: Final = ("float32", "float16", "bfloat16")
 HUB: Final = ("revision", "dtype", "trust_remote_code")
@@ -68,8 +70,8 @@ class EncoderSettings:
 
         Settings that came later are named only where they are set: fingerprints stay as they were.
         """
-        found = {name: value for name, value in asdict(self).items() if name not in _NO_MATTER}
-        return {name: value for name, value in found.items() if value or name not in HUB}
+        identity = {name: value for name, value in asdict(self).items() if name not in _NO_MATTER}
+        return {name: value for name, value in identity.items() if value or name not in HUB}
 
     def refuse_hub(self, kind: str) -> None:
         """Refuse what only models of a hub have."""

@@ -8,27 +8,16 @@ from typing import Any, Final, cast
 
 from assay.core import checks
 from assay.core.numbers import parse_whole
-from assay.core.registry import MODELS
 from assay.core.specs import SpecKind, SpecRegistry
 from assay.core.text import did_you_mean
 from assay.errors import AssayError, PluginError, UsageError, error_text
 from assay.models.adapters.precomputed import PrecomputedModel
 from assay.models.cache import EmbeddingCache
-from assay.models.encoder import BatchMap, Encode, Encoder, EncoderRequest
+from assay.models.encoding import BatchMap, Encode, Encoder, EncoderRequest
 from assay.models.lexical.base import LexicalModel
 from assay.models.settings import EncoderSettings
-from assay.models.text_model import ComputedModel, TextModel
-
-__all__ = [
-    "ENCODERS",
-    "LEXICAL",
-    "as_encoder",
-    "encoder",
-    "find_kind",
-    "is_lexical",
-    "lexical_model",
-    "text_model",
-]
+from assay.models.text_models import ComputedModel, TextModel
+from assay.plugins import MODELS
 
 
 def _adapter(form: str, module: str) -> SpecKind:
@@ -73,21 +62,21 @@ def encoder(
     kind, argument = _kind_of(spec)
     if kind.needs_argument and not argument:
         raise UsageError(f"The encoder {spec!r} names no model. Write {kind.form}.")
-    given = settings or EncoderSettings()
+    options = settings or EncoderSettings()
     if kind is not ENCODERS["st"]:
-        given.refuse_hub(spec.partition(":")[0])
-    made = _load_encoder(kind, EncoderRequest(spec, argument, device, given))
-    return made if given.batch_size is None else replace(made, batch_size=given.batch_size)
+        options.refuse_hub(spec.partition(":")[0])
+    model = _load_encoder(kind, EncoderRequest(spec, argument, device, options))
+    return model if options.batch_size is None else replace(model, batch_size=options.batch_size)
 
 
 def _load_encoder(kind: SpecKind, request: EncoderRequest) -> Encoder:
     """What the adapter loads; one of another package may fail in any way, and is named."""
     load = kind.load()
     if kind.plugin is None:
-        made: Encoder = load(request)
-        return made
+        model: Encoder = load(request)
+        return model
     try:
-        made = load(request)
+        model = load(request)
     except (AssayError, MemoryError):
         raise
     except Exception as error:
@@ -95,12 +84,12 @@ def _load_encoder(kind: SpecKind, request: EncoderRequest) -> Encoder:
             f"The encoder {request.spec!r} of the package {kind.plugin.package} cannot be loaded: "
             f"{error_text(error)}."
         ) from error
-    if not isinstance(made, Encoder):
+    if not isinstance(model, Encoder):
         raise PluginError(
             f"The package {kind.plugin.package} offers {kind.plugin.name!r} as an encoder, but "
-            f"{kind.source} returned {type(made).__name__}, not an assay.models.Encoder."
+            f"{kind.source} returned {type(model).__name__}, not an assay.models.Encoder."
         )
-    return made
+    return model
 
 
 def _kind_of(spec: str) -> tuple[SpecKind, str]:
@@ -151,8 +140,8 @@ def lexical_model(spec: str, **settings: Any) -> LexicalModel:
     if argument:
         settings = {"dimensions": _whole(argument, spec, kind.form), **settings}
     _refuse_unknown(settings, [field.name for field in fields(model)], name)
-    made: LexicalModel = model(**settings)
-    return made
+    fitted: LexicalModel = model(**settings)
+    return fitted
 
 
 def _whole(argument: str, spec: str, form: str) -> int:
@@ -162,11 +151,11 @@ def _whole(argument: str, spec: str, form: str) -> int:
     return number
 
 
-def _refuse_unknown(settings: dict[str, Any], known: list[str], kind: str) -> None:
+def _refuse_unknown(settings: dict[str, Any], names: list[str], kind: str) -> None:
     for name in settings:
-        if name not in known:
-            hint = did_you_mean(name, known)
-            raise UsageError(f"{kind!r} has no setting {name!r}.{hint} It has: {', '.join(known)}.")
+        if name not in names:
+            hint = did_you_mean(name, names)
+            raise UsageError(f"{kind!r} has no setting {name!r}.{hint} It has: {', '.join(names)}.")
 
 
 def text_model(
@@ -184,12 +173,12 @@ def text_model(
     stopped. `elsewhere` encodes batches on other machines: `assay.cluster.ClusterBatches`. With
     `warm_up`, the first text that is to be computed is computed once more before the clock starts.
     """
-    given = EncoderSettings() if settings is None else settings
-    checks.require(given, EncoderSettings, "settings", "EncoderSettings(...)")
+    encoder_settings = EncoderSettings() if settings is None else settings
+    checks.require(encoder_settings, EncoderSettings, "settings", "EncoderSettings(...)")
     if isinstance(spec, str) and _kind_of(spec)[0] is ENCODERS["npy"]:
-        return PrecomputedModel(spec, given)
-    made = encoder(spec, device=device, settings=given)
-    return ComputedModel(made, given, cache, elsewhere, warm_up)
+        return PrecomputedModel(spec, encoder_settings)
+    model = encoder(spec, device=device, settings=encoder_settings)
+    return ComputedModel(model, encoder_settings, cache, elsewhere, warm_up)
 
 
 def as_encoder(model: Any, *, device: str | None = None) -> Encoder:

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from assay.errors import FormatError, error_text, need
 
-__all__ = ["Tokenizer", "Tokens", "by_length"]
-
 
 class Tokens(NamedTuple):
     """For each text its token numbers and their kinds, and whether it was too long."""
@@ -39,11 +37,11 @@ class Tokenizer:
 
     def __call__(self, texts: Sequence[str | tuple[str, str]]) -> Tokens:
         """Tokens of each text or pair of texts, special ones among them."""
-        made = self._tokenizer.encode_batch(list(texts))
+        encodings = self._tokenizer.encode_batch(list(texts))
         return Tokens(
-            [encoding.ids for encoding in made],
-            [encoding.type_ids for encoding in made],
-            np.array([bool(encoding.overflowing) for encoding in made]),
+            [encoding.ids for encoding in encodings],
+            [encoding.type_ids for encoding in encodings],
+            np.array([bool(encoding.overflowing) for encoding in encodings]),
         )
 
 

@@ -12,6 +12,7 @@
 #include "counted.hpp"
 #include "id_tables.hpp"
 #include "judged.hpp"
+#include "mapped.hpp"
 #include "parallel.hpp"
 #include "rows.hpp"
 #include "statistics.hpp"
@@ -269,6 +270,15 @@ void bind_ids(nb::module_& module) {
     module.def("take_ids", &take_ids_of, "blob"_a, "offsets"_a, "places"_a);
 }
 
+int watch_map(uintptr_t address, size_t n_bytes, nb::ndarray<int32_t, nb::shape<1>, nb::device::cpu> lost) {
+    return mapped::watch(address, n_bytes, lost.data());
+}
+
+void bind_maps(nb::module_& module) {
+    module.def("watch_map", &watch_map, "address"_a, "n_bytes"_a, "lost"_a);
+    module.def("unwatch_map", &mapped::unwatch, "number"_a);
+}
+
 }  // namespace
 
 }  // namespace assay
@@ -283,4 +293,5 @@ NB_MODULE(_kernels, module) {
     assay::bind_hamming(module);
     assay::bind_score_ranks(module);
     assay::bind_objects(module);
+    assay::bind_maps(module);
 }

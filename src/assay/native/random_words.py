@@ -11,9 +11,6 @@ import numpy as np
 
 from assay.arrays import Words
 
-__all__ = ["stream_key", "words"]
-
-
 _STEP = 0x9E3779B97F4A7C15
 _FIRST = 0xBF58476D1CE4E5B9
 _SECOND = 0x94D049BB133111EB
@@ -35,7 +32,7 @@ _STREAMS = {
 
 
 def stream_key(seed: int, stream: str) -> int:
-    """Where a stream starts: a 64-bit number, far from the start of every other stream."""
+    """Return where a stream starts: a 64-bit number, far from the start of every other stream."""
     return _scramble(_scramble(seed + _STEP) ^ (_STREAMS[stream] * _STEP))
 
 

@@ -14,21 +14,6 @@ import numpy.typing as npt
 
 from assay.arrays import Array, Bytes, Floats, Floats32, Ints, Ints32, Words32
 
-__all__ = [
-    "NUMBER_TYPES",
-    "BestK",
-    "DocHandle",
-    "JoinedRows",
-    "Kernels",
-    "Parser",
-    "QueryHandle",
-    "RawHandle",
-    "RawQueryHandle",
-    "RowFault",
-    "TextFault",
-]
-
-
 TextFault = tuple[int, str, bytes, int]  # line from 1, kind, offending text, columns found (or 0)
 # Numbers that walks over Python's objects read themselves, beside those of Python.
 NUMBER_TYPES: Final = (np.float64, np.float32, np.float16, np.int64, np.int32, np.int8, np.uint8)
@@ -84,7 +69,7 @@ class RawQueryHandle(QueryHandle, Protocol):
     """Queries of usual sizes, measured and prepared by the kernels."""
 
     def is_odd(self) -> bool:
-        """Whether some are zero, not finite, or of other sizes; then they are no use."""
+        """Tell whether some are zero, not finite, or of other sizes; then they are no use."""
 
     def sizes(self) -> tuple[int, int]:
         """Exponents of the smallest and the largest norm."""
@@ -94,7 +79,7 @@ class RawHandle(DocHandle, Protocol):
     """Documents as they are stored, which a scan measures."""
 
     def is_odd(self) -> bool:
-        """Whether a scan met a row that must be measured before."""
+        """Tell whether a scan met a row that must be measured before."""
 
 
 class CoarseHandle(Protocol):
@@ -321,8 +306,17 @@ class Kernels(Protocol):
     def widen(self, rows: Array, stored: int, wide: Floats32, threads: int, /) -> None:
         """Elements of a narrower type, given by their bits, one row after the other."""
 
+    def watch_map(self, address: int, n_bytes: int, lost: Ints32, /) -> int:
+        """Let reads of a file's map survive lost pages: zeros, and `lost` becomes 1.
+
+        The number is for `unwatch_map`; −1 where such reads would end the process.
+        """
+
+    def unwatch_map(self, number: int, /) -> None:
+        """End that."""
+
     def fused_rows(self) -> int:
-        """How many queries the fused product takes at a time; 0 where there is none."""
+        """Return how many queries the fused product takes at a time; 0 where there is none."""
 
     def QueryBlock(  # noqa: N802 - it is a class there
         self,
@@ -375,7 +369,7 @@ class Kernels(Protocol):
     def coarsen(
         self, rows: Floats32, axis: Floats32, signs: Floats32, threads: int, /
     ) -> tuple[Bytes, Floats32, Floats32, Floats32, Floats32]:
-        """Rows in 8 bits: codes in panels of 32, steps, residuals, norms, leans.
+        """Return rows in 8 bits: codes in panels of 32, steps, residuals, norms, leans.
 
         What lies along `axis`, of length 1 or 0, is taken off: lean · axis. The rest is rotated, of
         which `signs`, ±1 for each column, are a part, and rounded. No residual and no norm of the

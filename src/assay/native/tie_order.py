@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from assay.arrays import Flags, Ints
 
-__all__ = ["Sides", "nearest_order", "rank_order", "sides_of"]
-
 
 def rank_order(
     scores: npt.NDArray[Any],
@@ -21,7 +19,7 @@ def rank_order(
     tiebreak: npt.NDArray[Any] | None = None,
     row: npt.NDArray[Any] | None = None,
 ) -> Ints:
-    """The permutation that puts documents in rank order, row after row where there are rows.
+    """Return the permutation that puts documents in rank order, row after row where there are rows.
 
     Without a tie-break, equal scores keep the order they stand in.
 

@@ -22,27 +22,15 @@ from assay.stats.ranks import split_letters
 from assay.tables.svg import unique_labels
 
 if TYPE_CHECKING:
-    from assay.comparison.compare import Standing
-    from assay.comparison.differences import QueryDifferences
+    from assay.comparison.compare import QueryDifferences
     from assay.comparison.pairs import Pair
+    from assay.comparison.standings import Standing
     from assay.core.hits import Hits
     from assay.measures import Measure
     from assay.runs.record import RunRecord
     from assay.scoring.scores import Scores
+    from assay.stats.confidence import Interval
 
-__all__ = [
-    "CURVE_CUTOFFS",
-    "CostAxis",
-    "Row",
-    "cost_axes",
-    "curve_rows",
-    "difference_rows",
-    "family",
-    "group_rows",
-    "mean_rows",
-    "rank_rows",
-    "standing_rows",
-]
 
 Row = dict[str, Any]
 
@@ -55,76 +43,66 @@ _NOT_RETRIEVED: Final = "none"
 
 
 def standing_rows(standings: Iterable[Standing], pairs: Iterable[Pair] | None = None) -> list[Row]:
-    """Runs with means and intervals, best first.
+    """Return runs with means and intervals, best first.
 
     `first` marks those that may be the best or, with the `pairs` of a baseline, are better than it.
     """
     rows = list(standings)
-    names = unique_labels([one.name for one in rows])
-    top = set(split_letters(rows[0].letters)) if rows else set()
-    better = None if pairs is None else {pair.a for pair in pairs if pair.outcome == "better"}
+    names = unique_labels([standing.name for standing in rows])
+    if pairs is not None:
+        first = {pair.a for pair in pairs if pair.outcome == "better"}
+    else:  # the best, and those that share a letter with it
+        top = set(split_letters(rows[0].letters)) if rows else set()
+        first = {row.name for row in rows if top & set(split_letters(row.letters))}
+        first |= {row.name for row in rows[:1]}
     return [
-        {
-            "run": names[one.name],
-            "place": place,
-            "mean": or_none(one.mean.estimate),
-            "low": or_none(one.mean.low),
-            "high": or_none(one.mean.high),
-            "letters": one.letters,
-            "first": _may_be_first(one, place, top) if better is None else one.name in better,
-        }
-        for place, one in enumerate(rows)
+        _mean_row(names[row.name], place, row.mean, row.letters, row.name in first)
+        for place, row in enumerate(rows)
     ]
 
 
-def _may_be_first(one: Standing, place: int, top: set[str]) -> bool:
-    return place == 0 or bool(top & set(split_letters(one.letters)))
+def _mean_row(name: str, place: int, mean: Interval, letters: str = "", first: bool = True) -> Row:
+    """Return a row of a chart of means."""
+    ends = {"mean": or_none(mean.estimate), "low": or_none(mean.low), "high": or_none(mean.high)}
+    return {"run": name, "place": place, **ends, "letters": letters, "first": first}
 
 
 def aggregate_rows(means: Sequence[tuple[str, Aggregate]]) -> list[Row]:
-    """Named means of stored runs in the order given."""
+    """Return named means of stored runs in their order."""
     names = unique_labels([name for name, _ in means])
     return [
         {
             "run": names[name],
             "place": place,
-            "mean": one.value,
-            "low": one.low,
-            "high": one.high,
+            "mean": mean.value,
+            "low": mean.low,
+            "high": mean.high,
             "letters": "",
             "first": True,
         }
-        for place, (name, one) in enumerate(means)
+        for place, (name, mean) in enumerate(means)
     ]
 
 
 def mean_rows(scores: Scores) -> list[Row]:
-    """The measures of one `Scores` with means and 95 % intervals, in their order."""
+    """Return the measures of scores with means and 95 % intervals."""
     aligned = align([scores], names=None, measures=None, by=None)
     means = intervals(aligned.values[0], bounds=[each.bounds for each in aligned.measures])
     return [
-        {
-            "run": str(measure),
-            "place": place,
-            "mean": or_none(one.estimate),
-            "low": or_none(one.low),
-            "high": or_none(one.high),
-            "letters": "",
-            "first": True,
-        }
-        for place, (measure, one) in enumerate(zip(aligned.measures, means, strict=True))
+        _mean_row(str(measure), place, mean)
+        for place, (measure, mean) in enumerate(zip(aligned.measures, means, strict=True))
     ]
 
 
 def family(measure: Measure) -> str | None:
-    """The measure without its cut-off, where ranks are its cut-offs; None for others."""
+    """Return the measure without its cutoff; None where ranks are no cutoffs."""
     if measure.definition.cutoff not in ("optional", "required"):
         return None
     return str(type(measure)(measure.name, measure.params))
 
 
 def curve_rows(board: Leaderboard, measure: Measure) -> list[Row]:
-    """Means of one measure at several cut-offs, for each run; nothing where it has none.
+    """Return the means of each run at several cutoffs.
 
     Cut-offs are computed where hits are known; else those are taken that were scored.
     """
@@ -140,50 +118,50 @@ def curve_rows(board: Leaderboard, measure: Measure) -> list[Row]:
 
 def _curve(scores: Scores, hits: Hits | None, measure: Measure) -> list[tuple[int, float]]:
     if hits is not None:
-        own = int(measure.cutoff or 1)
-        end = min(max(own, _USUAL_END), max(int(hits.n_ret.max(initial=0)), 1))
-        cutoffs = sorted({own, *CURVE_CUTOFFS})
-        wanted = [measure @ k for k in cutoffs if k <= end]
-        scores = score(hits, wanted, conventions=scores.conventions)
+        cutoff = int(measure.cutoff or 1)
+        end = min(max(cutoff, _USUAL_END), max(int(hits.n_ret.max(initial=0)), 1))
+        cutoffs = sorted({cutoff, *CURVE_CUTOFFS})
+        measures = [measure @ k for k in cutoffs if k <= end]
+        scores = score(hits, measures, conventions=scores.conventions)
     else:
-        wanted = [m for m in scores.measures if family(m) == family(measure) and m.cutoff]
+        measures = [m for m in scores.measures if family(m) == family(measure) and m.cutoff]
     means = scores.mean()
-    return sorted((int(m.cutoff or 0), means[m]) for m in wanted)
+    return sorted((int(m.cutoff or 0), means[m]) for m in measures)
 
 
 def _by_standing(board: Leaderboard, measure: Measure) -> dict[str, Row]:
-    """What charts know about each run: its label and its place on the measure."""
+    """Return the label of each run and its place on the measure."""
     names = unique_labels(board.names)
     return {
-        one.name: {"run": names[one.name], "place": place}
-        for place, one in enumerate(board.standings_on(measure))
+        row.name: {"run": names[row.name], "place": place}
+        for place, row in enumerate(board.standings_on(measure))
     }
 
 
 def group_rows(board: Leaderboard, measure: Measure, by: str) -> tuple[list[Row], int]:
-    """Means of each run in the largest groups, and how many groups there are in all."""
-    chosen, total = _largest_groups(board.runs[0].scored(), by)
+    """Return the means of each run in the largest groups, and the number of groups."""
+    groups, total = _largest_groups(board.runs[0].scored(), by)
     names = _by_standing(board, measure)
-    shown = unique_labels(chosen)
+    labels = unique_labels(groups)
     rows = []
     for run in board.runs:
         means = run.scored().mean(by=by).groups
-        for number, group in enumerate(chosen):
+        for number, group in enumerate(groups):
             if group in means and not math.isnan(means[group][str(measure)]):
-                own = {"group": shown[group], "order": number, "mean": means[group][str(measure)]}
-                rows.append({**names[run.name], **own})
+                mean = {"group": labels[group], "order": number, "mean": means[group][str(measure)]}
+                rows.append({**names[run.name], **mean})
     return rows, total
 
 
 def _largest_groups(scores: Scores, by: str) -> tuple[list[str], int]:
-    """The groups with the most queries, in order of their names."""
+    """Return the groups with the most queries, sorted by name."""
     groups, sizes = np.unique(scores.groups[by], return_counts=True)
     order = np.argsort(-sizes, kind="stable")[:MOST_GROUPS]
     return sorted((str(groups[i]) for i in order), key=natural_order), len(groups)
 
 
 def difference_rows(differences: QueryDifferences) -> list[Row]:
-    """Queries sorted by difference, the largest win first."""
+    """Return queries sorted by difference, the largest win first."""
     return [
         {
             "place": place,
@@ -198,7 +176,7 @@ def difference_rows(differences: QueryDifferences) -> list[Row]:
 
 
 def rank_rows(board: Leaderboard) -> list[Row]:
-    """For each run, the share of queries by the rank of their first relevant document.
+    """Return the share of each run's queries by the first relevant rank.
 
     Relevant is what the headline measure takes for relevant. Without hits the ranks follow
     from the reciprocal rank, where it was scored.
@@ -217,7 +195,7 @@ def rank_rows(board: Leaderboard) -> list[Row]:
 
 
 def first_ranks(hits: Hits, *, rel: float = 1) -> list[tuple[str, float]]:
-    """Share of the queries with relevant documents, by the rank of the first one.
+    """Return the share of answerable queries by the rank of the first relevant document.
 
     >>> from assay import judge_ranks
     >>> found = first_ranks(judge_ranks([1, 4, 4, 700]))
@@ -233,17 +211,17 @@ def first_ranks(hits: Hits, *, rel: float = 1) -> list[tuple[str, float]]:
 
 
 def _ranks_from_reciprocal(scores: Scores, rel: float) -> list[tuple[str, float]]:
-    """The same from reciprocal ranks, which are ranks of documents only with `ties="order"`."""
-    wanted = parse("RR") if rel == 1 else parse("RR")(rel=rel)
-    if wanted not in scores.measures or scores.conventions.ties != "order":
+    """Return the shares from reciprocal ranks, which are ranks only with `ties="order"`."""
+    measure = parse("RR") if rel == 1 else parse("RR")(rel=rel)
+    if measure not in scores.measures or scores.conventions.ties != "order":
         return []
-    reciprocal = scores[wanted]
+    reciprocal = scores[measure]
     with np.errstate(divide="ignore"):
         return _shares(np.round(1 / reciprocal[~np.isnan(reciprocal)]))
 
 
 def _shares(first: Floats) -> list[tuple[str, float]]:
-    """Shares by rank; infinite: not retrieved."""
+    """Return shares by rank; infinite ranks were not retrieved."""
     bucket = np.searchsorted(_RANK_ENDS, first)
     bucket[np.isinf(first)] = len(_RANK_ENDS) + 1
     counts = np.bincount(bucket, minlength=len(_RANK_ENDS) + 2)
@@ -270,27 +248,34 @@ class CostAxis:
 
 
 def cost_axes(board: Leaderboard, measure: Measure) -> list[CostAxis]:
-    """Quality against each kind of cost that two or more runs recorded (`config["costs"]`)."""
+    """Return quality against each kind of cost that two or more runs recorded."""
     kinds: dict[str, tuple[Callable[[RunRecord], float | None], Callable[[float], str]]] = {
         "search time of a query": (_search_seconds, format_time),
-        "time to encode a text": (_encode_seconds, format_time),
+        "time to encode a text": (
+            lambda run: 1 / rate if (rate := _cost(run, "texts_per_second")) else None,
+            format_time,
+        ),
         "memory": (lambda run: _cost(run, "bytes"), lambda size: format_bytes(int(size)) or ""),
     }
     runs = {run.name: run for run in board.runs}
     axes = []
     for name, (find, write) in kinds.items():
-        points = [_cost_point(one, find(runs[one.name])) for one in board.standings_on(measure)]
-        known = [point for point in points if point is not None]
-        if len(known) > 1:
-            axes.append(CostAxis(name, known, write))
+        points = [_cost_point(row, find(runs[row.name])) for row in board.standings_on(measure)]
+        costed = [point for point in points if point is not None]
+        if len(costed) > 1:
+            axes.append(CostAxis(name, costed, write))
     return axes
 
 
-def _cost_point(one: Standing, cost: float | None) -> CostPoint | None:
-    if not cost or math.isnan(one.mean.estimate):
+def _cost_point(row: Standing, cost: float | None) -> CostPoint | None:
+    if not cost or math.isnan(row.mean.estimate):
         return None
     return CostPoint(
-        one.name, cost, one.mean.estimate, or_none(one.mean.low), or_none(one.mean.high)
+        row.name,
+        cost,
+        row.mean.estimate,
+        or_none(row.mean.low),
+        or_none(row.mean.high),
     )
 
 
@@ -299,15 +284,10 @@ def _search_seconds(run: RunRecord) -> float | None:
     return None if seconds is None else seconds / max(len(run.scored().query_ids), 1)
 
 
-def _encode_seconds(run: RunRecord) -> float | None:
-    rate = _cost(run, "texts_per_second")
-    return None if rate is None else 1 / rate
-
-
 def _cost(run: RunRecord, key: str) -> float | None:
-    """A positive number among the costs of a run; stored ones may be anything."""
+    """Return a positive cost of a run; stored values may be anything."""
     costs = run.config.get("costs")
-    found = costs.get(key) if isinstance(costs, Mapping) else None
-    if not isinstance(found, int | float) or isinstance(found, bool):
+    cost = costs.get(key) if isinstance(costs, Mapping) else None
+    if not isinstance(cost, int | float) or isinstance(cost, bool):
         return None
-    return float(found) if 0 < found < math.inf else None
+    return float(cost) if 0 < cost < math.inf else None

@@ -20,21 +20,13 @@ from assay.runs.leaderboard import Leaderboard
 from assay.tables.svg import BLUE, COLOURS, GREY, VERMILION, unique_labels
 
 if TYPE_CHECKING:
-    from assay.comparison.differences import QueryDifferences
+    from assay.comparison.compare import QueryDifferences
+    from assay.comparison.pairs import Pair
+    from assay.comparison.standings import Standing
     from assay.measures import Measure
+    from assay.runs.results import Aggregate
+    from assay.scoring.scores import Scores
 
-__all__ = [
-    "FORMATS",
-    "ReportChart",
-    "curve_chart",
-    "difference_chart",
-    "difference_pair",
-    "group_chart",
-    "leaderboard_chart",
-    "rank_chart",
-    "render_chart",
-    "report_charts",
-]
 
 FORMATS: Final = ("svg", "png", "pdf")
 _PIXELS: Final = 2.0  # for each unit, so that a PNG is sharp on paper and on fine screens
@@ -45,7 +37,7 @@ def _converter() -> Any:
 
 
 def render_chart(spec: dict[str, Any], format: str) -> bytes:
-    """A chart as SVG, PNG or PDF."""
+    """Render a chart as SVG, PNG or PDF."""
     if format not in FORMATS:
         raise UsageError(
             f"The format of a figure is one of {', '.join(FORMATS)}; found {format!r}."
@@ -82,7 +74,7 @@ def _x(field: str, title: str, **options: Any) -> Any:
 
 
 def leaderboard_chart(rows: Sequence[Row], measure: str, *, chance: float = math.nan) -> Any:
-    """A point with its interval for each row, best first; who may be the best is blue.
+    """Draw a point with its interval for each row, possible winners in blue.
 
     Group letters stand beside the intervals, and chance is a dashed line.
     """
@@ -91,15 +83,15 @@ def leaderboard_chart(rows: Sequence[Row], measure: str, *, chance: float = math
     y = alt.Y("run:N", title=None, sort=alt.EncodingSortField("place", op="min"))
     colour = alt.condition("datum.first", alt.value(BLUE), alt.value(GREY))
     base = alt.Chart(_data(rows)).encode(y=y)
-    known = alt.Chart(_data([row for row in rows if row["low"] is not None])).encode(y=y)
+    with_interval = alt.Chart(_data([row for row in rows if row["low"] is not None])).encode(y=y)
     layers = [
-        known.mark_rule(size=2).encode(
+        with_interval.mark_rule(size=2).encode(
             x=_x("low", measure, scale=scale), x2="high:Q", color=colour
         ),
         base.mark_point(filled=True, size=80, opacity=1).encode(
             x=_x("mean", measure, scale=scale), color=colour, tooltip=_mean_tips()
         ),
-        known.mark_text(align="left", dx=6).encode(x=_x("high", measure), text="letters:N"),
+        with_interval.mark_text(align="left", dx=6).encode(x=_x("high", measure), text="letters:N"),
     ]
     if not math.isnan(chance):
         layers += _chance_line(chance, measure)
@@ -137,13 +129,13 @@ def _mean_tips() -> list[Any]:
 
 
 def _runs_of(rows: Sequence[Row]) -> list[str]:
-    """The runs of some rows, best first."""
+    """Return the runs of some rows, best first."""
     places = {row["run"]: row["place"] for row in rows}
     return sorted(places, key=lambda run: (places[run], run))
 
 
 def _run_colour(runs: Sequence[str]) -> Any:
-    """A colour for each of the first runs; the others are grey."""
+    """Encode a colour for each of the first runs; the rest is grey."""
     alt = _altair()
     colours = [*COLOURS, *[GREY] * max(0, len(runs) - len(COLOURS))][: len(runs)]
     scale = alt.Scale(domain=list(runs), range=colours)
@@ -158,7 +150,7 @@ def _run_shape(runs: Sequence[str]) -> Any:
 
 
 def _run_legend(runs: Sequence[str]) -> Any:
-    """The runs that have a colour of their own, below the chart."""
+    """Name the coloured runs below the chart."""
     named = list(runs[: len(COLOURS)])
     return _altair().Legend(
         title=None, orient="bottom", columns=3, labelLimit=160, values=named, symbolLimit=0
@@ -166,7 +158,7 @@ def _run_legend(runs: Sequence[str]) -> Any:
 
 
 def curve_chart(rows: Sequence[Row], measure: str) -> Any:
-    """Means against the cut-off k, a line for each run; the six best in colour."""
+    """Draw means against the cutoff, the six best runs in colour."""
     alt = _altair()
     runs = _runs_of(rows)
     cutoffs = sorted({row["k"] for row in rows})
@@ -185,13 +177,13 @@ def curve_chart(rows: Sequence[Row], measure: str) -> Any:
 
 
 def group_chart(rows: Sequence[Row], measure: str, by: str) -> Any:
-    """Means of each group: bars for a few runs, points for more, of the six best at most."""
+    """Draw means of each group: bars for a few runs, points for more."""
     alt = _altair()
     runs = _runs_of(rows)[: len(COLOURS)]
-    kept = [row for row in rows if row["run"] in set(runs)]
+    shown_rows = [row for row in rows if row["run"] in set(runs)]
     y = alt.Y("group:N", title=by, sort=alt.EncodingSortField("order", op="min"))
     tips = [_named_tip("group", by), _named_tip("run", "run"), _tip("mean", measure)]
-    base = alt.Chart(_data(kept)).encode(
+    base = alt.Chart(_data(shown_rows)).encode(
         x=_x("mean", measure), y=y, color=_run_colour(runs), tooltip=tips
     )
     if len(runs) <= _MOST_BARS:
@@ -200,12 +192,12 @@ def group_chart(rows: Sequence[Row], measure: str, by: str) -> Any:
     else:
         points = base.mark_point(filled=True, size=60, opacity=1)
         chart, line = points.encode(shape=_run_shape(runs)), _LINE
-    n_groups = len({row["group"] for row in kept})
+    n_groups = len({row["group"] for row in shown_rows})
     return _add_title(chart, f"{measure} by {by} for {len(runs)} runs", line * n_groups)
 
 
 def difference_chart(rows: Sequence[Row], title: str) -> Any:
-    """A bar for each query, the largest win first; losses hang below the line."""
+    """Draw a bar for each query, the largest win first."""
     alt = _altair()
     colour = alt.condition("datum.difference > 0", alt.value(BLUE), alt.value(VERMILION))
     tips = [
@@ -226,7 +218,7 @@ def difference_chart(rows: Sequence[Row], title: str) -> Any:
 
 
 def rank_chart(rows: Sequence[Row]) -> Any:
-    """Shares of queries by the rank of their first relevant document."""
+    """Draw shares of queries by the rank of their first relevant document."""
     alt = _altair()
     runs = _runs_of(rows)
     x = alt.X(
@@ -248,12 +240,12 @@ def rank_chart(rows: Sequence[Row]) -> Any:
 
 
 def _level_labels(chart: Any) -> Any:
-    """Names below the bars, not turned."""
+    """Keep the names below the bars level."""
     return chart.configure_axisXDiscrete(labelAngle=0)
 
 
 def _rank_table(base: Any) -> Any:
-    """The same as a table of colours, which holds any number of runs."""
+    """Draw a table of colours, which holds any number of runs."""
     alt = _altair()
     y = alt.Y("run:N", title=None, sort=alt.EncodingSortField("place", op="min"))
     shade = alt.Color("share:Q", scale=alt.Scale(scheme="blues", domainMin=0), legend=None)
@@ -277,23 +269,23 @@ class ReportChart:
     note: str = ""
 
     def spec(self) -> dict[str, Any]:
-        """The chart in Vega-Lite; tests hold it against the schema, which takes long."""
+        """Return the chart in Vega-Lite; tests hold it against the schema, which takes long."""
         spec: dict[str, Any] = self.chart.to_dict(validate=False)
         return spec
 
 
 def report_charts(board: Leaderboard) -> Iterator[ReportChart]:
-    """Leaderboards, curves and group bars of each measure, then ranks and differences."""
+    """Yield leaderboards, curves and groups of each measure, then ranks and differences."""
     for number, measure in enumerate(board.measures):
         yield from _measure_charts(board, number, measure)
     ranks = chart_data.rank_rows(board)
     if ranks:
         yield ReportChart("ranks", None, "ranks", rank_chart(ranks))
-    found = difference_pair(board)
-    if found is not None:
-        title = f"difference in {found.measure}"
-        chart = difference_chart(chart_data.difference_rows(found), title)
-        yield ReportChart("differences", None, f"differences-{_file_part(found.measure)}", chart)
+    pair = difference_pair(board)
+    if pair is not None:
+        title = f"difference in {pair.measure}"
+        chart = difference_chart(chart_data.difference_rows(pair), title)
+        yield ReportChart("differences", None, f"differences-{_file_part(pair.measure)}", chart)
 
 
 def _measure_charts(board: Leaderboard, number: int, measure: Measure) -> Iterator[ReportChart]:
@@ -312,28 +304,52 @@ def _measure_charts(board: Leaderboard, number: int, measure: Measure) -> Iterat
         if not groups:
             continue
         chart = group_chart(groups, name, unique_labels([column])[column])
-        shown = min(total, chart_data.MOST_GROUPS)
-        note = "" if shown == total else f"The {shown} largest of {total:,} groups."
+        n_shown = min(total, chart_data.MOST_GROUPS)
+        note = "" if n_shown == total else f"The {n_shown} largest of {total:,} groups."
         yield ReportChart("groups", number, f"groups-{place + 1}-{_file_part(name)}", chart, note)
 
 
 def difference_pair(board: Leaderboard) -> QueryDifferences | None:
-    """The pair that is shown first: the best two, or the best run that is not the baseline."""
+    """Return the pair to show first: the two best, or the best and the baseline."""
     comparison = board.comparison
     if comparison is None:
         return None
-    chosen = board.measures[0]
-    ranked = [one.name for one in comparison.standings_on(chosen)]
+    measure = board.measures[0]
+    ranked = [standing.name for standing in comparison.standings_on(measure)]
     if comparison.baseline is not None:
         rival = next(name for name in ranked if name != comparison.baseline)
-        return comparison.differences(chosen, rival, comparison.baseline)
-    return comparison.differences(chosen, ranked[0], ranked[1])
+        return comparison.differences(measure, rival, comparison.baseline)
+    return comparison.differences(measure, ranked[0], ranked[1])
 
 
 def _file_part(name: str) -> str:
-    """A part of a file name.
+    """Return a part of a file name.
 
     >>> _file_part("AP(rel=2)@100")
     'AP-rel-2-100'
     """
     return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")
+
+
+def plot_means(scores: Scores) -> Any:
+    """Draw the means of some scores with 95 % intervals."""
+    return leaderboard_chart(chart_data.mean_rows(scores), "mean")
+
+
+def plot_standings(
+    standings: Sequence[Standing], measure: str, against: Sequence[Pair] | None
+) -> Any:
+    """Draw systems with intervals and group letters, or against a baseline."""
+    return leaderboard_chart(chart_data.standing_rows(standings, against), measure)
+
+
+def plot_differences(differences: QueryDifferences) -> Any:
+    """Draw two systems query by query."""
+    return difference_chart(
+        chart_data.difference_rows(differences), f"difference in {differences.measure}"
+    )
+
+
+def plot_aggregates(means: Sequence[tuple[str, Aggregate]], title: str) -> Any:
+    """Draw named means with their intervals, in this order."""
+    return leaderboard_chart(chart_data.aggregate_rows(means), title)

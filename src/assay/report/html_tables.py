@@ -1,13 +1,18 @@
-"""Tables of a report's page: they sort, filter, and can be copied or downloaded."""
+"""Tables of a report's page: they sort, filter, print, and can be copied or downloaded.
+
+Some are coloured: all pairs of systems, shares by rank, means by group. The style sheet has a shade
+for each step from s0 to s9, light and dark.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from assay.core.text import guard_formula, printable
 from assay.report.chart_data import Row
-from assay.report.heat import shade_steps
 from assay.report.svg import interval_strip
 from assay.stats.ranks import split_letters
 from assay.tables.html import (
@@ -22,12 +27,15 @@ from assay.tables.html import (
 from assay.tables.svg import Scale, percent, svg_text
 from assay.tables.table import Cell, Table
 
-__all__ = ["BoardTable", "HeatTable", "MarkedTable", "Sortable", "table_figure"]
+if TYPE_CHECKING:
+    from assay.comparison.compare import Comparison
 
 # Columns in which less is better, so that the first click shows the smallest.
 _SMALL_FIRST: Final = ("rank", "p")
 _LONG: Final = 40  # rows; longer tables scroll inside, and print in part
 _WIDEST: Final = 6
+MOST_IN_MATRIX: Final = 30  # systems; a larger square is not readable
+_STEPS: Final = 10
 
 
 class Sortable(Decoration):
@@ -39,7 +47,7 @@ class Sortable(Decoration):
     best: int | None = None
 
     def head(self, column: int, name: str, left: bool) -> tuple[Attributes, str]:
-        """The name as a button."""
+        """Write the name as a button."""
         attributes, text = super().head(column, name, left)
         exact = guard_formula(name)
         attributes["data_x"] = exact if exact != printable(name) else None
@@ -48,7 +56,7 @@ class Sortable(Decoration):
         return attributes, tag("button", text or "–", type="button")
 
     def cell(self, row: int, column: int, cell: Cell, left: bool) -> tuple[Attributes, str]:
-        """The value, with all digits beside it."""
+        """Write the value, with all digits for programs."""
         exact = cell.exact
         return {
             "class_": None if left else "n",
@@ -68,7 +76,7 @@ class MarkedTable(Sortable):
         self._mark_class = f"m{min(widest, _WIDEST)}"
 
     def cell(self, row: int, column: int, cell: Cell, left: bool) -> tuple[Attributes, str]:
-        """A number and its mark; rows after those of the runs stay last."""
+        """Write a number and its mark; rows after those of the runs stay last."""
         attributes, text = super().cell(row, column, cell, left)
         if not column:
             return {**attributes, "class_": None if row < self._n_runs else "last"}, text
@@ -77,20 +85,20 @@ class MarkedTable(Sortable):
 
 
 def _brief(letters: str) -> str:
-    """Group letters, three or more in a row as a range.
+    """Shorten group letters: three or more in a row become a range.
 
     >>> _brief("abcdfg"), _brief("*")
     ('a–dfg', '*')
     """
-    found = split_letters(letters)
-    if len(found) < 3 or any(len(one) > 1 for one in found):
+    letters_of = split_letters(letters)
+    if len(letters_of) < 3 or any(len(letter) > 1 for letter in letters_of):
         return letters
-    parts = [[found[0]]]
-    for one in found[1:]:
-        if ord(one) == ord(parts[-1][-1]) + 1:
-            parts[-1].append(one)
+    parts = [[letters_of[0]]]
+    for letter in letters_of[1:]:
+        if ord(letter) == ord(parts[-1][-1]) + 1:
+            parts[-1].append(letter)
         else:
-            parts.append([one])
+            parts.append([letter])
     return "".join(f"{p[0]}–{p[-1]}" if len(p) > 2 else "".join(p) for p in parts)
 
 
@@ -117,24 +125,39 @@ class BoardTable(Sortable):
         self._strips = ExtraColumn(0, "picture", head, strips)
 
     def extra_columns(self) -> Sequence[ExtraColumn]:
-        """The intervals as pictures."""
+        """Return the intervals as pictures."""
         return (self._strips,)
 
     def head(self, column: int, name: str, left: bool) -> tuple[Attributes, str]:
-        """What a phone leaves out is marked."""
+        """Mark what a phone leaves out."""
         attributes, text = super().head(column, name, left)
         return _wide(attributes, column), text
 
     def cell(self, row: int, column: int, cell: Cell, left: bool) -> tuple[Attributes, str]:
-        """What a phone leaves out is marked."""
+        """Mark what a phone leaves out."""
         attributes, text = super().cell(row, column, cell, left)
         return _wide(attributes, column), text
 
 
 def _wide(attributes: Attributes, column: int) -> Attributes:
-    """Numbers of intervals and ranks; the picture and the letters say the same."""
+    """Mark columns that a phone leaves out: a picture and letters say the same."""
     kind = attributes.get("class_") or ""
     return {**attributes, "class_": f"{kind} wide".strip()} if column in (2, 3) else attributes
+
+
+def shade_steps(values: Sequence[Sequence[float]]) -> list[list[int | None]]:
+    """Return a step from 0 to 9 for each number, smallest to largest.
+
+    >>> shade_steps([[0.0, 0.5], [1.0, math.nan]])
+    [[0, 5], [9, None]]
+    """
+    defined = [value for row in values for value in row if not math.isnan(value)]
+    low, high = min(defined, default=0.0), max(defined, default=0.0)
+    size = (high - low) / _STEPS or 1.0
+    return [
+        [None if math.isnan(v) else min(int((v - low) / size), _STEPS - 1) for v in row]
+        for row in values
+    ]
 
 
 class HeatTable(Sortable):
@@ -144,7 +167,7 @@ class HeatTable(Sortable):
         self._steps = shade_steps(values)
 
     def cell(self, row: int, column: int, cell: Cell, left: bool) -> tuple[Attributes, str]:
-        """A number on its shade."""
+        """Write a number on its shade."""
         attributes, text = super().cell(row, column, cell, left)
         step = self._steps[row][column - 1] if column else None
         if step is not None:
@@ -160,7 +183,7 @@ def table_figure(
     look: Decoration | None = None,
     kind: str = "",
 ) -> str:
-    """A table, or the markup of one, that can be sorted, copied, and downloaded as CSV.
+    """Write a table that can be sorted, copied, and downloaded as CSV.
 
     `kind` says more of it to the style sheet and the script: `systems` has a row for each run.
     """
@@ -176,3 +199,102 @@ def table_figure(
         f'<div class="scroll{" long" if long else ""}" tabindex="0" role="region" '
         f'aria-label="{label}">{inside}</div></figure>'
     )
+
+
+@dataclass(frozen=True)
+class PairMark:
+    """A difference of the better minus the other, its p, and whether the test separates them."""
+
+    difference: float
+    p: float
+    clear: bool
+
+
+def pair_marks(
+    comparison: Comparison, measure: str
+) -> tuple[list[str], dict[tuple[int, int], PairMark]]:
+    """Return the systems best first, and each pair by its two places."""
+    names = [standing.name for standing in comparison.standings_on(measure)]
+    place = {name: i for i, name in enumerate(names)}
+    marks = {}
+    for pair in comparison.pairs_on(measure):
+        i, j = sorted((place[pair.a], place[pair.b]))
+        difference, *_ = pair.difference_of(names[i])
+        marks[i, j] = PairMark(difference, pair.p, pair.winner is not None)
+    return names, marks
+
+
+def pair_matrix(
+    names: Sequence[str],
+    marks: Mapping[tuple[int, int], PairMark],
+    link: Callable[[int, int], str] | None = None,
+) -> str:
+    """Write a table of all pairs: differences above the diagonal, p below.
+
+    Pairs that the test separates are shaded by their difference. A difference is a link where
+    `link` gives its address, else a button for the script of the page.
+    """
+    several = range(len(names))
+    rows = tuple((Cell(names[i]), *(_square(marks, i, j) for j in several)) for i in several)
+    return html_table(Table(("", *names), rows), _Squares(marks, link))
+
+
+def _square(marks: Mapping[tuple[int, int], PairMark], i: int, j: int) -> Cell:
+    mark = marks.get((min(i, j), max(i, j)))
+    if i == j or mark is None:
+        return Cell("", "figure")
+    number = mark.difference if i < j else mark.p
+    if math.isnan(number):
+        return Cell(None, "figure")
+    return Cell(_short(number) if i < j else _short_p(number), "figure", mark.clear)
+
+
+def _short(difference: float) -> str:
+    """Format a difference with three decimals and a sign.
+
+    >>> _short(0.0512), _short(-3.25)
+    ('+.051', '−3.250')
+    """
+    sign = "−" if difference < 0 else "+"
+    return sign + f"{abs(difference):.3f}".removeprefix("0")
+
+
+def _short_p(p: float) -> str:
+    """Format p with three decimals; a smaller one is not rounded to 0.
+
+    >>> _short_p(0.0424), _short_p(0.0001)
+    ('.042', '<.001')
+    """
+    return "<.001" if p < 0.001 else f"{p:.3f}".removeprefix("0")
+
+
+class _Squares(Decoration):
+    def __init__(
+        self,
+        marks: Mapping[tuple[int, int], PairMark],
+        link: Callable[[int, int], str] | None,
+    ) -> None:
+        clear = [pair for pair, mark in marks.items() if mark.clear]
+        sizes = [abs(marks[pair].difference) for pair in clear]
+        steps = shade_steps([[0.0, *sizes]])[0][1:]
+        self._shades = dict(zip(clear, steps, strict=True))
+        self._link = link
+
+    def head(self, column: int, name: str, left: bool) -> tuple[Attributes, str]:
+        """Write names that run upwards."""
+        if not column:
+            return {"scope": "col"}, tag("span", "row − column", class_="unseen")
+        return {"scope": "col", "title": name}, tag("span", html_text(name))
+
+    def cell(self, row: int, column: int, cell: Cell, left: bool) -> tuple[Attributes, str]:
+        """Write a name, a difference, or a p."""
+        if not column:
+            return {}, cell_text(cell)
+        i, j = row, column - 1
+        step = self._shades.get((min(i, j), max(i, j)))
+        attributes: Attributes = {"class_": None if step is None else f"heat s{step}"}
+        if i >= j or not cell.text:
+            return {"class_": "same"} if i == j else attributes, cell_text(cell)
+        if self._link is None:
+            return attributes, tag("button", cell_text(cell))
+        return attributes, tag("a", cell_text(cell), href=self._link(i, j))

@@ -1,4 +1,4 @@
-"""What a report holds: runs, their comparison, and how both were made."""
+"""A report: runs, their comparison, and how both were made."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ from assay.errors import StorageError, UsageError
 from assay.io.atomic import atomic_write
 from assay.report.charts import FORMATS, render_chart, report_charts
 from assay.report.html import html_report
-from assay.report.tables import report_page
+from assay.report.tables import plugin_parts, report_page
 from assay.runs.leaderboard import Leaderboard, rank_records
 from assay.runs.record import RecordsLike
 from assay.tables.page import Page, latex_page, markdown_page
-
-__all__ = ["Report", "check_ending", "make_report", "write_figures"]
-
+from assay.tables.table import Table
 
 _ENDINGS: Final = (".html", ".htm", ".md", ".tex")
 
@@ -35,15 +33,20 @@ class Report(Leaderboard):
 
     @cached_property
     def remarks(self) -> tuple[str, ...]:
-        """What a task noted, and what a mean alone would hide of each run and the comparison."""
+        """Notes of the task, and remarks on each run and the comparison."""
         return (*self.notes, *self.run_remarks)
 
+    @cached_property
+    def plugin_sections(self) -> list[tuple[str, Table | str]]:
+        """The sections that plugins add: titles, each with a table or a text."""
+        return plugin_parts("report_sections", self.runs)
+
     def page(self) -> Page:
-        """Verdicts, tables and disclosures without charts, for Markdown and LaTeX."""
+        """Return verdicts, tables and disclosures without charts, for Markdown and LaTeX."""
         return report_page(self)
 
     def to_html(self) -> str:
-        """One page that needs nothing else: no network, no other file."""
+        """Write one page that needs no network and no other file."""
         return html_report(self)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -65,12 +68,12 @@ class Report(Leaderboard):
     def figures(
         self, folder: str | os.PathLike[str], *, formats: Iterable[str] = ("svg", "png", "pdf")
     ) -> list[Path]:
-        """Write every chart to a folder, in each of the formats; the paths of the files."""
+        """Write every chart to a folder in each format; return the paths."""
         return write_figures(self, folder, formats=formats)
 
 
 def check_ending(path: str | os.PathLike[str]) -> str:
-    """The ending of a report's file, if it is one that a report can be written as.
+    """Return the ending of a report's file; refuse one that cannot be written.
 
     >>> check_ending("a/report.HTML")
     '.html'
@@ -102,37 +105,34 @@ def make_report(
     'good reaches 1.0000 [0.6756, 1.0000] on RR'
     """
     board = rank_records(runs, **settings)
+    names = board.names
     return Report(
         board.runs,
         board.aligned,
         board.comparison,
         board.settings,
-        title=title or _title(list(board.names)),
+        title=title or (names[0] if len(names) == 1 else f"{len(names)} runs compared"),
         command=command,
         notes=tuple(notes),
     )
-
-
-def _title(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{len(names)} runs compared"
 
 
 def write_figures(
     report: Report, folder: str | os.PathLike[str], *, formats: Iterable[str] = FORMATS
 ) -> list[Path]:
     """Write each chart in each format; the folder is created if it is not there."""
-    wanted = as_list(formats, "formats")
-    odd = [format for format in wanted if format not in FORMATS]
+    endings = as_list(formats, "formats")
+    odd = [format for format in endings if format not in FORMATS]
     if odd:
         raise UsageError(
             f"The format of a figure is one of {', '.join(FORMATS)}; found {odd[0]!r}."
         )
     target = _make_folder(Path(folder))
     written: dict[str, Path] = {}
-    for one in report_charts(report):
-        spec = one.spec()
-        for format in wanted:
-            path = _unused_path(target / f"{one.file_name}.{format}", written)
+    for figure in report_charts(report):
+        spec = figure.spec()
+        for format in endings:
+            path = _unused_path(target / f"{figure.file_name}.{format}", written)
             with atomic_write(path) as file:
                 file.write(render_chart(spec, format))
             written[path.name.lower()] = path
@@ -140,11 +140,11 @@ def write_figures(
 
 
 def _unused_path(path: Path, taken: dict[str, Path]) -> Path:
-    """The path, numbered where another measure's name comes to the same letters."""
-    number, found = 2, path
-    while found.name.lower() in taken:
-        found, number = path.with_name(f"{path.stem}-{number}{path.suffix}"), number + 1
-    return found
+    """Return the path, numbered where another measure has the same letters."""
+    number, unused = 2, path
+    while unused.name.lower() in taken:
+        unused, number = path.with_name(f"{path.stem}-{number}{path.suffix}"), number + 1
+    return unused
 
 
 def _make_folder(folder: Path) -> Path:

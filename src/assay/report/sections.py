@@ -6,15 +6,24 @@ Parts of one measure carry its number, so that the script of the page shows thos
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from assay.comparison.tables import MOST_PAIRS, pair_table, power_note, system_table
+from assay.comparison.tables import pair_table, power_note, system_table
+from assay.comparison.verdict import join_names
 from assay.report import chart_data
 from assay.report.charts import difference_pair
-from assay.report.heat import MOST_IN_MATRIX, pair_marks, pair_matrix
-from assay.report.html_tables import BoardTable, HeatTable, MarkedTable, table_figure
-from assay.report.remarks import SharedRemark, group_remarks
+from assay.report.html_tables import (
+    MOST_IN_MATRIX,
+    BoardTable,
+    HeatTable,
+    MarkedTable,
+    pair_marks,
+    pair_matrix,
+    table_figure,
+)
 from assay.report.svg import Curve, cost_picture, curve_lines
 from assay.report.tables import (
     counts_table,
@@ -23,6 +32,7 @@ from assay.report.tables import (
     provenance_table,
     single_table,
 )
+from assay.stats.choices import MOST_PAIRS
 from assay.tables.html import html_text
 from assay.tables.table import Cell, Table
 
@@ -31,9 +41,19 @@ if TYPE_CHECKING:
     from assay.measures import Measure
     from assay.report.report import Report
 
-__all__ = ["SECTIONS", "options"]
 
 _MOST_COLUMNS: Final = 8  # runs in a table of groups
+_OTHER: Final = "Data and systems"
+# The first pattern that is found names the kind.
+_KINDS: Final = (
+    (_OTHER, r"^(error|warning|note): "),
+    ("Ties", r"\bties?\b|\btied\b"),
+    ("Chance", r"\bchance\b|random order"),
+    ("Statistics", r"minimum detectable|\bp is\b|resamples|interval|groups by|Tukey|correction"),
+    ("Queries", r"\bquer(y|ies)\b"),
+)
+_CHANGING: Final = re.compile(r"'[^']*'|[\d.,]+")
+_MORE: Final = re.compile(r" \(as for \d+ more\)")
 
 
 def _note(text: str) -> str:
@@ -52,7 +72,7 @@ def _verdicts(report: Report) -> Iterator[str]:
 def _of_measures(
     numbers: Sequence[int], title: object, parts: Iterable[str], *, said: bool = True
 ) -> str:
-    """The part of some measures, visible while one is selected; without a script all are.
+    """Write the part of some measures, visible while one is selected.
 
     Its heading is only heard where a caption has `said` the measure.
     """
@@ -137,20 +157,22 @@ def _overview(report: Report) -> Iterator[str]:
 
 
 def _slices(report: Report) -> Iterator[str]:
-    found = None if report.comparison is None else report.comparison.slices
-    if found is None:
+    slices = None if report.comparison is None else report.comparison.slices
+    if slices is None:
         return
     for number, measure in enumerate(report.measures):
-        parts = [f"<p>{html_text(sentence)}.</p>" for sentence in found.verdicts[str(measure)]]
-        means, pairs = found.means_table(measure), found.table(measure)
-        parts.append(table_figure(means, f"Means by {found.column}", file_name=f"slices {measure}"))
-        table = table_figure(pairs, f"Pairs by {found.column}", file_name=f"slice pairs {measure}")
+        parts = [f"<p>{html_text(sentence)}.</p>" for sentence in slices.verdicts[str(measure)]]
+        means, pairs = slices.means_table(measure), slices.table(measure)
+        parts.append(
+            table_figure(means, f"Means by {slices.column}", file_name=f"slices {measure}")
+        )
+        table = table_figure(pairs, f"Pairs by {slices.column}", file_name=f"slice pairs {measure}")
         parts.append(f"<details><summary>{len(pairs.rows)} pairs</summary>{table}</details>")
         yield _of_measures([number], measure, parts, said=False)
 
 
 def _curves(report: Report) -> Iterator[str]:
-    """One chart for all cut-offs of a measure."""
+    """Draw one chart for all cutoffs of a measure."""
     families: dict[str, list[int]] = {}
     for number, measure in enumerate(report.measures):
         families.setdefault(chart_data.family(measure) or str(measure), []).append(number)
@@ -164,19 +186,19 @@ def _curves(report: Report) -> Iterator[str]:
 
 
 def _as_curves(rows: Sequence[chart_data.Row]) -> list[Curve]:
-    """The rows of a chart as lines, best first."""
+    """Return the rows of a chart as lines, best first."""
     points: dict[str, list[tuple[int, float]]] = {}
     for row in sorted(rows, key=lambda row: (row["place"], row["k"])):
         if row["mean"] is not None:
             points.setdefault(row["run"], []).append((row["k"], row["mean"]))
-    return [Curve(name, found) for name, found in points.items()]
+    return [Curve(name, pairs) for name, pairs in points.items()]
 
 
 def _curve_table(rows: Sequence[chart_data.Row]) -> Table:
     cutoffs, runs = sorted({row["k"] for row in rows}), _best_first(rows)
     means = {(row["run"], row["k"]): row["mean"] for row in rows}
-    found = [[means.get((run, k)) for k in cutoffs] for run in runs]
-    values = [[math.nan if mean is None else mean for mean in own] for own in found]
+    grid = [[means.get((run, k)) for k in cutoffs] for run in runs]
+    values = [[math.nan if mean is None else mean for mean in row] for row in grid]
     return _grid("run", [f"@{k}" for k in cutoffs], runs, values, "fraction")
 
 
@@ -187,16 +209,12 @@ def _grid(
     values: Sequence[Sequence[float]],
     kind: str,
 ) -> Table:
-    """A table of numbers under names."""
+    """Return a table of numbers under names."""
     rows = [
-        (Cell(name), *(Cell(value, kind) for value in own))
-        for name, own in zip(names, values, strict=True)
+        (Cell(name), *(Cell(value, kind) for value in numbers))
+        for name, numbers in zip(names, values, strict=True)
     ]
     return Table((corner, *columns), tuple(rows))
-
-
-def _percent(share: float) -> float:
-    return round(100 * share, 1)
 
 
 def _best_first(rows: Iterable[chart_data.Row]) -> list[str]:
@@ -214,7 +232,7 @@ def _groups_on(report: Report, measure: Measure) -> Iterator[str]:
         rows, total = chart_data.group_rows(report, measure, column)
         if not rows:
             continue
-        shown = len({row["group"] for row in rows})
+        n_groups = len({row["group"] for row in rows})
         runs = _best_first(rows)[:_MOST_COLUMNS]
         groups = list(
             dict.fromkeys(row["group"] for row in sorted(rows, key=lambda row: row["order"]))
@@ -227,7 +245,7 @@ def _groups_on(report: Report, measure: Measure) -> Iterator[str]:
             table, caption, file_name=f"groups {column} {measure}", look=HeatTable(values)
         )
         few = [f"the {len(runs)} best runs"] if len(report.runs) > len(runs) else []
-        few += [f"the {shown} largest of {total:,} groups"] if shown < total else []
+        few += [f"the {n_groups} largest of {total:,} groups"] if n_groups < total else []
         yield _note(f"Shown are {' and '.join(few)}." if few else "")
 
 
@@ -239,8 +257,9 @@ def _ranks(report: Report) -> Iterator[str]:
     shares = {(row["run"], row["rank"]): row["share"] for row in rows}
     runs = _best_first(rows)
     values = [[shares[run, bucket] for bucket in buckets] for run in runs]
+    percents = [[round(100 * share, 1) for share in run_shares] for run_shares in values]
     yield table_figure(
-        _grid("run", buckets, runs, [[_percent(one) for one in own] for own in values], "figure"),
+        _grid("run", buckets, runs, percents, "figure"),
         "Percent of queries by the rank of the first relevant document",
         file_name="ranks",
         look=HeatTable(values),
@@ -249,9 +268,9 @@ def _ranks(report: Report) -> Iterator[str]:
 
 
 def _differences(report: Report) -> Iterator[str]:
-    found, names, pick = difference_pair(report), list(report.names), ""
-    if found is not None:
-        first, second = (options(names, names.index(name)) for name in (found.a, found.b))
+    pair, names, pick = difference_pair(report), list(report.names), ""
+    if pair is not None:
+        first, second = (options(names, names.index(name)) for name in (pair.a, pair.b))
         pick = (
             f'<label>First <select id="first">{first}</select></label>'
             f'<label>minus second <select id="second">{second}</select></label>'
@@ -265,13 +284,63 @@ def _differences(report: Report) -> Iterator[str]:
     )
 
 
+@dataclass(frozen=True)
+class SharedRemark:
+    """A sentence; `variants` say it with other numbers of the runs or measures in `also`."""
+
+    text: str
+    variants: tuple[str, ...] = ()
+    also: str = ""
+
+
+def group_remarks(remarks: Iterable[str], subjects: Sequence[str]) -> dict[str, list[SharedRemark]]:
+    """Group remarks by kind; `subjects` are runs and measures, which begin a remark.
+
+    >>> group_remarks(["a: 3 queries empty", "b: 3 queries empty"], ["a", "b"])
+    {'Queries': [SharedRemark(text='a and b: 3 queries empty', variants=(), also='')]}
+    """
+    kinds: dict[str, list[SharedRemark]] = {kind: [] for kind, _ in _KINDS}
+    for same in _alike(remarks, subjects):
+        first, *rest = _merge(same)
+        also = join_names([subject for subject, _ in rest]) if rest else ""
+        remark = SharedRemark(first[1], tuple(text for _, text in rest), also)
+        text = same[0][1]
+        kind = next((kind for kind, pattern in _KINDS if re.search(pattern, text)), _OTHER)
+        kinds[kind].append(remark)
+    return {kind: remarks_of_kind for kind, remarks_of_kind in kinds.items() if remarks_of_kind}
+
+
+def _alike(remarks: Iterable[str], subjects: Sequence[str]) -> list[list[tuple[str, str]]]:
+    """Group subjects and texts that differ only in names and numbers."""
+    longest = sorted(set(subjects), key=len, reverse=True)
+    names = re.compile(rf"(?<!\w)({'|'.join(map(re.escape, longest))})(?!\w)")
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for remark in remarks:
+        subject = next((name for name in longest if remark.startswith(f"{name}: ")), "")
+        text = remark[len(subject) + 2 :] if subject else remark
+        skeleton = _CHANGING.sub("#", names.sub("#", _MORE.sub("", text)))
+        groups.setdefault(f"{bool(subject)} {skeleton}", []).append((subject, text))
+    return list(groups.values())
+
+
+def _merge(same: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return a sentence for each text, after all its subjects."""
+    subjects: dict[str, list[str]] = {}
+    for subject, text in same:
+        subjects.setdefault(text, []).append(subject)
+    joined = {text: join_names(names) for text, names in subjects.items()}
+    return [(names, f"{names}: {text}" if names else text) for text, names in joined.items()]
+
+
 def _remarks(report: Report) -> Iterator[str]:
     subjects = ["all", *report.names, *map(str, report.measures)]
     groups = group_remarks(report.remarks, subjects)
     if not groups:
         yield "<p>No query is missing or empty, and none depends on ties.</p>"
     for kind, remarks in groups.items():
-        items = "".join(f"<li>{_sentence(one.text)}{_others(one)}</li>" for one in remarks)
+        items = "".join(
+            f"<li>{_sentence(remark.text)}{_variants(remark)}</li>" for remark in remarks
+        )
         yield f"<h3>{kind}</h3><ul>{items}</ul>"
     table = table_figure(counts_table(report), "Queries in each mean", file_name="queries")
     yield f"<details><summary>Queries in each mean</summary>{table}</details>"
@@ -281,12 +350,12 @@ def _sentence(remark: str) -> str:
     return html_text(remark if remark.endswith((".", "?", "!")) else f"{remark}.")
 
 
-def _others(remark: SharedRemark) -> str:
-    """What is said with other numbers of other runs or measures, folded."""
-    if not remark.others:
+def _variants(remark: SharedRemark) -> str:
+    """Fold what is said of other runs or measures with other numbers."""
+    if not remark.variants:
         return ""
-    items = "".join(f"<li>{_sentence(text)}</li>" for text in remark.others)
-    who = html_text(remark.also or f"{len(remark.others)} more")
+    items = "".join(f"<li>{_sentence(text)}</li>" for text in remark.variants)
+    who = html_text(remark.also or f"{len(remark.variants)} more")
     return f"<details><summary>Also {who}</summary><ul>{items}</ul></details>"
 
 
@@ -300,10 +369,20 @@ def _reproduce(report: Report) -> Iterator[str]:
         yield table_figure(details, "Runs", file_name="runs")
 
 
-def options(names: Iterable[str], chosen: int = 0) -> str:
-    """The options of a select; their values are numbers, so no name has to be looked up."""
+def plugin_sections(report: Report) -> Iterator[tuple[str, str, Iterable[str]]]:
+    """Yield id, title and markup of the sections that plugins add."""
+    for number, (title, part) in enumerate(report.plugin_sections, 1):
+        if isinstance(part, str):
+            inside = [f"<p>{html_text(line)}</p>" for line in part.splitlines() if line.strip()]
+        else:
+            inside = [table_figure(part, title, file_name=title)]
+        yield f"plugin-{number}", title, inside
+
+
+def options(names: Iterable[str], selected: int = 0) -> str:
+    """Write the options of a select, whose values are numbers."""
     return "".join(
-        f'<option value="{i}"{" selected" if i == chosen else ""}>{html_text(name)}</option>'
+        f'<option value="{i}"{" selected" if i == selected else ""}>{html_text(name)}</option>'
         for i, name in enumerate(names)
     )
 

@@ -14,25 +14,10 @@ from itertools import pairwise
 from typing import Final
 
 import numpy as np
-from markupsafe import Markup
 
 from assay.arrays import Floats
-from assay.tables.html import html_text, tag
+from assay.tables.html import Markup, html_text, tag
 from assay.tables.svg import COLOURS, Scale, circle, line, percent, rect, svg_text
-
-__all__ = [
-    "CostPoint",
-    "Curve",
-    "QueryBar",
-    "TrendPoint",
-    "cost_picture",
-    "curve_lines",
-    "difference_bars",
-    "histogram",
-    "interval_strip",
-    "pareto_front",
-    "trend_line",
-]
 
 _MOST_BARS: Final = 400
 _BINS: Final = 20
@@ -55,7 +40,7 @@ def interval_strip(
     chance: float | None = None,
     first: bool = False,
 ) -> Markup:
-    """A mean with its interval on one line of a table, and chance as a dashed mark."""
+    """Draw a mean with its interval on one line of a table."""
     if value is None:
         return _NOTHING
     description = f"{value:.4f}"
@@ -72,18 +57,18 @@ def interval_strip(
 
 
 def _upright(at: float, kind: str) -> str:
-    """A line from the bottom to the top of a chart."""
+    """Draw a line from the bottom to the top of a chart."""
     return line(percent(at), "0", percent(at), "100%", class_=kind)
 
 
 def _level(at: float, kind: str) -> str:
-    """A line across a chart, at a place from below."""
+    """Draw a line across a chart, at a place from below."""
     y = percent(100 - at)
     return line("0", y, "100%", y, class_=kind)
 
 
 def _frame(kind: str, description: str, ticks: Sequence[tuple[float, str]], marks: str) -> Markup:
-    """A chart with its axis at the left; ticks are places in percent from below, and words."""
+    """Draw a chart with its axis at the left; ticks are percent and words."""
     grid = "".join(_level(at, "grid") for at, _ in ticks)
     words = "".join(svg_text("100%", percent(100 - at), text, dy=".35em") for at, text in ticks)
     axis = tag("svg", words, class_="axis", aria_hidden="true")
@@ -97,18 +82,18 @@ def _ticks(scale: Scale) -> list[tuple[float, str]]:
 
 
 def _below(at: float, text: str) -> str:
-    """Words below the horizontal axis, which do not leave the chart at its ends."""
+    """Write words below the horizontal axis, inside of the chart at its ends."""
     anchor = "start" if at < 5 else "end" if at > 95 else "middle"
     return svg_text(percent(at), "100%", text, class_=anchor, dy="1.4em")
 
 
 def histogram(values: Floats, measure: str, mean: float | None) -> Markup:
-    """How many queries have which value; a line marks the mean."""
-    known = values[~np.isnan(values)]
-    if not len(known):
+    """Draw how many queries have which value; a line marks the mean."""
+    defined = values[~np.isnan(values)]
+    if not len(defined):
         return _NOTHING
-    low, high = min(0.0, float(known.min())), max(1.0, float(known.max()))
-    counts, edges = np.histogram(known, bins=_BINS, range=(low, high))
+    low, high = min(0.0, float(defined.min())), max(1.0, float(defined.max()))
+    counts, edges = np.histogram(defined, bins=_BINS, range=(low, high))
     x, y = Scale(low, high), Scale(0, float(counts.max()) * 1.05)
     marks = [
         rect(
@@ -127,12 +112,12 @@ def histogram(values: Floats, measure: str, mean: float | None) -> Markup:
     marks += [_below(x.at(tick), f"{tick:g}") for tick in x.ticks()]
     whole = [(at, text) for at, text in _ticks(y) if "." not in text]
     return _frame(
-        "histogram", f"{measure}: values of {len(known):,} queries", whole, "".join(marks)
+        "histogram", f"{measure}: values of {len(defined):,} queries", whole, "".join(marks)
     )
 
 
 def _mean_line(at: float, mean: float) -> list[str]:
-    """A line with the mean beside it, on the side where there is room."""
+    """Draw a line with the mean beside it, where there is room."""
     side, away = ("end", -6) if at > 80 else ("start", 6)
     words = svg_text(percent(at), "0", f"mean {mean:.4f}", class_=f"mean {side}", dy="1em", dx=away)
     return [_upright(at, "mean"), words]
@@ -140,7 +125,7 @@ def _mean_line(at: float, mean: float) -> list[str]:
 
 @dataclass(frozen=True)
 class QueryBar:
-    """What a bar stands for: where a click leads, and the words on hover."""
+    """A bar: where a click leads, and the words on hover."""
 
     href: str
     tip: str
@@ -149,7 +134,7 @@ class QueryBar:
 def difference_bars(
     differences: Floats, description: str, describe: Callable[[int], QueryBar]
 ) -> Markup:
-    """Differences of queries, the largest win first; losses hang below the line.
+    """Draw differences of queries, the largest win first; losses hang below the line.
 
     `describe` says which query stands at a position of the differences.
     """
@@ -166,10 +151,10 @@ def difference_bars(
         height = abs(y.at(value) - zero)
         if height:
             place = (number * width, 100 - y.at(max(value, 0.0)), width, height)
-            one = describe(position)
+            query = describe(position)
             kind = "win" if value > 0 else "loss"
-            bar = rect(*map(percent, place), class_=kind, tip=one.tip)
-            bars.append(tag("a", bar, href=one.href, tabindex=-1))  # the table has them all
+            bar = rect(*map(percent, place), class_=kind, tip=query.tip)
+            bars.append(tag("a", bar, href=query.href, tabindex=-1))  # the table has them all
     marks = "".join([*bars, _level(zero, "zero")])
     return _frame("bars", description, _ticks(y), marks)
 
@@ -190,7 +175,7 @@ class TrendPoint:
 def trend_line(
     points: Sequence[TrendPoint], measure: str, *, chance: float | None = None
 ) -> Markup:
-    """Runs in the order of time with intervals; triangles up and down mark clear changes."""
+    """Draw runs over time with intervals; triangles mark significant changes."""
     if not points:
         return _NOTHING
     y = Scale.around(end for point in points for end in (point.value, point.low, point.high))
@@ -208,7 +193,7 @@ def trend_line(
 
 
 def _dates(moments: Sequence[str]) -> list[str]:
-    """Days, or times where all are of one day.
+    """Return days, or times where all are of one day.
 
     >>> _dates(["2026-11-16T04:50:00Z", "2026-11-16T05:00:00Z"])
     ['04:50', '05:00']
@@ -243,7 +228,7 @@ _HEIGHTS: Final = {"low": 280, "high": 420, "higher": 620}
 
 
 def curve_lines(curves: Sequence[Curve], measure: str) -> Markup:
-    """Means against the cut-off, best first: a line for each system, named at its end.
+    """Draw means against the cutoff: a line for each system, named at its end.
 
     The first six have colours. The style sheet lifts the line under the pointer.
     """
@@ -255,7 +240,7 @@ def curve_lines(curves: Sequence[Curve], measure: str) -> Markup:
     size = next((key for key, height in _HEIGHTS.items() if height >= needed), "higher")
     ends = [100 - y.at(curve.points[-1][1]) for curve in named]
     labels = _spread(ends, 100 * _LABEL / _HEIGHTS[size])
-    lines = [_curve(one, i, x, y, labels) for i, one in enumerate(curves)]
+    lines = [_curve(curve, i, x, y, labels) for i, curve in enumerate(curves)]
     words = [_below(x.at(math.log(k)), str(k)) for k in _apart(cutoffs, x)]
     words.append(svg_text("50%", "100%", "cut-off k", class_="middle", dy="2.7em"))
     described = f"{measure} against the cut-off of {len(curves)} systems, named at their ends"
@@ -263,12 +248,12 @@ def curve_lines(curves: Sequence[Curve], measure: str) -> Markup:
 
 
 def _apart(cutoffs: Sequence[int], x: Scale) -> list[int]:
-    """The cut-offs whose numbers do not touch below the axis."""
-    kept: list[int] = []
+    """Return the cutoffs whose numbers do not touch below the axis."""
+    apart: list[int] = []
     for k in cutoffs:
-        if not kept or x.at(math.log(k)) - x.at(math.log(kept[-1])) > 4:
-            kept.append(k)
-    return kept
+        if not apart or x.at(math.log(k)) - x.at(math.log(apart[-1])) > 4:
+            apart.append(k)
+    return apart
 
 
 def _curve(curve: Curve, number: int, x: Scale, y: Scale, labels: Sequence[float]) -> str:
@@ -291,7 +276,7 @@ def _brief(name: str) -> str:
 
 
 def _spread(places: Sequence[float], gap: float) -> list[float]:
-    """Places moved apart as little as it takes, within the chart where it has room.
+    """Move places apart as little as it takes, within the chart.
 
     >>> _spread([50, 51, 10], 5)
     [50, 55, 10]
@@ -321,13 +306,13 @@ class CostPoint:
 
 
 def pareto_front(points: Iterable[CostPoint]) -> list[CostPoint]:
-    """The systems that no other beats at the same or a lower cost, cheapest first.
+    """Return the systems that no other beats at the same or a lower cost.
 
     >>> [p.name for p in pareto_front([CostPoint("a", 1, 0.5), CostPoint("b", 2, 0.4)])]
     ['a']
     """
     front: list[CostPoint] = []
-    for point in sorted(points, key=lambda one: (one.cost, -one.value)):
+    for point in sorted(points, key=lambda system: (system.cost, -system.value)):
         if not front or point.value > front[-1].value:
             front.append(point)
     return front
@@ -336,31 +321,31 @@ def pareto_front(points: Iterable[CostPoint]) -> list[CostPoint]:
 def cost_picture(
     points: Sequence[CostPoint], measure: str, cost: str, write: Callable[[float], str]
 ) -> Markup:
-    """Quality with intervals against cost on a logarithmic axis, and the front of the best.
+    """Draw quality with intervals against cost on a logarithmic axis.
 
     `cost` is what the axis is of, `write` says a cost in words. Nothing is drawn of one system.
     """
-    known = [p for p in points if p.cost > 0 and math.isfinite(p.cost) and math.isfinite(p.value)]
-    if len(known) < 2:
+    drawn = [p for p in points if p.cost > 0 and math.isfinite(p.cost) and math.isfinite(p.value)]
+    if len(drawn) < 2:
         return _NOTHING
-    x = Scale.around((math.log10(p.cost) for p in known), margin=0.12)
-    y = Scale.around(end for p in known for end in (p.value, p.low, p.high))
-    front = pareto_front(known)
+    x = Scale.around((math.log10(p.cost) for p in drawn), margin=0.12)
+    y = Scale.around(end for p in drawn for end in (p.value, p.low, p.high))
+    front = pareto_front(drawn)
     marks = [
         _below(x.at(math.log10(tick)), write(tick).replace(".0 ", " ")) for tick in _log_ticks(x)
     ]
     marks += [svg_text("50%", "100%", cost, class_="middle", dy="2.9em")]
     marks += _front_line(front, x, y)
-    ranked = sorted(known, key=lambda one: (one not in front, -one.value))
+    ranked = sorted(drawn, key=lambda point: (point not in front, -point.value))
     sides = _label_sides(ranked, x, y)
-    marks += [_cost_mark(p, x, y, write, first=p in front, side=sides.get(p, "")) for p in known]
+    marks += [_cost_mark(p, x, y, write, first=p in front, side=sides.get(p, "")) for p in drawn]
     best = ", ".join(p.name for p in front)
-    described = f"{measure} against {cost} of {len(known)} systems; none is both cheaper and better"
+    described = f"{measure} against {cost} of {len(drawn)} systems; none is both cheaper and better"
     return _frame("costs", f"{described} than {best}", _ticks(y), "".join(marks))
 
 
 def _log_ticks(scale: Scale) -> list[float]:
-    """Round numbers on a scale of logarithms; few where it spans many powers of ten."""
+    """Return round numbers on a logarithmic scale, few over many powers of ten."""
     steps = (1, 2, 5) if scale.high - scale.low < 2.5 else (1,)
     powers = range(math.floor(scale.low), math.ceil(scale.high) + 1)
     every = [step * 10.0**power for power in powers for step in steps]
@@ -368,7 +353,7 @@ def _log_ticks(scale: Scale) -> list[float]:
 
 
 def _front_line(front: Sequence[CostPoint], x: Scale, y: Scale) -> list[str]:
-    """Steps from one system of the front to the next."""
+    """Draw steps from one system of the front to the next."""
     places = [(x.at(math.log10(p.cost)), 100 - y.at(p.value)) for p in front]
     steps = []
     for (x1, y1), (x2, y2) in pairwise(places):
@@ -379,7 +364,7 @@ def _front_line(front: Sequence[CostPoint], x: Scale, y: Scale) -> list[str]:
 
 
 def _label_sides(points: Sequence[CostPoint], x: Scale, y: Scale) -> dict[CostPoint, str]:
-    """Where the name of each stands that covers no other name and no mark, the first first."""
+    """Find the side where a name covers no other name and no mark."""
     places = {point: (x.at(math.log10(point.cost)), y.at(point.value)) for point in points}
     names: list[tuple[float, float, float]] = []
     sides = {}

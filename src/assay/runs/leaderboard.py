@@ -1,27 +1,33 @@
-"""Leaderboard: records compared with each other, or one of them alone, measure by measure."""
+"""Leaderboard: records compared with each other, on one dataset or on many (`compare_tasks`)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from typing import Any
 
 from assay.comparison.alignment import Aligned, align, cluster_settings
-from assay.comparison.compare import Comparison, Standing, compare
+from assay.comparison.compare import Comparison, compare
 from assay.comparison.pairs import ComparisonSettings
 from assay.comparison.sensitivity import Sensitivity, sensitivity
+from assay.comparison.standings import Standing
 from assay.comparison.tables import describe_intervals
+from assay.comparison.task_values import ScoredTasks, values_of_lines, values_of_scores
+from assay.comparison.tasks import TaskComparison, compare_task_values
 from assay.comparison.verdict import join_names
 from assay.core.text import Remark, short_remark
-from assay.errors import UsageError
+from assay.errors import MismatchError, UsageError
 from assay.io.formats import as_judgments
+from assay.io.task_tables import TaskLines, join_lines, read_mteb, read_task_lines, task_lines
 from assay.measures import Measure
-from assay.runs.record import RecordsLike, RunRecord, as_records
+from assay.runs.record import HasRecord, RecordsLike, RunRecord, as_records
 from assay.scoring.output import disclosures, is_below_chance
+from assay.scoring.scores import Scores
 from assay.stats import RankInterval, intervals
-
-__all__ = ["Leaderboard", "rank_records", "vary_conventions"]
+from assay.stats.choices import INTERVAL, LEVEL, RESAMPLES
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,15 +63,18 @@ class Leaderboard:
         if self.comparison is None:
             return {str(measure): self._alone(str(measure)) for measure in self.measures}
         said = self.comparison.verdicts
-        return {str(one): said[str(one)] + self._below_chance(one) for one in self.measures}
+        return {
+            str(compared): said[str(compared)] + self._below_chance(compared)
+            for compared in self.measures
+        }
 
     def _below_chance(self, measure: Measure) -> str:
         """Whom a random order beats; where any order is right (chance 1), a remark says that."""
         chance = self.chance_on(measure)
         low = [
-            one.name
-            for one in self.standings_on(measure)
-            if chance < 1 - 1e-12 and is_below_chance(measure, one.mean.estimate, chance)
+            standing.name
+            for standing in self.standings_on(measure)
+            if chance < 1 - 1e-12 and is_below_chance(measure, standing.mean.estimate, chance)
         ]
         if not low:
             return ""
@@ -73,18 +82,18 @@ class Leaderboard:
         return f"; {join_names(low)} {verb} worse than a random order, which reaches {chance:.4f}"
 
     def _alone(self, measure: str) -> str:
-        one = self.standings_on(measure)[0]
-        mean = one.mean
-        ends = "" if math.isnan(mean.low) else f" [{mean.low:.4f}, {mean.high:.4f}]"
+        standing = self.standings_on(measure)[0]
+        mean = standing.mean
+        ends = "" if math.isnan(mean.low) else f" {mean.text()}"
         chance = self.chance_on(measure)
         beside = "" if math.isnan(chance) else f"; a random order reaches {chance:.4f}"
-        return f"{one.name} reaches {mean.estimate:.4f}{ends} on {measure}{beside}"
+        return f"{standing.name} reaches {mean.estimate:.4f}{ends} on {measure}{beside}"
 
     def standings_on(self, measure: str | Measure) -> tuple[Standing, ...]:
-        """The runs on one measure, best first."""
+        """Return the runs on one measure, best first."""
         if self.comparison is not None:
             return self.comparison.standings_on(measure)
-        return tuple(one for one in self._only if one.measure == str(measure))
+        return tuple(standing for standing in self._only if standing.measure == str(measure))
 
     @cached_property
     def _only(self) -> list[Standing]:
@@ -107,7 +116,10 @@ class Leaderboard:
         ]
 
     def chance_on(self, measure: str | Measure) -> float:
-        """What a random order scores, from the first run that knows; NaN where none does."""
+        """Return what a random order scores, from the first run that knows.
+
+        NaN where none does.
+        """
         for run in self.runs:
             means = run.chance_means()
             if means is not None:
@@ -123,17 +135,17 @@ class Leaderboard:
     def run_remarks(self) -> tuple[str, ...]:
         """What a mean alone would hide of the runs and the comparison; what all share, once."""
         each = [list(disclosures(run.scored(), run.chance_means())) for run in self.runs]
-        shared = [remark for remark in each[0] if all(remark in one for one in each)]
+        shared = [remark for remark in each[0] if all(remark in remarks for remarks in each)]
         mark = "all: " if len(each) > 1 else ""
-        own = [Remark(mark + remark, short_remark(remark)) for remark in shared] + [
+        of_runs = [Remark(mark + remark, short_remark(remark)) for remark in shared] + [
             Remark(f"{run.name}: {remark}", short_remark(remark))
-            for run, found in zip(self.runs, each, strict=True)
-            for remark in found
+            for run, disclosed in zip(self.runs, each, strict=True)
+            for remark in disclosed
             if remark not in shared
         ]
         between = self.aligned.remarks if self.comparison is None else self.comparison.remarks
         mixed = (_mixed_data, _mixed_query_sets, _indexes_among_models)
-        both = (*(text for look in mixed for text in look(self.runs)), *own, *between)
+        both = (*(text for look in mixed for text in look(self.runs)), *of_runs, *between)
         return tuple(dict.fromkeys(both))
 
     @property
@@ -158,9 +170,9 @@ def rank_records(
     baseline: str | None = None,
     test: str = "randomisation",
     correction: str | None = None,
-    level: float = 0.05,
-    interval: str = "auto",
-    resamples: int = 10_000,
+    level: float = LEVEL,
+    interval: str = INTERVAL,
+    resamples: int = RESAMPLES,
     seed: int = 0,
     margin: float | None = None,
     by: str | None = None,
@@ -203,8 +215,8 @@ def rank_records(
         raise UsageError(f"There is one run; the baseline {baseline!r} has nothing to compare.")
     elif slices is not None:
         raise UsageError(f"There is one run; slices by {slices!r} compare two or more.")
-    chosen = {"baseline": baseline, **asdict(settings)}
-    aligned = align(scores, names=names, measures=None, by=by, settings=chosen)
+    options = {"baseline": baseline, **asdict(settings)}
+    aligned = align(scores, names=names, measures=None, by=by, settings=options)
     return Leaderboard(records, aligned, comparison, settings)
 
 
@@ -223,7 +235,7 @@ def vary_conventions(
     }
     for measure in comparison.measures:
         yield sensitivity(
-            {one.name: next(iter(one.files)) for one in records},
+            {record.name: next(iter(record.files)) for record in records},
             judgments,
             measure,
             conventions=scores.conventions,
@@ -235,12 +247,12 @@ def vary_conventions(
 
 
 def _mixed_data(runs: Iterable[RunRecord]) -> list[str]:
-    found = list(dict.fromkeys(run.dataset for run in runs if run.dataset))
-    if len(found) < 2:
+    datasets = list(dict.fromkeys(run.dataset for run in runs if run.dataset))
+    if len(datasets) < 2:
         return []
     return [
-        f"the runs are said to be of {len(found)} datasets ({', '.join(found[:5])}): queries with "
-        "the same id need not be the same queries"
+        f"the runs are said to be of {len(datasets)} datasets ({', '.join(datasets[:5])}): "
+        "queries with the same id need not be the same queries"
     ]
 
 
@@ -251,12 +263,123 @@ def _mixed_query_sets(runs: Iterable[RunRecord]) -> list[str]:
 
 
 def _indexes_among_models(runs: Iterable[RunRecord]) -> list[str]:
-    """A model behind an index is one of its own family: itself and its exact search."""
-    found = [run.name for run in runs if run.config.get("index_of")]
-    if not found:
+    """Warn of models behind an index, which belong beside their exact search."""
+    indexed = [run.name for run in runs if run.config.get("index_of")]
+    if not indexed:
         return []
-    named = ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
+    named = ", ".join(indexed[:5]) + (f" and {len(indexed) - 5} more" if len(indexed) > 5 else "")
     return [
         f"models behind an index are compared with all others here ({named}), which makes every "
         "comparison stricter: compare each with its own exact search alone"
     ]
+
+
+def compare_tasks(
+    source: Any,
+    *,
+    units: str | None = None,
+    missing: str = "refuse",
+    only: Collection[str] = (),
+    measure: str | Measure | None = None,
+    split: str = "test",
+    languages: Collection[str] = (),
+    level: float = LEVEL,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> TaskComparison:
+    """Compare systems on the mean over many tasks, in which each task weighs the same.
+
+    `source` is a table with columns system, task, query and value (a path, several paths, a data
+    frame, records; without query, values are means of tasks), folders of results of mteb, runs of a
+    store or records, whose datasets are the tasks, or {system: {task: Scores}}.
+
+    `units` is what is resampled: "queries" within tasks, which says who is better on these tasks,
+    or "tasks", which says who is better on tasks like these, and is all that means allow. `missing`
+    is what happens where a system lacks a task: "refuse", "drop-task" or "drop-system". `only`
+    names the tasks to take, `measure` one measure of runs, `split` and `languages` (such as "eng")
+    the results of mteb to read.
+
+    >>> rows = [(s, t, q, v + q % 3 / 10) for s, v in (("new", 0.6), ("old", 0.2))
+    ...         for t in ("NQ", "FiQA") for q in range(9)]
+    >>> table = [dict(zip(("system", "task", "query", "value"), row)) for row in rows]
+    >>> compare_tasks(table).standings[0].name
+    'new'
+    """
+    selection: dict[str, Any] = {"missing": missing, "only": only}
+    scored = _scores_of(source)
+    if scored is not None:
+        in_order = dict(sorted(scored.items()))  # as those of a table
+        values = values_of_scores(in_order, measure=measure, **selection)
+    else:
+        lines = _lines_of(source, {"split": split, "only": only, "languages": languages})
+        values = values_of_lines(
+            lines.in_order(), measure="" if measure is None else str(measure), **selection
+        )
+    return compare_task_values(values, units=units, level=level, resamples=resamples, seed=seed)
+
+
+def _scores_of(source: Any) -> ScoredTasks | None:
+    """Return the scores of runs or of a dictionary; None for anything else."""
+    if isinstance(source, Mapping):
+        return _of_mapping(source)
+    plain = isinstance(source, list | tuple) and len(source) > 0
+    if plain and all(callable(getattr(run, "record", None)) for run in source):
+        return _of_records(source)
+    return None
+
+
+def _lines_of(source: Any, of_mteb: Mapping[str, Any]) -> TaskLines:
+    """Return the lines of tables, of records, or of folders of mteb."""
+    paths = [source] if isinstance(source, str | os.PathLike) else source
+    if (
+        not isinstance(paths, list | tuple)
+        or not paths
+        or not all(isinstance(path, str | os.PathLike) for path in paths)
+    ):
+        return task_lines(source)
+    folders = [path for path in paths if os.path.isdir(path)]
+    if not folders:
+        return join_lines([read_task_lines(path) for path in paths])
+    if len(folders) < len(paths):
+        raise UsageError("Give tables, or folders of results of mteb, but not both.")
+    return read_mteb(folders, **of_mteb)
+
+
+def _of_mapping(source: Mapping[Any, Any]) -> dict[str, dict[str, tuple[Scores, str]]]:
+    scored: dict[str, dict[str, tuple[Scores, str]]] = {}
+    for system, tasks in source.items():
+        if not isinstance(system, str) or not isinstance(tasks, Mapping):
+            raise UsageError("A dictionary holds {system: {task: Scores}}.")
+        for task, scores in tasks.items():
+            if not isinstance(task, str) or not isinstance(scores, Scores):
+                raise UsageError(
+                    f"{system!r} holds {type(scores).__name__} for the task {task!r}; give Scores, "
+                    "as evaluate() gives them."
+                )
+            scored.setdefault(task, {})[system] = (scores, "")
+    if not scored:
+        raise UsageError("There are no systems; a dictionary holds {system: {task: Scores}}.")
+    return scored
+
+
+def _of_records(runs: Iterable[HasRecord]) -> dict[str, dict[str, tuple[Scores, str]]]:
+    """Return scores by dataset and name; a name has one run on a dataset."""
+    scored: dict[str, dict[str, tuple[Scores, str]]] = {}
+    places: dict[tuple[str, str], str] = {}
+    for run in runs:
+        record = run.record()
+        place = f"run {run.id}" if hasattr(run, "id") else f"run {record.name!r}"
+        if not record.dataset:
+            raise MismatchError(
+                f"{place.capitalize()} names no dataset, which is its task here. Save runs with a "
+                "dataset."
+            )
+        cell = (record.dataset, record.name)
+        if cell in places:
+            raise MismatchError(
+                f"{record.name!r} has two runs on {record.dataset!r}: {places[cell]} and {place}. "
+                "Choose one of them."
+            )
+        places[cell] = place
+        scored.setdefault(record.dataset, {})[record.name] = (record.scored(), record.clusters)
+    return scored

@@ -1,11 +1,11 @@
-"""RunRecord: one evaluation, as every task makes it and as stores and reports take it."""
+"""RunRecord: one evaluation, as every task makes it and as stores take it; and its tables."""
 
 from __future__ import annotations
 
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -14,11 +14,13 @@ import numpy as np
 from assay.arrays import or_none
 from assay.core import checks
 from assay.core.on_demand import OnDemand
-from assay.core.text import did_you_mean
+from assay.core.text import did_you_mean, mask_secrets
 from assay.errors import MeasureError, UsageError
 from assay.io.fingerprints import fingerprints
 from assay.io.streams import as_typed, split_array
-from assay.scoring.scores import Scores
+from assay.measures import Measure
+from assay.scoring.scores import Scores, describe_counts
+from assay.tables.table import Cell, Table
 
 if TYPE_CHECKING:
     from assay.core.hits import Hits
@@ -28,17 +30,6 @@ if TYPE_CHECKING:
 else:  # a scored run has none
     results = OnDemand("assay.runs.results")
 
-__all__ = [
-    "HasRecord",
-    "RecordsLike",
-    "RunRecord",
-    "as_records",
-    "check_name",
-    "check_tags",
-    "fingerprint_files",
-    "only_measures",
-    "shared_measures",
-]
 
 # PostgreSQL's indexes hold no more than 2704 bytes in an entry, and a character has up to 4 (an
 # escaped one 5).
@@ -109,7 +100,6 @@ class RunRecord:
     wide: Mapping[str, float | str | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be stored, before anything is computed."""
         check_name(self.name, "name")
         for key in ("task", "dataset", "model", "batch", "rerun_of"):
             check_name(getattr(self, key), key, empty=True)
@@ -128,19 +118,21 @@ class RunRecord:
         self._set("tags", check_tags(self.tags))
         self._set("command", tuple(self.command))
         self._set("files", tuple(dict.fromkeys(file for file in self.files if file)))
+        for key in ("command", "files", "config", "provenance"):
+            self._set(key, _without_secrets(getattr(self, key)))
 
     def _set(self, key: str, value: Any) -> None:
         object.__setattr__(self, key, value)
 
     @classmethod
-    def of(cls, **given: Any) -> RunRecord:
-        """A record from keywords; an unknown one is answered with the nearest."""
-        known = [one.name for one in fields(cls)]
-        for key in given:
-            if key not in known:
-                hint = did_you_mean(key, known)
-                raise UsageError(f"A run has no {key!r}.{hint} It has: {', '.join(known)}.")
-        return cls(**given)
+    def of(cls, **values: Any) -> RunRecord:
+        """Return a record from keywords; an unknown one is answered with the nearest."""
+        names = [field.name for field in fields(cls)]
+        for key in values:
+            if key not in names:
+                hint = did_you_mean(key, names)
+                raise UsageError(f"A run has no {key!r}.{hint} It has: {', '.join(names)}.")
+        return cls(**values)
 
     @property
     def query_set(self) -> str:
@@ -152,25 +144,25 @@ class RunRecord:
         return str(self.config.get("query_set", ""))
 
     def but(self, **changes: Any) -> RunRecord:
-        """The same record with other values of some fields."""
+        """Return the record with other values of some fields."""
         return replace(self, **changes)
 
     def record(self) -> RunRecord:
-        """The record itself, so that stored runs and records are taken alike."""
+        """Return the record itself, so that stored runs and records are taken alike."""
         return self
 
     def scored(self) -> Scores:
-        """The scores; an error where the record has none."""
+        """Return the scores; an error where the record has none."""
         if self.scores is None:
             raise UsageError(f"Run {self.name!r} has no per-query values.")
         return self.scores
 
     def chance_means(self) -> Mapping[str, float] | None:
-        """What a random order scores by measure, where it is known."""
+        """Return what a random order scores by measure, where it is known."""
         return _mean_values(self.chance)
 
     def ceiling_means(self) -> Mapping[str, float] | None:
-        """What a perfect order scores by measure, where it is known."""
+        """Return what a perfect order scores by measure, where it is known."""
         return _mean_values(self.ceiling)
 
     @property
@@ -192,8 +184,22 @@ _MAPPINGS: Final = (
 )
 
 
+def _without_secrets(value: Any) -> Any:
+    """Return the value with its addresses masked: what is stored is exported, shown and sent."""
+    if isinstance(value, str):
+        return mask_secrets(value[:]) if "://" in value else value
+    if isinstance(value, Mapping):
+        return {key: _without_secrets(entry) for key, entry in value.items()}
+    if isinstance(value, tuple | list):
+        return type(value)(map(_without_secrets, value))
+    return value
+
+
 def _wide_cell(name: Any, cell: Any) -> float | str | None:
-    """A cell of a wide row that every database can hold; None for what is not defined."""
+    """Return a cell of a wide row that every database can hold.
+
+    None for what is not defined.
+    """
     check_name(name, "wide column")
     if cell is None or isinstance(cell, str):
         return cell
@@ -212,35 +218,41 @@ class HasRecord(Protocol):
         ...
 
     def record(self) -> RunRecord:
-        """The run as a record with all its values."""
+        """Return the run as a record with all its values."""
         ...
 
 
 def fingerprint_files(
     records: Iterable[RunRecord], digest: Callable[..., dict[str, Any]] = fingerprints
 ) -> list[RunRecord]:
-    """The records with the fingerprints of their files in `data`; each file is read once."""
-    given = list(records)
+    """Return the records with the fingerprints of their files in `data`.
+
+    Each file is read once.
+    """
+    listed = list(records)
     # Some are not files: a group may be a column, and a name may stand before a path.
-    named = dict.fromkeys(file for one in given for file in one.files if file)
+    named = dict.fromkeys(file for record in listed for file in record.files if file)
     read = digest(file for file in named if os.path.isfile(split_array(file)[0]))
     return [
-        one.but(
-            data={**{as_typed(file): read[file] for file in one.files if file in read}, **one.data}
+        record.but(
+            data={
+                **{as_typed(file): read[file] for file in record.files if file in read},
+                **record.data,
+            }
         )
-        for one in given
+        for record in listed
     ]
 
 
-def _mean_values(found: Scores | Mapping[str, float] | None) -> Mapping[str, float] | None:
-    return found.mean() if isinstance(found, Scores) else found
+def _mean_values(means: Scores | Mapping[str, float] | None) -> Mapping[str, float] | None:
+    return means.mean() if isinstance(means, Scores) else means
 
 
 RecordsLike = Iterable[HasRecord] | Mapping[str, "Scores | HasRecord"]
 
 
 def as_records(runs: RecordsLike) -> list[RunRecord]:
-    """Records with distinct names, and with the measures that all of them have.
+    """Return records with distinct names, and with the measures that all of them have.
 
     Scores are given by name: {"dense": scores}. A run of a store gets its number after its name
     where another has the same name.
@@ -250,57 +262,59 @@ def as_records(runs: RecordsLike) -> list[RunRecord]:
     ['dense']
     """
     if isinstance(runs, Mapping):
-        runs = [_record_of(name, one) for name, one in runs.items()]
-    given = checks.as_list(runs, "runs")
-    for run in given:
+        runs = [_record_of(name, source) for name, source in runs.items()]
+    listed = checks.as_list(runs, "runs")
+    for run in listed:
         if not callable(getattr(run, "record", None)):
             checks.require(run, RunRecord, "every run", "a RunRecord, or a run of a store")
-    counted = Counter(run.name for run in given)
-    stored = [run for run in given if not isinstance(run, RunRecord)]
-    made = []
-    for run in given:
+    counted = Counter(run.name for run in listed)
+    stored = [run for run in listed if not isinstance(run, RunRecord)]
+    records = []
+    for run in listed:
         record = run.record()
         if not isinstance(run, RunRecord) and counted[run.name] > 1:
             record = record.but(name=f"{run.name} #{run.id}")
-        made.append(record)
-    if not stored or len({record.scored().measures for record in made}) == 1:
-        return made
-    measures = shared_measures([record.scored() for record in made])
-    return [record.but(scores=only_measures(record.scored(), measures)) for record in made]
+        records.append(record)
+    if not stored or len({record.scored().measures for record in records}) == 1:
+        return records
+    measures = shared_measures([record.scored() for record in records])
+    return [record.but(scores=only_measures(record.scored(), measures)) for record in records]
 
 
-def _record_of(name: str, given: Any) -> RunRecord:
-    if isinstance(given, Scores):
-        return RunRecord(name, given)
-    if not callable(getattr(given, "record", None)):
-        checks.require(given, Scores, f"the run {name!r}", "a Scores, as evaluate() gives it")
-    record: RunRecord = given.record()
+def _record_of(name: str, run: Any) -> RunRecord:
+    if isinstance(run, Scores):
+        return RunRecord(name, run)
+    if not callable(getattr(run, "record", None)):
+        checks.require(run, Scores, f"the run {name!r}", "a Scores, as evaluate() gives it")
+    record: RunRecord = run.record()
     return record.but(name=name)
 
 
 def shared_measures(scores: Iterable[Scores]) -> tuple[Measure, ...]:
-    """The measures that all have, in the order of the first."""
+    """Return the measures that all have, in the order of the first."""
     first, *more = scores
-    found = tuple(m for m in first.measures if all(m in each.measures for each in more))
-    if not found:
+    shared = tuple(m for m in first.measures if all(m in each.measures for each in more))
+    if not shared:
         lists = " and ".join(", ".join(map(str, each.measures)) for each in (first, *more)[:2])
         raise UsageError(f"The runs have no measure in common: {lists}.")
-    return found
+    return shared
 
 
 def only_measures(scores: Scores, measures: Iterable[Measure]) -> Scores:
-    """The scores of some of the measures."""
-    wanted = tuple(measures)
-    absent = [measure for measure in wanted if measure not in scores.measures]
+    """Return the scores of some of the measures."""
+    selected = tuple(measures)
+    absent = [measure for measure in selected if measure not in scores.measures]
     if absent:
         have = ", ".join(map(str, scores.measures))
         raise MeasureError(f"{absent[0]} was not stored; these were: {have}.")
-    places = [scores.measures.index(measure) for measure in wanted]
-    return replace(scores, measures=wanted, values=scores.values[places], tied=scores.tied[places])
+    places = [scores.measures.index(measure) for measure in selected]
+    return replace(
+        scores, measures=selected, values=scores.values[places], tied=scores.tied[places]
+    )
 
 
 def check_name(name: Any, what: str, *, empty: bool = False) -> str:
-    """A text that can be stored and found."""
+    """Return a text that can be stored and found."""
     if not isinstance(name, str) or (not name and not empty):
         raise UsageError(f"The {what} of a run is a text, found {name!r}.")
     if len(name) > _LONGEST:
@@ -316,3 +330,127 @@ def check_tags(tags: Any) -> tuple[str, ...]:
     if isinstance(tags, str):
         raise UsageError(f"tags is a list of texts, found the text {tags!r}.")
     return tuple(sorted({check_name(tag, "tag") for tag in tags}))
+
+
+def names_of(runs: Sequence[Any]) -> list[str]:
+    """Return names of runs; those that are equal get the number of their run."""
+    counted = Counter(run.name for run in runs)
+    return [run.name if counted[run.name] == 1 else f"{run.name} #{run.id}" for run in runs]
+
+
+def title(records: list[RunRecord], percent: bool) -> str:
+    """Return what the table is about."""
+    judged = records[0].scored().n_queries
+    what = records[0].name if len(records) == 1 else f"{len(records)} runs"
+    unit = ", values in percent" if percent else ""
+    return f"{what}, {judged} judged {'query' if judged == 1 else 'queries'}{unit}"
+
+
+def _kind(measure: Measure, percent: bool) -> str:
+    if measure.definition.aggregate == "sum":
+        return "count"
+    return "percent" if percent and measure.definition.high == 1.0 else "fraction"
+
+
+def _average(measure: Measure, average: str) -> str:
+    return {"mean": average, "sum": "sum", "geometric": "geometric"}[measure.definition.aggregate]
+
+
+def measure_table(record: RunRecord, percent: bool) -> Table:
+    """Return a row for each measure of one run, with its number of queries."""
+    mean = record.scored().mean()
+    extra = [(key, end) for key, end in _ends(record) if end]
+    rows = []
+    for measure, (name, value) in zip(record.scored().measures, mean.items(), strict=True):
+        kind = _kind(measure, percent)
+        ends = [Cell(end[name], kind) for _, end in extra]
+        rows.append(
+            (
+                Cell(name),
+                Cell(value, kind),
+                *ends,
+                Cell(_average(measure, mean.average)),
+                Cell(describe_counts(mean.counts[name])),
+            )
+        )
+    columns = ("measure", "value", *(key for key, _ in extra), "average", "queries")
+    return Table(columns, tuple(rows))
+
+
+def run_table(records: list[RunRecord], percent: bool) -> Table:
+    """Several runs: a row for each, the best value of each measure marked."""
+    means = [dict(record.scored().mean()) for record in records]
+    best = _best(records[0].scored().measures, means)
+    rows = [
+        (Cell(record.name), *_values(record, mean, percent, best))
+        for record, mean in zip(records, means, strict=True)
+    ]
+    for label, end in _ends(records[0]):
+        if end is not None:
+            rows.append((Cell(label), *_values(records[0], end, percent)))
+    return Table(("run", *map(str, records[0].scored().measures)), tuple(rows))
+
+
+def _ends(record: RunRecord) -> list[tuple[str, Mapping[str, float] | None]]:
+    return [("chance", record.chance_means()), ("ceiling", record.ceiling_means())]
+
+
+def _best(measures: tuple[Measure, ...], means: list[dict[str, float]]) -> dict[str, float]:
+    """Return the highest value of each measure that has a range.
+
+    None where there is nothing to win.
+    """
+    if len(means) < 2:
+        return {}
+    ranged = [str(m) for m in measures if m.definition.high is not None and m.name != "Unjudged"]
+    tops = {
+        name: max((mean[name] for mean in means if not math.isnan(mean[name])), default=math.nan)
+        for name in ranged
+    }
+    return {name: top for name, top in tops.items() if any(mean[name] != top for mean in means)}
+
+
+def _values(
+    record: RunRecord,
+    values: Mapping[str, float],
+    percent: bool,
+    best: Mapping[str, float] | None = None,
+) -> Iterator[Cell]:
+    for measure in record.scored().measures:
+        value = values[str(measure)]
+        is_best = best is not None and best.get(str(measure)) == value
+        yield Cell(value, _kind(measure, percent), is_best)
+
+
+def query_table(records: list[RunRecord], percent: bool) -> Table:
+    """Return a row for each query of each run, and the mean over all queries below them."""
+    rows = []
+    for record in records:
+        front = [Cell(record.name)] if len(records) > 1 else []
+        by_query = record.scored().values.T.tolist()
+        for query, values in zip(record.scored().query_ids, by_query, strict=True):
+            named = dict(zip(map(str, record.scored().measures), values, strict=True))
+            rows.append((*front, Cell(query), *_values(record, named, percent)))
+        mean = record.scored().mean()
+        rows.append((*front, Cell(f"all ({mean.average})"), *_values(record, mean, percent)))
+    head = ("run", "query") if len(records) > 1 else ("query",)
+    return Table((*head, *map(str, records[0].scored().measures)), tuple(rows))
+
+
+def group_table(records: list[RunRecord], by: str, percent: bool) -> Table:
+    """For each run the mean over queries, the mean over groups, and the groups, each with n."""
+    rows = []
+    for record in records:
+        front = [Cell(record.name)] if len(records) > 1 else []
+        micro, macro = record.scored().mean(), record.scored().mean(by=by)
+        labelled: list[tuple[str, int, Mapping[str, float]]] = [
+            ("micro (over queries)", micro.n, micro),
+            ("macro (over groups)", macro.n, macro),
+            *((name, macro.sizes[name], values) for name, values in macro.groups.items()),
+        ]
+        rows += [
+            (*front, Cell(label), Cell(n, "count"), *_values(record, values, percent))
+            for label, n, values in labelled
+        ]
+    head = ("run", by) if len(records) > 1 else (by,)
+    return Table((*head, "n", *map(str, records[0].scored().measures)), tuple(rows))

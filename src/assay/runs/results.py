@@ -1,29 +1,27 @@
-"""What a record holds beside its scores: aggregates, and the results of single queries."""
+"""Results of a record beside its scores: means with intervals, counts, and single queries."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from assay.arrays import or_none
+from assay.arrays import Floats, or_none
+from assay.comparison.alignment import cluster_labels
 from assay.core import checks
-from assay.errors import UsageError
+from assay.core.conventions import Conventions
+from assay.errors import MeasureError, UsageError
+from assay.measures import parse
+from assay.scoring.scores import Mean, Scores
+from assay.stats import Interval, intervals
 
-__all__ = [
-    "Aggregate",
-    "LazyResults",
-    "QueryResults",
-    "ResultDoc",
-    "check_aggregates",
-    "method_text",
-    "results_from_data",
-    "results_to_data",
-]
+if TYPE_CHECKING:
+    from assay.runs.record import RunRecord
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,6 @@ class ResultDoc:
     snippet: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be stored."""
         for name in ("doc", "snippet"):
             checks.require(getattr(self, name), str, f"{name} of a result", "a text")
         for name in ("score", "grade"):
@@ -52,13 +49,12 @@ class QueryResults:
     missed: tuple[ResultDoc, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be stored."""
         checks.require(self.text, str, "text of a query", "a text")
         for name in ("results", "missed"):
-            found = tuple(getattr(self, name))
-            for one in found:
-                checks.require(one, ResultDoc, f"every one of {name}", "a ResultDoc")
-            object.__setattr__(self, name, found)
+            docs = tuple(getattr(self, name))
+            for doc in docs:
+                checks.require(doc, ResultDoc, f"every one of {name}", "a ResultDoc")
+            object.__setattr__(self, name, docs)
 
 
 class LazyResults(Mapping[str, QueryResults]):
@@ -72,15 +68,12 @@ class LazyResults(Mapping[str, QueryResults]):
         return self._read()
 
     def __getitem__(self, query: str) -> QueryResults:
-        """The results of one query."""
         return self._found[query]
 
     def __iter__(self) -> Iterator[str]:
-        """The ids of the queries."""
         return iter(self._found)
 
     def __len__(self) -> int:
-        """How many queries there are."""
         return len(self._found)
 
 
@@ -94,21 +87,21 @@ def _number(value: Any, name: str) -> float | None:
     return float(value)
 
 
-def results_to_data(found: QueryResults) -> dict[str, Any]:
-    """Results of a query as plain data: what JSON can hold."""
+def results_to_data(results: QueryResults) -> dict[str, Any]:
+    """Return results of a query as plain data: what JSON can hold."""
     return {
-        "text": found.text,
-        "results": list(map(_row, found.results)),
-        "missed": list(map(_row, found.missed)),
+        "text": results.text,
+        "results": list(map(_row, results.results)),
+        "missed": list(map(_row, results.missed)),
     }
 
 
-def _row(one: ResultDoc) -> list[Any]:
-    return [one.doc, one.score, one.grade, one.snippet]
+def _row(doc: ResultDoc) -> list[Any]:
+    return [doc.doc, doc.score, doc.grade, doc.snippet]
 
 
 def results_from_data(data: Any) -> QueryResults:
-    """Results of a query from plain data, checked."""
+    """Return results of a query from plain data, checked."""
     if not isinstance(data, dict) or not {"text", "results", "missed"} <= data.keys():
         raise UsageError(f"Results of a query have text, results and missed, found {data!r:.60}.")
     return QueryResults(data["text"], _docs(data["results"]), _docs(data["missed"]))
@@ -153,7 +146,6 @@ class Aggregate:
     clusters: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what no column can hold, and take NaN for None."""
         for name in ("measure", "average", "by_column", "subset", "method", "note", "clusters"):
             if not isinstance(getattr(self, name), str):
                 raise UsageError(
@@ -173,27 +165,30 @@ class Aggregate:
         return not self.by_column and not self.subset
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data; the column that was resampled is part of `method`."""
+        """Return all of it as plain data.
+
+        The column that was resampled is part of `method`.
+        """
         data = {**vars(self), "method": method_text(self.method, self.clusters)}
         del data["clusters"]
         return data
 
     @classmethod
     def from_row(cls, columns: Mapping[str, Any]) -> Aggregate:
-        """An aggregate from a row of a store, which was checked when it was written."""
-        made = object.__new__(cls)
-        made.__dict__.update(columns)
-        return made
+        """Return an aggregate from a row of a store, which was checked when it was written."""
+        aggregate = object.__new__(cls)
+        aggregate.__dict__.update(columns)
+        return aggregate
 
 
 _NUMBERS: Final = ("value", "value_skip", "value_zero", "low", "high", "level", "chance", "ceiling")
 _COUNTS: Final = ("n", "empty", "missing", "tied", "groups_left_out")
 
 
-def check_aggregates(given: Iterable[object]) -> None:
+def check_aggregates(aggregates: Iterable[object]) -> None:
     """Refuse what is no aggregate."""
-    for one in given:
-        checks.require(one, Aggregate, "every aggregate", "an Aggregate")
+    for aggregate in aggregates:
+        checks.require(aggregate, Aggregate, "every aggregate", "an Aggregate")
 
 
 def _aggregate_number(value: Any, name: str) -> float | None:
@@ -205,9 +200,175 @@ def _aggregate_number(value: Any, name: str) -> float | None:
 
 
 def method_text(method: str, clusters: str) -> str:
-    """The method of an interval with the column that was resampled, for people and JSON.
+    """Return the method of an interval with the column that was resampled, for people and JSON.
 
     >>> method_text("bca", "scene"), method_text("t", "")
     ('bca by scene', 't')
     """
     return f"{method} by {clusters}" if clusters else method
+
+
+def canonical(measure: str) -> str:
+    """Return the canonical name of a measure; a name that is no measure's stays as it is.
+
+    >>> canonical("ndcg_cut_10"), canonical("mean_precision")
+    ('nDCG@10', 'mean_precision')
+    """
+    try:
+        return str(parse(measure))
+    except (MeasureError, ValueError):  # also a number with too many digits
+        return measure
+
+
+def aggregates_of(
+    scores: Scores,
+    *,
+    chance: Mapping[str, float] | None = None,
+    ceiling: Mapping[str, float] | None = None,
+    clusters: str = "",
+    resampling: Mapping[str, Any] | None = None,
+) -> list[Aggregate]:
+    """Return means over queries with intervals, and means over the groups of each column.
+
+    Intervals resample whole groups of the column `clusters`; `resampling` may set their level,
+    number of resamples and seed.
+    """
+    means = list(_average(scores, None))
+    spans = _intervals(scores, clusters, resampling or {})
+    means = [
+        replace(
+            aggregate,
+            chance=None if chance is None else chance.get(aggregate.measure),
+            ceiling=None if ceiling is None else ceiling.get(aggregate.measure),
+            **_interval_fields(spans[aggregate.measure], clusters),
+        )
+        for aggregate in means
+    ]
+    return [
+        *means,
+        *(aggregate for column in scores.groups for aggregate in _average(scores, column)),
+    ]
+
+
+def aggregates_of_record(record: RunRecord) -> list[Aggregate]:
+    """Return all aggregates of a record: those of its scores, then its own."""
+    if record.scores is None:
+        return list(record.aggregates)
+    computed = aggregates_of(
+        record.scores,
+        chance=record.chance_means(),
+        ceiling=record.ceiling_means(),
+        clusters=record.clusters,
+        resampling=record.resampling,
+    )
+    return [*computed, *record.aggregates]
+
+
+def _average(scores: Scores, by: str | None) -> Iterator[Aggregate]:
+    rules = _without_errors(scores.conventions)
+    mean = scores.mean(by=by, empty=rules.empty, missing=rules.missing)
+    skip, zero = (_mean_with_empty(scores, mean, rules, by, empty) for empty in ("skip", "zero"))
+    for name, value in mean.items():
+        counts = mean.counts[name]
+        yield Aggregate(
+            name,
+            value,
+            average=mean.average,
+            by_column=by or "",
+            value_skip=skip[name],
+            value_zero=zero[name],
+            n=counts.n,
+            empty=counts.empty,
+            missing=counts.missing,
+            tied=counts.tied,
+            groups_left_out=counts.groups_left_out,
+        )
+
+
+_MEANS: Final = ("value", "value_skip", "value_zero")
+
+_ROUNDING: Final = 1e-9  # the order of a sum may differ from machine to machine
+
+
+def find_contradictions(stored: Sequence[Aggregate], scores: Scores) -> Iterator[str]:
+    """Where stored means or counts are not those of the values that they were computed from."""
+    by_key = {
+        _key(aggregate): aggregate for aggregate in reversed(stored)
+    }  # of equal keys the first is the computed
+    for computed in chain.from_iterable(_average(scores, by) for by in (None, *scores.groups)):
+        recorded = by_key.get(_key(computed))
+        if recorded is None:
+            if computed.is_overall:
+                yield f"no aggregate of {computed.measure}"
+            continue
+        for name in (*_MEANS, *_COUNTS):
+            left, right = getattr(recorded, name), getattr(computed, name)
+            if not _agree(left, right):
+                what = " ".join(
+                    filter(None, (computed.measure, computed.average, computed.by_column))
+                )
+                yield f"{name} of {what} is {left}, but the values of its queries give {right}"
+
+
+def _key(aggregate: Aggregate) -> tuple[str, str, str, str]:
+    return aggregate.measure, aggregate.average, aggregate.by_column, aggregate.subset
+
+
+def _agree(left: float | None, right: float | None) -> bool:
+    if left is None or right is None:
+        return left is right
+    return math.isclose(left, right, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
+
+
+def _mean_with_empty(
+    scores: Scores, mean: Mean, rules: Conventions, by: str | None, empty: str
+) -> Mean:
+    if rules.empty == empty:
+        return mean
+    return scores.mean(by=by, empty=empty, missing=rules.missing)
+
+
+def _without_errors(rules: Conventions) -> Conventions:
+    """Conventions that refuse nothing: what was computed can be stored."""
+    return rules.but(
+        empty="skip" if rules.empty == "error" else None,
+        missing="skip" if rules.missing == "error" else None,
+    )
+
+
+def _intervals(
+    scores: Scores, clusters: str, resampling: Mapping[str, Any]
+) -> dict[str, Interval | None]:
+    """Return an interval for each plain mean; sums and geometric means have none."""
+    means = intervals(
+        _averaged_values(scores),
+        clusters=cluster_labels(scores, clusters),
+        bounds=[measure.bounds for measure in scores.measures],
+        **resampling,
+    )
+    return {
+        str(measure): mean if measure.definition.aggregate == "mean" else None
+        for measure, mean in zip(scores.measures, means, strict=True)
+    }
+
+
+def _averaged_values(scores: Scores) -> Floats:
+    """Return the values that the mean is made of.
+
+    NaN where it leaves a query out.
+    """
+    rules = _without_errors(scores.conventions)
+    table: Floats = np.array(scores.values)
+    if rules.empty == "zero":
+        table[np.isnan(table)] = 0.0
+    if rules.missing == "skip":
+        table[:, scores.missing] = np.nan
+    return table
+
+
+def _interval_fields(interval: Interval | None, clusters: str) -> dict[str, Any]:
+    if interval is None:
+        return {}
+    keys = ("low", "high", "level", "note")
+    numbers = {key: getattr(interval, key) for key in keys}
+    return {**numbers, "method": interval.method, "clusters": clusters}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from assay.core.conventions import Conventions, as_conventions
-from assay.core.hits import judge
+from assay.core.hits import Hits, cover_by, judge
 from assay.core.ids import Ids
 from assay.core.input_remarks import CUT_BY_ROW
 from assay.core.judgments import Judgments
@@ -30,12 +30,6 @@ if TYPE_CHECKING:
 else:
     tables = OnDemand("assay.io.tables")
 
-__all__ = [
-    "group_records",
-    "score_ranking",
-    "score_run_files",
-    "unique_names",
-]
 
 _ENDINGS: Final = (
     ".gz",
@@ -91,20 +85,49 @@ def score_run_files(
         allow_mismatch,
     )
     truth = {"judgments": f"{qrels} {_checksum(qrels)}".strip()} if checksums else {}
-    records = [
+    scored = [
         _score_file(path, name, task)
         for path, name in zip(paths, names or unique_names(paths), strict=True)
     ]
+    records = [record for record, _, _ in scored]
+    if n_docs is not None:
+        documents = _merge_names([ids for _, _, ids in scored])
+        records = [_with_limits(record, hits, documents, task) for record, hits, _ in scored]
     return [
-        one.but(
+        record.but(
             files=(path, qrels),
-            provenance={**one.provenance, **(_sum_of(path) if checksums else {}), **truth},
+            provenance={**record.provenance, **(_sum_of(path) if checksums else {}), **truth},
         )
-        for one, path in zip(records, paths, strict=True)
+        for record, path in zip(records, paths, strict=True)
     ]
 
 
-def _score_file(path: str, name: str, task: _Task) -> RunRecord:
+def _merge_names(parts: list[Ids]) -> Ids | None:
+    """Return the documents that any of several runs names.
+
+    None where some are only numbered.
+    """
+    if any(ids.numbered for ids in parts):
+        return None
+    names = parts[0]
+    for ids in parts[1:]:
+        names = Ids.concat([names, ids.take(np.flatnonzero(ids.match(names) < 0))])
+    return names
+
+
+def _with_limits(record: RunRecord, hits: Hits, documents: Ids | None, task: _Task) -> RunRecord:
+    """With chance and ceiling, which are the same for all runs of a collection."""
+    if documents is not None and not hits.n_docs.any():
+        hits = cover_by(hits, task.judgments, documents)
+    sized: dict[str, Any] = {"conventions": task.rules, "n_docs": task.n_docs}
+    return record.but(
+        chance=chance(hits, task.measures, **sized),
+        ceiling=ceiling(hits, task.measures, **sized),
+    )
+
+
+def _score_file(path: str, name: str, task: _Task) -> tuple[RunRecord, Hits, Ids]:
+    """Return one run with its scores, where judged documents landed, and the documents it names."""
     ranking = as_ranking(path, task.rules)
     try:
         hits = judge(
@@ -116,21 +139,14 @@ def _score_file(path: str, name: str, task: _Task) -> RunRecord:
     except MismatchError as error:
         raise MismatchError(f"{path}: {error}") from None
     scores = score(hits, task.measures, conventions=task.rules).but_settings(n_docs=task.n_docs)
-    ends: dict[str, Any] = {}
-    if task.n_docs is not None:
-        sized: dict[str, Any] = {"conventions": task.rules, "n_docs": task.n_docs}
-        ends = {
-            "chance": chance(hits, task.measures, **sized),
-            "ceiling": ceiling(hits, task.measures, **sized),
-        }
-    return RunRecord(
+    record = RunRecord(
         name,
         scores,
         task="retrieval",
         hits=hits if task.keep_hits else None,
         provenance={"file": as_typed(path), "tag": ranking.name or ""},
-        **ends,
     )
+    return record, hits, ranking.doc_ids
 
 
 def _sum_of(path: str) -> dict[str, str]:
@@ -147,7 +163,7 @@ def _checksum(path: str) -> str:
 def group_records(
     records: Sequence[RunRecord], by: str, *, without: str | None = None
 ) -> tuple[list[RunRecord], str]:
-    """The records with the groups of a file (`FILE` or `FILE:COLUMN`), and the column's name.
+    """Return records with the groups of a file (`FILE` or `FILE:COLUMN`), and the column.
 
     Queries that the file does not name are refused, or get the group `without`; a column that is
     there already keeps its name and groups.
@@ -158,7 +174,8 @@ def group_records(
         groups = dict.fromkeys(queries, without) | groups
     while column in records[0].scored().groups:
         column += " (2)"
-    return [one.but(scores=one.scored().with_groups(**{column: groups})) for one in records], column
+    labels = {column: groups}
+    return [run.but(scores=run.scored().with_groups(**labels)) for run in records], column
 
 
 def score_ranking(
@@ -172,7 +189,7 @@ def score_ranking(
     """Score a ranking as a file of it would be scored: rows without ids are named by number."""
     docs, places = np.unique(ranking.docs, return_inverse=True)
     names = [ranking.query_ids, ranking.doc_ids.take(docs.astype(np.int64))]
-    query_ids, doc_ids = (Ids.of([str(one) for one in ids]) for ids in names)
+    query_ids, doc_ids = (Ids.of([str(identifier) for identifier in ids]) for ids in names)
     as_read = replace(
         ranking,
         query_ids=query_ids,
@@ -188,7 +205,7 @@ def score_ranking(
 
 
 def unique_names(paths: Sequence[str]) -> list[str]:
-    """Names of runs from their files: as short as they can be while no two are equal.
+    """Return names of runs from their files: as short as they can be while no two are equal.
 
     >>> unique_names(["a/bm25.txt.gz", "a/dense.txt"]), unique_names(["a/run.txt", "b/run.txt"])
     (['bm25', 'dense'], ['a/run', 'b/run'])

@@ -1,28 +1,28 @@
 """Chance and ceiling: the expected value of a random order, and the value of a perfect one.
 
 A random order is one tie group that holds the whole collection. So chance is the closed-form
-expectation over ties, and the ceiling is the best order, of exactly that tie group.
+expectation over ties, and the ceiling is the best order, of exactly that tie group. A judged
+document that is not in the collection counts in the number of relevant documents and in the ideal,
+as it does in the score, and no order finds it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from assay.arrays import Floats, Ints, offsets_of
+from assay.arrays import Floats, Ints, gather, offsets_of
 from assay.core import checks
 from assay.core.conventions import Conventions, as_conventions, preset
-from assay.core.hits import Hits
+from assay.core.hits import Coverage, Hits
 from assay.errors import MismatchError, UsageError
 from assay.measures import Measure, parse_many
 from assay.measures.registry import ExpectationError
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Scores
-
-__all__ = ["ceiling", "chance"]
 
 _MOST_DOCS: Final = 10**10  # some measures are sums over all ranks
 
@@ -37,7 +37,9 @@ def chance(
     """Exact expected value of each measure for each query under a random order.
 
     Every document of the collection is ranked, in an order drawn at random. `n_docs` is the size
-    of the collection where the hits do not know it. NaN, and no mean, for measures that no order
+    of the collection where the hits do not know it. Judged documents that the ranking does not
+    name are not in the collection if the ranking names as many documents as that has; a run that
+    names fewer cannot tell, and they count as in it. NaN, and no mean, for measures that no order
     can change, and for iprec, iAP and ERR where the exact expectation would take too long.
 
     >>> from assay import judge_ranks
@@ -54,7 +56,7 @@ def ceiling(
     conventions: str | Conventions | None = None,
     n_docs: int | None = None,
 ) -> Scores:
-    """Value of each measure for each query under a perfect order of the whole collection.
+    """Return value of each measure for each query under a perfect order of the whole collection.
 
     >>> from assay import judge_ranks
     >>> ceiling(judge_ranks([9], n_docs=100), "P@10").mean()["P@10"]
@@ -71,25 +73,25 @@ def _of_random_order(
     ties: str,
 ) -> Scores:
     rules = preset("trec_eval") if conventions is None else as_conventions(conventions)
-    sizes = _sizes(hits, n_docs)
-    distinct, which = _distinct_pools(hits, sizes)
-    shuffled = _one_tie_group(hits.select(distinct), sizes[distinct])
-    wanted = parse_many(measures)
-    columns = [_column(shuffled, measure, rules.but(ties=ties, depth=0)) for measure in wanted]
+    sizes, pool = _retrievable(hits, n_docs)
+    distinct, which = _distinct_pools(hits, sizes, pool)
+    shuffled = _one_tie_group(hits.select(distinct), sizes[distinct], pool.select(distinct))
+    parsed = parse_many(measures)
+    columns = [_column(shuffled, measure, rules.but(ties=ties, depth=0)) for measure in parsed]
     nothing = np.full(shuffled.n_queries, np.nan)
     return Scores(
-        measures=wanted,
+        measures=parsed,
         query_ids=hits.query_ids,
         values=np.array([nothing if c is None else c for c in columns])[:, which],
-        tied=np.zeros((len(wanted), hits.n_queries), bool),
+        tied=np.zeros((len(parsed), hits.n_queries), bool),
         missing=hits.missing,
         conventions=rules,
-        not_computed=frozenset(m for m, c in zip(wanted, columns, strict=True) if c is None),
+        not_computed=frozenset(m for m, c in zip(parsed, columns, strict=True) if c is None),
     )
 
 
 def _column(shuffled: Hits, measure: Measure, rules: Conventions) -> Floats | None:
-    """The values of one measure, or None where no order changes it or it would take too long."""
+    """Return the values of one measure; None if no order changes it or it takes too long."""
     if measure.is_order_free:
         return None
     try:
@@ -98,33 +100,90 @@ def _column(shuffled: Hits, measure: Measure, rules: Conventions) -> Floats | No
         return None
 
 
-def _sizes(hits: Hits, n_docs: int | None) -> Ints:
-    """The collection's size for each query."""
+@dataclass(frozen=True, eq=False)
+class _Pool:
+    """Judged documents of each query, counted by grade."""
+
+    offsets: Ints
+    grade: Floats
+    count: Ints
+
+    def select(self, rows: Ints) -> _Pool:
+        """Return those of some queries."""
+        at, offsets = gather(self.offsets, rows)
+        return _Pool(offsets, self.grade[at], self.count[at])
+
+    def of_row(self, q: int) -> tuple[bytes, bytes]:
+        """Return what one query has, to compare it with another."""
+        inside = slice(int(self.offsets[q]), int(self.offsets[q + 1]))
+        return self.grade[inside].tobytes(), self.count[inside].tobytes()
+
+    def totals(self) -> Ints:
+        """Return how many documents each query has."""
+        return np.diff(offsets_of(self.count)[self.offsets])
+
+
+def _retrievable(hits: Hits, n_docs: int | None) -> tuple[Ints, _Pool]:
+    """For each query the size of what can be retrieved, and which judged documents can be."""
+    excluded = np.zeros(hits.n_queries, np.int64) if hits.own is None else hits.own.astype(np.int64)
     if n_docs is not None:
         if checks.check_cutoff(n_docs, "n_docs") > _MOST_DOCS:
             raise UsageError(f"n_docs must be a whole number up to 10^10, found {n_docs}.")
-        return np.full(hits.n_queries, n_docs, np.int64)
-    if (hits.n_docs <= 0).any():
+        sizes = np.full(hits.n_queries, n_docs, np.int64) - excluded
+    elif (hits.n_docs <= 0).any():
         raise UsageError(
             "Chance needs the size of the collection, and a run file does not tell it. "
             "Pass n_docs= (on the command line --n-docs)."
         )
-    return hits.n_docs
+    else:
+        sizes = hits.n_docs
+    pool = _Pool(hits.pool_offsets, hits.pool_grade, hits.pool_count)
+    if hits.coverage is not None and hits.n_queries:
+        size = int(sizes[0] + excluded[0])
+        _check_size(hits.coverage, size)
+        if hits.coverage.n_named == size:
+            coverage = hits.coverage
+            pool = _Pool(coverage.pool_offsets, coverage.pool_grade, coverage.pool_count)
+    judged = pool.totals()
+    if (judged > sizes).any():
+        q = int(np.argmax(judged > sizes))
+        raise MismatchError(
+            f"Query {hits.query_ids[q]!r} has {judged[q]} judged documents, more than the "
+            f"collection's {sizes[q]}. Is n_docs right?"
+        )
+    return sizes, pool
 
 
-def _distinct_pools(hits: Hits, sizes: Ints) -> tuple[Ints, Ints]:
-    """Queries with the same collection size and judged grades have the same chance.
+def _check_size(coverage: Coverage, size: int) -> None:
+    """Refuse a size that does not hold what is named, or leaves open which judged documents are in.
+
+    A run that names the whole collection says which are not; one that names less does not.
+    """
+    if coverage.n_named > size:
+        raise MismatchError(
+            f"The ranking names {coverage.n_named} documents, more than the collection's {size}. "
+            "Is n_docs right?"
+        )
+    if coverage.n_named < size < coverage.n_named + coverage.n_unnamed:
+        raise MismatchError(
+            f"The ranking names {coverage.n_named} documents and the judgments "
+            f"{coverage.n_unnamed} others, more than the collection's {size}: some judged "
+            "documents are not in it, and which is not known, so chance is not either. Is n_docs "
+            "right? If it is, leave out chance, or pass a ranking with the ids of all documents."
+        )
+
+
+def _distinct_pools(hits: Hits, sizes: Ints, pool: _Pool) -> tuple[Ints, Ints]:
+    """Return queries with the same collection size and judged grades have the same chance.
 
     Returns one row of each kind, and for every query the number of its kind.
     """
-    kinds: dict[tuple[int, bytes, bytes], int] = {}
+    judged = _Pool(hits.pool_offsets, hits.pool_grade, hits.pool_count)
+    kinds: dict[tuple[int | bytes, ...], int] = {}
     which = np.empty(hits.n_queries, np.int64)
     rows: list[int] = []
-    for q, (start, stop) in enumerate(
-        zip(hits.pool_offsets[:-1], hits.pool_offsets[1:], strict=True)
-    ):
-        grades, counts = hits.pool_grade[start:stop], hits.pool_count[start:stop]
-        key = (int(sizes[q]), grades.tobytes(), counts.tobytes())
+    for q, size in enumerate(sizes.tolist()):
+        key = (size, *judged.of_row(q), *pool.of_row(q))
         if key not in kinds:
             kinds[key] = len(rows)
             rows.append(q)
@@ -132,16 +191,9 @@ def _distinct_pools(hits: Hits, sizes: Ints) -> tuple[Ints, Ints]:
     return np.array(rows, np.int64), which
 
 
-def _one_tie_group(hits: Hits, sizes: Ints) -> Hits:
-    """The same judged documents, all of them tied with the rest of the collection."""
-    count = hits.pool_count
-    judged = np.bincount(hits.pool_row, count, minlength=hits.n_queries).astype(np.int64)
-    if (judged > sizes).any():
-        q = int(np.argmax(judged > sizes))
-        raise MismatchError(
-            f"Query {hits.query_ids[q]!r} has {judged[q]} judged documents, more than the "
-            f"collection's {sizes[q]}. Is n_docs right?"
-        )
+def _one_tie_group(hits: Hits, sizes: Ints, pool: _Pool) -> Hits:
+    """Return the judged documents of a pool, all of them tied with the rest of the collection."""
+    judged = pool.totals()
     offsets = offsets_of(judged)
     row = np.repeat(np.arange(hits.n_queries), judged)
     return replace(
@@ -150,7 +202,7 @@ def _one_tie_group(hits: Hits, sizes: Ints) -> Hits:
         rank=np.arange(len(row)) - offsets[row] + 1,
         rank_lo=np.ones(len(row), np.int64),
         rank_hi=sizes[row],
-        grade=np.repeat(hits.pool_grade, count),
+        grade=np.repeat(pool.grade, pool.count),
         n_ret=sizes,
         n_docs=sizes,
     )

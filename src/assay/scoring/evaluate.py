@@ -1,8 +1,9 @@
-"""evaluate: from a run and judgments to scores, and `score`, its last step."""
+"""evaluate: from a run and judgments to scores, at once (`score`) or in batches (`Stream`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any, TypeVar, Unpack, cast
 
@@ -13,16 +14,14 @@ from assay.arrays import Floats, Ints
 from assay.core import checks
 from assay.core.conventions import Choices, Conventions, as_conventions, check_keywords, preset
 from assay.core.hits import Hits, judge
+from assay.core.ids import Ids
 from assay.core.object_join import judge_objects
-from assay.errors import MeasureError
+from assay.errors import MeasureError, UsageError
 from assay.io.formats import QrelsLike, RunLike, as_judgments, as_ranking
 from assay.measures import Measure, MeasuresLike, parse_many
-from assay.measures.gain import GAIN_PARAMS, gain_function
-from assay.measures.registry import Definition
+from assay.measures.registry import GAIN_PARAMS, Definition, gain_function
 from assay.measures.views import Gain, RankView, TieView
 from assay.scoring.scores import Scores
-
-__all__ = ["call_of", "evaluate", "score"]
 
 V = TypeVar("V", RankView, TieView)
 
@@ -40,7 +39,7 @@ def evaluate(
     allow_mismatch: bool = False,
     **choices: Unpack[Choices],
 ) -> Scores:
-    """Scores of a run against judgments.
+    """Return scores of a run against judgments.
 
     `run` is a `Ranking`, a path, {query: {doc: score}}, a data frame or (query, doc, score)
     tuples; `qrels` likewise with grades. `conventions` is a preset's name, a signature or a
@@ -72,21 +71,21 @@ def evaluate(
 def score(
     hits: Hits, measures: MeasuresLike = "default", *, conventions: str | Conventions | None = None
 ) -> Scores:
-    """Scores of hits: every measure for every query.
+    """Return scores of hits: every measure for every query.
 
     What `judge` decided (tie-break, precision, self matches, depth) stays as it was, and the
     signature says so.
     """
     checks.require(hits, Hits, "hits", "what judge() returns")
     rules = _rules(hits, conventions)
-    wanted = parse_many(measures)
+    parsed = parse_many(measures)
     views = _Views(hits)
-    values = np.empty((len(wanted), hits.n_queries))
+    values = np.empty((len(parsed), hits.n_queries))
     tied = np.zeros(values.shape, bool)
-    for measure, own, flags in zip(wanted, values, tied, strict=True):
-        _fill(views, measure, rules, own, flags)
+    for measure, row, flags in zip(parsed, values, tied, strict=True):
+        _fill(views, measure, rules, row, flags)
     return Scores(
-        measures=wanted,
+        measures=parsed,
         query_ids=hits.query_ids,
         values=values,
         tied=tied,
@@ -95,12 +94,12 @@ def score(
         extra=hits.extra,
         search=hits.search,
         settings=hits.settings,
-        remarks=(*hits.remarks, *_too_small_grades(hits, wanted)),
+        remarks=(*hits.remarks, *_too_small_grades(hits, parsed)),
     )
 
 
 def _too_small_grades(hits: Hits, measures: tuple[Measure, ...]) -> list[str]:
-    """A remark on grades such as 0.5, which no measure with the threshold 1 counts as relevant."""
+    """Warn of grades such as 0.5, which the threshold 1 does not count as relevant."""
     some = hits.pool_grade[(hits.pool_grade > 0) & (hits.pool_grade < 1)]
     if not len(some):
         return []
@@ -119,7 +118,7 @@ def _too_small_grades(hits: Hits, measures: tuple[Measure, ...]) -> list[str]:
 
 
 def _rules(hits: Hits, conventions: str | Conventions | None) -> Conventions:
-    """The conventions given, with the choices that were made when the hits were judged."""
+    """Return the conventions given, with the choices that were made when the hits were judged."""
     judged = hits.conventions
     if conventions is None:
         return judged or preset("trec_eval")
@@ -142,7 +141,7 @@ class _Views:
         return _Views(self.hits.select(self.hits.tied_rows))
 
     def ranked(self, gain: Gain, ties: str) -> RankView:
-        """Every document at one rank."""
+        """Return every document at one rank."""
         return self._get(ties, gain, lambda: RankView(self.hits, gain, ties))
 
     def tied(self, gain: Gain) -> TieView:
@@ -182,7 +181,7 @@ def _fill(
 
 
 def call_of(measure: Measure, rules: Conventions) -> tuple[dict[str, Any], Gain]:
-    """The arguments of the measure's function, and its function from grades to gains."""
+    """Return the arguments of the measure's function, and its function from grades to gains."""
     return _call(measure.definition, measure, rules)
 
 
@@ -195,8 +194,8 @@ def _call(
         for key, param in definition.params.items()
     }
     params.update(measure.params)
-    own = {key: params[key] for key in GAIN_PARAMS if key in params}
-    gain = gain_function(definition.gain, **own)
+    gains = {key: params[key] for key in GAIN_PARAMS if key in params}
+    gain = gain_function(definition.gain, **gains)
     arguments = {key: value for key, value in params.items() if key not in GAIN_PARAMS}
     if definition.cutoff not in ("none", "R"):
         arguments["k"] = measure.cutoff
@@ -220,12 +219,12 @@ def _from_convention(name: str, rules: Conventions) -> Any:
 def _extremes(
     views: _Views, measure: Measure, arguments: dict[str, Any], gain: Gain
 ) -> tuple[Floats, Floats]:
-    """Largest and smallest value over all orders of tied documents."""
+    """Return the largest and smallest value over all orders of tied documents."""
     definition = measure.definition
     if definition.extremes is not None:
-        found = definition.extremes(views.tied(gain), **arguments)
-        if found is not None:
-            return found
+        extremes = definition.extremes(views.tied(gain), **arguments)
+        if extremes is not None:
+            return extremes
     best = definition.function(views.ranked(gain, "best"), **arguments)
     worst = definition.function(views.ranked(gain, "worst"), **arguments)
     return np.maximum(best, worst), np.minimum(best, worst)
@@ -251,7 +250,59 @@ def _under_ties(
 
 
 def _undefined(view: RankView, rule: str) -> Ints:
-    """The queries without a value."""
+    """Return the queries without a value."""
     if rule == "relevant":
         return view.pool.without_good
     return np.flatnonzero(view.n_ret <= 0) if rule == "retrieved" else np.zeros(0, np.int64)
+
+
+class Stream:
+    """Collects the scores of batches; a thin shell around `score` and `Scores.merge`.
+
+    With `number=True` the queries of each batch, numbered from 0, are numbered on from the last
+    batch; otherwise every query keeps its id, and an id may come once.
+
+    >>> from assay import judge_ranks
+    >>> stream = Stream("RR", number=True)
+    >>> for ranks in ([1, 2], [4]):
+    ...     stream.add_hits(judge_ranks(ranks))
+    >>> round(stream.scores().mean()["RR"], 4)
+    0.5833
+    """
+
+    def __init__(
+        self,
+        measures: MeasuresLike = "default",
+        *,
+        conventions: str | Conventions = "trec_eval",
+        number: bool = False,
+        **choices: Unpack[Choices],
+    ) -> None:
+        check_keywords(Stream, choices)
+        self._measures = parse_many(measures)
+        self._rules = as_conventions(conventions, **choices)
+        self._number = number
+        self._parts: list[Scores] = []
+        self._seen = 0
+
+    def add(self, run: RunLike, qrels: QrelsLike, *, allow_mismatch: bool = False) -> None:
+        """Evaluate one batch of queries: a run and its judgments, as for `evaluate`."""
+        ranking, judgments = as_ranking(run, self._rules), as_judgments(qrels)
+        hits = judge(ranking, judgments, conventions=self._rules, allow_mismatch=allow_mismatch)
+        self.add_hits(hits)
+
+    def add_hits(self, hits: Hits) -> None:
+        """Evaluate one batch of queries that is judged already."""
+        checks.require(hits, Hits, "hits", "what judge() returns")
+        if self._number:
+            if hits.query_ids.kind != "integer":
+                raise UsageError("number=True is for batches whose queries have no ids.")
+            hits = replace(hits, query_ids=Ids.count(hits.n_queries, self._seen))
+        self._seen += hits.n_queries
+        self._parts.append(score(hits, self._measures, conventions=self._rules))
+
+    def scores(self) -> Scores:
+        """Return the scores of all batches so far."""
+        if not self._parts:
+            raise UsageError("Nothing was added to this Stream yet.")
+        return Scores.merge(*self._parts)

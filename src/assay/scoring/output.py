@@ -1,9 +1,16 @@
-"""Scores for readers: what a mean hides, in sentences."""
+"""Scores for readers: what a mean hides, in sentences.
+
+trec_eval's own layout: a name, a query or `all`, and a value with four digits.
+
+Measures stand in trec_eval's order, whatever the order of the request, and carry its names; one
+that trec_eval does not have comes last, under its own name.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -11,14 +18,14 @@ from assay.arrays import Flags
 from assay.core.checks import name_few
 from assay.core.ids import Ids
 from assay.core.text import Remark, format_share
-from assay.measures import Measure
+from assay.errors import UsageError
+from assay.measures import GROUPS, Measure, parse
+from assay.measures.registry import Value, format_value
 from assay.scoring.scores import Scores
-
-__all__ = ["disclosures", "is_below_chance", "limit_remarks", "tied_remark", "zero_remark"]
 
 
 def disclosures(scores: Scores, chance: Mapping[str, float] | None = None) -> Iterator[str]:
-    """A sentence for each thing that a mean alone would hide; `chance` by measure if known.
+    """Return a sentence for each thing that a mean alone would hide; `chance` by measure if known.
 
     >>> from assay import evaluate
     >>> run = {"q": {"a": 1, "b": 1, "c": 0}}
@@ -34,9 +41,7 @@ def disclosures(scores: Scores, chance: Mapping[str, float] | None = None) -> It
 
 
 def limit_remarks(scores: Scores, chance: Mapping[str, float] | None = None) -> Iterator[str]:
-    """A sentence where a cut-off lies beyond the collection, where no order can be wrong, and where
-    a random order is better.
-    """
+    """Warn of cutoffs beyond the collection and of means that chance reaches or beats."""
     n_docs = int(scores.settings.get("n_docs", 0))
     deep = [str(m) for m in scores.measures if isinstance(m.cutoff, int) and m.cutoff > n_docs > 0]
     if deep:
@@ -68,14 +73,14 @@ def _below_chance(scores: Scores, chance: Mapping[str, float]) -> Iterator[str]:
 
 
 def is_below_chance(measure: Measure, mean: float, chance: float) -> bool:
-    """Whether a random order is better than this mean, by more than rounding."""
+    """Return whether a random order is better than this mean, by more than rounding."""
     if measure.definition.high != 1.0 or measure.name == "Unjudged":
         return False
     return mean < chance * (1 - 1e-9)
 
 
 def zero_remark(policy: str, n_queries: int, n_docs: int, what: str = "documents") -> str:
-    """What became of vectors of zeros under cosine; empty where there are none."""
+    """Return what became of vectors of zeros under cosine; empty where there are none."""
     dropped = policy == "drop"
     parts = [
         f"{n_queries} of the queries, to which " + ("nothing is found" if dropped else "all tie")
@@ -113,7 +118,7 @@ def _empty(scores: Scores) -> str:
 
 
 def tied_remark(scores: Scores, what: str = "queries") -> str:
-    """How many of the queries depend on the order of documents with equal scores, if any."""
+    """Return how many of the queries depend on the order of documents with equal scores, if any."""
     number, total = int(scores.tied.any(axis=0).sum()), len(scores.query_ids)
     if not number:
         return ""
@@ -129,3 +134,172 @@ def _queries(number: int) -> str:
 
 def _select(ids: Ids, marked: Flags) -> Ids:
     return ids.take(marked.nonzero()[0])
+
+
+_NAME_WIDTH: Final = 22
+
+# The defaults of trec_eval; giving them as parameters of a measure does not change its name.
+_PLAIN: Final[dict[str, Value]] = {
+    "cap": False,
+    "over": "R",
+    "gain": "linear",
+    "ideal": "judged",
+    "iprec": "round",
+}
+
+# Names that depend on which parameters are set: (measure, parameters, has a cut-off).
+_TEMPLATES: Final[dict[tuple[str, tuple[str, ...], bool], str]] = {
+    ("AP", (), False): "map",
+    ("nDCG", (), False): "ndcg",
+    ("nDCG", ("gains",), False): "ndcg_{gains}",
+    ("R", ("cap",), True): "relative_P_{k}",
+    ("SetR", ("cap",), False): "set_relative_P",
+    ("Rprec", ("mult",), False): "Rprec_mult_{mult:.2f}",
+    ("iAP", ("levels",), False): "11pt_avg_{levels}",
+    ("RBP", ("graded", "p"), False): "rbp",
+}
+_RBP: Final = (("graded", True), ("p", 0.9))
+
+
+def trec_name(measure: Measure) -> str:
+    """trec_eval's name of a measure, or the canonical name where it has none.
+
+    >>> trec_name(parse("nDCG@10")), trec_name(parse("AP(rel=2)")), trec_name(parse("ERR@20"))
+    ('ndcg_cut_10', 'map', 'ERR@20')
+    """
+    bare = _without_rel(measure)
+    template = _template(bare)
+    if template is None:
+        return str(bare)
+    params = dict(bare.params)
+    return template.format(
+        k=bare.cutoff,
+        level=f"{bare.cutoff:.2f}" if isinstance(bare.cutoff, int | float) else "",
+        mult=params.get("mult"),
+        gains=format_value(params.get("gains", ())).replace(":", "=").replace("/", ","),
+        levels=_levels(params.get("levels", ())),
+    )
+
+
+def _levels(levels: Value) -> str:
+    """Recall levels the way trec_eval's manual writes them: .25,.5,.75."""
+    numbers = levels if isinstance(levels, tuple) else (levels,)
+    return ",".join(f"{number:g}".removeprefix("0") or "0" for number in numbers)
+
+
+def _without_rel(measure: Measure) -> Measure:
+    params = tuple(
+        (key, value)
+        for key, value in measure.params
+        if key != "rel" and _PLAIN.get(key, None) != value
+    )
+    return Measure(measure.name, params, measure.cutoff)
+
+
+def _template(bare: Measure) -> str | None:
+    if bare.name == "RBP" and bare.params != _RBP:
+        return None
+    has_cutoff = bare.cutoff is not None
+    keys = tuple(key for key, _ in bare.params)
+    special = _TEMPLATES.get((bare.name, keys, has_cutoff))
+    if special is not None:
+        return special
+    plain = bare.definition.trec
+    if keys or plain is None or ("{" in plain) != has_cutoff:
+        return None
+    return plain
+
+
+def in_trec_order(measures: tuple[Measure, ...]) -> list[tuple[str, int]]:
+    """(trec_eval's name, number of the measure), in the order in which trec_eval prints them.
+
+    Where multiples of R are requested, trec_eval prints R-precision among them once more.
+    """
+    templates = [_template(parse(name)) for name in GROUPS["all_trec"]]
+    place = {template: i for i, template in reversed(list(enumerate(templates)))}
+    place[_TEMPLATES["nDCG", ("gains",), False]] = place["ndcg"]
+    place[_TEMPLATES["iAP", ("levels",), False]] = place["11pt_avg"]
+    rows = [(*_place(measure, place), trec_name(measure), i) for i, measure in enumerate(measures)]
+    multiples = place[_TEMPLATES["Rprec", ("mult",), False]]
+    if any(row[0] == multiples for row in rows):
+        plain = [row for row in rows if row[2] == "Rprec"]
+        rows += [(multiples, 1.0, "Rprec_mult_1.00", row[3]) for row in plain]
+    return [(name, i) for _, _, name, i in sorted(rows, key=lambda row: row[:2])]
+
+
+def _place(measure: Measure, place: dict[str | None, int]) -> tuple[int, float]:
+    bare = _without_rel(measure)
+    template = _template(bare)
+    if template is None:
+        return len(place) + len(GROUPS["all_trec"]), 0.0
+    size = dict(bare.params).get("mult", bare.cutoff)
+    number = float(size) if isinstance(size, int | float) else 0.0
+    return place.get(template, len(GROUPS["all_trec"])), number
+
+
+class TrecColumn(NamedTuple):
+    """One measure as it is printed: a value for each query and one for all; None: no such line."""
+
+    name: str
+    values: Sequence[str] | None
+    summary: str | None
+
+
+def trec_lines(
+    query_ids: Ids, columns: Sequence[TrecColumn], *, per_query: bool, summary: bool = True
+) -> str:
+    """Return the lines of columns: query by query, then the summary."""
+    listed = [(name, values) for name, values, _ in columns if values is not None and per_query]
+    lines = [
+        _line(name, str(query), values[row])
+        for row, query in enumerate(query_ids)
+        for name, values in listed
+    ]
+    ends = [(name, total) for name, _, total in columns if total is not None and summary]
+    return "\n".join([*lines, *(_line(name, "all", total) for name, total in ends)])
+
+
+def trec_layout(
+    scores: Scores, *, run_id: str = "", per_query: bool = False, header: bool = True
+) -> str:
+    """Return the scores as trec_eval 10.0 prints them.
+
+    `header` adds the lines runid and num_q.
+    """
+    _refuse_two_thresholds(scores)
+    used = np.flatnonzero(~scores.missing | (scores.conventions.missing != "skip"))
+    top = [("runid", run_id), ("num_q", str(len(used)))] if header else []
+    columns = [TrecColumn(name, None, value) for name, value in top]
+    means = list(scores.mean().values())
+    for name, i in in_trec_order(scores.measures):
+        values = [_value(scores, i, value) for value in scores.values[i, used].tolist()]
+        # Geometric means have no value of their own for a single query.
+        alone = None if _aggregate(scores, i) == "geometric" else values
+        columns.append(TrecColumn(name, alone, _value(scores, i, means[i])))
+    return trec_lines(scores.query_ids.take(used), columns, per_query=per_query)
+
+
+def _aggregate(scores: Scores, number: int) -> str:
+    return scores.measures[number].definition.aggregate
+
+
+def _value(scores: Scores, number: int, value: float) -> str:
+    if math.isnan(value) and scores.conventions.empty == "zero":
+        value = 0.0
+    return f"{value:.0f}" if _aggregate(scores, number) == "sum" else f"{value:6.4f}"
+
+
+def _line(name: str, query: str, value: str) -> str:
+    return f"{name:<{_NAME_WIDTH}}\t{query}\t{value}"
+
+
+def _refuse_two_thresholds(scores: Scores) -> None:
+    thresholds = {
+        dict(m.params).get("rel", 1) for m in scores.measures if "rel" in m.definition.params
+    }
+    if len(thresholds) > 1:
+        values = ", ".join(format_value(value) for value in sorted(thresholds, key=str))
+        raise UsageError(
+            "trec_eval's layout has one relevance threshold for all measures, found rel = "
+            f"{values}. Use --rel for all of them, or another format."
+        )

@@ -1,9 +1,10 @@
-"""Scores as plain data or a JSON file, and back: the same bits, the same ids, the same groups."""
+"""Scores as plain data, JSON or tables in files, and back: the same bits, ids and groups."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -12,24 +13,23 @@ from numpy.typing import NDArray
 from assay.arrays import or_none
 from assay.core.conventions import CHOICES, Conventions
 from assay.core.ids import Ids, IntegerIds
-from assay.errors import AssayError, FormatError
+from assay.core.text import guard_formula
+from assay.errors import AssayError, FormatError, StorageError
 from assay.io.fingerprints import fingerprint_of
 from assay.io.json_text import parse_json
 from assay.io.streams import FilePath, read_text
-from assay.io.writers import require_kind, to_json, write_text
+from assay.io.writers import (
+    DELIMITERS,
+    choose_format,
+    need_parquet,
+    require_kind,
+    to_json,
+    write_delimited,
+    write_parquet,
+    write_text,
+)
 from assay.measures import parse
 from assay.scoring.scores import Scores
-
-__all__ = [
-    "conventions_of",
-    "id_kind",
-    "ids_of_kind",
-    "load_scores",
-    "require_text",
-    "save_scores",
-    "scores_from_data",
-    "scores_to_data",
-]
 
 _NUMBERED: Final = "numbered"
 _LAYOUT: Final = "assay scores 1"
@@ -37,9 +37,15 @@ _LAYOUT: Final = "assay scores 1"
 
 def save_scores(scores: Scores, path: FilePath) -> None:
     """Write all of the scores as JSON, a line for each part, for `load_scores`."""
+    write_text(path, [scores_to_text(scores)])
+
+
+def scores_to_text(scores: Scores, test: str = "") -> str:
+    """Return the text of a file of scores; `test` names the test whose baseline it is."""
     require_kind(scores, Scores, "save_scores")
     data = {
         "layout": _LAYOUT,
+        **({"test": test} if test else {}),
         "signature": scores.signature,
         "conventions": scores.conventions.signature(),
         "search": scores.search,
@@ -47,27 +53,43 @@ def save_scores(scores: Scores, path: FilePath) -> None:
     }
     whole = {**data, "digest": fingerprint_of(data)}
     lines = [f"{to_json(key)}: {to_json(value)}" for key, value in whole.items()]
-    write_text(path, ["{\n", ",\n".join(lines), "\n}\n"])
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def load_scores(path: FilePath) -> Scores:
-    """The scores that `save_scores` wrote; a file that was changed since is refused."""
+    """Return the scores that `save_scores` wrote; a file that was changed since is refused."""
+    return load_baseline(path)[0]
+
+
+def load_baseline(path: FilePath) -> tuple[Scores, str]:
+    """Return the scores of a file, and the test whose baseline they are (empty: of none)."""
     data = parse_json(read_text(path), str(path))
     if not isinstance(data, dict) or data.get("layout") != _LAYOUT:
         raise FormatError(f"{path} holds no scores: its layout is not {_LAYOUT!r}.")
     if data.pop("digest", None) != fingerprint_of(data):
         raise FormatError(f"{path} does not match its digest: it was changed after it was written.")
     try:
-        found = scores_from_data(data, data["conventions"], str(path))
-        return replace(found, search=data["search"])
+        scores = scores_from_data(data, data["conventions"], str(path))
+        return replace(scores, search=data["search"]), str(data.get("test", ""))
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         if isinstance(error, AssayError):
             raise
         raise FormatError(f"{path} cannot be read as scores: {error}.") from None
 
 
+def baseline_test(path: FilePath) -> str | None:
+    """Return the test whose baseline a file is; None where there is no sound file."""
+    try:
+        return load_baseline(path)[1]
+    except (FormatError, StorageError):
+        return None
+
+
 def scores_to_data(scores: Scores) -> dict[str, Any]:
-    """Plain data with every digit of every value; conventions and search are kept beside it."""
+    """Return plain data with every digit of every value.
+
+    Conventions and search are kept beside it.
+    """
     names = list(map(str, scores.measures))
     return {
         "measures": names,
@@ -85,7 +107,7 @@ def scores_to_data(scores: Scores) -> dict[str, Any]:
 
 
 def scores_from_data(data: Mapping[str, Any], conventions: str, where: str) -> Scores:
-    """The scores of plain data, checked; `where` is for messages."""
+    """Return the scores of plain data, checked; `where` is for messages."""
     n = len(data["queries"])
     shape = (len(data["measures"]), n)
     values = np.array([[np.nan if v is None else v for v in row] for row in data["values"]], float)
@@ -115,7 +137,7 @@ def scores_from_data(data: Mapping[str, Any], conventions: str, where: str) -> S
                 for key, value in data.get("settings", {}).items()
             },
             remarks=tuple(
-                require_text(one, f"{where}, remarks") for one in data.get("remarks", [])
+                require_text(remark, f"{where}, remarks") for remark in data.get("remarks", [])
             ),
         ),
         where,
@@ -125,7 +147,9 @@ def scores_from_data(data: Mapping[str, Any], conventions: str, where: str) -> S
 def _ids(values: list[Any], kind: str, where: str) -> Ids:
     if kind in (_NUMBERED, "integer"):
         return ids_of_kind(values, kind)
-    return ids_of_kind([require_text(one, f"{where}, a query id") for one in values], "text")
+    return ids_of_kind(
+        [require_text(identifier, f"{where}, a query id") for identifier in values], "text"
+    )
 
 
 def _mark(places: list[int], n: int, where: str) -> Any:
@@ -138,7 +162,10 @@ def _mark(places: list[int], n: int, where: str) -> Any:
 
 
 def _sort_queries(scores: Scores, where: str) -> Scores:
-    """Scores in the order of their query ids; a query that occurs twice is refused."""
+    """Return scores in the order of their query ids.
+
+    A query that occurs twice is refused.
+    """
     pair = scores.query_ids.first_duplicate()
     if pair is not None:
         raise FormatError(f"{where}: query {scores.query_ids[pair[0]]!r} occurs twice.")
@@ -148,14 +175,14 @@ def _sort_queries(scores: Scores, where: str) -> Scores:
 
 
 def require_text(value: Any, where: str) -> str:
-    """The value, if it is a text."""
+    """Return the value, if it is a text."""
     if not isinstance(value, str):
         raise FormatError(f"{where} is not a text but {value!r:.60}.")
     return value
 
 
 def id_kind(ids: Ids) -> str:
-    """What query ids are: text, integer, or the numbers of rows that have none (numbered)."""
+    """Return the kind of query ids: text, integer, or numbered (rows without ids)."""
     return _NUMBERED if ids.numbered else ids.kind
 
 
@@ -173,7 +200,7 @@ def ids_of_kind(values: Sequence[Any] | NDArray[Any], kind: str) -> Ids:
 
 
 def conventions_of(signature: str) -> Conventions:
-    """The conventions of a signature, also where its preset has a user's own name.
+    """Return the conventions of a signature, also where its preset has a user's own name.
 
     >>> mine = Conventions(preset="mine", depth=7)
     >>> conventions_of(mine.signature()) == mine
@@ -185,3 +212,39 @@ def conventions_of(signature: str) -> Conventions:
         choices["self_match"] = choices.pop("self")
     depth = parts.get("depth", "all")
     return Conventions(**choices, depth=0 if depth == "all" else int(depth))
+
+
+def write_scores(scores: Scores, path: FilePath, *, format: str | None = None) -> None:
+    """Write a table with a row per query as csv, tsv, jsonl or parquet, or all of it as json.
+
+    Undefined values are empty cells, or null.
+    """
+    require_kind(scores, Scores, "write_scores")
+    chosen_format = choose_format(path, format, ("csv", "tsv", "json", "jsonl", "parquet"))
+    if chosen_format == "json":
+        write_text(path, [to_json(scores.to_dict()), "\n"])
+        return
+    if chosen_format == "parquet":
+        need_parquet()
+        table = scores.to_frame("pyarrow")
+        write_parquet(table.replace_schema_metadata({"signature": scores.signature}), path)
+        return
+    names, rows = _score_table(scores)
+    if chosen_format == "jsonl":
+        objects = (dict(zip(names, row, strict=True)) for row in rows)
+        write_text(path, (f"{to_json(item)}\n" for item in objects))
+    else:
+        write_delimited(map(_guard_cells, chain([names], rows)), path, DELIMITERS[chosen_format])
+
+
+def _score_table(scores: Scores) -> tuple[list[str], Iterator[list[Any]]]:
+    names = ["query", *scores.groups, *map(str, scores.measures)]
+    groups = [column.tolist() for column in scores.groups.values()]
+    values = [[or_none(value) for value in column] for column in scores.values.tolist()]
+    rows = map(list, zip(scores.query_ids.to_list(), *groups, *values, strict=True))
+    return names, rows
+
+
+def _guard_cells(row: Iterable[Any]) -> list[Any]:
+    """Return the cells of a row, none of which a spreadsheet takes for a formula."""
+    return [guard_formula(cell) if isinstance(cell, str) else cell for cell in row]

@@ -27,15 +27,13 @@ from assay.core.settings import (
     setting_parts,
 )
 from assay.core.text import format_percent, natural_order
-from assay.display import plot_means
 from assay.errors import IdError, MeasureError, MismatchError, UsageError, ValueRangeError
 from assay.io.frames import build_frame
 from assay.measures import Measure, parse
 from assay.native import engine_name
+from assay.plugins import find_hook
 from assay.tables.page import Words, html_page
 from assay.tables.table import Cell, Table
-
-__all__ = ["SCHEMA_VERSION", "Counts", "Mean", "Scores", "signature_of"]
 
 SCHEMA_VERSION = 1
 GEOMETRIC_FLOOR = 0.00001
@@ -80,7 +78,6 @@ class Mean(Mapping[str, float]):
     sizes: dict[str, int] = field(default_factory=dict)
 
     def __getitem__(self, name: str | Measure) -> float:
-        """The mean of a measure, under its canonical name or any other name of it."""
         key = str(name)
         if key in self.values_by_name:
             return self.values_by_name[key]
@@ -93,20 +90,21 @@ class Mean(Mapping[str, float]):
     def n(self) -> int:
         """How many queries, or groups, were averaged, for the measure that has the most."""
         if self.by is None:
-            return max((one.n for one in self.counts.values()), default=0)
-        left_out = min((one.groups_left_out for one in self.counts.values()), default=0)
+            return max((counts.n for counts in self.counts.values()), default=0)
+        left_out = min((counts.groups_left_out for counts in self.counts.values()), default=0)
         return len(self.groups) - left_out
 
     def __iter__(self) -> Iterator[str]:
-        """The names of the measures."""
         return iter(self.values_by_name)
 
     def __len__(self) -> int:
-        """How many measures there are."""
         return len(self.values_by_name)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON: means with counts, and those of groups; undefined ones are None."""
+        """Return plain data for JSON: means with counts, and those of groups.
+
+        Undefined ones are None.
+        """
         data: dict[str, Any] = {
             "average": self.average,
             "measures": {
@@ -119,14 +117,13 @@ class Mean(Mapping[str, float]):
         return {**data, "by": self.by, "groups": groups, "sizes": self.sizes}
 
     def to_frame(self, backend: str = "pandas") -> Any:
-        """A row per measure, as a pandas, polars or pyarrow data frame."""
+        """Return a row per measure, as a pandas, polars or pyarrow data frame."""
         counts = [asdict(self.counts[name]) for name in self]
         columns: dict[str, Any] = {"measure": list(self), "mean": list(self.values())}
-        columns |= {key: [one[key] for one in counts] for key in (counts[0] if counts else ())}
+        columns |= {key: [row[key] for row in counts] for key in (counts[0] if counts else ())}
         return build_frame(columns, backend)
 
     def __repr__(self) -> str:
-        """Name and value of each mean."""
         body = ", ".join(f"{name}={value:.4f}" for name, value in self.items())
         return f"Mean({self.average}: {body})"
 
@@ -177,23 +174,22 @@ class Scores:
         return f"{query_digest(self.query_ids)}/{answered}"
 
     def but_settings(self, **settings: Any) -> Scores:
-        """The same scores with more settings in the signature; None and False change nothing."""
+        """Return the scores with more settings in the signature; None and False change nothing."""
         return replace(self, settings={**self.settings, **as_settings(**settings)})
 
     def __getitem__(self, measure: str | Measure) -> Floats:
-        """The values of one measure, a number per query."""
         values: Floats = self.values[self._number_of(measure)]
         return values
 
     def _number_of(self, measure: str | Measure) -> int:
-        wanted = measure if isinstance(measure, Measure) else parse(measure)
-        if wanted not in self.measures:
+        parsed = measure if isinstance(measure, Measure) else parse(measure)
+        if parsed not in self.measures:
             have = ", ".join(map(str, self.measures))
-            raise UsageError(f"{wanted} was not computed; these were: {have}.")
-        return self.measures.index(wanted)
+            raise UsageError(f"{parsed} was not computed; these were: {have}.")
+        return self.measures.index(parsed)
 
     def with_groups(self, **columns: Mapping[Any, Any] | Sequence[Any]) -> Scores:
-        """The same scores with group columns, each a {query id: group} that names every query.
+        """Return the scores with group columns, each a {query id: group} that names every query.
 
         Where queries have no ids but are numbered 0, 1, …, a list with one group per query will do.
         """
@@ -231,7 +227,7 @@ class Scores:
         missing: str | None = None,
         weights: Mapping[Any, float] | None = None,
     ) -> Mean:
-        """Mean of each measure: over queries, or over the groups of a column (`by`).
+        """Return the mean of each measure: over queries, or over the groups of a column (`by`).
 
         `empty` and `missing` override the conventions for this mean. With `weights`, one for each
         group, the mean over groups is weighted.
@@ -249,8 +245,8 @@ class Scores:
         if by is None:
             if weights is not None:
                 raise UsageError("weights belong to groups: name the group column with by=.")
-            kept = np.flatnonzero(~self.missing) if rules.missing == "skip" else slice(None)
-            return self._micro(kept, rules)
+            answered = np.flatnonzero(~self.missing) if rules.missing == "skip" else slice(None)
+            return self._micro(answered, rules)
         return self._macro(by, rules, weights)
 
     def _micro(self, rows: NDArray[np.int64] | slice, rules: Conventions) -> Mean:
@@ -273,14 +269,17 @@ class Scores:
         return Mean(means, "micro", counts)
 
     def _terms(self, table: Floats, undefined: NDArray[np.bool_], rules: Conventions) -> Floats:
-        """What is added up for each measure: values or their logarithms, 0 for what is left out."""
+        """Return what is added up for each measure.
+
+        These are values or their logarithms, 0 for what is left out.
+        """
         terms = np.where(undefined, 0.0, table) if undefined.any() else table
         kinds = [measure.definition.aggregate for measure in self.measures]
         if "geometric" in kinds:
-            chosen = [number for number, kind in enumerate(kinds) if kind == "geometric"]
-            left_out = undefined[chosen] & (rules.empty != "zero")
-            terms, logs = terms.copy(), np.log(np.maximum(terms[chosen], GEOMETRIC_FLOOR))
-            terms[chosen] = np.where(left_out, 0.0, logs)
+            geometric = [number for number, kind in enumerate(kinds) if kind == "geometric"]
+            left_out = undefined[geometric] & (rules.empty != "zero")
+            terms, logs = terms.copy(), np.log(np.maximum(terms[geometric], GEOMETRIC_FLOOR))
+            terms[geometric] = np.where(left_out, 0.0, logs)
         return terms
 
     def _refuse_empty(self, measure: Measure, rows: NDArray[np.int64], rules: Conventions) -> None:
@@ -310,18 +309,18 @@ class Scores:
             else:
                 used, of = values[~undefined], numbers[~undefined]
             sizes = np.maximum(sizes, np.bincount(of, minlength=len(names)))
-            found = _group_aggregates(measure.definition.aggregate, used, of, len(names))
-            known = ~np.isnan(found)
-            total = math.fsum(share[known].tolist())
-            top = math.fsum((share * found)[known].tolist())
-            columns[str(measure)] = found.tolist()
+            aggregates = _group_aggregates(measure.definition.aggregate, used, of, len(names))
+            defined = ~np.isnan(aggregates)
+            total = math.fsum(share[defined].tolist())
+            top = math.fsum((share * aggregates)[defined].tolist())
+            columns[str(measure)] = aggregates.tolist()
             means[str(measure)] = top / total if total else math.nan
             counts[str(measure)] = Counts(
                 n=len(used),
                 empty=int(undefined.sum()),
                 missing=int(self.missing.sum()),
                 tied=int(self.tied[number, rows].sum()),
-                groups_left_out=int(len(names) - known.sum()),
+                groups_left_out=int(len(names) - defined.sum()),
             )
         rows_of_groups = zip(*columns.values(), strict=True)
         groups = {
@@ -340,10 +339,10 @@ class Scores:
         if not isinstance(by, str) or by not in self.groups:
             have = ", ".join(self.groups) or "none; add one with with_groups()"
             raise UsageError(f"Group column {by!r} not found. Columns: {have}.")
-        found, codes = np.unique(self.groups[by], return_inverse=True)
-        names = sorted(found.tolist(), key=natural_order)
+        labels, codes = np.unique(self.groups[by], return_inverse=True)
+        names = sorted(labels.tolist(), key=natural_order)
         place = {name: number for number, name in enumerate(names)}
-        numbers = np.array([place[name] for name in found.tolist()], np.int64)[codes]
+        numbers = np.array([place[name] for name in labels.tolist()], np.int64)[codes]
         used = ~self.missing if rules.missing == "skip" else np.ones(self.n_queries, bool)
         rows = np.flatnonzero(used)
         rows = rows[np.argsort(numbers[rows], kind="stable")]
@@ -351,7 +350,10 @@ class Scores:
 
     @classmethod
     def merge(cls, *parts: Scores) -> Scores:
-        """One `Scores` from parts with different queries; the order of parts changes nothing."""
+        """Return one `Scores` from parts with different queries.
+
+        The order of parts changes nothing.
+        """
         if not parts:
             raise UsageError("merge needs at least one Scores.")
         for part in parts:
@@ -384,7 +386,10 @@ class Scores:
         )
 
     def to_dict(self, *, per_query: bool = True) -> dict[str, Any]:
-        """Plain data for JSON: signature, means with counts and, if wanted, per-query values."""
+        """Return plain data for JSON.
+
+        It holds signature, means with counts and, if wanted, per-query values.
+        """
         mean = self.mean()
         data: dict[str, Any] = {
             "schema_version": SCHEMA_VERSION,
@@ -409,18 +414,17 @@ class Scores:
         return data
 
     def to_frame(self, backend: str = "pandas") -> Any:
-        """A table with a row per query, as a pandas, polars or pyarrow data frame."""
+        """Return a table with a row per query, as a pandas, polars or pyarrow data frame."""
         columns: dict[str, Any] = {"query": self.query_ids.to_list()}
         columns.update({name: column.tolist() for name, column in self.groups.items()})
         columns.update({str(m): self.values[i] for i, m in enumerate(self.measures)})
         return build_frame(columns, backend)
 
     def plot(self) -> Any:
-        """A chart of the means with 95 % intervals; needs the extra `report`."""
-        return plot_means(self)
+        """Return a chart of the means with 95 % intervals; needs the extra `report`."""
+        return find_hook("plot_means")(self)
 
     def __repr__(self) -> str:
-        """A small table: each measure with its mean and what stands behind it."""
         mean = self._lenient_mean()
         width = max(len(name) for name in mean)
         lines = [f"Scores of {self.n_queries} queries, {mean.average} averages"]
@@ -429,7 +433,10 @@ class Scores:
         return "\n".join([*lines, *(f"  {words}" for words in (*self.remarks, self.signature))])
 
     def _lenient_mean(self) -> Mean:
-        """The mean, also where the conventions refuse one: looking at a value must not fail."""
+        """Return the mean, also where the conventions refuse one.
+
+        Looking at a value must not fail.
+        """
         return self.mean(
             empty="skip" if self.conventions.empty == "error" else None,
             missing="skip" if self.conventions.missing == "error" else None,
@@ -452,20 +459,21 @@ def signature_of(
     *,
     queries: Ids | None = None,
 ) -> str:
-    """What decides the numbers of one or several systems, beside the data.
+    """Return what decides the numbers of one or several systems, beside the data.
 
     The conventions, the version and the kernels that computed them, how the rankings were found,
     the settings and those of the whole (`settings`), and the query set: that of the systems, or
     `queries` where only those count. What differs from system to system is listed in their order.
     """
-    rules = join_settings(one.conventions.parts() for one in systems)
-    found = join_settings(
-        {**as_settings(search=one.search or None), **one.settings} for one in systems
+    rules = join_settings(scores.conventions.parts() for scores in systems)
+    settings_of_all = join_settings(
+        {**as_settings(search=scores.search or None), **scores.settings} for scores in systems
     )
-    made = {"version": __version__, "engine": engine_name(), **found}
-    sets = join_settings({"queries": one.query_set} for one in systems)
-    asked = sets if queries is None else {"queries": query_digest(queries)}
-    return "|".join(setting_parts({**rules, **made, **as_settings(**settings or {}), **asked}))
+    parts = {"version": __version__, "engine": engine_name(), **settings_of_all}
+    sets = join_settings({"queries": scores.query_set} for scores in systems)
+    query_part = sets if queries is None else {"queries": query_digest(queries)}
+    own_settings = as_settings(**settings or {})
+    return "|".join(setting_parts({**rules, **parts, **own_settings, **query_part}))
 
 
 def describe_counts(counts: Counts) -> str:
@@ -479,7 +487,7 @@ def describe_counts(counts: Counts) -> str:
 
 
 def _aggregate(kind: str, total: float, used: int) -> float:
-    """The sum or mean of values whose sum is exactly rounded, whatever the order of queries."""
+    """Return sum or mean, exactly rounded whatever the order of queries."""
     if kind == "sum":
         return total
     if not used:
@@ -503,18 +511,21 @@ def _group_aggregates(
 
 def _weights(names: list[str], weights: Mapping[Any, float]) -> Floats:
     checks.require(weights, Mapping, "weights", "{group: weight}")
-    given = {str(key): value for key, value in weights.items()}
-    absent = [name for name in names if name not in given]
+    by_query = {str(key): value for key, value in weights.items()}
+    absent = [name for name in names if name not in by_query]
     if absent:
-        raise MismatchError(f"weights has no entry for groups: {checks.name_few(absent)}.")
-    bad = [name for name in names if not _is_weight(given[name])]
+        raise MismatchError(
+            f"weights has no entry for groups: {checks.name_few(absent)}."
+            f"{describe_near(absent, by_query)}"
+        )
+    bad = [name for name in names if not _is_weight(by_query[name])]
     if bad:
         raise ValueRangeError(
-            f"The weight of group {bad[0]!r} is {given[bad[0]]!r}; it must be from 0 to 10^100."
+            f"The weight of group {bad[0]!r} is {by_query[bad[0]]!r}; it must be from 0 to 10^100."
         )
-    if not any(given[name] for name in names):
+    if not any(by_query[name] for name in names):
         raise ValueRangeError("All weights are 0; at least one group must count.")
-    return np.array([given[name] for name in names], np.float64)
+    return np.array([by_query[name] for name in names], np.float64)
 
 
 def _is_weight(value: Any) -> bool:
@@ -522,8 +533,12 @@ def _is_weight(value: Any) -> bool:
 
 
 def _remarks_of_all(parts: Sequence[Scores]) -> Iterator[str]:
-    """Remarks on every part are on the whole; a tie that was cut in one part was cut."""
-    yield from (one for one in parts[0].remarks if all(one in part.remarks for part in parts[1:]))
+    """Return remarks on every part are on the whole.
+
+    A tie that was cut in one part was cut.
+    """
+    first, *rest = parts
+    yield from (text for text in first.remarks if all(text in part.remarks for part in rest))
     if len({CUT_BY_ROW in part.remarks for part in parts}) > 1:
         yield CUT_BY_ROW
 

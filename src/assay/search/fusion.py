@@ -26,9 +26,6 @@ from assay.core.settings import as_settings, join_settings
 from assay.errors import UsageError, ValueRangeError
 from assay.io.formats import RunLike, as_ranking
 
-__all__ = ["METHODS", "NORMALIZATIONS", "JoinedLists", "Method", "Normalization", "fuse"]
-
-
 Method = Literal["rrf", "combsum", "combmnz"]
 Normalization = Literal["minmax", "zscore"]
 
@@ -94,17 +91,17 @@ class JoinedLists:
         self._method = method
         if method == "rrf":
             offset = _whole(rrf_k, "rrf_k")
-            self._values = [_places(one) + (1 + offset) for one in lists]
+            self._values = [_places(ranking) + (1 + offset) for ranking in lists]
         else:
-            self._values = [_normalize(one, normalize) for one in lists]
+            self._values = [_normalize(ranking, normalize) for ranking in lists]
         self.how: dict[str, Any] = (
             {"k": rrf_k} if method == "rrf" else {"normalize": normalize or "none"}
         )
-        self._query_ids = _merge_ids([one.query_ids for one in lists])
-        self._doc_ids = _merge_ids([one.doc_ids for one in lists])
-        keys = [_pair_keys(one, self._query_ids, self._doc_ids) for one in lists]
+        self._query_ids = _merge_ids([ranking.query_ids for ranking in lists])
+        self._doc_ids = _merge_ids([ranking.doc_ids for ranking in lists])
+        keys = [_pair_keys(ranking, self._query_ids, self._doc_ids) for ranking in lists]
         self._pairs, place = np.unique(np.concatenate(keys), return_inverse=True)
-        self._at = np.split(place, np.cumsum([len(one) for one in keys])[:-1])
+        self._at = np.split(place, np.cumsum([len(ranking) for ranking in keys])[:-1])
 
     def fuse(self, shares: Sequence[float] | None, depth: int | None, **settings: Any) -> Ranking:
         """The sums of the parts of each (query, document) by these weights, as a ranking.
@@ -137,10 +134,12 @@ class JoinedLists:
         """weight / (offset + rank), or weight · score, of each result."""
         return _quotient(weight, values) if self._method == "rrf" else _two_product(values, weight)
 
-    def _settings(self, **own: Any) -> dict[str, str]:
+    def _settings(self, **own_settings: Any) -> dict[str, str]:
         """The settings of the lists, and those of the fusion in one text."""
-        how = ",".join(f"{key}={value}" for key, value in as_settings(**self.how, **own).items())
-        shared = join_settings(one.settings for one in self.lists)
+        how = ",".join(
+            f"{key}={value}" for key, value in as_settings(**self.how, **own_settings).items()
+        )
+        shared = join_settings(ranking.settings for ranking in self.lists)
         return {**shared, "fusion": f"{self._method}({how})"}
 
 
@@ -154,15 +153,15 @@ def _check(rankings: Any, method: str, normalize: str | None) -> list[Ranking]:
     if method not in METHODS:
         raise UsageError(f"Unknown fusion {method!r}; there are {', '.join(METHODS)}.")
     if normalize is not None and normalize not in NORMALIZATIONS:
-        known = ", ".join(NORMALIZATIONS)
-        raise UsageError(f"Unknown normalisation {normalize!r}; there are {known}, and None.")
-    return [as_ranking(one, preset("trec_eval")) for one in rankings]
+        names = ", ".join(NORMALIZATIONS)
+        raise UsageError(f"Unknown normalisation {normalize!r}; there are {names}, and None.")
+    return [as_ranking(ranking, preset("trec_eval")) for ranking in rankings]
 
 
 def _check_ids(lists: list[Ranking], allow: bool) -> None:
     """Refuse lists whose ids are not alike; they may well be of other queries and documents."""
-    first, *others = lists
-    for number, other in enumerate(others, 2):
+    first, *following = lists
+    for number, other in enumerate(following, 2):
         for what, ids, rest in (
             ("queries", first.query_ids, other.query_ids),
             ("documents", first.doc_ids, other.doc_ids),
@@ -245,11 +244,11 @@ def _in_deviations(ranking: Ranking, unit: Floats) -> Floats:
 
 def _merge_ids(sides: list[Ids]) -> Ids:
     """The ids of all lists: as they are where they agree, else each once, sorted."""
-    if all(one == sides[0] for one in sides[1:]):
+    if all(ids == sides[0] for ids in sides[1:]):
         return sides[0]
     union = sides[0]
-    for one in sides[1:]:
-        union = Ids.concat([union, one.take(np.flatnonzero(one.match(union) < 0))])
+    for ids in sides[1:]:
+        union = Ids.concat([union, ids.take(np.flatnonzero(ids.match(union) < 0))])
     return union.take(union.order())
 
 
@@ -281,7 +280,7 @@ def _as_ranking(
             tiebreak=tiebreak,
             name=name,
         )
-    sizes = {one.n_docs for one in lists}
+    sizes = {ranking.n_docs for ranking in lists}
     return Ranking(
         query_ids,
         doc_ids,
@@ -291,15 +290,15 @@ def _as_ranking(
         in_order=False,
         n_docs=sizes.pop() if len(sizes) == 1 else 0,
         name=name,
-        has_ids=all(one.has_ids for one in lists),
+        has_ids=all(ranking.has_ids for ranking in lists),
     )
 
 
 def _tiebreak(lists: list[Ranking]) -> str:
     """The rule that all lists share; rows of different collections have no common order."""
-    rules = {one.tiebreak for one in lists}
+    rules = {ranking.tiebreak for ranking in lists}
     first = lists[0]
-    numbered = all(one.doc_ids == first.doc_ids and not one.by_line for one in lists)
+    numbered = all(ranking.doc_ids == first.doc_ids and not ranking.by_line for ranking in lists)
     if len(rules) > 1 or (rules == {"index"} and not numbered):
         return "id-descending"
     return first.tiebreak

@@ -19,6 +19,7 @@ from assay.arrays import Floats, Ints, offsets_of
 from assay.core import checks
 from assay.core.conventions import Conventions
 from assay.core.hits import judge
+from assay.core.id_hints import describe_near
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments
 from assay.core.ranking import Ranking
@@ -27,8 +28,6 @@ from assay.measures import Measure
 from assay.scoring.evaluate import score
 from assay.search.fusion import JoinedLists, Method, Normalization
 from assay.stats.samples import check_seed
-
-__all__ = ["Tuning", "tune_fusion"]
 
 _STEPS_OF_TWO, _STEPS = 20, 10  # of a weight between 0 and 1: two lists, more lists
 _MOST_LISTS = 5
@@ -88,15 +87,15 @@ def tune_fusion(
     fold = _deal(unit, folds, seed, "queries" if clusters is None else "groups of queries")
     best = [_best(values[:, fold != number]) for number in range(folds)]
     overall = _best(values)
-    chosen = np.array([*best, overall])  # the last: queries without judgments
+    best_rows = np.array([*best, overall])  # the last: queries without judgments
     place = fused.query_ids.match(scores.query_ids)
-    wanted = chosen[np.where(place < 0, folds, fold[place])]
+    numbers = best_rows[np.where(place < 0, folds, fold[place])]
     named = {"tune": f"{folds}-fold", "measure": str(measure), "seed": seed}
     named |= {} if clusters is None else {"groups": int(unit.max()) + 1}
-    made = {number: joined.fuse(grid[number], depth, **named) for number in set(wanted.tolist())}
+    rerun = {number: joined.fuse(grid[number], depth, **named) for number in set(numbers.tolist())}
     defined = ~np.isnan(rows[0])
-    held_out = values[chosen[fold], np.arange(values.shape[1])][defined]
-    return _pick_rows(made, wanted), Tuning(
+    held_out = values[best_rows[fold], np.arange(values.shape[1])][defined]
+    return _pick_rows(rerun, numbers), Tuning(
         str(scores.measures[0]),
         folds,
         seed,
@@ -116,12 +115,12 @@ def _grid(n_lists: int) -> list[tuple[float, ...]]:
     if not 2 <= n_lists <= _MOST_LISTS:
         raise UsageError(f"Weights are tuned for 2 to {_MOST_LISTS} lists, found {n_lists}.")
     steps = _STEPS_OF_TWO if n_lists == 2 else _STEPS
-    found = []
+    rows = []
     for cuts in combinations(range(1, steps), n_lists - 1):
         parts = np.diff([0, *cuts, steps]).tolist()
         uneven = sum((n_lists * part - steps) ** 2 for part in parts)
-        found.append((uneven, tuple(part / steps for part in parts)))
-    return [weights for _, weights in sorted(found)]
+        rows.append((uneven, tuple(part / steps for part in parts)))
+    return [weights for _, weights in sorted(rows)]
 
 
 def _units(query_ids: Ids, clusters: Mapping[Any, Any] | None) -> Ints:
@@ -132,8 +131,11 @@ def _units(query_ids: Ids, clusters: Mapping[Any, Any] | None) -> Ints:
         return unit
     absent = [query for query in query_ids if query not in clusters]
     if absent:
-        raise MismatchError(f"clusters has no group for the queries {checks.name_few(absent)}.")
-    return np.unique([str(clusters[one]) for one in query_ids], return_inverse=True)[1]
+        raise MismatchError(
+            f"clusters has no group for the queries {checks.name_few(absent)}."
+            f"{describe_near(absent, clusters)}"
+        )
+    return np.unique([str(clusters[key]) for key in query_ids], return_inverse=True)[1]
 
 
 def _deal(unit: Ints, folds: int, seed: int, what: str) -> Ints:
@@ -155,16 +157,16 @@ def _best(values: Floats) -> int:
     return int(np.argmax(np.round(values.sum(axis=1), _DIGITS)))
 
 
-def _pick_rows(made: dict[int, Ranking], wanted: Ints) -> Ranking:
+def _pick_rows(fused: dict[int, Ranking], numbers: Ints) -> Ranking:
     """Each query as the ranking that is wanted for it has it."""
-    rankings = [made[number] for number in wanted.tolist()]
-    bounds = [slice(*one.offsets[row : row + 2].tolist()) for row, one in enumerate(rankings)]
-    docs = [one.docs[part] for one, part in zip(rankings, bounds, strict=True)]
-    scores = [one.scores[part] for one, part in zip(rankings, bounds, strict=True)]
+    rankings = [fused[number] for number in numbers.tolist()]
+    bounds = [slice(*each.offsets[row : row + 2].tolist()) for row, each in enumerate(rankings)]
+    docs = [each.docs[part] for each, part in zip(rankings, bounds, strict=True)]
+    scores = [each.scores[part] for each, part in zip(rankings, bounds, strict=True)]
     first = rankings[0]
     split = None
     if first.tie_split is not None:
-        split = np.array([one.tie_split[row] for row, one in enumerate(rankings)])  # type: ignore[index]
+        split = np.array([each.tie_split[row] for row, each in enumerate(rankings)])  # type: ignore[index]
     return replace(
         first,
         offsets=offsets_of(np.array([len(part) for part in docs])),

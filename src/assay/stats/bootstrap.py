@@ -18,19 +18,6 @@ from assay.native import kernels
 from assay.native.random_words import stream_key
 from assay.stats.special import normal_cdf, normal_quantile, t_quantile
 
-__all__ = [
-    "Units",
-    "acceleration",
-    "bca_ends",
-    "bootstrap_means",
-    "bootstrap_t",
-    "cut_at",
-    "expanded_z",
-    "joint_means",
-    "resample_sums",
-    "units_of",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Units:
@@ -125,7 +112,7 @@ def joint_means(family: Sequence[Units], resamples: int, seed: int) -> list[tupl
 
 
 def bootstrap_t(values: Floats, resamples: int, seed: int) -> Floats:
-    """The t statistic of each resample about the mean of the sample.
+    """Return the t statistic of each resample about the mean of the sample.
 
     A resample of one value alone has no spread; its t is infinite.
     """
@@ -142,7 +129,10 @@ def bootstrap_t(values: Floats, resamples: int, seed: int) -> Floats:
 
 
 def resample_sums(columns: Ints, offsets: Ints, resamples: int, seed: int) -> Ints:
-    """Sum each column over units drawn with replacement within strata: resamples × columns."""
+    """Sum each column over units drawn with replacement within strata.
+
+    The result is resamples × columns.
+    """
     key = stream_key(seed, "bootstrap")
     flat = np.ascontiguousarray(columns).ravel()
     width = columns.shape[1]
@@ -167,20 +157,29 @@ def cut_at(means: Floats, low: float, high: float) -> tuple[float, float]:
 
 
 def bca_ends(means: Floats, observed: float, bend: float, z: float) -> tuple[float, float]:
-    """Ends of a BCa interval (Efron 1987) from resampled means; `bend` is its acceleration."""
+    """Return ends of a BCa interval (Efron 1987) from resampled means.
+
+    `bend` is its acceleration.
+    """
     bias = normal_quantile(_share_below(means, observed))
     return cut_at(means, *(_adjust_quantile(bias, bend, end) for end in (-z, z)))
 
 
 def _share_below(means: Floats, observed: float) -> float:
-    """Share of resampled means below the observed one, ties counted half; never 0 or 1."""
+    """Return share of resampled means below the observed one, ties counted half.
+
+    Never 0 or 1.
+    """
     n = len(means)
     share = ((means < observed).sum() + (means <= observed).sum()) / (2 * n)
     return float(min(max(share, 0.5 / n), 1 - 0.5 / n))
 
 
 def _adjust_quantile(bias: float, bend: float, z: float) -> float:
-    """The corrected quantile of z; a bend so strong that it turns round gives the very end."""
+    """Return the corrected quantile of z.
+
+    A bend so strong that it turns round gives the very end.
+    """
     room = 1 - bend * (bias + z)
     if room <= 0:
         return 1.0 if bias + z > 0 else 0.0
@@ -188,7 +187,7 @@ def _adjust_quantile(bias: float, bend: float, z: float) -> float:
 
 
 def acceleration(units: Units) -> float:
-    """The skewness constant of BCa, from leaving out each unit in turn.
+    """Return the skewness constant of BCa, from leaving out each unit in turn.
 
     Influences are centred within strata, and a stratum of m units has weight m⁻³ in the cubes and
     m⁻² in the squares (Davison & Hinkley 1997, section 5.3).

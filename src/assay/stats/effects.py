@@ -1,4 +1,4 @@
-"""Effect size and power: how large a difference is, and how large one these queries can detect."""
+"""Effect size and power of a difference, and how well a number tells two kinds apart (areas)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from assay.arrays import Floats
+from assay.arrays import Flags, Floats
+from assay.stats.choices import LEVEL
 from assay.stats.samples import (
     FEWEST,
     SAME,
@@ -21,15 +22,6 @@ from assay.stats.samples import (
     too_few,
 )
 from assay.stats.special import normal_quantile, t_test_power
-
-__all__ = [
-    "Effect",
-    "detectable_sizes",
-    "effect",
-    "guess_queries",
-    "minimum_detectable_difference",
-    "queries_needed",
-]
 
 _MOST_QUERIES: Final = 10**15
 _SOLVED: Final = 40  # levels, of which there may be thousands
@@ -58,7 +50,6 @@ class Effect:
         return self.wins + self.ties + self.losses
 
     def __repr__(self) -> str:
-        """The numbers in one line."""
         return (
             f"Effect({spell(self.mean_difference)}, standardised {spell(self.standardised)}, "
             f"{self.wins} wins, {self.ties} ties, {self.losses} losses, "
@@ -91,7 +82,7 @@ def effect(a: Any, b: Any) -> Effect:
 
 
 def minimum_detectable_difference(
-    differences: Any, *, power: float = 0.8, level: float = 0.05
+    differences: Any, *, power: float = 0.8, level: float = LEVEL
 ) -> float:
     """Smallest true mean difference that a paired t test on these queries detects with `power`.
 
@@ -111,7 +102,7 @@ def minimum_detectable_difference(
 
 
 def detectable_sizes(levels: Sequence[float], n: int, *, power: float = 0.8) -> Floats:
-    """What n queries detect at each level, in standard deviations of the differences.
+    """Return what n queries detect at each level, in standard deviations of the differences.
 
     In the logarithm of the level the answer is mostly smooth: it is solved for at some, and the
     rest is read off the polynomial through these, where that agrees with others solved for.
@@ -124,21 +115,21 @@ def detectable_sizes(levels: Sequence[float], n: int, *, power: float = 0.8) -> 
     spread = float(any_values.std(ddof=1))
 
     def solve(some: Floats) -> Floats:
-        found = [
+        sizes = [
             minimum_detectable_difference(any_values, power=power, level=level)
             for level in some.tolist()
         ]
-        return np.array(found) / spread
+        return np.array(sizes) / spread
 
-    wanted, back = np.unique(np.asarray(levels, np.float64), return_inverse=True)
-    found = _read_off(solve, wanted) if len(wanted) > _SOLVED else None
-    return (solve(wanted) if found is None else found)[back]
+    distinct, back = np.unique(np.asarray(levels, np.float64), return_inverse=True)
+    read = _read_off(solve, distinct) if len(distinct) > _SOLVED else None
+    return (solve(distinct) if read is None else read)[back]
 
 
-def _read_off(solve: Callable[[Floats], Floats], wanted: Floats) -> Floats | None:
-    """A positive function at rising places, by the polynomial through the nodes of Chebyshev."""
+def _read_off(solve: Callable[[Floats], Floats], levels: Floats) -> Floats | None:
+    """Interpolate a positive function by the polynomial through the nodes of Chebyshev."""
     turns = np.pi * (np.arange(_SOLVED) + 0.5) / _SOLVED
-    low, high = np.log(wanted[[0, -1]])
+    low, high = np.log(levels[[0, -1]])
     nodes = np.exp((low + high) / 2 + (low - high) / 2 * np.cos(turns))
     values = solve(nodes)
     if not values.all():
@@ -148,11 +139,11 @@ def _read_off(solve: Callable[[Floats], Floats], wanted: Floats) -> Floats | Non
     def through(places: Floats) -> Floats:
         away = np.log(places)[:, None] - np.log(nodes)
         shares = weights / np.where(away == 0, 1e-300, away)
-        found: Floats = np.exp(shares @ np.log(values) / shares.sum(axis=1))
-        return found
+        interpolated: Floats = np.exp(shares @ np.log(values) / shares.sum(axis=1))
+        return interpolated
 
-    tried = wanted[[0, _SOLVED // 2, len(wanted) // 2, -2, -1]]
-    return through(wanted) if np.allclose(through(tried), solve(tried), 1e-12, 0.0) else None
+    tried = levels[[0, _SOLVED // 2, len(levels) // 2, -2, -1]]
+    return through(levels) if np.allclose(through(tried), solve(tried), 1e-12, 0.0) else None
 
 
 def queries_needed(
@@ -160,9 +151,9 @@ def queries_needed(
     *,
     difference: float | None = None,
     power: float = 0.8,
-    level: float = 0.05,
+    level: float = LEVEL,
 ) -> int | None:
-    """Number of queries of this kind needed to detect a mean difference with `power`.
+    """Return the number of queries of this kind needed to detect a mean difference with `power`.
 
     `difference` is the true difference to detect, by default the mean of `differences`. None with
     too few queries or without any difference.
@@ -174,13 +165,13 @@ def queries_needed(
     values = _drop_undefined(differences)
     if too_few(len(values)):
         return None
-    wanted = (
+    target = (
         abs(float(values.mean())) if difference is None else check_margin(difference, "difference")
     )
     spread = float(values.std(ddof=1))
-    if wanted <= 1e-12 * float(np.abs(values).max()):
+    if target <= 1e-12 * float(np.abs(values).max()):
         return None
-    size = wanted / spread if spread else math.inf
+    size = target / spread if spread else math.inf
 
     def enough(n: int) -> bool:
         return math.isinf(size) or t_test_power(size * math.sqrt(n), n - 1, alpha) >= wanted_power
@@ -189,9 +180,9 @@ def queries_needed(
 
 
 def guess_queries(
-    differences: Any, *, power: float = 0.8, level: float = 0.05, confidence: float = 0.8
+    differences: Any, *, power: float = 0.8, level: float = LEVEL, confidence: float = 0.8
 ) -> tuple[int, int, int | None] | None:
-    """How many queries might detect the mean difference: least, best guess, most.
+    """Return how many queries might detect the mean difference: least, best guess, most.
 
     The size of the effect is itself an estimate from these queries; least and most belong to the
     ends of its interval with this confidence, and most is None where the interval holds 0. None
@@ -216,10 +207,10 @@ def guess_queries(
 
 
 def _guenther(size: float, power: float, level: float) -> int:
-    """Queries for a paired t test of a standardised difference."""
+    """Return queries for a paired t test of a standardised difference."""
     z = -normal_quantile(level / 2)
-    found = ((z + normal_quantile(power)) / size) ** 2 + z**2 / 2
-    return max(FEWEST, math.ceil(min(found, 1e15)))
+    number = ((z + normal_quantile(power)) / size) ** 2 + z**2 / 2
+    return max(FEWEST, math.ceil(min(number, 1e15)))
 
 
 def _drop_undefined(differences: Any) -> Floats:
@@ -228,7 +219,7 @@ def _drop_undefined(differences: Any) -> Floats:
 
 
 def _shift_for(power: float, freedom: int, level: float) -> float:
-    """The noncentrality at which a two-sided t test has this power; 0 if power ≤ level.
+    """Return the noncentrality at which a two-sided t test has this power; 0 if power ≤ level.
 
     False position (Illinois), down to two numbers with none between them.
     """
@@ -258,7 +249,7 @@ def _shift_for(power: float, freedom: int, level: float) -> float:
 
 
 def _smallest(enough: Callable[[int], bool]) -> int | None:
-    """Smallest n ≥ 3 that is enough, by doubling and halving."""
+    """Return the smallest n ≥ 3 that is enough, by doubling and halving."""
     high = 3
     while not enough(high):
         high *= 2
@@ -269,3 +260,57 @@ def _smallest(enough: Callable[[int], bool]) -> int | None:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
+
+
+def auroc(inside: Floats, outside: Floats) -> float:
+    """Return the share of pairs in which the one inside is higher; half of a tie counts.
+
+    >>> auroc(np.array([2.0, 3.0]), np.array([1.0, 2.0]))
+    0.875
+    """
+    return float(_placements(inside, outside).mean())
+
+
+def _placements(a: Floats, b: Floats) -> Floats:
+    """Return for each of `a` the share of `b` that is below it.
+
+    Half of what ties.
+    """
+    ordered = np.sort(b)
+    below = np.searchsorted(ordered, a) + np.searchsorted(ordered, a, side="right")
+    return below / (2 * len(b))
+
+
+def auroc_interval(inside: Floats, outside: Floats) -> tuple[float, float]:
+    """95 % by the variance of DeLong et al. (1988), on the scale of the logit."""
+    area = auroc(inside, outside)
+    if min(len(inside), len(outside)) < 2 or not 0 < area < 1:
+        return math.nan, math.nan
+    parts = (_placements(inside, outside), 1 - _placements(outside, inside))
+    variance = sum(part.var(ddof=1) / len(part) for part in parts)
+    middle = np.log(area / (1 - area))
+    half = -normal_quantile(0.025) * np.sqrt(variance) / (area * (1 - area))
+    low, high = (1 / (1 + np.exp(-(middle + side * half))) for side in (-1, 1))
+    return float(low), float(high)
+
+
+def false_positive_rate(inside: Floats, outside: Floats, share: float) -> float:
+    """Return the share of `outside` above the threshold that `share` of `inside` reaches."""
+    at = len(inside) - int(np.ceil(share * len(inside)))
+    return float((outside >= np.sort(inside)[at]).mean())
+
+
+def grouped_ap(distance: Floats, right: Flags, missed: int = 0) -> float:
+    """AP as scikit-learn has it: equal distances are taken together; NaN without a right one.
+
+    >>> grouped_ap(np.array([1.0, 2.0, 2.0]), np.array([True, False, True]))
+    0.8333333333333333
+    """
+    total = int(right.sum()) + missed
+    if not total:
+        return math.nan
+    order = np.argsort(distance, kind="stable")
+    ends = np.flatnonzero(np.append(np.diff(distance[order]) > 0, True)) if len(order) else order
+    hits = np.cumsum(right[order])[ends]
+    gained = np.diff(hits, prepend=0)
+    return math.fsum((gained / total * hits / (ends + 1)).tolist())

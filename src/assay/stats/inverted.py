@@ -25,14 +25,13 @@ from assay.stats.bounded import (
     span_of,
     sparse_ends,
 )
-from assay.stats.intervals import Interval
-from assay.stats.joint import allowed_draws
+from assay.stats.choices import RESAMPLES
+from assay.stats.confidence import Interval
+from assay.stats.corrections import allowed_draws
 from assay.stats.samples import SAME, clean_pairs, too_few
 from assay.stats.special import t_quantile
 from assay.stats.tests import EXACT_SIGNS_UP_TO, TestResult, paired_test, signs_of_all
 from assay.stats.units import unit_error, units_table
-
-__all__ = ["INVERTIBLE", "inverted_interval", "pseudo_values", "settle", "test_units"]
 
 INVERTIBLE: Final = ("randomisation", "t", "bootstrap")
 _FLAT: Final = "all differences are equal, so no variation was seen"
@@ -48,25 +47,28 @@ def test_units(a: Any, b: Any, clusters: Any, **arguments: Any) -> TestResult:
         return paired_test(a, b, **arguments)
     if arguments.get("method") in ("t", "bootstrap"):
         spread = pseudo_values(a, b, clusters)
-        found = paired_test(spread, np.zeros(len(spread)), **arguments)
+        result = paired_test(spread, np.zeros(len(spread)), **arguments)
     else:
         (left, right), _ = units_table(np.stack([a, b]), clusters)
-        found = paired_test(left, right, **arguments)
-    return replace(found, note=found.note.replace("queries", "groups"))
+        result = paired_test(left, right, **arguments)
+    return replace(result, note=result.note.replace("queries", "groups"))
 
 
 def pseudo_values(a: Any, b: Any, clusters: Any) -> Floats:
-    """A number for each unit; their mean and its error are those of the mean of a − b."""
+    """Return a number for each unit.
+
+    Their mean and its error are those of the mean of a − b.
+    """
     pairs = clean_pairs(a, b)
     if clusters is None or not len(pairs.differences):
         return pairs.differences
-    (sums,), sizes = units_table(pairs.differences[None, :], np.asarray(clusters)[pairs.kept])
+    (sums,), sizes = units_table(pairs.differences[None, :], np.asarray(clusters)[pairs.defined])
     mean = math.fsum(pairs.differences.tolist()) / len(pairs.differences)
     residuals = sums - mean * sizes
     spread = float(residuals.std(ddof=1)) if len(sizes) > 1 else 0.0
     scale = unit_error(residuals, sizes) * math.sqrt(len(sizes)) / spread if spread else 0.0
-    found: Floats = mean + (residuals - residuals.mean()) * scale
-    return found
+    pseudo: Floats = mean + (residuals - residuals.mean()) * scale
+    return pseudo
 
 
 def inverted_interval(
@@ -79,7 +81,7 @@ def inverted_interval(
     clusters: Any = None,
     bounds: Bounds | None = None,
 ) -> Interval:
-    """The interval for the mean of a − b that belongs to `test`, one of `INVERTIBLE`.
+    """Return the interval for the mean of a − b that belongs to `test`, one of `INVERTIBLE`.
 
     `level` is the significance level, `separate` whether the test, after corrections, rejects: the
     side of 0 follows it to the last bit. `bounds` are those of the scores.
@@ -99,7 +101,7 @@ def inverted_interval(
         pairs.n_removed,
         test.note,
     )
-    labels = None if clusters is None else np.asarray(clusters)[pairs.kept]
+    labels = None if clusters is None else np.asarray(clusters)[pairs.defined]
     (sums,), sizes = units_table(pairs.differences[None, :], labels)
     if too_few(len(sizes)):
         return blank
@@ -141,7 +143,10 @@ def _constant(blank: Interval, n: int, span: float, *, separate: bool) -> Interv
 def _subset_ends(
     sums: Floats, sizes: Floats, test: TestResult, level: float
 ) -> tuple[float, float]:
-    """Ends from the means of random subsets and of what they leave: the lower, and the higher."""
+    """Return ends from the means of random subsets and of what they leave.
+
+    The first are the lower, the second the higher.
+    """
     n = len(sums)
     grid, shift = to_grid(sums, n)
     weights = sizes.astype(np.int64)
@@ -149,7 +154,7 @@ def _subset_ends(
         flipped, counted = signs_of_all(grid), signs_of_all(weights)
         allowed = math.floor(level * len(flipped) * (1 + 1e-12))
     else:
-        resamples, key = test.resamples or 10_000, stream_key(test.seed or 0, "sign flips")
+        resamples, key = test.resamples or RESAMPLES, stream_key(test.seed or 0, "sign flips")
         flipped, counted = (
             kernels().flip_sums(column, key, 0, resamples, 0) for column in (grid, weights)
         )
@@ -179,7 +184,7 @@ def _studentised_ends(
         if allowed < 0:
             return math.nan, math.nan
         drawn = np.abs(bootstrap_t(spread - mean, test.resamples, test.seed or 0))
-        found = float(-np.partition(-drawn, allowed)[allowed])
-        if math.isfinite(found):  # else too many resamples are of one value and have no spread
-            reach = found
+        quantile = float(-np.partition(-drawn, allowed)[allowed])
+        if math.isfinite(quantile):  # else too many resamples are of one value and have no spread
+            reach = quantile
     return mean - reach * error, mean + reach * error

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from assay.arrays import Flags, Floats
+from assay.arrays import Flags, Floats, or_none
 from assay.errors import ShapeError
-from assay.stats.joint import compare_jointly
+from assay.stats.choices import CONFIDENCE, RESAMPLES
+from assay.stats.corrections import compare_jointly
 from assay.stats.samples import (
     SAME,
     check_bootstraps,
@@ -21,15 +22,6 @@ from assay.stats.samples import (
     check_seed,
     finite_or_nan,
 )
-
-__all__ = [
-    "RankInterval",
-    "borda_points",
-    "compact_letters",
-    "rank_intervals",
-    "ranks_of",
-    "split_letters",
-]
 
 
 def compact_letters(separable: Any) -> list[str]:
@@ -57,7 +49,7 @@ def compact_letters(separable: Any) -> list[str]:
 
 
 def _cover(alike: Flags) -> list[Flags]:
-    """Groups in which all are alike, so that each alike pair is in one: grown from each pair.
+    """Grow groups in which all are alike, so that each alike pair is in one.
 
     There are at most as many groups as pairs, whatever the matrix; all maximal groups could be
     exponentially many.
@@ -73,7 +65,7 @@ def _cover(alike: Flags) -> list[Flags]:
 
 
 def _grow(first: int, alike: Flags, open_pairs: Flags) -> Flags:
-    """The group of `first`, its first partner still open, and whoever is alike to all in it."""
+    """Grow the group of `first` and its first open partner by all that are alike."""
     partner = first + int(np.argmax(open_pairs[first, first:]))
     group = np.zeros(len(alike), bool)
     group[[first, partner]] = True
@@ -91,24 +83,24 @@ def _drop_redundant(groups: list[Flags]) -> list[Flags]:
         return []
     members = np.array(groups, np.int64)
     times = members.T @ members
-    kept = []
+    needed = []
     for group in groups:
         inside = np.ix_(group, group)
         if (times[inside] > 1).all():
             times[inside] -= 1
         else:
-            kept.append(group)
-    return kept
+            needed.append(group)
+    return needed
 
 
 def _letter(number: int) -> str:
-    """a … z, A … Z, a2 … Z2, a3 …"""
+    """Return a letter: a … z, A … Z, a2 … Z2, a3 …"""
     turn, place = divmod(number, len(ascii_letters))
     return ascii_letters[place] + (str(turn + 1) if turn else "")
 
 
 def split_letters(letters: str) -> list[str]:
-    """The group letters of one system, one by one.
+    """Return the group letters of one system, one by one.
 
     >>> split_letters("aCb2")
     ['a', 'C', 'b2']
@@ -135,8 +127,23 @@ class RankInterval:
     seed: int
     note: str = ""
 
+    def text(self) -> str | None:
+        """Return the rank and its ends, if any: `2 [1, 3]`; None without a rank."""
+        if math.isnan(self.rank):
+            return None
+        return f"{self.rank:g}" + (
+            "" if math.isnan(self.low) else f" [{self.low:g}, {self.high:g}]"
+        )
+
+    def to_dict(self, name: str = "rank") -> dict[str, float | None]:
+        """Return rank and ends as plain data; undefined numbers are None."""
+        return {
+            name: or_none(self.rank),
+            f"{name}_low": or_none(self.low),
+            f"{name}_high": or_none(self.high),
+        }
+
     def __repr__(self) -> str:
-        """Rank and ends."""
         ends = "no interval" if math.isnan(self.low) else f"[{self.low:g}, {self.high:g}]"
         note = f"; {self.note}" if self.note else ""
         return f"RankInterval({self.rank:g} {ends}, {self.level * 100:g} %, n={self.n}{note})"
@@ -146,8 +153,8 @@ def rank_intervals(
     values: Any,
     *,
     clusters: Any = None,
-    level: float = 0.95,
-    resamples: int = 10_000,
+    level: float = CONFIDENCE,
+    resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> list[RankInterval]:
     """Rank systems by their mean over queries (systems × queries), with simultaneous intervals.
@@ -160,27 +167,34 @@ def rank_intervals(
     """
     table = finite_or_nan(values, "values", dimensions=2)
     share, resamples, seed = check_level(level), check_bootstraps(resamples), check_seed(seed)
-    kept = ~np.isnan(table).any(axis=0)
+    complete = ~np.isnan(table).any(axis=0)
     blank = RankInterval(
-        math.nan, math.nan, math.nan, share, int(kept.sum()), int((~kept).sum()), resamples, seed
+        math.nan,
+        math.nan,
+        math.nan,
+        share,
+        int(complete.sum()),
+        int((~complete).sum()),
+        resamples,
+        seed,
     )
     better = np.zeros((len(table),) * 2, bool)
     if len(table) < 2:
         return ranks_of(table, better, blank)
     pairs = list(combinations(range(len(table)), 2))
-    found = compare_jointly(
+    joint = compare_jointly(
         table, pairs, clusters=clusters, level=1 - share, resamples=resamples, seed=seed
     )
-    if np.isnan(found.low).all():
-        blank = replace(blank, note=found.note or "too few queries or resamples to separate any")
-    for (a, b), p, difference in zip(pairs, found.p, found.differences, strict=True):
+    if np.isnan(joint.low).all():
+        blank = replace(blank, note=joint.note or "too few queries or resamples to separate any")
+    for (a, b), p, difference in zip(pairs, joint.p, joint.differences, strict=True):
         if p <= 1 - share:
             better[(a, b) if difference > 0 else (b, a)] = True
     return ranks_of(table, better, blank)
 
 
 def borda_points(values: Any) -> Floats:
-    """How many other systems each beats on each task (systems × tasks); a tie is half a win.
+    """Return how many other systems each beats on each task (systems × tasks); a tie is half a win.
 
     Their sum over tasks is the Borda count (de Borda 1781), by which the leaderboards of mteb rank:
     number of systems − mean rank (`_borda_count` in mteb/benchmarks/_create_table.py). Means that
@@ -199,7 +213,7 @@ def borda_points(values: Any) -> Floats:
 
 
 def ranks_of(values: Floats, better: Flags, blank: RankInterval) -> list[RankInterval]:
-    """Ranks of systems × queries; `better[i, j]` says that i was shown to be better than j.
+    """Return ranks of systems × queries; `better[i, j]` says that i was shown to be better than j.
 
     `blank` holds what all of them share; its note says that there are no ends.
     """
@@ -217,9 +231,12 @@ def ranks_of(values: Floats, better: Flags, blank: RankInterval) -> list[RankInt
 
 
 def _own_means(values: Floats) -> Floats:
-    """The mean of each row over what it has; NaN where that is nothing."""
-    known = [row[~np.isnan(row)].tolist() for row in values]
-    return np.array([math.fsum(row) / len(row) if row else math.nan for row in known])
+    """Return the mean of each row over what it has.
+
+    NaN where that is nothing.
+    """
+    defined = [row[~np.isnan(row)].tolist() for row in values]
+    return np.array([math.fsum(row) / len(row) if row else math.nan for row in defined])
 
 
 def _mid_ranks(means: Floats, near: float) -> Floats:

@@ -14,23 +14,6 @@ from assay.arrays import Floats
 from assay.core.checks import check_cutoff, check_lengths, is_real
 from assay.errors import ShapeError, UsageError, ValueRangeError
 
-__all__ = [
-    "FEWEST",
-    "FEWEST_BOOTSTRAPS",
-    "SAME",
-    "Pairs",
-    "check_bootstraps",
-    "check_level",
-    "check_margin",
-    "check_resamples",
-    "check_seed",
-    "check_significance_level",
-    "clean_pairs",
-    "finite_or_nan",
-    "too_few",
-]
-
-
 _LARGEST = 1e100  # beyond, squares would overflow, and below its inverse underflow
 _SMALLEST_LEVEL, _LARGEST_LEVEL = 1e-12, 0.5
 FEWEST_BOOTSTRAPS = 100
@@ -45,12 +28,12 @@ class Pairs:
     a: Floats
     b: Floats
     differences: Floats
-    kept: NDArray[np.bool_]
+    defined: NDArray[np.bool_]
 
     @property
     def n_removed(self) -> int:
         """How many pairs had a NaN on one side or both."""
-        return int((~self.kept).sum())
+        return int((~self.defined).sum())
 
 
 def clean_pairs(a: Any, b: Any) -> Pairs:
@@ -60,15 +43,18 @@ def clean_pairs(a: Any, b: Any) -> Pairs:
     """
     left, right = finite_or_nan(a, "a"), finite_or_nan(b, "b")
     check_lengths(a=len(left), b=len(right))
-    kept = ~(np.isnan(left) | np.isnan(right))
-    left, right = left[kept], right[kept]
+    defined = ~(np.isnan(left) | np.isnan(right))
+    left, right = left[defined], right[defined]
     differences = left - right
     noise = np.maximum(SAME * np.maximum(np.abs(left), np.abs(right)), 1 / _LARGEST)
-    return Pairs(left, right, np.where(np.abs(differences) <= noise, 0.0, differences), kept)
+    return Pairs(left, right, np.where(np.abs(differences) <= noise, 0.0, differences), defined)
 
 
 def finite_or_nan(values: Any, what: str, dimensions: int = 1) -> Floats:
-    """Values as float64; NaN (undefined) is allowed, infinity, text and other shapes are not."""
+    """Return values as float64.
+
+    NaN (undefined) is allowed, infinity, text and other shapes are not.
+    """
     array = np.asarray(values)
     if array.dtype.kind not in "iufb":
         raise ValueRangeError(f"{what} must hold numbers, found dtype {array.dtype}.")
@@ -88,35 +74,44 @@ def finite_or_nan(values: Any, what: str, dimensions: int = 1) -> Floats:
 
 
 def too_few(n: int, what: str = "queries", fewest: int = FEWEST) -> str | None:
-    """The note in place of a number where there are too few values; None if there are enough."""
+    """Return the note in place of a number where there are too few values.
+
+    None if there are enough.
+    """
     return f"too few {what}: {n}, at least {fewest} are needed" if n < fewest else None
 
 
 def check_level(level: Any, name: str = "level", example: float = 0.95) -> float:
-    """A share strictly between 0 and 1."""
+    """Return a share strictly between 0 and 1."""
     if not is_real(level) or not 0 < float(level) < 1:
         raise UsageError(f"{name} must lie between 0 and 1, such as {example}; found {level!r}.")
     return float(level)
 
 
 def check_significance_level(level: Any) -> float:
-    """The significance level of a test; 1 − level must still be below 1."""
+    """Return the significance level of a test.
+
+    1 − level must still be below 1.
+    """
     if not is_real(level) or not _SMALLEST_LEVEL <= float(level) <= _LARGEST_LEVEL:
-        found = f"{level:g}" if isinstance(level, float) else repr(level)
+        text = f"{level:g}" if isinstance(level, float) else repr(level)
         raise UsageError(
             f"level must lie between {_SMALLEST_LEVEL:g} and {_LARGEST_LEVEL:g}, such as 0.05: it "
-            f"is the significance level, not the confidence level of intervals; found {found}."
+            f"is the significance level, not the confidence level of intervals; found {text}."
         )
     return float(level)
 
 
 def check_resamples(resamples: Any) -> int:
-    """A whole number ≥ 1."""
+    """Return a whole number ≥ 1."""
     return check_cutoff(resamples, "resamples")
 
 
 def check_bootstraps(resamples: Any) -> int:
-    """A whole number ≥ 100: the ends of an interval are quantiles of what was drawn."""
+    """Return a whole number ≥ 100.
+
+    The ends of an interval are quantiles of what was drawn.
+    """
     number = check_resamples(resamples)
     if number < FEWEST_BOOTSTRAPS:
         raise UsageError(
@@ -127,7 +122,7 @@ def check_bootstraps(resamples: Any) -> int:
 
 
 def check_seed(seed: Any) -> int:
-    """A whole number from 0 to 2^64 − 1."""
+    """Return a whole number from 0 to 2^64 − 1."""
     whole = isinstance(seed, numbers.Integral) and not isinstance(seed, bool)
     if not whole or not 0 <= int(seed) < 1 << 64:
         raise UsageError(f"seed must be a whole number from 0 to 2^64 − 1; found {seed!r}.")
@@ -135,7 +130,7 @@ def check_seed(seed: Any) -> int:
 
 
 def check_margin(margin: Any, name: str = "margin") -> float:
-    """A finite number above zero, in the units of the measure."""
+    """Return a finite number above zero, in the units of the measure."""
     if not is_real(margin) or not 0 < float(margin) < math.inf:
         raise UsageError(
             f"{name} must be a number above 0, in the units of the measure; found {margin!r}."
@@ -144,5 +139,5 @@ def check_margin(margin: Any, name: str = "margin") -> float:
 
 
 def spell(value: float) -> str:
-    """Four digits for a result's repr; "undefined" for NaN."""
+    """Return four digits for a result's repr; "undefined" for NaN."""
     return "undefined" if math.isnan(value) else f"{value:.4f}"

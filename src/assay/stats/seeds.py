@@ -17,7 +17,8 @@ import numpy as np
 
 from assay.arrays import Floats
 from assay.errors import MismatchError
-from assay.stats.intervals import Interval, interval
+from assay.stats.choices import CONFIDENCE, RESAMPLES
+from assay.stats.confidence import Interval, interval
 from assay.stats.samples import (
     check_bootstraps,
     check_level,
@@ -28,8 +29,6 @@ from assay.stats.samples import (
 )
 from assay.stats.special import t_quantile, t_tail
 from assay.stats.tests import TestResult, welch_test
-
-__all__ = ["SeedComparison", "SeedSummary", "compare_seeds"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,6 @@ class SeedSummary:
     n_seeds: int
 
     def __repr__(self) -> str:
-        """Mean ± standard deviation."""
         return f"SeedSummary({spell(self.mean)} ± {spell(self.sd)}, {self.n_seeds} seeds)"
 
 
@@ -66,14 +64,13 @@ class SeedComparison:
     over_seeds: TestResult
 
     def __repr__(self) -> str:
-        """The difference, its p, and where the variance comes from."""
         share = "" if math.isnan(self.seed_share) else f", {self.seed_share:.0%} from seeds"
         p = "no p" if math.isnan(self.p) else f"p={self.p:.4g}"
         return f"SeedComparison(a {self.a!r}, b {self.b!r}, {self.difference!r}, {p}{share})"
 
 
 def compare_seeds(
-    a: Any, b: Any, *, level: float = 0.95, resamples: int = 10_000, seed: int = 0
+    a: Any, b: Any, *, level: float = CONFIDENCE, resamples: int = RESAMPLES, seed: int = 0
 ) -> SeedComparison:
     """Compare two systems from their scores, seeds × queries; the queries are the same for both.
 
@@ -98,8 +95,8 @@ def compare_seeds(
     welch = welch_test(_seed_means(left), _seed_means(right))
     if blank.note:
         return SeedComparison(of_a, of_b, blank, math.nan, math.nan, welch)
-    found, p, seed_share = _two_way(left, right, blank)
-    return SeedComparison(of_a, of_b, found, p, seed_share, welch)
+    difference, p, seed_share = _two_way(left, right, blank)
+    return SeedComparison(of_a, of_b, difference, p, seed_share, welch)
 
 
 def _align(a: Any, b: Any) -> tuple[Floats, Floats, int]:
@@ -109,8 +106,8 @@ def _align(a: Any, b: Any) -> tuple[Floats, Floats, int]:
             f"a has {left.shape[1]} queries and b has {right.shape[1]}. Give seeds × queries, with "
             "the same queries in the same order."
         )
-    kept = ~(np.isnan(left).any(axis=0) | np.isnan(right).any(axis=0))
-    return left[:, kept], right[:, kept], int((~kept).sum())
+    complete = ~(np.isnan(left).any(axis=0) | np.isnan(right).any(axis=0))
+    return left[:, complete], right[:, complete], int((~complete).sum())
 
 
 def _too_few(left: Floats, right: Floats) -> str:
@@ -124,10 +121,10 @@ def _seed_means(scores: Floats) -> Floats:
 
 
 def _summary(scores: Floats, level: float) -> SeedSummary:
-    found = interval(_seed_means(scores), method="t", level=level)
+    summary = interval(_seed_means(scores), method="t", level=level)
     means = _seed_means(scores)
     sd = float(means.std(ddof=1)) if len(means) > 1 else math.nan
-    return SeedSummary(found.estimate, sd, found, len(scores))
+    return SeedSummary(summary.estimate, sd, summary, len(scores))
 
 
 def _two_way(left: Floats, right: Floats, blank: Interval) -> tuple[Interval, float, float]:
@@ -136,12 +133,12 @@ def _two_way(left: Floats, right: Floats, blank: Interval) -> tuple[Interval, fl
     if error <= noise:
         note = "neither seeds nor queries vary"
         same = abs(blank.estimate) <= noise
-        found = replace(blank, low=blank.estimate, high=blank.estimate, note=note)
-        return found, 1.0 if same else math.nan, math.nan
+        result = replace(blank, low=blank.estimate, high=blank.estimate, note=note)
+        return result, 1.0 if same else math.nan, math.nan
     reach = -t_quantile((1 - blank.level) / 2, freedom) * error
     p = max(2 * t_tail(abs(blank.estimate) / error, freedom), np.finfo(np.float64).tiny)
-    found = replace(blank, low=blank.estimate - reach, high=blank.estimate + reach)
-    return found, float(p), seed_share
+    result = replace(blank, low=blank.estimate - reach, high=blank.estimate + reach)
+    return result, float(p), seed_share
 
 
 class _MeanSquare(NamedTuple):
@@ -157,7 +154,7 @@ class _MeanSquare(NamedTuple):
 
 
 def _error_of_difference(left: Floats, right: Floats) -> tuple[float, float, float]:
-    """Standard error of the mean difference, its degrees of freedom, and the share of seeds.
+    """Return standard error, degrees of freedom and share of seeds of the mean difference.
 
     The part of queries is what they vary beyond the interaction, at least 0. The part of seeds is
     not floored: with few seeds it is often below the interaction by chance, and a floor would make
@@ -182,7 +179,7 @@ def _spread(means: Floats) -> _MeanSquare:
 
 
 def _interaction(table: Floats) -> _MeanSquare:
-    """What is left of seeds × queries after the means of both, as a variance of the whole mean."""
+    """Return the residual of seeds × queries as a variance of the whole mean."""
     seeds, n = table.shape
     left = table - table.mean(axis=0) - table.mean(axis=1)[:, None] + table.mean()
     freedom = (seeds - 1) * (n - 1)

@@ -14,9 +14,6 @@ import numpy as np
 
 from assay.arrays import Floats
 
-__all__ = ["beta_tail", "normal_cdf", "normal_quantile", "t_quantile", "t_tail", "t_test_power"]
-
-
 _NORMAL = NormalDist()
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
@@ -27,7 +24,7 @@ def normal_cdf(x: float) -> float:
 
 
 def normal_quantile(p: float) -> float:
-    """The x with P(Z ≤ x) = p; ±infinity at 1 and 0."""
+    """Return the x with P(Z ≤ x) = p; ±infinity at 1 and 0."""
     if p <= 0 or p >= 1:
         return -math.inf if p <= 0 else math.inf
     return _NORMAL.inv_cdf(p)
@@ -48,7 +45,7 @@ def t_tail(t: float, freedom: float) -> float:
 
 @lru_cache(maxsize=1024)
 def t_quantile(p: float, freedom: float) -> float:
-    """The t with P(T ≤ t) = p."""
+    """Return the t with P(T ≤ t) = p."""
     if p == 0.5:
         return 0.0
     if p > 0.5:
@@ -60,7 +57,7 @@ def t_quantile(p: float, freedom: float) -> float:
 
 
 def _falling_root(f: Callable[[float], float], low: float, high: float) -> float:
-    """Where a falling function crosses zero, to the last bit, by bisection."""
+    """Return where a falling function crosses zero, to the last bit, by bisection."""
     while True:
         middle = low + (high - low) / 2
         if middle in (low, high):
@@ -120,7 +117,7 @@ def _log_minus(ratio_to_one: float, x: float) -> float:
 
 
 def _beta_fraction(a: float, b: float, x: float, y: float) -> float:
-    """The continued fraction of DiDonato & Morris (1992), which keeps its digits for x near 1."""
+    """Evaluate the continued fraction of DiDonato & Morris (1992), accurate for x near 1."""
     gap = a * y - b * x
     c = _not_zero(a / (a + 1) * (gap + 1))
     value, d = c, 0.0
@@ -141,7 +138,7 @@ def _not_zero(x: float) -> float:
 
 
 def t_test_power(shift: float, freedom: float, level: float) -> float:
-    """Chance that a two-sided t test at `level` rejects, where E[T's numerator] is `shift`.
+    """Return chance that a two-sided t test at `level` rejects, where E[T's numerator] is `shift`.
 
     P(|T'| > t) of the noncentral T', integrated over the law of the sample's standard deviation.
     """

@@ -1,4 +1,16 @@
-"""Significance tests of two systems."""
+"""Significance tests of two systems.
+
+A gate that is asked again and again on the same queries: evidence that holds over all looks.
+
+Each look tests another system on the same queries, so that the looks depend on each other in ways
+that nobody knows, and many looks leave each a small level, at which no test is right that trusts
+the shape of what was seen. What holds then is an e-value: what a gambler owns who began with 1 and
+bets on scores within known bounds. If their mean is what he bets against, he owns 1 on average, and
+1/α with probability α at most (Waudby-Smith & Ramdas 2024, JRSS B 86; a mixture of constant bets,
+there "diversified Kelly", does not depend on the order of queries). The levels of the looks sum up
+to that of all, which no dependence can break (Tian & Ramdas 2021, Statistical Methods in Medical
+Research 30: alpha-spending).
+"""
 
 from __future__ import annotations
 
@@ -6,16 +18,19 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from assay.arrays import Floats, Ints
-from assay.core.checks import check_choice
+from assay.core.checks import check_choice, check_cutoff
 from assay.core.exact_sums import slack, to_grid
+from assay.errors import ValueRangeError
 from assay.native import kernels
 from assay.native.random_words import stream_key
 from assay.stats.bootstrap import bootstrap_t
+from assay.stats.choices import RESAMPLES
 from assay.stats.samples import (
     FEWEST,
     Pairs,
@@ -27,22 +42,7 @@ from assay.stats.samples import (
     too_few,
 )
 from assay.stats.special import beta_tail, normal_cdf, t_tail
-
-__all__ = [
-    "ALTERNATIVES",
-    "EXACT_RANKS_UP_TO",
-    "EXACT_SIGNS_UP_TO",
-    "TEST_METHODS",
-    "TestResult",
-    "equivalent",
-    "non_inferior",
-    "paired_test",
-    "sign_flip_p",
-    "signed_rank_p",
-    "signs_of_all",
-    "welch_test",
-]
-
+from assay.stats.units import units_table
 
 EXACT_RANKS_UP_TO = 50
 _GRID = 2.0**-40  # sizes closer than this share of the largest are one size, split by rounding
@@ -68,7 +68,7 @@ def signed_rank_p(differences: Floats, alternative: str) -> tuple[float, float, 
 
 
 def _doubled_ranks(sizes: Floats) -> tuple[Ints, Ints]:
-    """Twice the mean rank of each size, a whole number, and how many share each rank."""
+    """Return twice the mean rank of each size, a whole number, and how many share each rank."""
     grid = np.rint(sizes / (sizes.max() * _GRID))
     _, places, counts = np.unique(grid, return_inverse=True, return_counts=True)
     above = np.cumsum(counts)
@@ -105,7 +105,7 @@ EXACT_SIGNS_UP_TO = 20  # 2^20 choices of signs are listed in a few milliseconds
 def sign_flip_p(
     differences: Floats, largest: float, alternative: str, *, resamples: int, seed: int
 ) -> tuple[float, bool]:
-    """Share of sign choices at least as extreme as the data's, and whether all were tried.
+    """Return share of sign choices at least as extreme as the data's, and whether all were tried.
 
     Queries without a difference change no sum, so only the others count for what is exact.
     `largest` is the largest score: sums that differ by no more than its rounding are ties.
@@ -124,7 +124,10 @@ def sign_flip_p(
 
 
 def signs_of_all(values: Ints) -> Ints:
-    """The sums of the values with every choice of signs; the first has no minus."""
+    """Return the sums of the values with every choice of signs.
+
+    The first has no minus.
+    """
     sums = np.zeros(1, np.int64)
     for value in values:
         sums = np.concatenate([sums + value, sums - value])
@@ -171,7 +174,6 @@ class TestResult:
     note: str = ""
 
     def __repr__(self) -> str:
-        """The p-value, its method, and a remark if there is one."""
         p = "no p" if math.isnan(self.p) else f"p={self.p:.4g}"
         kind = (
             ", exact" if self.exact else f", {self.resamples} resamples" if self.resamples else ""
@@ -188,7 +190,7 @@ def paired_test(
     *,
     method: str = "randomisation",
     alternative: str = "two-sided",
-    resamples: int = 10_000,
+    resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> TestResult:
     """Test whether a and b, on the same queries, have the same mean.
@@ -209,7 +211,7 @@ def non_inferior(
     margin: float,
     *,
     method: str = "randomisation",
-    resamples: int = 10_000,
+    resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> TestResult:
     """Test whether a is worse than b by less than `margin`: a small p says that it is.
@@ -229,7 +231,7 @@ def equivalent(
     margin: float,
     *,
     method: str = "randomisation",
-    resamples: int = 10_000,
+    resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> TestResult:
     """Test whether a and b differ by less than `margin`, by two one-sided tests (TOST).
@@ -239,8 +241,8 @@ def equivalent(
     shift, pairs = check_margin(margin), clean_pairs(a, b)
     above = _test(pairs, shift, _request(method, "greater", resamples, seed))
     below = _test(pairs, -shift, _request(method, "less", resamples, seed))
-    chosen = above if math.isnan(above.p) or above.p >= below.p else below
-    return replace(chosen, alternative="equivalent")
+    weaker = above if math.isnan(above.p) or above.p >= below.p else below
+    return replace(weaker, alternative="equivalent")
 
 
 def welch_test(a: Any, b: Any, *, alternative: str = "two-sided") -> TestResult:
@@ -302,12 +304,12 @@ def _test(pairs: Pairs, shift: float, request: TestResult) -> TestResult:
     if not differences.any():
         return replace(blank, p=1.0, statistic=0.0, exact=True, resamples=0, seed=None)
     largest = max(np.abs(pairs.a).max(), np.abs(pairs.b).max(), abs(shift))
-    found = _METHODS[blank.method](differences, float(largest), blank)
-    return replace(found, p=_at_least_tiny(found.p))
+    result = _METHODS[blank.method](differences, float(largest), blank)
+    return replace(result, p=_at_least_tiny(result.p))
 
 
 def _at_least_tiny(p: float) -> float:
-    """A p below what a float can hold is still not zero."""
+    """Return a p below what a float can hold is still not zero."""
     return max(p, _SMALLEST_P) if not math.isnan(p) else p
 
 
@@ -316,7 +318,10 @@ def _mean(values: Floats) -> float:
 
 
 def _spread(values: Floats) -> float:
-    """Standard deviation with n − 1; exactly 0 where all values are equal."""
+    """Return the standard deviation with n − 1.
+
+    Exactly 0 where all values are equal.
+    """
     if values.min() == values.max():
         return 0.0
     return math.sqrt(float(((values - _mean(values)) ** 2).sum()) / (len(values) - 1))
@@ -330,8 +335,8 @@ def _randomisation(differences: Floats, largest: float, blank: TestResult) -> Te
         resamples=blank.resamples,
         seed=blank.seed or 0,
     )
-    found = replace(blank, p=p, statistic=_mean(differences), exact=exact)
-    return replace(found, resamples=0, seed=None) if exact else found
+    result = replace(blank, p=p, statistic=_mean(differences), exact=exact)
+    return replace(result, resamples=0, seed=None) if exact else result
 
 
 def _student(differences: Floats, largest: float, blank: TestResult) -> TestResult:
@@ -343,7 +348,10 @@ def _student(differences: Floats, largest: float, blank: TestResult) -> TestResu
 
 
 def _t_of(differences: Floats, largest: float) -> float | None:
-    """Mean over its standard error; None where the spread is nothing but rounding."""
+    """Return the mean over its standard error.
+
+    None where the spread is nothing but rounding.
+    """
     if np.ptp(differences) <= 4 * np.finfo(np.float64).eps * largest:
         return None
     return _mean(differences) / (_spread(differences) / math.sqrt(len(differences)))
@@ -375,7 +383,7 @@ def _at_most(k: int, n: int) -> float:
 
 
 def _bootstrap(differences: Floats, largest: float, blank: TestResult) -> TestResult:
-    """How often t of centred resamples is as extreme as t of the data."""
+    """Return how often t of centred resamples is as extreme as t of the data."""
     t = _t_of(differences, largest)
     if t is None:
         return replace(blank, note=_NO_SPREAD)
@@ -398,3 +406,94 @@ _METHODS: dict[str, Callable[[Floats, float, TestResult], TestResult]] = {
     "sign": _sign,
     "bootstrap": _bootstrap,
 }
+
+
+_HALF_SPENT: Final = 100  # after so many looks half of the level is spent
+_STAKES: Final = np.arange(1, 41) / 40  # shares of the largest bet that cannot ruin
+_STEPS: Final = 30  # of bisection: 1e-9 of the range
+
+
+def look_share(look: int) -> float:
+    """Return the share of the level that one look may spend: 100 / ((99 + look) (100 + look)).
+
+    All looks together, however many, spend the whole: t of them t / (100 + t).
+
+    >>> round(1 / look_share(1)), round(1 / look_share(200))
+    (101, 897)
+    """
+    number = check_cutoff(look, "look")
+    share = _HALF_SPENT / ((_HALF_SPENT + number - 1) * (_HALF_SPENT + number))
+    return max(share, _SMALLEST_P)
+
+
+@dataclass(frozen=True, eq=False)
+class EProcess:
+    """Bets on differences a − b of scores, none larger than `width`, being small on average.
+
+    Valid for any distribution within the bounds, whatever the number of units (queries, or groups
+    of dependent ones, of which none is larger than the largest here), if they are independent.
+    """
+
+    sums: Floats
+    sizes: Floats
+    width: float
+
+    @classmethod
+    def of(cls, a: Any, b: Any, width: float, clusters: Any = None) -> EProcess:
+        """Return bets on the scores of two systems; undefined pairs are left out."""
+        pairs = clean_pairs(a, b)
+        largest = float(np.abs(pairs.differences).max(initial=0.0))
+        if not 0 < width < math.inf or largest > width * (1 + 1e-9):
+            raise ValueRangeError(
+                f"Bets need scores within known bounds; found a difference of {largest:g} where "
+                f"{width:g} is the largest possible."
+            )
+        labels = None if clusters is None else np.asarray(clusters)[pairs.defined]
+        (sums,), sizes = units_table(pairs.differences[None, :], labels)
+        return cls(sums, sizes, float(width))
+
+    @property
+    def n_units(self) -> int:
+        """Number of queries, or of groups."""
+        return len(self.sizes)
+
+    @cached_property
+    def difference(self) -> float:
+        """Mean of a − b over all queries."""
+        total = float(self.sizes.sum())
+        return math.fsum(self.sums.tolist()) / total if total else math.nan
+
+    def p(self, at: float = 0.0) -> float:
+        """Test of the mean difference being `at` or more: 1 over the e-value, at most 1.
+
+        >>> EProcess.of([0.0] * 30, [0.5] * 30, 1.0).p() < 0.001
+        True
+        """
+        return math.exp(-max(self._log_wealth(at), 0.0)) or _SMALLEST_P
+
+    def smallest_p(self, at: float = 0.0) -> float:
+        """p if every difference were as small as can be."""
+        return EProcess(-self.width * self.sizes, self.sizes, self.width).p(at)
+
+    def highest(self, level: float, at: float = 0.0) -> float:
+        """Return the upper bound of the mean difference.
+
+        It is below `at` exactly if p(at) ≤ level.
+        """
+        low, high = (-self.width, at) if self.p(at) <= level else (at, self.width)
+        for _ in range(_STEPS):
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.p(middle) <= level else (middle, high)
+        return high
+
+    def _log_wealth(self, at: float) -> float:
+        """Log of the mean over stakes of Π (1 − stake · (sum − at · size) / largest possible)."""
+        if not self.n_units:
+            return 0.0
+        at = min(at, self.width * (1 - 1e-12))
+        largest = (self.width - at) * float(self.sizes.max())
+        gains = np.minimum((self.sums - at * self.sizes) / largest, 1.0)
+        with np.errstate(divide="ignore"):  # the largest stake may be lost as a whole
+            logs = np.array([np.log1p(-stake * gains).sum() for stake in _STAKES])
+        top = float(logs.max())
+        return top + math.log(float(np.exp(logs - top).mean())) if top > -math.inf else -math.inf

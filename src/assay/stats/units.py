@@ -16,8 +16,6 @@ from assay.native import kernels
 from assay.native.random_words import words
 from assay.stats.samples import FEWEST, SAME
 
-__all__ = ["BlockSum", "OwnUnits", "SameUnits", "unit_error", "units_table"]
-
 _BATCH = 128  # pairs at a time
 _SIGNS = 1 << 22  # random signs at a time: 32 megabytes
 
@@ -27,32 +25,32 @@ Drawn = tuple[Ints, slice, Floats]
 
 
 def units_table(values: Floats, clusters: Any = None) -> tuple[Floats, Floats]:
-    """Sums of each row over each unit (a query or a group), and the sizes of the units.
+    """Return sums of each row over each unit (a query or a group), and the sizes of the units.
 
     Queries with a NaN in any row are left out.
     """
-    kept = ~np.isnan(values).any(axis=0)
+    complete = ~np.isnan(values).any(axis=0)
     if clusters is None:
-        return values[:, kept], np.ones(int(kept.sum()))
-    labels, codes = np.unique(np.asarray(clusters)[kept], return_inverse=True)
-    rows = [np.bincount(codes, row, len(labels)) for row in values[:, kept]]
+        return values[:, complete], np.ones(int(complete.sum()))
+    labels, codes = np.unique(np.asarray(clusters)[complete], return_inverse=True)
+    rows = [np.bincount(codes, row, len(labels)) for row in values[:, complete]]
     return np.array(rows, np.float64), np.bincount(codes, minlength=len(labels)).astype(np.float64)
 
 
 def unit_weights(sizes: Floats) -> Floats:
-    """What makes up for the share that each unit has in the mean it is measured against.
+    """Return what makes up for the share that each unit has in the mean it is measured against.
 
     Errors are then those of leaving out each unit in turn, which hold for groups of uneven size
     (MacKinnon, Nielsen & Webb 2023, Journal of Econometrics 232); for equal sizes they are s / √n.
     `sizes` may be rows, one for each pair.
     """
     total = sizes.sum(axis=-1, keepdims=True)
-    found: Floats = total / np.maximum(total - sizes, 1.0)
-    return found
+    weights: Floats = total / np.maximum(total - sizes, 1.0)
+    return weights
 
 
 def unit_error(residuals: Floats, sizes: Floats) -> float:
-    """Standard error of a mean over all queries, from what is left of each unit's sum."""
+    """Return the standard error of a mean over all queries from the residuals of units."""
     n = len(sizes)
     squares = float(((residuals * unit_weights(sizes)) ** 2).sum())
     return math.sqrt(squares * (n - 1) / n) / float(sizes.sum())
@@ -83,10 +81,13 @@ class SameUnits:
 
     @classmethod
     def of(cls, table: Floats, pairs: Ints, at: Ints, numbers: Ints, n_all: int) -> SameUnits:
-        """Pairs of rows; `at` are their places in the family, `numbers` the units of queries."""
-        kept = ~np.isnan(table).any(axis=0)
-        units = np.unique(numbers[kept])
-        sums, sizes = units_table(table, None if len(units) == kept.sum() else numbers)
+        """Return pairs of rows.
+
+        `at` are their places in the family, `numbers` the units of queries.
+        """
+        complete = ~np.isnan(table).any(axis=0)
+        units = np.unique(numbers[complete])
+        sums, sizes = units_table(table, None if len(units) == complete.sum() else numbers)
         total, n = sizes.sum(), len(sizes)
         if n == 0:
             unknown = np.full(len(pairs), math.nan)
@@ -96,7 +97,7 @@ class SameUnits:
         means = np.array([math.fsum(row) for row in sums.tolist()]) / total
         residuals = sums - means[:, None] * sizes
         differences = means[pairs[:, 0]] - means[pairs[:, 1]]
-        noise = SAME * float(np.abs(table[:, kept]).max(initial=0.0))
+        noise = SAME * float(np.abs(table[:, complete]).max(initial=0.0))
         differences[np.abs(differences) <= noise] = 0.0
         weights = unit_weights(sizes)
         squares = _pair_squares(residuals * weights, pairs)
@@ -105,7 +106,7 @@ class SameUnits:
         return cls(residuals * weights, sizes, units, n_all, pairs, at, differences, errors)
 
     def draw(self, key: int, resamples: int) -> Iterator[Drawn]:
-        """The statistics of pairs with the same first system, in turn."""
+        """Return the statistics of pairs with the same first system, in turn."""
         n, total = len(self.sizes), float(self.sizes.sum())
         weights = unit_weights(self.sizes) ** 2
         sums = self._flip(self.residuals, key, resamples)
@@ -114,17 +115,17 @@ class SameUnits:
             self._flip(self.residuals * self.sizes * weights, key, resamples) if uneven else None
         )
         size_squares = float((weights * self.sizes**2).sum())
-        for first, others, rows in _by_first(self.pairs):
-            means = (sums[others] - sums[first]) / total
+        for first, seconds, rows in _by_first(self.pairs):
+            means = (sums[seconds] - sums[first]) / total
             if crossed is None:
                 cross = means * (total * self.sizes[0] * weights[0])
             else:
-                cross = crossed[others] - crossed[first]
-            squares = (weights * (self.residuals[others] - self.residuals[first]) ** 2).sum(axis=1)
+                cross = crossed[seconds] - crossed[first]
+            squares = (weights * (self.residuals[seconds] - self.residuals[first]) ** 2).sum(axis=1)
             squares[self.errors[rows] == 0] = 0.0
             left = squares[:, None] - 2 * means * cross + means**2 * size_squares
-            found = _studentise(np.abs(means), left, squares[:, None], n, total)
-            yield self.at[rows], slice(0, resamples), found
+            statistics = _studentise(np.abs(means), left, squares[:, None], n, total)
+            yield self.at[rows], slice(0, resamples), statistics
 
     def _flip(self, residuals: Floats, key: int, resamples: int) -> Floats:
         table = np.zeros((len(residuals), self.n_all))
@@ -153,8 +154,8 @@ class OwnUnits:
     @property
     def freedom(self) -> Floats:
         """Degrees of freedom of the errors."""
-        found: Floats = np.maximum(self.n_units - 1.0, 1.0)
-        return found
+        freedom: Floats = np.maximum(self.n_units - 1.0, 1.0)
+        return freedom
 
     @classmethod
     def of(cls, table: Floats, pairs: Ints, at: Ints, numbers: Ints, n_all: int) -> OwnUnits:
@@ -164,7 +165,7 @@ class OwnUnits:
         single = len(units) == len(numbers)
         n_units = np.zeros(len(pairs), np.int64)
         differences, errors = (np.full(len(pairs), math.nan) for _ in range(2))
-        made = cls(
+        sample = cls(
             table[:, order],
             None if single else starts,
             units,
@@ -175,20 +176,20 @@ class OwnUnits:
             differences,
             errors,
         )
-        for rows in made._batches():
-            n_units[rows], differences[rows], errors[rows] = made._summarise(rows)
-        return made
+        for rows in sample._batches():
+            n_units[rows], differences[rows], errors[rows] = sample._summarise(rows)
+        return sample
 
     def _batches(self) -> Iterator[slice]:
         for first in range(0, len(self.pairs), _BATCH):
             yield slice(first, min(first + _BATCH, len(self.pairs)))
 
     def _sums(self, rows: slice) -> tuple[Floats, Floats]:
-        """Sums of differences over each unit, and how many queries of it both systems have."""
+        """Return sums of differences over each unit, and its number of shared queries."""
         first, second = self.pairs[rows].T
         apart = self.table[first] - self.table[second]
-        known = ~np.isnan(apart)
-        sums, sizes = np.where(known, apart, 0.0), known.astype(np.float64)
+        defined = ~np.isnan(apart)
+        sums, sizes = np.where(defined, apart, 0.0), defined.astype(np.float64)
         if self.starts is None:
             return sums, sizes
         return np.add.reduceat(sums, self.starts, axis=1), np.add.reduceat(
@@ -196,7 +197,7 @@ class OwnUnits:
         )
 
     def _summarise(self, rows: slice) -> tuple[Ints, Floats, Floats]:
-        """Number of units, difference and its error of each pair; NaN where it has no query."""
+        """Return units, difference and error of each pair; NaN where it has no query."""
         sums, sizes = self._sums(rows)
         n, total = (sizes > 0).sum(axis=1), np.maximum(sizes.sum(axis=1), 1.0)
         means = np.array([math.fsum(row) for row in sums.tolist()]) / total
@@ -208,14 +209,14 @@ class OwnUnits:
         return n, np.where(n, means, math.nan), np.where(n, errors, math.nan)
 
     def _largest(self, rows: slice) -> Floats:
-        """The largest score of each pair on the queries that both have."""
+        """Return the largest score of each pair on the queries that both have."""
         first, second = np.abs(self.table[self.pairs[rows]]).swapaxes(0, 1)
         shared = np.where(np.isnan(first + second), 0.0, np.fmax(first, second))
-        found: Floats = shared.max(axis=1, initial=0.0)
-        return found
+        largest: Floats = shared.max(axis=1, initial=0.0)
+        return largest
 
     def draw(self, key: int, resamples: int) -> Iterator[Drawn]:
-        """The statistics of some pairs in some resamples, in turn."""
+        """Return the statistics of some pairs in some resamples, in turn."""
         count = max(_SIGNS // max(self.n_all, 1), 1)
         for start in range(0, resamples, count):
             columns = slice(start, min(start + count, resamples))
@@ -247,23 +248,23 @@ class OwnUnits:
 
 
 def _signs(key: int, resamples: slice, n_units: int) -> Floats:
-    """The signs that `flip_sums` gives to units, resamples × units."""
+    """Return the signs that `flip_sums` gives to units, resamples × units."""
     n_words, count = -(-n_units // 64), resamples.stop - resamples.start
     drawn = words(key, resamples.start * n_words, count * n_words).astype("<u8", copy=False)
     bits = np.unpackbits(drawn.view(np.uint8), bitorder="little").reshape(count, -1)
-    found: Floats = 1.0 - 2.0 * bits[:, :n_units].astype(np.float64)
-    return found
+    signs: Floats = 1.0 - 2.0 * bits[:, :n_units].astype(np.float64)
+    return signs
 
 
 def _exact_product(rows: Floats, signs: Floats) -> Floats:
-    """Rows × resamples: each row summed with each choice of signs.
+    """Return rows × resamples: each row summed with each choice of signs.
 
     A float holds whole numbers up to 2^53, so that sums below that are exact.
     """
     exponents = np.frexp(np.abs(rows).max(axis=1, keepdims=True, initial=0.0))[1]
     shift = 52 - exponents - rows.shape[1].bit_length()
-    found: Floats = np.ldexp(np.rint(np.ldexp(rows, shift)) @ signs.T, -shift)
-    return found
+    product: Floats = np.ldexp(np.rint(np.ldexp(rows, shift)) @ signs.T, -shift)
+    return product
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,38 +286,39 @@ class BlockSum:
 
     @classmethod
     def of(cls, blocks: Sequence[SameUnits], weights: Sequence[float], at: Ints) -> BlockSum:
-        """The sum of blocks with these weights; those without weight are left out."""
-        used, own = zip(*[(b, w) for b, w in zip(blocks, weights, strict=True) if w], strict=True)
-        squares = np.array([(w * b.errors) ** 2 for b, w in zip(used, own, strict=True)])
-        summed = np.array([w * b.differences for b, w in zip(used, own, strict=True)])
+        """Return the sum of blocks with these weights; those without weight are left out."""
+        weighed = [(b, w) for b, w in zip(blocks, weights, strict=True) if w]
+        used, factors = zip(*weighed, strict=True)
+        squares = np.array([(w * b.errors) ** 2 for b, w in zip(used, factors, strict=True)])
+        summed = np.array([w * b.differences for b, w in zip(used, factors, strict=True)])
         differences = summed.sum(axis=0)
         differences[np.abs(differences) <= 4 * SAME * np.abs(summed).sum(axis=0)] = 0.0
         few = min(block.n_units for block in used) < FEWEST
         n_units = len(np.unique(np.concatenate([block.units for block in used])))
         freedom = _satterthwaite(squares, [block.freedom for block in used])
-        made = cls(
+        total = cls(
             used,
-            own,
+            factors,
             at,
             0 if few else n_units,
             np.maximum(np.minimum(freedom, n_units - 1.0), 1.0),
             differences,
             np.zeros(len(at)),
         )
-        shares = made._shares([math.sqrt(1 - 1 / max(b.n_units, 1)) for b in used])
+        shares = total._shares([math.sqrt(1 - 1 / max(b.n_units, 1)) for b in used])
         errors = np.sqrt(_pair_squares(shares, used[0].pairs))
-        return replace(made, errors=np.where((squares == 0).all(axis=0), 0.0, errors))
+        return replace(total, errors=np.where((squares == 0).all(axis=0), 0.0, errors))
 
     def _shares(self, factors: Sequence[Floats | float]) -> Floats:
-        """The share of each unit in the sum, systems × units, times a factor for each block."""
-        found = np.zeros((len(self.blocks[0].residuals), self.blocks[0].n_all))
+        """Return each unit's share in the sum (systems × units), times a factor per block."""
+        shares = np.zeros((len(self.blocks[0].residuals), self.blocks[0].n_all))
         for block, weight, factor in zip(self.blocks, self.weights, factors, strict=True):
             total = max(float(block.sizes.sum()), 1.0)
-            found[:, block.units] += block.residuals * (weight / total * factor)
-        return found
+            shares[:, block.units] += block.residuals * (weight / total * factor)
+        return shares
 
     def draw(self, key: int, resamples: int) -> Iterator[Drawn]:
-        """The statistics of pairs with the same first system, in turn."""
+        """Return the statistics of pairs with the same first system, in turn."""
         pairs, shares = self.blocks[0].pairs, self._shares([1.0] * len(self.blocks))
         sums = _flip(shares, key, resamples)
         # Each block loses its own mean, which is 1 / n of its squares; all of them together then
@@ -325,23 +327,26 @@ class BlockSum:
         variances = _pair_squares(self._shares(again), pairs) * (1 + 1 / self.freedom)
         variances[self.errors == 0] = 0.0
         most = np.maximum(_pair_squares(shares, pairs) * (self.freedom + 1), 1e-300)
-        for first, others, rows in _by_first(pairs):
-            drawn = np.abs(sums[others] - sums[first])
-            known = variances[rows][:, None]
-            left = known * np.maximum(1 - drawn**2 / most[rows][:, None], 0.0)
-            yield self.at[rows], slice(0, resamples), _studentise(drawn, left, known)
+        for first, seconds, rows in _by_first(pairs):
+            drawn = np.abs(sums[seconds] - sums[first])
+            variance = variances[rows][:, None]
+            left = variance * np.maximum(1 - drawn**2 / most[rows][:, None], 0.0)
+            yield self.at[rows], slice(0, resamples), _studentise(drawn, left, variance)
 
 
 def _satterthwaite(squares: Floats, freedoms: Sequence[float]) -> Floats:
     """Degrees of freedom of a sum of variances, blocks × pairs; infinite where it is 0."""
     parts = squares / np.maximum(squares.sum(axis=0), 1e-300)
-    known = (parts**2 / np.array(freedoms)[:, None]).sum(axis=0)
-    found: Floats = np.where(known > 0, 1 / np.where(known > 0, known, 1.0), np.inf)
-    return found
+    spread = (parts**2 / np.array(freedoms)[:, None]).sum(axis=0)
+    freedom: Floats = np.where(spread > 0, 1 / np.where(spread > 0, spread, 1.0), np.inf)
+    return freedom
 
 
 def _flip(residuals: Floats, key: int, resamples: int) -> Floats:
-    """Sums over all units with random signs, the same for all systems: systems × resamples."""
+    """Return sums over all units with random signs, the same for all systems.
+
+    The result is systems × resamples.
+    """
     grid, shift = to_grid(residuals, residuals.shape[1])
     flip = kernels().flip_sums
     return np.stack(
@@ -351,20 +356,20 @@ def _flip(residuals: Floats, key: int, resamples: int) -> Floats:
 
 def _pair_squares(rows: Floats, pairs: Ints) -> Floats:
     """Σ (a − b)² over units for each pair of rows."""
-    found = np.empty(len(pairs))
-    for first, others, at in _by_first(pairs):
-        found[at] = ((rows[others] - rows[first]) ** 2).sum(axis=1)
-    return found
+    squares = np.empty(len(pairs))
+    for first, seconds, at in _by_first(pairs):
+        squares[at] = ((rows[seconds] - rows[first]) ** 2).sum(axis=1)
+    return squares
 
 
 def _by_first(pairs: Ints) -> Iterator[tuple[int, Ints | slice, Ints]]:
     """First system, second systems, and the places of the pairs, for each first system."""
     for first in np.unique(pairs[:, 0]).tolist():
         rows = np.flatnonzero(pairs[:, 0] == first)
-        others = pairs[rows, 1]
-        low, high = int(others[0]), int(others[-1]) + 1
-        in_a_row = np.array_equal(others, np.arange(low, high))
-        yield first, slice(low, high) if in_a_row else others, rows
+        seconds = pairs[rows, 1]
+        low, high = int(seconds[0]), int(seconds[-1]) + 1
+        in_a_row = np.array_equal(seconds, np.arange(low, high))
+        yield first, slice(low, high) if in_a_row else seconds, rows
 
 
 def _studentise(
@@ -374,10 +379,10 @@ def _studentise(
     n: Ints | int | None = None,
     total: Floats | float = 1.0,
 ) -> Floats:
-    """The statistic of resamples: means over errors, of residual squares `left`."""
+    """Return the statistic of resamples: means over errors, of residual squares `left`."""
     flat = left <= 1e-12 * squares
     share = 1.0 if n is None else (n - 1) / n
     errors = np.sqrt(np.where(flat, 1.0, left) * share) / total
-    found: Floats = np.where(flat, np.where(sizes > 0, np.inf, 0.0), sizes / errors)
-    found[(squares == 0)[:, 0]] = 0.0
-    return found
+    statistics: Floats = np.where(flat, np.where(sizes > 0, np.inf, 0.0), sizes / errors)
+    statistics[(squares == 0)[:, 0]] = 0.0
+    return statistics

@@ -1,4 +1,7 @@
-"""Arrays and JSON as compact bytes with a checksum: the same bits come back, or an error."""
+"""Values of runs as text and bytes: times, JSON, and arrays with a checksum.
+
+The same bits come back, or an error.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ import json
 import math
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from typing import Any, Final
 
@@ -17,30 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core.ids import Ids
-from assay.errors import AssayError, StorageError, UsageError
+from assay.errors import AssayError, FormatError, StorageError, UsageError
 from assay.measures import parse
-from assay.scoring.score_data import conventions_of, id_kind, ids_of_kind
+from assay.runs.record import check_name
+from assay.scoring.score_data import conventions_of, id_kind, ids_of_kind, require_text
 from assay.scoring.scores import Scores
-
-__all__ = [
-    "SAVED",
-    "UNSIGNED",
-    "UPGRADED",
-    "Blob",
-    "data_digest",
-    "digest_lines",
-    "json_text",
-    "json_values",
-    "pack_array",
-    "pack_json",
-    "pack_scores",
-    "pack_texts",
-    "unpack_array",
-    "unpack_json",
-    "unpack_scores",
-    "unpack_texts",
-]
-
 
 # Since when the digest of a run vouches for it.
 SAVED: Final = "saving"
@@ -49,20 +33,20 @@ UNSIGNED: Final = "import of a file without digests"
 
 
 def digest_lines(lines: Iterable[Any]) -> str:
-    """The digest of plain data, part by part."""
-    made = hashlib.sha256()
+    """Return the digest of plain data, part by part."""
+    digest = hashlib.sha256()
     for line in lines:
-        made.update(json.dumps(line, sort_keys=True).encode() + b"\n")
-    return made.hexdigest()
+        digest.update(json.dumps(line, sort_keys=True).encode() + b"\n")
+    return digest.hexdigest()
 
 
 def data_digest(data: Any) -> str:
-    """The digest of plain data, whatever its layout in a file."""
+    """Return the digest of plain data, whatever its layout in a file."""
     return digest_lines([data])
 
 
 def json_values(value: Any, where: str) -> Any:
-    """The value as dictionaries, lists, strings, numbers, booleans and None: what JSON can hold.
+    """Return the value as plain data that JSON can hold.
 
     >>> import pathlib
     >>> json_values({"k": (1, np.float32(0.5)), "path": pathlib.PurePosixPath("a/b")}, "config")
@@ -88,11 +72,151 @@ def json_values(value: Any, where: str) -> Any:
 
 
 def json_text(value: Any, where: str) -> str:
-    """The value as JSON text of ASCII characters."""
+    """Return the value as JSON text of ASCII characters."""
     try:
         return json.dumps(json_values(value, where), allow_nan=False)
     except RecursionError:
         raise UsageError(f"{where} is nested too deeply to be stored.") from None
+
+
+def read_json(text: str, kind: type) -> Any:
+    """Read plain data; a number beyond all bounds is a text, as where settings are stored."""
+    data = json.loads(text, parse_float=_finite_or_text, parse_constant=str)
+    if not isinstance(data, kind):
+        raise ValueError(f"where a {kind.__name__} should be, there is {data!r:.60}")
+    return data
+
+
+def _finite_or_text(text: str) -> float | str:
+    return value if math.isfinite(value := float(text)) else text
+
+
+# Times as text that sorts: UTC, to the microsecond
+
+
+def now() -> str:
+    """Return the current time."""
+    return _text(datetime.now(UTC))
+
+
+def start_of(time: str | date) -> str:
+    """Return the beginning of a day; a time of day stays.
+
+    >>> start_of("2026-11-16")
+    '2026-11-16T00:00:00.000000Z'
+    """
+    return _text(_parse(time)[0])
+
+
+def end_of(time: str | date) -> str:
+    """Return the end of a day; a time of day stays.
+
+    >>> end_of("2026-12-31")
+    '2027-01-01T00:00:00.000000Z'
+    """
+    moment, is_day = _parse(time)
+    return _text(moment + timedelta(days=1) if is_day else moment)
+
+
+def _text(time: datetime) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if time.year > 999 else ""
+
+
+def _parse(time: str | date) -> tuple[datetime, bool]:
+    """Return the time (UTC by default), and whether it is a day."""
+    if isinstance(time, date) and not isinstance(time, datetime):
+        time = time.isoformat()
+    try:
+        moment = datetime.fromisoformat(time) if isinstance(time, str) else time
+        zoned = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, TypeError, AttributeError, OverflowError):
+        raise UsageError(f"A date looks like 2026-11-16, found {time!r}.") from None
+    return zoned, isinstance(time, str) and len(time) <= len("2026-11-16")
+
+
+# Columns of a run
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One way to store a field of a run, in a cell of the database and in a file of runs.
+
+    `cell` is the type of the cell; `write` makes the cell of the field (and its name), `read` the
+    field of the cell. `check` takes what a file has, the place for messages and the field's name,
+    and returns the field.
+    """
+
+    cell: str
+    check: Callable[[Any, str, str], Any]
+    write: Callable[[Any, str], Any] = lambda value, _: value
+    read: Callable[[Any], Any] | None = None
+
+
+@dataclass(frozen=True)
+class RunColumn:
+    """A column of a run, and where else its value is found.
+
+    A `recorded` one comes from the field of RunRecord with the same name, an `exported` one is in
+    files of runs. A `sealed` one never changes once the run is finished; its digest covers it.
+    """
+
+    kind: Kind
+    recorded: bool = False
+    exported: bool = True
+    sealed: bool = True
+
+
+def column(kind: Kind, **facts: bool) -> dict[str, RunColumn]:
+    """Return the metadata of a field of `Run` that is a column of the database."""
+    return {"column": RunColumn(kind, **facts)}
+
+
+def _check_text(value: Any, where: str, name: str) -> str:
+    return require_text(value, f"{where}, {name}")
+
+
+def _check_name(value: Any, where: str, name: str) -> str:
+    return check_name(_check_text(value, where, name), name, empty=name != "name")
+
+
+def _check_seconds(value: Any, where: str, name: str) -> Any:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise FormatError(f"{where}, {name} is {value!r:.60}, not a number.")
+    return value
+
+
+def _check_object(value: Any, where: str, name: str) -> Any:
+    if not isinstance(value, dict):
+        raise FormatError(f"{where}, {name} is not an object.")
+    return value
+
+
+def _read_seconds(text: str) -> dict[str, float]:
+    seconds = {key: float(value) for key, value in read_json(text or "{}", dict).items()}
+    return {key: value for key, value in seconds.items() if math.isfinite(value)}
+
+
+TEXT: Final = Kind("text", _check_text)
+NAME: Final = Kind("text", _check_name)
+TIME: Final = Kind("text", lambda *cell: start_of(_check_text(*cell)))
+TIME_OR_NONE: Final = Kind(
+    "text or none", lambda value, *_: None if value is None else start_of(value)
+)
+COUNT: Final = Kind("count", lambda value, *_: value)
+SECONDS: Final = Kind("number", _check_seconds)
+TEXTS: Final = Kind(
+    "text",
+    lambda parts, where, name: [_check_text(part, where, name) for part in parts],
+    lambda parts, _: json.dumps(list(parts)),
+    lambda text: tuple(map(str, read_json(text or "[]", list))),
+)
+OBJECT: Final = Kind("text", _check_object, json_text, lambda text: read_json(text or "{}", dict))
+STEPS: Final = Kind(
+    "text",
+    lambda *cell: {key: float(seconds) for key, seconds in _check_object(*cell).items()},
+    json_text,
+    _read_seconds,
+)
 
 
 _TYPES: Final = {"float64": np.dtype("<f8"), "int64": np.dtype("<i8"), "bool": np.dtype("|b1")}
@@ -114,7 +238,7 @@ class Blob:
 
 
 def pack_array(kind: str, array: NDArray[Any], *, position: int = 0, name: str = "") -> Blob:
-    """An array of float64, int64 or bool."""
+    """Pack an array of float64, int64 or bool."""
     encoding = array.dtype.name
     if encoding == "bool":
         raw = np.packbits(array).tobytes()
@@ -126,14 +250,14 @@ def pack_array(kind: str, array: NDArray[Any], *, position: int = 0, name: str =
 
 
 def pack_texts(kind: str, texts: Sequence[str], *, position: int = 0, name: str = "") -> Blob:
-    """Texts: their lengths in bytes, then their bytes."""
+    """Pack texts: their lengths in bytes, then their bytes."""
     coded = [text.encode("utf-8", _UTF8) for text in texts]
     lengths = np.asarray([len(text) for text in coded], "<u4")
     return _blob(kind, position, name, "texts", len(texts), lengths.tobytes() + b"".join(coded))
 
 
 def pack_json(kind: str, text: str, position: int = 0, name: str = "") -> Blob:
-    """A JSON text."""
+    """Pack a JSON text."""
     return _blob(kind, position, name, "json", 1, text.encode())
 
 
@@ -147,7 +271,7 @@ def _checksum(content: bytes) -> str:
 
 
 def unpack_array(blob: Blob) -> NDArray[Any]:
-    """The array, read-only."""
+    """Return the array, read-only."""
     if blob.encoding not in _TYPES:
         raise _damage_error(blob, f"has the unknown encoding {blob.encoding!r}")
     raw = _decompress(blob)
@@ -156,17 +280,17 @@ def unpack_array(blob: Blob) -> NDArray[Any]:
         raise _damage_error(blob, f"has {len(raw)} bytes where {expected} are needed")
     bytes_ = np.frombuffer(raw, np.uint8)
     if blob.encoding == "bool":
-        found = np.unpackbits(bytes_, count=blob.size).view(np.bool_)
+        array = np.unpackbits(bytes_, count=blob.size).view(np.bool_)
     else:
-        found = (
+        array = (
             np.ascontiguousarray(bytes_.reshape(8, -1).T).reshape(-1).view(_TYPES[blob.encoding])
         )
-    found.flags.writeable = False
-    return found
+    array.flags.writeable = False
+    return array
 
 
 def unpack_texts(blob: Blob) -> list[str]:
-    """The texts."""
+    """Return the texts."""
     raw = _decompress(blob)
     head = 4 * blob.size
     lengths = np.frombuffer(raw[:head], "<u4").astype(np.int64)
@@ -178,7 +302,7 @@ def unpack_texts(blob: Blob) -> list[str]:
 
 
 def unpack_json(blob: Blob) -> str:
-    """The JSON text."""
+    """Return the JSON text."""
     return _decompress(blob).decode()
 
 
@@ -201,7 +325,7 @@ def _damage_error(blob: Blob, how: str) -> StorageError:
 
 
 def pack_scores(scores: Scores) -> Iterator[Blob]:
-    """One array for the ids, one for each measure and group column, and so on."""
+    """Yield the arrays: ids, each measure, each group column, and so on."""
     yield _pack_ids("ids", scores.query_ids)
     yield _pack_ids("extra", scores.extra)
     yield pack_array("missing", scores.missing)
@@ -219,11 +343,11 @@ def pack_scores(scores: Scores) -> Iterator[Blob]:
 def _pack_ids(kind: str, ids: Ids) -> Blob:
     if ids.kind == "integer":
         return pack_array(kind, ids.numbers, name=id_kind(ids) if ids.numbered else "")
-    return pack_texts(kind, [str(one) for one in ids.to_list()])
+    return pack_texts(kind, [str(query_id) for query_id in ids.to_list()])
 
 
 def unpack_scores(blobs: Iterable[Blob], conventions: str, *, search: str = "") -> Scores:
-    """The scores that were packed."""
+    """Return the scores that were packed."""
     try:
         return _unpack_scores(blobs, conventions, search)
     except (ValueError, TypeError, KeyError, OverflowError) as error:
@@ -233,26 +357,26 @@ def unpack_scores(blobs: Iterable[Blob], conventions: str, *, search: str = "") 
 
 
 def _unpack_scores(blobs: Iterable[Blob], conventions: str, search: str) -> Scores:
-    found: dict[str, list[Blob]] = {}
+    by_kind: dict[str, list[Blob]] = {}
     for blob in sorted(blobs, key=lambda blob: (blob.kind, blob.position)):
-        found.setdefault(blob.kind, []).append(blob)
-    values = found.get("values", [])
-    if not values or not {"ids", "extra", "missing"} <= found.keys():
+        by_kind.setdefault(blob.kind, []).append(blob)
+    values = by_kind.get("values", [])
+    if not values or not {"ids", "extra", "missing"} <= by_kind.keys():
         raise StorageError("The per-query values of this run are not in the store.")
     scores = Scores(
         measures=tuple(parse(blob.name) for blob in values),
-        query_ids=_ids(found["ids"][0]),
+        query_ids=_ids(by_kind["ids"][0]),
         values=np.stack([unpack_array(blob) for blob in values]),
-        tied=np.stack([unpack_array(blob) for blob in found["tied"]]),
-        missing=unpack_array(found["missing"][0]),
+        tied=np.stack([unpack_array(blob) for blob in by_kind["tied"]]),
+        missing=unpack_array(by_kind["missing"][0]),
         conventions=conventions_of(conventions),
-        extra=_ids(found["extra"][0]),
+        extra=_ids(by_kind["extra"][0]),
         groups={
-            blob.name: np.asarray(unpack_texts(blob), np.str_) for blob in found.get("group", [])
+            blob.name: np.asarray(unpack_texts(blob), np.str_) for blob in by_kind.get("group", [])
         },
         search=search,
-        settings=_settings(found.get("settings", [])),
-        remarks=tuple(text for blob in found.get("remarks", []) for text in unpack_texts(blob)),
+        settings=_settings(by_kind.get("settings", [])),
+        remarks=tuple(text for blob in by_kind.get("remarks", []) for text in unpack_texts(blob)),
     )
     _check_shapes(scores)
     return scores
@@ -265,7 +389,7 @@ def _ids(blob: Blob) -> Ids:
 
 
 def _settings(blobs: list[Blob]) -> dict[str, str]:
-    """Keys and values in turn; runs that were stored before there were settings have none."""
+    """Return the settings from keys and values in turn; may be empty."""
     texts = unpack_texts(blobs[0]) if blobs else []
     if len(texts) % 2:
         raise _damage_error(blobs[0], "has a key without a value")

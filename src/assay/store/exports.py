@@ -7,7 +7,6 @@ import hashlib
 import io
 import json
 import os
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -18,69 +17,33 @@ from assay.arrays import or_none
 from assay.core.text import guard_formula
 from assay.errors import UsageError, need
 from assay.io.atomic import atomic_write
-from assay.io.fingerprints import git_commit, versions
-from assay.runs.aggregates import aggregates_of_record
 from assay.runs.record import RunRecord
-from assay.runs.results import results_to_data
+from assay.runs.results import Aggregate, QueryResults, aggregates_of_record, results_to_data
 from assay.scoring.score_data import id_kind, scores_to_data
 from assay.scoring.scores import Scores
-from assay.store.codec import SAVED, data_digest, json_values
-from assay.store.payload import score_columns
-from assay.store.run import Run
-from assay.store.timestamps import now
-
-__all__ = [
-    "FRONT",
-    "GROUP",
-    "LAYOUT",
-    "TEXTS",
-    "export_runs",
-    "format_of",
-    "table_digest",
-    "write_records",
-]
+from assay.store.codec import data_digest, json_values
+from assay.store.rows import score_columns, start_values
+from assay.store.run import COLUMNS, Run
 
 LAYOUT: Final = "assay runs 1"
 FORMATS: Final = {".json": "json", ".csv": "csv", ".parquet": "parquet"}
 GROUP: Final = "group:"
 
 # Columns of every row of a table; those of the groups follow.
-FRONT: Final = (
-    "run",
-    "name",
-    "task",
-    "dataset",
-    "model",
-    "created",
-    "conventions",
-    "id_kind",
-    "query",
-    "measure",
-    "value",
-    "tied",
-    "missing",
-)
+_FACTS: Final = ("run", "name", "task", "dataset", "model", "created", "conventions", "id_kind")
+FRONT: Final = (*_FACTS, "query", "measure", "value", "tied", "missing")
 # The last columns: what made the numbers beside the conventions, and a digest of the rows of the
 # run. Version 0.1 did not write them.
 MADE: Final = ("signature", "search", "settings", "digest_from", "digest")
 # What these hold is the same in every row of a run.
-TEXTS: Final = (*FRONT[:8], *MADE[:-1])
+TEXTS: Final = (*_FACTS, *MADE[:-1])
 _COLUMNS: Final = {"run": "uid"}
-# What holds for one store only is not exported.
-_NOT_EXPORTED: Final = (
-    "id",
-    "origin",
-    "done",
-    "total",
-    "updated",
-    "digest",
-    "aggregates",
-    "_store",
-)
+# Fields of a run in files of JSON: what holds for one store only is not there.
+EXPORTED: Final = [name for name, column in COLUMNS.items() if column.exported]
 
 
 def format_of(file: str | os.PathLike[str]) -> str:
-    """json, csv or parquet, by the ending of the file."""
+    """Return json, csv or parquet, by the ending of the file."""
     ending = Path(file).suffix.lower()
     if ending not in FORMATS:
         raise UsageError(f"{os.fspath(file)}: a file of runs ends in {', '.join(FORMATS)}.")
@@ -112,56 +75,65 @@ def write_records(records: Iterable[RunRecord], file: str | os.PathLike[str]) ->
 
 
 def _record_data(record: RunRecord) -> dict[str, Any]:
-    """A record as the finished run that a store would make of it now."""
-    created = now()
-    config = ("config", "seeds", "data", "timings", "details", "wide")
-    texts = ("rerun_of", "name", "task", "dataset", "folder", "notes", "seconds")
+    """Return a record as the finished run that a store would make of it now."""
+    values = start_values(record)
+    values |= {"status": "finished", "message": "", "finished": values["created"]}
+    values |= {"seconds": record.seconds, "tags": record.tags}
+    values |= {"conventions": "", "signature": "", "search": "", **score_columns(record.scores)}
+    parts = {
+        "aggregates": aggregates_of_record(record),
+        "details": json_values(record.details, "details"),
+        "wide": json_values(record.wide, "wide"),
+        "results": record.results,
+        "scores": record.scores,
+    }
+    return _file_data({key: json_values(value, key) for key, value in values.items()}, **parts)
+
+
+def _run_data(run: Run) -> dict[str, Any]:
+    """Return all of a run, with every digit of every value."""
+    return _file_data(
+        vars(run),
+        aggregates=run.aggregates,
+        details=run.details(),
+        wide=run.wide(),
+        results=run.all_results(),
+        scores=run.scores() if run.conventions else None,
+    )
+
+
+def _file_data(
+    values: Mapping[str, Any],
+    *,
+    aggregates: Iterable[Aggregate],
+    details: Any,
+    wide: Any,
+    results: Mapping[str, QueryResults],
+    scores: Scores | None,
+) -> dict[str, Any]:
+    """Return a run as files hold it, with its digest."""
     data = {
-        "uid": uuid.uuid4().hex,
-        "batch": record.batch or uuid.uuid4().hex,
-        "model": record.model or record.name,
-        "status": "finished",
-        "message": "",
-        "created": created,
-        "finished": created,
-        "command": list(record.command),
-        "git_commit": git_commit(),
-        "versions": versions(),
-        "tags": list(record.tags),
-        "digest_from": SAVED,
-        "aggregates": [one.to_dict() for one in aggregates_of_record(record)],
-        "shown": [[query, results_to_data(one)] for query, one in record.results.items()],
-        "scores": None if record.scores is None else scores_to_data(record.scores),
-        **{key: getattr(record, key) for key in texts},
-        **{key: json_values(getattr(record, key), key) for key in config},
-        **dict.fromkeys(("conventions", "signature", "search"), ""),
-        **score_columns(record.scores),
+        **{name: values[name] for name in (*EXPORTED, "tags") if name in values},
+        "aggregates": [aggregate.to_dict() for aggregate in aggregates],
+        "details": details,
+        "wide": wide,
+        "shown": [[query, results_to_data(result)] for query, result in results.items()],
+        "scores": None if scores is None else scores_to_data(scores),
     }
     return {**data, "digest": data_digest(data)}
 
 
-def _run_data(run: Run) -> dict[str, Any]:
-    """All of a run, with every digit of every value."""
-    data = {key: value for key, value in vars(run).items() if key not in _NOT_EXPORTED}
-    data["aggregates"] = [one.to_dict() for one in run.aggregates]
-    data["details"] = run.details()
-    data["wide"] = run.wide()
-    data["shown"] = [[query, results_to_data(one)] for query, one in run.all_results().items()]
-    data["scores"] = scores_to_data(run.scores()) if run.conventions else None
-    return {**data, "digest": data_digest(data)}
-
-
 def _rows(runs: Iterable[Run], columns: Sequence[str]) -> Iterator[list[Any]]:
-    """A row for each value of each query of each run that has any."""
+    """Yield a row for each value of each query of each run."""
     for run in runs:
         if not run.conventions:
             continue
         scores = run.scores()
         kind = id_kind(scores.query_ids)
-        front = [*(getattr(run, _COLUMNS.get(name, name)) for name in FRONT[:7]), kind]
-        made = [run.signature, run.search, json.dumps(dict(scores.settings)), run.digest_from]
-        texts = dict(zip(TEXTS, map(_valid_utf8, (*front, *made)), strict=True))
-        made.append(table_digest(texts, scores))
+        front = [*(getattr(run, _COLUMNS.get(name, name)) for name in _FACTS[:-1]), kind]
+        origin = [run.signature, run.search, json.dumps(dict(scores.settings)), run.digest_from]
+        texts = dict(zip(TEXTS, map(_valid_utf8, (*front, *origin)), strict=True))
+        origin.append(table_digest(texts, scores))
         groups = {f"{GROUP}{name}": column.tolist() for name, column in scores.groups.items()}
         queries = scores.query_ids.to_list()
         for number, measure in enumerate(scores.measures):
@@ -170,34 +142,36 @@ def _rows(runs: Iterable[Run], columns: Sequence[str]) -> Iterator[list[Any]]:
                 value = or_none(values[row])
                 back = [groups[name][row] if name in groups else None for name in columns]
                 marks = [tied[row], bool(scores.missing[row])]
-                yield [*front, str(query), str(measure), value, *marks, *back, *made]
+                yield [*front, str(query), str(measure), value, *marks, *back, *origin]
 
 
 def table_digest(texts: Mapping[str, str], scores: Scores) -> str:
-    """The digest of what a table holds of a run, in whatever order its rows are."""
-    found = Scores.merge(scores) if scores.n_queries else scores
-    made = hashlib.sha256(json.dumps(dict(texts), sort_keys=True).encode())
-    _add_texts(made, map(str, found.query_ids.to_list()))
-    made.update(np.packbits(found.missing).tobytes())
-    for name, column in sorted(found.groups.items()):
+    """Return the digest of a run's rows, in whatever order they are."""
+    merged = Scores.merge(scores) if scores.n_queries else scores
+    digest = hashlib.sha256(json.dumps(dict(texts), sort_keys=True).encode())
+    _add_texts(digest, map(str, merged.query_ids.to_list()))
+    digest.update(np.packbits(merged.missing).tobytes())
+    for name, column in sorted(merged.groups.items()):
         if any(column):
-            _add_texts(made, (name, *column.tolist()))
-    for measure in sorted(map(str, found.measures)):
-        row = list(map(str, found.measures)).index(measure)
-        values = found.values[row]
-        _add_texts(made, (measure,))
-        made.update(np.where(np.isnan(values), np.nan, values).astype("<f8").tobytes())
-        made.update(np.packbits(found.tied[row]).tobytes())
-    return made.hexdigest()
+            _add_texts(digest, (name, *column.tolist()))
+    for measure in sorted(map(str, merged.measures)):
+        row = list(map(str, merged.measures)).index(measure)
+        values = merged.values[row]
+        _add_texts(digest, (measure,))
+        digest.update(np.where(np.isnan(values), np.nan, values).astype("<f8").tobytes())
+        digest.update(np.packbits(merged.tied[row]).tobytes())
+    return digest.hexdigest()
 
 
-def _add_texts(made: Any, texts: Iterable[str]) -> None:
-    made.update("\0".join(texts).encode("utf-8", "backslashreplace") + b"\0\0")
+def _add_texts(digest: Any, texts: Iterable[str]) -> None:
+    digest.update("\0".join(texts).encode("utf-8", "backslashreplace") + b"\0\0")
 
 
 def _group_columns(runs: Iterable[Run]) -> list[str]:
-    found = (one.by_column for run in runs for one in run.aggregates if one.by_column)
-    return [f"{GROUP}{name}" for name in dict.fromkeys(found)]
+    names = (
+        aggregate.by_column for run in runs for aggregate in run.aggregates if aggregate.by_column
+    )
+    return [f"{GROUP}{name}" for name in dict.fromkeys(names)]
 
 
 def _write_csv(runs: Sequence[Run], file: str | os.PathLike[str]) -> None:
@@ -233,5 +207,5 @@ def _write_parquet(runs: Sequence[Run], file: str | os.PathLike[str]) -> None:
 
 
 def _valid_utf8(cell: Any) -> Any:
-    """Text that UTF-8 can hold."""
+    """Return text that UTF-8 can hold."""
     return cell.encode("utf-8", "backslashreplace").decode() if isinstance(cell, str) else cell

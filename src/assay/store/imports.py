@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import os
 import uuid
@@ -15,24 +14,21 @@ from typing import Any, Final
 
 from assay.core.text import unguard_formula
 from assay.errors import AssayError, FormatError
+from assay.io.columns import read_columns
 from assay.io.json_text import parse_json
-from assay.io.parquet import read_columns
 from assay.io.streams import read_text
-from assay.runs.aggregates import find_contradictions
-from assay.runs.record import RunRecord, check_name, check_tags
-from assay.runs.results import Aggregate, QueryResults, results_from_data
+from assay.runs.record import RunRecord, check_tags
+from assay.runs.results import Aggregate, QueryResults, find_contradictions, results_from_data
 from assay.scoring.score_data import require_text, scores_from_data
 from assay.scoring.scores import Scores
-from assay.store.codec import SAVED, UNSIGNED, UPGRADED, data_digest, pack_scores
-from assay.store.exports import FRONT, GROUP, LAYOUT, TEXTS, format_of, table_digest
-from assay.store.payload import Payload
-from assay.store.timestamps import now, start_of
-
-__all__ = ["ImportedRun", "pivot_rows", "read_csv_rows", "read_parquet_rows", "read_runs"]
+from assay.store.codec import SAVED, UNSIGNED, UPGRADED, data_digest, now, pack_scores
+from assay.store.exports import EXPORTED, FRONT, GROUP, LAYOUT, TEXTS, format_of, table_digest
+from assay.store.rows import Payload
+from assay.store.run import COLUMNS
 
 
 def read_csv_rows(name: str) -> Iterator[dict[str, Any]]:
-    """The rows of a CSV file."""
+    """Yield the rows of a CSV file."""
     reader = csv.reader(io.StringIO(read_text(name), newline=""))
     try:
         header = [unguard_formula(cell) for cell in next(reader, [])]
@@ -49,7 +45,7 @@ def read_csv_rows(name: str) -> Iterator[dict[str, Any]]:
 
 
 def read_parquet_rows(name: str) -> Iterator[dict[str, Any]]:
-    """The rows of a parquet file."""
+    """Yield the rows of a parquet file."""
 
     def check(header: Sequence[str]) -> list[str]:
         _check_header(list(header), name)
@@ -68,7 +64,7 @@ def _check_header(header: list[str], name: str) -> None:
 
 
 def pivot_rows(rows: list[Mapping[str, Any]], where: str) -> dict[str, Any]:
-    """The layout of JSON from rows of (query, measure, value)."""
+    """Return the layout of JSON from rows of (query, measure, value)."""
     measures = list(dict.fromkeys(row["measure"] for row in rows))
     places = {query: i for i, query in enumerate(dict.fromkeys(row["query"] for row in rows))}
     if len({(row["measure"], row["query"]) for row in rows}) != len(rows) or len(rows) != len(
@@ -109,24 +105,6 @@ def _flag(cell: Any, where: str) -> bool:
     return cell in (True, "1")
 
 
-_TEXTS: Final = (
-    "uid",
-    "batch",
-    "rerun_of",
-    "name",
-    "task",
-    "dataset",
-    "model",
-    "status",
-    "message",
-    "created",
-    "conventions",
-    "signature",
-    "search",
-    "folder",
-    "git_commit",
-    "notes",
-)
 _SINCE: Final = (SAVED, UPGRADED, UNSIGNED)
 _NUMBERS: Final = ("integer", "numbered")
 _LARGEST: Final = 2**63 - 1
@@ -134,22 +112,22 @@ _FAULTS: Final = (
     *(AssayError, LookupError, ArithmeticError),
     *(TypeError, ValueError, AttributeError),
 )
-_DATA: Final = ("config", "versions", "seeds", "data", "timings")
+_COMPUTED: Final = ("n_queries", "digest_from")
 _ANY_INTEGER: Final = ("config", "versions", "seeds", "data", "details")  # stored as text
 _AGGREGATE: Final = {field.name for field in fields(Aggregate)}
 
 
 @dataclass(frozen=True)
 class ImportedRun:
-    """A run from a file: its row, tags and payload."""
+    """A run from a file: its fields, tags and payload."""
 
-    row: dict[str, Any]
+    values: dict[str, Any]
     tags: tuple[str, ...]
     payload: Payload
 
 
 def read_runs(file: str | os.PathLike[str]) -> list[ImportedRun]:
-    """All runs of a file, checked; its ending says the format."""
+    """Return all runs of a file, checked; its ending says the format."""
     name = os.fspath(file)
     format = format_of(file)
     if format == "json":
@@ -165,8 +143,8 @@ def _import_json(data: Any, name: str) -> Iterator[ImportedRun]:
     for number, run in enumerate(runs if isinstance(runs, list) else [None]):
         where = f"{name}, run {number}"
         with _naming_faults(where):
-            made = _import_run(run, where, name)
-        yield made
+            imported = _import_run(run, where, name)
+        yield imported
 
 
 @contextmanager
@@ -185,41 +163,35 @@ def _import_run(run: Any, where: str, origin: str) -> ImportedRun:
     if not isinstance(run, dict):
         raise FormatError(f"{where} is not an object.")
     _check_numbers(run, where)
-    row: dict[str, Any] = {key: require_text(run[key], f"{where}, {key}") for key in _TEXTS}
-    for key in ("name", "task", "dataset", "model", "batch", "rerun_of", "uid"):
-        check_name(row[key], key, empty=key != "name")
-    for key in _DATA:
-        if not isinstance(run[key], dict):
-            raise FormatError(f"{where}, {key} is not an object.")
-        row[key] = json.dumps(run[key])
-    row["timings"] = json.dumps({key: float(one) for key, one in run["timings"].items()})
-    row["command"] = json.dumps(
-        [require_text(part, f"{where}, command") for part in run["command"]]
-    )
-    row |= _check_state(run, where) | {"origin": origin}
+    values = {name: _check(name, run[name], where) for name in EXPORTED if name not in _COMPUTED}
+    _check_state(values, where)
     aggregates = tuple(map(_import_aggregate, run["aggregates"]))
-    scores = (
-        None
-        if run["scores"] is None
-        else scores_from_data(run["scores"], row["conventions"], where)
-    )
-    if scores is not None:
+    scores = None
+    if run["scores"] is not None:
+        scores = scores_from_data(run["scores"], values["conventions"], where)
         _refuse_contradictions(aggregates, scores, where)
-    packed = Payload.of(
-        RunRecord(
-            row["name"],
-            details=run["details"],
-            results=_results(run.get("shown", []), where),
-            wide=run.get("wide", {}),
-        )
+    record = RunRecord(
+        values["name"],
+        details=run["details"],
+        results=_results(run.get("shown", []), where),
+        wide=run.get("wide", {}),
     )
-    blobs = pack_scores(scores) if scores is not None else ()
-    row["n_queries"] = 0 if scores is None else scores.n_queries
-    blobs = (*blobs, *packed.blobs)
+    # The aggregates of the file are kept: they may hold more than the scores say.
+    packed = replace(Payload.of(record), aggregates=aggregates)
+    if scores is not None:
+        packed = replace(packed, blobs=(*pack_scores(scores), *packed.blobs))
     rest = {key: value for key, value in run.items() if key != "digest"}
-    row["digest_from"] = _check_digest(run, lambda: data_digest(rest), where)
-    payload = Payload(blobs, aggregates, results=packed.results, wide=packed.wide)
-    return ImportedRun(row, check_tags(run["tags"]), payload)
+    values |= {
+        "origin": origin,
+        "updated": now(),
+        "n_queries": 0 if scores is None else scores.n_queries,
+        "digest_from": _check_digest(run, lambda: data_digest(rest), where),
+    }
+    return ImportedRun(values, check_tags(run["tags"]), packed)
+
+
+def _check(name: str, value: Any, where: str) -> Any:
+    return COLUMNS[name].kind.check(value, where, name)
 
 
 def _check_numbers(run: Mapping[str, Any], where: str) -> None:
@@ -227,7 +199,7 @@ def _check_numbers(run: Mapping[str, Any], where: str) -> None:
     scores = run.get("scores")
     rest = {**scores, "values": None} if isinstance(scores, dict) else scores
     for key, value in {**run, "scores": rest}.items():
-        if any(not _can_be_stored(one, key in _ANY_INTEGER) for one in _numbers(value)):
+        if any(not _can_be_stored(number, key in _ANY_INTEGER) for number in _numbers(value)):
             raise FormatError(f"{where}, {key}: a number is infinite or too large to be stored.")
 
 
@@ -238,7 +210,7 @@ def _can_be_stored(number: float, is_text: bool) -> bool:
 
 
 def _numbers(data: Any) -> Iterator[float]:
-    """All numbers in plain data."""
+    """Yield all numbers in plain data."""
     rest = [data]
     while rest:
         value = rest.pop()
@@ -248,12 +220,12 @@ def _numbers(data: Any) -> Iterator[float]:
             yield value
 
 
-def _check_digest(found: Mapping[str, Any], compute: Callable[[], str], where: str) -> str:
-    """Since when a digest vouches for the run; one that does not match is refused."""
-    given, since = found.get("digest"), found.get("digest_from")
-    if not given:
+def _check_digest(data: Mapping[str, Any], compute: Callable[[], str], where: str) -> str:
+    """Return since when a digest vouches; refuse one that does not match."""
+    digest, since = data.get("digest"), data.get("digest_from")
+    if not digest:
         return UNSIGNED
-    if given != compute():
+    if digest != compute():
         raise FormatError(
             f"{where} does not match its digest: the file was changed after it was exported. "
             "Export the run again; without its digest a run is imported, and marked as unsigned."
@@ -267,54 +239,43 @@ def _refuse_contradictions(aggregates: Sequence[Aggregate], scores: Scores, wher
 
 
 def _import_aggregate(data: Mapping[str, Any]) -> Aggregate:
-    """An aggregate of this layout, where `method` also names the column: 'bca by scene'."""
-    known = {key: value for key, value in data.items() if key in _AGGREGATE}
-    if isinstance(method := known.get("method"), str):
-        known["method"], _, known["clusters"] = method.partition(" by ")
-    return Aggregate(**known)
+    """Return an aggregate; its `method` also names the column: 'bca by scene'."""
+    fields_ = {key: value for key, value in data.items() if key in _AGGREGATE}
+    if isinstance(method := fields_.get("method"), str):
+        fields_["method"], _, fields_["clusters"] = method.partition(" by ")
+    return Aggregate(**fields_)
 
 
 def _results(pairs: list[Any], where: str) -> dict[str, QueryResults]:
-    """Results of queries; files of earlier versions hold nothing of the kind."""
-    found = {
+    """Return the results of queries; files of version 0.1 have none."""
+    results = {
         require_text(query, f"{where}, shown"): results_from_data(data) for query, data in pairs
     }
-    if len(found) < len(pairs):
+    if len(results) < len(pairs):
         raise FormatError(f"{where}: a query has results twice. Keep one of them.")
-    return found
+    return results
 
 
-def _check_state(run: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Status and times, checked; a run that was running when it was exported has failed."""
-    status = run["status"]
+def _check_state(values: dict[str, Any], where: str) -> None:
+    """Check status and uid; a run that was running when it was exported has failed."""
+    status, uid = values["status"], values["uid"]
     if status not in ("running", "finished", "failed"):
         raise FormatError(f"{where}, status is {status!r:.60}: running, finished or failed.")
-    uid = run["uid"]
     if len(uid) != 32 or not set(uid) <= set("0123456789abcdef"):
         raise FormatError(f"{where}, uid is {uid!r:.60}, not 32 hexadecimal digits.")
-    seconds = run["seconds"]
-    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int | float)):
-        raise FormatError(f"{where}, seconds is {seconds!r:.60}, not a number.")
-    state = {
-        "seconds": seconds,
-        "updated": now(),
-        "created": start_of(run["created"]),
-        "finished": None if run["finished"] is None else start_of(run["finished"]),
-    }
     if status == "running":
-        state |= {"status": "failed", "message": "it was running when it was exported"}
-    return state
+        values |= {"status": "failed", "message": "it was running when it was exported"}
 
 
 def _import_table(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[ImportedRun]:
     by_run: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         by_run.setdefault(require_text(row["run"], f"{name}, run"), []).append(row)
-    for uid, found in by_run.items():
+    for uid, cells in by_run.items():
         where = f"{name}, run {uid!r:.60}"
         with _naming_faults(where):
-            made = _import_rows(uid, found, where, name)
-        yield made
+            imported = _import_rows(uid, cells, where, name)
+        yield imported
 
 
 def _import_rows(uid: str, rows: list[Mapping[str, Any]], where: str, origin: str) -> ImportedRun:
@@ -324,29 +285,21 @@ def _import_rows(uid: str, rows: list[Mapping[str, Any]], where: str, origin: st
     texts = {key: first.get(key) or "" for key in TEXTS}
     since = _check_digest(first, lambda: table_digest(texts, scores), where)
     payload = Payload.of(RunRecord(first["name"], replace(scores, search=search)))
-    row = {
-        key: require_text(first[key], f"{where}, {key}")
-        for key in ("name", "task", "dataset", "model")
-    }
-    for key, text in row.items():
-        check_name(text, key, empty=key != "name")
-    created = start_of(first["created"])
-    state = _check_state(
-        {"status": "finished", "uid": uid, "seconds": None, "created": created, "finished": None},
-        where,
-    )
-    row |= {
+    values = {
+        **{name: _check(name, first[name], where) for name in ("name", "task", "dataset", "model")},
         "uid": uid,
         "batch": uuid.uuid4().hex,
         "status": "finished",
+        "created": _check("created", first["created"], where),
+        "updated": now(),
         "origin": origin,
         "digest_from": since,
-        "command": "[]",
-        **dict.fromkeys(_DATA, "{}"),
-        **state,
-        **dict(payload.columns or {}),
-        "finished": created,
+        "command": (),
+        **{name: {} for name in ("config", "versions", "seeds", "data", "timings")},
+        **payload.columns,
     }
+    _check_state(values, where)
+    values["finished"] = values["created"]
     if first.get("signature"):
-        row["signature"] = require_text(first["signature"], f"{where}, signature")
-    return ImportedRun(row, (), payload)
+        values["signature"] = _check("signature", first["signature"], where)
+    return ImportedRun(values, (), payload)

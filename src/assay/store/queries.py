@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import date
@@ -12,30 +10,12 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, exists, not_, or_, select, true
 
 from assay.errors import StorageError, UsageError
-from assay.runs.aggregates import canonical
-from assay.runs.results import Aggregate
-from assay.store.codec import Blob
+from assay.runs.results import Aggregate, canonical
+from assay.store.codec import Blob, end_of, start_of
+from assay.store.rows import from_row
 from assay.store.run import Run
 from assay.store.schema import AGGREGATES, BLOBS, RUNS, SHOWN, TAGS, WIDE_VALUES
-from assay.store.timestamps import end_of, start_of
 
-__all__ = [
-    "NEWEST_FIRST",
-    "conditions",
-    "find_run",
-    "find_runs",
-    "has_results",
-    "known_uids",
-    "read_blobs",
-    "read_blobs_of",
-    "read_json",
-    "read_results",
-    "read_wide",
-    "rows_by_run",
-    "select_runs",
-]
-
-_JSON: Final = ("config", "versions", "seeds", "data", "timings")
 _SHORTEST_UID: Final = 8
 _LONGEST_UID: Final = 32
 _LONGEST_PART: Final = 1000  # a pattern of SQLite has a limit
@@ -49,16 +29,16 @@ def _is(column: str) -> Callable[[Any], ColumnElement[bool]]:
 
 
 def _has_tags(tags: str | Iterable[str]) -> ColumnElement[bool]:
-    """Runs that have every one of the tags."""
-    wanted = [tags] if isinstance(tags, str) else list(tags)
-    own = exists().where(TAGS.c.run_id == RUNS.c.id).correlate(RUNS)
-    return and_(true(), *(own.where(TAGS.c.tag == tag) for tag in wanted))
+    """Return the condition for runs that have every one of the tags."""
+    names = [tags] if isinstance(tags, str) else list(tags)
+    of_run = exists().where(TAGS.c.run_id == RUNS.c.id).correlate(RUNS)
+    return and_(true(), *(of_run.where(TAGS.c.tag == tag) for tag in names))
 
 
 def _has_measure(measure: str) -> ColumnElement[bool]:
     name = canonical(measure)
-    own = exists().where(AGGREGATES.c.run_id == RUNS.c.id, AGGREGATES.c.measure == name)
-    return own.correlate(RUNS)  # and nothing else of a statement around it
+    of_run = exists().where(AGGREGATES.c.run_id == RUNS.c.id, AGGREGATES.c.measure == name)
+    return of_run.correlate(RUNS)  # and nothing else of a statement around it
 
 
 def _since(time: str | date) -> ColumnElement[bool]:
@@ -90,12 +70,12 @@ _FILTERS: Final[dict[str, Callable[[Any], ColumnElement[bool]]]] = {
 
 
 def conditions(filters: Mapping[str, Any]) -> ColumnElement[bool]:
-    """The condition for runs that pass all filters; a filter that is None passes every run."""
+    """Return the condition for runs that pass all filters but None."""
     for name in filters:
         if name not in _FILTERS:
             raise UsageError(f"Runs cannot be filtered by {name!r}; by {', '.join(_FILTERS)}.")
-    given = {name: value for name, value in filters.items() if value is not None}
-    return and_(true(), *(_FILTERS[name](value) for name, value in given.items()))
+    active = {name: value for name, value in filters.items() if value is not None}
+    return and_(true(), *(_FILTERS[name](value) for name, value in active.items()))
 
 
 def find_runs(
@@ -106,7 +86,7 @@ def find_runs(
     measures: Iterable[str] | None = None,
     **filters: Any,
 ) -> list[Run]:
-    """Runs that pass all filters, newest first; a filter that is None passes every run.
+    """Return runs that pass all filters but None, newest first.
 
     With `measures` only the aggregates of these are loaded.
     """
@@ -118,16 +98,16 @@ def find_runs(
 def select_runs(
     columns: Sequence[Any], *, order: Sequence[ColumnElement[Any]] = NEWEST_FIRST, **filters: Any
 ) -> Select[Any]:
-    """Columns of the runs that pass all filters, newest first or in another order."""
+    """Select columns of the runs that pass all filters, newest first."""
     return select(*columns).where(conditions(filters)).order_by(*order)
 
 
 def find_run(connection: Connection, key: int | str) -> Run:
-    """One run by its number, or by its uid or the first letters of it."""
-    found = _load_runs(connection, select(RUNS).where(_has_key(key)).limit(2))
-    if len(found) == 1:
-        return found[0]
-    if found:
+    """Return one run by its number, uid or first letters of it."""
+    runs = _load_runs(connection, select(RUNS).where(_has_key(key)).limit(2))
+    if len(runs) == 1:
+        return runs[0]
+    if runs:
         raise UsageError(f"Several runs have a uid that begins with {key!r}. Give more of it.")
     last = connection.execute(select(RUNS.c.id).order_by(RUNS.c.id.desc()).limit(1)).scalar()
     have = "the store is empty" if last is None else f"the last one is {last}"
@@ -135,12 +115,12 @@ def find_run(connection: Connection, key: int | str) -> Run:
 
 
 def known_uids(connection: Connection, uids: list[str]) -> set[str]:
-    """Those of the uids that are in the store."""
-    found: set[str] = set()
+    """Return those of the uids that are in the store."""
+    stored: set[str] = set()
     for start in range(0, len(uids), _AT_ONCE):
-        chosen = RUNS.c.uid.in_(uids[start : start + _AT_ONCE])
-        found |= set(connection.execute(select(RUNS.c.uid).where(chosen)).scalars())
-    return found
+        condition = RUNS.c.uid.in_(uids[start : start + _AT_ONCE])
+        stored |= set(connection.execute(select(RUNS.c.uid).where(condition)).scalars())
+    return stored
 
 
 def _has_key(key: int | str) -> ColumnElement[bool]:
@@ -163,18 +143,18 @@ def _load_runs(
     rows = connection.execute(statement).all()
     numbers = [row.id for row in rows]
     tags = rows_by_run(connection, select(TAGS.c.run_id, TAGS.c.tag).order_by(TAGS.c.tag), numbers)
-    chosen = select(AGGREGATES.c.run_id, *(AGGREGATES.c[name] for name in _AGGREGATE))
+    columns = select(AGGREGATES.c.run_id, *(AGGREGATES.c[name] for name in _AGGREGATE))
     if measures is not None:
-        wanted = [canonical(name) for name in measures]
-        chosen = chosen.where(AGGREGATES.c.measure.in_(wanted))
-    found = rows_by_run(connection, chosen.order_by(AGGREGATES.c.position), numbers)
+        names = [canonical(name) for name in measures]
+        columns = columns.where(AGGREGATES.c.measure.in_(names))
+    aggregates = rows_by_run(connection, columns.order_by(AGGREGATES.c.position), numbers)
     return [
         _make_run(
             row,
             tuple(tag for (tag,) in tags.get(row.id, ())),
             tuple(
-                Aggregate.from_row(dict(zip(_AGGREGATE, one, strict=True)))
-                for one in found.get(row.id, ())
+                Aggregate.from_row(dict(zip(_AGGREGATE, cells, strict=True)))
+                for cells in aggregates.get(row.id, ())
             ),
         )
         for row in rows
@@ -184,39 +164,22 @@ def _load_runs(
 def rows_by_run(
     connection: Connection, statement: Select[Any], runs: list[int]
 ) -> dict[int, list[tuple[Any, ...]]]:
-    """Rows by the run they belong to, which stands in their first column."""
-    found: dict[int, list[tuple[Any, ...]]] = {}
+    """Return rows by their run, which stands in their first column."""
+    by_run: dict[int, list[tuple[Any, ...]]] = {}
     column = statement.selected_columns[0]
     for start in range(0, len(runs), _AT_ONCE):
-        chosen = statement.where(column.in_(runs[start : start + _AT_ONCE]))
-        for row in connection.execute(chosen).all():
-            found.setdefault(row[0], []).append(row[1:])
-    return found
+        batch = statement.where(column.in_(runs[start : start + _AT_ONCE]))
+        for row in connection.execute(batch).all():
+            by_run.setdefault(row[0], []).append(row[1:])
+    return by_run
 
 
 def _make_run(row: Row[Any], tags: tuple[str, ...], aggregates: tuple[Aggregate, ...]) -> Run:
-    data = dict(row._mapping)
     try:
-        data |= {name: read_json(data[name] or "{}", dict) for name in _JSON}
-        data["command"] = tuple(map(str, read_json(data["command"] or "[]", list)))
-        timings = {key: float(value) for key, value in data["timings"].items()}
-        data["timings"] = {key: took for key, took in timings.items() if math.isfinite(took)}
+        values = from_row(row._asdict())
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise StorageError(f"Run {row.id} in the store is damaged: {error}.") from None
-    del data["marks"]
-    return Run(**data, tags=tags, aggregates=aggregates)
-
-
-def read_json(text: str, kind: type) -> Any:
-    """Plain data; a number beyond all bounds is a text, as it is where settings are stored."""
-    found = json.loads(text, parse_float=_finite, parse_constant=str)
-    if not isinstance(found, kind):
-        raise ValueError(f"where a {kind.__name__} should be, there is {found!r:.60}")
-    return found
-
-
-def _finite(text: str) -> float | str:
-    return value if math.isfinite(value := float(text)) else text
+    return Run(**values, tags=tags, aggregates=aggregates)
 
 
 def read_blobs(
@@ -228,7 +191,7 @@ def read_blobs(
     name: str | None = None,
     measure: str | None = None,
 ) -> list[Blob]:
-    """Arrays of a run, all or those of one kind and name; of a measure also what goes with it."""
+    """Return arrays of a run; of a measure, also what goes with it."""
     columns = [BLOBS.c[field.name] for field in fields(Blob)]
     statement = select(*columns).where(BLOBS.c.run_id == run, BLOBS.c.part == part)
     if kind is not None:
@@ -246,7 +209,7 @@ def read_blobs(
 def read_blobs_of(
     connection: Connection, runs: list[int], wanted: ColumnElement[bool]
 ) -> Iterator[tuple[int, Blob]]:
-    """Arrays of several finished runs, with the run that each belongs to."""
+    """Yield arrays of several finished runs, each with its run."""
     columns = [BLOBS.c[field.name] for field in fields(Blob)]
     statement = select(BLOBS.c.run_id, *columns).where(BLOBS.c.part == "", wanted)
     for run, rows in rows_by_run(connection, statement, runs).items():
@@ -255,14 +218,14 @@ def read_blobs_of(
 
 
 def has_results(connection: Connection, run: int) -> bool:
-    """Whether results of any query of the run are stored."""
+    """Return whether results of any query of the run are stored."""
     return bool(connection.execute(select(exists().where(SHOWN.c.run_id == run))).scalar())
 
 
 def read_results(
     connection: Connection, run: int, keys: Iterable[str] | None = None
 ) -> Iterator[Blob]:
-    """The results of the queries of a run, or of those with these keys."""
+    """Yield the results of the queries of a run, or of some."""
     statement = select(SHOWN).where(SHOWN.c.run_id == run).order_by(SHOWN.c.position)
     if keys is not None:
         statement = statement.where(SHOWN.c.query_key.in_(list(keys)))
@@ -280,7 +243,7 @@ def read_results(
 
 
 def read_wide(connection: Connection, run: int) -> dict[str, float | str | None]:
-    """The row of a run under another program's column names; empty where it has none."""
+    """Return a run's row under another program's column names, if any."""
     statement = select(WIDE_VALUES).where(WIDE_VALUES.c.run_id == run)
     rows = connection.execute(statement.order_by(WIDE_VALUES.c.position))
     return {row.name: row.number if row.text is None else row.text for row in rows}

@@ -1,4 +1,4 @@
-"""The tables as this version reads and writes them; `migrations` creates them."""
+"""The tables of a store and the types of their columns; `Run` lists those of a run."""
 
 from __future__ import annotations
 
@@ -7,47 +7,35 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Column, Float, Integer, LargeBinary, MetaData, Table, Text
+import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
 from assay.errors import StorageError, UsageError
-
-__all__ = [
-    "AGGREGATES",
-    "BLOBS",
-    "OWN_TABLES",
-    "RUNS",
-    "SHOWN",
-    "TAGS",
-    "WIDE_VALUES",
-    "EscapedText",
-    "escape_text",
-    "unescape_text",
-]
+from assay.store.run import COLUMNS
 
 _UNSTORABLE = re.compile("[\x00\x1b\ud800-\udfff]")
 _ESCAPE = re.compile("\x1b([0-9a-f]{4})")
 
 
 def escape_text(text: str) -> str:
-    r"""The text without characters that a database refuses.
+    r"""Return the text without characters that a database refuses.
 
     >>> escape_text("a\x00b")
     'a\x1b0000b'
     """
-    return _UNSTORABLE.sub(lambda found: f"\x1b{ord(found.group()):04x}", text)
+    return _UNSTORABLE.sub(lambda match: f"\x1b{ord(match.group()):04x}", text)
 
 
 def unescape_text(text: str) -> str:
-    r"""The text as it was.
+    r"""Return the text as it was.
 
     >>> unescape_text(escape_text("a\x00\x1b\ud800"))
     'a\x00\x1b\ud800'
     """
     if "\x1b" not in text:
         return text
-    return _ESCAPE.sub(lambda found: chr(int(found.group(1), 16)), text)
+    return _ESCAPE.sub(lambda match: chr(int(match.group(1), 16)), text)
 
 
 def _read_text(value: Any) -> Any:
@@ -78,9 +66,9 @@ def _finite(value: Any) -> float | None:
     return float(value) if value is not None and math.isfinite(value) else None
 
 
-def _damage_error(wanted: str, found: object) -> StorageError:
+def _damage_error(expected: str, value: object) -> StorageError:
     return StorageError(
-        f"Where {wanted} should be, the store has {found!r:.60}: it is damaged there. "
+        f"Where {expected} should be, the store has {value!r:.60}: it is damaged there. "
         "'assay runs check' names the run; restore a backup."
     )
 
@@ -88,7 +76,7 @@ def _damage_error(wanted: str, found: object) -> StorageError:
 class _Checked(TypeDecorator[Any]):
     """A column whose values have one type: a flipped bit of a SQLite file can make any of it."""
 
-    impl: Any = Text
+    impl: Any = sa.Text
     cache_ok = True
     read: Callable[[Any], Any]
 
@@ -104,7 +92,7 @@ class EscapedText(_Checked):
     read = staticmethod(_read_text)
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
-        """On the way in."""
+        """Return the cell for the database."""
         return escape_text(value) if isinstance(value, str) else value
 
 
@@ -118,26 +106,33 @@ class TextOrNone(EscapedText):
 class Count(_Checked):
     """A column of integers."""
 
-    impl = BigInteger
+    impl: Any = sa.BigInteger
     cache_ok = True
     read = staticmethod(_read_count)
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
-        """On the way in."""
+        """Return the cell for the database."""
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             raise UsageError("A number is too large to be stored: it has more than 64 bits.")
         return value
 
 
+class Position(Count):
+    """A column of integers that count rows."""
+
+    impl = sa.Integer
+    cache_ok = True
+
+
 class Number(_Checked):
     """A column of finite numbers; None stands for what is not defined, as infinity is not."""
 
-    impl = Float(53)
+    impl = sa.Float(53)
     cache_ok = True
     read = staticmethod(_read_number)
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
-        """On the way in."""
+        """Return the cell for the database."""
         try:
             return _finite(value)
         except OverflowError:
@@ -147,123 +142,121 @@ class Number(_Checked):
 class Bytes(_Checked):
     """A column of bytes."""
 
-    impl = LargeBinary
+    impl = sa.LargeBinary
     cache_ok = True
     read = staticmethod(_read_bytes)
 
 
-_METADATA: Final = MetaData()
+METADATA: Final = sa.MetaData()
+_CELLS: Final[dict[str, tuple[Any, dict[str, Any]]]] = {
+    "text": (EscapedText, {"nullable": False, "server_default": ""}),
+    "text or none": (TextOrNone, {}),
+    "count": (Count, {"nullable": False, "server_default": "0"}),
+    "number": (Number, {}),
+}
 
-RUNS: Final = Table(
+
+def _column(name: str, cell: str = "text", **facts: Any) -> sa.Column[Any]:
+    """Return a column of one type of cell; what is not given has the default of its type."""
+    kind, defaults = _CELLS[cell]
+    return sa.Column(name, kind, **defaults, **facts)
+
+
+def _numbers(*names: str) -> list[sa.Column[Any]]:
+    return [_column(name, "number") for name in names]
+
+
+def _counts(*names: str) -> list[sa.Column[Any]]:
+    return [_column(name, "count") for name in names]
+
+
+def _run_id() -> sa.Column[Any]:
+    owner = sa.ForeignKey("runs.id", ondelete="CASCADE")
+    return sa.Column("run_id", Position, owner, primary_key=True)
+
+
+# A name of its own, so that the store may share a database with other programs.
+VERSION: Final = sa.Table(
+    "assay_schema",
+    METADATA,
+    sa.Column("version_num", sa.String(32), nullable=False),
+    sa.PrimaryKeyConstraint("version_num", name="assay_schema_pkc"),
+)
+
+_INDEXED: Final = ("task", "dataset", "model", "name", "status", "created", "batch")
+
+# `Run` lists the columns; `marks` is the digest of the notes and tags, which may change.
+RUNS: Final = sa.Table(
     "runs",
-    _METADATA,
-    Column("id", Integer, primary_key=True),
-    Column("uid", EscapedText),
-    Column("batch", EscapedText),
-    Column("rerun_of", EscapedText),
-    Column("name", EscapedText),
-    Column("task", EscapedText),
-    Column("dataset", EscapedText),
-    Column("model", EscapedText),
-    Column("status", EscapedText),
-    Column("message", EscapedText),
-    Column("created", EscapedText),
-    Column("updated", EscapedText),
-    Column("finished", TextOrNone),
-    Column("seconds", Number),
-    Column("n_queries", Count),
-    Column("done", Count),
-    Column("total", Count),
-    Column("conventions", EscapedText),
-    Column("signature", EscapedText),
-    Column("search", EscapedText),
-    Column("command", EscapedText),
-    Column("folder", EscapedText),
-    Column("origin", EscapedText),
-    Column("git_commit", EscapedText),
-    Column("config", EscapedText),
-    Column("versions", EscapedText),
-    Column("seeds", EscapedText),
-    Column("data", EscapedText),
-    Column("timings", EscapedText),
-    Column("notes", EscapedText),
-    Column("digest", EscapedText),
-    Column("digest_from", EscapedText),
-    Column("marks", EscapedText),
+    METADATA,
+    sa.Column("id", sa.Integer, primary_key=True),
+    *(_column(name, column.kind.cell) for name, column in COLUMNS.items() if name != "id"),
+    _column("marks"),
+    sa.UniqueConstraint("uid", name="runs_uid"),
+    sa.CheckConstraint("status in ('running', 'finished', 'failed')", name="runs_status"),
+    *(sa.Index(f"runs_{name}", name) for name in _INDEXED),
+    sqlite_autoincrement=True,  # the number of a deleted run is not given to another
 )
 
-AGGREGATES: Final = Table(
+# Digests are over the columns in this order.
+AGGREGATES: Final = sa.Table(
     "aggregates",
-    _METADATA,
-    Column("run_id", Count, primary_key=True),
-    Column("position", Count, primary_key=True),
-    Column("measure", EscapedText),
-    Column("average", EscapedText),
-    Column("by_column", EscapedText),
-    Column("subset", EscapedText),
-    Column("value", Number),
-    Column("value_skip", Number),
-    Column("value_zero", Number),
-    Column("low", Number),
-    Column("high", Number),
-    Column("level", Number),
-    Column("method", EscapedText),
-    Column("note", EscapedText),
-    Column("chance", Number),
-    Column("ceiling", Number),
-    Column("n", Count),
-    Column("empty", Count),
-    Column("missing", Count),
-    Column("tied", Count),
-    Column("groups_left_out", Count),
-    Column("clusters", EscapedText),
+    METADATA,
+    _run_id(),
+    sa.Column("position", Position, primary_key=True),
+    *map(_column, ("measure", "average", "by_column", "subset")),
+    *_numbers("value", "value_skip", "value_zero", "low", "high", "level"),
+    *map(_column, ("method", "note")),
+    *_numbers("chance", "ceiling"),
+    *_counts("n", "empty", "missing", "tied", "groups_left_out"),
+    _column("clusters"),
+    sa.Index("aggregates_measure", "measure", "run_id"),
 )
 
-TAGS: Final = Table(
+TAGS: Final = sa.Table(
     "tags",
-    _METADATA,
-    Column("run_id", Count, primary_key=True),
-    Column("tag", EscapedText, primary_key=True),
+    METADATA,
+    _run_id(),
+    sa.Column("tag", EscapedText, primary_key=True),
+    sa.Index("tags_tag", "tag"),
 )
 
 # One row for each array of a run, so that a reader takes only the measure that it needs. `part` is
 # empty in a finished run, and names a finished piece of one that is still running.
-BLOBS: Final = Table(
+BLOBS: Final = sa.Table(
     "blobs",
-    _METADATA,
-    Column("run_id", Count, primary_key=True),
-    Column("part", EscapedText, primary_key=True),
-    Column("kind", EscapedText, primary_key=True),
-    Column("position", Count, primary_key=True),
-    Column("name", EscapedText),
-    Column("encoding", EscapedText),
-    Column("size", Count),
-    Column("raw_bytes", Count),
-    Column("checksum", EscapedText),
-    Column("content", Bytes),
+    METADATA,
+    _run_id(),
+    _column("part", primary_key=True),
+    _column("kind", primary_key=True),
+    sa.Column("position", Position, primary_key=True),
+    *map(_column, ("name", "encoding")),
+    *_counts("size", "raw_bytes"),
+    _column("checksum"),
+    sa.Column("content", Bytes, nullable=False),
 )
 
 # One row for each query whose results are stored.
-SHOWN: Final = Table(
+SHOWN: Final = sa.Table(
     "shown",
-    _METADATA,
-    Column("run_id", Count, primary_key=True),
-    Column("query_key", EscapedText, primary_key=True),
-    Column("position", Count),
-    Column("raw_bytes", Count),
-    Column("checksum", EscapedText),
-    Column("content", Bytes),
+    METADATA,
+    _run_id(),
+    sa.Column("query_key", EscapedText, primary_key=True),
+    sa.Column("position", Position, nullable=False),
+    sa.Column("raw_bytes", Count, nullable=False),
+    sa.Column("checksum", EscapedText, nullable=False),
+    sa.Column("content", Bytes, nullable=False),
 )
 
 # One row for each cell of the row that a run has under another program's column names.
-WIDE_VALUES: Final = Table(
+WIDE_VALUES: Final = sa.Table(
     "wide_values",
-    _METADATA,
-    Column("run_id", Count, primary_key=True),
-    Column("position", Count),
-    Column("name", EscapedText, primary_key=True),
-    Column("number", Number),
-    Column("text", TextOrNone),
+    METADATA,
+    _run_id(),
+    sa.Column("position", Position, nullable=False),
+    sa.Column("name", EscapedText, primary_key=True),
+    sa.Column("number", Number),
+    sa.Column("text", TextOrNone),
 )
 
 # Tables that hold what belongs to a run.

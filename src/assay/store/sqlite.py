@@ -25,16 +25,15 @@ from sqlalchemy import (
 from sqlalchemy.util import LRUCache
 
 from assay.errors import StorageError
-from assay.store.migrations import VERSION_TABLE, no_version_error
-
-__all__ = ["WRITES", "back_up", "is_sealed", "make_engine", "version_in"]
+from assay.store.migrations import no_version_error
+from assay.store.schema import VERSION
 
 _PATIENCE: Final = 60.0  # seconds that a writer waits for others
 WRITES: Final = "assay_writes"
 
 
 def version_in(file: Path) -> str | None:
-    """The schema of a file, read without changing it; None where it is absent or empty."""
+    """Return the schema of a file; None where it is absent or empty."""
     if file.exists() and not file.is_file():
         raise StorageError(f"{file} is not a file. Name a file for the store.")
     if not file.exists() or not file.stat().st_size:
@@ -44,19 +43,19 @@ def version_in(file: Path) -> str | None:
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
         if not tables:
             return None
-        if not {VERSION_TABLE, "runs"} <= tables:
+        if not {VERSION.name, "runs"} <= tables:
             raise StorageError(
                 f"{file} is a database of another program: it has no table of runs. "
                 "Name another file for the store."
             )
-        found = connection.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone()
-        if found is None:
+        row = connection.execute(f"SELECT version_num FROM {VERSION.name}").fetchone()
+        if row is None:
             raise no_version_error(file)
-        return str(found[0])
+        return str(row[0])
 
 
 def _refuse_truncated(file: Path) -> None:
-    """SQLite notices that pages are missing only when it needs them; the first page says it all.
+    """Refuse a file that is shorter than its first page says.
 
     Where there is a write-ahead log, it may hold the missing pages.
     """
@@ -83,7 +82,7 @@ def _has_log(file: Path) -> bool:
 
 
 def is_sealed(file: Path) -> bool:
-    """Whether the folder of the file is not writable and holds no write-ahead log.
+    """Return whether the file's folder is read-only and without a log.
 
     SQLite keeps notes for readers beside the file, too; without them it reads such a file only if
     it is told that the file will not change meanwhile.
@@ -93,9 +92,9 @@ def is_sealed(file: Path) -> bool:
 
 
 def _connect(file: Path, mode: str) -> sqlite3.Connection:
-    chosen = "ro&immutable=1" if is_sealed(file) else mode
+    access = "ro&immutable=1" if is_sealed(file) else mode
     return sqlite3.connect(
-        f"{file.absolute().as_uri()}?mode={chosen}",
+        f"{file.absolute().as_uri()}?mode={access}",
         uri=True,
         timeout=_PATIENCE,
         isolation_level=None,  # transactions begin where we say, and hold changes of tables, too
@@ -104,7 +103,7 @@ def _connect(file: Path, mode: str) -> sqlite3.Connection:
 
 
 def make_engine(file: Path, *, read_only: bool) -> Engine:
-    """Connections to the file, which is made where it is absent."""
+    """Return connections to the file, which is made where it is absent."""
     mode = "ro" if read_only else "rwc"
     # A sealed file is opened anew for each transaction: another user may be able to write it.
     pool = NullPool if is_sealed(file) else QueuePool
@@ -135,7 +134,7 @@ def make_engine(file: Path, *, read_only: bool) -> Engine:
 
 @cache
 def _shared() -> tuple[Dialect, LRUCache[Any, Any]]:
-    """The dialect, and the statements that it has compiled, for all stores of this process."""
+    """Return the dialect and compiled statements that all stores share."""
     memory = create_engine("sqlite://")
     memory.connect().close()  # it learns what this SQLite can do
     memory.dispose()
@@ -160,7 +159,7 @@ def _keep_log(connection: sqlite3.Connection) -> None:
 
 
 def back_up(file: Path, version: str) -> Path:
-    """A copy of the store beside it, whole or not at all, under a name that is free.
+    """Copy the store to a free name beside it, whole or not at all.
 
     Where the last upgrade failed, its copy is there and equal, and stays the only one.
     """

@@ -1,40 +1,52 @@
-"""Store: runs in a database. Opened by `assay.store.open`."""
+"""Store: runs in a database, opened by `assay.store.open`; OpenRun: a run while it runs."""
+
+# ruff: noqa: E402
 
 from __future__ import annotations
 
+import json
 import os
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import func, select
-
 from assay.arrays import Floats
 from assay.core import checks
-from assay.errors import UsageError
-from assay.runs.aggregates import canonical
-from assay.runs.record import HasRecord, RunRecord, fingerprint_files
-from assay.runs.results import QueryResults
+from assay.core.text import mask_secrets
+from assay.errors import AssayError, StorageError, UsageError, need
+from assay.runs.record import HasRecord, RunRecord, check_name, fingerprint_files
+from assay.runs.results import QueryResults, canonical
 from assay.scoring.scores import Scores
+
+need("sqlalchemy", "a store of runs", "store")  # its message comes before an ImportError
+
+from sqlalchemy import func, select
+
 from assay.store import queries, writing
-from assay.store.checking import (
+from assay.store.codec import (
+    UNSIGNED,
+    json_text,
+    pack_json,
+    pack_scores,
+    unpack_array,
+    unpack_json,
+    unpack_scores,
+)
+from assay.store.database import Database
+from assay.store.digests import (
     find_damages,
     name_run,
     read_details,
     read_scores,
     refuse_altered,
 )
-from assay.store.codec import UNSIGNED, unpack_array
-from assay.store.database import Database
 from assay.store.exports import export_runs
 from assay.store.imports import read_runs
-from assay.store.open_run import OpenRun
-from assay.store.payload import Payload, key_of, unpack_results
+from assay.store.rows import Payload, key_of, start_values, to_row, unpack_results
 from assay.store.run import Run, RunList
 from assay.store.schema import RUNS
 from assay.store.summaries import RunSummary, find_summaries, run_frame
-
-__all__ = ["Store"]
 
 Key = int | str
 
@@ -54,24 +66,20 @@ class Store:
         return self.database.read_only_reason
 
     def __enter__(self) -> Store:
-        """The store itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close it."""
         self.close()
 
     def close(self) -> None:
-        """Give up all connections."""
+        """Close all connections."""
         self.database.engine.dispose()
 
     def __len__(self) -> int:
-        """How many runs there are."""
         with self.database.reading() as connection:
             return int(connection.execute(select(func.count()).select_from(RUNS)).scalar_one())
 
     def __repr__(self) -> str:
-        """Where the store is."""
         only = ", for reading only" if self.read_only_reason else ""
         return f"Store({self.database.location}, schema {self.database.version}{only})"
 
@@ -84,23 +92,25 @@ class Store:
         dataset, chance, clusters and others; they replace those of the record. The files of a
         record are read for their fingerprints.
         """
-        given = _as_record(record, name, fields)
-        (known,) = fingerprint_files([given])
-        row = writing.make_row(known)
-        payload = Payload.of(known)
+        described = _as_record(record, name, fields)
+        (fingerprinted,) = fingerprint_files([described])
+        row = start_values(fingerprinted)
+        payload = Payload.of(fingerprinted)
         with self.database.writing() as connection:
-            run = writing.add_run(connection, row, known.tags)
-            writing.finish_run(connection, run, payload, seconds=known.seconds)
+            run = writing.add_run(connection, row, fingerprinted.tags)
+            writing.finish_run(connection, run, payload, seconds=fingerprinted.seconds)
         return self.run(run)
 
     def save_all(self, records: Iterable[HasRecord], *, seconds: float | None = None) -> list[Run]:
         """Store the records of one evaluation as runs of one batch: all of them or none."""
-        made = fingerprint_files(one.record() for one in records)
-        if not made:
+        fingerprinted = fingerprint_files(record.record() for record in records)
+        if not fingerprinted:
             return []
-        first = self.begin(made[0])
+        first = self.begin(fingerprinted[0])
         try:
-            return [self.run(run) for run in self.finish_together(first, made, seconds=seconds)]
+            return [
+                self.run(run) for run in self.finish_together(first, fingerprinted, seconds=seconds)
+            ]
         except BaseException as error:
             first.fail(error)
             raise
@@ -109,7 +119,7 @@ class Store:
     def start_run(
         self, name: str, *, resume: Key | None = None, **fields: Any
     ) -> Iterator[OpenRun]:
-        """A run that others see as running until the block ends: then finished, or failed.
+        """Start a run that others see as running until the block ends.
 
         Keywords are the fields of `RunRecord`. `resume` continues a run that did not finish; the
         parts that it saved are still there.
@@ -125,7 +135,7 @@ class Store:
 
     def begin(self, record: RunRecord) -> OpenRun:
         """Add a run with the status running; the caller finishes it or lets it fail."""
-        row = writing.make_row(record)
+        row = start_values(record)
         with self.database.writing() as connection:
             return OpenRun(self, writing.add_run(connection, row, record.tags))
 
@@ -136,23 +146,23 @@ class Store:
 
         All of them or none; they are on disk when this returns.
         """
-        rows = [(one, writing.make_row(one), Payload.of(one)) for one in records]
+        rows = [(record, start_values(record), Payload.of(record)) for record in records]
         with self.database.writing() as connection:
             begun = queries.find_run(connection, first.id)
             shared = {"batch": begun.batch, "created": begun.created}
             runs = [first.id]
-            for one, row, _ in rows[1:]:
-                runs.append(writing.add_run(connection, {**row, **shared}, one.tags))
+            for record, row, _ in rows[1:]:
+                runs.append(writing.add_run(connection, {**row, **shared}, record.tags))
             fixed = ("uid", "batch", "status", "created", "updated")
-            for run, (one, row, payload) in zip(runs, rows, strict=True):
-                known = {key: value for key, value in row.items() if key not in fixed}
-                took = one.seconds if seconds is None else seconds
-                writing.finish_run(connection, run, payload, seconds=took, **known)
+            for run, (record, row, payload) in zip(runs, rows, strict=True):
+                values = {key: value for key, value in row.items() if key not in fixed}
+                took = record.seconds if seconds is None else seconds
+                writing.finish_run(connection, run, payload, seconds=took, **values)
         return runs
 
     def _resume(self, record: RunRecord, key: Key) -> OpenRun:
         """Continue a run that did not finish, if its settings are the same."""
-        row = writing.make_row(record)
+        row = to_row(start_values(record))
         fixed = ("name", "task", "dataset", "model", "config", "seeds", "data")
         with self.database.writing() as connection:
             old = queries.find_run(connection, key)
@@ -171,7 +181,7 @@ class Store:
         return OpenRun(self, old.id)
 
     def run(self, key: Key) -> Run:
-        """One run by its number, or by its uid or the first letters of it."""
+        """Return one run by its number, uid or first letters of it."""
         with self.database.reading() as connection:
             return queries.find_run(connection, key).within(self)
 
@@ -183,19 +193,19 @@ class Store:
         measures: Iterable[str] | None = None,
         **filters: Any,
     ) -> RunList:
-        """Runs that pass all filters, newest first; per-query values load on demand.
+        """Return runs that pass all filters, newest first.
 
         Filters are task, dataset, model, name, tag, status, measure, since, until, batch,
         rerun_of, id, uid. With `measures`, only the aggregates of these are loaded.
         """
         with self.database.reading() as connection:
-            found = queries.find_runs(
+            runs = queries.find_runs(
                 connection, limit=limit, offset=offset, measures=measures, **filters
             )
-        return RunList(run.within(self) for run in found)
+        return RunList(run.within(self) for run in runs)
 
     def summaries(self, **filters: Any) -> list[RunSummary]:
-        """The same runs as rows of a list, which is quicker: names, status, tags and means.
+        """Return runs as rows of a list: names, status, tags and means.
 
         With `measures`, only the means of these.
         """
@@ -203,7 +213,7 @@ class Store:
             return find_summaries(connection, **filters)
 
     def to_frame(self, backend: str = "pandas", **filters: Any) -> Any:
-        """A table with a row for each run and a column for each measure."""
+        """Return a table with a row per run and a column per measure."""
         return run_frame(self.summaries(**filters), backend)
 
     def export(self, file: str | os.PathLike[str], **filters: Any) -> int:
@@ -220,11 +230,13 @@ class Store:
 
         All of them or none: a file with an error changes nothing. Returns the new runs.
         """
-        found = read_runs(file)
+        imported = read_runs(file)
         with self.database.writing() as connection:
-            here = queries.known_uids(connection, [one.row["uid"] for one in found])
+            here = queries.known_uids(connection, [run.values["uid"] for run in imported])
             new = [
-                writing.add_imported(connection, one) for one in found if one.row["uid"] not in here
+                writing.add_imported(connection, run)
+                for run in imported
+                if run.values["uid"] not in here
             ]
         return self.runs(id=new)[::-1]
 
@@ -234,7 +246,7 @@ class Store:
             writing.add_tags(connection, queries.find_run(connection, key).id, tags)
 
     def untag(self, key: Key, *tags: str) -> None:
-        """Take tags from a run."""
+        """Remove tags from a run."""
         with self.database.writing() as connection:
             writing.remove_tags(connection, queries.find_run(connection, key).id, tags)
 
@@ -251,12 +263,12 @@ class Store:
             writing.remove_runs(connection, [queries.find_run(connection, k).id for k in keys])
 
     def scores_of(self, run: Run) -> Scores:
-        """The scores of a run, bit for bit as they were saved."""
+        """Return the scores of a run, bit for bit as they were saved."""
         with self.database.reading() as connection, name_run(run):
             return read_scores(connection, run)
 
     def values_of(self, run: Run, measure: str) -> Floats:
-        """The values of one measure of a run."""
+        """Return the values of one measure of a run."""
         name = canonical(measure)
         with self.database.reading() as connection:
             blobs = queries.read_blobs(connection, run.id, kind="values", name=name)
@@ -268,34 +280,34 @@ class Store:
         return values
 
     def details_of(self, run: Run) -> dict[str, Any]:
-        """What a task stored beside the scores."""
+        """Return what a task stored beside the scores."""
         with self.database.reading() as connection, name_run(run):
             return read_details(connection, run)
 
     def wide_of(self, run: Run) -> dict[str, float | str | None]:
-        """The row of a run under another program's column names, as the view has it."""
+        """Return the row of a run under another program's column names."""
         with self.database.reading() as connection:
             return queries.read_wide(connection, run.id)
 
     def has_results(self, run: Run) -> bool:
-        """Whether results of any query of a run are stored."""
+        """Return whether results of any query of a run are stored."""
         with self.database.reading() as connection:
             return queries.has_results(connection, run.id)
 
     def results_of(self, run: Run, query: str) -> QueryResults | None:
-        """The results of one query; nothing else is read."""
+        """Return the results of one query; nothing else is read."""
         with self.database.reading() as connection:
             blobs = list(queries.read_results(connection, run.id, [key_of(query)]))
         with name_run(run):
             return unpack_results(blobs[0])[1] if blobs else None
 
     def all_results_of(self, run: Run) -> dict[str, QueryResults]:
-        """The results of every query of a run."""
+        """Return the results of every query of a run."""
         with self.database.reading() as connection, name_run(run):
             return dict(map(unpack_results, queries.read_results(connection, run.id)))
 
     def damages(self, *keys: Key) -> list[str]:
-        """A line for each damage of the file and of these runs, or of all of them.
+        """Return a line for each damage of the file and of runs.
 
         A run is damaged where it does not match its digest, an array its checksum, or a mean the
         values that it was computed from.
@@ -304,20 +316,112 @@ class Store:
             return list(find_damages(connection, keys))
 
     def unsigned(self) -> list[int]:
-        """Runs that came from files without digests: nothing vouches for them before that."""
-        chosen = select(RUNS.c.id).where(RUNS.c.digest_from == UNSIGNED).order_by(RUNS.c.id)
+        """Return the runs that came from files without digests."""
+        statement = select(RUNS.c.id).where(RUNS.c.digest_from == UNSIGNED).order_by(RUNS.c.id)
         with self.database.reading() as connection:
-            return list(connection.execute(chosen).scalars())
+            return list(connection.execute(statement).scalars())
+
+
+class OpenRun:
+    """A run with the status `running`, made by `Store.start_run`.
+
+    Call `set_result` with the scores before the `with` block ends. Long work may save its parts
+    on the way (`save_part`, `load_part`), for another attempt after a failure.
+    """
+
+    def __init__(self, store: Store, run: int) -> None:
+        self._store = store
+        self.id = run
+        self._began = time.perf_counter()
+        self._payload = Payload()
+        self._timings: dict[str, float] = {}
+
+    def set_result(self, scores: Scores | None, **fields: Any) -> None:
+        """Set the numbers of the run; they are stored when the block ends.
+
+        Keywords are the fields of `RunRecord` that hold numbers: aggregates, chance, ceiling,
+        clusters, resampling, results, details.
+        """
+        self._payload = Payload.of(RunRecord.of(name="run", scores=scores, **fields))
+
+    def progress(self, done: int, total: int, now: str = "") -> None:
+        """Say how far the run is, and what it does now; others see it at once."""
+        far = {"done": int(done), "total": int(total), "message": now}
+        with self._store.database.writing() as connection:
+            writing.update_running(connection, self.id, **far)
+
+    def set_name(self, name: str) -> None:
+        """Name the run and its model, where that was not known when it began."""
+        check_name(name, "name")
+        with self._store.database.writing() as connection:
+            writing.update_running(connection, self.id, name=name, model=name)
+
+    def set_dataset(self, dataset: str) -> None:
+        """Name the dataset, where it was not known when the run began."""
+        check_name(dataset, "dataset")
+        with self._store.database.writing() as connection:
+            writing.update_running(connection, self.id, dataset=dataset)
+
+    def add_timing(self, name: str, seconds: float) -> None:
+        """Note how long a step took."""
+        self._timings[name] = float(seconds)
+
+    def save_part(self, part: str, scores: Scores) -> Scores:
+        """Store the scores of a finished part, so that a later attempt need not compute them."""
+        check_name(part, "part")
+        checks.require(scores, Scores, "scores", "a Scores")
+        head = {"conventions": scores.conventions.signature(), "search": scores.search}
+        blobs = [*pack_scores(scores), pack_json("head", json_text(head, "head"))]
+        with self._store.database.writing() as connection:
+            writing.update_running(connection, self.id)
+            writing.remove_parts(connection, self.id, part)
+            writing.add_blobs(connection, self.id, blobs, part=part)
+        return scores
+
+    def load_part(self, part: str) -> Scores | None:
+        """Return the scores of a part stored earlier; None without any.
+
+        A part whose checksum does not match counts as absent: it has to be computed again.
+        """
+        with self._store.database.reading() as connection:
+            blobs = queries.read_blobs(connection, self.id, part=part)
+        heads = [blob for blob in blobs if blob.kind == "head"]
+        if not heads:
+            return None
+        try:
+            head = json.loads(unpack_json(heads[0]))
+            return unpack_scores(blobs, head["conventions"], search=head["search"])
+        except (AssayError, ValueError, KeyError):
+            return None
+
+    def finish(self) -> None:
+        """Store the result; all of it is on disk when this returns."""
+        seconds = time.perf_counter() - self._began
+        with self._store.database.writing() as connection:
+            writing.finish_run(
+                connection, self.id, self._payload, seconds=seconds, timings=self._timings
+            )
+
+    def fail(self, error: BaseException) -> None:
+        """Store why there is no result. Saved parts stay, for another attempt."""
+        words = str(error) or ("interrupted" if isinstance(error, KeyboardInterrupt) else "")
+        message = words if isinstance(error, AssayError) else f"{type(error).__name__}: {words}"
+        message = mask_secrets(message)
+        try:
+            with self._store.database.writing() as connection:
+                writing.update_running(connection, self.id, status="failed", message=message)
+        except (StorageError, UsageError):
+            return  # the first error matters more; the run stays visible as running
 
 
 def _as_record(
-    given: HasRecord | Scores | None, name: str | None, fields: Mapping[str, Any]
+    source: HasRecord | Scores | None, name: str | None, fields: Mapping[str, Any]
 ) -> RunRecord:
-    """The record with these fields; scores become one under their name."""
-    if given is None or isinstance(given, Scores):
-        return RunRecord.of(scores=given, name=name, **fields)
-    if not callable(getattr(given, "record", None)):
-        checks.require(given, RunRecord, "what is saved", "a RunRecord, or scores with a name")
-    record = given.record()
+    """Return the record with these fields; scores get a name."""
+    if source is None or isinstance(source, Scores):
+        return RunRecord.of(scores=source, name=name, **fields)
+    if not callable(getattr(source, "record", None)):
+        checks.require(source, RunRecord, "what is saved", "a RunRecord, or scores with a name")
+    record = source.record()
     named = dict(fields) if name is None else {"name": name, **fields}
     return record.but(**named) if named else record

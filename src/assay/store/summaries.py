@@ -1,4 +1,4 @@
-"""Summaries of many runs for lists, leaderboards and trends: no array is loaded.
+"""Many runs at a glance, for lists, leaderboards, groups and trends: no array is loaded.
 
 Only the columns that are needed are read, so that a list of 1,000 runs takes less than 0.1 s.
 """
@@ -10,34 +10,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, select
 
 from assay.errors import UsageError
 from assay.io.frames import build_frame
-from assay.runs.aggregates import canonical
-from assay.runs.results import method_text
-from assay.store.payload import key_of, unpack_text
+from assay.runs.results import canonical, method_text
+from assay.store.codec import read_json
 from assay.store.queries import NEWEST_FIRST, conditions, read_results, rows_by_run, select_runs
+from assay.store.rows import key_of, unpack_text
 from assay.store.schema import AGGREGATES, BLOBS, RUNS, TAGS
-
-__all__ = [
-    "MOST_NAMES",
-    "ORDERS",
-    "RunMean",
-    "RunSummary",
-    "are_overall",
-    "count_runs",
-    "count_statuses",
-    "find_means",
-    "find_summaries",
-    "list_datasets",
-    "list_measures",
-    "list_values",
-    "order_by_column",
-    "query_checksums",
-    "read_query_texts",
-    "run_frame",
-]
 
 
 @dataclass(frozen=True)
@@ -63,11 +44,11 @@ class RunSummary:
     _means: dict[str, float | None] = field(default_factory=dict)
 
     def means(self) -> dict[str, float | None]:
-        """Means over all queries by measure."""
+        """Return the means over all queries by measure."""
         return dict(self._means)
 
 
-_COLUMNS: Final = [one.name for one in fields(RunSummary) if one.name in RUNS.c]
+_COLUMNS: Final = [each.name for each in fields(RunSummary) if each.name in RUNS.c]
 
 
 def find_summaries(
@@ -78,23 +59,25 @@ def find_summaries(
     measures: Iterable[str] = (),
     **filters: Any,
 ) -> list[RunSummary]:
-    """Runs that pass all filters, newest first (or by `order`), with these measures or with all."""
-    chosen = select_runs([RUNS.c[name] for name in _COLUMNS], **filters).limit(limit).offset(offset)
-    rows = connection.execute(chosen).all()
+    """Return runs that pass all filters, newest first or by `order`."""
+    statement = (
+        select_runs([RUNS.c[name] for name in _COLUMNS], **filters).limit(limit).offset(offset)
+    )
+    rows = connection.execute(statement).all()
     numbers = [row.id for row in rows]
     tags = rows_by_run(connection, select(TAGS.c.run_id, TAGS.c.tag).order_by(TAGS.c.tag), numbers)
     means = select(AGGREGATES.c.run_id, AGGREGATES.c.measure, AGGREGATES.c.value).where(
         AGGREGATES.c.by_column == "", AGGREGATES.c.subset == ""
     )
-    wanted = [canonical(name) for name in measures]
-    if wanted:
-        means = means.where(AGGREGATES.c.measure.in_(wanted))
-    found = rows_by_run(connection, means.order_by(AGGREGATES.c.position), numbers)
+    names = [canonical(name) for name in measures]
+    if names:
+        means = means.where(AGGREGATES.c.measure.in_(names))
+    by_run = rows_by_run(connection, means.order_by(AGGREGATES.c.position), numbers)
     return [
         RunSummary(
             **row._mapping,
             tags=tuple(tag for (tag,) in tags.get(row.id, ())),
-            _means=dict(found.get(row.id, ())),
+            _means=dict(by_run.get(row.id, ())),
         )
         for row in rows
     ]
@@ -143,36 +126,36 @@ class RunMean:
     tied: int
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data; the column that was resampled is part of `method`."""
+        """Return plain data; the resampled column is part of `method`."""
         data = {**vars(self), "method": method_text(self.method, self.clusters)}
         del data["clusters"]
         return data
 
 
 def count_runs(connection: Connection, **filters: Any) -> int:
-    """How many runs pass the filters."""
+    """Return how many runs pass the filters."""
     statement = select(func.count()).select_from(RUNS).where(conditions(filters))
     return int(connection.execute(statement).scalar_one())
 
 
 def count_statuses(connection: Connection) -> dict[str, int]:
-    """How many runs there are of each status."""
+    """Return how many runs there are of each status."""
     statement = select(RUNS.c.status, func.count()).group_by(RUNS.c.status)
     return {status: int(number) for status, number in connection.execute(statement)}
 
 
 def list_values(connection: Connection, column: str) -> list[str]:
-    """The values of a column that runs have: task, dataset, model, tag or measure."""
-    own = {"tag": TAGS.c.tag, "measure": AGGREGATES.c.measure}
-    found = own[column] if column in own else RUNS.c[column]
-    statement = select(found).distinct().order_by(found).limit(MOST_NAMES)
+    """Return the values of a column: task, dataset, model, tag or measure."""
+    columns = {"tag": TAGS.c.tag, "measure": AGGREGATES.c.measure}
+    values = columns[column] if column in columns else RUNS.c[column]
+    statement = select(values).distinct().order_by(values).limit(MOST_NAMES)
     return [name for name in connection.execute(statement).scalars() if name]
 
 
 def order_by_column(
     name: str, *, descending: bool, measures: Iterable[str] = ()
 ) -> Sequence[ColumnElement[Any]]:
-    """An order of runs, by a column or by the mean of a measure; runs without one come last."""
+    """Return an order by a column or mean; runs without come last."""
     if name not in (*ORDERS, *measures):
         raise UsageError(f"Runs cannot be sorted by {name!r}; by {', '.join(ORDERS)}.")
     column = _sort_column(name)
@@ -196,14 +179,14 @@ def _is_overall(measure: str) -> ColumnElement[bool]:
 
 
 def are_overall() -> ColumnElement[bool]:
-    """Means over all queries, not over groups or a part."""
+    """Return the condition for means over all queries."""
     return and_(
         AGGREGATES.c.average == "micro", AGGREGATES.c.by_column == "", AGGREGATES.c.subset == ""
     )
 
 
 def list_datasets(connection: Connection) -> list[tuple[str, int, str]]:
-    """Datasets with finished runs, how many, and when the last one began; the newest first."""
+    """Return datasets with finished runs, their number, the last; newest first."""
     last = func.max(RUNS.c.created)
     statement = (
         select(RUNS.c.dataset, func.count(), last)
@@ -216,7 +199,7 @@ def list_datasets(connection: Connection) -> list[tuple[str, int, str]]:
 
 
 def list_measures(connection: Connection, **filters: Any) -> list[str]:
-    """The measures that runs have, those of most runs first, else in the order of computation."""
+    """Return the measures of runs, those of most runs first."""
     number, place = func.count(), func.min(AGGREGATES.c.position)
     statement = (
         select(AGGREGATES.c.measure)
@@ -232,24 +215,24 @@ def list_measures(connection: Connection, **filters: Any) -> list[str]:
 def read_query_texts(
     connection: Connection, run: int, queries: Sequence[str] | None = None
 ) -> dict[str, str]:
-    """The texts of all or some queries of a run, by id; those that were not stored are left out."""
-    wanted = None if queries is None else [key_of(query) for query in queries]
-    found = map(unpack_text, read_results(connection, run, wanted))
-    return {query: text for query, text in found if text}
+    """Return the stored texts of all or some queries, by id."""
+    keys = None if queries is None else [key_of(query) for query in queries]
+    texts = map(unpack_text, read_results(connection, run, keys))
+    return {query: text for query, text in texts if text}
 
 
 def find_means(connection: Connection, measure: str, **filters: Any) -> list[RunMean]:
-    """One measure of every finished run that passes the filters, the newest first."""
+    """Return one measure of every finished run, newest first."""
     filters |= {"status": "finished"}
     return [RunMean(*row) for row in connection.execute(_select_means(measure, filters))]
 
 
 def query_checksums(connection: Connection, runs: list[int]) -> dict[int, str]:
-    """A checksum of the query ids of each run: two runs of the same queries have the same."""
-    wanted = select(BLOBS.c.run_id, BLOBS.c.checksum).where(
+    """Return a checksum of the query ids of each run."""
+    statement = select(BLOBS.c.run_id, BLOBS.c.checksum).where(
         BLOBS.c.part == "", BLOBS.c.kind == "ids"
     )
-    return {run: found[0][0] for run, found in rows_by_run(connection, wanted, runs).items()}
+    return {run: rows[0][0] for run, rows in rows_by_run(connection, statement, runs).items()}
 
 
 def _select_means(measure: str, filters: dict[str, Any]) -> Select[Any]:
@@ -264,12 +247,133 @@ def _select_means(measure: str, filters: dict[str, Any]) -> Select[Any]:
 
 
 def run_frame(runs: list[RunSummary], backend: str) -> Any:
-    """A row for each run: what it is, its tags, and its means over queries."""
+    """Return a table of runs with their tags and means."""
     columns: dict[str, Any] = {name: [getattr(run, name) for run in runs] for name in _COLUMNS}
     columns["seconds"] = [math.nan if s is None else s for s in columns["seconds"]]
     columns["tags"] = [" ".join(run.tags) for run in runs]
     means = [run.means() for run in runs]
     for measure in dict.fromkeys(name for each in means for name in each):
-        found = [each.get(measure) for each in means]
-        columns[measure] = [math.nan if value is None else value for value in found]
+        values = [each.get(measure) for each in means]
+        columns[measure] = [math.nan if value is None else value for value in values]
     return build_frame(columns, backend)
+
+
+@dataclass(frozen=True)
+class RunGroup:
+    """Runs that have one value of a column in common, and the best mean of some measures."""
+
+    name: str
+    runs: int
+    running: int
+    failed: int
+    last: str
+    best: dict[str, float | None] = field(default_factory=dict)
+
+
+def group_runs(
+    connection: Connection, column: str, *, measures: Sequence[str] = (), **filters: Any
+) -> list[RunGroup]:
+    """Return runs by name, task, dataset, model or tag; newest first."""
+    key = TAGS.c.tag if column == "tag" else RUNS.c[column]
+    source = RUNS.join(TAGS, TAGS.c.run_id == RUNS.c.id) if column == "tag" else RUNS
+    last = func.max(RUNS.c.created)
+    counts = [func.sum(case((RUNS.c.status == each, 1), else_=0)) for each in ("running", "failed")]
+    condition = conditions(filters)
+    grouped = select(key, func.count(), *counts, last).select_from(source).where(condition)
+    values = source.join(AGGREGATES, AGGREGATES.c.run_id == RUNS.c.id)
+    means = select(key, AGGREGATES.c.measure, func.max(AGGREGATES.c.value)).select_from(values)
+    means = means.where(condition, are_overall(), AGGREGATES.c.measure.in_(list(measures)))
+    best: dict[str, dict[str, float | None]] = {}
+    for name, measure, value in connection.execute(means.group_by(key, AGGREGATES.c.measure)):
+        best.setdefault(name, {})[measure] = value
+    rows = connection.execute(grouped.group_by(key).order_by(last.desc()).limit(MOST_NAMES))
+    return [
+        RunGroup(name, int(number), int(running), int(failed), newest, best.get(name, {}))
+        for name, number, running, failed, newest in rows
+    ]
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The first mean of a finished run: what it is known by."""
+
+    id: int
+    uid: str
+    name: str
+    dataset: str
+    created: str
+    conventions: str
+    measure: str
+    value: float | None
+
+
+def find_headlines(connection: Connection) -> list[Headline]:
+    """Return the first mean of every finished run, newest first."""
+    names = list(Headline.__dataclass_fields__)
+    columns = [RUNS.c[name] if name in RUNS.c else AGGREGATES.c[name] for name in names]
+    first = and_(AGGREGATES.c.run_id == RUNS.c.id, AGGREGATES.c.position == 0, are_overall())
+    statement = select(*columns).join(AGGREGATES, first).where(RUNS.c.status == "finished")
+    return [Headline(*row) for row in connection.execute(statement.order_by(*NEWEST_FIRST))]
+
+
+@dataclass(frozen=True)
+class RunCosts:
+    """What a run cost, where its task stored that; `bytes` are those of vectors or an index."""
+
+    seconds_per_query: float | None = None
+    texts_per_second: float | None = None
+    bytes: float | None = None
+
+    def __bool__(self) -> bool:
+        return any(value is not None for value in vars(self).values())
+
+
+def read_costs(connection: Connection, runs: list[int]) -> dict[int, RunCosts]:
+    """Return the costs of runs that have any."""
+    statement = select(RUNS.c.id, RUNS.c.n_queries, RUNS.c.config, RUNS.c.timings)
+    rows = rows_by_run(connection, statement, runs)
+    costs_by_run = {run: _read_costs(*row[0]) for run, row in rows.items()}
+    return {run: costs for run, costs in costs_by_run.items() if costs}
+
+
+def _read_costs(n_queries: int, config: str, timings: str) -> RunCosts:
+    try:
+        settings, steps = read_json(config or "{}", dict), read_json(timings or "{}", dict)
+    except (ValueError, RecursionError):  # damaged: the page of the run says so
+        return RunCosts()
+    return costs_of(n_queries, settings, steps)
+
+
+def costs_of(n_queries: int, settings: dict[str, Any], steps: dict[str, Any]) -> RunCosts:
+    """Return the costs in a run's settings or the times of its steps."""
+    costs = settings.get("costs")
+    costs = costs if isinstance(costs, dict) else {}
+    search = _number(costs.get("search_seconds", steps.get("search")))
+    return RunCosts(
+        search / n_queries if search and n_queries else None,
+        _number(costs.get("texts_per_second")),
+        _number(costs.get("bytes", settings.get("bytes_per_vector"))),
+    )
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def read_means(
+    connection: Connection, runs: list[int], measures: Sequence[str]
+) -> dict[int, dict[str, float | None]]:
+    """Return means over all queries, by run and measure."""
+    columns = select(AGGREGATES.c.run_id, AGGREGATES.c.measure, AGGREGATES.c.value)
+    statement = columns.where(are_overall(), AGGREGATES.c.measure.in_(list(measures)))
+    return {run: dict(rows) for run, rows in rows_by_run(connection, statement, runs).items()}
+
+
+def list_group_columns(connection: Connection, runs: list[int]) -> list[str]:
+    """Return the group columns that all of these runs have."""
+    statement = select(BLOBS.c.run_id, BLOBS.c.name).where(
+        BLOBS.c.part == "", BLOBS.c.kind == "group"
+    )
+    by_run = rows_by_run(connection, statement.order_by(BLOBS.c.position), runs)
+    names = [[name for (name,) in by_run.get(run, ())] for run in runs]
+    return [name for name in names[0] if all(name in each for each in names)] if names else []

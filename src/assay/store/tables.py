@@ -1,26 +1,32 @@
-"""Stored runs as tables, pages and plain data."""
+"""Stored runs, and single queries of them, as tables, pages and plain data."""
 
 from __future__ import annotations
 
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
-from assay.runs.aggregates import canonical
-from assay.store.run import Run
-from assay.store.summaries import RunSummary
+import numpy as np
+
+from assay.arrays import or_none
+from assay.core.ids import Ids
+from assay.errors import UsageError
+from assay.runs.results import QueryResults, ResultDoc, canonical
 from assay.tables.page import Page, Words
 from assay.tables.table import Cell, Table, columns_of
 
-__all__ = ["list_data", "list_table", "most_common", "run_data", "run_page", "summary_page"]
+if TYPE_CHECKING:
+    from assay.store.run import Run
+    from assay.store.summaries import RunSummary
 
 _MOST_MEASURES: Final = 5
 _NOT_IN_DATA: Final = ("_store", "aggregates")
 
 
 def list_table(runs: Sequence[Run | RunSummary], measures: Iterable[str] = ()) -> Table:
-    """A row for each run; with these measures, or with those that most of the runs have."""
+    """Return a row per run, with these measures or the commonest."""
     means = [run.means() for run in runs]
     names = [canonical(name) for name in measures] or most_common(means)
     rows = tuple(
@@ -42,13 +48,13 @@ def list_table(runs: Sequence[Run | RunSummary], measures: Iterable[str] = ()) -
 
 
 def most_common(means: Sequence[dict[str, float | None]]) -> list[str]:
-    """The measures that most runs have, a few of them."""
+    """Return a few measures that most runs have."""
     counted = Counter(name for mean in means for name in mean)
     return [name for name, _ in counted.most_common(_MOST_MEASURES)]
 
 
 def list_data(runs: Sequence[Run | RunSummary]) -> list[dict[str, Any]]:
-    """Plain data of runs, without the settings behind them."""
+    """Return plain data of runs, without the settings behind them."""
     keys = (
         "id",
         "uid",
@@ -66,16 +72,16 @@ def list_data(runs: Sequence[Run | RunSummary]) -> list[dict[str, Any]]:
 
 
 def run_data(run: Run, *, per_query: bool) -> dict[str, Any]:
-    """Plain data of one run."""
+    """Return plain data of one run."""
     data = {key: value for key, value in vars(run).items() if key not in _NOT_IN_DATA}
-    data["aggregates"] = [one.to_dict() for one in run.aggregates]
+    data["aggregates"] = [aggregate.to_dict() for aggregate in run.aggregates]
     if per_query:
         data["per_query"] = run.scores().to_dict()["per_query"]
     return data
 
 
 def run_page(run: Run, *, per_query: bool) -> Page:
-    """What a run is, its numbers, and how they came about."""
+    """Return a run's facts, its numbers and its signature."""
     page: Page = [Words(f"run {run.id}: {run.name}, {run.status}", "verdict"), _facts(run)]
     if run.aggregates:
         page.append(_aggregate_table(run))
@@ -85,7 +91,7 @@ def run_page(run: Run, *, per_query: bool) -> Page:
 
 
 def summary_page(run: Run) -> Page:
-    """What a notebook shows of a run."""
+    """Return what a notebook shows of a run."""
     words = [run.dataset, run.status, run.message, run.created[:16].replace("T", " "), *run.tags]
     page: Page = [Words(f"run {run.id}: {', '.join(filter(None, (run.name, *words)))}", "verdict")]
     if run.aggregates:
@@ -94,9 +100,9 @@ def summary_page(run: Run) -> Page:
 
 
 def _without_blanks(table: Table) -> Table:
-    """The columns that hold something in any row."""
-    kept = (i for i in range(len(table.columns)) if any(row[i].value for row in table.rows))
-    return columns_of(table, kept)
+    """Return the columns that hold something in any row."""
+    filled = (i for i in range(len(table.columns)) if any(row[i].value for row in table.rows))
+    return columns_of(table, filled)
 
 
 def _facts(run: Run) -> Table:
@@ -132,36 +138,18 @@ def _facts(run: Run) -> Table:
 
 
 def _aggregate_table(run: Run) -> Table:
+    fractions, counts = ("value", "low", "high", "chance"), ("n", "empty", "missing", "tied")
     rows = tuple(
         (
-            Cell(one.measure),
-            Cell(one.value, "fraction"),
-            Cell(one.low, "fraction"),
-            Cell(one.high, "fraction"),
-            Cell(one.chance, "fraction"),
-            Cell(f"{one.average} {one.by_column}".strip()),
-            Cell(one.subset),
-            Cell(one.n, "count"),
-            Cell(one.empty, "count"),
-            Cell(one.missing, "count"),
-            Cell(one.tied, "count"),
+            Cell(aggregate.measure),
+            *(Cell(getattr(aggregate, name), "fraction") for name in fractions),
+            Cell(f"{aggregate.average} {aggregate.by_column}".strip()),
+            Cell(aggregate.subset),
+            *(Cell(getattr(aggregate, name), "count") for name in counts),
         )
-        for one in run.aggregates
+        for aggregate in run.aggregates
     )
-    columns = (
-        "measure",
-        "value",
-        "low",
-        "high",
-        "chance",
-        "average",
-        "subset",
-        "n",
-        "empty",
-        "missing",
-        "tied",
-    )
-    return Table(columns, rows)
+    return Table(("measure", *fractions, "average", "subset", *counts), rows)
 
 
 def _query_table(run: Run) -> Table:
@@ -172,3 +160,113 @@ def _query_table(run: Run) -> Table:
         for query, values in zip(scores.query_ids, scores.values.T.tolist(), strict=True)
     )
     return Table(("query", *names), rows)
+
+
+@dataclass(frozen=True)
+class StoredQuery:
+    """What a run has of one query; `results` is None where texts were not stored."""
+
+    run: Run
+    query: str
+    values: dict[str, float | None]
+    missing: bool
+    results: QueryResults | None
+
+    def page(self) -> Page:
+        """Return the query as a page of text and tables."""
+        run = f"run {self.run.id}: {self.run.name}"
+        page: Page = [Words(f"query {self.query} of {run}", "verdict")]
+        if self.results is not None:
+            page.append(Words(self.results.text))
+        if self.missing:
+            page.append(Words("The run has no answer to this query."))
+        page.append(_value_table(self.values))
+        if self.results is None:
+            return [
+                *page,
+                Words("The retrieved documents are not stored; 'assay bench --save' stores them."),
+            ]
+        page.append(_result_table(self.results.results))
+        if self.results.missed:
+            page += [Words("Relevant, but not retrieved:"), _missed_table(self.results.missed)]
+        return page
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the query as plain data for JSON."""
+        data = {
+            "run": self.run.id,
+            "uid": self.run.uid,
+            "query": self.query,
+            "values": self.values,
+            "missing": self.missing,
+        }
+        if self.results is None:
+            return {**data, "text": None, "results": None, "missed": None}
+        lists = {"results": self.results.results, "missed": self.results.missed}
+        return {
+            **data,
+            "text": self.results.text,
+            **{key: [vars(doc) for doc in docs] for key, docs in lists.items()},
+        }
+
+
+def read_query(run: Run, query: str) -> StoredQuery:
+    """Return one query of a finished run."""
+    if run.status != "finished" or not run.conventions:
+        why = f"is {run.status}" if run.status != "finished" else "has no per-query values"
+        raise UsageError(f"Run {run.id} ({run.name!r}) {why}: there is no query to show.")
+    scores = run.scores()
+    place = position_of(scores.query_ids, query)
+    if place is None:
+        few = ", ".join(
+            str(query_id) for query_id in scores.query_ids.take(np.arange(min(3, scores.n_queries)))
+        )
+        raise UsageError(f"There is no query {query!r} in run {run.id}; there are {few}, ….")
+    column = scores.values[:, place].tolist()
+    values = {
+        str(measure): or_none(value) for measure, value in zip(scores.measures, column, strict=True)
+    }
+    return StoredQuery(run, query, values, bool(scores.missing[place]), run.results(query))
+
+
+def position_of(ids: Ids, query: str) -> int | None:
+    """Return the position of a query among ids; None where absent."""
+    if ids.kind == "integer":
+        digits = query.removeprefix("-")
+        if not (digits.isascii() and digits.isdecimal() and len(digits) < 19):
+            return None
+        places = np.flatnonzero(ids.numbers == int(query))
+        return int(places[0]) if len(places) else None
+    try:
+        place = int(Ids.of([query], "query").match(ids)[0])
+    except ValueError:  # what no id can be is no id
+        return None
+    return None if place < 0 else place
+
+
+def _value_table(values: dict[str, float | None]) -> Table:
+    row = tuple(Cell(value, "fraction") for value in values.values())
+    return Table(tuple(values), (row,))
+
+
+def _result_table(docs: Sequence[ResultDoc]) -> Table:
+    rows = tuple(
+        (
+            Cell(rank, "count"),
+            Cell(doc.doc),
+            Cell(doc.score, "fraction"),
+            _grade(doc),
+            Cell(doc.snippet),
+        )
+        for rank, doc in enumerate(docs, 1)
+    )
+    return Table(("rank", "document", "score", "judged", "text"), rows)
+
+
+def _missed_table(docs: Sequence[ResultDoc]) -> Table:
+    rows = tuple((Cell(doc.doc), _grade(doc), Cell(doc.snippet)) for doc in docs)
+    return Table(("document", "judged", "text"), rows)
+
+
+def _grade(doc: ResultDoc) -> Cell:
+    return Cell(None if doc.grade is None else f"{doc.grade:g}", "figure")

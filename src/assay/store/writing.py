@@ -2,93 +2,47 @@
 
 from __future__ import annotations
 
-import json
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 
 from assay.errors import UsageError
-from assay.io.fingerprints import git_commit, versions
-from assay.runs.record import RunRecord, check_tags
-from assay.store.codec import SAVED, Blob, json_text
+from assay.runs.record import check_tags
+from assay.store.codec import Blob, now
 from assay.store.digests import seal, seal_marks
 from assay.store.imports import ImportedRun
-from assay.store.payload import Payload
+from assay.store.rows import Payload, to_row
 from assay.store.schema import AGGREGATES, BLOBS, RUNS, SHOWN, TAGS, WIDE_VALUES
-from assay.store.timestamps import now
-
-__all__ = [
-    "add_blobs",
-    "add_imported",
-    "add_payload",
-    "add_run",
-    "add_tags",
-    "finish_run",
-    "make_row",
-    "remove_parts",
-    "remove_runs",
-    "remove_tags",
-    "reopen",
-    "set_notes",
-    "update_running",
-]
 
 
-def make_row(record: RunRecord) -> dict[str, Any]:
-    """The row of a run that begins now, as running."""
-    created = now()
-    return {
-        "uid": uuid.uuid4().hex,
-        "batch": record.batch or uuid.uuid4().hex,
-        "rerun_of": record.rerun_of,
-        "name": record.name,
-        "task": record.task,
-        "dataset": record.dataset,
-        "model": record.model or record.name,
-        "status": "running",
-        "created": created,
-        "updated": created,
-        "command": json.dumps(list(record.command)),
-        "folder": record.folder,
-        "git_commit": git_commit(),
-        "config": json_text(record.config, "config"),
-        "versions": json_text(versions(), "versions"),
-        "seeds": json_text(record.seeds, "seeds"),
-        "data": json_text(record.data, "data"),
-        "timings": "{}",
-        "notes": record.notes,
-        "digest_from": SAVED,
-    }
-
-
-def add_run(connection: Connection, row: Mapping[str, Any], tags: Iterable[str]) -> int:
-    """Add a run; returns its number."""
-    found = int(connection.execute(insert(RUNS).returning(RUNS.c.id), dict(row)).scalar_one())
-    add_tags(connection, found, tags)
-    seal(connection, found)
-    return found
-
-
-def add_imported(connection: Connection, imported: ImportedRun) -> int:
-    """A run from a file, as it was there."""
-    row = {**imported.row, "status": "running"}  # a finished one takes nothing more
-    run = add_run(connection, row, imported.tags)
-    add_payload(connection, run, imported.payload)
-    seal(connection, run, status=imported.row["status"])
+def add_run(connection: Connection, values: Mapping[str, Any], tags: Iterable[str]) -> int:
+    """Add a run with these fields and return its number."""
+    statement = insert(RUNS).returning(RUNS.c.id)
+    run = int(connection.execute(statement, to_row(values)).scalar_one())
+    add_tags(connection, run, tags)
+    seal(connection, run)
     return run
 
 
-def update_running(connection: Connection, run: int, **columns: Any) -> None:
-    """Change a run that is not finished; finished ones stay as they are."""
-    _update(connection, run, columns)
+def add_imported(connection: Connection, imported: ImportedRun) -> int:
+    """Add a run from a file, as it was there, and return its number."""
+    values = {**imported.values, "status": "running"}  # a finished one takes nothing more
+    run = add_run(connection, values, imported.tags)
+    add_payload(connection, run, imported.payload)
+    seal(connection, run, status=imported.values["status"])
+    return run
+
+
+def update_running(connection: Connection, run: int, **values: Any) -> None:
+    """Change fields of a run that is not finished; finished ones stay as they are."""
+    _update(connection, run, values)
     seal(connection, run)
 
 
-def _update(connection: Connection, run: int, columns: Mapping[str, Any]) -> None:
+def _update(connection: Connection, run: int, values: Mapping[str, Any]) -> None:
     statement = update(RUNS).where(RUNS.c.id == run, RUNS.c.status == "running")
-    done = connection.execute(statement.values(updated=now(), **columns))
+    done = connection.execute(statement.values(updated=now(), **to_row(values)))
     if done.rowcount != 1:
         status = connection.execute(select(RUNS.c.status).where(RUNS.c.id == run)).scalar()
         why = f"is {status}" if status else "was deleted"
@@ -102,19 +56,22 @@ def reopen(connection: Connection, run: int) -> None:
     seal(connection, run)
 
 
-def finish_run(connection: Connection, run: int, payload: Payload, **columns: Any) -> None:
+def finish_run(connection: Connection, run: int, payload: Payload, **values: Any) -> None:
     """Store all numbers of a run and call it finished."""
-    _update(connection, run, {"message": "", **columns, **(payload.columns or {})})
+    _update(connection, run, {"message": "", **values, **payload.columns})
     remove_parts(connection, run)
     add_payload(connection, run, payload)
     seal(connection, run, status="finished", finished=now())  # now final
 
 
 def add_payload(connection: Connection, run: int, payload: Payload) -> None:
-    """The arrays and aggregates of a run, and the results of its queries."""
+    """Add the arrays, aggregates and results of queries of a run."""
     add_blobs(connection, run, payload.blobs)
     _add_results(connection, run, payload.results)
-    rows = [{"run_id": run, "position": i, **vars(one)} for i, one in enumerate(payload.aggregates)]
+    rows = [
+        {"run_id": run, "position": i, **vars(aggregate)}
+        for i, aggregate in enumerate(payload.aggregates)
+    ]
     if rows:
         connection.execute(insert(AGGREGATES), rows)
     if payload.wide:
@@ -129,7 +86,7 @@ def _wide_rows(run: int, wide: Mapping[str, float | str | None]) -> Iterator[dic
 
 
 def add_blobs(connection: Connection, run: int, blobs: Iterable[Blob], *, part: str = "") -> None:
-    """Arrays of a run, or of a part of it."""
+    """Add arrays of a run, or of a part of it."""
     rows = [{"run_id": run, "part": part, **vars(blob)} for blob in blobs]
     if rows:
         connection.execute(insert(BLOBS), rows)
@@ -152,9 +109,9 @@ def _add_results(connection: Connection, run: int, blobs: Iterable[Blob]) -> Non
 
 
 def remove_parts(connection: Connection, run: int, part: str | None = None) -> None:
-    """Forget the parts of a run, or one of them."""
-    chosen = BLOBS.c.part != "" if part is None else BLOBS.c.part == part
-    connection.execute(delete(BLOBS).where(BLOBS.c.run_id == run, chosen))
+    """Remove the parts of a run, or one of them."""
+    condition = BLOBS.c.part != "" if part is None else BLOBS.c.part == part
+    connection.execute(delete(BLOBS).where(BLOBS.c.run_id == run, condition))
 
 
 def add_tags(connection: Connection, run: int, tags: Iterable[str]) -> None:
@@ -168,12 +125,12 @@ def add_tags(connection: Connection, run: int, tags: Iterable[str]) -> None:
 
 
 def _lock(connection: Connection, run: int) -> None:
-    """Keep others from the run until the end: a digest is over what all of them wrote."""
+    """Lock the run to the end: its digest covers all writers."""
     connection.execute(select(RUNS.c.id).where(RUNS.c.id == run).with_for_update())
 
 
 def remove_tags(connection: Connection, run: int, tags: Iterable[str]) -> None:
-    """Take tags from a run."""
+    """Remove tags from a run."""
     _lock(connection, run)
     connection.execute(delete(TAGS).where(TAGS.c.run_id == run, TAGS.c.tag.in_(list(tags))))
     seal_marks(connection, run)

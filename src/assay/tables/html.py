@@ -15,9 +15,23 @@ from typing import Any, Final
 from assay.core.text import printable
 from assay.tables.table import Cell, Table
 
-__all__ = ["Decoration", "ExtraColumn", "as_html", "cell_text", "html_table", "html_text", "tag"]
-
 Attributes = dict[str, Any]
+
+
+class Markup(str):
+    """Mark finished HTML, which templates insert without escaping it.
+
+    Unlike the class of markupsafe it is part of the core. Text that is derived from it (`+`,
+    slices) is a plain string again and therefore escaped.
+
+    >>> type(Markup("<b>") + "<i>").__name__
+    'str'
+    """
+
+    __slots__ = ()
+
+    def __html__(self) -> str:
+        return str(self)
 
 
 def html_text(text: object) -> str:
@@ -30,7 +44,7 @@ def html_text(text: object) -> str:
 
 
 def tag(name: str, content: str | None = None, /, **attributes: Any) -> str:
-    """An element of HTML or SVG; attributes are escaped here, the content is markup already.
+    """Return an element of HTML or SVG; attributes are escaped here, the content is markup already.
 
     An underscore stands for a hyphen, a trailing one for nothing; None leaves an attribute out.
 
@@ -39,12 +53,12 @@ def tag(name: str, content: str | None = None, /, **attributes: Any) -> str:
     >>> tag("rect", x=0.5, width="100%")
     '<rect x="0.5" width="100%"/>'
     """
-    given = "".join(
+    written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{_attribute(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
-    return f"<{name}{given}/>" if content is None else f"<{name}{given}>{content}</{name}>"
+    return f"<{name}{written}/>" if content is None else f"<{name}{written}>{content}</{name}>"
 
 
 def _attribute(value: Any) -> str:
@@ -71,20 +85,20 @@ class Decoration:
     """
 
     def extra_columns(self) -> Sequence[ExtraColumn]:
-        """Columns beside the data."""
+        """Return columns beside the data."""
         return ()
 
     def head(self, column: int, name: str, left: bool) -> tuple[Attributes, str]:
-        """The head of a column; `left` if it holds text."""
+        """Return the head of a column; `left` if it holds text."""
         return {"scope": "col", "class_": None if left else "n"}, html_text(name)
 
     def cell(self, row: int, column: int, cell: Cell, left: bool) -> tuple[Attributes, str]:
-        """One cell of the data."""
+        """Return one cell of the data."""
         return {"class_": None if left else "n"}, cell_text(cell)
 
 
 def cell_text(cell: Cell) -> str:
-    """A value as markup, the best of its column in bold.
+    """Return a value as markup, the best of its column in bold.
 
     >>> cell_text(Cell(0.5, "fraction", best=True))
     '<strong>0.5000</strong>'
@@ -97,9 +111,9 @@ _PLAIN: Final = Decoration()
 
 
 def html_table(table: Table, decoration: Decoration = _PLAIN) -> str:
-    """One table element."""
+    """Return one table element."""
     left = table.left
-    extra = {one.after: one for one in decoration.extra_columns()}
+    extra = {column.after: column for column in decoration.extra_columns()}
     head = "".join(_head_cells(table, decoration, left, extra))
     rows = "\n".join(
         f"<tr>{''.join(_row_cells(row, cells, decoration, left, extra))}</tr>"
@@ -159,7 +173,7 @@ def _align(left: bool) -> Attributes:
 
 
 def as_html(table: Table) -> str:
-    """The table for a notebook, the best values in bold.
+    """Return the table for a notebook, the best values in bold.
 
     >>> as_html(Table(("run",), ((Cell("<b>"),),))).partition("<tbody>")[2]
     '<tr><td style="text-align:left">&lt;b&gt;</td></tr></tbody></table>'

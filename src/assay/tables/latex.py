@@ -8,8 +8,6 @@ from typing import Final
 from assay.core.text import printable
 from assay.tables.table import UNDEFINED, Cell, Table
 
-__all__ = ["as_latex", "latex_comment", "latex_text"]
-
 _SPECIALS: Final = {
     "\\": r"\textbackslash{}",
     "{": r"\{",
@@ -38,22 +36,22 @@ _TAKEN: Final = re.compile(r"^(\s*)([\[*])")
 
 
 def latex_text(text: object) -> str:
-    r"""The text with everything escaped that LaTeX would take for a command.
+    r"""Return the text with everything escaped that LaTeX would take for a command.
 
     >>> print(latex_text(r"50% of a_b & \input{x}"))
     50\% of a\_b \& \textbackslash{}input\{x\}
     """
-    safe = _SPECIAL.sub(lambda found: _SPECIALS[found.group()], printable(text))
+    safe = _SPECIAL.sub(lambda match: _SPECIALS[match.group()], printable(text))
     return _TAKEN.sub(r"\1{\2}", safe)
 
 
 def latex_comment(text: object) -> str:
-    """A line that LaTeX skips; line breaks in the text are written out."""
+    """Return a line that LaTeX skips; line breaks in the text are written out."""
     return f"% {printable(text)}"
 
 
 def as_latex(table: Table) -> str:
-    r"""A tabular with the rules of booktabs, the best values in bold.
+    r"""Return a tabular with the rules of booktabs, the best values in bold.
 
     >>> print(as_latex(Table(("run", "AP"), ((Cell("a_b"), Cell(0.25, "fraction", True)),))))
     \begin{tabular}{lr}

@@ -18,8 +18,6 @@ else:
     html = OnDemand("assay.tables.html")
     latex = OnDemand("assay.tables.latex")
 
-__all__ = ["Page", "Words", "brief_page", "html_page", "latex_page", "markdown_page", "text_page"]
-
 
 @dataclass(frozen=True)
 class Words:
@@ -35,30 +33,39 @@ Page = list[Words | Table]
 
 
 def brief_page(page: Page, *, whole_signature: bool = False) -> Page:
-    """The page on one screen: remarks counted in one line, the signature as an id, no methods."""
-    shown: Page = []
+    """Return the page on one screen.
+
+    Remarks are counted in one line, the signature is an id, methods are left out.
+    """
+    screen: Page = []
     remarks = [part.text for part in page if isinstance(part, Words) and part.role == "remark"]
     for part in page:
         if isinstance(part, Words) and part.role == "signature":
-            shown += [Words(_remark_line(remarks), "remark")]
+            screen += [Words(_remark_line(remarks), "remark")]
             remarks = []
-            shown.append(part if whole_signature else _signature_id(part))
+            screen.append(part if whole_signature else _signature_id(part))
         elif isinstance(part, Table) or part.role not in ("remark", "method"):
-            shown.append(part)
-    return shown if not remarks else [*shown, Words(_remark_line(remarks), "remark")]
+            screen.append(part)
+    return screen if not remarks else [*screen, Words(_remark_line(remarks), "remark")]
 
 
 def _remark_line(remarks: list[str]) -> str:
-    """One remark as it is; several in a few words each, those of one kind counted."""
+    """Return one remark as it is.
+
+    Several in a few words each, those of one kind counted.
+    """
     kinds = Counter(map(short_remark, remarks))
     if len(remarks) < 2:
-        return "".join(f"⚠ {one}" for one in remarks)
+        return "".join(f"⚠ {remark}" for remark in remarks)
     words = [kind if n == 1 else f"{kind} ({n}×)" for kind, n in kinds.items()]
     return f"⚠ {' · '.join(words)} · details: --full"
 
 
 def _signature_id(words: Words) -> Words:
-    """A few letters that stand for the signature: other letters mean other conventions or data."""
+    """Return a few letters that stand for the signature.
+
+    Other letters mean other conventions or data.
+    """
     if not words.text:
         return words
     letters = hashlib.sha256(words.text.encode()).hexdigest()[:10]
@@ -66,12 +73,12 @@ def _signature_id(words: Words) -> Words:
 
 
 def text_page(page: Page) -> str:
-    """Plain text."""
+    """Return plain text."""
     return _lay_out(page, as_text, lambda words: printable(words.text))
 
 
 def markdown_page(page: Page) -> str:
-    """Markdown: verdicts in bold, the signature as code."""
+    """Return markdown: verdicts in bold, the signature as code."""
     return _lay_out(page, as_markdown, _markdown_words)
 
 

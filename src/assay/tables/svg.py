@@ -14,26 +14,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
+from assay.arrays import Floats
 from assay.core.text import printable
 from assay.tables.html import html_text, tag
-
-__all__ = [
-    "BLUE",
-    "COLOURS",
-    "GREY",
-    "VERMILION",
-    "Drawing",
-    "Scale",
-    "circle",
-    "group",
-    "line",
-    "percent",
-    "rect",
-    "shade",
-    "svg_text",
-    "unique_labels",
-    "vertical_text",
-]
 
 BLUE: Final = "#0072b2"
 VERMILION: Final = "#d55e00"
@@ -63,7 +48,7 @@ _INVISIBLE: Final = "\u00a0"
 
 
 def unique_labels(names: Sequence[str]) -> dict[str, str]:
-    r"""Names as charts show them: control characters written out, and still all different.
+    r"""Return names as charts show them: control characters written out, and still all different.
 
     >>> unique_labels(["a\n", "a\\n"])
     {'a\n': 'a\\n', 'a\\n': 'a\\n (2)'}
@@ -82,7 +67,7 @@ def unique_labels(names: Sequence[str]) -> dict[str, str]:
 
 
 def shade(share: float) -> str:
-    """A colour between white and dark for a share from 0 to 1; the root makes small ones visible.
+    """Return a colour from white to dark for a share; the root makes small ones visible.
 
     >>> shade(0), shade(1)
     ('#ffffff', '#081d58')
@@ -110,26 +95,26 @@ class Scale:
 
     @classmethod
     def around(cls, values: Iterable[float | None], *, margin: float = 0.06) -> Scale:
-        """A scale on which all values are seen."""
-        known = [value for value in values if value is not None and math.isfinite(value)]
-        if not known:
+        """Return a scale on which all values are seen."""
+        finite = [value for value in values if value is not None and math.isfinite(value)]
+        if not finite:
             return cls(0.0, 1.0)
-        low, high = min(known), max(known)
+        low, high = min(finite), max(finite)
         room = (high - low) * margin or max(abs(high) * margin, 0.01)
         return cls(low - room, high + room)
 
     def extend(self, values: Iterable[float | None]) -> Scale:
-        """A scale that also shows these values, unless that would more than double its length.
+        """Return a scale with these values too, unless that would more than double it.
 
         >>> Scale(1, 2).extend([0.5]).low, Scale(1, 2).extend([-9.0]).low
         (0.5, 1)
         """
-        known = [value for value in values if value is not None]
-        low, high = min([self.low, *known]), max([self.high, *known])
+        numbers = [value for value in values if value is not None]
+        low, high = min([self.low, *numbers]), max([self.high, *numbers])
         return Scale(low, high) if high - low <= 2 * (self.high - self.low) else self
 
     def at(self, value: float) -> float:
-        """The place of a value.
+        """Return the place of a value.
 
         >>> Scale(0, 4).at(1), Scale(0, 1, start=300, end=40).at(0.5)
         (25.0, 170.0)
@@ -138,7 +123,7 @@ class Scale:
         return round(self.start + (self.end - self.start) * share, 3)
 
     def ticks(self, most: int = 5) -> list[float]:
-        """Round numbers on the scale.
+        """Return round numbers on the scale.
 
         >>> Scale(0.03, 0.52).ticks()
         [0.1, 0.2, 0.3, 0.4, 0.5]
@@ -155,7 +140,7 @@ Place = float | str  # a number of pixels, or a text such as 50%
 
 
 def percent(place: float) -> str:
-    """A place as a share of the chart.
+    """Return a place as a share of the chart.
 
     >>> percent(12.5)
     '12.5%'
@@ -164,17 +149,17 @@ def percent(place: float) -> str:
 
 
 def line(x1: Place, y1: Place, x2: Place, y2: Place, **style: Any) -> str:
-    """A straight line."""
+    """Return a straight line."""
     return tag("line", x1=x1, x2=x2, y1=y1, y2=y2, **style)
 
 
 def rect(x: Place, y: Place, width: Place, height: Place, *, tip: str = "", **style: Any) -> str:
-    """A filled rectangle; `tip` is shown on hover."""
+    """Return a filled rectangle; `tip` is shown on hover."""
     return tag("rect", _title(tip), x=x, y=y, width=width, height=height, **style)
 
 
 def circle(x: Place, y: Place, radius: float, *, tip: str = "", **style: Any) -> str:
-    """A dot; `tip` is shown on hover."""
+    """Return a dot; `tip` is shown on hover."""
     return tag("circle", _title(tip), cx=x, cy=y, r=radius, **style)
 
 
@@ -183,18 +168,18 @@ def _title(tip: str) -> str | None:
 
 
 def svg_text(x: Place, y: Place, words: object, **style: Any) -> str:
-    """Words at a place."""
+    """Return words at a place."""
     return tag("text", html_text(words), x=x, y=y, **style)
 
 
 def vertical_text(x: float, y: float, words: object, **style: Any) -> str:
-    """Words that run upwards."""
+    """Return words that run upwards."""
     turned = f"translate({x:g} {y:g}) rotate(-90)"
     return tag("text", html_text(words), transform=turned, **style)
 
 
 def group(x: float, y: float, marks: str) -> str:
-    """Marks moved to a place."""
+    """Return marks moved to a place."""
     return tag("g", marks, transform=f"translate({x:g} {y:g})")
 
 
@@ -208,16 +193,16 @@ class Drawing:
 
     @classmethod
     def stack(cls, drawings: Sequence[Drawing]) -> Drawing:
-        """One drawing with the others below one another."""
-        width = max((one.width for one in drawings), default=0)
+        """Return one drawing with the others below one another."""
+        width = max((drawing.width for drawing in drawings), default=0)
         height, parts = 0.0, []
-        for one in drawings:
-            parts.append(group(0, height, f"\n{one.marks}\n"))
-            height += one.height
+        for drawing in drawings:
+            parts.append(group(0, height, f"\n{drawing.marks}\n"))
+            height += drawing.height
         return cls(width, height, "\n".join(parts))
 
     def to_svg(self, *, font_size: int = 10) -> str:
-        """A document of its own on white, for a file."""
+        """Return a document of its own on white, for a file."""
         background = tag("rect", width="100%", height="100%", fill="#fff")
         return tag(
             "svg",
@@ -229,3 +214,69 @@ class Drawing:
             font_family="sans-serif",
             font_size=font_size,
         )
+
+
+_CELL, _LETTER, _MARGIN, _LONGEST = 16, 6.2, 12, 40
+_STEPS: Final = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0)
+_SOFT: Final = "#555"
+_FRAME: Final = "#999"
+_UNDEFINED: Final = "#ddd"
+
+
+def heat_map(names: list[str], shares: Floats, *, title: str, rows: str, columns: str) -> Drawing:
+    """Return a square of shares; a row without any (NaN) is grey.
+
+    `rows` and `columns` say what the two axes are.
+    """
+    room = min(max(map(len, names), default=0), _LONGEST) * _LETTER + 2 * _MARGIN
+    side = len(names) * _CELL
+    left, top = room + 18, room + 52
+    marks = [
+        svg_text(_MARGIN, 20, title, font_size=14, font_weight="bold"),
+        svg_text(left, 40, f"{columns} →", font_size=11, fill=_SOFT),
+        vertical_text(
+            18, top + side / 2, f"{rows} →", font_size=11, fill=_SOFT, text_anchor="middle"
+        ),
+    ]
+    for i, name in enumerate(names):
+        middle = i * _CELL + _CELL / 2 + 3.5
+        label = name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
+        marks.append(svg_text(left - 5, top + middle, label, font_size=10, text_anchor="end"))
+        marks.append(vertical_text(left + middle, top - 5, label, font_size=10))
+    marks += [_row(names, i, shares[i], left, top) for i in range(len(names))]
+    marks.append(rect(left, top, side, side, fill="none", stroke=_FRAME))
+    marks.append(_legend(left, top + side + 14))
+    width = max(left + side + _MARGIN, left + 240 + _MARGIN, len(title) * 8 + 2 * _MARGIN)
+    return Drawing(width, top + side + 44, "\n".join(marks))
+
+
+def _row(names: list[str], i: int, shares: Floats, left: float, top: float) -> str:
+    """Return the cells of one row that are not empty.
+
+    An undefined row is one grey bar.
+    """
+    y = top + i * _CELL
+    if np.isnan(shares).all():
+        tip = f"{names[i]}: no queries"
+        return rect(left, y, len(names) * _CELL, _CELL, tip=tip, fill=_UNDEFINED)
+    return "".join(
+        rect(
+            left + j * _CELL,
+            y,
+            _CELL,
+            _CELL,
+            tip=f"{names[i]} → {names[j]}: {share:.4f}",
+            fill=shade(share),
+        )
+        for j, share in enumerate(shares.tolist())
+        if share > 0
+    )
+
+
+def _legend(x: float, y: float) -> str:
+    marks = []
+    for i, step in enumerate(_STEPS):
+        at = x + i * 30
+        marks.append(rect(at, y, 30, 10, fill=shade(step), stroke=_FRAME, stroke_width=0.5))
+        marks.append(svg_text(at + 15, y + 21, f"{step:g}", font_size=9, text_anchor="middle"))
+    return "".join(marks)

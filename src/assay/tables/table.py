@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 from assay.core.text import guard_formula, printable, signed
 
-__all__ = ["Cell", "Table", "as_csv", "as_markdown", "as_text", "columns_of", "markdown_text"]
-
 UNDEFINED = "–"
 
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>|])")
@@ -77,15 +75,15 @@ class Table:
         )
 
 
-def columns_of(table: Table, chosen: Iterable[int]) -> Table:
-    """Some columns of a table, in the order given."""
-    keep = list(chosen)
+def columns_of(table: Table, numbers: Iterable[int]) -> Table:
+    """Return some columns of a table, in the order given."""
+    keep = list(numbers)
     rows = tuple(tuple(row[i] for i in keep) for row in table.rows)
     return Table(tuple(table.columns[i] for i in keep), rows)
 
 
 def as_text(table: Table) -> str:
-    """Columns padded with spaces; one line for each row, so that grep and awk can read it.
+    """Return columns padded with spaces; one line for each row, so that grep and awk can read it.
 
     >>> print(as_text(Table(("run", "AP"), ((Cell("a"), Cell(0.25, "fraction")),))))
     run      AP
@@ -107,7 +105,7 @@ def _pad(line: Sequence[str], widths: Sequence[int], left: Sequence[bool]) -> st
 
 
 def as_markdown(table: Table) -> str:
-    """A Markdown table with the best value of each column in bold.
+    """Return a Markdown table with the best value of each column in bold.
 
     >>> print(as_markdown(Table(("run", "AP"), ((Cell("a"), Cell(0.25, "fraction", True)),))))
     | run | AP |
@@ -122,7 +120,7 @@ def as_markdown(table: Table) -> str:
 
 
 def markdown_text(text: object) -> str:
-    """The text with everything escaped that Markdown would take for markup."""
+    """Return the text with everything escaped that Markdown would take for markup."""
     return _MARKDOWN.sub(r"\\\1", printable(text))
 
 
@@ -132,7 +130,10 @@ def _markdown_cell(cell: Cell) -> str:
 
 
 def as_csv(table: Table, delimiter: str = ",") -> str:
-    """Every digit; a name that a spreadsheet would take for a formula gets a leading quote."""
+    """Return every digit.
+
+    A name that a spreadsheet would take for a formula gets a leading quote.
+    """
     import csv
     from io import StringIO
 

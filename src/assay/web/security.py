@@ -1,12 +1,16 @@
-"""Security: known hosts, two methods, a token beyond this machine, no foreign scripts.
+"""Security: known hosts, two methods, a token beyond this machine, bounded connections.
 
 A page on the web can make a browser ask this server under another name (DNS rebinding), so the name
 in the request has to be ours. Nothing here changes anything, so only GET and HEAD are answered;
 where tags and notes may be edited, also POST, from our own pages only.
+
+A client that sends half a request, or does not read its answer, is dropped after a while; where too
+many are connected, the one that has kept the server waiting longest makes room for a new one.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
 import re
@@ -14,22 +18,26 @@ import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
+import h11
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from assay.web.params import QueryParams
-
-__all__ = ["HEADERS", "SecurityMiddleware", "allowed_hosts", "equal_texts", "is_loopback"]
+from assay.web.page import QueryParams
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([\w.-]+))(?::\d+)?", re.ASCII)
 _METHODS: Final = ("GET", "HEAD")
 EDITED: Final = re.compile(r"/run/[^/]+/edit")  # the only address that takes a POST
+_MOST_CONNECTIONS: Final = 200  # connections at a time
+_PATIENCE: Final = 10.0  # seconds for a whole request, and for an answer to leave
+_SLOWEST: Final = 10_000  # bytes a second, beyond that: an answer may be large
+_TICK: Final = 1.0
 
 HEADERS: Final = {
     "content-security-policy": (
@@ -45,7 +53,7 @@ HEADERS: Final = {
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine only.
+    """Check that an address can be reached from this machine only.
 
     >>> is_loopback("localhost"), is_loopback("127.0.0.2"), is_loopback("0.0.0.0")
     (True, True, False)
@@ -64,19 +72,19 @@ class Hosts:
     numbers: bool = False
 
     def __contains__(self, header: object) -> bool:
-        """Whether the Host header of a request is one of ours, on whichever port."""
+        """Check the Host header of a request, on whichever port."""
         name = _host_name(str(header)).lower().rstrip(".")
         return name in self.names or (self.numbers and _is_address(name))
 
 
 def _host_name(header: str) -> str:
-    """The name without its port; empty where the header is none.
+    """Return the name without its port; empty where the header is invalid.
 
     >>> _host_name("[::1]:80"), _host_name("localhost:8420"), _host_name("a"), _host_name("[::1].a")
     ('::1', 'localhost', 'a', '')
     """
-    found = _HOST.fullmatch(header)
-    return "" if found is None else found[1] or found[2]
+    match = _HOST.fullmatch(header)
+    return "" if match is None else match[1] or match[2]
 
 
 def _is_address(name: str) -> bool:
@@ -88,7 +96,7 @@ def _is_address(name: str) -> bool:
 
 
 def allowed_hosts(host: str, more: Iterable[str] = ()) -> Hosts:
-    """The names of a server that listens on this address.
+    """Return the names of a server that listens on this address.
 
     Where it listens on all addresses, any of them may be used: only names can be turned to us by a
     stranger, numbers cannot.
@@ -100,7 +108,7 @@ def allowed_hosts(host: str, more: Iterable[str] = ()) -> Hosts:
 
 
 class SecurityMiddleware:
-    """Checks every request before the pages see it, and sets the security headers."""
+    """Check every request before the pages see it, and set the security headers."""
 
     def __init__(
         self, app: ASGIApp, *, hosts: Hosts, token: str | None = None, editable: bool = False
@@ -138,7 +146,7 @@ class SecurityMiddleware:
         return self._check_token(Request(scope), self._token)
 
     def _check_edit(self, scope: Scope) -> Response | None:
-        """None for what a form of our own page sends, where it may."""
+        """Refuse what no form of our own pages sends; None lets a request pass."""
         if not self._editable or scope["method"] != "POST" or not EDITED.fullmatch(scope["path"]):
             refusal = _refuse(405, "The dashboard is read-only here: use GET or HEAD.")
             refusal.headers["allow"] = ", ".join(_METHODS)
@@ -148,18 +156,18 @@ class SecurityMiddleware:
         return None
 
     def _check_token(self, request: Request, token: str) -> Response | None:
-        """None for requests with the token; a token in the address is exchanged for a cookie."""
+        """Refuse requests without the token; one in the address becomes a cookie."""
         params = _params(request)
-        given = params.get("token")
-        if given and equal_texts(given, token):
+        in_address = params.get("token")
+        if in_address and equal_texts(in_address, token):
             path = quote("/" + request.scope["path"].lstrip("/\\"))  # never to another host
             answer = RedirectResponse(params.address(path, token=None), 303)
             answer.set_cookie(_cookie_name(request), token, httponly=True, samesite="lax")
             answer.headers["cache-control"] = "no-store"
             return answer
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
-        known = [_cookie(request), bearer.strip() if scheme.lower() == "bearer" else ""]
-        if any(equal_texts(one, token) for one in known):
+        candidates = [_cookie(request), bearer.strip() if scheme.lower() == "bearer" else ""]
+        if any(equal_texts(candidate, token) for candidate in candidates):
             return None
         refusal = _refuse(
             401,
@@ -178,34 +186,84 @@ def _params(request: Request) -> QueryParams:
 
 
 def _cookie_name(request: Request) -> str:
-    """Cookies belong to a host, whatever the port; two servers must not share one."""
+    """Name the cookie by the port: browsers keep cookies by host alone."""
     server = request.scope.get("server") or ("", 0)
     return f"assay_token_{server[1]}"
 
 
 def _cookie(request: Request) -> str:
     try:
-        found = SimpleCookie(request.headers.get("cookie", "")).get(_cookie_name(request))
+        cookie = SimpleCookie(request.headers.get("cookie", "")).get(_cookie_name(request))
     except CookieError:
         return ""
-    return found.value if found else ""
+    return cookie.value if cookie else ""
 
 
 def _is_own_origin(headers: Headers) -> bool:
-    """Whether a browser says that a page of this server sent the request; silence is a no."""
+    """Check that a browser says a page of this server sent the request."""
     origin = urlsplit(headers.get("origin", ""))
-    own = headers.get("host", "").lower()
     return (
         origin.scheme in ("http", "https")
-        and origin.netloc.lower() == own
+        and origin.netloc.lower() == headers.get("host", "").lower()
         and headers.get("sec-fetch-site", "same-origin") == "same-origin"
     )
 
 
 def equal_texts(left: str, right: str) -> bool:
-    """In a time that does not depend on where they differ."""
+    """Compare texts in a time that does not depend on where they differ."""
     return hmac.compare_digest(left.encode("utf-8", "replace"), right.encode())
 
 
 def _refuse(status: int, text: str) -> Response:
     return PlainTextResponse(text + "\n", status, headers={"cache-control": "no-store"})
+
+
+class BoundedProtocol(H11Protocol):
+    """One connection, with a limit to how long the server waits for its client."""
+
+    most = _MOST_CONNECTIONS
+    patience = _PATIENCE
+    tick = _TICK
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Watch the client; one too many makes the slowest go."""
+        super().connection_made(transport)
+        self._last_request: Any = None
+        self._owed_since: float | None = self.loop.time()
+        self._watch = self.loop.call_later(self.tick, self._check)
+        active: list[Any] = [peer for peer in self.connections if not peer.transport.is_closing()]
+        if len(active) > self.most:
+            waiting = [peer for peer in active if peer is not self and peer._owes()]
+            min(waiting, key=_owing_since, default=self).transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop watching."""
+        self._watch.cancel()
+        super().connection_lost(exc)
+
+    def _check(self) -> None:
+        """Drop a client that keeps the server waiting, also with a byte now and then.
+
+        With every request the time begins anew.
+        """
+        now = self.loop.time()
+        if not self._owes():
+            self._owed_since = None
+        elif self._owed_since is None or self.cycle is not self._last_request:
+            self._owed_since = now
+        elif now - self._owed_since > self.patience + self._unsent() / _SLOWEST:
+            self.transport.abort()
+            return
+        self._last_request = self.cycle
+        self._watch = self.loop.call_later(self.tick, self._check)
+
+    def _unsent(self) -> int:
+        return self.transport.get_write_buffer_size()
+
+    def _owes(self) -> bool:
+        """Check for the client's turn: to send a whole request, or to take the answer."""
+        return self.conn.their_state in (h11.IDLE, h11.SEND_BODY) or self._unsent() > 0
+
+
+def _owing_since(connection: Any) -> float:
+    return float("inf") if connection._owed_since is None else connection._owed_since

@@ -15,8 +15,6 @@ from typing import Any, Final
 
 from assay.errors import UsageError, need
 
-__all__ = ["PORT", "TOKEN_VARIABLE", "serve"]
-
 PORT: Final = 8420
 TOKEN_VARIABLE: Final = "ASSAY_TOKEN"
 _SHORTEST_TOKEN: Final = 16
@@ -39,42 +37,58 @@ def serve(
     a random one, which is part of the address. With `allow_edit`, pages of runs change their tags
     and notes, and a token is required on this machine, too.
     """
-    for package in ("starlette", "uvicorn", "jinja2"):
-        need(package, "The dashboard", "serve")
-    from assay.web.app import make_app
+    need_packages()
+    from assay.web.app import StoreHandle
     from assay.web.security import is_loopback
-    from assay.web.store_handle import StoreHandle
 
-    known = _check_token(token)
+    _check_token(token)
     open_to_all = is_loopback(host) and not allow_edit
-    own = None if known or open_to_all else secrets.token_urlsafe(24)
+    random_token = None if token or open_to_all else secrets.token_urlsafe(24)
     source = StoreHandle(store)
     source.store()  # an error here, and not with the first page
     with _listen(host, port) as listener:
         address = f"http://{_format_host(host)}:{listener.getsockname()[1]}/"
         app = make_app(
-            source, host=host, allowed=allowed, token=known or own, allow_edit=allow_edit
+            source,
+            host=host,
+            allowed=allowed,
+            token=token or random_token,
+            allow_edit=allow_edit,
         )
-        ready(f"{address}?token={own}" if own else address)
+        ready(f"{address}?token={random_token}" if random_token else address)
         try:
             _run(app, listener)
         finally:
             source.close()
 
 
-def _check_token(token: str | None) -> str | None:
+def make_app(*args: Any, **settings: Any) -> Any:
+    """Make the application; the arguments are those of `assay.web.app.make_app`."""
+    need_packages()
+    from assay.web import app
+
+    return app.make_app(*args, **settings)
+
+
+def need_packages() -> None:
+    """Refuse with the name of the extra where a package of the dashboard is missing."""
+    for package in ("starlette", "uvicorn", "jinja2", "sqlalchemy"):
+        need(package, "The dashboard", "serve")
+
+
+def _check_token(token: str | None) -> None:
+    """Refuse a token that is short or cannot be typed."""
     if not token:
-        return None
+        return
     if len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
         raise UsageError(
             f"A token has at least {_SHORTEST_TOKEN} printable ASCII characters; this one has "
             f"{len(token)}."
         )
-    return token
 
 
 def _format_host(host: str) -> str:
-    """A host as part of an address; where it stands for all, this machine's name.
+    """Format a host for an address; this machine's name where it stands for all.
 
     >>> _format_host("::1"), _format_host("127.0.0.1")
     ('[::1]', '127.0.0.1')
@@ -85,7 +99,7 @@ def _format_host(host: str) -> str:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A listening socket, or an error that says why there is none."""
+    """Open a listening socket, or say why that is impossible."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=128)
@@ -117,14 +131,14 @@ def _handling_hang_up(handle: Callable[[int, FrameType | None], None]) -> Iterat
 def _run(app: Any, listener: socket.socket) -> None:
     import uvicorn
 
-    from assay.web.connections import BoundedProtocol
+    from assay.web.security import BoundedProtocol
 
     class Server(uvicorn.Server):
-        """Ends when interrupted, even if a page is still being made."""
+        """End when interrupted, even if a page is still being made."""
 
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
-            """SIGHUP, too: an exception that it raises could be lost between two requests."""
+            """Handle SIGHUP, too: an exception that it raises could be lost between requests."""
             with super().capture_signals(), _handling_hang_up(self.handle_exit):
                 yield
 

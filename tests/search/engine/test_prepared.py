@@ -18,6 +18,7 @@ from assay.errors import (
     UsageError,
     ValueRangeError,
 )
+from assay.io.mapped import is_mapped, needs_copies
 from assay.search.engine import Prepared, prepare, prepared, rank, rerank, target_ranks
 from tests.search.engine.nasty import METRICS
 from tests.search.engine.test_same_bytes import (
@@ -137,7 +138,7 @@ def test_a_file_is_made_once_and_mapped_afterwards(tmp_path, monkeypatch):
     again = prepare(DOCS.copy(), tmp_path / "kept")
     assert len(calls) == 1
     assert same(first, again)
-    assert isinstance(again.coarse.codes.base.base, np.memmap)
+    assert is_mapped(again.coarse.codes) != needs_copies()
 
 
 def test_documents_that_changed_are_prepared_anew(tmp_path, monkeypatch):

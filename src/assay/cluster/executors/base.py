@@ -17,8 +17,6 @@ from assay import errors
 from assay.core import checks
 from assay.errors import AssayError, ClusterError
 
-__all__ = ["Executor", "Receipt", "Ticket", "call", "worker_name"]
-
 Handle = Any  # of a value: the value itself, or its place in the cluster
 
 
@@ -35,9 +33,9 @@ class Receipt(NamedTuple):
         if self.fault is None:
             return
         kind, message = self.fault
-        known = getattr(errors, kind, None)
-        if isinstance(known, type) and issubclass(known, AssayError):
-            error = known.__new__(known)  # the message is complete: nothing is to be added
+        cls = getattr(errors, kind, None)
+        if isinstance(cls, type) and issubclass(cls, AssayError):
+            error = cls.__new__(cls)  # the message is complete: nothing is to be added
             error.args = (message,)
             raise error
         if kind == "MemoryError":
@@ -102,7 +100,7 @@ class Executor(ABC):
                 running[ticket.number] = task[0], ticket
             if not running:
                 return
-            for ticket, receipt in self.wait([one for _, one in running.values()]):
+            for ticket, receipt in self.wait([held for _, held in running.values()]):
                 number, _ = running.pop(ticket.number)
                 receipt.check()
                 yield number, self.fetch(self.result(ticket))

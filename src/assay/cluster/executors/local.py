@@ -10,10 +10,9 @@ from threading import Thread
 from typing import Any, Final
 
 from assay.cluster.executors.base import Executor, Handle, Receipt, Ticket, call
+from assay.core.checks import thread_count
 from assay.errors import ClusterError
-from assay.search.engine.workers import start_thread, thread_count
-
-__all__ = ["SerialExecutor", "ThreadExecutor"]
+from assay.search.engine.workers import start_thread
 
 _LONGEST_SLEEP: Final = 0.02  # seconds
 
@@ -61,9 +60,9 @@ class ThreadExecutor(Executor):
     def wait(self, tickets: Sequence[Ticket]) -> list[tuple[Ticket, Receipt]]:
         """Tasks that have ended."""
         start = time.monotonic()
-        while not (found := [one for one in tickets if one.number in self._ended]):
+        while not (ended := [ticket for ticket in tickets if ticket.number in self._ended]):
             time.sleep(min(_LONGEST_SLEEP, 0.0002 + (time.monotonic() - start) / 50))
-        return [(one, self._ended[one.number][1]) for one in found]
+        return [(ticket, self._ended[ticket.number][1]) for ticket in ended]
 
     def result(self, ticket: Ticket) -> Handle:
         """The value itself."""

@@ -22,8 +22,6 @@ from typing import Any, Final
 
 from assay.errors import ClusterError
 
-__all__ = ["OwnRay"]
-
 _OLDEST: Final = (2, 52)  # of Ray: the first that asks for a token
 _LONGEST_FOLDER: Final = 40  # characters; the paths of Ray's sockets below it end at 107
 _TOKEN: Final = "RAY_AUTH_TOKEN"
@@ -68,8 +66,8 @@ class OwnRay:
 
 
 def _refuse_old(version: str) -> None:
-    found = tuple(map(int, re.findall(r"\d+", version)[:2]))
-    if found < _OLDEST:
+    numbers = tuple(map(int, re.findall(r"\d+", version)[:2]))
+    if numbers < _OLDEST:
         oldest = ".".join(map(str, _OLDEST))
         raise ClusterError(
             f"Ray {version} cannot ask for a token, so that no cluster is started with it. "

@@ -20,8 +20,6 @@ from assay.cluster.executors.own_ray import OwnRay
 from assay.core import checks
 from assay.errors import ClusterError, need
 
-__all__ = ["RayExecutor"]
-
 _RETRIES: Final = 8  # of a task whose worker or node was lost
 _PATIENCE: Final = 10.0  # seconds
 _QUIET: Final = {
@@ -39,7 +37,7 @@ class RayExecutor(Executor):
     """
 
     def __init__(self, address: str = "auto", *, workers: int | None = None) -> None:
-        wanted = None if workers is None else checks.check_cutoff(workers, "workers")
+        n_workers = None if workers is None else checks.check_cutoff(workers, "workers")
         for name, value in _QUIET.items():
             os.environ.setdefault(name, value)
         self._ray = need("ray", "running on a cluster", "cluster")
@@ -47,7 +45,7 @@ class RayExecutor(Executor):
         self._own: OwnRay | None = None
         if self._started:
             with _keeping_signals():
-                self._own = _connect(self._ray, address, wanted)
+                self._own = _connect(self._ray, address, n_workers)
         self._numbers = count()
         self._running: dict[int, Ticket] = {}
         try:
@@ -55,7 +53,7 @@ class RayExecutor(Executor):
         except BaseException:
             self.close()
             raise
-        self.workers = max(1, min(here, wanted or here))
+        self.workers = max(1, min(here, n_workers or here))
         options = {"num_returns": 2, "num_cpus": 1, "max_retries": _RETRIES}
         self._call = self._ray.remote(**options)(call)
 
@@ -126,9 +124,9 @@ def _keeping_signals() -> Iterator[None]:
 def _connect(ray: Any, address: str, workers: int | None) -> OwnRay | None:
     """Join a cluster, or start one on this machine, which is then returned."""
     common = {"log_to_driver": False, "logging_level": "ERROR"}
-    found = _running_cluster() if address == "auto" else address
+    place = _running_cluster() if address == "auto" else address
     try:
-        if found in (None, "local"):
+        if place in (None, "local"):
             return OwnRay(
                 ray,
                 num_cpus=workers,
@@ -136,8 +134,8 @@ def _connect(ray: Any, address: str, workers: int | None) -> OwnRay | None:
                 object_store_memory=_store_bytes(),
                 **common,
             )
-        _knock(str(found))
-        ray.init(address=found, **common)
+        _knock(str(place))
+        ray.init(address=place, **common)
         return None
     except (RuntimeError, ValueError, OverflowError, OSError) as error:
         raise ClusterError(

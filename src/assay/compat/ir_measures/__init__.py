@@ -5,11 +5,13 @@ see `providers`. What Assay does not compute (diversity, C/W/L but for RBP, Comp
 name, and says when used that it is not there. Source: ir_measures 0.4.3.
 """
 
+# ruff: noqa: F401 - what is imported here is offered
+
 from __future__ import annotations
 
-from assay.compat.ir_measures import measures, providers, util
+from assay.compat.ir_measures import providers
 from assay.compat.ir_measures.measures import *  # noqa: F403
-from assay.compat.ir_measures.names import parse_measure, parse_trec_measure
+from assay.compat.ir_measures.measures import parse_trec_measure
 from assay.compat.ir_measures.providers import (
     DefaultPipeline,
     Evaluator,
@@ -49,45 +51,4 @@ calc = DefaultPipeline.calc
 run_inputs = DefaultPipeline.run_inputs
 qrel_inputs = DefaultPipeline.qrel_inputs
 
-__all__ = [
-    "CalcResults",
-    "DefaultPipeline",
-    "Evaluator",
-    "GenericQrel",
-    "GenericScoredDoc",
-    "Metric",
-    "Provider",
-    "Qrel",
-    "ScoredDoc",
-    "accuracy",
-    "calc",
-    "calc_aggregate",
-    "compat",
-    "convert_trec_name",
-    "cwl_eval",
-    "define",
-    "define_byquery",
-    "evaluator",
-    "gdeval",
-    "iter_calc",
-    "judged",
-    "measures",
-    "msmarco",
-    "parse_measure",
-    "parse_trec_measure",
-    "parse_trec_qrels",
-    "parse_trec_run",
-    "providers",
-    "pyndeval",
-    "pytrec_eval",
-    "qrel_inputs",
-    "ranx",
-    "read_trec_qrels",
-    "read_trec_run",
-    "run_inputs",
-    "runtime",
-    "trectools",
-    "util",
-]
-__all__ += measures.__all__
-globals().update({name: one for name, one in measures.registry.items() if not name.isascii()})
+__all__ = [name for name in globals() if name[0] != "_" and name != "annotations"]

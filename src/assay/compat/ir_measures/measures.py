@@ -8,69 +8,14 @@ which a measure is written. Source: ir_measures 0.4.3 (MacAvaney, Macdonald and 
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Final
 
 from assay.compat.ir_measures.util import CalcResults, Metric
-
-__all__ = [
-    "AP",
-    "AP_IA",
-    "BPM",
-    "ERR",
-    "ERR_IA",
-    "INSQ",
-    "INST",
-    "MAP",
-    "MAP_IA",
-    "MRR",
-    "NDCG",
-    "NERR8",
-    "NERR9",
-    "NERR10",
-    "NERR11",
-    "NRBP",
-    "P_IA",
-    "RBP",
-    "RR",
-    "SDCG",
-    "Accuracy",
-    "BPref",
-    "BaseMeasure",
-    "Bpref",
-    "Compat",
-    "IPrec",
-    "Judged",
-    "MeanAgg",
-    "Measure",
-    "NumQ",
-    "NumRel",
-    "NumRelRet",
-    "NumRet",
-    "P",
-    "ParamInfo",
-    "Precision",
-    "R",
-    "RPrec",
-    "Recall",
-    "Rprec",
-    "SetAP",
-    "SetF",
-    "SetP",
-    "SetR",
-    "SetRelP",
-    "StRecall",
-    "Success",
-    "SumAgg",
-    "alpha_DCG",
-    "alpha_nDCG",
-    "infAP",
-    "nDCG",
-    "nERR_IA",
-    "nNRBP",
-    "register",
-    "registry",
-]
+from assay.compat.pytrec_eval import PARAMETER_SHAPE, default_parameters, supported_nicknames
+from assay.core.once import parse_python
+from assay.core.text import did_you_mean
 
 NOT_PROVIDED: Final[Any] = object()
 
@@ -90,7 +35,7 @@ class ParamInfo:
         self.default, self.desc = default, desc
 
     def validate(self, value: Any) -> bool:
-        """Whether a measure may have this value."""
+        """Return whether a measure may have this value."""
         if value is NOT_PROVIDED:
             return not self.required
         fits = self.dtype is None or isinstance(value, self.dtype)
@@ -109,7 +54,7 @@ class MeanAgg:
         self.count += 1
 
     def result(self) -> float:
-        """The mean so far."""
+        """Return the mean so far."""
         return self.sum / self.count if self.count else self.default
 
 
@@ -124,7 +69,7 @@ class SumAgg:
         self.sum += value
 
     def result(self) -> float:
-        """The sum so far."""
+        """Return the sum so far."""
         return self.sum
 
 
@@ -149,23 +94,20 @@ class Measure:
         for key, info in self.SUPPORTED_PARAMS.items():
             value = self.params.get(key, NOT_PROVIDED)
             if not info.validate(value):
-                found = "nothing" if value is NOT_PROVIDED else repr(value)
-                raise AssertionError(f"{self.NAME} cannot have {found} for {key}.")
+                text = "nothing" if value is NOT_PROVIDED else repr(value)
+                raise AssertionError(f"{self.NAME} cannot have {text} for {key}.")
 
     def __call__(self, **params: Any) -> Measure:
-        """The measure with other parameters."""
+        """Return the measure with other parameters."""
         return type(self)(**{**self.params, **params})
 
     def __matmul__(self, value: Any) -> Measure:
-        """The measure at a cut-off; of IPrec at a level of recall."""
         return self(**{self.AT_PARAM: value})
 
     def __getitem__(self, key: str) -> Any:
-        """A parameter, or its default."""
         return self.params.get(key, self.SUPPORTED_PARAMS[key].default)
 
     def __repr__(self) -> str:
-        """As it is written, without what is the default."""
         inside = ",".join(
             f"{key}={_written(value)}"
             for key, value in self.params.items()
@@ -178,29 +120,27 @@ class Measure:
         return key in self.SUPPORTED_PARAMS and bool(value == self.SUPPORTED_PARAMS[key].default)
 
     def __eq__(self, other: object) -> bool:
-        """Whether both are written alike."""
         return isinstance(other, Measure) and repr(self) == repr(other)
 
     def __hash__(self) -> int:
-        """That of the text."""
         return hash(repr(self))
 
     def aggregator(self) -> MeanAgg | SumAgg:
-        """What makes one number of the queries' values."""
+        """Return an aggregator, which makes one number of the queries' values."""
         return self.AGGREGATOR()
 
     def iter_calc(self, qrels: Any, run: Any) -> Iterator[Metric]:
-        """The value of each query."""
+        """Return the value of each query."""
         return self.evaluator(qrels).iter_calc(run)  # type: ignore[no-any-return]
 
     def calc_aggregate(self, qrels: Any, run: Any) -> float:
-        """One number for all queries."""
+        """Return one number for all queries."""
         return self.evaluator(qrels).calc_aggregate(run)[self]  # type: ignore[no-any-return]
 
     def calc(self, qrels: Any, run: Any) -> CalcResults:
-        """Both."""
-        found = self.evaluator(qrels).calc(run)
-        return CalcResults(found.aggregated[self], found.per_query)
+        """Return one number for all queries, and the value of each."""
+        results = self.evaluator(qrels).calc(run)
+        return CalcResults(results.aggregated[self], results.per_query)
 
     def evaluator(self, qrels: Any) -> Any:
         """Judgments against which runs are evaluated by this measure."""
@@ -213,16 +153,16 @@ registry: dict[str, Measure] = {}
 
 def _written(value: Any) -> str:
     if isinstance(value, dict):
-        return "{" + ",".join(f"{key}:{one}" for key, one in sorted(value.items())) + "}"
+        return "{" + ",".join(f"{key}:{entry}" for key, entry in sorted(value.items())) + "}"
     return repr(value)
 
 
 def register(measure: Measure, aliases: Iterable[str] = (), name: str | None = None) -> None:
     """Make a measure known to `parse_measure`."""
-    for one in (name or str(measure.NAME), *aliases):
-        if one in registry:
-            raise AssertionError(f"There is a measure {one} already.")
-        registry[one] = measure
+    for alias in (name or str(measure.NAME), *aliases):
+        if alias in registry:
+            raise AssertionError(f"There is a measure {alias} already.")
+        registry[alias] = measure
 
 
 _CUT, _NEEDED_CUT = ParamInfo(int), ParamInfo(int, required=True)
@@ -244,9 +184,9 @@ def _measure(
     aggregator: type[MeanAgg] | type[SumAgg] = MeanAgg,
 ) -> Measure:
     fields = {"NAME": name, "SUPPORTED_PARAMS": params, "AT_PARAM": at, "AGGREGATOR": aggregator}
-    made: Measure = type(f"_{name}", (Measure,), {**fields, "__name__": name})()
-    register(made, aliases)
-    return made
+    measure: Measure = type(f"_{name}", (Measure,), {**fields, "__name__": name})()
+    register(measure, aliases)
+    return measure
 
 
 AP = MAP = _measure("AP", _RANKED, "MAP")
@@ -306,3 +246,65 @@ alpha_nDCG = _measure("alpha_nDCG", {**_RANKED, "alpha": _HALF}, "\u03b1_nDCG")
 NRBP = _measure("NRBP", {"rel": _REL, "alpha": _HALF, "beta": _HALF})
 nNRBP = _measure("nNRBP", {"rel": _REL, "alpha": _HALF, "beta": _HALF})
 globals().update(registry)  # the two names that begin with a Greek letter
+
+
+def parse_measure(measure: str | Measure) -> Measure:
+    """Return a measure from its text, such as `nDCG(dcg='exp-log2')@10`.
+
+    >>> parse_measure("MAP(rel=2)@100")
+    AP(rel=2)@100
+    """
+    if not isinstance(measure, str):
+        return measure
+    try:
+        node, at = parse_python(lambda: ast.parse(measure.strip(), mode="eval")).body, []
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+            at, node = [ast.literal_eval(node.right)], node.left
+        call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
+        params = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
+        call, params = ast.Call(ast.Constant(""), [], []), {}
+    if not isinstance(call.func, ast.Name) or call.args:
+        raise ValueError(f"{measure!r:.80} is not a measure: write name(key=value)@cutoff.")
+    if call.func.id not in registry:
+        hint = did_you_mean(call.func.id, registry)
+        raise NameError(f"There is no measure {call.func.id}.{hint}")
+    parsed = registry[call.func.id](**params)
+    return parsed @ at[0] if at else parsed
+
+
+# Names of trec_eval, and the measures of ir_measures that they are.
+_TREC: Final = {
+    **{"P": "P", "Rprec": "Rprec", "bpref": "Bpref", "iprec_at_recall": "IPrec", "recall": "R"},
+    **{"map": "AP", "map_cut": "AP", "ndcg": "nDCG", "ndcg_cut": "nDCG", "recip_rank": "RR"},
+    **{"num_q": "NumQ", "num_rel": "NumRel", "num_rel_ret": "NumRelRet", "num_ret": "NumRet"},
+    **{"set_F": "SetF", "set_P": "SetP", "set_map": "SetAP", "set_recall": "SetR"},
+    **{"set_relative_P": "SetRelP", "success": "Success"},
+}
+
+
+def parse_trec_measure(measure: str) -> list[Measure]:
+    """Return the measures that trec_eval's name stands for: `P_5,10`, `ndcg_cut.10`, `official`.
+
+    >>> parse_trec_measure("P.5,10")
+    [P@5, P@10]
+    """
+    if measure in supported_nicknames:
+        names = sorted(name for name in supported_nicknames[measure] if name in _TREC)
+        return [item for name in names for item in parse_trec_measure(name)]
+    shape = PARAMETER_SHAPE.fullmatch(measure)
+    name, numbers = (measure, None) if measure in _TREC or shape is None else shape.groups()
+    if name not in _TREC:
+        raise ValueError(f"{measure} is not a name of trec_eval for which there is a measure.")
+    base = registry[_TREC[name]]
+    parameters = default_parameters.get(name, ()) if numbers is None else numbers.split(",")
+    key = "beta" if name == "set_F" else base.AT_PARAM
+    if parameters and name not in (*default_parameters, "set_F"):
+        raise ValueError(f"{name} takes no number, found {measure}.")
+    number = base.SUPPORTED_PARAMS[key].dtype or str if parameters else str
+    return [base(**{key: number(text)}) for text in parameters] or [base]
+
+
+__all__ = ["BaseMeasure", "MeanAgg", "Measure", "ParamInfo", "SumAgg", "parse_measure"]
+__all__ += ["parse_trec_measure", "register", "registry"]
+__all__ += list(registry)

@@ -14,17 +14,6 @@ from assay.io.streams import read_lines
 if TYPE_CHECKING:
     from assay.compat.ir_measures.measures import Measure
 
-__all__ = [
-    "CalcResults",
-    "Metric",
-    "Qrel",
-    "QrelsConverter",
-    "RunConverter",
-    "ScoredDoc",
-    "read_trec_qrels",
-    "read_trec_run",
-]
-
 
 class Qrel(NamedTuple):
     """One judgment."""
@@ -65,18 +54,19 @@ class _Converter:
     WHAT: ClassVar[str]
 
     def __init__(self, data: Any, strict: bool = True) -> None:
-        self.data = data if isinstance(data, dict) or _is_frame(data) else _keep(data)
+        whole = isinstance(data, dict) or _is_frame(data) or not hasattr(data, "__iter__")
+        self.data: Any = data if whole else list(data)  # lines are read more than once
         self.strict = strict
 
     def as_namedtuple_iter(self) -> Iterator[Any]:
-        """Each line as a named tuple."""
+        """Yield each line as a named tuple."""
         if isinstance(self.data, dict):
             for query, docs in self.data.items():
                 yield from (self.ROW(query, doc, value) for doc, value in docs.items())
         elif _is_frame(self.data):
             self._check_fields(self.data.columns)
-            known = [name for name in self.ROW._fields if name in self.data.columns]
-            columns = (self.data[name].tolist() for name in known)
+            fields = [name for name in self.ROW._fields if name in self.data.columns]
+            columns = (self.data[name].tolist() for name in fields)
             yield from (self.ROW(*row) for row in zip(*columns, strict=True))
         elif isinstance(self.data, list):
             if self.data:
@@ -88,26 +78,26 @@ class _Converter:
                 f"dicts, nor a data frame or tuples with the fields {', '.join(self.ROW._fields)}."
             )
 
-    def _check_fields(self, found: Iterable[str]) -> None:
-        names = list(found)
-        missing = [one for one in self.ROW._fields[:3] if one not in names]
+    def _check_fields(self, fields: Iterable[str]) -> None:
+        names = list(fields)
+        missing = [field for field in self.ROW._fields[:3] if field not in names]
         if missing and self.strict:
             raise ValueError(
                 f"unknown {self.WHAT} format: no field {', '.join(missing)} among {names}."
             )
 
     def as_dict_of_dict(self) -> dict[str, dict[str, Any]]:
-        """{query: {doc: value}}."""
+        """Return {query: {doc: value}}."""
         if isinstance(self.data, dict):
             return self.data
         value = self.ROW._fields[2]
-        made: dict[str, dict[str, Any]] = {}
+        lists: dict[str, dict[str, Any]] = {}
         for line in self.as_namedtuple_iter():
-            made.setdefault(line.query_id, {})[line.doc_id] = getattr(line, value)
-        return made
+            lists.setdefault(line.query_id, {})[line.doc_id] = getattr(line, value)
+        return lists
 
     def as_pd_dataframe(self) -> Any:
-        """A pandas data frame with a column for each field."""
+        """Return a pandas data frame with a column for each field."""
         pandas = need("pandas", "a measure over data frames", "pandas")
         if not _is_frame(self.data):
             return pandas.DataFrame(list(self.as_namedtuple_iter()), columns=self.ROW._fields)
@@ -118,11 +108,6 @@ class _Converter:
 
 def _is_frame(data: Any) -> bool:
     return hasattr(data, "itertuples")
-
-
-def _keep(data: Any) -> Any:
-    """Lines that can be read more than once."""
-    return list(data) if hasattr(data, "__iter__") else data
 
 
 class QrelsConverter(_Converter):
@@ -137,28 +122,28 @@ class RunConverter(_Converter):
     ROW, WHAT = ScoredDoc, "run"
 
     def as_sorteddict(self) -> dict[str, list[ScoredDoc]]:
-        """The lines of each query by descending score, those with equal scores as they stand."""
-        made: dict[str, list[ScoredDoc]] = {}
+        """Return the lines by descending score; equal ones stay as they stand."""
+        lists: dict[str, list[ScoredDoc]] = {}
         for line in self.as_namedtuple_iter():
-            made.setdefault(line.query_id, []).append(line)
-        places = {q: rank_order(np.array([one.score for one in made[q]])) for q in made}
-        return {query: [made[query][at] for at in order] for query, order in places.items()}
+            lists.setdefault(line.query_id, []).append(line)
+        places = {q: rank_order(np.array([doc.score for doc in lists[q]])) for q in lists}
+        return {query: [lists[query][at] for at in order] for query, order in places.items()}
 
 
 def _columns(file: Any) -> Iterator[list[str]]:
-    """The columns of each line of an open file, of a text of several lines, or of a path's file."""
+    """Split the lines of an open file, a text or a path's file."""
     if isinstance(file, str):
         file = file.splitlines() if "\n" in file else read_lines(file)
     return (line.split() for line in file if line.strip())
 
 
 def read_trec_qrels(file: Any) -> Iterator[Qrel]:
-    """Judgments in TREC's layout."""
+    """Yield judgments from TREC's layout."""
     for query, iteration, doc, grade in _columns(file):
         yield Qrel(query, doc, int(grade), iteration)
 
 
 def read_trec_run(file: Any) -> Iterator[ScoredDoc]:
-    """A run in TREC's layout; its ranks are not read."""
+    """Yield the lines of a TREC run; ranks are not read."""
     for query, _, doc, _, score, _ in _columns(file):
         yield ScoredDoc(query, doc, float(score))

@@ -18,7 +18,7 @@ __all__ = ["Qrels", "Run", "compare", "evaluate", "fuse", "normalize", "optimize
 
 
 def plot(*args: Any, **options: Any) -> NoReturn:
-    """Not here."""
+    """Refuse: there is no such function here."""
     raise NotImplementedError(
         "assay.compat.ranx draws nothing. assay.compare(...).plot() draws means and differences; "
         "precision at levels of recall is iprec@0 … iprec@1 of assay.evaluate."

@@ -19,25 +19,25 @@ from assay.compat.ranx.meta import evaluate
 from assay.compat.ranx.normalization import norm_switch
 from assay.tables.table import Cell, Table, as_text
 
-__all__ = ["OptimizationReport", "fuse", "fusion_switch", "optimize_fusion"]
-
 
 def _combine(
     runs: Sequence[Run], score: Callable[[Floats], Floats], name: str, *, ranks: bool = False
 ) -> Run:
-    """One run; `score` takes runs × documents of a query, NaN where a run lacks a document.
+    """Fuse runs by a score of runs × documents, NaN where absent.
 
     With `ranks` it takes places from 0 instead of scores.
     """
-    made = {}
+    fused = {}
     for query in runs[0].get_query_ids():
         lists: list[dict[str, float]] = [run.in_order()[query] for run in runs]
         if ranks:
             lists = [{doc: place for place, doc in enumerate(docs)} for docs in lists]
-        docs = list(dict.fromkeys(doc for one in lists for doc in one))
-        table = np.array([[one.get(doc, np.nan) for doc in docs] for one in lists], np.float64)
-        made[query] = dict(zip(docs, score(table).tolist() if docs else (), strict=True))
-    return Run(made, name)
+        docs = list(dict.fromkeys(doc for ranked in lists for doc in ranked))
+        table = np.array(
+            [[ranked.get(doc, np.nan) for doc in docs] for ranked in lists], np.float64
+        )
+        fused[query] = dict(zip(docs, score(table).tolist() if docs else (), strict=True))
+    return Run(fused, name)
 
 
 def _total(table: Floats) -> Floats:
@@ -45,7 +45,7 @@ def _total(table: Floats) -> Floats:
 
 
 def _held(table: Floats) -> Floats:
-    """In how many runs each document is."""
+    """Count the runs that hold each document."""
     return np.asarray((~np.isnan(table)).sum(axis=0), np.float64)
 
 
@@ -54,47 +54,47 @@ def _column(weights: Sequence[float]) -> Floats:
 
 
 def comb_sum(runs: Sequence[Run], name: str = "comb_sum") -> Run:
-    """The sum of the scores."""
+    """Return the sum of the scores."""
     return _combine(runs, _total, name)
 
 
 def comb_min(runs: Sequence[Run], name: str = "comb_min") -> Run:
-    """The lowest score."""
+    """Return the lowest score."""
     return _combine(runs, lambda table: np.nanmin(table, axis=0), name)
 
 
 def comb_max(runs: Sequence[Run], name: str = "comb_max") -> Run:
-    """The highest score."""
+    """Return the highest score."""
     return _combine(runs, lambda table: np.nanmax(table, axis=0), name)
 
 
 def comb_med(runs: Sequence[Run], name: str = "comb_med") -> Run:
-    """The median of the scores."""
+    """Return the median of the scores."""
     return _combine(runs, lambda table: np.nanmedian(table, axis=0), name)
 
 
 def comb_anz(runs: Sequence[Run], name: str = "comb_anz") -> Run:
-    """The mean of the scores."""
+    """Return the mean of the scores."""
     return _combine(runs, lambda table: _total(table) / _held(table), name)
 
 
 def comb_mnz(runs: Sequence[Run], name: str = "comb_mnz") -> Run:
-    """The sum of the scores times their number."""
+    """Return the sum of the scores times their number."""
     return _combine(runs, lambda table: _total(table) * _held(table), name)
 
 
 def comb_gmnz(runs: Sequence[Run], gamma: float, name: str = "comb_gmnz") -> Run:
-    """The sum of the scores times a power of their number."""
+    """Return the sum of the scores times a power of their number."""
     return _combine(runs, lambda table: _total(table) * _held(table) ** gamma, name)
 
 
 def wsum(runs: Sequence[Run], weights: Sequence[float], name: str = "weighted_sum") -> Run:
-    """The weighted sum of the scores."""
+    """Return the weighted sum of the scores."""
     return _combine(runs, lambda table: _total(table * _column(weights)), name)
 
 
 def wmnz(runs: Sequence[Run], weights: Sequence[float], name: str = "wmnz") -> Run:
-    """The sum of the scores times the weights of the runs that hold the document."""
+    """Multiply the scores' sum by the weights of runs with the document."""
 
     def score(table: Floats) -> Floats:
         return _total(table) * _total(np.where(np.isnan(table), 0.0, _column(weights)))
@@ -103,7 +103,7 @@ def wmnz(runs: Sequence[Run], weights: Sequence[float], name: str = "wmnz") -> R
 
 
 def mixed(runs: Sequence[Run], weights: Sequence[float], name: str = "mixed") -> Run:
-    """The weighted sum of the scores times the root of their number."""
+    """Multiply the weighted sum by the root of the scores' number."""
 
     def score(table: Floats) -> Floats:
         return _total(table * _column(weights)) * np.sqrt(_held(table))
@@ -112,17 +112,17 @@ def mixed(runs: Sequence[Run], weights: Sequence[float], name: str = "mixed") ->
 
 
 def rrf(runs: Sequence[Run], k: int = 60, name: str = "rrf") -> Run:
-    """The sum of 1 / (k + rank)."""
+    """Return the sum of 1 / (k + rank)."""
     return _combine(runs, lambda places: _total(1 / (k + places + 1)), name, ranks=True)
 
 
 def rbc(runs: Sequence[Run], phi: float, name: str = "rbc") -> Run:
-    """The sum of the chances that a reader with patience phi comes to the document."""
+    """Sum the chances that a reader with patience phi gets there."""
     return _combine(runs, lambda places: _total((1 - phi) * phi**places), name, ranks=True)
 
 
 def _inverse_squares(runs: Sequence[Run], weight: Callable[[Floats], Floats], name: str) -> Run:
-    """The sum of 1 / rank², times a weight of the number of runs that hold the document."""
+    """Sum 1 / rank², weighted by the number of runs."""
 
     def score(places: Floats) -> Floats:
         return _total(1 / (places + 1) ** 2) * weight(_held(places))
@@ -131,17 +131,20 @@ def _inverse_squares(runs: Sequence[Run], weight: Callable[[Floats], Floats], na
 
 
 def isr(runs: Sequence[Run], name: str = "isr") -> Run:
-    """The sum of 1 / rank² times the number of runs that hold the document."""
+    """Sum 1 / rank², times the number of runs."""
     return _inverse_squares(runs, lambda held: held, name)
 
 
 def log_isr(runs: Sequence[Run], name: str = "log_isr") -> Run:
-    """The sum of 1 / rank² times the logarithm of the number of runs."""
+    """Sum 1 / rank², times the logarithm of the number of runs."""
     return _inverse_squares(runs, np.log, name)
 
 
 def logn_isr(runs: Sequence[Run], sigma: float = 0.01, name: str = "logn_isr") -> Run:
-    """The same with sigma added to the number of runs, so that one run counts too."""
+    """Fuse as log_isr with sigma added to the number of runs.
+
+    One run counts, too.
+    """
     if not 0.0 <= sigma <= 1.0:
         raise AssertionError(f"sigma must be from 0 to 1, found {sigma}.")
     return _inverse_squares(runs, lambda held: np.log(held + sigma), name)
@@ -150,7 +153,7 @@ def logn_isr(runs: Sequence[Run], sigma: float = 0.01, name: str = "logn_isr") -
 def weighted_bordafuse(
     runs: Sequence[Run], weights: Sequence[float], name: str = "weighted_bordafuse"
 ) -> Run:
-    """Points by rank among the documents of all runs, weighted; the rest share what is left."""
+    """Give weighted points by rank; absent documents share the rest."""
 
     def score(places: Floats) -> Floats:
         held = (~np.isnan(places)).sum(axis=1, keepdims=True)
@@ -162,7 +165,7 @@ def weighted_bordafuse(
 
 
 def bordafuse(runs: Sequence[Run], name: str = "bordafuse") -> Run:
-    """Points by rank among the documents of all runs; the rest share what is left."""
+    """Give points by rank; absent documents share the rest."""
     return weighted_bordafuse(runs, [1.0] * len(runs), name)
 
 
@@ -196,7 +199,7 @@ _ABSENT: Final = {
 
 
 def fusion_switch(method: str) -> Callable[..., Run]:
-    """The function of a name."""
+    """Return the function of a name."""
     if method in _ABSENT:
         raise NotImplementedError(f"assay.compat.ranx has no {method}: {_ABSENT[method]}.")
     if method not in _METHODS:
@@ -210,7 +213,7 @@ def fuse(
     method: str = "wsum",
     params: dict[str, Any] | None = None,
 ) -> Run:
-    """One run of several, whose scores are brought to one scale first."""
+    """Fuse several runs, whose scores are brought to one scale first."""
     function = fusion_switch(method)
     return function(_scaled(runs, norm), **(params or {}))
 
@@ -252,7 +255,10 @@ class OptimizationReport:
         self.rounding_digits, self.show_percentages = rounding_digits, show_percentages
 
     def to_table(self) -> str:
-        """Plain text, a line for each parameter; a star stands at the best."""
+        """Return plain text, a line for each parameter.
+
+        A star stands at the best.
+        """
         best = int(np.argmax(self.results))
         factor, digits = (100, 2) if self.show_percentages else (1, 0)
         places = max(0, self.rounding_digits - digits)
@@ -263,7 +269,6 @@ class OptimizationReport:
         return as_text(Table((_GRIDS[self.method][0], metric_label(self.metric)), rows))
 
     def __repr__(self) -> str:
-        """The table."""
         return self.to_table()
 
 
@@ -279,7 +284,9 @@ def optimize_fusion(
     show_progress: bool = True,
     **grid: float,
 ) -> Any:
-    """The parameters for `fuse` that score best on these queries; the last of those that are equal.
+    """Return the parameters for `fuse` that score best on these queries.
+
+    The last of those that are equal.
 
     Weights go from 0 to 1 in steps (`step`) and add up to 1. The score flatters: it is that of the
     queries that the parameters were chosen by. `show_progress` is not used.
@@ -292,18 +299,18 @@ def optimize_fusion(
             raise AssertionError(f"The queries of qrels and of {run.name or 'a run'} do not match.")
     scaled = _scaled(runs, norm)
     name = _GRIDS[method][0]
-    found = {
+    results = {
         value: float(evaluate(qrels, function(scaled, value), metric, save_results_in_run=False))
         for value in _trials(method, len(runs), grid)
     }
-    best = max(found.values())
-    params = {name: [value for value, score in found.items() if score == best][-1]}
+    best = max(results.values())
+    params = {name: [value for value, score in results.items() if score == best][-1]}
     if not return_optimization_report:
         return params
     report = OptimizationReport(
         method,
-        list(map(str, found)),
-        list(found.values()),
+        list(map(str, results)),
+        list(results.values()),
         metric,
         rounding_digits,
         show_percentages,
@@ -320,5 +327,5 @@ def _trials(method: str, n_runs: int, grid: dict[str, float]) -> Iterable[Any]:
     digits = 0 if float(step).is_integer() else len(str(step).partition(".")[2])
     values = [round(float(x), digits) for x in np.arange(low, high + step / 2, step)]
     if name == "weights":
-        return [one for one in product(values, repeat=n_runs) if sum(one) == 1.0]
+        return [weights for weights in product(values, repeat=n_runs) if sum(weights) == 1.0]
     return [int(x) for x in values] if name == "k" else values

@@ -14,8 +14,6 @@ from assay.compat.ranx.data_structures.report import SystemPairs
 from assay.compat.ranx.metrics import as_lists, score_queries
 from assay.stats import paired_test, tukey_hsd
 
-__all__ = ["compare", "evaluate"]
-
 _TESTS = {"student": "t", "fisher": "randomisation"}
 
 
@@ -29,7 +27,7 @@ def evaluate(
     save_results_in_run: bool = True,
     make_comparable: bool = False,
 ) -> Any:
-    """The mean of each metric, or with `return_mean=False` the values of queries.
+    """Return the mean of each metric, or the values of queries.
 
     `qrels` and `run` are a Qrels and a Run, dicts, or arrays of (document, number) rows; `threads`
     is not used.
@@ -46,17 +44,17 @@ def evaluate(
     values = score_queries(grades, lists, names)
     if isinstance(run, Run) and save_results_in_run:
         _keep_in_run(run, values, list(grades), return_mean and return_std)
-    made = values if not return_mean else {m: _mean(v, return_std) for m, v in values.items()}
-    return made[names[0]] if len(names) == 1 else made
+    results = values if not return_mean else {m: _mean(v, return_std) for m, v in values.items()}
+    return results[names[0]] if len(names) == 1 else results
 
 
-def _lists(given: Any, *, ranked: bool) -> Mapping[str, Mapping[str, float]]:
-    """{query: {document: number}}, the best first; ranx reverses tied documents of plain dicts."""
-    if isinstance(given, Qrels | Run):
-        return given.in_order()
-    if not isinstance(given, Mapping):
-        return as_lists(given, ranked=ranked)
-    return {query: sort_docs(list(docs.items())[::-1]) for query, docs in given.items()}
+def _lists(data: Any, *, ranked: bool) -> Mapping[str, Mapping[str, float]]:
+    """Return {query: {document: number}}; ranx reverses ties of plain dicts."""
+    if isinstance(data, Qrels | Run):
+        return data.in_order()
+    if not isinstance(data, Mapping):
+        return as_lists(data, ranked=ranked)
+    return {query: sort_docs(list(docs.items())[::-1]) for query, docs in data.items()}
 
 
 def _mean(values: Floats, with_std: bool) -> Any:
@@ -64,11 +62,11 @@ def _mean(values: Floats, with_std: bool) -> Any:
 
 
 def _keep_in_run(run: Run, values: dict[str, Floats], queries: list[str], with_std: bool) -> None:
-    for metric, found in values.items():
-        run.mean_scores[metric] = np.mean(found)
+    for metric, of_queries in values.items():
+        run.mean_scores[metric] = np.mean(of_queries)
         if with_std:
-            run.std_scores[metric] = np.std(found)
-        run.scores[metric] |= dict(zip(queries, found, strict=True))
+            run.std_scores[metric] = np.std(of_queries)
+        run.scores[metric] |= dict(zip(queries, of_queries, strict=True))
 
 
 def compare(
@@ -84,7 +82,7 @@ def compare(
     show_percentages: bool = False,
     make_comparable: bool = False,
 ) -> Report:
-    """The means of several runs, and a test of every pair: student, fisher or tukey.
+    """Compare the means of several runs, with a test of every pair.
 
     Student's test is ranx's. Fisher's tries all permutations where there are few, and draws others
     than ranx; Tukey's is the randomised one, which knows that the systems share their queries.
@@ -94,17 +92,17 @@ def compare(
     names = [metrics] if isinstance(metrics, str) else list(metrics)
     values: dict[str, dict[str, Floats]] = {}
     for place, run in enumerate(runs, 1):
-        found = evaluate(qrels, run, names, False, make_comparable=make_comparable)
-        values[run.name or f"run_{place}"] = found if len(names) > 1 else {names[0]: found}
+        of_run = evaluate(qrels, run, names, False, make_comparable=make_comparable)
+        values[run.name or f"run_{place}"] = of_run if len(names) > 1 else {names[0]: of_run}
     pairs = [(a, b) for a in values for b in values if a != b]
     comparisons = SystemPairs({frozenset(pair): {} for pair in pairs})
     for metric in names:
-        scores = {model: found[metric] for model, found in values.items()}
+        scores = {model: of_run[metric] for model, of_run in values.items()}
         for pair, p in _test_pairs(scores, stat_test, n_permutations, random_seed).items():
             comparisons[pair][metric] = {"p_value": p, "significant": p <= max_p}
     return Report(
         list(values),
-        {model: {m: float(np.mean(found[m])) for m in names} for model, found in values.items()},
+        {model: {m: float(np.mean(of_run[m])) for m in names} for model, of_run in values.items()},
         comparisons,
         names,
         max_p,
@@ -118,20 +116,20 @@ def compare(
 def _test_pairs(
     scores: dict[str, Floats], test: str, resamples: int, seed: int
 ) -> dict[tuple[str, str], float]:
-    """The p-value of each pair of systems."""
+    """Return the p-value of each pair of systems."""
     models = list(scores)
     places = [(i, j) for i in range(len(models)) for j in range(i)]
     if test == "tukey" and places:
         table = tukey_hsd(list(scores.values()), resamples=max(resamples, 10_000), seed=seed).p
         return {(models[i], models[j]): float(table[i, j]) for i, j in places}
-    found = {}
+    p_values = {}
     for i, j in places:
         pair = models[i], models[j]
         left, right = scores[pair[0]], scores[pair[1]]
-        found[pair] = paired_test(
+        p_values[pair] = paired_test(
             left, right, method=_TESTS[test], resamples=resamples, seed=seed
         ).p
-    return found
+    return p_values
 
 
 def _win_tie_loss(left: Floats, right: Floats) -> dict[str, int]:

@@ -17,11 +17,9 @@ from assay.core.conventions import preset
 from assay.core.hits import judge
 from assay.core.text import did_you_mean
 from assay.io.formats import as_judgments, as_ranking
-from assay.measures.gain import gain_function
+from assay.measures.registry import gain_function
 from assay.measures.views import RankView, discount
 from assay.scoring.evaluate import evaluate
-
-__all__ = ["as_lists", "rank_biased_precision", "score_queries"]
 
 Lists = Mapping[str, Mapping[str, float]]
 
@@ -53,76 +51,76 @@ class _Metric(NamedTuple):
     rel: int = 1
     p: str = ""
 
-    def own(self) -> str:
-        """The name of Assay's measure."""
+    def measure(self) -> str:
+        """Return the name of Assay's measure."""
         shape = _NAMES[self.name][0 if self.k else 1]
         return shape.format(k=self.k, rel=self.rel, p=self.p)
 
     def parts(self) -> list[str]:
-        """The names of Assay's measures that it is computed from."""
+        """Return the names of Assay's measures that it is computed from."""
         if self.name in _GAINS:
             return []
         if self.name == "f1":
-            return [self._replace(name=part).own() for part in _F1_PARTS]
-        return [self.own()]
+            return [self._replace(name=part).measure() for part in _F1_PARTS]
+        return [self.measure()]
 
 
 def _parse(text: str) -> _Metric:
     shape = _SHAPE.fullmatch(text)
-    known = [*_NAMES, *_GAINS, "f1"]
+    names = [*_NAMES, *_GAINS, "f1"]
     name = "" if shape is None else shape["name"] or "rbp"
-    if shape is None or name not in known or text == "rbp":
+    if shape is None or name not in names or text == "rbp":
         example = " Write rbp.95 for a persistence of 0.95." if text.startswith("rbp") else ""
         raise ValueError(
-            f"Metric {text} is not one of {', '.join(known)}.{example or did_you_mean(name, known)}"
+            f"Metric {text} is not one of {', '.join(names)}.{example or did_you_mean(name, names)}"
         )
     return _Metric(name, int(shape["k"] or 0), int(shape["rel"] or 1), f"0.{shape['p']}")
 
 
 def score_queries(qrels: Lists, run: Lists, metrics: Iterable[str]) -> dict[str, Floats]:
-    """The values of each metric, in the order of the judgments' queries."""
-    asked = {text: _parse(text) for text in metrics}
-    made: dict[str, Floats] = {}
-    for rel in dict.fromkeys(metric.rel for metric in asked.values()):
+    """Return the values of each metric, in the judgments' order."""
+    parsed = {text: _parse(text) for text in metrics}
+    values: dict[str, Floats] = {}
+    for rel in dict.fromkeys(metric.rel for metric in parsed.values()):
         # What ranx does not count as relevant is judged and has no gain, below 0 or not.
         grades = {
             query: {doc: grade if grade >= rel else 0 for doc, grade in docs.items()}
             for query, docs in qrels.items()
         }
-        some = {text: metric for text, metric in asked.items() if metric.rel == rel}
-        made |= _score_level(grades, run, some)
-    return {text: made[text] for text in asked}
+        some = {text: metric for text, metric in parsed.items() if metric.rel == rel}
+        values |= _score_level(grades, run, some)
+    return {text: values[text] for text in parsed}
 
 
-def _score_level(grades: Lists, run: Lists, asked: dict[str, _Metric]) -> dict[str, Floats]:
-    wanted = list(dict.fromkeys(part for metric in asked.values() for part in metric.parts()))
-    if wanted and grades:
-        scores = evaluate(run, grades, wanted, conventions=_RULES, allow_mismatch=True)
+def _score_level(grades: Lists, run: Lists, parsed: dict[str, _Metric]) -> dict[str, Floats]:
+    needed = list(dict.fromkeys(part for metric in parsed.values() for part in metric.parts()))
+    if needed and grades:
+        scores = evaluate(run, grades, needed, conventions=_RULES, allow_mismatch=True)
         rows = {query: row for row, query in enumerate(scores.query_ids)}
         order = [rows[query] for query in grades]
         values = {
             part: np.nan_to_num(scores[measure])[order]
-            for part, measure in zip(wanted, scores.measures, strict=True)
+            for part, measure in zip(needed, scores.measures, strict=True)
         }
     else:
-        values = {part: np.zeros(0) for part in wanted}
-    return {text: _value(metric, values, grades, run) for text, metric in asked.items()}
+        values = {part: np.zeros(0) for part in needed}
+    return {text: _value(metric, values, grades, run) for text, metric in parsed.items()}
 
 
 def _value(metric: _Metric, values: dict[str, Floats], grades: Lists, run: Lists) -> Floats:
     if metric.name in _GAINS:
         return _dcg(metric, grades, run)
-    found = [values[part] for part in metric.parts()]
+    parts = [values[part] for part in metric.parts()]
     if metric.name == "f1":
-        total = found[0] + found[1]
-        return np.divide(2 * found[0] * found[1], total, out=np.zeros_like(total), where=total > 0)
+        total = parts[0] + parts[1]
+        return np.divide(2 * parts[0] * parts[1], total, out=np.zeros_like(total), where=total > 0)
     if metric.name == "rbp":  # ranx does not divide grades by the highest of the query
-        return found[0] * [max(1, *docs.values(), 1) for docs in grades.values()]
-    return found[0]
+        return parts[0] * [max(1, *docs.values(), 1) for docs in grades.values()]
+    return parts[0]
 
 
 def _dcg(metric: _Metric, grades: Lists, run: Lists) -> Floats:
-    """The sum over which nDCG divides by the ideal one."""
+    """Return the sum over which nDCG divides by the ideal one."""
     if not grades:
         return np.zeros(0)
     hits = judge(
@@ -134,18 +132,20 @@ def _dcg(metric: _Metric, grades: Lists, run: Lists) -> Floats:
 
 
 def as_lists(rows: Any, *, ranked: bool) -> dict[str, dict[str, float]]:
-    """Rows of (document, number) of each query as dicts; a run's are ranked as they stand.
+    """Turn rows of (document, number) into dicts.
+
+    A run's are ranked as they stand.
 
     A document that a run names again keeps its first place, and the later one is nobody's.
     """
-    made: dict[str, dict[str, float]] = {}
-    for query, one in enumerate(rows):
+    lists: dict[str, dict[str, float]] = {}
+    for query, lines in enumerate(rows):
         docs: dict[str, float] = {}
-        for place, (doc, number) in enumerate(np.asarray(one).tolist()):
+        for place, (doc, number) in enumerate(np.asarray(lines).tolist()):
             key = f"{doc}#{place}" if ranked and str(doc) in docs else str(doc)
             docs[key] = -float(place) if ranked else number
-        made[str(query)] = docs
-    return made
+        lists[str(query)] = docs
+    return lists
 
 
 def _score_arrays(text: str, qrels: Any, run: Any) -> Floats:
@@ -178,6 +178,6 @@ bpref = _metric_function("bpref")
 
 
 def rank_biased_precision(qrels: Any, run: Any, p: float, rel_lvl: int = 1) -> Floats:
-    """The value of RBP with this persistence for each query."""
+    """Return the value of RBP with this persistence for each query."""
     digits = f"{p:.15f}".removeprefix("0.").rstrip("0")
     return _score_arrays(f"rbp.{digits or 0}-l{rel_lvl}", qrels, run)

@@ -10,31 +10,20 @@ import numpy as np
 from assay.arrays import Floats
 from assay.compat.ranx.data_structures.run import Run
 
-__all__ = [
-    "borda_norm",
-    "max_norm",
-    "min_max_norm",
-    "norm_switch",
-    "normalize",
-    "rank_norm",
-    "sum_norm",
-    "zmuv_norm",
-]
-
 _LEAST: Final = 1e-9  # what ranx divides by where all scores are equal
 
 
 def _rescale(run: Run, scale: Callable[[Floats], Floats]) -> Run:
-    """The run with the scores of each query, best first, replaced."""
-    made = {}
+    """Return the run with the scores of each query, best first, replaced."""
+    lists = {}
     for query, docs in run.in_order().items():
         scores = np.array(list(docs.values()), np.float64)
-        made[query] = dict(zip(docs, scale(scores).tolist() if docs else (), strict=True))
-    return Run(made, run.name)
+        lists[query] = dict(zip(docs, scale(scores).tolist() if docs else (), strict=True))
+    return Run(lists, run.name)
 
 
 def min_max_norm(run: Run, invert: bool = False) -> Run:
-    """From 0, the lowest score, to 1, the highest; inverted the other way round."""
+    """Rescale from 0 (lowest score) to 1 (highest), or inverted."""
 
     def scale(scores: Floats) -> Floats:
         low, high = scores.min(), scores.max()
@@ -45,12 +34,12 @@ def min_max_norm(run: Run, invert: bool = False) -> Run:
 
 
 def max_norm(run: Run) -> Run:
-    """Shares of the highest score."""
+    """Divide by the highest score."""
     return _rescale(run, lambda scores: scores / max(scores.max(), _LEAST))
 
 
 def sum_norm(run: Run) -> Run:
-    """From 0, the lowest score, adding up to 1."""
+    """Rescale from 0 for the lowest score, adding up to 1."""
 
     def scale(scores: Floats) -> Floats:
         above = scores - scores.min()
@@ -60,26 +49,26 @@ def sum_norm(run: Run) -> Run:
 
 
 def zmuv_norm(run: Run) -> Run:
-    """With mean 0 and variance 1."""
+    """Rescale to mean 0 and variance 1."""
     return _rescale(run, lambda scores: (scores - scores.mean()) / max(scores.std(), _LEAST))
 
 
 def rank_norm(run: Run) -> Run:
-    """By rank, from 1 down in equal steps."""
+    """Replace scores by ranks, from 1 down in equal steps."""
     return _rescale(run, lambda scores: 1 - np.arange(len(scores)) / len(scores))
 
 
 def borda_norm(runs: Sequence[Run]) -> list[Run]:
-    """By rank among the documents of all runs; those that a run lacks share what is left."""
-    made: list[dict[str, dict[str, float]]] = [{} for _ in runs]
+    """Replace scores by ranks; absent documents share the rest."""
+    rescaled: list[dict[str, dict[str, float]]] = [{} for _ in runs]
     for query in runs[0].get_query_ids():
         lists = [run.in_order()[query] for run in runs]
         union = dict.fromkeys(doc for docs in lists for doc in docs)
-        for scores, docs in zip(made, lists, strict=True):
+        for scores, docs in zip(rescaled, lists, strict=True):
             absent = 0.5 - (len(docs) - 1) / (2 * len(union)) if union else 0.0
             places = {doc: 1 - place / len(union) for place, doc in enumerate(docs)}
             scores[query] = {doc: places.get(doc, absent) for doc in union}
-    return [Run(scores, run.name) for scores, run in zip(made, runs, strict=True)]
+    return [Run(scores, run.name) for scores, run in zip(rescaled, runs, strict=True)]
 
 
 _NORMS: Final[dict[str, Callable[..., Any]]] = {
@@ -94,12 +83,15 @@ _NORMS: Final[dict[str, Callable[..., Any]]] = {
 
 
 def norm_switch(method: str = "min-max") -> Callable[..., Any]:
-    """The function of a name; that of borda takes all runs at once."""
+    """Return the function of a name.
+
+    That of borda takes all runs at once.
+    """
     if method.replace("_", "-") not in _NORMS:
         raise ValueError(f"There is no normalization {method!r}; use one of {', '.join(_NORMS)}.")
     return _NORMS[method.replace("_", "-")]
 
 
 def normalize(run: Run, norm: str = "min-max") -> Any:
-    """A run with its scores brought to one scale."""
+    """Return a run with its scores brought to one scale."""
     return norm_switch(norm)(run)

@@ -14,10 +14,8 @@ from assay.errors import FormatError, UsageError
 from assay.io.fingerprints import digest_of_file
 from assay.models.adapters.onnx import ModelFolder, OnnxModel, folder_encoder, open_session
 from assay.models.bert_graph import BertGraph, build_bert_graph
-from assay.models.encoder import Encoder, EncoderRequest
+from assay.models.encoding import Encoder, EncoderRequest
 from assay.models.safetensors import load_safetensors
-
-__all__ = ["load"]
 
 _WEIGHTS: Final = "model.safetensors"
 _FILES: Final = (
@@ -57,9 +55,9 @@ def _build_graph(folder: ModelFolder) -> BertGraph:
     """The graph of the weights, under the settings of config.json."""
     weights, config = folder.file(_WEIGHTS), folder.file("config.json")
     settings = folder.settings("config.json")
-    for name, known in _KNOWN.items():
-        if settings.get(name, known) != known:
-            raise FormatError(f"{config}: {name} is {settings[name]!r}; known is only {known!r}.")
+    for name, value in _KNOWN.items():
+        if settings.get(name, value) != value:
+            raise FormatError(f"{config}: {name} is {settings[name]!r}; known is only {value!r}.")
     try:
         return build_bert_graph(
             load_safetensors(weights)[0],

@@ -6,9 +6,7 @@ from typing import Any
 
 from assay.errors import need
 from assay.io.fingerprints import version_of, weights_of
-from assay.models.encoder import Encoder, EncoderRequest
-
-__all__ = ["load"]
+from assay.models.encoding import Encoder, EncoderRequest
 
 
 def load(request: EncoderRequest) -> Encoder:

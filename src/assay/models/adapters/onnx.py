@@ -23,19 +23,9 @@ from assay.errors import FormatError, StorageError, error_text, need
 from assay.io.fingerprints import version_of, weights_of
 from assay.io.json_text import parse_json
 from assay.io.streams import read_text
-from assay.models.encoder import Batch, Encoder, EncoderRequest, unit_rows
+from assay.models.encoding import Batch, Encoder, EncoderRequest, unit_rows
 from assay.models.tokens import Tokenizer, Tokens, by_length
 from assay.search.engine.workers import Control, run
-
-__all__ = [
-    "ModelFolder",
-    "OnnxModel",
-    "folder_encoder",
-    "load",
-    "open_model",
-    "open_session",
-    "run_tokens",
-]
 
 
 @dataclass(frozen=True)
@@ -60,16 +50,16 @@ class ModelFolder:
             ("sentence_bert_config.json", "max_seq_length"),
             ("config.json", "max_position_embeddings"),
         ):
-            given = self.settings(name).get(key)
-            if given is not None:
-                return checks.check_cutoff(given, f"{self.path / name}: {key}")
+            length = self.settings(name).get(key)
+            if length is not None:
+                return checks.check_cutoff(length, f"{self.path / name}: {key}")
         return None
 
     @property
     def padding(self) -> int:
         """The token that fills short texts up."""
-        given = self.settings("config.json").get("pad_token_id")
-        return given if isinstance(given, int) else 0
+        token = self.settings("config.json").get("pad_token_id")
+        return token if isinstance(token, int) else 0
 
     @property
     def scales(self) -> bool:
@@ -82,28 +72,28 @@ class ModelFolder:
 
     def pooling(self) -> Pool | None:
         """How token vectors become one, if the folder says it."""
-        asked = [
+        modes = [
             name.removeprefix("pooling_mode_")
             for name, on in self.settings("1_Pooling/config.json").items()
             if name.startswith("pooling_mode_") and on is True
         ]
-        if not asked:
+        if not modes:
             return None
-        if len(asked) > 1 or asked[0] not in _POOLS:
+        if len(modes) > 1 or modes[0] not in _POOLS:
             raise FormatError(
-                f"{self.path}: 1_Pooling/config.json asks for {', '.join(asked)}. Known is one of "
+                f"{self.path}: 1_Pooling/config.json asks for {', '.join(modes)}. Known is one of "
                 f"{', '.join(_POOLS)}."
             )
-        return _POOLS[asked[0]]
+        return _POOLS[modes[0]]
 
     def settings(self, name: str) -> dict[str, Any]:
         """What a file of settings holds; nothing where there is none."""
-        found = self._json(name)
-        if found is None:
+        settings = self._json(name)
+        if settings is None:
             return {}
-        if not isinstance(found, dict):
+        if not isinstance(settings, dict):
             raise FormatError(f"{self.path / name} must hold a JSON object.")
-        return found
+        return settings
 
     def _json(self, name: str) -> Any:
         """What a file holds; None where there is none."""
@@ -211,18 +201,18 @@ class OnnxModel:
     def vectors(self, ids: list[list[int]], kinds: list[list[int]]) -> Array:
         """One row for each text of a batch."""
         mask = _pad([[1] * len(row) for row in ids], 0)
-        known = {
+        tokens_by_name = {
             "input_ids": _pad(ids, self.padding),
             "attention_mask": mask,
             "token_type_ids": _pad(kinds, 0),
             "position_ids": np.broadcast_to(np.arange(mask.shape[1]), mask.shape),
         }
-        made = np.asarray(self.session.run(None, self._inputs(known))[0])
-        if made.ndim <= 2:
-            return made
-        if made.ndim != 3 or made.shape[:2] != mask.shape:
+        output = np.asarray(self.session.run(None, self._inputs(tokens_by_name))[0])
+        if output.ndim <= 2:
+            return output
+        if output.ndim != 3 or output.shape[:2] != mask.shape:
             raise FormatError(
-                f"{self.name} gave the shape {made.shape} for {mask.shape[0]} texts of "
+                f"{self.name} gave the shape {output.shape} for {mask.shape[0]} texts of "
                 f"{mask.shape[1]} tokens; expected one vector for each text or each token."
             )
         if self.pool is None:
@@ -231,32 +221,32 @@ class OnnxModel:
                 'one. Write 1_Pooling/config.json beside it: {"pooling_mode_mean_tokens": true} '
                 "or pooling_mode_cls_token."
             )
-        return self.pool(made, mask)
+        return self.pool(output, mask)
 
-    def _inputs(self, known: dict[str, Array]) -> dict[str, Array]:
-        found = {}
-        for given in self.session.get_inputs():
-            if given.name not in known or given.type not in _INTEGERS:
+    def _inputs(self, tokens: dict[str, Array]) -> dict[str, Array]:
+        inputs = {}
+        for node in self.session.get_inputs():
+            if node.name not in tokens or node.type not in _INTEGERS:
                 raise FormatError(
-                    f"{self.name} asks for the input {given.name!r} of {given.type}. Known are "
-                    f"{', '.join(known)}, of whole numbers."
+                    f"{self.name} asks for the input {node.name!r} of {node.type}. Known are "
+                    f"{', '.join(tokens)}, of whole numbers."
                 )
-            found[given.name] = np.ascontiguousarray(known[given.name], _INTEGERS[given.type])
-        return found
+            inputs[node.name] = np.ascontiguousarray(tokens[node.name], _INTEGERS[node.type])
+        return inputs
 
 
 def _pad(rows: list[list[int]], filler: int) -> NDArray[np.int64]:
-    made = np.full((len(rows), max(map(len, rows))), filler, np.int64)
-    for place, row in zip(made, rows, strict=True):
+    padded = np.full((len(rows), max(map(len, rows))), filler, np.int64)
+    for place, row in zip(padded, rows, strict=True):
         place[: len(row)] = row
-    return made
+    return padded
 
 
 def _encode(model: OnnxModel, tokenizer: Tokenizer, unit: bool, texts: list[str]) -> Batch:
     """Vectors of texts, of length 1 where that is the model's last step."""
     tokens = tokenizer(texts)
-    made = run_tokens(model, tokens)
-    return Batch(unit_rows(made) if unit else made, tokens.truncated)
+    vectors = run_tokens(model, tokens)
+    return Batch(unit_rows(vectors) if unit else vectors, tokens.truncated)
 
 
 def run_tokens(model: OnnxModel, tokens: Tokens) -> Floats32:
@@ -264,8 +254,10 @@ def run_tokens(model: OnnxModel, tokens: Tokens) -> Floats32:
     vectors: list[Array] = [np.empty(0)] * len(tokens.ids)
 
     def compute(rows: list[int], control: Control) -> None:
-        made = model.vectors([tokens.ids[row] for row in rows], [tokens.kinds[row] for row in rows])
-        for row, vector in zip(rows, made, strict=True):
+        rows_of_batch = model.vectors(
+            [tokens.ids[row] for row in rows], [tokens.kinds[row] for row in rows]
+        )
+        for row, vector in zip(rows, rows_of_batch, strict=True):
             vectors[row] = vector
 
     run([partial(compute, rows) for rows in by_length(tokens.ids, _TOKENS_AT_ONCE)])

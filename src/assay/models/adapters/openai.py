@@ -30,17 +30,7 @@ from assay.core.consent import is_loopback
 from assay.core.text import mask_secrets
 from assay.errors import EndpointError, FormatError, UsageError
 from assay.io.json_text import parse_json
-from assay.models.encoder import Batch, Encoder, EncoderRequest, add_tokens
-
-__all__ = [
-    "KEY",
-    "Endpoint",
-    "count_tokens",
-    "in_order",
-    "is_users_own",
-    "load",
-    "own_address",
-]
+from assay.models.encoding import Batch, Encoder, EncoderRequest, add_tokens
 
 KEY: Final = "OPENAI_API_KEY"
 
@@ -125,15 +115,15 @@ class Endpoint:
                     raise EndpointError(f"{self.base_url}{path}: {words}") from None
                 _sleep(self._wait(path, tried, trouble.wait))
 
-    def _wait(self, path: str, tried: int, asked: float | None) -> float:
+    def _wait(self, path: str, tried: int, seconds: float | None) -> float:
         """Seconds to wait: twice as long each time, with a random part, or what was asked for."""
-        if asked is not None and asked > _LONGEST_ASKED:
+        if seconds is not None and seconds > _LONGEST_ASKED:
             raise EndpointError(
-                f"{self.base_url}{path} asks to wait {asked:.0f} seconds. Try again later: what is "
-                "finished is in the cache."
+                f"{self.base_url}{path} asks to wait {seconds:.0f} seconds. Try again later: what "
+                "is finished is in the cache."
             )
         longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (tried - 1))
-        return max(asked or 0.0, random.uniform(longest / 2, longest))
+        return max(seconds or 0.0, random.uniform(longest / 2, longest))
 
     def _try(self, path: str, body: bytes) -> Any:
         end = time.monotonic() + self.timeout
@@ -192,8 +182,8 @@ def _status(error: HTTPError, end: float, variable: str) -> _TryError:
             again=False,
         )
     if error.code in (401, 403):
-        asked = f"is {variable} set and right?" if variable else "it asks for a key; see key_env"
-        return _TryError(f"it answers {error.code}: {asked}", again=False)
+        advice = f"is {variable} set and right?" if variable else "it asks for a key; see key_env"
+        return _TryError(f"it answers {error.code}: {advice}", again=False)
     again = error.code in _AGAIN
     return _TryError(
         f"it answers {error.code}{_said(error, end)}", again=again, wait=_asked_wait(error)
@@ -203,8 +193,8 @@ def _status(error: HTTPError, end: float, variable: str) -> _TryError:
 def _said(error: HTTPError, end: float) -> str:
     """The endpoint's own words, if it has any."""
     try:
-        found = json.loads(_read(error, end).decode("utf-8"))
-        words = found["error"]["message"] if isinstance(found["error"], dict) else found["error"]
+        answer = json.loads(_read(error, end).decode("utf-8"))
+        words = answer["error"]["message"] if isinstance(answer["error"], dict) else answer["error"]
     except Exception:  # words are a courtesy: without them the number must do
         return ""
     return f": {words!s:.2000}"
@@ -212,20 +202,20 @@ def _said(error: HTTPError, end: float) -> str:
 
 def _plain(words: str, key: str) -> str:
     """Words on one line, without the key, should the endpoint repeat it, or escape codes."""
-    line = "".join(one for one in " ".join(words.split()) if one.isprintable())
-    shown = mask_secrets(line, key)
-    return f"{shown[:_WORDS]}…" if len(shown) > _WORDS else shown
+    line = "".join(letter for letter in " ".join(words.split()) if letter.isprintable())
+    masked = mask_secrets(line, key)
+    return f"{masked[:_WORDS]}…" if len(masked) > _WORDS else masked
 
 
 def _asked_wait(error: HTTPError) -> float | None:
     """Retry-After: seconds or a date."""
-    given = (error.headers.get("Retry-After") or "").strip()
-    if not given:
+    header = (error.headers.get("Retry-After") or "").strip()
+    if not header:
         return None
     try:
-        if given.replace(".", "", 1).isdigit():
-            return float(given)
-        return max(0.0, parsedate_to_datetime(given).timestamp() - time.time())
+        if header.replace(".", "", 1).isdigit():
+            return float(header)
+        return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
     except (ValueError, TypeError, OverflowError):
         return None
 
@@ -239,6 +229,11 @@ _CHARACTERS: Final = 200_000  # in one request, unless one text has more
 def is_users_own(url: str) -> bool:
     """Whether a file names what the user named in the environment, or the provider itself."""
     return url.rstrip("/") in (_ADDRESS, own_address())
+
+
+def key_variable() -> str:
+    """Return the environment variable that holds the key of openai: models."""
+    return KEY
 
 
 def own_address() -> str:
@@ -286,11 +281,11 @@ def count_tokens(answer: Any) -> int | None:
         ("meta", "billed_units", "input_tokens"),
         ("meta", "tokens", "input_tokens"),
     ):
-        found = answer
+        part = answer
         for key in path:
-            found = found.get(key) if isinstance(found, dict) else None
-        if type(found) in (int, float) and found >= 0:
-            return int(found)
+            part = part.get(key) if isinstance(part, dict) else None
+        if type(part) in (int, float) and part >= 0:
+            return int(part)
     return None
 
 
@@ -319,16 +314,16 @@ def in_order(data: list[Any], count: int, what: str, place: str) -> list[Any]:
     """Entries in the order of the texts, which `index` tells; order of arrival does not count."""
     if len(data) != count:
         raise EndpointError(f"{place}: {len(data)} {what} came back for {count} texts.")
-    found: dict[int, Any] = {}
+    items: dict[int, Any] = {}
     for entry in data:
         index = entry.get("index")
-        if type(index) is not int or not 0 <= index < count or index in found:
+        if type(index) is not int or not 0 <= index < count or index in items:
             raise EndpointError(
                 f"{place}: the places (index) of the {what} must be 0 to {count - 1}, each "
                 f"once, found {index if type(index) is int else type(index).__name__}."
             )
-        found[index] = entry
-    return [found[index] for index in range(count)]
+        items[index] = entry
+    return [items[index] for index in range(count)]
 
 
 def _row(values: Any, index: int, place: str) -> list[float]:

@@ -6,6 +6,7 @@ A .npz holds both sides, as `docs` and `queries`, and ids if there are any (`doc
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -15,15 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core import checks
+from assay.core.id_hints import describe_near
 from assay.core.ids import Ids
 from assay.errors import IdError, MismatchError, UsageError
-from assay.io.arrays import read_vectors
+from assay.io.arrays import NpyRows, read_vectors
 from assay.io.fingerprints import fingerprint_of, weights_of
-from assay.models.encoder import EncoderRequest, Progress, as_vectors, shape_vectors
+from assay.io.mapped import WatchedFile, steady_files
+from assay.io.streams import split_array
+from assay.models.encoding import EncoderRequest, Progress, as_vectors, shape_vectors
 from assay.models.settings import EncoderSettings
-from assay.models.text_model import Encoded, TextModel, checked_texts
-
-__all__ = ["PrecomputedModel", "load"]
+from assay.models.text_models import Encoded, TextModel, checked_texts
 
 _WHY: Final = "its vectors are computed already"
 
@@ -47,13 +49,22 @@ class PrecomputedModel(TextModel):
             settings.refuse(name, "npy:", _WHY)
         self.spec, self.settings, self.repeatable = spec, settings, True
         self._files = {"doc": files[0], "query": files[-1]}
+        self._seen: dict[str, WatchedFile] = {}
 
     @cached_property
     def _fingerprint(self) -> str:
-        weights = {side: weights_of(Path(file)) for side, file in self._files.items()}
+        with steady_files(*map(self._watched, self._files.values())):
+            weights = {side: weights_of(Path(file)) for side, file in self._files.items()}
         return fingerprint_of(
             {"spec": self.spec, "identity": weights, "settings": self.settings.identity}
         )
+
+    def _watched(self, file: str) -> WatchedFile | None:
+        """Return the file as it was when it was first looked at; None where it is not there."""
+        path = split_array(file)[0]
+        if path not in self._seen and os.path.exists(path):
+            self._seen[path] = WatchedFile(path)
+        return self._seen.get(path)
 
     @property
     def fingerprint(self) -> str:
@@ -75,12 +86,14 @@ class PrecomputedModel(TextModel):
     def _side(self, side: str, texts: Sequence[str], ids: Any) -> Encoded:
         checked = checked_texts(texts, self.spec)
         file = self._files[side]
-        held = read_vectors(file, side)
-        vectors, known = np.asarray(held.vectors), held.ids
-        if ids is not None and known is not None:
-            asked = Ids.of(ids, what=side)
-            checks.check_lengths(texts=len(checked), ids=len(asked))
-            vectors = vectors[_rows_of(asked, known, file, side)]
+        with steady_files(self._watched(file)):  # its digest is in the fingerprint
+            held = read_vectors(file, side)
+            file_ids = held.ids
+            vectors = held.vectors.read() if isinstance(held.vectors, NpyRows) else held.vectors
+        if ids is not None and file_ids is not None:
+            text_ids = Ids.of(ids, what=side)
+            checks.check_lengths(texts=len(checked), ids=len(text_ids))
+            vectors = vectors[_rows_of(text_ids, file_ids, file, side)]
         elif len(vectors) != len(checked):
             raise MismatchError(
                 f"{file} holds {len(vectors)} {side} vectors for {len(checked)} texts. They belong "
@@ -97,10 +110,13 @@ class PrecomputedModel(TextModel):
         )
 
 
-def _rows_of(asked: Ids, known: Ids, file: str, side: str) -> NDArray[np.int64]:
-    checks.check_unique(known, side)
-    place = {known[row]: row for row in range(len(known))}
-    missing = [asked[i] for i in range(len(asked)) if asked[i] not in place]
+def _rows_of(text_ids: Ids, file_ids: Ids, file: str, side: str) -> NDArray[np.int64]:
+    checks.check_unique(file_ids, side)
+    place = {file_ids[row]: row for row in range(len(file_ids))}
+    missing = [text_ids[i] for i in range(len(text_ids)) if text_ids[i] not in place]
     if missing:
-        raise IdError(f"{file} holds no vector of {side} {checks.name_few(missing)}.")
-    return np.array([place[asked[i]] for i in range(len(asked))], np.int64)
+        raise IdError(
+            f"{file} holds no vector of {side} {checks.name_few(missing)}."
+            f"{describe_near(missing, place)}"
+        )
+    return np.array([place[text_ids[i]] for i in range(len(text_ids))], np.int64)

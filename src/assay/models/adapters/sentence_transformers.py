@@ -7,6 +7,8 @@ under the prompts of these names, unless prefixes are given: those replace the m
 from __future__ import annotations
 
 import hashlib
+import os
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -17,13 +19,15 @@ from numpy.typing import NDArray
 
 from assay.errors import AssayError, UsageError, error_text, need
 from assay.io.fingerprints import version_of, weights_of
-from assay.models.encoder import Batch, Encoder, EncoderRequest
+from assay.models.encoding import Batch, Encoder, EncoderRequest
 from assay.models.settings import EncoderSettings
-
-__all__ = ["load", "load_model"]
 
 # The names under which models keep the prompts of a side, the usual one first.
 _PROMPTS: Final = {"query": ("query",), "document": ("document", "passage", "corpus")}
+# Put before a name without an owner, and then looked for on this machine before the hub is asked:
+# the first by SentenceTransformer, the second by CrossEncoder of version 6.
+_OWNERS: Final = ("sentence-transformers", "cross-encoder")
+_OLDEST: Final = 6  # before, the files of a model could name any class, and a folder its own code
 _ROUTERS: Final = ("Router", "Asym")  # modules that treat queries and documents differently
 
 
@@ -64,23 +68,43 @@ def load_model(
 
     Code that a model brings along runs only if it was asked for.
     """
-    given = {
+    folders = local_folders(name)
+    if folders and not settings.trust_remote_code and imports_any_class():
+        raise UsageError(
+            f"The model {name!r} is the folder {folders[0]}, and sentence-transformers "
+            f"{version_of('sentence-transformers')} runs whatever code a folder names. Install "
+            f"sentence-transformers>={_OLDEST}.0; or read the code, then say --trust-remote-code."
+        )
+    arguments = {
         "revision": settings.revision,
         "trust_remote_code": settings.trust_remote_code or None,
         "model_kwargs": {"torch_dtype": settings.dtype} if settings.dtype else None,
         **more,
     }
-    options = {key: value for key, value in given.items() if value is not None}
+    options = {key: value for key, value in arguments.items() if value is not None}
     try:
         return make(name, device=device, **options)
     except (AssayError, MemoryError):
         raise
     except Exception as error:  # the package and its models can fail in any way
-        own = "trust_remote_code" in str(error)
-        hint = " It brings code of its own: read it, then say --trust-remote-code." if own else ""
+        code = "trust_remote_code" in str(error)
+        hint = " It brings code of its own: read it, then say --trust-remote-code." if code else ""
         raise UsageError(
             f"The model {name!r} cannot be loaded: {error_text(error)}.{hint}"
         ) from error
+
+
+def local_folders(name: str) -> list[str]:
+    """Return what on this machine the package may take for a model of this name."""
+    owners = () if "/" in name or not name else _OWNERS
+    places = (name, *(f"{owner}/{name}" for owner in owners))
+    return [place for place in places if os.path.exists(place)]
+
+
+def imports_any_class() -> bool:
+    """Return whether the installed package may import what the files of a model name."""
+    major = re.match("[0-9]+", version_of("sentence-transformers"))
+    return major is None or int(major[0]) < _OLDEST
 
 
 def _has_prefixes(settings: EncoderSettings) -> bool:
@@ -89,13 +113,13 @@ def _has_prefixes(settings: EncoderSettings) -> bool:
 
 def _prompts(model: Any) -> dict[str, str]:
     """The prompts that the model itself has, without empty ones."""
-    found = getattr(model, "prompts", None)
-    return {str(name): str(text) for name, text in (found or {}).items() if text}
+    prompts = getattr(model, "prompts", None)
+    return {str(name): str(text) for name, text in (prompts or {}).items() if text}
 
 
 def _has_router(model: Any) -> bool:
     modules = getattr(model, "modules", None)
-    return callable(modules) and any(type(one).__name__ in _ROUTERS for one in modules())
+    return callable(modules) and any(type(module).__name__ in _ROUTERS for module in modules())
 
 
 def _caller(model: Any, side: str, settings: EncoderSettings) -> Callable[..., Any]:
@@ -103,9 +127,9 @@ def _caller(model: Any, side: str, settings: EncoderSettings) -> Callable[..., A
     prompts = _prompts(model)
     if _has_prefixes(settings):
         return partial(model.encode, **({"prompt": ""} if prompts else {}))
-    own: Any = getattr(model, f"encode_{side}", None)
-    if callable(own):
-        return partial(own)
+    method: Any = getattr(model, f"encode_{side}", None)
+    if callable(method):
+        return partial(method)
     name = next((name for name in _PROMPTS[side] if name in prompts), None)
     return partial(model.encode, **({} if name is None else {"prompt_name": name}))
 
@@ -128,10 +152,10 @@ def _weights(model: Any, argument: str) -> Callable[[], dict[str, Any]] | None:
 def _revision(model: Any) -> str | None:
     """The commit of the hub that transformers has read the weights from."""
     try:
-        found = model[0].auto_model.config._commit_hash
+        revision = model[0].auto_model.config._commit_hash
     except (AttributeError, IndexError, KeyError, TypeError):
         return None
-    return found if isinstance(found, str) and found else None
+    return revision if isinstance(revision, str) and revision else None
 
 
 def _digest(tensors: dict[str, Any]) -> str:
@@ -145,8 +169,8 @@ def _digest(tensors: dict[str, Any]) -> str:
 
 
 def _encode(model: Any, call: Callable[..., Any], texts: list[str]) -> Batch:
-    made = call(texts, convert_to_numpy=True, show_progress_bar=False)
-    return Batch(made, _truncated(model, texts))
+    vectors = call(texts, convert_to_numpy=True, show_progress_bar=False)
+    return Batch(vectors, _truncated(model, texts))
 
 
 def _truncated(model: Any, texts: list[str]) -> NDArray[np.bool_] | None:

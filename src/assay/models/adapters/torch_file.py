@@ -23,17 +23,14 @@ from typing import Any
 import numpy as np
 
 from assay.arrays import Array
+from assay.core.callables import named_callable
 from assay.errors import AssayError, FormatError, MismatchError, UsageError, error_text, need
 from assay.io.fingerprints import weights_of
 from assay.io.streams import open_chunks
-from assay.models.adapters.python_function import named_callable
-from assay.models.encoder import Batch, Encoder, EncoderRequest
-from assay.models.from_file import runs_code
+from assay.models.consent import runs_code
+from assay.models.encoding import Batch, Encoder, EncoderRequest
 from assay.models.safetensors import load_safetensors
 from assay.models.specs import encoder
-
-__all__ = ["from_factory", "load", "read_checkpoint"]
-
 
 _ENDINGS = (".pt", ".pth", ".safetensors")
 _OLDEST = (2, 6)  # of torch: before, `weights_only` could be got around
@@ -49,10 +46,10 @@ def load(request: EncoderRequest) -> Encoder:
     projection = _projection(content, path)
 
     def encode(texts: list[str]) -> Batch:
-        made = model.encode_batch(texts)
+        vectors = model.encode_batch(texts)
         if projection is None:
-            return made
-        return made._replace(vectors=_project(made.vectors, *projection, path))
+            return vectors
+        return vectors._replace(vectors=_project(vectors.vectors, *projection, path))
 
     return Encoder(
         request.spec,
@@ -171,5 +168,5 @@ def _project(vectors: Array, weight: Array, bias: Array | None, path: str) -> Ar
             f"{path}: projection.weight takes {weight.shape[1]} inputs, but the text model gives "
             f"{vectors.shape[1]}. Does the file name the right encoder?"
         )
-    made = vectors @ weight.T
-    return made if bias is None else made + bias
+    projected = vectors @ weight.T
+    return projected if bias is None else projected + bias

@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 
 from assay.errors import UsageError, need
 from assay.io.fingerprints import version_of
-from assay.models.encoder import Batch, Encoder, EncoderRequest
-
-__all__ = ["load"]
+from assay.models.encoding import Batch, Encoder, EncoderRequest
 
 _TEXTS_AT_ONCE: Final = 64  # bounds the rows of token vectors that are held at a time
 

@@ -14,17 +14,6 @@ from assay.core import checks
 from assay.core.order import sort_rows
 from assay.errors import ShapeError, UsageError, ValueRangeError
 
-__all__ = [
-    "Best",
-    "FittedLexical",
-    "LexicalModel",
-    "SparseFitted",
-    "best_of_row",
-    "check_number",
-    "checked_texts",
-    "warm_up",
-]
-
 # Document numbers (queries × k, −1 where no document is left) and their scores (0 there).
 Best = tuple[NDArray[np.int64], NDArray[np.float64]]
 
@@ -72,15 +61,15 @@ def warm_up(model: LexicalModel) -> None:
 
 def checked_texts(texts: Any, what: str) -> list[str]:
     """The texts as a list; empty ones are texts too: they hold no words."""
-    found = checks.as_list(texts, what)
-    if not found:
+    checked = checks.as_list(texts, what)
+    if not checked:
         raise ShapeError(f"{what}: there are none. Give at least one text.")
-    for row, text in enumerate(found):
+    for row, text in enumerate(checked):
         if not isinstance(text, str):
             raise ValueRangeError(
                 f"{what}: row {row} is {type(text).__name__}, not text: {text!r:.60}."
             )
-    return found
+    return checked
 
 
 def check_number(value: Any, name: str, *, least: float, most: float) -> float:
@@ -115,9 +104,9 @@ class SparseFitted:
         scores = np.zeros((len(texts), k))
         for start in range(0, len(texts), _QUERIES_AT_ONCE):
             rows = self.query_rows(texts[start : start + _QUERIES_AT_ONCE])
-            found = (rows @ self.matrix).tocsr()
-            for row, (first, last) in enumerate(zip(found.indptr, found.indptr[1:], strict=False)):
-                numbers, values = found.indices[first:last], found.data[first:last]
+            sums = (rows @ self.matrix).tocsr()
+            for row, (first, last) in enumerate(zip(sums.indptr, sums.indptr[1:], strict=False)):
+                numbers, values = sums.indices[first:last], sums.data[first:last]
                 best = best_of_row(numbers, values, k)
                 docs[start + row, : len(best)] = numbers[best]
                 scores[start + row, : len(best)] = values[best]
@@ -130,8 +119,8 @@ def best_of_row(
     """Places of the k best that are not zero: score descending, then document ascending."""
     places = np.flatnonzero(scores)
     if len(places) > k:
-        kept = scores[places]
-        places = places[kept >= np.partition(kept, len(kept) - k)[len(kept) - k]]
+        values = scores[places]
+        places = places[values >= np.partition(values, len(values) - k)[len(values) - k]]
     whole = np.array([0, len(places)], np.int64)
     order = sort_rows(whole, scores[places], docs[places].astype(np.int64))
     return places[order[:k]]

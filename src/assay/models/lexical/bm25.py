@@ -20,8 +20,6 @@ from assay.io.fingerprints import fingerprint_of, version_of
 from assay.models.lexical.base import SparseFitted, check_number, checked_texts
 from assay.models.lexical.words import Splitter, WordSettings
 
-__all__ = ["Bm25"]
-
 _METHODS: Final = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 _EXTRA: Final = "lexical"
 
@@ -76,8 +74,8 @@ class Bm25(WordSettings):
         model = package.BM25(
             k1=self.k1, b=self.b, delta=self.delta, method=self.method, dtype="float64"
         )
-        made = model.build_index_from_ids(list(range(n_words)), rows, show_progress=False)
-        parts = made["data"], made["indices"], made["indptr"]
+        index = model.build_index_from_ids(list(range(n_words)), rows, show_progress=False)
+        parts = index["data"], index["indices"], index["indptr"]
         by_word = sparse.csr_array(parts, shape=(n_words, len(rows)))
         by_word.sort_indices()
         return by_word

@@ -21,8 +21,6 @@ from assay.models.lexical.tfidf import check_settings, fitted_vectorizer, settin
 from assay.models.lexical.words import WordSettings
 from assay.search.engine import rank
 
-__all__ = ["DenseFitted", "Lsa"]
-
 
 @dataclass(frozen=True)
 class Lsa(WordSettings):
@@ -88,11 +86,11 @@ class DenseFitted:
         nonzero = np.flatnonzero(vectors.any(axis=1))
         if not len(nonzero) or not self.doc_vectors.any():
             return docs, scores
-        found = rank(vectors[nonzero], self.doc_vectors, k, zero="drop")
+        ranking = rank(vectors[nonzero], self.doc_vectors, k, zero="drop")
         for row, query in enumerate(nonzero):
-            part = slice(found.offsets[row], found.offsets[row + 1])
-            docs[query, : part.stop - part.start] = found.docs[part]
-            scores[query, : part.stop - part.start] = found.scores[part]
+            part = slice(ranking.offsets[row], ranking.offsets[row + 1])
+            docs[query, : part.stop - part.start] = ranking.docs[part]
+            scores[query, : part.stop - part.start] = ranking.scores[part]
         return docs, scores
 
 

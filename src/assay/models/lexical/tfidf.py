@@ -12,8 +12,6 @@ from assay.io.fingerprints import fingerprint_of, version_of
 from assay.models.lexical.base import SparseFitted, checked_texts
 from assay.models.lexical.words import WordSettings
 
-__all__ = ["TfIdf", "check_settings", "fitted_vectorizer", "settings_of"]
-
 
 @dataclass(frozen=True)
 class TfIdf(WordSettings):

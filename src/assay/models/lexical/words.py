@@ -18,8 +18,6 @@ from typing import Any, Final
 from assay.core.text import did_you_mean
 from assay.errors import UsageError, need
 
-__all__ = ["ENGLISH", "Splitter", "WordSettings", "split_words"]
-
 Splitter = Callable[[str], list[str]]
 
 # Lucene's short list, https://github.com/apache/lucene (EnglishAnalyzer).
@@ -122,13 +120,13 @@ def split_words(text: str) -> list[str]:
     if text.isascii():
         return _WORDS(text.lower())
     runs, characters = _patterns()
-    found: list[str] = []
+    words: list[str] = []
     for pairs, triples, word in runs(unicodedata.normalize("NFKC", text).lower()):
         if pairs or triples:
-            found += _sequences(characters(pairs or triples), 2 if pairs else 3)
+            words += _sequences(characters(pairs or triples), 2 if pairs else 3)
         elif len(word) > 1:
-            found.append(word)
-    return found
+            words.append(word)
+    return words
 
 
 def _sequences(characters: list[str], n: int) -> list[str]:
@@ -157,24 +155,24 @@ def _marks() -> str:
         [code for _, code in group]
         for _, group in groupby(enumerate(marks), lambda at: at[1] - at[0])
     ]
-    return "\u200c\u200d" + "".join(f"{chr(one[0])}-{chr(one[-1])}" for one in ranges)
+    return "\u200c\u200d" + "".join(f"{chr(mark[0])}-{chr(mark[-1])}" for mark in ranges)
 
 
 # Stop words, stems and the packages of single languages
 
 
-def _stop_words(given: Any) -> tuple[str, ...]:
+def _stop_words(words: Any) -> tuple[str, ...]:
     """The words that a language or a list of words stands for; none for None."""
-    if given is None:
+    if words is None:
         return ()
-    if isinstance(given, str):
-        return _words_of_language(given)
-    listed = isinstance(given, list | tuple | set | frozenset)
-    if not listed or not all(isinstance(word, str) for word in given):
+    if isinstance(words, str):
+        return _words_of_language(words)
+    listed = isinstance(words, list | tuple | set | frozenset)
+    if not listed or not all(isinstance(word, str) for word in words):
         raise UsageError(
-            f"stopwords is a language such as 'en', None or a list of words, found {given!r:.60}."
+            f"stopwords is a language such as 'en', None or a list of words, found {words!r:.60}."
         )
-    return tuple(sorted({word.lower() for word in given}))
+    return tuple(sorted({word.lower() for word in words}))
 
 
 def _words_of_language(code: str) -> tuple[str, ...]:
@@ -191,23 +189,23 @@ def _words_of_language(code: str) -> tuple[str, ...]:
 
 def _compile(pattern: str) -> re.Pattern[str]:
     try:
-        found = re.compile(pattern)
+        compiled = re.compile(pattern)
     except (re.error, TypeError) as error:
         raise UsageError(f"The pattern {pattern!r} is not a regular expression: {error}.") from None
-    if found.groups:
+    if compiled.groups:
         raise UsageError(f"The pattern {pattern!r} may not have groups; write (?:…) for (…).")
-    return found
+    return compiled
 
 
 def _stem_words(stemmer: str | None) -> Callable[[list[str]], list[str]]:
     if stemmer is None:
         return lambda words: words
     package = need("Stemmer", "The setting stemmer", "stemmer")
-    known = package.algorithms()
+    names = package.algorithms()
     name = _LANGUAGES.get(stemmer, stemmer)
-    if name not in known:
+    if name not in names:
         raise UsageError(
-            f"Unknown stemmer {stemmer!r}.{did_you_mean(stemmer, known)} Known: {', '.join(known)}."
+            f"Unknown stemmer {stemmer!r}.{did_you_mean(stemmer, names)} Known: {', '.join(names)}."
         )
     stem: Callable[[list[str]], list[str]] = package.Stemmer(name).stemWords
     return stem

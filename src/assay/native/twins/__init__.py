@@ -206,8 +206,8 @@ def match_ids(blob: Bytes, offsets: Ints, other_blob: Bytes, other_offsets: Ints
     places: dict[bytes, int] = {}
     for place, text in enumerate(_texts(other_blob, other_offsets)):
         places.setdefault(text, place)
-    found = (places.get(text, -1) for text in _texts(blob, offsets))
-    return np.fromiter(found, np.int64, len(offsets) - 1)
+    places_of = (places.get(text, -1) for text in _texts(blob, offsets))
+    return np.fromiter(places_of, np.int64, len(offsets) - 1)
 
 
 def order_ids(blob: Bytes, offsets: Ints, descending: bool) -> Ints:
@@ -292,12 +292,12 @@ def _row_fault(queries: Ints32, docs: Ints32, scores: Floats, n_docs: int) -> Ro
 
 def _judgment_of(keys: Ints, judged_keys: Ints, present: Flags) -> Ints:
     """Return for each key the index of its first judgment, or -1."""
-    known = np.flatnonzero(present)
-    known = known[np.argsort(judged_keys[known], kind="stable")]
-    if not len(known):
+    places = np.flatnonzero(present)
+    places = places[np.argsort(judged_keys[places], kind="stable")]
+    if not len(places):
         return np.full(len(keys), -1, np.int64)
-    at = np.minimum(np.searchsorted(judged_keys[known], keys), len(known) - 1)
-    return np.where(judged_keys[known[at]] == keys, known[at], -1)
+    at = np.minimum(np.searchsorted(judged_keys[places], keys), len(places) - 1)
+    return np.where(judged_keys[places[at]] == keys, places[at], -1)
 
 
 def _tie_groups(rows: Ints, scores: Floats, places: Ints) -> tuple[Ints, Ints]:

@@ -17,9 +17,6 @@ import numpy as np
 from assay.arrays import Array, Flags, Floats, Ints, Ints32
 from assay.native.twins.exact_value import exact_score
 
-__all__ = ["pair_scores", "square_norms"]
-
-
 Pair = tuple[Floats, Floats]  # a number as hi + lo, lo its rounding error
 Terms = Callable[[Floats, Floats], Pair]
 
@@ -81,7 +78,7 @@ def _slices(size: int, columns: int) -> list[slice]:
 
 
 def _scaled(rows: Array, exponents: Ints32) -> Array:
-    """Rows times 2^-exponent; those of float32 stay so where that is 1."""
+    """Return rows times 2^-exponent; those of float32 stay so where that is 1."""
     return np.ldexp(_wide(rows), -exponents[:, None]) if exponents.any() else rows
 
 
@@ -179,10 +176,10 @@ def _sure_or_exact(values: Pair, errors: Floats, lattice: Callable[[Ints], Ints3
 
 
 def _scaled_back(values: Floats, exponents: Ints32, sure: Flags) -> tuple[Floats, Flags]:
-    """Values times 2^exponent; below the normal range that would round them twice."""
+    """Return values times 2^exponent; below the normal range that would round them twice."""
     scores = np.ldexp(values, exponents)
-    kept = (exponents == 0) | (values == 0.0) | (np.abs(scores) >= np.finfo(np.float64).tiny)
-    return scores, sure & kept
+    is_exact = (exponents == 0) | (values == 0.0) | (np.abs(scores) >= np.finfo(np.float64).tiny)
+    return scores, sure & is_exact
 
 
 def _lowest_bits(rows: Array) -> Ints32:
@@ -209,7 +206,7 @@ def _quotients(dot: Pair, x_square: Pair, y_square: Pair) -> Pair:
 
 
 def _sum(terms: Terms, x: Array, y: Array) -> Pair:
-    """The terms of each row added up in eight lanes, then the lanes from first to last."""
+    """Return the terms of each row added up in eight lanes, then the lanes from first to last."""
     sums, errors = np.zeros((2, len(x), _LANES))
     for start in range(0, x.shape[1], _LANES):
         columns = slice(start, min(start + _LANES, x.shape[1]))

@@ -9,8 +9,6 @@ import numpy as np
 from assay.arrays import Bytes, Floats32
 from assay.native.twins.search import DocBlock
 
-__all__ = ["CoarseBlock", "coarse_rows", "coarsen", "coarsen_wide"]
-
 _PANEL: Final = 32  # documents that lie together
 _STEP: Final = 4  # columns of one document that lie together
 _LANES: Final = 8
@@ -46,8 +44,8 @@ def coarsen(
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         rest, lean = _off_axis(rows[start : start + _ROWS_AT_ONCE] * signs, axis * signs)
         parts.append((*_quantise(_rotated(rest, rows.shape[1]), rows.shape[1]), lean))
-    codes, *others = (np.concatenate(column) for column in zip(*parts, strict=True))
-    step, residual, norm, lean = others
+    codes, *bounds_of = (np.concatenate(column) for column in zip(*parts, strict=True))
+    step, residual, norm, lean = bounds_of
     return _in_panels(codes, 128), step, residual, norm, lean
 
 
@@ -62,8 +60,10 @@ def coarsen_wide(rows: Floats32) -> tuple[Bytes, Floats32, Floats32, Floats32]:
     values = np.where(sane[:, None], x * (np.float32(1) / step)[:, None], np.float32(0))
     whole = np.rint(values)
     step = np.where(sane, step, np.float32(0))
-    one = np.float32(1)
-    bounds = _bounds(step, square, _wide_sum(values - whole), one, np.where(sane, 0, most), columns)
+    unit = np.float32(1)
+    bounds = _bounds(
+        step, square, _wide_sum(values - whole), unit, np.where(sane, 0, most), columns
+    )
     codes = whole[:, : columns + columns % 2].astype("<i2").view(np.uint8)
     return _in_panels(codes, 0), step, *bounds
 
@@ -163,8 +163,8 @@ def _sum(x: Floats32) -> Floats32:
 
 def _wide_sum(x: Floats32) -> Floats32:
     """The same in four times as many lanes."""
-    one, two, three, four = _lane_sums(x, x, 4 * _LANES).reshape(len(x), 4, _LANES).swapaxes(0, 1)
-    return _folded((one + two) + (three + four))
+    first, two, three, four = _lane_sums(x, x, 4 * _LANES).reshape(len(x), 4, _LANES).swapaxes(0, 1)
+    return _folded((first + two) + (three + four))
 
 
 def _folded(lanes: Floats32) -> Floats32:

@@ -9,11 +9,9 @@ import numpy as np
 
 from assay.arrays import Array
 
-__all__ = ["exact_score"]
-
 
 def exact_score(metric: Literal["cosine", "dot", "l2"], x: Array, y: Array) -> float:
-    """The score of two rows: every element is a fraction, and only the end is rounded.
+    """Return the score of two rows: every element is a fraction, and only the end is rounded.
 
     >>> exact_score("dot", np.array([1e20, 1.0, 1e20]), np.array([1e20, 1.0, -1e20]))
     1.0
@@ -31,7 +29,7 @@ def exact_score(metric: Literal["cosine", "dot", "l2"], x: Array, y: Array) -> f
 
 
 def _whole(row: Array) -> tuple[list[int], int]:
-    """A row as whole numbers times 2^exponent."""
+    """Return a row as whole numbers times 2^exponent."""
     fractions, exponents = np.frexp(row.astype(np.float64))
     numbers = np.ldexp(fractions, 53).astype(np.int64)
     lowest = int(exponents[numbers != 0].min(initial=1024))
@@ -55,7 +53,7 @@ def _cosine(dot: int, squares: int) -> float:
 
 
 def _nearest(number: int, exponent: int) -> float:
-    """The float64 nearest to number · 2^exponent; infinite beyond the range."""
+    """Return the float64 nearest to number · 2^exponent; infinite beyond the range."""
     try:
         nearest = number / (1 << -exponent) if exponent < 0 else float(number << exponent)
     except OverflowError:

@@ -11,9 +11,6 @@ import numpy.typing as npt
 from assay.arrays import Bytes, Ints, Ints32, Words
 from assay.native.tie_order import nearest_order
 
-__all__ = ["count_code_distances", "find_nearest_codes"]
-
-
 _QUERIES = 64  # compared at a time
 _WORDS = 1 << 17  # of documents at a time
 _BITS = np.array([value.bit_count() for value in range(256)], np.uint8)
@@ -45,8 +42,8 @@ def find_nearest_codes(
             if stop[0]:
                 break
             rows = _distances(_words(queries[first : first + _QUERIES]), block)
-            for own, row in zip(lists[first : first + _QUERIES], rows, strict=True):
-                own.offer(start, row)
+            for nearest, row in zip(lists[first : first + _QUERIES], rows, strict=True):
+                nearest.offer(start, row)
             done[0] += rows.size
     return _finished(lists, first_doc)
 
@@ -100,11 +97,11 @@ class _Shortlist:
 
 
 def _finished(lists: list[_Shortlist], first_doc: int) -> tuple[Ints, Ints32, Ints32, Bytes]:
-    counts = np.array([own.count for own in lists], np.int64)
+    counts = np.array([nearest.count for nearest in lists], np.int64)
     none = [np.zeros(0, np.int64)]
-    docs = np.concatenate([own.docs[: own.count] for own in lists] or none)
-    distances = np.concatenate([own.distances[: own.count] for own in lists] or none)
-    tie_split = np.array([own.tie_split for own in lists], np.uint8)
+    docs = np.concatenate([nearest.docs[: nearest.count] for nearest in lists] or none)
+    distances = np.concatenate([nearest.distances[: nearest.count] for nearest in lists] or none)
+    tie_split = np.array([nearest.tie_split for nearest in lists], np.uint8)
     return counts, (docs + first_doc).astype(np.int32), distances.astype(np.int32), tie_split
 
 
@@ -116,7 +113,7 @@ def _doc_blocks(docs: Bytes) -> Iterator[tuple[int, Words]]:
 
 
 def _words(rows: Bytes) -> Words:
-    """Rows as 64-bit words, filled up with zeros."""
+    """Return rows as 64-bit words, filled up with zeros."""
     padded = np.zeros((len(rows), -(-rows.shape[1] // 8) * 8), np.uint8)
     padded[:, : rows.shape[1]] = rows
     return padded.view(np.uint64)

@@ -13,8 +13,6 @@ from assay.arrays import Bytes, Floats, Ints, Ints32, offsets_of
 from assay.native.signatures import JoinedRows
 from assay.native.tie_order import rank_order
 
-__all__ = ["join_rows", "join_tuples", "number_rows", "number_texts", "number_tuples"]
-
 _UNCLEAN: Final = re.compile("[ \\t\\n\\r\\v\\f\\0\ud800-\udfff]")
 _EXACT: Final = 2**53  # from here on float64 does not hold every whole number
 
@@ -71,12 +69,12 @@ def _numbers(values: Iterable[Any], number_types: tuple[type, ...], truths: bool
         return None
     if kinds != {float} and not all(map(_is_exact, listed)):
         return None
-    found = np.fromiter(listed, np.float64, len(listed))
-    return found if np.isfinite(found).all() else None
+    numbers = np.fromiter(listed, np.float64, len(listed))
+    return numbers if np.isfinite(numbers).all() else None
 
 
 def _is_exact(value: Any) -> bool:
-    """Whether a number is a float, or one that float64 can tell from its neighbours."""
+    """Tell whether a number is a float, or one that float64 can tell from its neighbours."""
     number = value if isinstance(value, int) else float(value)
     return type(value) is float or -_EXACT < number < _EXACT
 
@@ -100,16 +98,16 @@ def join_rows(
         return None
     scored = [values[begin:end].tolist() for begin, end in pairwise(run[2].tolist())]
     landed = [
-        _landings(list(row), scores, judged[own] if own >= 0 else {}, ties)
-        for row, scores, own in zip(rows, scored, judged_row.tolist(), strict=True)
+        _landings(list(row), scores, judged[judged_of] if judged_of >= 0 else {}, ties)
+        for row, scores, judged_of in zip(rows, scored, judged_row.tolist(), strict=True)
     ]
     table = np.array([line for lines in landed for line in lines], np.float64).reshape(-1, 5)
     rank, lo, hi = (np.ascontiguousarray(column, np.int64) for column in table.T[:3])
     hits = offsets_of(list(map(len, landed))), rank, lo, hi, table[:, 3].copy()
-    known, ranked = set(chain.from_iterable(judged)), set(chain.from_iterable(rows))
+    judged_docs, ranked = set(chain.from_iterable(judged)), set(chain.from_iterable(rows))
     seen = np.array([doc in ranked for doc in dict.fromkeys(chain.from_iterable(judged))], np.uint8)
     constant = all(len(set(row)) <= 1 for row in scored) and any(len(row) > 1 for row in scored)
-    return judgments, hits, table[:, 4].copy(), seen, ranked <= known, constant
+    return judgments, hits, table[:, 4].copy(), seen, ranked <= judged_docs, constant
 
 
 def join_tuples(
@@ -133,12 +131,12 @@ def join_tuples(
     if sides[0] is None or sides[1] is None or run is None or judgments is None:
         return None
     row_of = {query: at for at, query in enumerate(judgments)}
-    own = np.array([row_of.get(query, -1) for query in run], np.int64)
-    found = join_rows(
-        list(run.values()), list(judgments.values()), own, number_types, ties, float32
+    to_judged = np.array([row_of.get(query, -1) for query in run], np.int64)
+    joined = join_rows(
+        list(run.values()), list(judgments.values()), to_judged, number_types, ties, float32
     )
     lengths = np.fromiter(map(len, run.values()), np.int64, len(run))
-    return None if found is None else (sides[0][:2], sides[1][:2], lengths, found)
+    return None if joined is None else (sides[0][:2], sides[1][:2], lengths, joined)
 
 
 def _grouped(lines: list[Any], read: tuple[Any, ...]) -> dict[str, dict[str, Any]] | None:
@@ -176,7 +174,7 @@ def _landings(
 
 
 def _tie_numbers(docs: list[str], ties: int) -> Ints:
-    """Numbers that order docs of equal score: by UTF-8 bytes, or as they stand."""
+    """Return numbers that order docs of equal score: by UTF-8 bytes, or as they stand."""
     if ties == 0:
         return np.arange(len(docs), dtype=np.int64)
     place = {doc: at for at, doc in enumerate(sorted(docs, key=str.encode, reverse=ties < 0))}

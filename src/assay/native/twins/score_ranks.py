@@ -10,8 +10,6 @@ import numpy.typing as npt
 from assay.arrays import Ints
 from assay.native.tie_order import sides_of
 
-__all__ = ["count_score_ranks"]
-
 _BLOCK = 1 << 18  # cells at a time, so that the comparisons stay in cache
 
 
@@ -48,12 +46,12 @@ def _count(scores: npt.NDArray[Any], targets: Ints, above: Ints, tied: Ints, bef
 
 
 def _target_scores(scores: npt.NDArray[Any], targets: Ints) -> npt.NDArray[Any]:
-    found: npt.NDArray[Any] = scores[np.arange(len(scores)), np.maximum(targets, 0)]
-    return found
+    values: npt.NDArray[Any] = scores[np.arange(len(scores)), np.maximum(targets, 0)]
+    return values
 
 
 def _bad_cell(scores: npt.NDArray[Any], targets: Ints) -> tuple[int, int] | None:
-    """The first row with a cell that is no score, and its first such cell."""
+    """Return the first row with a cell that is no score, and its first such cell."""
     cells = ~(scores <= np.finfo(scores.dtype).max)
     masked = (targets >= 0) & np.isneginf(_target_scores(scores, targets))
     rows = np.flatnonzero(cells.any(axis=1) | masked)

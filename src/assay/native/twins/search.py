@@ -11,19 +11,6 @@ from assay.arrays import Bytes, Floats, Floats32, Ints, Ints32, Words32, offsets
 from assay.native.tie_order import rank_order, sides_of
 from assay.native.twins import canonical
 
-__all__ = [
-    "DocBlock",
-    "QueryBlock",
-    "TopK",
-    "count_coarse_targets",
-    "count_targets",
-    "decide_targets",
-    "fused_rows",
-    "pair_scores",
-    "square_norms",
-    "widen",
-]
-
 _METRICS: Final[tuple[Literal["cosine", "dot", "l2"], ...]] = ("cosine", "dot", "l2")
 _STORED: Final = ("float32", "float16", "bfloat16", "int8", "uint8", "int16", "uint16")
 _ZERO_SCORE: Final = -2.0
@@ -154,9 +141,9 @@ class TopK:
 
     def result(self, most: int) -> tuple[Ints, Ints32, Floats, Bytes]:
         """Offsets, documents and scores in rank order; and where one beyond the cut ties."""
-        found = self.docs != _NOBODY
-        counts = np.bincount(self.rows[found], minlength=self.n_queries)
-        offsets, all_docs, all_scores = offsets_of(counts), self.docs[found], self.scores[found]
+        is_doc = self.docs != _NOBODY
+        counts = np.bincount(self.rows[is_doc], minlength=self.n_queries)
+        offsets, all_docs, all_scores = offsets_of(counts), self.docs[is_doc], self.scores[is_doc]
         lengths = np.diff(offsets)
         longer = np.flatnonzero(lengths > most)
         beyond = offsets[longer + 1] - 1
@@ -174,11 +161,11 @@ class TopK:
         order = rank_order(scores, tiebreak=docs, row=rows)
         rows, docs, scores = rows[order], docs[order], scores[order]
         first = np.searchsorted(rows, np.arange(self.n_queries))
-        kept = np.arange(len(rows)) - first[rows] < self.k
+        mask = np.arange(len(rows)) - first[rows] < self.k
         if self.keep_ties:
             kth = np.minimum(first + self.k, np.searchsorted(rows, np.arange(self.n_queries) + 1))
-            kept |= scores == scores[kth[rows] - 1]
-        self.rows, self.docs, self.scores = rows[kept], docs[kept], scores[kept]
+            mask |= scores == scores[kth[rows] - 1]
+        self.rows, self.docs, self.scores = rows[mask], docs[mask], scores[mask]
 
 
 def limits_of(

@@ -10,8 +10,6 @@ import numpy as np
 from assay.arrays import Ints, Words
 from assay.native.random_words import words
 
-__all__ = ["bootstrap_sums", "flip_sums", "shuffled_ranges"]
-
 _BLOCK = 1 << 17  # random words at a time: about one megabyte
 
 
@@ -61,9 +59,9 @@ def bootstrap_sums(
     for start in range(0, resamples, block):
         count = min(block, resamples - start)
         halves = _halves(words(key, (first + start) * n_words, count * n_words), count)[:, :units]
-        chosen = (halves * size_of >> np.uint64(32)).astype(np.int64) + start_of
+        drawn = (halves * size_of >> np.uint64(32)).astype(np.int64) + start_of
         for column, row in enumerate(table):
-            sums[start : start + count, column] = row.take(chosen).sum(axis=1)
+            sums[start : start + count, column] = row.take(drawn).sum(axis=1)
     return sums.ravel()
 
 
@@ -90,9 +88,9 @@ def _shuffled(table: Ints, halves: Words) -> Ints:
     rows = np.tile(table, (len(halves) // len(table), 1)) if len(table) else table
     every = np.arange(len(rows))
     for step, last in enumerate(range(systems - 1, 0, -1)):
-        chosen = (halves[:, step] * np.uint64(last + 1) >> np.uint64(32)).astype(np.int64)
-        taken = rows[every, chosen]
-        rows[every, chosen] = rows[:, last]
+        partner = (halves[:, step] * np.uint64(last + 1) >> np.uint64(32)).astype(np.int64)
+        taken = rows[every, partner]
+        rows[every, partner] = rows[:, last]
         rows[:, last] = taken
     return rows
 

@@ -11,8 +11,6 @@ import numpy as np
 from assay.arrays import Bytes, Floats, Ints, Ints32
 from assay.native.signatures import TextFault
 
-__all__ = ["TrecParser"]
-
 MAX_LINE = 1 << 20  # bytes before the line feed
 FAULT_TEXT = 400  # bytes of the offending text that a report keeps
 BOM = b"\xef\xbb\xbf"
@@ -117,8 +115,8 @@ class TrecParser:
         self._last = (query, rank, score)
         self.tag = columns[5]
 
-    def _report(self, kind: str, text: bytes, found: int = 0) -> None:
-        self.fault = (self._physical, kind, text[:FAULT_TEXT], found)
+    def _report(self, kind: str, text: bytes, n_columns: int = 0) -> None:
+        self.fault = (self._physical, kind, text[:FAULT_TEXT], n_columns)
 
 
 def _number(text: bytes) -> float | None:

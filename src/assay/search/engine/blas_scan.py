@@ -19,9 +19,6 @@ from assay.search.engine.blocks import Docs, Metric, Queries
 from assay.search.engine.exclusion import Excluded
 from assay.search.engine.workers import Control
 
-__all__ = ["candidates_near", "one_blas_thread", "scan_top"]
-
-
 _TILE: Final = 1 << 21  # scores at a time
 _DECIDED: Final = 1 << 23  # elements of candidates between two looks at the wish to stop
 
@@ -96,11 +93,11 @@ def _bar(tile: Tile, rows: Ints, docs: NDArray[np.uint32]) -> None:
 
 
 def _list_candidates(
-    chosen: NDArray[np.bool_], start: int, docs: Docs, control: Control
+    selected: NDArray[np.bool_], start: int, docs: Docs, control: Control
 ) -> Iterator[tuple[Ints, NDArray[np.uint32]]]:
     """Chosen cells as ragged rows of document numbers, some of them at a time."""
-    offsets = offsets_of(chosen.sum(axis=1))
-    numbers = (np.nonzero(chosen)[1] + start).astype(np.uint32)
+    offsets = offsets_of(selected.sum(axis=1))
+    numbers = (np.nonzero(selected)[1] + start).astype(np.uint32)
     step = max(1, _DECIDED // docs.rows.shape[1])
     for first in range(0, len(numbers), step):
         if control.stop[0]:

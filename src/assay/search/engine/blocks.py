@@ -24,24 +24,6 @@ from assay.native.signatures import CoarseHandle, DocHandle, Kernels, QueryHandl
 from assay.search.engine.coarse import Coarse, coarsen
 from assay.search.engine.vectors import Rows, window_rows
 
-__all__ = [
-    "METRICS",
-    "ZERO_SCORE",
-    "Docs",
-    "MeasuredRows",
-    "Metric",
-    "Queries",
-    "Sizes",
-    "coarse_block",
-    "convertible",
-    "measure_rows",
-    "prepare_docs",
-    "prepare_queries",
-    "raw_docs",
-    "refuse_zero",
-]
-
-
 METRICS: Final = {"cosine": 0, "dot": 1, "l2": 2}
 ZERO_SCORE: Final = -2.0  # of a row without direction, under cosine: below every other score
 
@@ -122,9 +104,9 @@ def measure_rows(
     hi, lo = kernels.square_norms(rows.values, exponents, threads)
     if not np.isfinite(hi).all():
         _refuse_not_finite(rows, hi, ids)
-    found = MeasuredRows(rows.values, rows.first, exponents, hi, lo)
-    refuse_zero(found, rows.what, metric, ids)
-    return found
+    measured = MeasuredRows(rows.values, rows.first, exponents, hi, lo)
+    refuse_zero(measured, rows.what, metric, ids)
+    return measured
 
 
 def refuse_zero(block: MeasuredRows, what: str, metric: Metric, ids: Ids | None) -> None:

@@ -19,18 +19,6 @@ from assay.native.random_words import stream_key, words
 from assay.native.signatures import Kernels
 from assay.search.engine.vectors import Vectors
 
-__all__ = [
-    "MOST_COLUMNS",
-    "PANEL",
-    "Coarse",
-    "Sampled",
-    "axis_of",
-    "coarsen",
-    "sample_scores",
-    "share_left",
-    "signs_of",
-]
-
 PANEL: Final = 32  # documents that lie together
 MOST_COLUMNS: Final = 16384  # so that sums of products stay within 32 bits
 _STEP: Final = 4  # columns that lie together
@@ -111,13 +99,13 @@ def sample_scores(
     most: int,
 ) -> Sampled:
     """By a sample it is decided how to search, not what is found."""
-    chosen = slice(None, None, max(1, len(docs) // most))
-    some = np.ascontiguousarray(docs[chosen])
+    sample = slice(None, None, max(1, len(docs) // most))
+    some = np.ascontiguousarray(docs[sample])
     left, right = (coarsen(kernels, rows, axis, 1) for rows in (queries, some))
     # not by BLAS, whose threads would go on waiting for more while those of the search work
     products = np.einsum("qc,dc->qd", queries, some)
     off = left.residual[:, None] * right.norm + left.norm[:, None] * right.residual
-    return Sampled(bias[chosen] + scale[chosen] * products, scale[chosen] * off)
+    return Sampled(bias[sample] + scale[sample] * products, scale[sample] * off)
 
 
 @np.errstate(all="ignore")

@@ -15,19 +15,18 @@ from numpy.typing import NDArray
 
 from assay.arrays import Ints, VectorsLike
 from assay.core import checks
+from assay.core.checks import thread_count
 from assay.core.ids import Ids
 from assay.core.order import nearest_order
 from assay.core.ranking import Ranking
 from assay.errors import MismatchError, ShapeError
+from assay.io.mapped import steady_files
 from assay.native import Engine
 from assay.native.signatures import Kernels
 from assay.search.engine.codes import Codes, as_codes
-from assay.search.engine.exclusion import Excluded, exclusions_of
+from assay.search.engine.exclusion import Excluded, exclusions_of, refuse_short
 from assay.search.engine.plan import check_ids, choose_kernels, search_settings
-from assay.search.engine.workers import Control, Progress, run, thread_count
-
-__all__ = ["distance_histogram", "rank_codes"]
-
+from assay.search.engine.workers import Control, Progress, run
 
 _MOST_QUERIES = 1024  # in one call of a kernel
 _FEWEST_QUERIES = 64  # for each thread; with fewer, the threads share out the documents
@@ -89,12 +88,16 @@ def rank_codes(
         query_ids=named_queries,
         doc_ids=named_docs,
     )
-    name, chosen = choose_kernels(engine)
-    request = _CodeSearch(*packed, min(k, n_docs), bool(keep_ties), unwanted, chosen)
-    found = _search(request, thread_count(threads), progress)
-    offsets, numbers, scores = _join_blocks(found)
+    name, kernels = choose_kernels(engine)
+    request = _CodeSearch(*packed, min(k, n_docs), bool(keep_ties), unwanted, kernels)
+    with steady_files(*packed):
+        nearest = _search(request, thread_count(threads), progress)
+        barred = np.diff(unwanted.offsets)
+        lengths = np.concatenate([part.counts for part in nearest])
+        refuse_short(lengths, np.minimum(request.k, n_docs - barred))
+    offsets, numbers, scores = _join_blocks(nearest)
     tie_split = (
-        None if keep_ties else np.concatenate([part.tie_split for part in found]).astype(bool)
+        None if keep_ties else np.concatenate([part.tie_split for part in nearest]).astype(bool)
     )
     return Ranking(
         Ids.count(n_queries) if named_queries is None else named_queries,
@@ -131,18 +134,19 @@ def distance_histogram(
     [[1, 1, 0, 1]]
     """
     left, right = _comparable(queries, docs)
-    _, chosen = choose_kernels(engine)
+    _, kernels = choose_kernels(engine)
     workers = thread_count(threads)
     counts = np.zeros((len(left), left.bits + 1), np.int64)
     block = _block_size(len(left), workers, _table_bytes(left.bits))
 
     def count(rows: slice, control: Control) -> None:
-        chosen.count_code_distances(
+        kernels.count_code_distances(
             left.packed[rows], right.packed, left.bits, counts[rows], *control
         )
 
     tasks = [partial(count, rows) for rows in _cut(len(left), block)]
-    run(tasks, threads=workers, progress=progress, total=len(left) * len(right))
+    with steady_files(left, right):
+        run(tasks, threads=workers, progress=progress, total=len(left) * len(right))
     return counts
 
 
@@ -167,21 +171,21 @@ def _search(request: _CodeSearch, threads: int, progress: Progress | None) -> li
     state = _table_bytes(request.queries.bits) + 8 * (request.k + min(request.k, 1 << 16))
     blocks = _cut(n_queries, _block_size(n_queries, 1 if few else threads, state * shares))
     ranges = _cut(n_docs, -(-n_docs // shares))
-    found: list[list[_Nearest | None]] = [[None] * len(ranges) for _ in blocks]
+    lists: list[list[_Nearest | None]] = [[None] * len(ranges) for _ in blocks]
 
     def search(block: int, share: int, control: Control) -> None:
-        found[block][share] = _find(request, blocks[block], ranges[share], control)
+        lists[block][share] = _find(request, blocks[block], ranges[share], control)
 
     tasks = [partial(search, b, s) for b in range(len(blocks)) for s in range(len(ranges))]
     run(tasks, threads=threads, progress=progress, total=n_queries * n_docs)
     return [
         merge_shares([part for part in parts if part is not None], request.k, request.keep_ties)
-        for parts in found
+        for parts in lists
     ]
 
 
 def _find(request: _CodeSearch, rows: slice, share: slice, control: Control) -> _Nearest:
-    found = request.kernels.find_nearest_codes(
+    nearest = request.kernels.find_nearest_codes(
         request.queries.packed[rows],
         request.docs.packed[share],
         request.queries.bits,
@@ -191,7 +195,7 @@ def _find(request: _CodeSearch, rows: slice, share: slice, control: Control) -> 
         *request.excluded.part(rows.start, rows.stop),
         *control,
     )
-    return _Nearest(*found)
+    return _Nearest(*nearest)
 
 
 def _table_bytes(bits: int) -> int:
@@ -242,19 +246,19 @@ def _merge_row(shares: Sequence[_Row], k: int, keep_ties: bool) -> _Row:
     within = int(np.count_nonzero(distances <= last))
     # A share that was cut at this very distance knows of more such documents.
     more = any(tie_split and near[-1] == last for _, near, tie_split in shares)
-    kept = order[: within if keep_ties else k]
-    return docs[kept], distances[kept], not keep_ties and (within > k or more)
+    first = order[: within if keep_ties else k]
+    return docs[first], distances[first], not keep_ties and (within > k or more)
 
 
-def _join_blocks(found: list[_Nearest]) -> tuple[Ints, NDArray[np.int32], NDArray[np.float64]]:
+def _join_blocks(parts: list[_Nearest]) -> tuple[Ints, NDArray[np.int32], NDArray[np.float64]]:
     """All rows in one; what was joined is given back at once, so that nothing is there twice."""
-    counts = np.concatenate([np.zeros(1, np.int64), *(part.counts for part in found)])
+    counts = np.concatenate([np.zeros(1, np.int64), *(part.counts for part in parts)])
     offsets = np.cumsum(counts, dtype=np.int64)
     docs, scores = np.empty(offsets[-1], np.int32), np.empty(offsets[-1], np.float64)
     start = 0
-    for place, part in enumerate(found):
+    for place, part in enumerate(parts):
         inside = slice(start, start + len(part.docs))
         docs[inside], scores[inside] = part.docs, -part.distances
-        found[place] = part._replace(docs=part.docs[:0].copy(), distances=part.distances[:0].copy())
+        parts[place] = part._replace(docs=part.docs[:0].copy(), distances=part.distances[:0].copy())
         start = inside.stop
     return offsets, docs, scores

@@ -12,10 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 from assay.arrays import Array
 from assay.core import checks
 from assay.errors import ShapeError, UsageError, ValueRangeError
-from assay.io.arrays import NpyRows
-
-__all__ = ["MOST_BITS", "Codes", "as_codes", "pack_codes"]
-
+from assay.io.arrays import NpyRows, open_rows
+from assay.io.mapped import (
+    CopiedRows,
+    Watched,
+    copy_mapped,
+    is_mapped,
+    needs_copies,
+    steady_files,
+    watches_of,
+)
 
 MOST_BITS = 65535
 _BLOCK = 1 << 22  # cells at a time: a few megabytes
@@ -41,9 +47,17 @@ class Codes:
         if bits > MOST_BITS:
             raise UsageError(f"Codes hold up to {MOST_BITS} bits, found {bits}.")
         packed = checks.plain_array(self.packed, "packed")
-        _check_packed(packed, bits)
+        if needs_copies() and is_mapped(packed):
+            packed = copy_mapped(packed)
+        with steady_files(packed):
+            _check_packed(packed, bits)
         object.__setattr__(self, "bits", bits)
         object.__setattr__(self, "packed", _read_only(np.ascontiguousarray(packed)))
+
+    @property
+    def watched_files(self) -> tuple[Watched, ...]:
+        """Return what must not change meanwhile."""
+        return watches_of(self.packed)
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -66,11 +80,12 @@ def pack_codes(bits: ArrayLike, *, what: str = "codes") -> Codes:
     n_rows, n_bits = cells.shape
     packed = np.empty((n_rows, -(-n_bits // 8)), np.uint8)
     low: int | None = None  # what stands for an unset bit: 0 or −1, once one was seen
-    for rows in _blocks(n_rows, n_bits):
-        block = cells[rows]
-        if cells.dtype.kind != "b":
-            low = _check_cells(block, rows.start, low, what)
-        packed[rows] = np.packbits(block > 0, axis=1)
+    with steady_files(cells):
+        for rows in _blocks(n_rows, n_bits):
+            block = cells[rows]
+            if cells.dtype.kind != "b":
+                low = _check_cells(block, rows.start, low, what)
+            packed[rows] = np.packbits(block > 0, axis=1)
     return Codes(packed, n_bits)
 
 
@@ -110,6 +125,8 @@ def _check_packed(packed: Array, bits: int) -> None:
 
 def _cells(bits: Any, what: str) -> Array:
     """A two-dimensional array of numbers or booleans."""
+    if isinstance(bits, CopiedRows):
+        bits = bits.array
     if isinstance(bits, NpyRows):
         _cells(bits.stand_in, what)
         return cast("Array", bits)
@@ -123,7 +140,7 @@ def _cells(bits: Any, what: str) -> Array:
         )
     if cells.shape[1] > MOST_BITS:
         raise ShapeError(f"{what} has {cells.shape[1]} columns; codes hold up to {MOST_BITS} bits.")
-    return cells
+    return cast("Array", open_rows(cells))
 
 
 def _blocks(n_rows: int, row_cells: int) -> Iterator[slice]:

@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 from assay.arrays import Ints
 from assay.core import checks
 from assay.core.ids import Ids
-from assay.errors import IdError, MismatchError, ShapeError, UsageError
-
-__all__ = ["Excluded", "exclusions_of"]
+from assay.errors import IdError, InputError, MismatchError, ShapeError, UsageError
 
 
 class Excluded(NamedTuple):
@@ -29,8 +27,8 @@ class Excluded(NamedTuple):
     def within(self, first: int, count: int) -> tuple[Ints, NDArray[np.uint32]]:
         """Those among the documents first … first + count − 1, numbered from 0."""
         inside = (self.docs >= first) & (self.docs < first + count)
-        kept = np.concatenate([[0], np.cumsum(inside)])[self.offsets]
-        return kept.astype(np.int64), (self.docs[inside] - first).astype(np.uint32)
+        counts = np.concatenate([[0], np.cumsum(inside)])[self.offsets]
+        return counts.astype(np.int64), (self.docs[inside] - first).astype(np.uint32)
 
 
 def exclusions_of(
@@ -57,11 +55,24 @@ def exclusions_of(
     return Excluded(offsets, np.ascontiguousarray(pairs[:, 1]))
 
 
+def refuse_short(lengths: Ints, least: Any) -> None:
+    """Refuse results of an exact search that hold fewer documents than there are to find."""
+    short = lengths < least
+    if short.any():
+        query = int(np.argmax(short))
+        needed = int(np.broadcast_to(least, lengths.shape)[query])
+        raise InputError(
+            f"The exact search returned {lengths[query]} of {needed} documents for query row "
+            f"{query}, and too few for {int(short.sum())} of {len(lengths)} queries. The vectors "
+            "changed while they were searched: search again, and report a bug if this persists."
+        )
+
+
 def _own(n_queries: int, n_docs: int | None, query_ids: Ids | None, doc_ids: Ids | None) -> Ints:
     if query_ids is not None and doc_ids is not None:
         docs = query_ids.match(doc_ids)
-        known = np.flatnonzero(docs >= 0)
-        return np.stack([known, docs[known]], axis=1)
+        there = np.flatnonzero(docs >= 0)
+        return np.stack([there, docs[there]], axis=1)
     if n_docs is not None and n_docs != n_queries:
         raise MismatchError(
             f"exclude='self' by row needs as many queries as documents; there are {n_queries} "
@@ -93,11 +104,11 @@ def _pairs_of_ids(exclude: Any, query_ids: Ids, doc_ids: Ids) -> Ints:
         return np.empty((0, 2), np.int64)
     sides = [[pair[side] for pair in listed] for side in (0, 1)]
     numbers = [
-        Ids.of(side, what=what).match(known)
-        for side, what, known in zip(sides, ("query", "doc"), (query_ids, doc_ids), strict=True)
+        Ids.of(side, what=what).match(ids)
+        for side, what, ids in zip(sides, ("query", "doc"), (query_ids, doc_ids), strict=True)
     ]
-    for found, side, what in zip(numbers, sides, ("query", "doc"), strict=True):
-        if (found < 0).any():
-            stranger = side[int(np.argmax(found < 0))]
+    for column, side, what in zip(numbers, sides, ("query", "doc"), strict=True):
+        if (column < 0).any():
+            stranger = side[int(np.argmax(column < 0))]
             raise IdError(f"exclude names the {what} {stranger!r}, which is not among the {what}s.")
     return np.stack(numbers, axis=1)

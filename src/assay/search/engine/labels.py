@@ -15,15 +15,6 @@ from assay.search.engine.exclusion import Excluded, exclusions_of
 from assay.search.engine.plan import check_ids
 from assay.search.engine.search import rank
 
-__all__ = [
-    "LabelCounts",
-    "count_found_labels",
-    "count_labels",
-    "cutoffs",
-    "n_relevant",
-    "number_labels",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class LabelCounts:
@@ -73,7 +64,7 @@ def count_labels(
     )
     checks.check_lengths(query_labels=len(left), queries=ranking.n_queries)
     checks.check_lengths(doc_labels=len(right), docs=ranking.n_docs)
-    found = count_found_labels(ranking.offsets, right[ranking.docs], left, cuts)
+    counts = count_found_labels(ranking.offsets, right[ranking.docs], left, cuts)
     barred = exclusions_of(
         exclude,
         n_queries=len(left),
@@ -81,16 +72,16 @@ def count_labels(
         query_ids=check_ids(query_ids, len(left), "query"),
         doc_ids=check_ids(doc_ids, len(right), "doc"),
     )
-    return LabelCounts(cuts, found, n_relevant(left, right, barred))
+    return LabelCounts(cuts, counts, n_relevant(left, right, barred))
 
 
-def count_found_labels(offsets: Ints, labels: Ints, wanted: Ints, cuts: Sequence[int]) -> Ints:
+def count_found_labels(offsets: Ints, labels: Ints, targets: Ints, cuts: Sequence[int]) -> Ints:
     """How many of the first documents of each row have the row's label, for each cut."""
     rows = order.rows_of(offsets)
-    same = labels == wanted[rows]
+    same = labels == targets[rows]
     place = np.arange(len(rows)) - offsets[rows]
-    found = [np.bincount(rows[same & (place < cut)], minlength=len(wanted)) for cut in cuts]
-    return np.stack(found, axis=1)
+    counts = [np.bincount(rows[same & (place < cut)], minlength=len(targets)) for cut in cuts]
+    return np.stack(counts, axis=1)
 
 
 def cutoffs(k: int | Sequence[int]) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats, Floats32, Ints
 from assay.core import checks
+from assay.core.checks import thread_count
 from assay.core.ids import Ids
 from assay.core.settings import as_settings, pair_digest
 from assay.errors import UsageError
@@ -57,9 +58,6 @@ from assay.search.engine.vectors import (
     stored_as,
     widen,
 )
-from assay.search.engine.workers import thread_count
-
-__all__ = ["SearchPlan", "check_ids", "choose_kernels", "plan"]
 
 _MOST_QUERIES: Final = 1008  # at a time: their packed rows stay in the last cache
 _SHORT: Final = 1 << 30  # multiplications
@@ -194,8 +192,8 @@ class SearchPlan:
 
     def _coarse_parts(self, block: MeasuredRows) -> Iterator[MeasuredRows]:
         """The block, in parts where it will be quantised."""
-        made = block.coarse is None and self.is_coarse(block)
-        return _quantisable(block) if made else iter([block])
+        is_new = block.coarse is None and self.is_coarse(block)
+        return _quantisable(block) if is_new else iter([block])
 
     def counted_docs(
         self, block: MeasuredRows, docs: Docs, targets: Ints, scores: Floats
@@ -234,8 +232,8 @@ class SearchPlan:
         if not self._reads_stored or self.n_queries > self.tile or self._quantises_stored:
             return None
         rows = widen(self.queries[: self.n_queries], "queries")
-        made = self.kernels.RawQueries(rows, self.metric.code)
-        return None if made.is_odd() else made
+        raw_queries = self.kernels.RawQueries(rows, self.metric.code)
+        return None if raw_queries.is_odd() else raw_queries
 
     @property
     def _reads_stored(self) -> bool:
@@ -292,8 +290,8 @@ class SearchPlan:
         stored, signs = stored_as(self.docs.dtype) or 0, signs_of(self.docs.shape[1])
         for rows in raw_windows(self.docs, self._stored_rows):
             block = raw_docs(self.kernels, rows, stored, self.metric, sizes=self.sizes)
-            made = self.kernels.coarsen_raw(block, axis, signs, self.threads)
-            yield len(rows), block, self.kernels.CoarseBlock(block, *made, axis, signs)
+            coarse = self.kernels.coarsen_raw(block, axis, signs, self.threads)
+            yield len(rows), block, self.kernels.CoarseBlock(block, *coarse, axis, signs)
 
     def raw_docs(self) -> Iterator[tuple[int, RawHandle]]:
         """The documents as they are stored, block by block, and how many these hold."""
@@ -335,10 +333,10 @@ class SearchPlan:
     def _tells_apart(self, docs: Docs, axis: Floats32, targets: Ints, scores: Floats) -> bool:
         """Whether 8 bits tell most documents from the targets of a few queries."""
         queries = self.prepared(*self._probes)
-        asked = targets[slice(*self._probes)] >= 0
+        has_target = targets[slice(*self._probes)] >= 0
         level, _ = limits_of(scores[slice(*self._probes)], docs.unit, *queries[1:3])
-        scored, off = self._sample(queries.rows[asked], docs, axis, _SAMPLE // 4)
-        near = np.abs(scored - level[asked, None]) <= off
+        scored, off = self._sample(queries.rows[has_target], docs, axis, _SAMPLE // 4)
+        near = np.abs(scored - level[has_target, None]) <= off
         return len(near) > 0 and bool(np.median(near.mean(axis=1)) <= _MOST_LEFT / 2)
 
     def prepared_docs(self, block: MeasuredRows) -> Docs:
@@ -356,8 +354,8 @@ class SearchPlan:
         axis = block.coarse.axis if block.coarse else axis_of(docs.rows)
         if self._is_crowded(docs, axis):
             return docs
-        made = block.coarse or coarsen(self.kernels, docs.rows, axis, self.threads)
-        return self._with_codes(docs, made)
+        coarse = block.coarse or coarsen(self.kernels, docs.rows, axis, self.threads)
+        return self._with_codes(docs, coarse)
 
     def _with_codes(self, docs: Docs, coarse: Coarse) -> Docs:
         signs = signs_of(docs.rows.shape[1])
@@ -436,7 +434,7 @@ def plan(
 ) -> SearchPlan:
     """Check the inputs of a search and decide how to cut it."""
     name, kernels = choose_kernels(engine)
-    chosen = Metric.of(metric, zero)
+    metric_of_search = Metric.of(metric, zero)
     matrix, docs = matrix_of(open_rows(queries), "queries"), _open_docs(docs)
     n_queries, columns = matrix.shape
     n_docs = _count_docs(docs, columns)
@@ -456,7 +454,7 @@ def plan(
     ready = SearchPlan(
         kernels=kernels,
         engine=name,
-        metric=chosen,
+        metric=metric_of_search,
         queries=matrix,
         docs=docs,
         n_docs=n_docs,

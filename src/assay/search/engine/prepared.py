@@ -20,18 +20,24 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from assay.arrays import Array, Floats, Floats32, Ints32, VectorsLike
+from assay.core.checks import thread_count
 from assay.errors import FormatError, StorageError, UsageError
 from assay.io.arrays import open_rows
 from assay.io.atomic import atomic_write
 from assay.io.json_text import parse_json
+from assay.io.mapped import (
+    Watched,
+    WatchedFile,
+    named_files,
+    needs_copies,
+    steady_files,
+    watches_of,
+)
 from assay.native import engine_name, load
 from assay.native.signatures import Kernels
 from assay.search.engine.blocks import Docs, MeasuredRows, Metric, coarse_block, measure_rows
 from assay.search.engine.coarse import MOST_COLUMNS, PANEL, Coarse, axis_of
 from assay.search.engine.vectors import Rows, Vectors, is_stream, matrix_of, widen, window_rows
-from assay.search.engine.workers import thread_count
-
-__all__ = ["Prepared", "prepare"]
 
 _MAGIC: Final = b"assay prepared corpus\n"
 _VERSION: Final = 2
@@ -60,6 +66,7 @@ class Prepared:
     rows: Vectors
     measures: Measures
     coarse: Coarse | None
+    files: tuple[WatchedFile, ...] = ()
     _kept: dict[int, tuple[Any, Docs]] = field(default_factory=dict, repr=False)
 
     @property
@@ -74,6 +81,11 @@ class Prepared:
     def __repr__(self) -> str:
         """Sizes in one line."""
         return f"Prepared({len(self)} documents × {self.shape[1]} columns)"
+
+    @property
+    def watched_files(self) -> tuple[Watched, ...]:
+        """Return what must not change meanwhile: it is that of which this was made."""
+        return (*self.files, *watches_of(self.rows))
 
     def blocks(self) -> Iterator[MeasuredRows]:
         """The documents, block by block; each starts with a panel of the 8-bit form."""
@@ -92,13 +104,13 @@ class Prepared:
 
     def keep(self, first: int, key: Any, make: Callable[[], Docs]) -> Docs:
         """What a search made of a block, for the next one like it; not where rows were copied."""
-        if not self._lies_ready:
+        if not self._lies_ready or (needs_copies() and not isinstance(self.rows, np.ndarray)):
             return make()
-        known = self._kept.get(first)
-        if known is None or known[0] != key:
-            known = key, make()
-            self._kept[first] = known
-        return known[1]
+        entry = self._kept.get(first)
+        if entry is None or entry[0] != key:
+            entry = key, make()
+            self._kept[first] = entry
+        return entry[1]
 
     @property
     def _lies_ready(self) -> bool:
@@ -129,14 +141,16 @@ def prepare(
             "read again by every search."
         )
     rows = matrix_of(opened, "docs")
-    if path is None:
-        return _make(rows, threads)
-    place = _place_of(docs)
-    found = _read(os.fspath(path), rows, place)
-    if found is None:
-        found = _make(rows, threads)
-        _write(os.fspath(path), found, place)
-    return found
+    with steady_files(rows):
+        if path is None:
+            return _make(rows, threads)
+        place = _place_of(docs)
+        prepared = _read(os.fspath(path), rows, place)
+        if prepared is not None:
+            return prepared
+        parts, digest = _make(rows, threads), _digest_of(rows)
+    _write(os.fspath(path), parts, digest, place)  # now that the documents are known to be these
+    return parts
 
 
 def _make(rows: Vectors, threads: int | None) -> Prepared:
@@ -150,7 +164,7 @@ def _make(rows: Vectors, threads: int | None) -> Prepared:
         block = measure_rows(kernels, part, _ANY_METRIC, ids=None, threads=n_threads)
         measures.append(Measures(block.exponents, block.square_hi, block.square_lo))
         coarse.append(_coarse_of(kernels, block, axis, n_threads))
-    return Prepared(rows, Measures(*_joined(measures)), _join_coarse(coarse))
+    return Prepared(rows, Measures(*_joined(measures)), _join_coarse(coarse), named_files(rows))
 
 
 def _coarse_of(
@@ -162,11 +176,11 @@ def _coarse_of(
 
 
 def _join_coarse(parts: list[Coarse | None]) -> Coarse | None:
-    known = [part for part in parts if part is not None]
-    if len(known) < len(parts):
+    coarse_parts = [part for part in parts if part is not None]
+    if len(coarse_parts) < len(parts):
         return None
-    codes, step, residual, norm, lean = _joined([part[:-1] for part in known])
-    return Coarse(codes, step, residual, norm, lean, known[0].axis)
+    codes, step, residual, norm, lean = _joined([part[:-1] for part in coarse_parts])
+    return Coarse(codes, step, residual, norm, lean, coarse_parts[0].axis)
 
 
 def _joined(parts: list[Any]) -> Iterator[Array]:
@@ -180,10 +194,10 @@ def _place_of(docs: Any) -> list[int] | None:
     """What a file of documents is known by, unless it has just changed or is no file."""
     if not isinstance(docs, str | os.PathLike):
         return None
-    found = os.stat(docs)
-    settled = max(found.st_mtime, found.st_ctime) < time.time() - _SETTLED
-    known = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-    return list(known) if settled else None
+    status = os.stat(docs)
+    settled = max(status.st_mtime, status.st_ctime) < time.time() - _SETTLED
+    marks = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return list(marks) if settled else None
 
 
 def _digest_of(rows: Vectors) -> str:
@@ -199,7 +213,7 @@ def _arrays_of(prepared: Prepared) -> dict[str, Array]:
     return arrays if prepared.coarse is None else arrays | prepared.coarse._asdict()
 
 
-def _write(path: str, prepared: Prepared, place: list[int] | None) -> None:
+def _write(path: str, prepared: Prepared, digest: str, place: list[int] | None) -> None:
     arrays = _arrays_of(prepared)
     content = hashlib.sha256()
     for array in arrays.values():
@@ -208,7 +222,7 @@ def _write(path: str, prepared: Prepared, place: list[int] | None) -> None:
         "version": _VERSION,
         "shape": list(prepared.shape),
         "dtype": prepared.rows.dtype.str,
-        "docs": _digest_of(prepared.rows),
+        "docs": digest,
         "place": place,
         "coarse": prepared.coarse is not None,
         "arrays": content.hexdigest(),
@@ -226,12 +240,13 @@ class _Kept(NamedTuple):
     head: dict[str, Any]
     content: Array
     start: int
+    file: WatchedFile
 
 
 def _read(path: str, rows: Vectors, place: list[int] | None) -> Prepared | None:
     """What a file holds of these documents; None where there is no file, or one of others."""
-    kept = _map(path)
-    if kept is None or not _is_of(kept.head, rows, place):
+    file = _map(path)
+    if file is None or not _is_of(file.head, rows, place):
         return None
     n_rows = rows.shape[0]
     shapes = {
@@ -239,29 +254,33 @@ def _read(path: str, rows: Vectors, place: list[int] | None) -> Prepared | None:
         "square_hi": ("<f8", n_rows),
         "square_lo": ("<f8", n_rows),
     }
-    if kept.head.get("coarse"):
+    if file.head.get("coarse"):
         sizes = Coarse.shapes(*rows.shape)
         shapes |= {name: ("u1" if name == "codes" else "<f4", n) for name, n in sizes.items()}
-    arrays = _cut(kept, shapes, path)
-    coarse = Coarse(*(arrays[name] for name in Coarse._fields)) if kept.head.get("coarse") else None
-    return Prepared(rows, Measures(*(arrays[name] for name in Measures._fields)), coarse)
+    arrays = _cut(file, shapes, path)
+    coarse = Coarse(*(arrays[name] for name in Coarse._fields)) if file.head.get("coarse") else None
+    measures = Measures(*(arrays[name] for name in Measures._fields))
+    return Prepared(rows, measures, coarse, (*named_files(rows), file.file))
 
 
 def _map(path: str) -> _Kept | None:
     try:
-        content = np.memmap(path, np.uint8, "r")
+        stat = os.stat(path)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise StorageError(f"{path} cannot be read: {error}.") from None
-    first = content[:_MOST_HEAD].tobytes()
-    line, end, _ = first[len(_MAGIC) :].partition(b"\n")
-    if not first.startswith(_MAGIC) or not end:
-        raise FormatError(
-            f"{path} is not a prepared corpus, so it is left as it is. Name another file."
-        )
-    head = parse_json(line.decode("utf-8", "replace"), path)
-    return _Kept(head, content, len(_MAGIC) + len(line) + 1)
+    file = WatchedFile(path, stat)
+    with steady_files(file):
+        content = file.map(0, (stat.st_size,), np.uint8)
+        first = content[:_MOST_HEAD].tobytes()
+        line, end, _ = first[len(_MAGIC) :].partition(b"\n")
+        if not first.startswith(_MAGIC) or not end:
+            raise FormatError(
+                f"{path} is not a prepared corpus, so it is left as it is. Name another file."
+            )
+        head = parse_json(line.decode("utf-8", "replace"), path)
+    return _Kept(head, content, len(_MAGIC) + len(line) + 1, file)
 
 
 def _is_of(head: Any, rows: Vectors, place: list[int] | None) -> bool:
@@ -274,18 +293,19 @@ def _is_of(head: Any, rows: Vectors, place: list[int] | None) -> bool:
     )
 
 
-def _cut(kept: _Kept, shapes: dict[str, tuple[str, int]], path: str) -> dict[str, Array]:
+def _cut(mapped: _Kept, shapes: dict[str, tuple[str, int]], path: str) -> dict[str, Array]:
     """The arrays of a file; one that was cut short or changed is refused."""
     arrays: dict[str, Array] = {}
-    content, start = hashlib.sha256(), kept.start
+    content, start = hashlib.sha256(), mapped.start
     for name, (dtype, count) in shapes.items():
         start += -start % _ALIGNED
         stop = start + count * np.dtype(dtype).itemsize
-        part = kept.content[start:stop]
+        part = mapped.content[start:stop]
         content.update(part.data)
         if len(part) == stop - start:
             arrays[name] = np.asarray(part).view(dtype)
         start = stop
-    if len(arrays) < len(shapes) or content.hexdigest() != kept.head.get("arrays"):
+    mapped.file.check()
+    if len(arrays) < len(shapes) or content.hexdigest() != mapped.head.get("arrays"):
         raise FormatError(f"{path} is damaged. Remove it, and it is made anew.")
     return arrays

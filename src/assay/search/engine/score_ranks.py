@@ -17,21 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 from assay.arrays import Ints
 from assay.core import checks
 from assay.errors import MismatchError, ShapeError, ValueRangeError
-from assay.io.arrays import NpyRows
+from assay.io.arrays import NpyRows, open_rows
+from assay.io.mapped import CopiedRows, steady_files
 from assay.native import Engine
 from assay.native.signatures import Kernels
 from assay.search.engine import workers
 from assay.search.engine.plan import choose_kernels
 from assay.search.engine.target_search import TargetRanks
-
-__all__ = [
-    "masked_targets",
-    "ranks_and_best",
-    "score_matrix",
-    "target_columns",
-    "target_ranks_from_scores",
-]
-
 
 _BLOCK_BYTES = 16 << 20  # of widened scores: enough to keep a thread busy, little to hold
 _WORTH_THREADS = 32 << 20  # less is read sooner than threads are started
@@ -82,20 +74,21 @@ def _count(
     progress: workers.Progress | None,
 ) -> TargetRanks:
     matrix = score_matrix(scores)
-    wanted = target_columns(targets, *matrix.shape)
+    columns = target_columns(targets, *matrix.shape)
     above, tied, before = (np.empty(len(matrix), np.int64) for _ in range(3))
     name, kernels = choose_kernels(engine)
-    work = _ScoreCounts(kernels, matrix, wanted, (above, tied, before, best))
+    work = _ScoreCounts(kernels, matrix, columns, (above, tied, before, best))
     tasks = [partial(work.count, rows) for rows in _blocks(matrix)]
-    count = workers.thread_count(threads)
-    if progress is None and (count == 1 or matrix.nbytes < _WORTH_THREADS):
-        control = workers.Control.new()
-        for task in tasks:
-            task(control)
-    else:
-        workers.run(tasks, threads=count, progress=progress, total=len(matrix))
-    if work.bad_cells:
-        _refuse(matrix, min(work.bad_cells))
+    count = checks.thread_count(threads)
+    with steady_files(matrix):
+        if progress is None and (count == 1 or matrix.nbytes < _WORTH_THREADS):
+            control = workers.Control.new()
+            for task in tasks:
+                task(control)
+        else:
+            workers.run(tasks, threads=count, progress=progress, total=len(matrix))
+        if work.bad_cells:
+            _refuse(matrix, min(work.bad_cells))
     return TargetRanks(above, tied, before, matrix.shape[1], search=f"{name}-certified")
 
 
@@ -133,12 +126,12 @@ class _ScoreCounts:
 
 def masked_targets(matrix: NDArray[Any], targets: Ints) -> NDArray[np.bool_]:
     """Which rows have −Inf at their target: the model ruled the right column out."""
-    found = np.zeros(len(targets), bool)
+    masked = np.zeros(len(targets), bool)
     for rows in _blocks(matrix):
         block = matrix[rows]
         scores = block[np.arange(len(block)), np.maximum(targets[rows], 0)]
-        found[rows] = (targets[rows] >= 0) & (scores == -np.inf)
-    return found
+        masked[rows] = (targets[rows] >= 0) & (scores == -np.inf)
+    return masked
 
 
 def _count_masked(
@@ -181,13 +174,12 @@ def score_matrix(scores: Any) -> NDArray[Any]:
     if isinstance(scores, NpyRows):
         score_matrix(scores.stand_in)
         return cast("NDArray[Any]", scores)
-    array = checks.plain_array(scores, "scores")
-    if array.dtype.name == "bfloat16" and array.ndim == 2 and array.size:
-        return array
-    array = checks.real_matrix(array, "scores")
-    if array.dtype.itemsize > 8:
-        raise ValueRangeError(f"scores are of {array.dtype}; give float64, or less.")
-    return array
+    array = checks.plain_array(scores.array if isinstance(scores, CopiedRows) else scores, "scores")
+    if not (array.dtype.name == "bfloat16" and array.ndim == 2 and array.size):
+        array = checks.real_matrix(array, "scores")
+        if array.dtype.itemsize > 8:
+            raise ValueRangeError(f"scores are of {array.dtype}; give float64, or less.")
+    return cast("NDArray[Any]", open_rows(array))
 
 
 def target_columns(targets: Any, rows: int, columns: int) -> Ints:

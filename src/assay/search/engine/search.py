@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -16,16 +16,16 @@ from assay.core import checks, order
 from assay.core.ids import Ids
 from assay.core.ranking import Ranking
 from assay.errors import ValueRangeError
+from assay.io.arrays import open_rows
+from assay.io.mapped import steady_files
 from assay.native import Engine
 from assay.native.signatures import BestK, CoarseHandle, DocHandle, QueryHandle
 from assay.search.engine.blas_scan import one_blas_thread, scan_top
 from assay.search.engine.blocks import ZERO_SCORE, Docs, MeasuredRows, prepare_docs
-from assay.search.engine.exclusion import Excluded
+from assay.search.engine.exclusion import Excluded, refuse_short
 from assay.search.engine.plan import SearchPlan, plan, search_settings
 from assay.search.engine.prepared import Prepared
 from assay.search.engine.workers import Control, Progress, Task, only_forward, run
-
-__all__ = ["rank", "rerank"]
 
 _MOST_DOCS: Final = 2**31 - 1  # documents are numbered in int32
 
@@ -71,26 +71,30 @@ def rank(
     [(1, 1.0), (2, 0.7071067811865476)]
     """
     k = min(checks.check_cutoff(k), _MOST_DOCS)
-    ready = plan(
-        queries,
-        docs,
-        k=k,
-        metric=metric,
-        zero=zero,
-        exclude=exclude,
-        query_ids=query_ids,
-        doc_ids=doc_ids,
-        threads=threads,
-        engine=engine,
-        lists=True,
-    )
-    depth = k if keep_ties else k + 1  # one more tells whether the cut divides a tie
-    certain = _as_floors(floors, ready.n_queries)
-    tops, n_docs, n_zero = _find(ready, depth, bool(keep_ties), certain, progress)
-    lists = _join_lists(tops, n_docs if keep_ties else k)
-    if ready.metric.name == "cosine" and zero == "last" and ready.n_zero:
-        lists = _with_zero_queries_last(ready, lists, n_docs if keep_ties else k, n_docs)
-    made = search_settings(
+    queries, docs = open_rows(queries), open_rows(docs)
+    with steady_files(queries, docs) as watch:
+        ready = plan(
+            queries,
+            map(watch.block, map(open_rows, docs)) if isinstance(docs, Iterator) else docs,
+            k=k,
+            metric=metric,
+            zero=zero,
+            exclude=exclude,
+            query_ids=query_ids,
+            doc_ids=doc_ids,
+            threads=threads,
+            engine=engine,
+            lists=True,
+        )
+        depth = k if keep_ties else k + 1  # one more tells whether the cut divides a tie
+        certain = _as_floors(floors, ready.n_queries)
+        tops, n_docs, n_zero = _find(ready, depth, bool(keep_ties), certain, progress)
+        lists = _join_lists(tops, n_docs if keep_ties else k)
+        if ready.metric.name == "cosine" and zero == "last" and ready.n_zero:
+            lists = _with_zero_queries_last(ready, lists, n_docs if keep_ties else k, n_docs)
+        if certain is None and len(lists.docs) < ready.n_queries * min(k, n_docs):
+            _refuse_short_lists(ready, lists, k, n_docs, n_zero)
+    settings = search_settings(
         metric=metric,
         zero=zero,
         exclude=exclude,
@@ -99,7 +103,7 @@ def rank(
         n_docs=n_docs,
         floors=None if floors is None else "given",
     )
-    return _as_ranking(ready, lists, n_docs, settings=made, zero_rows=(ready.n_zero, n_zero))
+    return _as_ranking(ready, lists, n_docs, settings=settings, zero_rows=(ready.n_zero, n_zero))
 
 
 def _find(
@@ -165,11 +169,11 @@ def _search_stored(
     return True
 
 
-def _as_floors(given: Any, n_queries: int) -> Floats | None:
+def _as_floors(values: Any, n_queries: int) -> Floats | None:
     """One number for each query, not finite where there is no floor."""
-    if given is None:
+    if values is None:
         return None
-    floors = np.ascontiguousarray(given, np.float64)
+    floors = np.ascontiguousarray(values, np.float64)
     checks.check_lengths(floors=floors.size, queries=n_queries)
     return floors
 
@@ -291,8 +295,8 @@ def _join_lists(tops: list[list[BestK]], most: int) -> _Lists:
     """What each block of queries found, one after the other; blocks are given up as they go."""
     pieces = []
     while tops:
-        top, *others = tops.pop(0)
-        for other in others:
+        top, *rest = tops.pop(0)
+        for other in rest:
             top.absorb(other)
         pieces.append(top.result(most))
     if len(pieces) == 1:
@@ -324,6 +328,16 @@ def _with_zero_queries_last(ready: SearchPlan, lists: _Lists, most: int, n_docs:
         tie_split[query] = n_docs - len(barred) > most
     offsets = offsets_of([len(row) for row in docs])
     return _Lists(offsets, np.concatenate(docs), np.concatenate(scores), tie_split)
+
+
+def _refuse_short_lists(ready: SearchPlan, lists: _Lists, k: int, n_docs: int, n_zero: int) -> None:
+    """Refuse an exact search that contradicts itself: fewer documents than there are to find."""
+    dropped = ready.metric.name == "cosine" and ready.metric.zero == "drop"
+    barred = np.diff(ready.excluded.offsets) if len(ready.excluded.docs) else 0
+    least = np.minimum(k, n_docs - (n_zero if dropped else 0) - barred)
+    if dropped and ready.n_zero:
+        least = np.where(ready.measures.zero, 0, least)
+    refuse_short(np.diff(lists.offsets), least)
 
 
 def _refuse_infinite(scores: Floats) -> None:
@@ -369,28 +383,30 @@ def rerank(
     [(0, 1.0), (2, 0.0)]
     """
     checks.require(ranking, Ranking, "ranking", "a Ranking")
-    ready = plan(
-        queries,
-        docs,
-        k=1,
-        metric=metric,
-        zero=zero,
-        exclude=None,
-        query_ids=None,
-        doc_ids=None,
-        threads=threads,
-        engine=engine,
-    )
-    checks.check_lengths(queries=ready.n_queries, **{"rows of the ranking": len(ranking)})
-    checks.check_lengths(docs=ready.n_docs or 0, **{"documents of the ranking": ranking.n_docs})
-    scores, empty = _score_ranking(ready, ranking)
+    queries, docs = open_rows(queries), open_rows(docs)
+    with steady_files(queries, docs):
+        ready = plan(
+            queries,
+            docs,
+            k=1,
+            metric=metric,
+            zero=zero,
+            exclude=None,
+            query_ids=None,
+            doc_ids=None,
+            threads=threads,
+            engine=engine,
+        )
+        checks.check_lengths(queries=ready.n_queries, **{"rows of the ranking": len(ranking)})
+        checks.check_lengths(docs=ready.n_docs or 0, **{"documents of the ranking": ranking.n_docs})
+        scores, empty = _score_ranking(ready, ranking)
     _refuse_infinite(scores)
-    kept = ~empty if zero == "drop" else np.ones(len(scores), bool)
+    ranked = ~empty if zero == "drop" else np.ones(len(scores), bool)
     return replace(
         ranking,
-        offsets=offsets_of(kept)[ranking.offsets],
-        given_docs=ranking.docs[kept],
-        given_scores=scores[kept],
+        offsets=offsets_of(ranked)[ranking.offsets],
+        given_docs=ranking.docs[ranked],
+        given_scores=scores[ranked],
         in_order=False,
         tie_split=None,
         search=f"{ready.engine}-certified",

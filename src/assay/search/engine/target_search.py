@@ -21,6 +21,8 @@ from assay.core.hits import Hits, judge_ranks
 from assay.core.ids import Ids
 from assay.core.settings import Settings
 from assay.errors import IdError, ShapeError, UsageError, ValueRangeError
+from assay.io.arrays import open_rows
+from assay.io.mapped import steady_files
 from assay.native import Engine
 from assay.native.twins.search import limits_of
 from assay.search.engine.blas_scan import candidates_near
@@ -30,17 +32,6 @@ from assay.search.engine.plan import SearchPlan, plan, search_settings
 from assay.search.engine.prepared import Prepared
 from assay.search.engine.search import run_on
 from assay.search.engine.workers import Control, Progress
-
-__all__ = [
-    "TargetRanks",
-    "count_against",
-    "excluded_everywhere",
-    "refuse_excluded_targets",
-    "refuse_infinite",
-    "row_targets",
-    "target_ranks",
-    "target_scores",
-]
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,32 +137,34 @@ def target_ranks(
         )
     if zero == "drop":
         raise UsageError("target_ranks takes zero='error' or 'last': a dropped target has no rank.")
-    ready = plan(
-        queries,
-        docs,
-        k=1,
-        metric=metric,
-        zero=zero,
-        exclude=exclude,
-        query_ids=query_ids,
-        doc_ids=doc_ids,
-        threads=threads,
-        engine=engine,
-        coarse=True,
-    )
-    found = _count_targets(ready, _targets(targets, ready), progress)
-    made = search_settings(metric=metric, zero=zero, exclude=exclude, n_docs=found.n_docs)
-    return replace(found, settings=made)
+    queries, docs = open_rows(queries), open_rows(docs)
+    with steady_files(queries, docs):
+        ready = plan(
+            queries,
+            docs,
+            k=1,
+            metric=metric,
+            zero=zero,
+            exclude=exclude,
+            query_ids=query_ids,
+            doc_ids=doc_ids,
+            threads=threads,
+            engine=engine,
+            coarse=True,
+        )
+        counts = _count_targets(ready, _targets(targets, ready), progress)
+    settings = search_settings(metric=metric, zero=zero, exclude=exclude, n_docs=counts.n_docs)
+    return replace(counts, settings=settings)
 
 
 def _targets(targets: Any, ready: SearchPlan) -> Ints:
     """Document numbers, −1 for none."""
     if ready.doc_ids is None:
-        found = row_targets(targets)
+        numbers = row_targets(targets)
     else:
-        found = _numbers_of(checks.as_list(targets, "targets"), ready.doc_ids)
-    checks.check_lengths(targets=len(found), queries=ready.n_queries)
-    return found
+        numbers = _numbers_of(checks.as_list(targets, "targets"), ready.doc_ids)
+    checks.check_lengths(targets=len(numbers), queries=ready.n_queries)
+    return numbers
 
 
 def row_targets(targets: Any) -> Ints:
@@ -182,21 +175,21 @@ def row_targets(targets: Any) -> Ints:
             f"targets must be one row number per query, found shape {array.shape} of "
             f"{array.dtype}. Ids need doc_ids."
         )
-    found = array.astype(np.int64)
-    if found.size and found.min() < -1:
-        row = int(np.argmin(found))
-        raise ValueRangeError(f"targets row {row} is {found[row]}; −1 marks no target.")
-    return found
+    rows = array.astype(np.int64)
+    if rows.size and rows.min() < -1:
+        row = int(np.argmin(rows))
+        raise ValueRangeError(f"targets row {row} is {rows[row]}; −1 marks no target.")
+    return rows
 
 
 def _numbers_of(targets: list[Any], doc_ids: Ids) -> Ints:
-    found = np.full(len(targets), -1, np.int64)
+    numbers = np.full(len(targets), -1, np.int64)
     named = [row for row, target in enumerate(targets) if target is not None]
-    found[named] = Ids.of([targets[row] for row in named], what="target").match(doc_ids)
+    numbers[named] = Ids.of([targets[row] for row in named], what="target").match(doc_ids)
     for row in named:
-        if found[row] < 0:
+        if numbers[row] < 0:
             raise IdError(f"The target {targets[row]!r} of query row {row} is not among the docs.")
-    return found
+    return numbers
 
 
 def _count_targets(ready: SearchPlan, targets: Ints, progress: Progress | None) -> TargetRanks:
@@ -224,9 +217,11 @@ def _count_targets(ready: SearchPlan, targets: Ints, progress: Progress | None) 
 
 def target_scores(queries: Any, docs: Any, targets: Ints, **options: Any) -> Floats:
     """Canonical scores of targets among some documents; 0 where the target is −1."""
-    ready = plan(queries, docs, k=1, exclude=None, query_ids=None, doc_ids=None, **options)
+    queries, docs = open_rows(queries), open_rows(docs)
     counts = _Counts.new(targets, np.zeros(len(targets)))
-    _score_targets(ready, counts)
+    with steady_files(queries, docs):
+        ready = plan(queries, docs, k=1, exclude=None, query_ids=None, doc_ids=None, **options)
+        _score_targets(ready, counts)
     return counts.scores
 
 
@@ -238,19 +233,21 @@ def count_against(
     A target that is not among these documents has a number beyond theirs, so that all that tie
     with it count as before it.
     """
-    ready = plan(
-        queries,
-        docs,
-        k=1,
-        exclude=exclude,
-        query_ids=None,
-        doc_ids=None,
-        coarse=True,
-        **options,
-    )
+    queries, docs = open_rows(queries), open_rows(docs)
     counts, control = _Counts.new(targets, scores), Control.new()
-    for block in _to_count(ready, counts, None):
-        _count_block(ready, counts, block, control, None)
+    with steady_files(queries, docs):
+        ready = plan(
+            queries,
+            docs,
+            k=1,
+            exclude=exclude,
+            query_ids=None,
+            doc_ids=None,
+            coarse=True,
+            **options,
+        )
+        for block in _to_count(ready, counts, None):
+            _count_block(ready, counts, block, control, None)
     return counts.above, counts.tied, counts.before
 
 
@@ -333,16 +330,16 @@ def _count_block(
         for part in ready.ranges(len(docs))
     ]
     run_on(ready, [partial(_meet, ready, docs, *job) for job in jobs], control, progress)
-    for (start, stop), _, (_, _, *found) in jobs:
-        for total, part in zip((counts.above, counts.tied, counts.before), found, strict=True):
+    for (start, stop), _, (_, _, *bounds) in jobs:
+        for total, part in zip((counts.above, counts.tied, counts.before), bounds, strict=True):
             total[start:stop] += part
     for start, stop in ready.tiles():
         _take_back_excluded(ready, counts, docs, start, stop)
 
 
 def _fresh(counts: _Counts, tile: tuple[int, int]) -> tuple[NDArray[Any], ...]:
-    targets, scores, *found = counts.part(*tile)
-    return (targets, scores, *(np.zeros_like(array) for array in found))
+    targets, scores, *bounds = counts.part(*tile)
+    return (targets, scores, *(np.zeros_like(array) for array in bounds))
 
 
 def _take_back_excluded(
@@ -380,12 +377,12 @@ def _meet(
         _meet_tiles(ready, docs, ready.prepared(*tile), part, arrays, control)
         return
     targets, scores, above, tied, before = arrays
-    given = targets, scores, *part, above, tied, before, *control
+    arguments = targets, scores, *part, above, tied, before, *control
     code, queries = ready.metric.code, ready.prepared(*tile).block
     if docs.coarse is None:
-        ready.kernels.count_targets(code, queries, docs.block, *given)
+        ready.kernels.count_targets(code, queries, docs.block, *arguments)
     else:
-        ready.kernels.count_coarse_targets(code, queries, docs.coarse, *given)
+        ready.kernels.count_coarse_targets(code, queries, docs.coarse, *arguments)
 
 
 def _meet_tiles(

@@ -15,24 +15,11 @@ import numpy as np
 
 from assay.arrays import Array
 from assay.core import checks
+from assay.core.checks import thread_count
 from assay.errors import MismatchError, ShapeError, ValueRangeError
-from assay.io.arrays import NpyRows
+from assay.io.arrays import NpyRows, open_rows
+from assay.io.mapped import CopiedRows
 from assay.native import kernels
-from assay.search.engine.workers import thread_count
-
-__all__ = [
-    "Rows",
-    "Vectors",
-    "check_columns",
-    "doc_blocks",
-    "is_stream",
-    "matrix_of",
-    "raw_windows",
-    "stored_as",
-    "widen",
-    "window_rows",
-]
-
 
 _WINDOW_BYTES: Final = 64 << 20
 _MOST_ROWS: Final = 1 << 20  # at a time: each needs some hundred bytes beside its elements
@@ -71,8 +58,8 @@ class Rows:
 
 def matrix_of(vectors: Any, what: str) -> Vectors:
     """Vectors as something with rows and columns; a file is opened by the caller."""
-    if not isinstance(vectors, NpyRows):
-        vectors = checks.plain_array(vectors, what)
+    if not isinstance(vectors, NpyRows | CopiedRows):
+        vectors = open_rows(checks.plain_array(vectors, what))
     check_shape(vectors.shape, what)
     check_type(vectors.dtype, what)
     return cast("Vectors", vectors)
@@ -150,10 +137,10 @@ def is_stream(docs: Any) -> bool:
     )
 
 
-def check_columns(found: int, wanted: int) -> None:
+def check_columns(columns: int, expected: int) -> None:
     """Queries and documents must be of one dimension."""
-    if found != wanted:
-        raise MismatchError(f"queries have {wanted} columns and docs have {found}.")
+    if columns != expected:
+        raise MismatchError(f"queries have {expected} columns and docs have {columns}.")
 
 
 def _blocks_of_stream(blocks: Iterator[Any], columns: int) -> Iterator[Rows]:

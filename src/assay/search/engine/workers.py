@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
@@ -14,13 +13,10 @@ from numpy.typing import NDArray
 
 from assay.core import checks
 
-__all__ = ["Control", "Progress", "Task", "only_forward", "run", "start_thread", "thread_count"]
-
 Progress = Callable[[int, int | None], object]
 
 _LONGEST_SLEEP: Final = 0.05  # seconds
 _COUNTING: Final = Lock()
-_MOST_THREADS: Final = 1024  # the answer is the same for any number; kernels count them in 32 bits
 
 
 class Control(NamedTuple):
@@ -41,14 +37,6 @@ class Control(NamedTuple):
 
 
 Task = Callable[[Control], None]
-
-
-def thread_count(threads: int | None) -> int:
-    """How many threads to use: all cores that this process may use, unless a number is given."""
-    if threads is not None:
-        return min(checks.check_cutoff(threads, "threads"), _MOST_THREADS)
-    allowed = getattr(os, "sched_getaffinity", None)
-    return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
 def only_forward(progress: Progress | None) -> Progress | None:
@@ -86,7 +74,7 @@ def run(
     ended: list[bool] = []
     workers: list[Thread] = []
     try:
-        for _ in range(min(thread_count(threads), len(tasks))):
+        for _ in range(min(checks.thread_count(threads), len(tasks))):
             worker = Thread(target=_work, args=(waiting, control, errors, ended), daemon=True)
             if not start_thread(worker):
                 break

@@ -15,18 +15,6 @@ from assay.arrays import Floats32
 from assay.core.text import did_you_mean
 from assay.errors import UsageError
 
-__all__ = [
-    "Engine",
-    "EngineBytes",
-    "Exactness",
-    "Metric",
-    "Opener",
-    "Options",
-    "Setup",
-    "folder_bytes",
-    "own_folder",
-]
-
 Metric = Literal["cosine", "dot", "l2"]
 
 # "certified": the answers are the exact ones; "exact": they are, but for the rounding of float32
@@ -81,8 +69,8 @@ class Options:
         """Refuse options that were not read."""
         for name in self._left:
             hint = did_you_mean(name, self._known)
-            known = ", ".join(self._known) or "none"
-            raise UsageError(f"Unknown option {name!r} in {self._spec}.{hint} Known: {known}.")
+            names = ", ".join(self._known) or "none"
+            raise UsageError(f"Unknown option {name!r} in {self._spec}.{hint} Known: {names}.")
 
     def _take(self, name: str) -> str | None:
         self._known.append(name)

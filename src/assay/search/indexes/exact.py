@@ -12,8 +12,6 @@ from assay.arrays import Floats32
 from assay.search.engine import rank
 from assay.search.indexes.base import EngineBytes, Exactness, Setup
 
-__all__ = ["open_engine"]
-
 
 class _Exact:
     version = f"assay {__version__}"
@@ -28,8 +26,8 @@ class _Exact:
 
     def find(self, queries: Floats32, k: int) -> NDArray[Any]:
         metric, threads = self._setup.metric, self._setup.threads
-        found = rank(queries, self._vectors, k, metric=metric, threads=threads)
-        return found.docs.reshape(len(queries), -1)
+        ranking = rank(queries, self._vectors, k, metric=metric, threads=threads)
+        return ranking.docs.reshape(len(queries), -1)
 
     def size(self) -> EngineBytes:
         return EngineBytes(memory=self._vectors.nbytes)

@@ -17,8 +17,6 @@ from assay.arrays import Floats32
 from assay.errors import UsageError, need
 from assay.search.indexes.base import EngineBytes, Exactness, Setup
 
-__all__ = ["open_engine"]
-
 
 class _Faiss:
     def __init__(self, setup: Setup) -> None:
@@ -48,8 +46,8 @@ class _Faiss:
 
     def find(self, queries: Floats32, k: int) -> NDArray[Any]:
         with self._threads():
-            found: NDArray[Any] = self._index.search(queries, k)[1]
-        return found
+            neighbours: NDArray[Any] = self._index.search(queries, k)[1]
+        return neighbours
 
     def size(self) -> EngineBytes:
         return EngineBytes(memory=int(self._faiss.serialize_index(self._index).nbytes))

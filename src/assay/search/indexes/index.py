@@ -24,9 +24,6 @@ from assay.search.indexes.base import Engine, EngineBytes, Exactness, Options, S
 from assay.search.indexes.prepared import EngineVectors, prepare_docs
 from assay.search.indexes.specs import opener_of, parse_spec
 
-__all__ = ["Index", "build_index", "check_answer"]
-
-
 _SPARE: Final = 16  # documents beyond k, so that rounding does not move one across the cut
 _GROWTH: Final = 4
 _OF_AN_ENGINE: Final = ("version", "exactness", "add", "find", "size", "close")
@@ -169,12 +166,12 @@ class Index:
         rows, ready = self._docs.queries(queries)
         self._running()
         if self.exactness == "certified":
-            found = rank(rows, self._docs.rows, k, metric=self.metric, threads=self._threads)
+            ranking = rank(rows, self._docs.rows, k, metric=self.metric, threads=self._threads)
         elif self.exactness == "exact":
-            found = self._rank_enclosed(rows, ready, k)
+            ranking = self._rank_enclosed(rows, ready, k)
         else:
-            found = self._rerank(rows, self._find_checked(ready, k)).first(k)
-        return self._with_ids(found, query_ids, k)
+            ranking = self._rerank(rows, self._find_checked(ready, k)).first(k)
+        return self._with_ids(ranking, query_ids, k)
 
     def raw(self, queries: Any) -> Floats32:
         """Queries as `find` takes them, checked."""
@@ -182,8 +179,8 @@ class Index:
 
     def find(self, ready: Floats32, k: int) -> NDArray[Any]:
         """The engine's own answer, unchecked and unordered: what is timed."""
-        found: NDArray[Any] = _call(self.spec, self._running().find, ready, k)
-        return found
+        neighbours: NDArray[Any] = _call(self.spec, self._running().find, ready, k)
+        return neighbours
 
     def close(self) -> None:
         """Close the engine and delete everything it has written."""
@@ -216,9 +213,9 @@ class Index:
     def _find_checked(self, ready: Floats32, k: int) -> Ints:
         return check_answer(self.find(ready, k), len(ready), self.n_docs, self.spec)
 
-    def _rerank(self, rows: Any, found: Ints) -> Ranking:
+    def _rerank(self, rows: Any, neighbours: Ints) -> Ranking:
         """Answers in the order of exact scores."""
-        ranking = Ranking.from_arrays(found, n_docs=self.n_docs)
+        ranking = Ranking.from_arrays(neighbours, n_docs=self.n_docs)
         return rerank(ranking, rows, docs=self._docs.rows, metric=self.metric)
 
     def _rank_enclosed(self, rows: Any, ready: Floats32, k: int) -> Ranking:
@@ -229,16 +226,16 @@ class Index:
         """
         margins = 2 * self._docs.margins(rows)
         answers = np.full((len(ready), k), -1, np.int64)
-        left, asked = np.arange(len(ready)), min(self.n_docs, k + _SPARE)
+        left, depth = np.arange(len(ready)), min(self.n_docs, k + _SPARE)
         while len(left):
-            ranking = self._rerank(rows[left], self._find_checked(ready[left], asked))
-            safe = self._is_enclosed(ranking, k, margins[left]) | (asked == self.n_docs)
+            ranking = self._rerank(rows[left], self._find_checked(ready[left], depth))
+            safe = self._is_enclosed(ranking, k, margins[left]) | (depth == self.n_docs)
             best = ranking.first(k)
             used = np.arange(k) < best.lengths[:, None]
             table = np.full((len(left), k), -1, np.int64)
             table[used] = best.docs
             answers[left[safe]] = table[safe]
-            left, asked = left[~safe], min(self.n_docs, asked * _GROWTH)
+            left, depth = left[~safe], min(self.n_docs, depth * _GROWTH)
         return self._rerank(rows, answers).first(k)
 
     def _is_enclosed(self, ranking: Ranking, k: int, margins: Floats) -> Flags:
@@ -250,16 +247,16 @@ class Index:
         safe[longer] = last < kth - margins[longer]
         return safe
 
-    def _with_ids(self, found: Ranking, query_ids: Any, k: int) -> Ranking:
-        queries = found.query_ids if query_ids is None else Ids.of(query_ids, what="query")
-        checks.check_lengths(query_ids=len(queries), queries=len(found))
+    def _with_ids(self, ranking: Ranking, query_ids: Any, k: int) -> Ranking:
+        queries = ranking.query_ids if query_ids is None else Ids.of(query_ids, what="query")
+        checks.check_lengths(query_ids=len(queries), queries=len(ranking))
         checks.check_unique(queries, "query")
         return replace(
-            found,
+            ranking,
             query_ids=queries,
-            doc_ids=found.doc_ids if self.doc_ids is None else self.doc_ids,
+            doc_ids=ranking.doc_ids if self.doc_ids is None else self.doc_ids,
             has_ids=query_ids is not None and self.doc_ids is not None,
-            search=found.search if self.exactness == "certified" else self._signature(),
+            search=ranking.search if self.exactness == "certified" else self._signature(),
             settings=as_settings(metric=self.metric, k=k, n_docs=self.n_docs),
         )
 

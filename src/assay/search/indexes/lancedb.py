@@ -16,8 +16,6 @@ from assay.arrays import Floats32
 from assay.errors import UsageError, need
 from assay.search.indexes.base import EngineBytes, Exactness, Setup, folder_bytes, own_folder
 
-__all__ = ["open_engine"]
-
 _TYPES: Final = {
     "IVF_FLAT": "IvfFlat",
     "IVF_PQ": "IvfPq",
@@ -57,12 +55,12 @@ class _LanceDB:
             self._table.create_index("vector", config=self._config)
 
     def find(self, queries: Floats32, k: int) -> NDArray[Any]:
-        found = np.full((len(queries), k), -1, np.int64)
+        rows = np.full((len(queries), k), -1, np.int64)
         for start in range(0, len(queries), _QUERIES):
-            self._find_some(queries[start : start + _QUERIES], k, found[start : start + _QUERIES])
-        return found
+            self._find_some(queries[start : start + _QUERIES], k, rows[start : start + _QUERIES])
+        return rows
 
-    def _find_some(self, queries: Floats32, k: int, found: NDArray[np.int64]) -> None:
+    def _find_some(self, queries: Floats32, k: int, neighbours: NDArray[np.int64]) -> None:
         search = self._table.search(queries if len(queries) > 1 else queries[0])
         search = search.distance_type(self._setup.metric).limit(k).select(["id", "_distance"])
         for name, value in self._search.items():
@@ -73,7 +71,7 @@ class _LanceDB:
         rows = answer["query_index"].to_numpy() if len(queries) > 1 else np.zeros(len(docs), int)
         by_row = np.argsort(rows, kind="stable")
         rows, docs = rows[by_row], docs[by_row]
-        found[rows, np.arange(len(rows)) - np.searchsorted(rows, rows)] = docs
+        neighbours[rows, np.arange(len(rows)) - np.searchsorted(rows, rows)] = docs
 
     def size(self) -> EngineBytes:
         return EngineBytes(disk=folder_bytes(self._folder.name))
@@ -88,15 +86,15 @@ class _LanceDB:
         if not kind:
             return None
         if kind not in _TYPES:
-            known = ", ".join(_TYPES)
-            raise UsageError(f"LanceDB has no index {kind!r}: {self._setup.spec}. Known: {known}.")
+            kinds = ", ".join(_TYPES)
+            raise UsageError(f"LanceDB has no index {kind!r}: {self._setup.spec}. Known: {kinds}.")
         names = ["num_partitions"]
         names += ["num_sub_vectors"] if kind.endswith("PQ") else []
         names += ["m", "ef_construction"] if kind.startswith("HNSW") else []
         numbers = {name: options.whole(name) for name in names}
-        given = {name: value for name, value in numbers.items() if value is not None}
+        settings = {name: value for name, value in numbers.items() if value is not None}
         make = getattr(need("lancedb.index", "The index 'lancedb'", "lancedb"), _TYPES[kind])
-        return make(distance_type=self._setup.metric, **given)
+        return make(distance_type=self._setup.metric, **settings)
 
 
 def open_engine(setup: Setup) -> _LanceDB:

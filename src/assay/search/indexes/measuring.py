@@ -16,9 +16,6 @@ from assay.errors import MismatchError
 from assay.search.engine import rank
 from assay.search.indexes.index import Index
 
-__all__ = ["IndexReport", "measure_index"]
-
-
 _WARM_UP: Final = 3
 
 
@@ -87,8 +84,8 @@ def measure_index(
     index.find(ready[:_WARM_UP], k)
     seconds = _seconds(index, ready, k)
     latency = _latency(index, ready, k, checks.check_cutoff(latency_queries, "latency_queries"))
-    found = index.rank(queries, k)
-    recalls, overlaps = _agreement(found, exact, k)
+    ranking = index.rank(queries, k)
+    recalls, overlaps = _agreement(ranking, exact, k)
     size = index.size()
     return IndexReport(
         spec=index.spec,
@@ -100,7 +97,7 @@ def measure_index(
         exactness=index.exactness,
         recall=_mean(recalls),
         overlap=_mean(overlaps),
-        short=int((found.lengths < k).sum()),
+        short=int((ranking.lengths < k).sum()),
         build_seconds=index.build_seconds,
         queries_per_second=len(ready) / seconds,
         latency_ms=latency,
@@ -123,15 +120,15 @@ def _check_exact(exact: Ranking, index: Index, n_queries: int, k: int) -> Rankin
     return exact.first(k)
 
 
-def _agreement(found: Ranking, exact: Ranking, k: int) -> tuple[Floats, Floats]:
+def _agreement(ranking: Ranking, exact: Ranking, k: int) -> tuple[Floats, Floats]:
     """For each query the share of k that scores as the exact ones do, and that is the same."""
-    row = np.repeat(np.arange(len(found)), found.lengths)
+    row = np.repeat(np.arange(len(ranking)), ranking.lengths)
     kth = exact.scores[exact.offsets[1:] - 1]
-    as_good = np.bincount(row[found.scores >= kth[row]], minlength=len(found))
+    as_good = np.bincount(row[ranking.scores >= kth[row]], minlength=len(ranking))
     size = np.int64(exact.n_docs)
     exact_row = np.repeat(np.arange(len(exact)), exact.lengths)
-    same = np.isin(row * size + found.docs, exact_row * size + exact.docs)
-    named_too = np.bincount(row[same], minlength=len(found))
+    same = np.isin(row * size + ranking.docs, exact_row * size + exact.docs)
+    named_too = np.bincount(row[same], minlength=len(ranking))
     return as_good / k, named_too / k
 
 
@@ -143,8 +140,8 @@ def _seconds(index: Index, ready: Floats32, k: int) -> float:
 
 def _latency(index: Index, ready: Floats32, k: int, n_queries: int) -> dict[str, float]:
     """Percentiles of the time for one query, over queries spread evenly."""
-    chosen = np.linspace(0, len(ready) - 1, min(n_queries, len(ready))).astype(int)
-    taken = sorted(1000 * _seconds(index, ready[row : row + 1], k) for row in chosen.tolist())
+    rows = np.linspace(0, len(ready) - 1, min(n_queries, len(ready))).astype(int)
+    taken = sorted(1000 * _seconds(index, ready[row : row + 1], k) for row in rows.tolist())
     return {f"p{p}": taken[max(math.ceil(p / 100 * len(taken)) - 1, 0)] for p in (50, 95, 99)}
 
 

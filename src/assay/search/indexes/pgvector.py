@@ -18,8 +18,6 @@ from assay.core.text import mask_secrets
 from assay.errors import StorageError, UsageError, need
 from assay.search.indexes.base import EngineBytes, Exactness, Setup
 
-__all__ = ["open_engine"]
-
 _OPERATORS: Final = {"cosine": "<=>", "dot": "<#>", "l2": "<->"}
 _CLASSES: Final = {"cosine": "vector_cosine_ops", "dot": "vector_ip_ops", "l2": "vector_l2_ops"}
 _BUILD: Final = {"none": (), "hnsw": ("m", "ef_construction"), "ivfflat": ("lists",)}
@@ -54,9 +52,11 @@ class _Pgvector:
                 for row in enumerate(vectors):
                     copy.write_row(row)
         if self._index != "none":
-            given = ", ".join(f"{n} = {v}" for n, v in self._build.items() if v is not None)
+            settings = ", ".join(f"{n} = {v}" for n, v in self._build.items() if v is not None)
             kind = f"{self._index} (v {_CLASSES[self._setup.metric]})"
-            self._run(f"CREATE INDEX ON docs USING {kind}" + (f" WITH ({given})" if given else ""))
+            self._run(
+                f"CREATE INDEX ON docs USING {kind}" + (f" WITH ({settings})" if settings else "")
+            )
             self._run("SET enable_seqscan = off")
         self._run("ANALYZE docs")
 
@@ -64,12 +64,12 @@ class _Pgvector:
         self._set_effort(k)
         operator = _OPERATORS[self._setup.metric]
         statement = f"SELECT id FROM docs ORDER BY v {operator} %s LIMIT {int(k)}"
-        found = np.full((len(queries), k), -1, np.int64)
+        neighbours = np.full((len(queries), k), -1, np.int64)
         with self._connection.cursor() as cursor:
             for row, query in enumerate(queries):
                 numbers = cursor.execute(statement, (query,), binary=True).fetchall()
-                found[row, : len(numbers)] = [number for (number,) in numbers]
-        return found
+                neighbours[row, : len(numbers)] = [number for (number,) in numbers]
+        return neighbours
 
     def size(self) -> EngineBytes:
         answer = self._run("SELECT pg_total_relation_size('docs')").fetchone()
@@ -95,8 +95,8 @@ class _Pgvector:
         try:
             return self._psycopg.connect(url, autocommit=True)
         except self._psycopg.Error as error:
-            shown, why = self._setup.spec, _first(error)
-            raise StorageError(f"No connection to PostgreSQL by {shown}: {why}") from None
+            spec, why = self._setup.spec, _first(error)
+            raise StorageError(f"No connection to PostgreSQL by {spec}: {why}") from None
 
     def _prepared(self) -> str:
         """Make sure of the extension; its version and the server's."""

@@ -15,13 +15,12 @@ from assay.arrays import Floats, Floats32, Ints32
 from assay.core.ids import Ids
 from assay.errors import ValueRangeError
 from assay.io.arrays import open_rows
+from assay.io.mapped import steady_files
 from assay.search.engine.blocks import MeasuredRows, measure_rows
 from assay.search.engine.blocks import Metric as EngineMetric
 from assay.search.engine.plan import choose_kernels
 from assay.search.engine.vectors import Rows, check_columns, matrix_of, widen
 from assay.search.indexes.base import Metric
-
-__all__ = ["EngineVectors", "prepare_docs"]
 
 _LARGEST_EXPONENT: Final = 60  # a norm of 2^60 can be squared, and added, in float32
 _ROUNDOFF: Final = 2.0**-24
@@ -40,6 +39,11 @@ class EngineVectors:
 
     def queries(self, queries: Any) -> tuple[Any, Floats32]:
         """Checked queries: as given, and as the engine takes them."""
+        queries = open_rows(queries)
+        with steady_files(queries):
+            return self._ready(queries)
+
+    def _ready(self, queries: Any) -> tuple[Any, Floats32]:
         block = _measure(queries, "queries", self.metric, ids=None)
         check_columns(self.rows.shape[1], block.rows.shape[1])
         if self.metric == "cosine":
@@ -71,13 +75,15 @@ class EngineVectors:
 
 def prepare_docs(vectors: Any, metric: Metric, ids: Ids | None) -> EngineVectors:
     """Checked documents; NaN, infinite values and, under cosine, zero rows are refused."""
-    block = _measure(vectors, "docs", metric, ids=ids)
-    exponents = _norm_exponents(block)
-    largest = _largest(block, exponents)
-    if metric == "cosine":
-        ready = _to_unit(block)
-    else:
-        ready = _scale(block, np.full_like(exponents, -largest))
+    vectors = open_rows(vectors)
+    with steady_files(vectors):
+        block = _measure(vectors, "docs", metric, ids=ids)
+        exponents = _norm_exponents(block)
+        largest = _largest(block, exponents)
+        if metric == "cosine":
+            ready = _to_unit(block)
+        else:
+            ready = _scale(block, np.full_like(exponents, -largest))
     return EngineVectors(block.rows, ready, metric, largest, float(block.norms.max()))
 
 
@@ -118,9 +124,9 @@ def _scale(block: MeasuredRows, exponents: Ints32) -> Floats32:
 
 def _convert(rows: Any, exponents: Ints32, divisors: Floats) -> Floats32:
     """Rows times 2^exponents over divisors; some at a time, because float64 takes room."""
-    made = np.empty(rows.shape, np.float32)
+    converted = np.empty(rows.shape, np.float32)
     for start in range(0, len(rows), _ROWS_CONVERTED):
         part = slice(start, start + _ROWS_CONVERTED)
         wide = np.ldexp(rows[part].astype(np.float64), exponents[part, None])
-        made[part] = wide / divisors[part, None]
-    return made
+        converted[part] = wide / divisors[part, None]
+    return converted

@@ -24,8 +24,6 @@ from assay.core.consent import is_loopback
 from assay.errors import StorageError, UsageError, need
 from assay.search.indexes.base import EngineBytes, Exactness, Setup
 
-__all__ = ["open_engine"]
-
 _DISTANCES: Final = {"cosine": "COSINE", "dot": "DOT", "l2": "EUCLID"}
 _POINTS: Final = 512  # in one call
 _QUERIES: Final = 64
@@ -66,7 +64,7 @@ class _Qdrant:
             self._wait()
 
     def find(self, queries: Floats32, k: int) -> NDArray[Any]:
-        found = np.full((len(queries), k), -1, np.int64)
+        neighbours = np.full((len(queries), k), -1, np.int64)
         for start in range(0, len(queries), _QUERIES):
             requests = [
                 self._models.QueryRequest(
@@ -77,8 +75,8 @@ class _Qdrant:
             answers = self._client.query_batch_points(self._name, requests=requests)
             for row, answer in enumerate(answers, start):
                 numbers = [point.id for point in answer.points]
-                found[row, : len(numbers)] = numbers
-        return found
+                neighbours[row, : len(numbers)] = numbers
+        return neighbours
 
     def size(self) -> EngineBytes:
         return EngineBytes()

@@ -8,14 +8,13 @@ from __future__ import annotations
 import os
 from typing import Any, Final
 
-from assay.core import checks, registry
+from assay import plugins
+from assay.core import checks
 from assay.core.consent import Consent
 from assay.core.specs import Spec, SpecKind, SpecRegistry
 from assay.core.text import mask_secrets
 from assay.errors import UsageError
 from assay.search.indexes.base import Opener
-
-__all__ = ["INDEXES", "allow_index", "opener_of", "parse_spec"]
 
 
 def _engine(form: str, module: str, extra: str | None = None) -> SpecKind:
@@ -33,7 +32,7 @@ INDEXES: Final = SpecRegistry(
         "pgvector": _engine("pgvector:URL", "pgvector", "pgvector"),
         "sqlite-vec": _engine("sqlite-vec", "sqlite_vec", "sqlite-vec"),
     },
-    registry.INDEXES,
+    plugins.INDEXES,
 )
 
 

@@ -20,8 +20,6 @@ from assay.arrays import Floats32
 from assay.errors import MissingPackageError, UsageError, need
 from assay.search.indexes.base import EngineBytes, Exactness, Setup, own_folder
 
-__all__ = ["open_engine"]
-
 _MOST_NEAREST: Final = 4096
 _MOST_DIMENSIONS: Final = 8192
 _DISTANCES: Final = {"cosine": "cosine", "l2": "L2"}
@@ -58,11 +56,11 @@ class _SqliteVec:
         else:
             function = f"vec_distance_{self._distance}"
             statement = f"SELECT rowid FROM docs ORDER BY {function}(v, ?) LIMIT ?"
-        found = np.full((len(queries), k), -1, np.int64)
+        neighbours = np.full((len(queries), k), -1, np.int64)
         for row, query in enumerate(queries):
             numbers = self._database.execute(statement, (query.tobytes(), k)).fetchall()
-            found[row, : len(numbers)] = [number for (number,) in numbers]
-        return found
+            neighbours[row, : len(numbers)] = [number for (number,) in numbers]
+        return neighbours
 
     def size(self) -> EngineBytes:
         return EngineBytes(disk=os.path.getsize(self._file))

@@ -17,8 +17,6 @@ from assay.arrays import Floats32
 from assay.errors import UsageError, need
 from assay.search.indexes.base import EngineBytes, Exactness, Setup
 
-__all__ = ["open_engine"]
-
 _METRICS = {"cosine": "cos", "dot": "ip", "l2": "l2sq"}
 
 
@@ -43,18 +41,18 @@ class _Usearch:
             name: options.whole(name)
             for name in ("connectivity", "expansion_add", "expansion_search")
         }
-        given = {name: value for name, value in numbers.items() if value is not None}
+        settings = {name: value for name, value in numbers.items() if value is not None}
         self._index = make(
-            ndim=setup.dimension, metric=_METRICS[setup.metric], dtype=dtype, **given
+            ndim=setup.dimension, metric=_METRICS[setup.metric], dtype=dtype, **settings
         )
 
     def add(self, vectors: Floats32) -> None:
         self._index.add(np.arange(len(vectors)), vectors, threads=self._threads)
 
     def find(self, queries: Floats32, k: int) -> NDArray[Any]:
-        found = self._index.search(queries, k, threads=self._threads, exact=self._exhaustive)
-        keys = np.atleast_2d(found.keys).astype(np.int64)
-        counts = np.asarray(getattr(found, "counts", keys.shape[1])).reshape(-1, 1)
+        neighbours = self._index.search(queries, k, threads=self._threads, exact=self._exhaustive)
+        keys = np.atleast_2d(neighbours.keys).astype(np.int64)
+        counts = np.asarray(getattr(neighbours, "counts", keys.shape[1])).reshape(-1, 1)
         keys[np.arange(keys.shape[1]) >= counts] = -1
         return keys
 

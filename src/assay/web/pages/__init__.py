@@ -1,7 +1,7 @@
-"""The pages of the dashboard, one to a module.
+"""The pages of the dashboard.
 
-A page is a module here that declares `ROUTE`, and a template of the same name. Nothing else has to
-be changed to add one: the application serves every route that it finds here.
+A module here declares `ROUTES`; the template of a page has the name of its address. Nothing else
+has to be changed to add one: the application serves every route that it finds here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["page_routes"]
 
 @cache
 def page_routes() -> tuple[PageRoute, ...]:
-    """The routes that the modules of this package declare, in the order of the navigation."""
-    modules = [import_module(f"{__name__}.{one.name}") for one in iter_modules(__path__)]
-    routes = [module.ROUTE for module in modules]
+    """Return the routes that the modules declare, in the order of the navigation."""
+    modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
+    routes = [route for module in modules for route in module.ROUTES]
     return tuple(sorted(routes, key=lambda route: (route.position, route.path)))

@@ -1,44 +1,59 @@
-"""Two or more runs compared: the statistics of `assay compare`, and where the runs differ."""
+"""Two or more runs compared: the statistics of `assay compare`, queries, and settings."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from functools import cached_property, partial
+import json
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
-from markupsafe import Markup
 
-from assay.arrays import Floats, Ints, or_none
+from assay.arrays import Floats, or_none
 from assay.comparison.alignment import comparable
 from assay.comparison.compare import Comparison
-from assay.comparison.slice_pages import slice_means_table, slice_pairs_table
+from assay.comparison.slices import slice_means_table, slice_pairs_table
 from assay.comparison.tables import data_table, method_note, pair_table, system_table
 from assay.core.text import signed
 from assay.errors import MeasureError, UsageError
 from assay.measures import parse
-from assay.report.heat import MOST_IN_MATRIX, pair_marks, pair_matrix
+from assay.report.html_tables import MOST_IN_MATRIX, pair_marks, pair_matrix
 from assay.report.svg import QueryBar, difference_bars, interval_strip
+from assay.runs.record import names_of
 from assay.store import Run
-from assay.store.overviews import list_group_columns
-from assay.store.run import names_of
+from assay.store.summaries import list_group_columns
+from assay.tables.html import Markup
 from assay.tables.svg import Scale
 from assay.tables.table import Cell, Table
-from assay.web.page import PageRequest, PageRoute, WebPage
-from assay.web.page_table import PageTable, Paging, order_by, rows_as_dicts, sort_links
-from assay.web.params import QueryParams, address, choose_measure, find_run, find_runs
-from assay.web.query_list import find_queries, read_texts, row_notes
-from assay.web.run_diff import setting_rows
-from assay.web.score_cache import MOST_COMPARED, Pending
-
-__all__ = ["ROUTE", "compare_page"]
+from assay.web.caches import MOST_COMPARED, Pending
+from assay.web.listing import (
+    ListColumn,
+    Listing,
+    QueryListing,
+    SortOrder,
+    interval_column,
+    table_columns,
+)
+from assay.web.page import (
+    PageRequest,
+    PageRoute,
+    WebPage,
+    address,
+    choose_measure,
+    find_run,
+    find_runs,
+)
 
 _MOST_PAIRS: Final = 200  # rows of the page; all pairs are in the file
+_NOT_SETTINGS: Final = ("costs",)  # results, though they are stored with the settings
+_MOST_DIFFED: Final = 20
+_LONGEST: Final = 200  # characters of a value on the page; the file has all of them
 
 
 def compare_page(request: PageRequest) -> WebPage:
-    """The selected runs, compared on one measure."""
+    """Show the selected runs, compared on one measure."""
     runs = find_runs(request.store, request.params)
     if len(runs) < 2:
         return _selection_page(request, runs)
@@ -82,7 +97,7 @@ def compare_page(request: PageRequest) -> WebPage:
 def find_comparison(
     request: PageRequest, runs: Sequence[Run], measure: str, column: str | None = None
 ) -> Comparison | Pending:
-    """The comparison that the address asks for, or how long it has been under way."""
+    """Return the comparison that the address asks for, or how long it has been running."""
     names = names_of(runs)
     return request.cache.comparison(
         request.store,
@@ -98,42 +113,41 @@ def find_comparison(
 def _add_comparison(
     page: WebPage, request: PageRequest, comparison: Comparison, runs: Sequence[Run]
 ) -> WebPage:
-    """The page with the result of the comparison."""
-    queries = QueryTable.of(request, comparison, runs)
+    """Return the page with the result of the comparison."""
+    pair, slices = PairQueries(request, comparison, runs), comparison.slices
     return replace(
         page,
-        data={**page.data, "comparison": comparison.to_dict(), "queries": queries.data()},
+        data={**page.data, "comparison": comparison.to_dict(), "queries": pair.queries.to_dict()},
         tables=[
             _systems(request, comparison, runs),
             *_slices(request, comparison),
             _pairs(request, comparison),
             *page.tables,
-            queries.page_table(),
+            pair.queries.listing,
         ],
         context={
             **page.context,
             "verdict": comparison.verdict,
             "remarks": comparison.remarks,
             "method": method_note(comparison),
-            "matrix": _matrix(request, comparison, runs),
-            "sliced": _slice_sentences(comparison),
-            "chart": queries.chart(),
-            "counts": queries.counts(),
+            "matrix": _matrix(comparison, runs),
+            "sliced": [] if slices is None else slices.verdicts[str(comparison.measures[0])],
+            "chart": pair.chart(),
+            "counts": pair.counts(),
             "signature": comparison.signature,
             "retry_after": 0,
         },
-        downloads={"queries": queries.whole, "pairs": partial(data_table, comparison)},
     )
 
 
 def _baseline_id(request: PageRequest) -> int | None:
-    """The number of the baseline."""
+    """Return the number of the baseline; None without one."""
     key = request.params.get("baseline")
     return find_run(request.store, key).id if key else None
 
 
 def _selection_page(request: PageRequest, runs: Sequence[Run]) -> WebPage:
-    """Fewer than two runs are selected: show how to select them."""
+    """Show how to select runs, where fewer than two are."""
     last = [] if runs else request.store.runs(status="finished", limit=2)
     link = address("/compare", run=[run.id for run in last]) if len(last) == 2 else ""
     data = {"runs": [run.id for run in runs], "comparison": None}
@@ -141,21 +155,21 @@ def _selection_page(request: PageRequest, runs: Sequence[Run]) -> WebPage:
 
 
 def _shared_measures(runs: Sequence[Run]) -> list[str]:
-    """Measures that every run has for its queries, and that can be compared."""
-    have = [
+    """Return the measures that every run has for its queries and that can be compared."""
+    measures = [
         [
-            one.measure
-            for one in run.aggregates
-            if one.average == "micro" and not one.by_column and not one.subset
+            row.measure
+            for row in run.aggregates
+            if row.average == "micro" and not row.by_column and not row.subset
         ]
         for run in runs
     ]
-    shared = [name for name in dict.fromkeys(have[0]) if all(name in own for own in have)]
-    return [name for name in shared if _testable(name)]
+    shared = [name for name in measures[0] if all(name in names for names in measures)]
+    return [name for name in dict.fromkeys(shared) if _is_testable(name)]
 
 
-def _testable(name: str) -> bool:
-    """Whether a measure is a mean over queries, which alone can be tested."""
+def _is_testable(name: str) -> bool:
+    """Check that a measure is a mean over queries, which alone can be tested."""
     try:
         return comparable(parse(name))
     except MeasureError:
@@ -163,58 +177,70 @@ def _testable(name: str) -> bool:
 
 
 def _baseline(request: PageRequest, runs: Sequence[Run], names: Sequence[str]) -> str | None:
-    wanted = _baseline_id(request)
-    if wanted is None:
+    id = _baseline_id(request)
+    if id is None:
         return None
-    found = [name for name, run in zip(names, runs, strict=True) if run.id == wanted]
-    if not found:
-        raise UsageError(f"The baseline {wanted} is not among the compared runs.")
-    return found[0]
+    by_id = {run.id: name for name, run in zip(names, runs, strict=True)}
+    if id not in by_id:
+        raise UsageError(f"The baseline {id} is not among the compared runs.")
+    return by_id[id]
 
 
-def _systems(request: PageRequest, found: Comparison, runs: Sequence[Run]) -> PageTable:
-    measure = str(found.measures[0])
-    standings = found.standings_on(measure)
-    means = [one.mean for one in standings]
+def _systems(
+    request: PageRequest, comparison: Comparison, runs: Sequence[Run]
+) -> Listing[tuple[Cell, ...]]:
+    """Declare the list of systems, best first, with their intervals drawn."""
+    measure = str(comparison.measures[0])
+    means = [row.mean for row in comparison.standings_on(measure)]
     scale = Scale.around(end for mean in means for end in (mean.estimate, mean.low, mean.high))
-    own = dict(zip(found.names, runs, strict=True))
-    table = system_table(found, measure)
-    return PageTable(
+    ids = {name: run.id for name, run in zip(comparison.names, runs, strict=True)}
+    table = system_table(comparison, measure)
+    strips = [
+        interval_strip(
+            scale,
+            or_none(mean.estimate),
+            or_none(mean.low),
+            or_none(mean.high),
+            first=row[1].best,
+        )
+        for mean, row in zip(means, table.rows, strict=True)
+    ]
+
+    def link(row: tuple[Cell, ...]) -> str:
+        return address(f"/run/{ids[str(row[0].value)]}", measure=measure)
+
+    return Listing(
+        request,
         "systems",
         f"{measure}, best first",
-        table,
-        csv=request.params.address(f"{request.path}.csv", table="systems", page=None),
-        links=[{0: address(f"/run/{own[one.name].id}", measure=measure)} for one in standings],
-        pictures=[
-            interval_strip(
-                scale,
-                or_none(mean.estimate),
-                or_none(mean.low),
-                or_none(mean.high),
-                first=row[1].best,
-            )
-            for mean, row in zip(means, table.rows, strict=True)
-        ],
-        picture_after=2,
-        picture_head="interval",
+        table_columns(table, link),
+        table.rows,
+        picture=interval_column(2, [], strips),
     )
 
 
-def _pairs(request: PageRequest, found: Comparison) -> PageTable:
-    csv = request.params.address(f"{request.path}.csv", table="pairs", page=None)
-    table = pair_table(found, str(found.measures[0]))
-    shown, n = table.rows[:_MOST_PAIRS], len(table.rows)
-    title = "Pairs" if n == len(shown) else f"The first {len(shown)} of {n:,} pairs"
-    return PageTable("pairs", title, replace(table, rows=shown), csv=csv)
+def _table_listing(
+    request: PageRequest, name: str, caption: str, table: Table, most: int | None = None
+) -> Listing[tuple[Cell, ...]]:
+    """Declare a list of a finished table, of which the page shows the first rows."""
+    return Listing(request, name, caption, table_columns(table), table.rows[:most])
 
 
-def _matrix(request: PageRequest, found: Comparison, runs: Sequence[Run]) -> Markup:
-    """All pairs as a square of the best systems; nothing of two, or beside a baseline."""
-    measure = str(found.measures[0])
-    if len(runs) < 3 or found.baseline is not None:
+def _pairs(request: PageRequest, comparison: Comparison) -> Listing[tuple[Cell, ...]]:
+    table = pair_table(comparison, str(comparison.measures[0]))
+    n_pairs = len(table.rows)
+    caption = "Pairs" if n_pairs <= _MOST_PAIRS else f"The first {_MOST_PAIRS} of {n_pairs:,} pairs"
+    listing = _table_listing(request, "pairs", caption, table, _MOST_PAIRS)
+    return replace(listing, whole=partial(data_table, comparison))
+
+
+def _matrix(comparison: Comparison, runs: Sequence[Run]) -> Markup:
+    """Draw all pairs as a square of the best systems; nothing of two, or with a baseline."""
+    measure = str(comparison.measures[0])
+    if len(runs) < 3 or comparison.baseline is not None:
         return Markup("")
-    names, marks = pair_marks(found, measure)
-    ids = {name: run.id for name, run in zip(found.names, runs, strict=True)}
+    names, marks = pair_marks(comparison, measure)
+    ids = {name: run.id for name, run in zip(comparison.names, runs, strict=True)}
 
     def link(i: int, j: int) -> str:
         return address("/compare", run=[ids[names[i]], ids[names[j]]], measure=measure)
@@ -222,200 +248,233 @@ def _matrix(request: PageRequest, found: Comparison, runs: Sequence[Run]) -> Mar
     return Markup(pair_matrix(names[:MOST_IN_MATRIX], marks, link))
 
 
-def _slices(request: PageRequest, found: Comparison) -> list[PageTable]:
-    """Means and pairs in each slice of the queries, where they are asked for."""
-    if found.slices is None:
+def _slices(request: PageRequest, comparison: Comparison) -> list[Listing[tuple[Cell, ...]]]:
+    """Declare means and pairs in each slice of the queries, where they are requested."""
+    if comparison.slices is None:
         return []
-    measure, column = str(found.measures[0]), found.slices.column
-    csv = partial(request.params.address, f"{request.path}.csv", page=None)
-    pairs = slice_pairs_table(found.slices, measure)
-    shown = replace(pairs, rows=pairs.rows[:_MOST_PAIRS])
-    means = slice_means_table(found.slices, measure)
+    measure, column = str(comparison.measures[0]), comparison.slices.column
+    means = slice_means_table(comparison.slices, measure)
+    pairs = slice_pairs_table(comparison.slices, measure)
     return [
-        PageTable("slices", f"Means by {column}", means, csv=csv(table="slices")),
-        PageTable("slice-pairs", f"Pairs by {column}", shown, csv=csv(table="slice-pairs")),
+        _table_listing(request, "slices", f"Means by {column}", means),
+        _table_listing(request, "slice-pairs", f"Pairs by {column}", pairs, _MOST_PAIRS),
     ]
-
-
-def _slice_sentences(found: Comparison) -> list[str]:
-    return [] if found.slices is None else found.slices.verdicts[str(found.measures[0])]
 
 
 def _overview(
     request: PageRequest, runs: Sequence[Run], names: Sequence[str], measures: Sequence[str]
-) -> PageTable:
-    """Stored means of every measure that all runs have; the best of each in bold."""
-    means = [run.means() for run in runs]
-    best = {
-        name: max((mean for own in means if (mean := own[name]) is not None), default=None)
-        for name in measures
-    }
+) -> Listing[tuple[str, Run]]:
+    """Declare the list of stored means on all shared measures, the best of each in bold."""
+
+    def mean_column(measure: str) -> ListColumn[tuple[str, Run]]:
+        best = max((v for run in runs if (v := run.means()[measure]) is not None), default=None)
+
+        def cell(row: tuple[str, Run]) -> Cell:
+            value = row[1].means()[measure]
+            return Cell(value, "fraction", value is not None and value == best)
+
+        return ListColumn(measure, cell)
+
     several = len({run.dataset for run in runs}) > 1
-    rows = tuple(
-        (
-            Cell(name),
-            *([Cell(run.dataset)] if several else []),
-            *(Cell(own[m], "fraction", own[m] is not None and own[m] == best[m]) for m in measures),
+    dataset: ListColumn[tuple[str, Run]] = ListColumn("dataset", lambda row: row[1].dataset)
+    columns: list[ListColumn[tuple[str, Run]]] = [
+        ListColumn("run", lambda row: row[0]),
+        *([dataset] if several else []),
+        *map(mean_column, measures),
+    ]
+    rows = list(zip(names, runs, strict=True))
+    return Listing(request, "measures", "Means of all measures", columns, rows)
+
+
+class PairQueries:
+    """Every query with its value in each run, and the difference of two of them."""
+
+    def __init__(self, request: PageRequest, comparison: Comparison, runs: Sequence[Run]) -> None:
+        measure = str(comparison.measures[0])
+        ranked = [row.name for row in comparison.standings_on(measure)]
+        # The best against the baseline, or the two best.
+        second = comparison.baseline or ranked[1]
+        first = next(name for name in ranked if name != second)
+        values = comparison.values_on(measure)
+        self.names, self._request, self._query_ids = (first, second), request, comparison.query_ids
+        left, right = (values[comparison.names.index(name)] for name in self.names)
+        self.differences: Floats = left - right
+        arrays = {"difference": self.differences}
+        arrays |= {str(number): row for number, row in enumerate(values, 1)}
+        by = request.params.get_choice(
+            "sort", ["difference", "query", *list(arrays)[1:]], "difference"
         )
-        for name, run, own in zip(names, runs, means, strict=True)
-    )
-    csv = request.params.address(f"{request.path}.csv", table="measures", page=None)
-    columns = ("run", *(["dataset"] if several else []), *measures)
-    return PageTable("measures", "Means of all measures", Table(columns, rows), csv=csv)
-
-
-class QueryTable:
-    """Every query with its value in each run, and the difference of the first two."""
-
-    def __init__(
-        self,
-        request: PageRequest,
-        found: Comparison,
-        runs: Sequence[Run],
-        names: tuple[str, str],
-        values: Floats,
-    ) -> None:
-        self._request, self._found, self._runs, self._values = request, found, runs, values
-        self.names = names
-        first, second = (found.names.index(name) for name in names)
-        self.differences = values[first] - values[second]
-        self._by, self._descending = _order(request.params, len(runs))
-
-    @classmethod
-    def of(cls, request: PageRequest, found: Comparison, runs: Sequence[Run]) -> QueryTable:
-        """The first two runs, or the best one against the baseline or the next."""
-        measure = str(found.measures[0])
-        ranked = [one.name for one in found.standings_on(measure)]
-        if found.baseline is not None:
-            names = (next(n for n in ranked if n != found.baseline), found.baseline)
-        else:
-            names = (ranked[0], ranked[1])
-        return cls(request, found, runs, names, found.values_on(measure))
-
-    @cached_property
-    def positions(self) -> Ints:
-        """The queries that were searched for, in the order that the address asks for."""
-        order = self._order()
-        return find_queries(self._request, self._runs, self._found.query_ids, order)
-
-    def _order(self) -> Ints:
-        if self._by == "query":
-            positions = np.arange(self._found.n_queries)
-            return positions[::-1] if self._descending else positions
-        is_run = self._by != "difference"
-        column = self._values[int(self._by) - 1] if is_run else self.differences
-        return order_by(column, descending=self._descending)
-
-    def _table(self, positions: Ints) -> Table:
-        ids: Sequence[Any] = self._found.query_ids.take(positions).to_list()
-        values = self._values[:, positions].T.tolist()
-        differences = self.differences[positions].tolist()
-        rows = tuple(
-            (Cell(query), Cell(d, "difference"), *(Cell(value, "fraction") for value in own))
-            for query, own, d in zip(ids, values, differences, strict=True)
+        self.queries = QueryListing(
+            request,
+            runs,
+            comparison.query_ids,
+            arrays,
+            SortOrder.of(request.params, by, ["query"]),
+            [
+                ListColumn(
+                    f"{first} − {second}",
+                    lambda i: float(self.differences[i]),
+                    "difference",
+                    "difference",
+                    style=lambda i: _sign(self.differences[i]),
+                ),
+                *(
+                    _value_column(name, str(number), row)
+                    for number, (name, row) in enumerate(
+                        zip(comparison.names, values, strict=True), 1
+                    )
+                ),
+            ],
+            {"measure": measure, "baseline": request.params.get("baseline") or None},
         )
-        first, second = self.names
-        return Table(("query", f"{first} − {second}", *self._found.names), rows)
-
-    def whole(self) -> Table:
-        """Every query, for CSV."""
-        return self._table(self.positions)
-
-    def _paging(self) -> Paging:
-        return Paging.of(self._request.params, self._request.path, len(self.positions))
-
-    @cached_property
-    def _page(self) -> Table:
-        return self._table(self.positions[self._paging().rows])
-
-    @cached_property
-    def _texts(self) -> dict[str, str]:
-        ids = [row[0].value for row in self._page.rows]
-        return read_texts(self._request.store, self._runs, ids)
-
-    def page_table(self) -> PageTable:
-        """The queries on this page."""
-        request, paging, table = self._request, self._paging(), self._page
-        keys = dict(enumerate(["query", "difference", *map(str, range(1, len(self._runs) + 1))]))
-        return PageTable(
-            "queries",
-            "Queries",
-            table,
-            csv=request.params.address(f"{request.path}.csv", table="queries", page=None),
-            links=[{0: self._link(row[0].value)} for row in table.rows],
-            classes=[{1: _sign(row[1].value)} for row in table.rows],
-            sort_links=sort_links(
-                request.params,
-                request.path,
-                keys,
-                by=self._by,
-                descending=self._descending,
-                texts=["query"],
-            ),
-            paging=paging,
-            notes=row_notes(self._texts, [row[0].value for row in table.rows]),
-        )
-
-    def _link(self, query: Any) -> str:
-        """The page of a query, whose neighbours are those of this list."""
-        params = self._request.params
-        kept = {key: params.get(key) or None for key in ("q", "baseline")}
-        return address(
-            "/query",
-            run=[run.id for run in self._runs],
-            query=query,
-            measure=str(self._found.measures[0]),
-            sort=self._by,
-            order="down" if self._descending else "up",
-            **kept,
-        )
-
-    def data(self) -> dict[str, Any]:
-        """The same for programs."""
-        paging = self._paging()
-        return {
-            "total": paging.total,
-            "number": paging.number,
-            "sort": self._by,
-            "descending": self._descending,
-            "rows": rows_as_dicts(self._page),
-            "texts": self._texts,
-        }
 
     def chart(self) -> Any:
-        """Differences of all queries, sorted."""
+        """Draw the differences of all queries, sorted."""
         first, second = self.names
-        words = f"{first} − {second}, queries sorted by difference"
-        return difference_bars(self.differences, words, self._describe_bar)
+        description = f"{first} − {second}, queries sorted by difference"
+        return difference_bars(self.differences, description, self._describe_bar)
 
     def _describe_bar(self, position: int) -> QueryBar:
-        query = self._found.query_ids[position]
-        tip = f"{query}: {signed(float(self.differences[position]))}"
-        return QueryBar(self._link(query), tip)
+        difference = signed(float(self.differences[position]))
+        tip = f"{self._query_ids[position]}: {difference}"
+        return QueryBar(self.queries.link(position), tip)
 
     def counts(self) -> str:
-        """On how many queries the first of the pair is better, equal and worse."""
-        known = self.differences[~np.isnan(self.differences)]
-        better, worse = int((known > 0).sum()), int((known < 0).sum())
+        """Count the queries on which the first of the pair is better, equal and worse."""
+        defined = self.differences[~np.isnan(self.differences)]
+        better, worse = int((defined > 0).sum()), int((defined < 0).sum())
         first, second = self.names
         return (
             f"{first} − {second}: better on {better:,}, equal on "
-            f"{len(known) - better - worse:,}, worse on {worse:,} of {len(known):,} queries."
+            f"{len(defined) - better - worse:,}, worse on {worse:,} of {len(defined):,} queries."
         )
 
 
-def _order(params: QueryParams, n_runs: int) -> tuple[str, bool]:
-    keys = ["difference", "query", *map(str, range(1, n_runs + 1))]
-    by = params.get_choice("sort", keys, "difference")
-    return by, params.get_choice(
-        "order", ("up", "down"), "up" if by == "query" else "down"
-    ) == "down"
+def _value_column(name: str, key: str, values: Floats) -> ListColumn[int]:
+    return ListColumn(name, lambda i: float(values[i]), "fraction", key)
 
 
-def _sign(value: Any) -> str:
-    if not isinstance(value, float) or np.isnan(value) or value == 0:
-        return ""
-    return "gain" if value > 0 else "drop"
+def _sign(difference: float) -> str:
+    return "gain" if difference > 0 else "drop" if difference < 0 else ""
 
 
-ROUTE: Final = PageRoute("/compare", compare_page, menu="Compare", position=3)
+@dataclass(frozen=True)
+class SettingRow:
+    """One setting in each of the runs; None where a run does not have it."""
+
+    section: str
+    name: str
+    values: tuple[str | None, ...]
+
+    @property
+    def differs(self) -> bool:
+        """Check whether two of the runs have other values."""
+        return len(set(self.values)) > 1
+
+
+def setting_rows(runs: Sequence[Run]) -> list[SettingRow]:
+    """Return every setting that one of the runs has, in the order of the first."""
+    settings = [dict(_settings(run)) for run in runs]
+    keys = dict.fromkeys(key for values in settings for key in values)
+    order = {section: i for i, section in enumerate(dict.fromkeys(section for section, _ in keys))}
+    rows = [SettingRow(*key, tuple(values.get(key) for values in settings)) for key in keys]
+    return sorted(rows, key=lambda row: order[row.section])
+
+
+def _settings(run: Run) -> Iterator[tuple[tuple[str, str], str]]:
+    facts = {
+        "task": run.task,
+        "dataset": run.dataset,
+        "model": run.model,
+        "queries": str(run.n_queries or ""),
+        "tags": " ".join(run.tags),
+        "signature": run.signature,
+        "search": run.search,
+    }
+    origin = {
+        "command": shlex.join(("assay", *run.command)) if run.command else "",
+        "folder": run.folder,
+        "commit": run.git_commit,
+        "imported from": run.origin,
+    }
+    settings = {key: value for key, value in run.config.items() if key not in _NOT_SETTINGS}
+    sections: dict[str, Mapping[str, Any]] = {
+        "run": facts,
+        "settings": settings,
+        "seeds": run.seeds,
+        "data": run.data,
+        "environment": {**origin, **run.versions},
+    }
+    for section, values in sections.items():
+        for name, text in _flatten(values):
+            yield (section, name), text
+
+
+def _flatten(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+    """Yield nested settings by their path, without those that are not set.
+
+    >>> list(_flatten({"a": {"b": 1, "c": None}, "d": "x"}))
+    [('a.b', '1'), ('d', 'x')]
+    """
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flatten(value, f"{before}{key}.")
+        elif value not in (None, "", []):
+            yield f"{before}{key}", value if isinstance(value, str) else json.dumps(value)
+
+
+def diff_page(request: PageRequest) -> WebPage:
+    """Show the settings of the selected runs: those that differ, or all."""
+    runs = find_runs(request.store, request.params)
+    if len(runs) > _MOST_DIFFED:
+        raise UsageError(f"The settings of up to {_MOST_DIFFED} runs are shown, found {len(runs)}.")
+    whole = request.params.get_choice("show", ("differences", "all"), "differences") == "all"
+    rows = setting_rows(runs)
+    differing = [row for row in rows if row.differs]
+    listing = _setting_listing(request, runs, rows if whole else differing)
+    ids = [run.id for run in runs]
+    return WebPage(
+        "diff",
+        f"How {len(runs)} runs differ",
+        {
+            "runs": ids,
+            "names": names_of(runs),
+            "differing": len(differing),
+            "total": len(rows),
+            "settings": [asdict(row) for row in listing.rows],
+        },
+        [listing],
+        {
+            "whole": whole,
+            "other": request.params.address("/diff", show=None if whole else "all"),
+            "compare": address("/compare", run=ids) if len(runs) > 1 else "",
+        },
+    )
+
+
+def _setting_listing(
+    request: PageRequest, runs: Sequence[Run], rows: Sequence[SettingRow]
+) -> Listing[SettingRow]:
+    columns: list[ListColumn[SettingRow]] = [
+        ListColumn("setting", lambda row: row.name),
+        ListColumn("of", lambda row: row.section),
+        *map(_run_column, range(len(runs)), names_of(runs), runs),
+    ]
+    return Listing(request, "settings", "Settings", columns, rows)
+
+
+def _run_column(i: int, name: str, run: Run) -> ListColumn[SettingRow]:
+    """Declare the column of a run, which marks values that the first run does not have."""
+    return ListColumn(
+        name,
+        lambda row: row.values[i],
+        form=lambda text: text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…",
+        style=lambda row: "other" if row.values[i] != row.values[0] else "",
+        heading_link=address(f"/run/{run.id}"),
+    )
+
+
+ROUTES: Final = (
+    PageRoute("/compare", compare_page, menu="Compare", position=3),
+    PageRoute("/diff", diff_page),
+)

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any, Final
 
 from sqlalchemy import Connection
 
-from assay.store.overviews import Headline, RunGroup, find_headlines, group_runs
 from assay.store.summaries import (
+    Headline,
+    RunGroup,
     RunMean,
     RunSummary,
     count_statuses,
+    find_headlines,
     find_means,
     find_summaries,
+    group_runs,
 )
-from assay.tables.table import Cell, Table
-from assay.web.changes import PENDING, Change
-from assay.web.moments import describe_status, exact_moment, format_moment
-from assay.web.page import PageRequest, PageRoute, WebPage
-from assay.web.page_table import PageTable
-from assay.web.pages.runs import live_rows
-from assay.web.params import address
-
-__all__ = ["ROUTE", "home_page"]
+from assay.web.caches import PENDING, Change
+from assay.web.listing import ListColumn, Listing, moment_column
+from assay.web.page import PageRequest, PageRoute, WebPage, address
+from assay.web.pages.runs import RUN_COLUMNS, live_rows
 
 _DAYS: Final = 7
 _MOST_TESTED: Final = 8  # drops that are tested, the largest first
@@ -37,18 +34,18 @@ _NEWEST: Final = 8
 
 
 def home_page(request: PageRequest) -> WebPage:
-    """Datasets, the newest runs, what changed in the last days, and regressions."""
+    """Show datasets, the newest runs, what changed lately, and regressions."""
     days = request.params.get_int("days", _DAYS)
     since = (datetime.now(UTC) - timedelta(days=min(days, 3650))).strftime("%Y-%m-%dT%H:%M:%S")
     with request.store.database.reading() as connection:
         counts = count_statuses(connection)
         heads = find_headlines(connection)
         groups = group_runs(connection, "dataset")
-        recent = {one.name: one.runs for one in group_runs(connection, "status", since=since)}
+        statuses = group_runs(connection, "status", since=since)
         newest = find_summaries(connection, limit=_NEWEST)
         drops, pending = _find_regressions(request, connection, heads, since)
     news = list(_find_news(heads, since))
-    boards = _boards(groups, heads)
+    boards = [_board(group, heads) for group in groups[:_MOST_DATASETS]]
     return WebPage(
         "home",
         "Overview",
@@ -56,13 +53,13 @@ def home_page(request: PageRequest) -> WebPage:
             "statuses": counts,
             "since": since,
             "days": days,
-            "recent": recent,
-            "datasets": [asdict(one) for one in boards],
-            "news": [asdict(one) for one in news],
-            "regressions": [one.to_dict() for one in drops],
+            "recent": {status.name: status.runs for status in statuses},
+            "datasets": [asdict(board) for board in boards],
+            "news": [asdict(event) for event in news],
+            "regressions": [drop.to_dict() for drop in drops],
             "runs": live_rows(newest),
         },
-        [_dataset_table(boards), _run_table(newest)],
+        [_dataset_listing(request, boards), _newest_listing(request, newest)],
         {
             "drops": drops,
             "retry_after": int(pending),
@@ -86,29 +83,23 @@ class Board:
     value: float | None = None
 
 
-def _boards(groups: Sequence[RunGroup], heads: Sequence[Headline]) -> list[Board]:
-    return [_board(one, heads) for one in groups[:_MOST_DATASETS]]
-
-
 def _board(group: RunGroup, heads: Sequence[Headline]) -> Board:
-    own = _comparable(one for one in heads if one.dataset == group.name)
-    best = _best(own)
-    if best is None:
-        return Board(group.name, group.runs, group.last)
-    known = (best.measure, best.name, best.id, best.value)
-    return Board(group.name, group.runs, group.last, *known)
+    best = _best(_comparable(head for head in heads if head.dataset == group.name))
+    facts = () if best is None else (best.measure, best.name, best.id, best.value)
+    return Board(group.name, group.runs, group.last, *facts)
 
 
 def _comparable(heads: Iterable[Headline]) -> list[Headline]:
-    """Those on the measure and under the conventions that most have."""
-    every = list(heads)
-    usual = Counter((one.measure, one.conventions) for one in every).most_common(1)
-    return [one for one in every if [(one.measure, one.conventions)] == [key for key, _ in usual]]
+    """Return the runs with the most common measure and conventions."""
+    kinds: dict[tuple[str, str], list[Headline]] = {}
+    for head in heads:
+        kinds.setdefault((head.measure, head.conventions), []).append(head)
+    return max(kinds.values(), key=len, default=[])
 
 
 def _best(heads: Iterable[Headline]) -> Headline | None:
-    known = [one for one in heads if one.value is not None]
-    return max(known, key=lambda one: (one.value, one.id), default=None)
+    scored = [head for head in heads if head.value is not None]
+    return max(scored, key=lambda head: (head.value, head.id), default=None)
 
 
 @dataclass(frozen=True)
@@ -126,23 +117,23 @@ class News:
 
 
 def _find_news(heads: Sequence[Headline], since: str) -> Iterable[News]:
-    for dataset in dict.fromkeys(one.dataset for one in heads if one.created >= since):
-        own = [one for one in heads if one.dataset == dataset]
-        old = [one for one in own if one.created < since]
+    for dataset in dict.fromkeys(head.dataset for head in heads if head.created >= since):
+        runs = [head for head in heads if head.dataset == dataset]
+        old = [head for head in runs if head.created < since]
         if not old:
-            yield _news("dataset", own[0])
+            yield _news("dataset", runs[0])
             continue
-        now, then = _best(_comparable(own)), _best(_comparable(old))
+        now, then = _best(_comparable(runs)), _best(_comparable(old))
         if now and then and now.id != then.id and (now.value or 0.0) > (then.value or 0.0):
             yield _news("best", now, then)
-        names = {one.name for one in old}
-        new = {one.name: one for one in reversed(own) if one.name not in names}
-        yield from (_news("name", one) for one in new.values())
+        names = {head.name for head in old}
+        new = {head.name: head for head in reversed(runs) if head.name not in names}
+        yield from (_news("name", head) for head in new.values())
 
 
-def _news(kind: str, one: Headline, old: Headline | None = None) -> News:
+def _news(kind: str, head: Headline, old: Headline | None = None) -> News:
     before = ("", None) if old is None else (old.name, old.value)
-    return News(kind, one.dataset, one.id, one.name, one.measure, one.value, *before)
+    return News(kind, head.dataset, head.id, head.name, head.measure, head.value, *before)
 
 
 @dataclass(frozen=True)
@@ -155,7 +146,7 @@ class Regression:
     change: Change
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Return plain data for JSON."""
         runs = {"run": self.run.to_dict(), "before": self.before.to_dict()}
         return {**runs, "measure": self.measure, "change": asdict(self.change)}
 
@@ -163,34 +154,35 @@ class Regression:
 def _find_regressions(
     request: PageRequest, connection: Connection, heads: Sequence[Headline], since: str
 ) -> tuple[list[Regression], bool]:
-    """Of the runs since then with the largest drops, those that are clearly worse.
+    """Test the largest drops since then; return those that are significant.
 
-    The second is whether some are still being tested.
+    The second value says whether some are still being tested.
     """
     drops = sorted(_drops(heads, since), key=lambda pair: _change_of(*pair))[:_MOST_TESTED]
-    found, pending = [], False
+    regressions, pending = [], False
     for measure in dict.fromkeys(new.measure for _, new in drops):
-        ids = {one.id for pair in drops for one in pair if one.measure == measure}
-        means = {one.id: one for one in find_means(connection, measure, id=sorted(ids))}
+        ids = {head.id for pair in drops for head in pair if head.measure == measure}
+        means = {mean.id: mean for mean in find_means(connection, measure, id=sorted(ids))}
         pairs = [(means[old.id], means[new.id]) for old, new in drops if new.measure == measure]
         changes = request.cache.changes.between(connection, pairs, measure, request.timeout)
         pending = pending or PENDING in changes
-        found += [
+        regressions += [
             Regression(new, old, measure, change)
             for (old, new), change in zip(pairs, changes, strict=True)
             if change.kind == "worse"
         ]
-    return sorted(found, key=lambda one: one.run.created, reverse=True), pending
+    return sorted(regressions, key=lambda drop: drop.run.created, reverse=True), pending
 
 
 def _drops(heads: Sequence[Headline], since: str) -> Iterable[tuple[Headline, Headline]]:
-    """Runs since then with a smaller mean than the one of the same name before."""
+    """Find runs since then with a smaller mean than the one of that name before."""
     series: dict[tuple[str, ...], list[Headline]] = {}
-    for one in reversed(heads):
-        if one.value is not None:
-            series.setdefault((one.dataset, one.name, one.measure, one.conventions), []).append(one)
-    for own in series.values():
-        for old, new in pairwise(own):
+    for head in reversed(heads):
+        if head.value is not None:
+            key = (head.dataset, head.name, head.measure, head.conventions)
+            series.setdefault(key, []).append(head)
+    for runs in series.values():
+        for old, new in pairwise(runs):
             if new.created >= since and _change_of(old, new) < 0:
                 yield old, new
 
@@ -199,67 +191,42 @@ def _change_of(old: Headline, new: Headline) -> float:
     return (new.value or 0.0) - (old.value or 0.0)
 
 
-def _dataset_table(boards: Sequence[Board]) -> PageTable:
-    rows = tuple(
-        (
-            Cell(one.dataset or "(none)"),
-            Cell(one.best or None),
-            Cell(one.value, "fraction"),
-            Cell(one.measure),
-            Cell(one.runs, "count"),
-            Cell(exact_moment(one.last)),
-        )
-        for one in boards
-    )
-    columns = ("dataset", "best run", "mean", "measure", "runs", "last began (UTC)")
-    return PageTable(
-        "datasets",
-        "Datasets",
-        Table(columns, rows),
-        csv="/home.csv?table=datasets",
-        links=[
-            {
-                0: address("/leaderboard", dataset=one.dataset, measure=one.measure),
-                1: address(f"/run/{one.best_id}"),
-            }
-            if one.best_id
-            else {0: address("/runs", dataset=one.dataset or None)}
-            for one in boards
-        ],
-        formats={5: format_moment},
-    )
+def _dataset_listing(request: PageRequest, boards: Sequence[Board]) -> Listing[Board]:
+    columns: list[ListColumn[Board]] = [
+        ListColumn("dataset", lambda board: board.dataset or "(none)", link=_board_link),
+        ListColumn(
+            "best run",
+            lambda board: board.best or None,
+            link=lambda board: address(f"/run/{board.best_id}") if board.best_id else "",
+        ),
+        ListColumn("mean", lambda board: board.value, "fraction"),
+        ListColumn("measure", lambda board: board.measure),
+        ListColumn("runs", lambda board: board.runs, "count"),
+        moment_column("last began (UTC)", lambda board: board.last),
+    ]
+    return Listing(request, "datasets", "Datasets", columns, boards)
 
 
-def _run_table(runs: Sequence[RunSummary]) -> PageTable:
-    rows = tuple(
-        (
-            Cell(run.name),
-            *_first_mean(run.means()),
-            Cell(describe_status(run)),
-            Cell(run.dataset),
-            Cell(run.id, "count"),
-            Cell(exact_moment(run.created)),
-        )
-        for run in runs
-    )
-    columns = ("name", "mean", "measure", "status", "dataset", "run", "began (UTC)")
-    return PageTable(
-        "newest",
-        "Newest runs",
-        Table(columns, rows),
-        csv="/home.csv?table=newest",
-        links=[{0: address(f"/run/{run.id}")} for run in runs],
-        classes=[{3: f"status {run.status}"} for run in runs],
-        run_ids=[run.id for run in runs],
-        run_labels=[f"Compare run {run.id}: {run.name}" for run in runs],
-        bars={run.id: (run.done, run.total) for run in runs if run.status == "running"},
-        formats={6: format_moment},
-    )
+def _board_link(board: Board) -> str:
+    if board.best_id:
+        return address("/leaderboard", dataset=board.dataset, measure=board.measure)
+    return address("/runs", dataset=board.dataset or None)
 
 
-def _first_mean(means: dict[str, float | None]) -> tuple[Cell, Cell]:
-    measure, value = next(iter(means.items()), ("", None))
-    return Cell(value, "fraction"), Cell(measure)
+def _newest_listing(request: PageRequest, runs: Sequence[RunSummary]) -> Listing[RunSummary]:
+    shared = {key: RUN_COLUMNS[key] for key in ("name", "status", "dataset", "id", "created")}
+    shared["dataset"] = replace(shared["dataset"], link=None)
+    columns = [
+        shared.pop("name"),
+        ListColumn("mean", lambda run: _first_mean(run)[1], "fraction"),
+        ListColumn("measure", lambda run: _first_mean(run)[0]),
+        *shared.values(),
+    ]
+    return Listing(request, "newest", "Newest runs", columns, runs, run=lambda run: run)
 
 
-ROUTE: Final = PageRoute("/", home_page)
+def _first_mean(run: RunSummary) -> tuple[str, float | None]:
+    return next(iter(run.means().items()), ("", None))
+
+
+ROUTES: Final = (PageRoute("/", home_page),)

@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from assay.comparison.verdict import describe_test
+from assay.core.text import format_bytes, format_rate, format_time
 from assay.errors import AssayError
 from assay.report.svg import CostPoint, cost_picture, interval_strip
+from assay.runs.record import names_of
 from assay.stats.ranks import split_letters
 from assay.store import Run, Store
-from assay.store.overviews import RunCosts, read_costs, read_means
-from assay.store.run import names_of
 from assay.store.summaries import (
+    RunCosts,
     RunMean,
     find_means,
     list_datasets,
     list_measures,
     query_checksums,
+    read_costs,
+    read_means,
 )
 from assay.tables.svg import Scale
-from assay.tables.table import Cell, Table
-from assay.web.costs import COSTS
-from assay.web.moments import exact_moment, format_moment
-from assay.web.page import PageRequest, PageRoute, WebPage
-from assay.web.page_table import PageTable, Paging
-from assay.web.params import address, choose_dataset, choose_measure
-from assay.web.score_cache import MOST_COMPARED, Pending
-
-__all__ = ["ROUTE", "leaderboard_page"]
+from assay.tables.table import Cell
+from assay.web.caches import MOST_COMPARED, Pending
+from assay.web.listing import ListColumn, Listing, interval_column, moment_column
+from assay.web.page import (
+    PageRequest,
+    PageRoute,
+    WebPage,
+    address,
+    choose_dataset,
+    choose_measure,
+)
 
 _MOST_VALUES: Final = 500_000  # runs × queries whose letters take seconds, not minutes
 _OTHERS: Final = 3  # measures beside the one that ranks, unless they are chosen
@@ -38,7 +43,7 @@ _KINDS: Final = {"newest": "the newest run of each name", "all": "all runs"}
 
 
 def leaderboard_page(request: PageRequest) -> WebPage:
-    """Runs of one dataset on one measure, best first."""
+    """Show the runs of one dataset on one measure, best first."""
     with request.store.database.reading() as connection:
         boards = list_datasets(connection)
         dataset = choose_dataset(request.params, [name for name, _, _ in boards])
@@ -47,20 +52,19 @@ def leaderboard_page(request: PageRequest) -> WebPage:
         rows = find_means(connection, measure, dataset=dataset) if measure else []
         kind = request.params.get_choice("of", _KINDS, "newest")
         ranked = _rank(rows, newest=kind == "newest")
-        ids = [one.id for one in ranked]
+        ids = [run.id for run in ranked]
         queries = set(query_checksums(connection, ids).values())
         also = _choose_others(request, measures, measure)
         means, costs = read_means(connection, ids, also), read_costs(connection, ids)
-    found = _find_letters(request, ranked, measure)
-    letters = found.by_run
+    letters = _find_letters(request, ranked, measure)
     entries = [
-        _Entry(place, one, letters.get(one.id, ""), means.get(one.id, {}), costs.get(one.id))
-        for place, one in enumerate(ranked, 1)
+        _Entry(place, run, letters.by_run.get(run.id, ""), means.get(run.id, {}), costs.get(run.id))
+        for place, run in enumerate(ranked, 1)
     ]
-    wanted = request.params.get("named_like")
-    shown = [one for one in entries if wanted.casefold() in one.run.name.casefold()]
-    paging = Paging.of(request.params, request.path, len(shown))
-    board = _Board(measure, also, entries, bool(letters))
+    named_like = request.params.get("named_like")
+    matching = [entry for entry in entries if named_like.casefold() in entry.run.name.casefold()]
+    board = _Board(measure, also, entries, bool(letters.by_run))
+    listing = board.listing(request, matching)
     data = {
         "dataset": dataset,
         "measure": measure,
@@ -68,38 +72,38 @@ def leaderboard_page(request: PageRequest) -> WebPage:
         "of": kind,
         "measures": measures,
         "datasets": [{"dataset": n, "runs": number, "last": last} for n, number, last in boards],
-        "total": len(shown),
-        "number": paging.number,
-        "letters_note": found.note,
+        **listing.state(),
+        "letters_note": letters.note,
         "query_sets": len(queries),
-        "runs": [one.to_dict() for one in shown[paging.rows]],
+        "runs": [entry.to_dict() for entry in listing.rows],
     }
     title = f"Leaderboard of {dataset or 'runs without a dataset'}"
     return WebPage(
         "leaderboard",
         title,
         data,
-        [board.page_table(request, shown[paging.rows], paging)],
+        [listing],
         {
             "kinds": _KINDS,
-            "named_like": wanted,
+            "named_like": named_like,
             "chosen": bool(request.params.get_all("also")),
-            "note": found.note,
-            "retry_after": found.retry_after,
-            "compare": _compare_link(found.family, measure),
-            "mixed_conventions": len({one.conventions for one in ranked}) > 1,
+            "note": letters.note,
+            "retry_after": letters.retry_after,
+            "compare": address("/compare", run=letters.family, measure=measure)
+            if len(letters.family) > 1
+            else "",
+            "mixed_conventions": len({run.conventions for run in ranked}) > 1,
             **_cost_context(request, entries, measure),
         },
-        {"leaderboard": lambda: board.table(shown)},
     )
 
 
 def _choose_others(request: PageRequest, measures: Sequence[str], measure: str) -> list[str]:
-    """The measures beside the one that ranks: those of the address, else the first few."""
-    wanted = request.params.get_all("also")
-    if not wanted:
+    """Return the measures of the address beside the one that ranks, else the first few."""
+    names = request.params.get_all("also")
+    if not names:
         return [name for name in measures if name != measure][:_OTHERS]
-    return [name for name in measures if name in wanted and name != measure]
+    return [name for name in measures if name in names and name != measure]
 
 
 @dataclass(frozen=True)
@@ -113,23 +117,22 @@ class _Entry:
     costs: RunCosts | None
 
     def cost(self, key: str) -> float | None:
-        """One of the costs, if it is known."""
-        found: float | None = getattr(self.costs, key, None)
-        return found
+        """Return one of the costs; None where it is unknown."""
+        cost: float | None = getattr(self.costs, key, None)
+        return cost
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Return plain data for JSON."""
         costs = None if self.costs is None else asdict(self.costs)
         more = {"letters": self.letters, "means": self.means, "costs": costs}
         return {**self.run.to_dict(), "place": self.place, **more}
 
 
 def _rank(rows: Sequence[RunMean], *, newest: bool) -> list[RunMean]:
-    """Best first; of runs with the same name, the newest or all."""
-    found = list(rows)  # the newest first
-    if newest:
-        found = list({(one.name, one.model): one for one in reversed(found)}.values())
-    return sorted(found, key=lambda one: (one.value is None, -(one.value or 0.0), -one.id))
+    """Sort runs best first; of those with the same name, keep the newest or all."""
+    if newest:  # the rows begin with the newest
+        rows = list({(run.name, run.model): run for run in reversed(rows)}.values())
+    return sorted(rows, key=lambda run: (run.value is None, -(run.value or 0.0), -run.id))
 
 
 @dataclass(frozen=True)
@@ -143,7 +146,7 @@ class _Letters:
 
 
 def _find_letters(request: PageRequest, ranked: Sequence[RunMean], measure: str) -> _Letters:
-    """The letters that the page of a comparison shows for the same runs."""
+    """Return the letters that the page of a comparison shows for these runs."""
     runs, left_out = _family(request.store, ranked, measure)
     ids = tuple(run.id for run in runs)
     if len(runs) < 2:
@@ -152,38 +155,39 @@ def _find_letters(request: PageRequest, ranked: Sequence[RunMean], measure: str)
         return _Letters(note="Compare runs to see which of them are separable.", family=ids)
     names = names_of(runs)
     try:
-        found = request.cache.comparison(
+        comparison = request.cache.comparison(
             request.store, runs, names, measure=measure, timeout=request.timeout
         )
     except AssayError as error:
         return _Letters(note=f"No group letters: {error}", family=ids)
-    if isinstance(found, Pending):
-        return _Letters({}, "Group letters are being computed.", found.retry_after, ids)
-    own = dict(zip(names, ids, strict=True))
-    letters = {own[one.name]: one.letters for one in found.standings_on(measure)}
-    unit = "" if found.settings.by is None else f", whole groups by {found.settings.by}"
-    how = f"{describe_test(found.settings, len(found.pairs))}{unit}"
-    note = f"Runs that share a letter are not separable ({how}: {found.family}).{left_out}"
+    if isinstance(comparison, Pending):
+        return _Letters({}, "Group letters are being computed.", comparison.retry_after, ids)
+    by_name = dict(zip(names, ids, strict=True))
+    letters = {by_name[row.name]: row.letters for row in comparison.standings_on(measure)}
+    settings = comparison.settings
+    unit = "" if settings.by is None else f", whole groups by {settings.by}"
+    how = f"{describe_test(settings, len(comparison.pairs))}{unit}"
+    note = f"Runs that share a letter are not separable ({how}: {comparison.family}).{left_out}"
     return _Letters(letters, note, 0, ids)
 
 
 def _family(store: Store, ranked: Sequence[RunMean], measure: str) -> tuple[list[Run], str]:
-    """The runs to compare with each other, best first, and a sentence on those left out.
+    """Return the runs to compare, best first, and a sentence on those left out.
 
     They follow the same conventions on the same queries; a model behind an index is to be compared
     with its own exact search, and not with other models.
     """
-    known = [one for one in ranked if one.value is not None]
-    usual = _most_common(one.conventions for one in known)
-    alike = [one for one in known if one.conventions == usual]
-    best = [one.id for one in alike[:MOST_COMPARED]]
+    scored = [run for run in ranked if run.value is not None]
+    usual = _most_common(run.conventions for run in scored)
+    alike = [run for run in scored if run.conventions == usual]
+    best = [run.id for run in alike[:MOST_COMPARED]]
     stored = {run.id: run for run in store.runs(id=best, measures=[measure])} if best else {}
     runs = [stored[id] for id in best if id in stored]
     models = [run for run in runs if not run.config.get("index_of")]
-    asked = _most_common(run.query_set for run in models if run.query_set)
-    family = [run for run in models if run.query_set in ("", asked)]
+    query_set = _most_common(run.query_set for run in models if run.query_set)
+    family = [run for run in models if run.query_set in ("", query_set)]
     numbers = {
-        "of other conventions": len(known) - len(alike),
+        "of other conventions": len(scored) - len(alike),
         f"beyond the best {MOST_COMPARED}": len(alike) - len(best),
         "behind an index": len(runs) - len(models),
         "of other query sets": len(models) - len(family),
@@ -193,7 +197,7 @@ def _family(store: Store, ranked: Sequence[RunMean], measure: str) -> tuple[list
 
 
 def _most_common(values: Iterable[str]) -> str:
-    """The value that most have; of equally many the first."""
+    """Return the value that most have; of equally many the first."""
     return next((value for value, _ in Counter(values).most_common(1)), "")
 
 
@@ -202,111 +206,138 @@ def _largest(values: Iterable[float | None]) -> float | None:
 
 
 class _Board:
-    """The table of a leaderboard: the columns that say something, in the order of their weight."""
+    """The list of a leaderboard: the columns that say something, in the order of their weight."""
 
     def __init__(
         self, measure: str, also: Sequence[str], entries: Sequence[_Entry], lettered: bool
     ) -> None:
         self.measure, self.also, self.entries, self.lettered = measure, also, entries, lettered
-        columns = {name: [one.means.get(name) for one in entries] for name in also}
-        self._top = {name: _largest(values) for name, values in columns.items()}
-        self._costs = [
-            key for key in COSTS if _largest(one.cost(key) for one in entries) is not None
+
+    def columns(self) -> list[ListColumn[_Entry]]:
+        """Declare the columns; letters, costs and models only where some run has them."""
+        costs = [key for key in COSTS if _largest(e.cost(key) for e in self.entries) is not None]
+        with_models = any(entry.run.model not in ("", entry.run.name) for entry in self.entries)
+        letters: ListColumn[_Entry] = ListColumn(
+            "group letters", lambda entry: entry.letters or None
+        )
+        return [
+            ListColumn(
+                "name",
+                lambda entry: entry.run.name,
+                link=lambda entry: address(f"/run/{entry.run.id}", measure=self.measure),
+            ),
+            ListColumn(self.measure, lambda entry: entry.run.value, "fraction"),
+            *([letters] if self.lettered else []),
+            *map(self._mean_column, self.also),
+            *(COSTS[key].column(key) for key in costs),
+            ListColumn("from", lambda entry: entry.run.low, "fraction"),
+            ListColumn("to", lambda entry: entry.run.high, "fraction"),
+            ListColumn("chance", lambda entry: entry.run.chance, "fraction"),
+            ListColumn("queries", lambda entry: entry.run.n, "count"),
+            ListColumn("place", lambda entry: entry.place, "count"),
+            *([ListColumn[_Entry]("model", lambda entry: entry.run.model)] if with_models else []),
+            ListColumn("run", lambda entry: entry.run.id, "count"),
+            moment_column("began", lambda entry: entry.run.created),
         ]
-        self._models = any(one.run.model not in ("", one.run.name) for one in entries)
 
-    def table(self, entries: Sequence[_Entry]) -> Table:
-        """Some rows of it."""
-        letters = ["group letters"] if self.lettered else []
-        costs = [COSTS[key].head for key in self._costs]
-        rest = ("chance", "queries", "place", *(["model"] if self._models else []), "run", "began")
-        columns = ("name", self.measure, *letters, *self.also, *costs, "from", "to", *rest)
-        return Table(columns, tuple(self._row(one) for one in entries))
+    def _mean_column(self, measure: str) -> ListColumn[_Entry]:
+        """Declare the column of another measure, its best value in bold."""
+        top = _largest(entry.means.get(measure) for entry in self.entries)
 
-    def _row(self, one: _Entry) -> tuple[Cell, ...]:
-        run = one.run
-        means = [(one.means.get(name), self._top[name]) for name in self.also]
-        return (
-            Cell(run.name),
-            Cell(run.value, "fraction"),
-            *([Cell(one.letters or None)] if self.lettered else []),
-            *(Cell(value, "fraction", value is not None and value == top) for value, top in means),
-            *(Cell(one.cost(key), "fraction") for key in self._costs),
-            Cell(run.low, "fraction"),
-            Cell(run.high, "fraction"),
-            Cell(run.chance, "fraction"),
-            Cell(run.n, "count"),
-            Cell(one.place, "count"),
-            *([Cell(run.model)] if self._models else []),
-            Cell(run.id, "count"),
-            Cell(exact_moment(run.created)),
-        )
+        def cell(entry: _Entry) -> Cell:
+            value = entry.means.get(measure)
+            return Cell(value, "fraction", value is not None and value == top)
 
-    def page_table(
-        self, request: PageRequest, entries: Sequence[_Entry], paging: Paging
-    ) -> PageTable:
-        """Some rows with their intervals drawn."""
-        table, runs = self.table(entries), [one.run for one in entries]
-        ends = [end for one in runs for end in (one.value, one.low, one.high)]
-        scale = Scale.around(ends).extend(one.chance for one in runs)
-        level = next((one.level for one in runs if one.level), None)
-        place = {name: i for i, name in enumerate(table.columns)}
-        forms = {place[COSTS[key].head]: COSTS[key].form for key in self._costs}
-        return PageTable(
-            "leaderboard",
-            f"{self.measure}, best first",
-            table,
-            csv=request.params.address(f"{request.path}.csv", page=None),
-            links=[{0: address(f"/run/{one.id}", measure=self.measure)} for one in runs],
-            pictures=[
-                interval_strip(
-                    scale,
-                    one.run.value,
-                    one.run.low,
-                    one.run.high,
-                    chance=one.run.chance,
-                    first=self._is_first(one),
-                )
-                for one in entries
-            ],
-            picture_after=1 + self.lettered,
-            picture_head=f"{100 * level:g} % interval" if level else "interval",
-            formats={**forms, place["began"]: format_moment},
-            run_ids=[one.id for one in runs],
-            run_labels=[f"Compare run {one.id}: {one.name}" for one in runs],
-            paging=paging,
-        )
+        return ListColumn(measure, cell)
 
-    def _is_first(self, one: _Entry) -> bool:
-        """Whether a run shares a letter with the best one."""
-        best = split_letters(self.entries[0].letters)
-        return bool(set(best) & set(split_letters(one.letters)))
+    def listing(self, request: PageRequest, entries: Sequence[_Entry]) -> Listing[_Entry]:
+        """Declare the list of some entries, a page of it with its intervals drawn."""
+        caption, columns = f"{self.measure}, best first", self.columns()
+        listing = Listing(
+            request, "leaderboard", caption, columns, entries, run=lambda entry: entry.run
+        ).paged()
+        runs = [entry.run for entry in listing.rows]
+        ends = [end for run in runs for end in (run.value, run.low, run.high)]
+        scale = Scale.around(ends).extend(run.chance for run in runs)
+        best = set(split_letters(self.entries[0].letters)) if self.entries else set()
+        strips = [
+            interval_strip(
+                scale,
+                run.value,
+                run.low,
+                run.high,
+                chance=run.chance,
+                # A run that shares a letter with the best one may be the best.
+                first=bool(best & set(split_letters(entry.letters))),
+            )
+            for run, entry in zip(runs, listing.rows, strict=True)
+        ]
+        return replace(listing, picture=interval_column(1 + self.lettered, runs, strips))
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A cost of runs: a column of lists and an axis of charts, on which less is better."""
+
+    heading: str
+    form: Callable[[Any], str]
+    axis: str
+    of: Callable[[RunCosts], float | None]
+    write: Callable[[float], str]
+
+    def column(self, key: str) -> ListColumn[_Entry]:
+        """Declare the column of a leaderboard."""
+        return ListColumn(self.heading, lambda entry: entry.cost(key), "fraction", form=self.form)
+
+
+def _bytes(number: float) -> str:
+    return format_bytes(int(number)) or ""
+
+
+COSTS: Final = {
+    "seconds_per_query": Cost(
+        "search/query",
+        format_time,
+        "search time of a query",
+        lambda costs: costs.seconds_per_query,
+        format_time,
+    ),
+    "texts_per_second": Cost(
+        "texts/s",
+        lambda rate: format_rate(rate) or "",
+        "time to encode a text",
+        lambda costs: 1 / costs.texts_per_second if costs.texts_per_second else None,
+        format_time,
+    ),
+    "bytes": Cost("memory", _bytes, "memory", lambda costs: costs.bytes, _bytes),
+}
+
+
+def describe_costs(costs: RunCosts) -> list[tuple[str, str]]:
+    """Return the costs of a run that are known, by name."""
+    values = [(cost, getattr(costs, key)) for key, cost in COSTS.items()]
+    return [(cost.heading, cost.form(value)) for cost, value in values if value is not None]
 
 
 def _cost_context(request: PageRequest, entries: Sequence[_Entry], measure: str) -> dict[str, Any]:
-    """The picture of quality against a cost, and the costs to choose from."""
+    """Draw quality against a cost, and list the costs to choose from."""
     points = {key: _cost_points(entries, key, measure) for key in COSTS}
-    known = [key for key in COSTS if len(points[key]) > 1]
-    if not known:
+    keys = [key for key in COSTS if len(points[key]) > 1]
+    if not keys:
         return {"costs": [], "cost": "", "cost_chart": ""}
-    cost = request.params.get_choice("cost", COSTS, known[0])
+    cost = request.params.get_choice("cost", COSTS, keys[0])
     chart = cost_picture(points[cost], measure, COSTS[cost].axis, COSTS[cost].write)
-    return {"costs": [(key, COSTS[key].axis) for key in known], "cost": cost, "cost_chart": chart}
+    return {"costs": [(key, COSTS[key].axis) for key in keys], "cost": cost, "cost_chart": chart}
 
 
 def _cost_points(entries: Sequence[_Entry], key: str, measure: str) -> list[CostPoint]:
     points = []
-    for one in entries[:MOST_COMPARED]:
-        value = None if one.costs is None else COSTS[key].of(one.costs)
-        if value and one.run.value is not None:
-            href = address(f"/run/{one.run.id}", measure=measure)
-            ends = (one.run.low, one.run.high)
-            points.append(CostPoint(one.run.name, value, one.run.value, *ends, href))
+    for entry in entries[:MOST_COMPARED]:
+        run, cost = entry.run, None if entry.costs is None else COSTS[key].of(entry.costs)
+        if cost and run.value is not None:
+            href = address(f"/run/{run.id}", measure=measure)
+            points.append(CostPoint(run.name, cost, run.value, run.low, run.high, href))
     return points
 
 
-def _compare_link(family: Sequence[int], measure: str) -> str:
-    return address("/compare", run=list(family), measure=measure) if len(family) > 1 else ""
-
-
-ROUTE: Final = PageRoute("/leaderboard", leaderboard_page, menu="Leaderboard", position=2)
+ROUTES: Final = (PageRoute("/leaderboard", leaderboard_page, menu="Leaderboard", position=2),)

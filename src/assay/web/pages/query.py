@@ -6,45 +6,39 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
 from starlette.exceptions import HTTPException
 
-from assay.arrays import Ints, or_none
-from assay.core.ids import Ids
+from assay.arrays import or_none
 from assay.errors import AssayError, UsageError
+from assay.runs.record import names_of
 from assay.runs.results import QueryResults, ResultDoc
 from assay.scoring.scores import Scores
 from assay.store import Run
-from assay.store.query import position_of
-from assay.store.run import names_of
-from assay.tables.table import Cell, Table
-from assay.web.page import PageRequest, PageRoute, WebPage
-from assay.web.page_table import PageTable, rows_as_dicts
-from assay.web.pages.compare import QueryTable, find_comparison
+from assay.store.tables import position_of
+from assay.tables.table import Cell
+from assay.web.caches import Pending
+from assay.web.listing import ListColumn, Listing, QueryListing, QueryNeighbours, find_neighbours
+from assay.web.page import PageRequest, PageRoute, WebPage, address, find_runs
+from assay.web.pages.compare import PairQueries, find_comparison
 from assay.web.pages.run import list_queries
-from assay.web.params import address, find_runs
-from assay.web.query_list import QueryNeighbours, neighbours_of
-from assay.web.score_cache import Pending
-
-__all__ = ["ROUTE", "query_page"]
 
 
 def query_page(request: PageRequest) -> WebPage:
-    """One query in the selected runs."""
+    """Show one query in the selected runs."""
     runs = find_runs(request.store, request.params)
     query = request.params.get("query")
     if not runs or not query:
         raise UsageError("The address needs a query and one or more runs: /query?run=1&query=ID.")
     names = names_of(runs)
     scores = [request.cache.scores(request.store, run) for run in runs]
-    places = [None if own is None else position_of(own.query_ids, query) for own in scores]
+    places = [None if s is None else position_of(s.query_ids, query) for s in scores]
     if all(place is None for place in places):
-        raise HTTPException(404, f"There is no query {query!r} in {_name_runs(runs)}.")
+        where = f"run {runs[0].id}" if len(runs) == 1 else "any of these runs"
+        raise HTTPException(404, f"There is no query {query!r} in {where}.")
     results = [run.results(query) for run in runs]
     columns = _run_results(names, runs, results)
-    values = _page_table(request, names, runs, scores, places)
-    text = next((one.text for one in results if one is not None and one.text), "")
-    beside = _neighbours(request, runs, scores)
+    values = _listing(request, names, runs, scores, places)
+    text = next((result.text for result in results if result is not None and result.text), "")
     return WebPage(
         "query",
         f"Query {query}",
@@ -52,8 +46,8 @@ def query_page(request: PageRequest) -> WebPage:
             "query": query,
             "text": text,
             "runs": [run.id for run in runs],
-            "values": rows_as_dicts(values.table),
-            "retrieved": [one.data() for one in columns],
+            "values": values.row_dicts(),
+            "retrieved": [column.to_dict() for column in columns],
         },
         [values],
         {
@@ -61,56 +55,49 @@ def query_page(request: PageRequest) -> WebPage:
             "text": text,
             "columns": columns,
             "runs": runs,
-            "beside": beside,
+            "beside": _neighbours(request, runs, scores),
             "back": _back(request, runs),
-            "missing": _runs_without_results(names, scores, places),
+            "missing": [
+                name
+                for name, s, place in zip(names, scores, places, strict=True)
+                if s is None or place is None or bool(s.missing[place])
+            ],
         },
     )
 
 
-def _name_runs(runs: Sequence[Run]) -> str:
-    return f"run {runs[0].id}" if len(runs) == 1 else "any of these runs"
-
-
 def _back(request: PageRequest, runs: Sequence[Run]) -> str:
+    """Return the address of the list that led here."""
+    state = {name: request.params.get(name) or None for name in ("sort", "order", "q")}
     if len(runs) == 1:
-        return address(f"/run/{runs[0].id}", **_kept(request, "sort", "order", "q"))
-    kept = _kept(request, "measure", "baseline", "sort", "order", "q")
-    return address("/compare", run=[run.id for run in runs], **kept)
+        return address(f"/run/{runs[0].id}", **state)
+    settings = {name: request.params.get(name) or None for name in ("measure", "baseline")}
+    return address("/compare", run=[run.id for run in runs], **settings, **state)
 
 
-def _kept(request: PageRequest, *names: str) -> dict[str, str | None]:
-    return {name: request.params.get(name) or None for name in names}
-
-
-def _page_table(
+def _listing(
     request: PageRequest,
     names: Sequence[str],
     runs: Sequence[Run],
     scores: Sequence[Scores | None],
     places: Sequence[int | None],
-) -> PageTable:
-    """A row for each run, a column for each measure; the best of each in bold if they differ."""
-    measures = list(dict.fromkeys(str(m) for own in scores if own for m in own.measures))
-    values = [
-        [_value(own, place, name) for name in measures]
-        for own, place in zip(scores, places, strict=True)
+) -> Listing[int]:
+    """Declare a row for each run and a column for each measure."""
+    measures = dict.fromkeys(str(measure) for s in scores if s for measure in s.measures)
+
+    def measure_column(measure: str) -> ListColumn[int]:
+        """Mark the best value, where they differ."""
+        values = [_value(s, place, measure) for s, place in zip(scores, places, strict=True)]
+        defined = {value for value in values if value is not None}
+        best = max(defined) if len(defined) > 1 else None
+        cells = [Cell(v, "fraction", v is not None and v == best) for v in values]
+        return ListColumn(measure, cells.__getitem__)
+
+    columns: list[ListColumn[int]] = [
+        ListColumn("run", names.__getitem__, link=lambda i: address(f"/run/{runs[i].id}")),
+        *map(measure_column, measures),
     ]
-    best = [_best([row[i] for row in values]) for i in range(len(measures))]
-    rows = tuple(
-        (
-            Cell(name),
-            *(Cell(v, "fraction", v is not None and v == best[i]) for i, v in enumerate(row)),
-        )
-        for name, row in zip(names, values, strict=True)
-    )
-    return PageTable(
-        "values",
-        "Values of this query",
-        Table(("run", *measures), rows),
-        csv=request.params.address(f"{request.path}.csv", table="values"),
-        links=[{0: address(f"/run/{run.id}")} for run in runs],
-    )
+    return Listing(request, "values", "Values of this query", columns, range(len(runs)))
 
 
 def _value(scores: Scores | None, place: int | None, measure: str) -> float | None:
@@ -119,51 +106,30 @@ def _value(scores: Scores | None, place: int | None, measure: str) -> float | No
     return or_none(scores[measure][place])
 
 
-def _best(values: Sequence[float | None]) -> float | None:
-    known = {value for value in values if value is not None}
-    return max(known) if len(known) > 1 else None
-
-
-def _runs_without_results(
-    names: Sequence[str], scores: Sequence[Scores | None], places: Sequence[int | None]
-) -> list[str]:
-    """Runs that have no results for this query."""
-    return [
-        name
-        for name, own, place in zip(names, scores, places, strict=True)
-        if own is None or place is None or bool(own.missing[place])
-    ]
-
-
 def _neighbours(
     request: PageRequest, runs: Sequence[Run], scores: Sequence[Scores | None]
 ) -> QueryNeighbours | None:
-    """The queries beside this one: in the list that led here, or in the order of their ids."""
+    """Return the queries beside this one in the list that led here, or by their ids."""
     query = request.params.get("query")
-    listed = _listed(request, runs, scores) if "sort" in request.params else None
-    found = None if listed is None else neighbours_of(request, query, *listed)
-    if found is not None:
-        return found
-    every = (
-        neighbours_of(request, query, one.query_ids, np.arange(len(one.query_ids)))
-        for one in scores
-        if one is not None
-    )
-    return next((one for one in every if one is not None), None)
+    listed = _find_list(request, runs, scores) if "sort" in request.params else None
+    neighbours = None if listed is None else listed.neighbours(query)
+    if neighbours is not None:
+        return neighbours
+    every = (find_neighbours(request, s.query_ids, query) for s in scores if s is not None)
+    return next(filter(None, every), None)
 
 
-def _listed(
+def _find_list(
     request: PageRequest, runs: Sequence[Run], scores: Sequence[Scores | None]
-) -> tuple[Ids, Ints] | None:
-    """The list of queries that led here; None where it is not known, or not any more."""
+) -> QueryListing | None:
+    """Return the list of queries that led here; None where it is not known any more."""
     if len(runs) == 1:
-        own = scores[0]
-        return None if own is None else (own.query_ids, list_queries(request, own, runs[0]))
+        return None if scores[0] is None else list_queries(request, scores[0], runs[0])
     try:
-        found = find_comparison(request, runs, request.params.get("measure"))
-        if isinstance(found, Pending):
+        comparison = find_comparison(request, runs, request.params.get("measure"))
+        if isinstance(comparison, Pending):
             return None
-        return found.query_ids, QueryTable.of(request, found, runs).positions
+        return PairQueries(request, comparison, runs).queries
     except AssayError:
         return None
 
@@ -186,7 +152,7 @@ class ShownDoc:
 
     @property
     def kind(self) -> str:
-        """The class of the style table_."""
+        """The class of the style sheet."""
         if self.doc.grade is None:
             return "unjudged"
         return "relevant" if self.doc.grade > 0 else "irrelevant"
@@ -194,7 +160,7 @@ class ShownDoc:
 
 @dataclass(frozen=True)
 class RunResults:
-    """What one run retrieved; `stored` is false where its results were not stored."""
+    """The results of one run; `stored` is false where its results were not stored."""
 
     name: str
     run: Run
@@ -202,22 +168,22 @@ class RunResults:
     results: tuple[ShownDoc, ...] = ()
     missed: tuple[ResultDoc, ...] = ()
 
-    def data(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
         return {
             "run": self.run.id,
             "name": self.name,
             "stored": self.stored,
             "results": [
                 {
-                    "rank": one.rank,
-                    **vars(one.doc),
-                    "judged": one.judged,
-                    "only_here": one.only_here,
+                    "rank": result.rank,
+                    **vars(result.doc),
+                    "judged": result.judged,
+                    "only_here": result.only_here,
                 }
-                for one in self.results
+                for result in self.results
             ],
-            "missed": [vars(one) for one in self.missed],
+            "missed": [vars(doc) for doc in self.missed],
         }
 
 
@@ -225,43 +191,44 @@ def _run_results(
     names: Sequence[str], runs: Sequence[Run], results: Sequence[QueryResults | None]
 ) -> list[RunResults]:
     ranks = [
-        {} if one is None else {doc.doc: rank for rank, doc in enumerate(one.results, 1)}
-        for one in results
+        None if result is None else {doc.doc: rank for rank, doc in enumerate(result.results, 1)}
+        for result in results
     ]
     return [
         RunResults(name, run, False)
-        if own is None
-        else RunResults(
-            name, run, True, _shown_docs(number, own, names, ranks, results), own.missed
-        )
-        for number, (name, run, own) in enumerate(zip(names, runs, results, strict=True))
+        if result is None
+        else RunResults(name, run, True, _shown_docs(number, result, names, ranks), result.missed)
+        for number, (name, run, result) in enumerate(zip(names, runs, results, strict=True))
     ]
 
 
 def _shown_docs(
     number: int,
-    own: QueryResults,
+    result: QueryResults,
     names: Sequence[str],
-    ranks: Sequence[Mapping[str, int]],
-    results: Sequence[QueryResults | None],
+    ranks: Sequence[Mapping[str, int] | None],
 ) -> tuple[ShownDoc, ...]:
-    """The results of one run, each with its rank in the others."""
-    others = [i for i, one in enumerate(results) if one is not None and i != number]
+    """Return the results of one run, each with its rank in the other runs."""
+    peers = [
+        (name, ranked)
+        for i, (name, ranked) in enumerate(zip(names, ranks, strict=True))
+        if ranked is not None and i != number
+    ]
     docs = []
-    for rank, doc in enumerate(own.results, 1):
-        known = [(names[i], ranks[i].get(doc.doc)) for i in others]
-        only = bool(others) and all(place is None for _, place in known)
-        docs.append(ShownDoc(rank, doc, _elsewhere(known, only), only))
+    for rank, doc in enumerate(result.results, 1):
+        places = [(name, ranked.get(doc.doc)) for name, ranked in peers]
+        only = bool(peers) and all(place is None for _, place in places)
+        docs.append(ShownDoc(rank, doc, _elsewhere(places, only), only))
     return tuple(docs)
 
 
-def _elsewhere(known: Sequence[tuple[str, int | None]], only: bool) -> str:
-    """Where the other runs have the document."""
+def _elsewhere(places: Sequence[tuple[str, int | None]], only: bool) -> str:
+    """Say where the other runs have the document."""
     if only:
         return "only here"
-    if len(known) == 1:
-        return f"there {known[0][1]}"
-    return ", ".join(f"{name}: {'–' if place is None else place}" for name, place in known)
+    if len(places) == 1:
+        return f"there {places[0][1]}"
+    return ", ".join(f"{name}: {'–' if place is None else place}" for name, place in places)
 
 
-ROUTE: Final = PageRoute("/query", query_page)
+ROUTES: Final = (PageRoute("/query", query_page),)

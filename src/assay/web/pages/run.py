@@ -5,55 +5,82 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from assay.arrays import Ints
 from assay.report.svg import histogram, interval_strip
+from assay.report.tables import plugin_parts
 from assay.scoring.output import disclosures
 from assay.scoring.scores import Scores
 from assay.store import Aggregate, Run
-from assay.store.overviews import costs_of
+from assay.store.summaries import costs_of
 from assay.store.tables import run_data
 from assay.tables.svg import Scale
 from assay.tables.table import Cell, Table
-from assay.web.costs import describe_costs
-from assay.web.edits import shown_notes
-from assay.web.moments import describe_status, exact_moment, format_moment, progress_of
-from assay.web.page import PageRequest, PageRoute, WebPage
-from assay.web.page_table import PageTable, Paging, order_by, rows_as_dicts, sort_links
-from assay.web.params import QueryParams, address, choose_measure, find_run
-from assay.web.query_list import find_queries, read_texts, row_notes
-
-__all__ = ["ROUTE", "list_queries", "run_page"]
+from assay.web.listing import (
+    ListColumn,
+    Listing,
+    QueryListing,
+    SortOrder,
+    interval_column,
+    table_columns,
+)
+from assay.web.page import (
+    PageRequest,
+    PageRoute,
+    WebPage,
+    address,
+    choose_measure,
+    describe_status,
+    exact_moment,
+    find_run,
+    format_moment,
+    format_notes,
+    progress_of,
+)
+from assay.web.pages.leaderboard import describe_costs
 
 _MOST_GROUPS: Final = 200
 
 
 def run_page(request: PageRequest) -> WebPage:
-    """One run."""
+    """Show one run."""
     run = find_run(request.store, request.key)
     measure = choose_measure(request.params, run.measures)
     scores = request.cache.scores(request.store, run)
-    own = {**run_data(run, per_query=False), "shown_status": describe_status(run, whole=True)}
-    own["progress"] = progress_of(run) if run.status == "running" else None
+    status = describe_status(run, whole=True)
+    progress = progress_of(run) if run.status == "running" else None
+    views = [
+        PluginView(request, number, title, part)
+        for number, (title, part) in enumerate(plugin_parts("dashboard_views", run), 1)
+    ]
     page = WebPage(
         "run",
         f"Run {run.id}: {run.name}",
-        {"run": own, "remarks": []},
-        [_numbers(run)] if run.aggregates else [],
+        {
+            "run": {
+                **run_data(run, per_query=False),
+                "shown_status": status,
+                "progress": progress,
+            },
+            "remarks": [],
+            "views": [view.to_dict() for view in views],
+        },
+        [
+            *([_numbers(request, run)] if run.aggregates else []),
+            *(view.listing for view in views if view.listing is not None),
+        ],
         {
             "run": run,
             "measure": measure,
-            "status": own["shown_status"],
-            "notes": shown_notes(run.notes),
+            "status": status,
+            "notes": format_notes(run.notes),
             "facts": _facts(run),
             "verdict": _verdict(run, measure),
             "provenance": _provenance(run),
+            "views": views,
             "chart": "",
             "searched": request.params.get("q"),
             "order": {key: request.params.get(key) for key in ("measure", "by", "sort", "order")},
@@ -64,13 +91,31 @@ def run_page(request: PageRequest) -> WebPage:
     return page if scores is None or not scores.n_queries else _add_queries(page, request, scores)
 
 
+class PluginView:
+    """A part of the page that a plugin adds: a table, or a text."""
+
+    def __init__(self, request: PageRequest, number: int, title: str, part: Table | str) -> None:
+        self.title = title
+        self.text = part if isinstance(part, str) else ""
+        self.listing: Listing[tuple[Cell, ...]] | None = None
+        if isinstance(part, Table):
+            self.listing = Listing(request, f"view-{number}", title, table_columns(part), part.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        rows = {} if self.listing is None else {"rows": self.listing.row_dicts()}
+        return {"title": self.title, "text": self.text, **rows}
+
+
 def _add_queries(page: WebPage, request: PageRequest, stored: Scores) -> WebPage:
-    """The page with the values of its queries."""
+    """Return the page with the values of its queries."""
     scores = _tolerant(stored)
-    names = [str(one) for one in scores.measures]
+    names = [str(measure) for measure in scores.measures]
     measure = page.context["measure"] if page.context["measure"] in names else names[0]
-    positions = list_queries(request, scores, page.context["run"])
-    listing, queries = _queries(request, page.context["run"], scores, positions)
+    values = scores[measure]
+    defined = values[~np.isnan(values)].tolist()
+    mean = math.fsum(defined) / len(defined) if defined else None
+    queries = list_queries(request, scores, page.context["run"])
     column, groups = _groups(request, scores)
     return replace(
         page,
@@ -78,47 +123,22 @@ def _add_queries(page: WebPage, request: PageRequest, stored: Scores) -> WebPage
             **page.data,
             "remarks": list(disclosures(scores)),
             "by": column,
-            "queries": queries,
-            "groups": rows_as_dicts(groups.table) if groups else [],
+            "queries": queries.to_dict(),
+            "groups": groups.row_dicts() if groups else [],
         },
-        tables=[*page.tables, *([groups] if groups else []), listing],
+        tables=[*page.tables, *([groups] if groups else []), queries.listing],
         context={
             **page.context,
             "measure": measure,
-            "chart": _chart(scores, measure),
+            "chart": histogram(values, measure, mean),
             "column": column,
             "columns": list(scores.groups),
         },
-        downloads={"queries": partial(_table, scores, positions)},
     )
-
-
-def _queries(
-    request: PageRequest, run: Run, scores: Scores, positions: Ints
-) -> tuple[PageTable, dict[str, Any]]:
-    """The queries on this page, as a table and as data."""
-    names = [str(one) for one in scores.measures]
-    by, descending = _order(request.params, names)
-    paging = Paging.of(request.params, request.path, len(positions))
-    table = _table(scores, positions[paging.rows])
-    texts = read_texts(request.store, [run], [row[0].value for row in table.rows])
-    keys = dict(enumerate(["query", *names]))
-    links = sort_links(
-        request.params, request.path, keys, by=by, descending=descending, texts=["query"]
-    )
-    data = {
-        "total": paging.total,
-        "number": paging.number,
-        "sort": by,
-        "descending": descending,
-        "rows": rows_as_dicts(table),
-        "texts": texts,
-    }
-    return _page_table(request, table, texts, paging, links), data
 
 
 def _tolerant(scores: Scores) -> Scores:
-    """The same under conventions that raise no error: what is stored can be shown."""
+    """Replace conventions that raise errors: what is stored can be shown."""
     rules = scores.conventions
     changed = rules.but(
         empty="skip" if rules.empty == "error" else None,
@@ -127,110 +147,58 @@ def _tolerant(scores: Scores) -> Scores:
     return replace(scores, conventions=changed)
 
 
-def _order(params: QueryParams, names: list[str]) -> tuple[str, bool]:
-    by = params.get_name("sort", ["query", *names]) or "query"
-    by = by if by in names else "query"
-    return by, params.get_choice(
-        "order", ("up", "down"), "up" if by == "query" else "down"
-    ) == "down"
+def list_queries(request: PageRequest, scores: Scores, run: Run) -> QueryListing:
+    """Declare the list of the queries of a run: its measures and its groups."""
+    names = [str(measure) for measure in scores.measures]
+    key = request.params.get_name("sort", ["query", *names])
+    order = SortOrder.of(request.params, key if key in names else "query", ["query"])
+    measures = [_array_column(scores[name], name, "fraction", name) for name in names]
+    groups = [_array_column(labels, name) for name, labels in scores.groups.items()]
+    values = {name: scores[name] for name in names}
+    return QueryListing(request, [run], scores.query_ids, values, order, [*measures, *groups])
 
 
-def list_queries(request: PageRequest, scores: Scores, run: Run) -> Ints:
-    """The queries that the address searches for, in the order that it asks for."""
-    order = _positions(scores, *_order(request.params, [str(one) for one in scores.measures]))
-    return find_queries(request, [run], scores.query_ids, order)
+def _array_column(values: Any, heading: str, kind: str = "text", key: str = "") -> ListColumn[int]:
+    return ListColumn(heading, lambda i: values[i], kind, key)
 
 
-def _positions(scores: Scores, by: str, descending: bool) -> Ints:
-    """The order of the queries."""
-    if by != "query":
-        return order_by(scores[by], descending=descending)
-    positions = np.arange(scores.n_queries)
-    return positions[::-1] if descending else positions
-
-
-def _table(scores: Scores, positions: Ints) -> Table:
-    ids: Sequence[Any] = scores.query_ids.take(positions).to_list()
-    groups = [column[positions].tolist() for column in scores.groups.values()]
-    values = scores.values[:, positions].T.tolist()
-    rows = tuple(
-        (
-            Cell(query),
-            *(Cell(value, "fraction") for value in own),
-            *(Cell(group[row]) for group in groups),
-        )
-        for row, (query, own) in enumerate(zip(ids, values, strict=True))
-    )
-    return Table(("query", *map(str, scores.measures), *scores.groups), rows)
-
-
-def _page_table(
-    request: PageRequest, table: Table, texts: dict[str, str], paging: Paging, heads: Any
-) -> PageTable:
-    return PageTable(
-        "queries",
-        "Queries",
-        table,
-        csv=request.params.address(f"{request.path}.csv", table="queries", page=None),
-        links=[{0: _link(request, row[0].value)} for row in table.rows],
-        sort_links=heads,
-        paging=paging,
-        notes=row_notes(texts, [row[0].value for row in table.rows]),
-    )
-
-
-def _link(request: PageRequest, query: Any) -> str:
-    """The page of a query, whose neighbours are those of this list."""
-    kept = {key: request.params.get(key) or None for key in ("sort", "order", "q")}
-    return address("/query", run=request.key, query=query, **kept)
-
-
-def _chart(scores: Scores, measure: str) -> Any:
-    values = scores[measure]
-    known = values[~np.isnan(values)].tolist()
-    return histogram(values, measure, math.fsum(known) / len(known) if known else None)
-
-
-def _groups(request: PageRequest, scores: Scores) -> tuple[str, PageTable | None]:
-    """The requested group column, or the first, and the means of its groups."""
-    columns = list(scores.groups)
-    column = request.params.get_name("by", columns) or next(iter(columns), "")
-    if column not in columns:
+def _groups(request: PageRequest, scores: Scores) -> tuple[str, Listing[tuple[str, int]] | None]:
+    """Return the requested group column, or the first, and the means of its groups."""
+    column = request.params.get_name("by", scores.groups) or next(iter(scores.groups), "")
+    if column not in scores.groups:
         return "", None
     names, sizes = np.unique(scores.groups[column], return_counts=True)
-    largest = sorted(zip(names.tolist(), sizes.tolist(), strict=True), key=lambda one: -one[1])
+    groups = sorted(zip(names.tolist(), sizes.tolist(), strict=True), key=lambda group: -group[1])
     means = scores.mean(by=column).groups
-    rows = tuple(
-        (
-            Cell(group),
-            Cell(size, "count"),
-            *(Cell(value, "fraction") for value in means[group].values()),
-        )
-        for group, size in largest[:_MOST_GROUPS]
-        if group in means
-    )
     caption = f"Means by {column}"
-    if len(largest) > _MOST_GROUPS:
-        caption += f": the {_MOST_GROUPS} largest of {len(largest):,} groups"
-    table = Table((column, "queries", *map(str, scores.measures)), rows)
-    return column, PageTable(
-        "groups", caption, table, csv=address(f"{request.path}.csv", table="groups", by=column)
-    )
+    if len(groups) > _MOST_GROUPS:
+        caption += f": the {_MOST_GROUPS} largest of {len(groups):,} groups"
+
+    def mean_column(measure: str) -> ListColumn[tuple[str, int]]:
+        return ListColumn(measure, lambda group: means[group[0]][measure], "fraction")
+
+    columns: list[ListColumn[tuple[str, int]]] = [
+        ListColumn(column, lambda group: group[0]),
+        ListColumn("queries", lambda group: group[1], "count"),
+        *(mean_column(str(measure)) for measure in scores.measures),
+    ]
+    rows = [group for group in groups[:_MOST_GROUPS] if group[0] in means]
+    return column, Listing(request, "groups", caption, columns, rows)
 
 
 def _verdict(run: Run, measure: str) -> str:
-    found = [one for one in run.aggregates if one.measure == measure and not one.by_column]
-    if run.status != "finished" or not found or found[0].value is None:
+    means = (row for row in run.aggregates if row.measure == measure and not row.by_column)
+    mean = next(means, None)
+    if run.status != "finished" or mean is None or mean.value is None:
         return ""
-    one = found[0]
-    ends = "" if one.low is None else f" [{one.low:.4f}, {one.high:.4f}]"
-    chance = "" if one.chance is None else f"; a random order reaches {one.chance:.4f}"
-    return f"{run.name} reaches {one.value:.4f}{ends} on {one.measure}{chance}"
+    ends = "" if mean.low is None else f" [{mean.low:.4f}, {mean.high:.4f}]"
+    chance = "" if mean.chance is None else f"; a random order reaches {mean.chance:.4f}"
+    return f"{run.name} reaches {mean.value:.4f}{ends} on {mean.measure}{chance}"
 
 
 def _facts(run: Run) -> list[tuple[str, str, str]]:
-    """Name, value and link of what is known at a glance."""
-    known = costs_of(run.n_queries, run.config, run.timings)
+    """Return name, value and link of what is known at a glance."""
+    costs = costs_of(run.n_queries, run.config, run.timings)
     took = "" if run.seconds is None else f"{run.seconds:.1f} s"
     facts = [
         ("task", run.task, address("/runs", task=run.task)),
@@ -239,15 +207,15 @@ def _facts(run: Run) -> list[tuple[str, str, str]]:
         ("queries", f"{run.n_queries:,}" if run.n_queries else "", ""),
         ("began", f"{format_moment(run.created)} UTC", ""),
         ("took", took, ""),
-        *((name, text, "") for name, text in describe_costs(known)),
+        *((name, text, "") for name, text in describe_costs(costs)),
         *(("tag", tag, address("/runs", tag=tag)) for tag in run.tags),
     ]
     return [fact for fact in facts if fact[1]]
 
 
 def _provenance(run: Run) -> list[tuple[str, str]]:
-    """How the run was made, and what is needed to reproduce it."""
-    made = [
+    """Return how the run was made, and what is needed to reproduce it."""
+    facts = [
         ("command", shlex.join(("assay", *run.command)) if run.command else ""),
         ("folder", run.folder),
         ("signature", run.signature),
@@ -262,14 +230,14 @@ def _provenance(run: Run) -> list[tuple[str, str]]:
         ("digest", f"{run.digest}, since {run.digest_from}" if run.digest else "none"),
         *((f"data {file}", _format_fingerprint(mark)) for file, mark in run.data.items()),
     ]
-    return [(name, text) for name, text in made if text]
+    return [(name, text) for name, text in facts if text]
 
 
 def _format_settings(settings: dict[str, Any]) -> str:
-    """Settings, a line each, without those that are not set."""
+    """Write settings, a line each, without those that are not set."""
     unset: tuple[Any, ...] = (None, [], {}, "")
-    given = {key: value for key, value in settings.items() if value not in unset}
-    return "\n".join(f"{key} = {json.dumps(value)}" for key, value in given.items())
+    lines = (f"{k} = {json.dumps(value)}" for k, value in settings.items() if value not in unset)
+    return "\n".join(lines)
 
 
 def _format_fingerprint(mark: Any) -> str:
@@ -279,53 +247,41 @@ def _format_fingerprint(mark: Any) -> str:
     return str(mark)
 
 
-def _numbers(run: Run) -> PageTable:
-    """Every aggregate, with its interval drawn."""
-    ones = run.aggregates
-    scale = Scale.around([0.0, *(end for one in ones for end in (one.value, one.low, one.high))])
-    rows = tuple(_aggregate_row(one) for one in ones)
-    columns = (
-        "measure",
-        "value",
-        "from",
-        "to",
-        "chance",
-        "ceiling",
-        "average",
-        "part",
-        "queries",
-        "empty",
-        "missing",
-        "tied",
-    )
-    kept = [i for i, _ in enumerate(columns) if i < 4 or any(row[i].value for row in rows)]
-    table = Table(tuple(columns[i] for i in kept), tuple(tuple(r[i] for i in kept) for r in rows))
-    level = next((one.level for one in ones if one.level), None)
-    return PageTable(
-        "numbers",
-        "Numbers",
-        table,
-        csv=address(f"/run/{run.id}.csv", table="numbers"),
-        links=[{0: address(f"/run/{run.id}", measure=one.measure)} for one in ones],
-        pictures=[
-            interval_strip(scale, one.value, one.low, one.high, chance=one.chance) for one in ones
-        ],
-        picture_after=3,
-        picture_head=f"{100 * level:g} % interval" if level else "interval",
-    )
+def _numbers(request: PageRequest, run: Run) -> Listing[Aggregate]:
+    """Declare the list of all aggregates without empty columns, intervals drawn."""
+    aggregates = run.aggregates
+    ends = (end for row in aggregates for end in (row.value, row.low, row.high))
+    scale = Scale.around([0.0, *ends])
+    strips = [
+        interval_strip(scale, row.value, row.low, row.high, chance=row.chance) for row in aggregates
+    ]
+    columns: list[ListColumn[Aggregate]] = [
+        ListColumn(
+            "measure",
+            lambda row: row.measure,
+            link=lambda row: address(f"/run/{run.id}", measure=row.measure),
+        ),
+        ListColumn("value", lambda row: row.value, "fraction"),
+        ListColumn("from", lambda row: row.low, "fraction"),
+        ListColumn("to", lambda row: row.high, "fraction"),
+        ListColumn("chance", lambda row: row.chance, "fraction"),
+        ListColumn("ceiling", lambda row: row.ceiling, "fraction"),
+        ListColumn(
+            "average", lambda r: f"{r.average} by {r.by_column}" if r.by_column else r.average
+        ),
+        ListColumn("part", lambda row: row.subset),
+        ListColumn("queries", lambda row: row.n, "count"),
+        ListColumn("empty", lambda row: row.empty, "count"),
+        ListColumn("missing", lambda row: row.missing, "count"),
+        ListColumn("tied", lambda row: row.tied, "count"),
+    ]
+    filled = [
+        column
+        for i, column in enumerate(columns)
+        if i < 4 or any(column.value(row) for row in aggregates)
+    ]
+    picture = interval_column(3, aggregates, strips)
+    return Listing(request, "numbers", "Numbers", filled, aggregates, picture=picture)
 
 
-def _aggregate_row(one: Aggregate) -> tuple[Cell, ...]:
-    numbers = (one.value, one.low, one.high, one.chance, one.ceiling)
-    average = f"{one.average} by {one.by_column}" if one.by_column else one.average
-    counts = (one.n, one.empty, one.missing, one.tied)
-    return (
-        Cell(one.measure),
-        *(Cell(number, "fraction") for number in numbers),
-        Cell(average),
-        Cell(one.subset),
-        *(Cell(count, "count") for count in counts),
-    )
-
-
-ROUTE: Final = PageRoute("/run/{key}", run_page)
+ROUTES: Final = (PageRoute("/run/{key}", run_page),)

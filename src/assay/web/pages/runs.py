@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -11,51 +11,83 @@ from sqlalchemy import Connection
 
 from assay.core.text import format_time
 from assay.errors import UsageError
-from assay.runs.aggregates import canonical
-from assay.store.overviews import RunGroup, group_runs
+from assay.runs.results import canonical
 from assay.store.summaries import (
     ORDERS,
+    RunGroup,
     RunSummary,
     count_runs,
     count_statuses,
     find_summaries,
+    group_runs,
     list_measures,
     list_values,
     order_by_column,
 )
 from assay.store.tables import list_data
-from assay.tables.table import Cell, Table
-from assay.web.moments import describe_status, exact_moment, format_moment, progress_of
-from assay.web.page import PageRequest, PageRoute, WebPage
-from assay.web.page_table import PageTable, Paging, sort_links
-from assay.web.params import QueryParams, address
-
-__all__ = ["ROUTE", "live_rows", "runs_page"]
+from assay.web.listing import ListColumn, Listing, Paging, SortOrder, moment_column
+from assay.web.page import (
+    PageRequest,
+    PageRoute,
+    QueryParams,
+    WebPage,
+    address,
+    describe_status,
+    progress_of,
+)
 
 _LISTED: Final = ("task", "dataset", "model", "tag")
 _FILTERS: Final = ("name", *_LISTED, "status", "measure")
 _GROUPS: Final = ("name", "dataset", "tag", "task", "model")
 _STATUSES: Final = ("running", "finished", "failed")
 _MOST_MEASURES: Final = 4
-_TEXTS: Final = ("task", "dataset", "model", "name", "status", "tags")
-_CELLS: Final[dict[str, tuple[str, Callable[[RunSummary], Cell]]]] = {
-    "name": ("name", lambda run: Cell(run.name)),
-    "id": ("run", lambda run: Cell(run.id, "count")),
-    "status": ("status", lambda run: Cell(describe_status(run))),
-    "task": ("task", lambda run: Cell(run.task)),
-    "dataset": ("dataset", lambda run: Cell(run.dataset)),
-    "model": ("model", lambda run: Cell(run.model)),
-    "n_queries": ("queries", lambda run: Cell(run.n_queries or None, "count")),
-    "seconds": ("took", lambda run: Cell(run.seconds, "fraction")),
-    "tags": ("tags", lambda run: Cell(" ".join(run.tags))),
-    "created": ("began (UTC)", lambda run: Cell(exact_moment(run.created))),
-}
-_BEFORE: Final = tuple(_CELLS)[:6]  # the measures stand between these and the others
 _NOT_AT_FIRST: Final = ("seconds",)
 
 
+def _leaderboard_link(run: RunSummary) -> str:
+    return address("/leaderboard", dataset=run.dataset) if run.dataset else ""
+
+
+# The columns of every list of runs by their keys; texts begin with the first letter.
+RUN_COLUMNS: Final[dict[str, ListColumn[RunSummary]]] = {
+    column.key: column
+    for column in (
+        ListColumn[RunSummary](
+            "name",
+            lambda run: run.name,
+            key="name",
+            ascending=True,
+            link=lambda run: address(f"/run/{run.id}"),
+        ),
+        ListColumn("run", lambda run: run.id, "count", "id"),
+        ListColumn[RunSummary](
+            "status",
+            describe_status,
+            key="status",
+            ascending=True,
+            style=lambda run: f"status {run.status}",
+        ),
+        ListColumn("task", lambda run: run.task, key="task", ascending=True),
+        ListColumn(
+            "dataset",
+            lambda run: run.dataset,
+            key="dataset",
+            ascending=True,
+            link=_leaderboard_link,
+        ),
+        ListColumn("model", lambda run: run.model, key="model", ascending=True),
+        ListColumn("queries", lambda run: run.n_queries or None, "count", "n_queries"),
+        ListColumn("took", lambda run: run.seconds, "fraction", "seconds", form=format_time),
+        ListColumn("tags", lambda run: " ".join(run.tags), key="tags", ascending=True),
+        moment_column("began (UTC)", lambda run: run.created, "created"),
+    )
+}
+_BEFORE: Final = tuple(RUN_COLUMNS)[:6]  # the measures stand between these and the others
+_ASCENDING: Final = {"group", *(key for key, column in RUN_COLUMNS.items() if column.ascending)}
+
+
 def runs_page(request: PageRequest) -> WebPage:
-    """Runs that pass the filters, a page of them, or groups of them."""
+    """Show runs that pass the filters, a page of them, or groups of them."""
     params = request.params
     with request.store.database.reading() as connection:
         choices = {name: list_values(connection, name) for name in _LISTED}
@@ -73,40 +105,38 @@ def runs_page(request: PageRequest) -> WebPage:
             "groups": _GROUPS,
             "tasks": [("", "all tasks"), *((task, task) for task in choices["task"])],
             "filtered": any(filters.values()),
-            "heads": {key: head for key, (head, _) in _CELLS.items()},
+            "heads": {key: column.heading for key, column in RUN_COLUMNS.items()},
         }
         if view.group:
-            return _grouped(request, connection, view, context)
-        return _listed(request, connection, view, context)
+            return _list_groups(request, connection, view, context)
+        return _list_runs(request, connection, view, context)
 
 
 @dataclass(frozen=True)
 class _ListView:
-    """What the address says about the list: its order, columns, measures and grouping."""
+    """The list as the address describes it: order, columns, measures and grouping."""
 
     filters: dict[str, Any]
     measures: list[str]
     measure: str
-    by: str
-    descending: bool
+    order: SortOrder
     columns: tuple[str, ...]  # empty where nobody chose them
     group: str
 
     @classmethod
     def of(cls, params: QueryParams, filters: dict[str, Any], measures: list[str]) -> _ListView:
-        """From the parameters of the page."""
+        """Read the parameters of the page."""
         measure = canonical(filters["measure"]) if filters["measure"] else ""
         group = params.get_choice("group", ("", *_GROUPS), "")
         orders = ("created", "group", "runs") if group else ORDERS
         by = _sort_key(params, orders, [*measures, *([measure] if measure else [])])
-        usual = "up" if by in ("group", *_TEXTS) else "down"
-        descending = params.get_choice("order", ("up", "down"), usual) == "down"
-        named = [params.get_all("column"), [*_CELLS, *measures]]
-        columns = tuple(key for key in dict.fromkeys(named[0]) if key in named[1])
-        return cls(filters, measures, measure, by, descending, columns, group)
+        order = SortOrder.of(params, by, _ASCENDING)
+        keys = dict.fromkeys(params.get_all("column"))
+        columns = tuple(key for key in keys if key in (*RUN_COLUMNS, *measures))
+        return cls(filters, measures, measure, order, columns, group)
 
     def choose_measures(self, usual: Sequence[str]) -> list[str]:
-        """The measures to show: those chosen, else the one of the filter and a few of these."""
+        """Return the measures to show: those chosen, else that of the filter and a few."""
         if self.columns:
             return [key for key in self.columns if key in self.measures]
         first = [self.measure] if self.measure else []
@@ -114,13 +144,13 @@ class _ListView:
 
 
 def _sort_key(params: QueryParams, orders: Sequence[str], measures: Sequence[str]) -> str:
-    """By what the page is sorted: a column, or a measure."""
-    wanted = params.get("sort") or "created"
-    if wanted == "value":  # the measure of the filter
-        wanted = measures[-1] if params.get("measure") else "created"
-    key = wanted if wanted in orders else canonical(wanted)
+    """Return what the page is sorted by: a column, or a measure."""
+    text = params.get("sort") or "created"
+    if text == "value":  # the measure of the filter
+        text = measures[-1] if params.get("measure") else "created"
+    key = text if text in orders else canonical(text)
     if key not in (*orders, *measures):
-        raise UsageError(f"sort must be one of {', '.join(orders)} or a measure: {wanted!r:.60}.")
+        raise UsageError(f"sort must be one of {', '.join(orders)} or a measure: {text!r:.60}.")
     return key
 
 
@@ -133,37 +163,51 @@ def _filters(params: QueryParams, choices: dict[str, list[str]]) -> dict[str, An
     return filters
 
 
-def _listed(
+def _list_runs(
     request: PageRequest, connection: Connection, view: _ListView, context: dict[str, Any]
 ) -> WebPage:
-    """The page with a row for each run."""
-    total = count_runs(connection, **view.filters)
-    paging = Paging.of(request.params, request.path, total)
-    known = [*view.measures, view.measure]
-    order = order_by_column(view.by, descending=view.descending, measures=known)
+    """Make the page with a row for each run."""
+    paging = Paging.of(request, count_runs(connection, **view.filters))
+    order = order_by_column(
+        view.order.by, descending=view.order.descending, measures=[*view.measures, view.measure]
+    )
     part = {"limit": paging.per_page, "offset": paging.rows.start}
     runs = find_summaries(connection, **part, order=order, **view.filters)
-    shown = view.choose_measures(_usual_measures(connection, runs, view))
-    columns = _columns(runs, shown, view)
+    measures = view.choose_measures(_usual_measures(connection, runs, view))
 
-    def whole() -> Table:
+    def every() -> list[RunSummary]:
         with request.store.database.reading() as again:
-            every = find_summaries(again, order=order, measures=shown, **view.filters)
-        return _table(every, columns)
+            return find_summaries(again, order=order, measures=measures, **view.filters)
 
+    listing = Listing(
+        request,
+        "runs",
+        "Runs",
+        _columns(runs, measures, view),
+        runs,
+        view.order,
+        paging,
+        every,
+        run=lambda run: run,
+    )
     context |= {
-        "shown": [key for key, _, _ in columns],
+        "shown": [column.key for column in listing.columns],
         "live": [run.id for run in runs if run.status == "running"],
     }
-    listing = _page_table(request, runs, columns, view, paging)
-    data = _data(runs, context["counts"], paging, view)
-    return WebPage("runs", "Runs", data, [listing], context, {"runs": whole})
+    data = {
+        "filters": view.filters,
+        "statuses": context["counts"],
+        **listing.state(),
+        "per_page": paging.per_page,
+        "runs": live_rows(runs),
+    }
+    return WebPage("runs", "Runs", data, [listing], context)
 
 
 def _usual_measures(
     connection: Connection, runs: Sequence[RunSummary], view: _ListView
 ) -> Sequence[str]:
-    """The measures of the task that most runs of the page are of; those of others say nothing."""
+    """Return the measures of the task that most runs of the page are of."""
     tasks = Counter(run.task for run in runs if run.means())
     if len(tasks) < 2:
         have = {name for run in runs for name in run.means()}
@@ -172,23 +216,8 @@ def _usual_measures(
     return list_measures(connection, task=tasks.most_common(1)[0][0], dataset=dataset)
 
 
-def _data(
-    runs: Sequence[RunSummary], counts: dict[str, int], paging: Paging, view: _ListView
-) -> dict[str, Any]:
-    return {
-        "filters": view.filters,
-        "sort": view.by,
-        "descending": view.descending,
-        "statuses": counts,
-        "total": paging.total,
-        "number": paging.number,
-        "per_page": paging.per_page,
-        "runs": live_rows(runs),
-    }
-
-
 def live_rows(runs: Sequence[RunSummary]) -> list[dict[str, Any]]:
-    """Runs for JSON with how far they are, which the script of a page follows."""
+    """Return runs for JSON with their progress, which the script of a page follows."""
     rows = list_data(runs)
     for row, run in zip(rows, runs, strict=True):
         row |= {
@@ -201,147 +230,80 @@ def live_rows(runs: Sequence[RunSummary]) -> list[dict[str, Any]]:
     return rows
 
 
-ColumnSpec = tuple[str, str, Callable[[RunSummary], Cell]]
-
-
-def _columns(runs: Sequence[RunSummary], shown: list[str], view: _ListView) -> list[ColumnSpec]:
-    """Key, head and cell of each column; those that nobody chose are left out where empty."""
+def _columns(
+    runs: Sequence[RunSummary], measures: list[str], view: _ListView
+) -> list[ListColumn[RunSummary]]:
+    """Return the chosen columns, else the usual ones without those that are empty."""
     if view.columns:
-        keys = ["name", *(key for key in view.columns if key != "name")]
-        return [_column(key) for key in keys]
+        return [_column(key) for key in dict.fromkeys(["name", *view.columns])]
     filled = [
         key
-        for key, (_, cell) in _CELLS.items()
+        for key, column in RUN_COLUMNS.items()
         if key not in _NOT_AT_FIRST
-        and (key not in (*_LISTED, "tags") or any(cell(run).value for run in runs))
+        and (key not in (*_LISTED, "tags") or any(column.value(run) for run in runs))
         and (key != "model" or any(run.model != run.name for run in runs))
     ]
     first = [key for key in filled if key in _BEFORE]
     rest = [key for key in filled if key not in _BEFORE]
-    return [_column(key) for key in (*first, *shown, *rest)]
+    return [_column(key) for key in (*first, *measures, *rest)]
 
 
-def _column(key: str) -> ColumnSpec:
-    if key in _CELLS:
-        return key, *_CELLS[key]
-    return key, key, lambda run: Cell(run.means().get(key), "fraction")
-
-
-def _table(runs: Sequence[RunSummary], columns: list[ColumnSpec]) -> Table:
-    rows = tuple(tuple(cell(run) for _, _, cell in columns) for run in runs)
-    return Table(tuple(head for _, head, _ in columns), rows)
-
-
-def _page_table(
-    request: PageRequest,
-    runs: Sequence[RunSummary],
-    columns: list[ColumnSpec],
-    view: _ListView,
-    paging: Paging,
-) -> PageTable:
-    keys = {i: key for i, (key, _, _) in enumerate(columns)}
-    place = {key: i for i, key in keys.items()}
-    formats: dict[str, Callable[[Any], str]] = {"created": format_moment, "seconds": format_time}
-    return PageTable(
-        "runs",
-        "Runs",
-        _table(runs, columns),
-        csv=request.params.address(f"{request.path}.csv", page=None),
-        links=[_links(run, place) for run in runs],
-        classes=[
-            {place["status"]: f"status {run.status}"} if "status" in place else {} for run in runs
-        ],
-        formats={place[key]: how for key, how in formats.items() if key in place},
-        sort_links=sort_links(
-            request.params,
-            request.path,
-            keys,
-            by=view.by,
-            descending=view.descending,
-            texts=_TEXTS,
-        ),
-        run_ids=[run.id for run in runs],
-        run_labels=[f"Compare run {run.id}: {run.name}" for run in runs],
-        bars={run.id: (run.done, run.total) for run in runs if run.status == "running"},
-        paging=paging,
+def _column(key: str) -> ListColumn[RunSummary]:
+    """Return a column of every list, or that of a measure."""
+    return RUN_COLUMNS.get(key) or ListColumn(
+        key, lambda run: run.means().get(key), "fraction", key=key
     )
 
 
-def _links(run: RunSummary, place: dict[str, int]) -> dict[int, str]:
-    links = {place["name"]: address(f"/run/{run.id}")}
-    if run.dataset and "dataset" in place:
-        links[place["dataset"]] = address("/leaderboard", dataset=run.dataset)
-    return links
-
-
-def _grouped(
+def _list_groups(
     request: PageRequest, connection: Connection, view: _ListView, context: dict[str, Any]
 ) -> WebPage:
-    """The page with a row for each name, dataset, tag, task or model."""
-    shown = view.choose_measures(view.measures)
-    found = group_runs(connection, view.group, measures=shown, **view.filters)
-    groups = sorted(found, key=lambda one: _group_key(one, view.by), reverse=view.descending)
+    """Make the page with a row for each name, dataset, tag, task or model."""
+    measures = view.choose_measures(view.measures)
+    groups = group_runs(connection, view.group, measures=measures, **view.filters)
+    groups.sort(key=lambda group: _group_key(group, view.order.by), reverse=view.order.descending)
+    listing = _group_listing(request, groups, measures, view)
     data = {
         "filters": view.filters,
         "group": view.group,
-        "sort": view.by,
-        "descending": view.descending,
-        "total": len(groups),
-        "groups": [asdict(one) for one in groups],
+        **listing.state(),
+        "groups": [asdict(group) for group in groups],
         "runs": [],
     }
-    context |= {"shown": [*view.columns] or [*_CELLS, *shown], "live": []}
-    listing = _group_table(request, groups, shown, view)
+    context |= {"shown": [*view.columns] or [*RUN_COLUMNS, *measures], "live": []}
     return WebPage("runs", "Runs", data, [listing], context)
 
 
-def _group_key(one: RunGroup, by: str) -> tuple[bool, Any]:
+def _group_key(group: RunGroup, by: str) -> tuple[bool, Any]:
     if by in ("group", "runs", "created"):
-        return True, {"group": one.name, "runs": one.runs, "created": one.last}[by]
-    value = one.best.get(by)
+        return True, {"group": group.name, "runs": group.runs, "created": group.last}[by]
+    value = group.best.get(by)
     return value is not None, value or 0.0
 
 
-def _group_table(
-    request: PageRequest, groups: Sequence[RunGroup], shown: Sequence[str], view: _ListView
-) -> PageTable:
-    rows = tuple(
-        (
-            Cell(one.name),
-            Cell(one.runs, "count"),
-            Cell(one.running or None, "count"),
-            Cell(one.failed or None, "count"),
-            *(Cell(one.best.get(name), "fraction") for name in shown),
-            Cell(exact_moment(one.last)),
-        )
-        for one in groups
-    )
-    best = [f"best {name}" for name in shown]
-    table = Table((view.group, "runs", "running", "failed", *best, "last began (UTC)"), rows)
-    last = len(table.columns) - 1
-    keys = {0: "group", 1: "runs", **{4 + i: name for i, name in enumerate(shown)}, last: "created"}
-    plain = {"group": None, "page": None, "sort": None, "order": None}
-    return PageTable(
-        "groups",
-        f"Runs by {view.group}",
-        table,
-        csv=request.params.address(f"{request.path}.csv", page=None),
-        links=[
-            {0: request.params.address(request.path, **plain, **{view.group: one.name})}
-            if one.name
-            else {}
-            for one in groups
-        ],
-        formats={last: format_moment},
-        sort_links=sort_links(
-            request.params,
-            request.path,
-            keys,
-            by=view.by,
-            descending=view.descending,
-            texts=("group",),
-        ),
-    )
+def _group_listing(
+    request: PageRequest, groups: Sequence[RunGroup], measures: Sequence[str], view: _ListView
+) -> Listing[RunGroup]:
+    reset = {"group": None, "page": None, "sort": None, "order": None}
+
+    def link(group: RunGroup) -> str:
+        if not group.name:
+            return ""
+        return request.params.address(request.path, **reset, **{view.group: group.name})
+
+    def best(measure: str) -> ListColumn[RunGroup]:
+        heading = f"best {measure}"
+        return ListColumn(heading, lambda group: group.best.get(measure), "fraction", measure)
+
+    columns: list[ListColumn[RunGroup]] = [
+        ListColumn(view.group, lambda group: group.name, key="group", ascending=True, link=link),
+        ListColumn("runs", lambda group: group.runs, "count", "runs"),
+        ListColumn("running", lambda group: group.running or None, "count"),
+        ListColumn("failed", lambda group: group.failed or None, "count"),
+        *map(best, measures),
+        moment_column("last began (UTC)", lambda group: group.last, "created"),
+    ]
+    return Listing(request, "groups", f"Runs by {view.group}", columns, groups, view.order)
 
 
-ROUTE: Final = PageRoute("/runs", runs_page, menu="Runs", position=1)
+ROUTES: Final = (PageRoute("/runs", runs_page, menu="Runs", position=1),)

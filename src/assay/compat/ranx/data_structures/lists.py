@@ -22,22 +22,20 @@ from assay.io.frames import build_frame
 from assay.io.json_text import parse_json
 from assay.io.streams import read_lines, read_text
 
-__all__ = ["DocumentLists", "get_file_kind", "sort_docs"]
-
 _KINDS = {"txt": "trec", "parq": "parquet"}
 
 
 def get_file_kind(path: str, kind: str | None = None) -> str:
-    """The kind of a file by its ending, unless it is given."""
+    """Return the kind of a file, by default by its ending."""
     ending = os.path.splitext(path)[1][1:]
-    found = kind or _KINDS.get(ending, ending)
-    if found not in ("json", "trec", "lz4", "gz", "parquet"):
+    file_kind = kind or _KINDS.get(ending, ending)
+    if file_kind not in ("json", "trec", "lz4", "gz", "parquet"):
         raise AssertionError(f"{path}: the kind must be json, trec, gz, parquet or lz4.")
-    return found
+    return file_kind
 
 
 def sort_docs(items: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Documents by descending number; those with equal numbers stay as they came."""
+    """Sort documents by descending number; equal ones stay as they came."""
     order = rank_order(np.array([number for _, number in items], np.float64))
     return dict(items[place] for place in order)
 
@@ -62,7 +60,7 @@ class DocumentLists:
             self.add_multi(lists, *zip(*map(_split, lists.values()), strict=True))
 
     def keys(self) -> Any:
-        """The ids of the queries."""
+        """Return the ids of the queries."""
         return self._lists.keys()
 
     def add_score(self, q_id: str, doc_id: str, score: float) -> None:
@@ -93,36 +91,36 @@ class DocumentLists:
         self.sorted = True
 
     def in_order(self) -> dict[str, dict[str, Any]]:
-        """The lists, sorted."""
+        """Return the lists, sorted."""
         if not self.sorted:
             self.sort()
         return self._lists
 
     def get_query_ids(self) -> list[str]:
-        """The ids of the queries."""
+        """Return the ids of the queries."""
         return list(self._lists)
 
     def get_doc_ids_and_scores(self) -> list[dict[str, Any]]:
-        """The documents and numbers of each query."""
+        """Return the documents and numbers of each query."""
         return list(self._lists.values())
 
     def to_typed_list(self) -> list[Floats]:
-        """An array of (hash of a document's id, number) for each query, for `metrics`."""
+        """Return an array of (hash of id, number) for each query."""
         return [
             np.array([(hash(doc), number) for doc, number in docs.items()], float).reshape(-1, 2)
             for docs in self.in_order().values()
         ]
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """A copy as plain dicts."""
+        """Return a copy as plain dicts."""
         return {query: dict(docs) for query, docs in self._lists.items()}
 
     def to_dataframe(self) -> Any:
-        """A pandas data frame with the columns q_id, doc_id and score."""
+        """Return a pandas data frame with the columns q_id, doc_id and score."""
         rows = list(self._rows())
         columns = zip(*rows, strict=True) if rows else ((), (), ())
-        made = zip(("q_id", "doc_id", "score"), map(list, columns), strict=True)
-        return build_frame(dict(made), "pandas")
+        named = zip(("q_id", "doc_id", "score"), map(list, columns), strict=True)
+        return build_frame(dict(named), "pandas")
 
     def _rows(self) -> Iterator[tuple[str, str, Any]]:
         for query, docs in self._lists.items():
@@ -132,15 +130,15 @@ class DocumentLists:
         raise NotImplementedError
 
     def save(self, path: str, kind: str | None = None) -> None:
-        """Write a file of JSON, of TREC's layout (gzipped for .gz), or Parquet, by its ending."""
-        found = get_file_kind(path, kind)
+        """Write JSON, TREC's layout (gzipped for .gz) or Parquet, by the ending."""
+        file_kind = get_file_kind(path, kind)
         lists = self.in_order()
-        if found == "parquet":
+        if file_kind == "parquet":
             self.to_dataframe().to_parquet(path, index=False)
             return
-        if found == "lz4":
+        if file_kind == "lz4":
             _refuse_lz4(path)
-        if found == "json":
+        if file_kind == "json":
             text = json.dumps(lists, indent=2, ensure_ascii=False)
         else:
             text = "".join(
@@ -149,22 +147,22 @@ class DocumentLists:
                 for rank, (doc, number) in enumerate(docs.items(), 1)
             )
         with atomic_write(path) as file:
-            file.write(gzip.compress(text.encode()) if found == "gz" else text.encode())
+            file.write(gzip.compress(text.encode()) if file_kind == "gz" else text.encode())
 
     @classmethod
     def from_dict(cls, d: Mapping[str, Mapping[str, float]], name: str | None = None) -> Self:
-        """From {query: {document: number}}."""
+        """Make lists of {query: {document: number}}."""
         return cls(d, name)
 
     @classmethod
     def from_file(cls, path: str, kind: str | None = None, name: str | None = None) -> Self:
-        """From a file of JSON or of TREC's layout, by its ending."""
-        found = get_file_kind(path, kind)
-        if found == "lz4":
+        """Read a file of JSON or of TREC's layout, by its ending."""
+        file_kind = get_file_kind(path, kind)
+        if file_kind == "lz4":
             _refuse_lz4(path)
-        if found == "parquet":
+        if file_kind == "parquet":
             return cls.from_parquet(path, name=name)
-        if found == "json":
+        if file_kind == "json":
             return cls(parse_json(read_text(path), path), name)
         try:
             return cls._from_lines(read_lines(path), name)
@@ -187,14 +185,14 @@ class DocumentLists:
         score_col: str = "score",
         name: str | None = None,
     ) -> Self:
-        """From a data frame whose columns of ids hold text."""
-        made: dict[str, dict[str, Any]] = {}
+        """Read a data frame whose columns of ids hold text."""
+        lists: dict[str, dict[str, Any]] = {}
         columns = [df[column].to_list() for column in (q_id_col, doc_id_col, score_col)]
         for query, doc, number in zip(*columns, strict=True):
             if not isinstance(query, str) or not isinstance(doc, str):
                 raise AssertionError(f"Ids must be text, found {query!r} and {doc!r}.")
-            made.setdefault(query, {})[doc] = number
-        return cls(made, name)
+            lists.setdefault(query, {})[doc] = number
+        return cls(lists, name)
 
     @classmethod
     def from_parquet(
@@ -206,7 +204,7 @@ class DocumentLists:
         pd_kwargs: dict[str, Any] | None = None,
         name: str | None = None,
     ) -> Self:
-        """From a Parquet file, read by pandas."""
+        """Read a Parquet file with pandas."""
         frame = need("pandas", "a run of Parquet", "pandas").read_parquet(path, **(pd_kwargs or {}))
         return cls.from_df(frame, q_id_col, doc_id_col, score_col, name)
 
@@ -216,15 +214,12 @@ class DocumentLists:
         return len(self._lists)
 
     def __len__(self) -> int:
-        """The number of queries."""
         return len(self._lists)
 
     def __getitem__(self, q_id: str) -> dict[str, Any]:
-        """The documents of a query."""
         return dict(self._lists[q_id])
 
     def __repr__(self) -> str:
-        """The dicts."""
         return repr(self._lists)
 
 

@@ -26,7 +26,7 @@ class Qrels(DocumentLists):
             docs.update({doc: grade - (rel_lvl - 1) for doc, grade in docs.items()})
 
     def save(self, path: str = "qrels.json", kind: str | None = None) -> None:
-        """Write a file of JSON, of TREC's layout (gzipped for .gz), or Parquet, by its ending."""
+        """Write JSON, TREC's layout (gzipped for .gz) or Parquet, by the ending."""
         super().save(path, kind)
 
     def _trec_line(self, query: str, doc: str, rank: int, number: Any) -> str:
@@ -34,6 +34,6 @@ class Qrels(DocumentLists):
 
     @classmethod
     def from_ir_datasets(cls, dataset_id: str) -> Self:
-        """The judgments of a collection of the package ir_datasets."""
+        """Return the judgments of a collection of the package ir_datasets."""
         package = need("ir_datasets", f"The collection {dataset_id!r}", "ir")
         return cls(package.load(dataset_id).qrels_dict(), dataset_id)

@@ -9,24 +9,12 @@ from assay.io.atomic import atomic_write
 from assay.io.frames import build_frame
 from assay.tables.latex import latex_text
 
-__all__ = ["Report", "SystemPairs", "metric_label"]
-
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 _RAISED: Final = "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖ۹ʳˢᵗᵘᵛʷˣʸᶻ"
 _LABELS: Final = {
-    "hits": "Hits",
-    "hit_rate": "Hit Rate",
-    "precision": "P",
-    "recall": "Recall",
-    "f1": "F1",
-    "r-precision": "R-Prec",
-    "mrr": "MRR",
-    "map": "MAP",
-    "dcg": "DCG",
-    "dcg_burges": "DCG Burges",
-    "ndcg": "NDCG",
-    "ndcg_burges": "NDCG Burges",
-    "bpref": "BPref",
+    **{"hits": "Hits", "hit_rate": "Hit Rate", "precision": "P", "recall": "Recall", "f1": "F1"},
+    **{"r-precision": "R-Prec", "mrr": "MRR", "map": "MAP", "dcg": "DCG", "ndcg": "NDCG"},
+    **{"dcg_burges": "DCG Burges", "ndcg_burges": "NDCG Burges", "bpref": "BPref"},
 }
 _TESTS: Final = {
     "fisher": "Fisher's randomization test",
@@ -36,8 +24,8 @@ _TESTS: Final = {
 
 
 def metric_label(metric: str) -> str:
-    """The name of a metric in tables: `map@100-l2` is MAP@100-l2."""
-    name = max((one for one in _LABELS if metric.startswith(one)), key=len, default="")
+    """Return the name of a metric in tables: `map@100-l2` is MAP@100-l2."""
+    name = max((label for label in _LABELS if metric.startswith(label)), key=len, default="")
     return _LABELS[name] + metric[len(name) :] if name else metric.upper()
 
 
@@ -45,7 +33,6 @@ class SystemPairs(dict[frozenset[str], Any]):
     """Values of pairs of systems, whatever their order."""
 
     def __getitem__(self, pair: Any) -> Any:
-        """The value of two names."""
         return super().__getitem__(frozenset(pair))
 
 
@@ -70,21 +57,21 @@ class Report:
         self.stat_test = stat_test
 
     def format_score(self, score: float) -> str:
-        """The score, or its percentage, with the digits that were asked for."""
+        """Format the score, or its percentage."""
         if self.show_percentages:
             return f"{100 * score:.{max(0, self.rounding_digits - 2)}f}"
         return f"{score:.{self.rounding_digits}f}"
 
     def get_metric_label(self, m: str) -> str:
-        """The name of a metric in tables."""
+        """Return the name of a metric in tables."""
         return metric_label(m)
 
     def get_stat_test_label(self, stat_test: str) -> str:
-        """The name of a test in captions."""
+        """Return the name of a test in captions."""
         return _TESTS[stat_test]
 
     def _beaten(self, model: str, metric: str) -> list[int]:
-        """The places of the systems that this one is significantly better than."""
+        """Return the places of systems that are significantly worse."""
         return [
             place
             for place, other in enumerate(self.model_names)
@@ -94,7 +81,7 @@ class Report:
         ]
 
     def to_table(self) -> str:
-        """Plain text; raised letters name the systems that one is significantly better than."""
+        """Return plain text; raised letters name the systems that are significantly worse."""
         names = ["#", "Model", *map(metric_label, self.metrics)]
         grid = [[f"{name}  " for name in names]]
         for letter, model in zip(_LETTERS, self.model_names, strict=False):
@@ -112,7 +99,7 @@ class Report:
         )
 
     def to_latex(self) -> str:
-        """A table of LaTeX with the rules of booktabs, the best values in bold."""
+        """Return a LaTeX table with booktabs, the best values in bold."""
         head = ["\\#", "Model", *(latex_text(metric_label(metric)) for metric in self.metrics)]
         rows = [
             " & ".join([letter, latex_text(model), *self._latex_cells(model)]) + r" \\"
@@ -142,33 +129,33 @@ class Report:
         cells = []
         for metric in self.metrics:
             best = max(self.results[other][metric] for other in self.model_names)
-            shown = self.format_score(self.results[model][metric])
-            text = rf"\textbf{{{shown}}}" if shown == self.format_score(best) else shown
+            printed = self.format_score(self.results[model][metric])
+            text = rf"\textbf{{{printed}}}" if printed == self.format_score(best) else printed
             letters = "".join(_LETTERS[place] for place in self._beaten(model, metric))
             cells.append(f"{text}$^{{{letters}}}$" if letters else text)
         return cells
 
     def to_dict(self) -> dict[str, Any]:
-        """Means, p-values, and how many queries are won, tied and lost, as plain data."""
-        made: dict[str, Any] = {
+        """Return means, p-values and wins, ties and losses as plain data."""
+        data: dict[str, Any] = {
             "stat_test": self.stat_test,
             "metrics": self.metrics,
             "model_names": self.model_names,
         }
         for model in self.model_names:
-            others = [other for other in self.model_names if other != model]
-            made[model] = {
+            rivals = [other for other in self.model_names if other != model]
+            data[model] = {
                 "scores": self.results[model],
                 "comparisons": {
                     other: {m: self.comparisons[model, other][m]["p_value"] for m in self.metrics}
-                    for other in others
+                    for other in rivals
                 },
-                "win_tie_loss": {other: self.win_tie_loss[model, other] for other in others},
+                "win_tie_loss": {other: self.win_tie_loss[model, other] for other in rivals},
             }
-        return made
+        return data
 
     def to_dataframe(self) -> Any:
-        """A pandas data frame of the means."""
+        """Return a pandas data frame of the means."""
         columns: dict[str, Any] = {"model_names": self.model_names}
         for metric in self.metrics:
             columns[metric] = [self.results[model][metric] for model in self.model_names]
@@ -184,5 +171,4 @@ class Report:
         print(json.dumps(self.results, indent=4))
 
     def __repr__(self) -> str:
-        """The table."""
         return self.to_table()

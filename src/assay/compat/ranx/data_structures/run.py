@@ -31,13 +31,13 @@ class Run(DocumentLists):
         return self._lists
 
     def make_comparable(self, qrels: Qrels) -> Run:
-        """Give the run exactly the queries that are judged, empty where it lacks one."""
+        """Give the run exactly the judged queries, empty where it lacks one."""
         self._lists = {query: self._lists.get(query, {}) for query in qrels.get_query_ids()}
         self.sort()
         return self
 
     def save(self, path: str = "run.json", kind: str | None = None) -> None:
-        """Write a file of JSON, of TREC's layout (gzipped for .gz), or Parquet, by its ending."""
+        """Write JSON, TREC's layout (gzipped for .gz) or Parquet, by the ending."""
         super().save(path, kind)
 
     def _trec_line(self, query: str, doc: str, rank: int, number: Any) -> str:
@@ -51,7 +51,7 @@ class Run(DocumentLists):
 
     @classmethod
     def from_ranxhub(cls, id: str) -> NoReturn:
-        """Not here."""
+        """Refuse: there is no such function here."""
         raise NotImplementedError(
             f"{id}: assay.compat.ranx fetches nothing from ranxhub. Download the run, then read "
             "it with Run.from_file."

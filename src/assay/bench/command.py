@@ -1,0 +1,415 @@
+"""Which text model is better on my data?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import click
+
+from assay.bench.settings import OPTIONS, REQUEST_KEYS, Setting
+from assay.cli import options, output
+from assay.cli.cluster_options import cluster_options, refuse_idle_workers
+from assay.cli.commands import Command
+from assay.cli.gating import GateAnswer, gate_options
+from assay.cli.progress import system_bars
+from assay.cli.settings import argument, option
+from assay.core.on_demand import OnDemand
+from assay.core.text import mask_secrets
+from assay.plugins import find_hook
+
+if TYPE_CHECKING:
+    from assay.bench import BenchRequest, BenchResult, config, explain
+    from assay.bench import result as bench_result
+    from assay.bench.explain import Answers
+    from assay.cli.gating import Gate
+    from assay.cli.saving import Saving
+    from assay.comparison import pairs
+    from assay.core.consent import Consent
+    from assay.io import collections, formats, tables
+    from assay.models import cache
+    from assay.runs import run_files
+    from assay.tables.page import Page
+    from assay.tables.table import Table
+else:
+    config = OnDemand("assay.bench.config")
+    explain = OnDemand("assay.bench.explain")
+    bench_result = OnDemand("assay.bench.result")
+    pairs = OnDemand("assay.comparison.pairs")
+    collections = OnDemand("assay.io.collections")
+    formats = OnDemand("assay.io.formats")
+    tables = OnDemand("assay.io.tables")
+    cache = OnDemand("assay.models.cache")
+    run_files = OnDemand("assay.runs.run_files")
+
+
+_FORMATS = output.offer_formats()
+_QUERY_FORMATS = ("csv", "tsv", "markdown")
+
+
+def _without_password(_: click.Context, __: click.Parameter, url: str | None) -> str | None:
+    """Refuse an address with a password before --save could write it down."""
+    if url and "@" in urlsplit(url).netloc:
+        raise click.BadParameter("an address holds no name and no password; see docs/bench.md.")
+    return url
+
+
+def _without_secret(
+    _: click.Context, __: click.Parameter, specs: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Refuse the address of a database with a password."""
+    if any(mask_secrets(spec) != spec for spec in specs):
+        raise click.BadParameter(
+            "give a password by PGPASSWORD or in a bench.toml: what is typed may be stored."
+        )
+    return specs
+
+
+_CALLBACKS = {"base_url": _without_password, "rerank": _without_secret, "index": _without_secret}
+
+
+def _declare(setting: Setting) -> Callable[[Any], Any]:
+    """Return the option of a setting, its type, help and default taken from the declaration."""
+    attributes, value = dict(setting.option or {}), setting.value
+    flags = attributes.pop("flags", (f"--{setting.name.replace('_', '-')}",))
+    words = setting.help
+    if "enum" in value:
+        attributes["type"] = click.Choice(value["enum"])
+    elif value["type"] == "integer":
+        attributes["type"] = click.IntRange(min=value["minimum"])
+    elif value["type"] == "boolean":
+        attributes["default"] = None
+    if value["type"] == "array" or attributes.get("multiple"):
+        attributes["multiple"] = True
+        words += " May be repeated."
+    if setting.default is not None:
+        default = setting.default
+        words += f" [{default if isinstance(default, str) else ', '.join(default)}]"
+    return option(*flags, help=words, callback=_CALLBACKS.get(setting.name), **attributes)
+
+
+# What is no setting of the bench, but of the machine.
+_machine_options = options.add_options(
+    options.mismatch_option,
+    options.threads_option,
+    cluster_options("Encode on threads, serial, auto (Ray), or Ray's address. [here]"),
+    option(
+        "--cache",
+        metavar="DIR",
+        help="Where vectors are cached. [$ASSAY_CACHE, or the system's place]",
+        section="Models",
+        writes=True,
+    ),
+    option("--no-cache", is_flag=True, help="Neither read nor write the cache.", section="Models"),
+)
+
+
+# What is written, and where.
+_output_options = options.add_options(
+    option(
+        "--html",
+        type=options.output_file,
+        metavar="FILE",
+        help="Also write a report as one page that opens offline.",
+        section="Result",
+        writes=True,
+    ),
+    option(
+        "--runs",
+        type=options.output_folder,
+        metavar="DIR",
+        help="Also write what each system retrieved as TREC run files.",
+        section="Result",
+        writes=True,
+    ),
+    option(
+        "--per-query",
+        type=options.output_file,
+        metavar="FILE",
+        help="Also write a table with a row for each query: .csv, .tsv, .md.",
+        section="Result",
+        writes=True,
+    ),
+    option(
+        "--format",
+        "named",
+        type=click.Choice(_FORMATS),
+        help="Layout of the result; csv is the leaderboard.",
+        section="Result",
+        aside=True,
+    ),
+    option("--csv", "csv_wanted", is_flag=True, help="The same as --format csv.", section="Result"),
+    options.json_option,
+    options.full_option,
+    options.signature_option,
+    options.output_option,
+)
+
+
+@click.command("bench", cls=Command, verified=True)
+@argument(
+    "config",
+    required=False,
+    metavar="[BENCH.TOML]",
+    reads=True,
+    names="assay.cli.repeating:texts_of_config",
+)
+@options.add_options(*map(_declare, OPTIONS))
+@_machine_options
+@options.consent_options("The config file")
+@options.statistics_options
+@options.conventions_choices
+@gate_options
+@_output_options
+@options.save_options("bench")
+def command(*, saving: Saving, consent: Consent, gate: Gate, **params: Any) -> int:
+    """Which text model is better on my data?
+
+    Every model encodes and searches the same documents; what it finds is judged, compared query
+    by query and tested. The verdict is "A", "B" or "not separable". Vectors are cached, so that a
+    second run computes nothing, and an interrupted run resumes where it stopped.
+
+    \b
+    Examples:
+      assay bench --corpus docs.jsonl --queries queries.jsonl --qrels qrels.tsv \\
+          --model bm25 --model wordllama --fusion rrf:bm25+wordllama --html report.html
+      assay bench --corpus docs.jsonl --queries queries.jsonl --qrels qrels.tsv \\
+          --model bm25 --model st:all-MiniLM-L6-v2 # needs a network
+      assay bench --corpus notes/ --qrels eval.json --chunk sentences:5:1 --model tfidf
+      assay bench bench.toml --save --per-query queries.csv
+      assay bench bench.toml --cluster auto --workers 8 # needs Ray
+      assay bench bench.toml -b tfidf --fail-if 'nDCG@10 < baseline - 0.005' --fail-if-worse
+    """
+    layout = _choose_layout(params)
+    data = {} if params["config"] is None else config.read_config(params["config"])
+    overrides = {key: value for key, value in params.items() if key in REQUEST_KEYS}
+    request = config.make_request(data, **consent.as_options(), **overrides)
+    _refuse_contradictions(params, request)
+    request = _with_gate(request, gate, params)
+    result, journal, column = _run(params, request, saving)
+    settings = {key: params[key] for key in _STATISTICS}
+    settings |= {"by": column} if column else {}
+    board = result.report(command=output.command_line(), **settings)
+    if saving.wanted:
+        tasks = {} if journal is None else {"cluster": journal.to_dict()}
+        records = result.records(seed=params["seed"], clusters=settings.get("by", ""), **tasks)
+        saving.save(records, params["config"], *request.files)
+    report = BenchReport(result, board, gate.answer(board, board.comparison))
+    _narrate_idle_options(result, request, params["where"])
+    _write_files(report, params)
+    output.emit(report, layout, params["file"], terminal=print_on_terminal)
+    return report.gate.exit_code()
+
+
+@dataclass(frozen=True)
+class BenchReport:
+    """What a bench prints: its result, compared by the settings of the command."""
+
+    result: BenchResult
+    board: Any
+    gate: GateAnswer = field(default_factory=GateAnswer)
+
+    @property
+    def signature(self) -> str:
+        """The conventions of the scores."""
+        return str(self.board.aligned.signature)
+
+    def table(self) -> Table:
+        """Return every number of the leaderboard."""
+        return self.result.table(self.board)
+
+    def page(self) -> Page:
+        """Return verdict, leaderboard, costs and findings."""
+        return [*self.result.page(self.board), *self.gate.page()]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {**self.result.to_dict(per_query=True, board=self.board), **self.gate.to_dict()}
+
+
+def print_on_terminal(report: BenchReport) -> None:
+    """Print the leaderboard with its intervals drawn, costs and findings."""
+    from assay.bench.terminal import print_bench
+
+    print_bench(report.result, report.board, output.as_shown(report.page()))
+
+
+def _choose_layout(params: dict[str, Any]) -> str:
+    named = params["named"]
+    if params["csv_wanted"]:
+        if named not in (None, "csv"):
+            raise click.UsageError(f"--csv and --format {named} exclude each other.")
+        named = "csv"
+    return output.choose_format(named, params["json_wanted"], params["file"], known=_FORMATS)
+
+
+_STATISTICS = ("baseline", "test", "correction", "level", "interval", "resamples", "seed", "margin")
+
+
+def _refuse_contradictions(params: dict[str, Any], request: BenchRequest) -> None:
+    pairs.ComparisonSettings(**{key: params[key] for key in _STATISTICS if key != "baseline"})
+    rivals = request.plan.rivals
+    if params["baseline"] not in (None, *rivals):
+        raise click.UsageError(
+            f"The baseline {params['baseline']!r} is none of the models and fusions: "
+            f"{', '.join(rivals)}."
+        )
+    refuse_idle_workers(params["where"], params["workers"])
+    if params["cache"] and params["no_cache"]:
+        raise click.UsageError("--cache and --no-cache exclude each other.")
+    written = [params[key] for key in ("file", "html", "per_query")]
+    for path in written:
+        output.refuse_input(
+            path, params["config"], *request.files, options.group_file(params["by"])
+        )
+    output.refuse_same_file(*written)
+    if params["html"]:
+        find_hook("check_report_file")(params["html"])
+    if params["per_query"]:
+        output.choose_format(None, False, params["per_query"], known=_QUERY_FORMATS)
+
+
+def _with_gate(request: BenchRequest, gate: Gate, params: dict[str, Any]) -> BenchRequest:
+    """Return a copy with the measures of the gate, which is refused where nothing could fail it."""
+    gate.refuse_without(params["baseline"] is not None)
+    if params["baseline"] is not None and gate.wanted and len(request.plan.rivals) < 2:
+        raise click.UsageError("There is one system, the baseline: name what is to be gated.")
+    written = [params[key] for key in ("file", "html", "per_query")]
+    output.refuse_same_file(*written, gate.look_file)
+    named = request.measures or request.usual_measures
+    return replace(request, measures=tuple(dict.fromkeys((*named, *map(str, gate.measures)))))
+
+
+def _run(
+    params: dict[str, Any], request: BenchRequest, saving: Saving
+) -> tuple[BenchResult, Any, str]:
+    """Return the result, the tasks of the cluster if there was one, and the column of groups."""
+    vectors = None
+    if not params["no_cache"]:
+        vectors = cache.EmbeddingCache(params["cache"], tell=output.narrate)
+    named = params["conventions"]
+    if not options.is_typed("conventions"):
+        named = request.options.get("conventions", named)
+    rules = options.make_conventions(
+        named, **{key: params[key] for key in ("ties", "empty", "missing", "depth")}
+    )
+    output.silence_logging()
+    saving.set_name(request.plan.names[0])
+    collection = request.load()
+    saving.set_dataset(collection.name)
+    column, groups = "", None
+    if params["by"] is not None:
+        column, groups = tables.read_groups(params["by"], collection.query_ids)
+    changes: dict[str, Any] = {"conventions": rules}
+    if params["depth"]:
+        changes["depth"] = params["depth"]
+    bars = system_bars(len(request.plan.names), saving.listener)
+    with _open_cluster(params, request) as cluster, bars as progress:
+        result = request.run(
+            collection,
+            cache=vectors,
+            threads=params["threads"],
+            progress=progress,
+            cluster=cluster,
+            allow_mismatch=params["allow_mismatch"],
+            groups=groups,
+            **changes,
+        )
+    result = result if groups is None else result.with_groups(**{column: groups})
+    return result, None if cluster is None else cluster.journal, column
+
+
+@contextmanager
+def _open_cluster(params: dict[str, Any], request: BenchRequest) -> Iterator[Any]:
+    """Yield where texts are encoded; None stands for this process."""
+    if params["where"] is None or not request.plan.encodes:
+        yield None
+        return
+    with find_hook("open_cluster")(params["where"], workers=params["workers"]) as cluster:
+        yield cluster
+
+
+def _narrate_idle_options(result: BenchResult, request: BenchRequest, where: str | None) -> None:
+    """Say which options changed nothing."""
+    if where is not None and not request.plan.encodes:
+        output.narrate("--cluster: none of the models encodes texts, so workers had nothing to do")
+    if request.plan.indexes and not any(system.result.index for system in result.systems):
+        output.narrate("--index: none of the models has vectors, so there was nothing to index")
+
+
+def _write_files(report: BenchReport, params: dict[str, Any]) -> None:
+    result = report.result
+    if params["html"]:
+        path = report.board.save(params["html"])
+        output.narrate(f"{path}: {path.stat().st_size / 1000:,.0f} kB")
+    if params["per_query"]:
+        file = params["per_query"]
+        layout = output.choose_format(None, False, file, known=_QUERY_FORMATS)
+        table = output.TableResult(result.query_table(), signature=report.signature)
+        output.emit(table, layout, file)
+        output.narrate(f"{file}: {result.chance.n_queries:,} queries")
+    if params["runs"]:
+        files = bench_result.write_runs(result, params["runs"])
+        output.narrate(f"{params['runs']}: {len(files)} runs")
+
+
+def explain_systems(
+    runs: tuple[str, ...], params: dict[str, Any]
+) -> tuple[Answers, Callable[[Answers], None]]:
+    """Explain one query of a bench.toml, of stored runs or of run files with their texts.
+
+    Returns:
+        The answers, and the function that prints them on a terminal.
+    """
+    if params["saved"]:
+        answers = _explain_stored(runs, params)
+    elif runs[0].endswith(".toml"):
+        answers = _explain_config(runs, params)
+    else:
+        answers = _explain_files(runs, params)
+    return answers, _print_answers
+
+
+def _print_answers(answers: Answers) -> None:
+    from assay.bench.terminal import print_answers
+
+    print_answers(answers)
+
+
+def _explain_config(runs: tuple[str, ...], params: dict[str, Any]) -> Answers:
+    """Run the bench again; its vectors are in the cache."""
+    if len(runs) > 1:
+        raise click.UsageError("Explain one bench.toml at a time.")
+    request = config.make_request(config.read_config(runs[0]), **params["consent"].as_options())
+    output.note_inputs(*request.files)
+    collection = request.load()
+    with system_bars() as progress:
+        result = request.run(
+            collection, cache=cache.EmbeddingCache(tell=output.narrate), progress=progress
+        )
+    return explain.explain_bench(result, params["query"], places=params["places"] or 10)
+
+
+def _explain_files(runs: tuple[str, ...], params: dict[str, Any]) -> Answers:
+    collection = collections.load_collection(params["corpus"], params["queries"], params["qrels"])
+    names = run_files.unique_names(runs)
+    rankings = {
+        name: formats.as_ranking(run, params["rules"])
+        for name, run in zip(names, runs, strict=True)
+    }
+    places = params["places"] or 10
+    return explain.explain_rankings(collection, rankings, params["query"], places=places)
+
+
+def _explain_stored(runs: tuple[str, ...], params: dict[str, Any]) -> Answers:
+    with options.open_store(params["store"]) as store:
+        if runs:
+            stored = [store.run(run) for run in runs]
+        else:
+            newest = store.runs(task="bench", status="finished", limit=1)
+            batch = newest[0].batch if newest else ""
+            stored = store.runs(task="bench", status="finished", batch=batch)[::-1]
+        return explain.explain_runs(stored, params["query"])

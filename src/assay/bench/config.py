@@ -1,0 +1,331 @@
+"""A bench as a config file or options describe it: what to load and what to run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from assay.bench.evaluate import run_bench
+from assay.bench.plan import (
+    BenchPlan,
+    Folds,
+    Fusion,
+    Model,
+    Rerank,
+    as_fusions,
+    as_models,
+    as_reranks,
+    split_stages,
+)
+from assay.bench.settings import MEASURES, RERANK_SCHEMA, SCHEMA
+from assay.core.consent import Consent
+from assay.core.numbers import parse_number
+from assay.errors import UsageError
+from assay.io.answers import ANSWER_MEASURES
+from assay.io.chunking import ChunkRule
+from assay.io.collections import Collection, find_layout, load_collection
+from assay.io.config_text import parse_toml, read_config_text
+from assay.io.json_text import check_against
+from assay.io.texts import allow_ir, is_ir
+from assay.measures import parse_many
+from assay.models.consent import allow_model, allow_reranker, check_model, code_settings
+from assay.models.settings import EncoderSettings
+from assay.models.specs import find_kind
+from assay.search.indexes.specs import allow_index, parse_spec
+
+if TYPE_CHECKING:
+    from assay.bench.result import BenchResult
+    from assay.bench.search import BenchProgress
+    from assay.models import EmbeddingCache
+
+
+_PATHS: Final = ("corpus", "queries", "qrels", "answers")
+
+
+def read_config(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read and check a bench.toml; paths in it become absolute."""
+    name = os.fspath(path)
+    if Path(path).suffix.lower() != ".toml":
+        raise UsageError(
+            f"{name}: a bench is described in a .toml file. 'assay schema bench' prints its schema."
+        )
+    data = parse_toml(read_config_text(path), name)
+    check_against(data, SCHEMA, name)
+    home = Path(path).resolve().parent
+    return {
+        key: str(home / value) if key in _PATHS and not is_ir(value) else value
+        for key, value in data.items()
+    }
+
+
+_ENCODER: Final = tuple(setting.name for setting in fields(EncoderSettings))
+_CONFIG: Final = "The config file"
+_SHARED: Final = ("metric", "depth", "conventions", "device", "fold")
+
+
+@dataclass(frozen=True)
+class BenchRequest:
+    """Files, models and options, checked as far as they can be before anything is read."""
+
+    corpus: str
+    queries: str | None
+    qrels: str | None
+    split: str
+    name: str
+    judged: str
+    plan: BenchPlan
+    measures: tuple[str, ...]
+    chunk: ChunkRule | None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    answers: str | None = None
+
+    @property
+    def files(self) -> list[str]:
+        """What is read; of a folder in BEIR's layout, the three files."""
+        answers = [self.answers] if self.answers else []
+        if is_ir(self.corpus):
+            return answers
+        if self.queries is None and self.qrels is None:
+            return [*map(str, find_layout(self.corpus, self.split)), *answers]
+        return [*(path for path in (self.corpus, self.queries, self.qrels) if path), *answers]
+
+    @property
+    def usual_measures(self) -> tuple[str, ...]:
+        """Measures where none is named: those of DPR where answers alone judge."""
+        by_answers = self.answers and self.qrels is None and self.queries is not None
+        return ANSWER_MEASURES if by_answers else MEASURES
+
+    def load(self) -> Collection:
+        """Read the collection."""
+        return load_collection(
+            self.corpus,
+            self.queries,
+            self.qrels,
+            split=self.split,
+            name=self.name,
+            chunks=self.chunk if self.judged == "chunks" else None,
+            answers=self.answers,
+        )
+
+    def run(
+        self,
+        collection: Collection,
+        *,
+        cache: EmbeddingCache | None = None,
+        threads: int | None = None,
+        progress: BenchProgress | None = None,
+        **changes: Any,
+    ) -> BenchResult:
+        """Run it on the collection; with a cache, an interrupted bench resumes."""
+        result = run_bench(
+            collection,
+            self.plan.models,
+            fusions=self.plan.fusions,
+            indexes=self.plan.indexes,
+            reranks=self.plan.reranks,
+            measures=self.measures or self.usual_measures,
+            chunk=None if self.judged == "chunks" else self.chunk,
+            cache=cache,
+            checkpoint=None if cache is None else cache.folder,
+            threads=threads,
+            progress=progress,
+            **{**self.options, **changes},
+        )
+        return replace(result, chunk=self.chunk, judged=self.judged)
+
+
+def make_request(
+    config: Mapping[str, Any],
+    *,
+    allow_code: bool = False,
+    allow_endpoints: Iterable[str] = (),
+    **overrides: Any,
+) -> BenchRequest:
+    """Make a request of a config file and the options that override it.
+
+    An option that is None does not override.
+
+    Settings of encoders that come as options hold for all models that have vectors. Options are
+    your own; what the config names runs code or reaches an endpoint only if that is allowed.
+    """
+    consent = Consent.of(allow_code, allow_endpoints)
+    said = {key: value for key, value in overrides.items() if value not in (None, ())}
+    if "model" in said:
+        said["model"], stages = split_stages(said["model"])
+        said |= {"rerank": (*stages, *said.get("rerank", ()))} if stages else {}
+    config = _with_stages(config)
+    both = {**config, **said}
+    if not both.get("corpus"):
+        raise UsageError("No documents given: name them with --corpus, or in a config file.")
+    if "corpus" not in said:
+        allow_ir(both["corpus"], consent, _CONFIG)
+    models = _models(config, said, consent)
+    fusions = (
+        as_fusions(said["fusion"])
+        if "fusion" in said
+        else tuple(_fusion(entry) for entry in config.get("fusion", ()))
+    )
+    reranks = (
+        as_reranks(said["rerank"])
+        if "rerank" in said
+        else tuple(_rerank(entry, consent) for entry in config.get("rerank", ()))
+    )
+    plan = BenchPlan.of(models, fusions, both.get("index", ()), reranks)
+    plan = plan.with_prices(_prices(said.get("price", ())))
+    chunk = both.get("chunk")
+    judged = both.get("judged", "documents")
+    if chunk is None and (judged == "chunks" or "fold" in both):
+        what = "fold" if "fold" in both else "judged = chunks"
+        raise UsageError(f"{what} needs chunks: give a rule to cut documents, with chunk.")
+    for index in plan.indexes:
+        parse_spec(index)
+        if "index" not in said:
+            allow_index(index, consent, _CONFIG)
+    measures = parse_many(both["measures"]) if both.get("measures") else ()
+    return BenchRequest(
+        both["corpus"],
+        both.get("queries"),
+        both.get("qrels"),
+        both.get("split", "test"),
+        both.get("name", ""),
+        judged,
+        plan,
+        tuple(map(str, measures)),
+        None if chunk is None else ChunkRule.parse(chunk),
+        {key: both[key] for key in _SHARED if key in both},
+        both.get("answers"),
+    )
+
+
+def _with_stages(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a config whose models of two stages, rerank:A>RERANKER, stand among its rerankers."""
+    models, stages = [], []
+    for entry in config.get("model", ()):
+        if split_stages([entry["spec"]])[1]:
+            two = Rerank.parse(entry["spec"])
+            depth = {} if two.depth is None else {"depth": two.depth}
+            stages.append({**entry, "of": two.first, "spec": two.reranker, **depth})
+        else:
+            models.append(entry)
+    if not stages:
+        return {**config}
+    for entry in stages:
+        check_against(entry, RERANK_SCHEMA, f"{_CONFIG}: model {entry['of']}>{entry['spec']}")
+    return {**config, "model": models, "rerank": [*stages, *config.get("rerank", ())]}
+
+
+def _prices(texts: Iterable[str]) -> dict[str, float]:
+    """Return NAME=AMOUNT by name; a name may hold an equals sign, an amount does not."""
+    prices = {}
+    for text in texts:
+        name, _, amount = text.rpartition("=")
+        number = parse_number(amount)
+        if not name or number is None or number < 0:
+            raise UsageError(
+                f"A price is written NAME=AMOUNT, of a million tokens; found {text!r:.60}."
+            )
+        prices[name] = number
+    return prices
+
+
+def _models(
+    config: Mapping[str, Any], said: Mapping[str, Any], consent: Consent
+) -> tuple[Model, ...]:
+    shared = {key: said[key] for key in _ENCODER if key in said}
+    if "model" in said:
+        models = as_models(said["model"])
+    else:
+        models = as_models([_model(model) for model in config.get("model", ())])
+    for model in models:
+        find_kind(model.spec)
+    if shared and models and all(model.is_lexical for model in models):
+        raise UsageError(f"All models are lexical, so that {next(iter(shared))!r} does not apply.")
+    if "model" not in said:
+        models = tuple(_allow(model, shared, consent) for model in models)
+    return tuple(
+        model if model.is_lexical else replace(model, settings={**model.settings, **shared})
+        for model in models
+    )
+
+
+def _allow(model: Model, shared: Mapping[str, Any], consent: Consent) -> Model:
+    """Return the model of a config with the settings that it may have.
+
+    A typed endpoint replaces its own, together with the key that it names.
+    """
+    gone = ("base_url", "key_env") if "base_url" in shared else ()
+    settings = {key: value for key, value in model.settings.items() if key not in gone}
+    return replace(model, settings=allow_model(model.spec, settings, consent, _CONFIG))
+
+
+def _model(entry: Mapping[str, Any]) -> Model:
+    spec = entry["spec"]
+    settings = {key: entry[key] for key in _ENCODER if key in entry}
+    lexical = dict(entry.get("settings", {}))
+    parsed = Model.parse(spec)
+    model = Model(
+        entry.get("name", spec),
+        parsed.spec,
+        {**settings, **lexical},
+        entry.get("metric"),
+        entry.get("codes", parsed.codes),
+        entry.get("price"),
+    )
+    odd = settings if model.is_lexical else lexical
+    if odd:
+        words = "is lexical" if model.is_lexical else "is not a lexical model"
+        raise UsageError(
+            f"The model {model.name!r} {words}, so that {next(iter(odd))!r} does not apply."
+        )
+    return model
+
+
+def _fusion(entry: Mapping[str, Any]) -> Fusion:
+    method = entry.get("method", "rrf")
+    return Fusion(
+        entry.get("name") or ("tuned " * ("tune" in entry)) + f"{method}({'+'.join(entry['of'])})",
+        tuple(entry["of"]),
+        method,
+        entry.get("normalize", "minmax"),
+        tuple(map(float, entry["weights"])) if "weights" in entry else None,
+        entry.get("rrf_k", 60),
+        Folds(entry["tune"], entry.get("seed", 0)) if "tune" in entry else None,
+    )
+
+
+def _rerank(entry: Mapping[str, Any], consent: Consent) -> Rerank:
+    """Return two stages of a config, whose reranker needs the consent that a model needs."""
+    settings = {key: entry[key] for key in _ENCODER if key in entry}
+    name = entry.get("name") or f"{entry['of']}>{entry['spec']}"
+    stages = Rerank(
+        name, entry["of"], entry["spec"], entry.get("depth"), settings, entry.get("price")
+    )
+    allow_reranker(stages.reranker, settings, consent, _CONFIG)
+    return stages
+
+
+def allow_models(specs: list[str], params: Mapping[str, Any], consent: Consent, place: str) -> None:
+    """Refuse models, with or without a second stage, without consent."""
+    models, stages = split_stages(specs)
+    for spec in models:
+        check_model(Model.parse(spec).spec, params, consent, place)
+    allow_reranks(list(stages), params, consent, place)
+
+
+def allow_reranks(
+    specs: list[str], params: Mapping[str, Any], consent: Consent, place: str
+) -> None:
+    """Refuse rerankers without consent."""
+    for spec in specs:
+        allow_reranker(Rerank.parse(spec).reranker, code_settings(params), consent, place)
+
+
+def allow_indexes(
+    specs: list[str], params: Mapping[str, Any], consent: Consent, place: str
+) -> None:
+    """Refuse index engines without consent."""
+    for spec in specs:
+        allow_index(spec, consent, place)

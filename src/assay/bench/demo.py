@@ -1,0 +1,246 @@
+"""Which text model is better? Five systems search Python's own documentation."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from assay.bench.command import BenchReport
+from assay.cli import options, output
+from assay.cli.commands import Command
+from assay.cli.progress import system_bars
+from assay.cli.saving import saving_runs
+from assay.cli.settings import argument, option
+from assay.cli.walkthrough import walk
+from assay.core.on_demand import OnDemand
+from assay.errors import StorageError, need
+
+if TYPE_CHECKING:
+    from assay import bench
+    from assay.bench import BenchResult
+    from assay.cli import demo_files
+    from assay.io import collections, demo_collection
+    from assay.io.collections import Collection
+    from assay.models import cache
+else:
+    bench = OnDemand("assay.bench")
+    cache = OnDemand("assay.models.cache")
+    demo_files = OnDemand("assay.cli.demo_files")
+    collections = OnDemand("assay.io.collections")
+    demo_collection = OnDemand("assay.io.demo_collection")
+
+
+def walk_through(folder: Path) -> None:
+    """Write the files of the documentation to a folder; show commands at work on the runs.
+
+    'coarse' is 'dense' with its scores rounded to whole numbers, so that ties decide much of
+    its score.
+    """
+    files = demo_files.write_files(folder)
+    runs = [path.name for path in files.runs]
+    judged, coarse = ("--qrels", "qrels.txt"), ("eval", "coarse.run", "--qrels", "qrels.txt")
+    walk(
+        folder,
+        {
+            "Three systems, one table. What would a random order score?": [
+                ("eval", *runs, *judged, "--chance", "--n-docs", str(files.n_docs))
+            ],
+            "How much of 'coarse' is the order of tied documents?": [
+                (*coarse, "-m", "nDCG@10", "--ties", ties) for ties in ("best", "expected", "worst")
+            ],
+            "What in these files would change a number?": [("check", "coarse.run", "qrels.txt")],
+            "Where does one number come from?": [
+                ("explain", "dense.run", *judged, "--query", "q07", "-m", "nDCG@5")
+            ],
+        },
+    )
+
+
+_MODELS: Final = ("bm25", "tfidf", "lsa:200", "wordllama")
+_FUSIONS: Final = ("hybrid=rrf:bm25+wordllama",)
+_NEEDED: Final = ("bm25s", "sklearn", "wordllama", "sqlalchemy", "alembic", "altair", "vl_convert")
+_STORY: Final = (
+    "Python's own documentation, searched in five ways. A query is the first line of a docstring "
+    "of the standard library; the one relevant document is the rest of that docstring."
+)
+
+
+@click.command("demo", cls=Command)
+@argument(
+    "folder",
+    type=options.output_folder,
+    required=False,
+    default="assay-demo",
+    metavar="[FOLDER]",
+    writes=True,
+    folder=True,
+)
+@option(
+    "--export",
+    type=options.output_folder,
+    metavar="DIR",
+    help="Only write the collection to DIR, in BEIR's layout.",
+    writes=True,
+)
+@option(
+    "--files",
+    type=options.output_folder,
+    metavar="DIR",
+    help="Only write the files that the commands of the documentation use to DIR, and walk "
+    "through eval, check and explain on them.",
+    writes=True,
+)
+def command(*, folder: str, export: str | None, files: str | None) -> None:
+    """Which text model is better? Five systems search Python's own documentation.
+
+    bm25, tfidf, lsa, wordllama and a fusion of two of them, in less than a minute, without any
+    download: the collection is made of the docstrings of the standard library. Report, saved runs
+    and vectors go to FOLDER (assay-demo).
+
+    \b
+    Examples:
+      assay demo
+      assay demo --export stdlib
+      assay bench --corpus stdlib --model bm25
+      assay demo --files my-demo
+    """
+    if export and files:
+        raise click.UsageError("--export and --files exclude each other.")
+    if files:
+        walk_through(Path(files))
+    elif export:
+        collection = demo_collection.stdlib_collection()
+        collections.write_collection(collection, export)
+        size = _describe_size(collection)
+        output.put(f"{Path(export)}: {size}; fingerprint {collection.fingerprint}", None)
+    else:
+        _run_demo(Path(folder))
+
+
+def _describe_size(collection: Collection) -> str:
+    return f"{len(collection.doc_ids):,} documents, {len(collection.query_ids):,} queries"
+
+
+def _run_demo(folder: Path) -> None:
+    """Run the bench, save its report and runs, and say what to type next."""
+    output.silence_logging()
+    _introduce()
+    for module in _NEEDED:  # say at once, and once, what is not there
+        need(module, "The demo", "demo")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"{folder} cannot be made: {error.strerror or error}.") from error
+    with saving_runs(
+        "bench", wanted=True, store=str(folder / "assay.db"), dataset="stdlib", tags=("demo",)
+    ) as saving:
+        collection = demo_collection.stdlib_collection()
+        output.narrate(f"{collection.name}: {_describe_size(collection)}")
+        output.narrate("")
+        result = _run(collection, folder)
+        report = result.report(command="assay demo")
+        saving.save(result.records())
+    path = report.save(folder / "report.html")
+    output.emit(BenchReport(result, report), "text", None, terminal=_print_on_terminal)
+    _print_next_steps(result, folder, path)
+
+
+def _introduce() -> None:
+    if output.on_terminal():
+        from assay.bench.terminal import print_title
+
+        print_title("Which text model is better?", _STORY)
+    else:
+        output.put(_STORY, None)
+    sys.stdout.flush()  # before the work begins, also where somebody reads through a pipe
+
+
+def _run(collection: Collection, folder: Path) -> BenchResult:
+    vectors = cache.EmbeddingCache(folder / "cache", tell=output.narrate)
+    how: Any = {"cache": vectors, "checkpoint": vectors.folder}
+    with system_bars() as progress:
+        return bench.run_bench(collection, _MODELS, fusions=_FUSIONS, progress=progress, **how)
+
+
+def _print_on_terminal(report: BenchReport) -> None:
+    """Print only the leaderboard and the costs."""
+    from rich.console import Console
+
+    from assay.bench.terminal import print_costs, print_leaderboard
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    print_leaderboard(console, report.result, report.board)
+    print_costs(console, report.result)
+
+
+def _program() -> str:
+    """Return how this program is called from here."""
+    name = Path(sys.argv[0])
+    if name.name != "assay" or shutil.which("assay"):
+        return "assay"
+    return os.path.relpath(name)
+
+
+def _print_next_steps(result: BenchResult, folder: Path, report: Path) -> None:
+    """Print where things are, and what to type next."""
+    query = bench.disagreements(result)[0][0]
+    assay, store = _program(), shlex.quote(os.path.join(folder, "assay.db"))
+    options = f"--store {store} --query {shlex.quote(query)}"
+    steps = {
+        "The report": f"{report}",
+        "The saved runs": f"{assay} runs list --store {store}",
+        "The same in a browser": f"{assay} serve --store {store} --open",
+        "A query they disagree on": f"{assay} explain --saved {options}",
+        "These documents as files, to try more models": f"{assay} demo --export stdlib",
+        "Your own, in BEIR's layout or in files": f"{assay} bench --corpus FOLDER --model bm25",
+    }
+    if output.on_terminal():
+        from assay.bench.terminal import print_steps
+
+        print_steps(steps)
+        return
+    output.put("\n" + "\n".join(f"{what}: {how}" for what, how in steps.items()), None)
+
+
+N_NOTES: Final = 12
+_BENCH: Final = """\
+name = "docstrings"
+corpus = "docs.jsonl"
+queries = "queries.jsonl"
+qrels = "qrels.tsv"
+measures = ["nDCG@10", "R@100"]
+
+[[model]]
+spec = "bm25"
+
+[[model]]
+spec = "tfidf"
+"""
+
+
+def write_files(folder: Path, rng: Any) -> None:
+    """Write documents, queries and judgments, some of them as notes, and a bench.toml."""
+    texts = demo_collection.small_collection()
+    written = collections.write_collection(texts, folder)
+    corpus = written.corpus.rename(folder / "docs.jsonl").read_text("utf-8").splitlines(True)
+    written.qrels.rename(folder / "qrels.tsv")
+    written.qrels.parent.rmdir()
+    for number, lines in enumerate((corpus[::2], corpus[1::2])):
+        (folder / f"corpus-{number}.jsonl").write_text("".join(lines), "utf-8")
+    query_texts = {
+        str(id)[2:]: text for id, text in zip(texts.query_ids, texts.query_texts, strict=True)
+    }
+    (folder / "notes").mkdir(exist_ok=True)
+    named = [name for name in map(str, texts.doc_ids) if name in query_texts][:N_NOTES]
+    for name in named:
+        (folder / "notes" / f"{name}.md").write_text(texts.text_of(name), "utf-8")
+    judged = [[query_texts[name], [f"{name}.md"]] for name in named]
+    (folder / "eval.json").write_text(json.dumps(judged, indent=1), "utf-8")
+    (folder / "bench.toml").write_text(_BENCH, "utf-8")

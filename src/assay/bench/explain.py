@@ -1,0 +1,310 @@
+"""One query as every system answered it: what was retrieved, what was missed, with snippets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Ints, numbers_or_none
+from assay.core.ids import Ids
+from assay.core.text import did_you_mean
+from assay.errors import IdError, UsageError
+from assay.runs.results import QueryResults, ResultDoc
+from assay.tables.page import Page, Words
+from assay.tables.table import Cell, Table
+
+if TYPE_CHECKING:
+    from assay.bench.result import BenchResult
+    from assay.core.ranking import Ranking
+    from assay.io.collections import Collection
+
+
+PLACES: Final = 10
+_MISSED: Final = 10
+_LENGTH: Final = 240
+_BLANKS: Final = re.compile(r"\s+")
+_ONE_LINE: Final = 72
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Results of several systems for one query; `values` are their scores on it, by measure."""
+
+    query: str
+    by_system: Mapping[str, QueryResults]
+    values: Mapping[str, Mapping[str, float]]
+
+    @property
+    def text(self) -> str:
+        """Text of the query."""
+        return next((results.text for results in self.by_system.values() if results.text), "")
+
+    @property
+    def relevant(self) -> list[ResultDoc]:
+        """The relevant documents that any system retrieved or missed, best grade first."""
+        seen: dict[str, ResultDoc] = {}
+        for results in self.by_system.values():
+            for doc in (*results.results, *results.missed):
+                if doc.grade is not None and doc.grade > 0:
+                    seen.setdefault(doc.doc, doc)
+        return sorted(seen.values(), key=lambda doc: (-(doc.grade or 0), doc.doc))
+
+    def relevant_table(self) -> Table:
+        """Return where each system ranks each relevant document."""
+        rows = [
+            (
+                Cell(doc.doc),
+                Cell(f"{doc.grade:g}", "figure"),
+                *(Cell(_rank(results, doc.doc), "figure") for results in self.by_system.values()),
+                Cell(snippet(doc.snippet, _ONE_LINE)),
+            )
+            for doc in self.relevant
+        ]
+        return Table(("relevant", "grade", *self.by_system, "text"), tuple(rows))
+
+    def table(self, name: str) -> Table:
+        """Return the results of one system: rank, document, grade, score, text."""
+        rows = [
+            (
+                Cell(rank, "count"),
+                Cell(doc.doc),
+                Cell(_judged(doc.grade)),
+                Cell(None if doc.score is None else f"{doc.score:.4f}", "figure"),
+                Cell(snippet(doc.snippet, _ONE_LINE)),
+            )
+            for rank, doc in enumerate(self.by_system[name].results, 1)
+        ]
+        return Table(("rank", "document", "judged", "score", "text"), tuple(rows))
+
+    def page(self) -> Page:
+        """Return the query, its relevant documents, and the results of each system."""
+        page: Page = [Words(f"{self.query}: {self.text}", "verdict")]
+        if self.relevant:
+            page.append(self.relevant_table())
+        else:
+            page.append(Words("No document is known to be relevant."))
+        for name, results in self.by_system.items():
+            values = self.values.get(name, {})
+            numbers = ", ".join(f"{key} {value:.4f}" for key, value in values.items())
+            page.append(Words(f"{name}: {numbers}" if numbers else name, "verdict"))
+            page.append(self.table(name) if results.results else Words("No results."))
+        return page
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {
+            "query": self.query,
+            "text": self.text,
+            "systems": [
+                {
+                    "name": name,
+                    "measures": numbers_or_none(self.values.get(name, {})),
+                    "results": [_plain(doc, rank) for rank, doc in enumerate(results.results, 1)],
+                    "missed": [_plain(doc, None) for doc in results.missed],
+                }
+                for name, results in self.by_system.items()
+            ],
+        }
+
+
+def _plain(doc: ResultDoc, rank: int | None) -> dict[str, Any]:
+    return {
+        "rank": rank,
+        "doc": doc.doc,
+        "score": doc.score,
+        "grade": doc.grade,
+        "snippet": doc.snippet,
+    }
+
+
+def _rank(results: QueryResults, doc: str) -> str:
+    for rank, result in enumerate(results.results, 1):
+        if result.doc == doc:
+            return str(rank)
+    deeper = any(missed.doc == doc and missed.score is not None for missed in results.missed)
+    return f"> {len(results.results)}" if deeper else "–"
+
+
+def _judged(grade: float | None) -> str:
+    if grade is None:
+        return "·"
+    return f"✓ {grade:g}" if grade > 0 else f"✗ {grade:g}"
+
+
+def explain_bench(result: BenchResult, query: str, *, places: int = PLACES) -> Answers:
+    """Return one query of a bench."""
+    rankings = {system.name: system.ranking for system in result.systems}
+    answers = explain_rankings(result.collection, rankings, query, places=places)
+    values = {system.name: _values(system.scores, query) for system in result.systems}
+    return Answers(query, answers.by_system, values)
+
+
+def explain_rankings(
+    collection: Collection, rankings: Mapping[str, Ranking], query: str, *, places: int = PLACES
+) -> Answers:
+    """Return one query of several rankings of one collection."""
+    queries = [str(id) for id in collection.query_ids]
+    if query not in queries:
+        raise _unknown(query, queries)
+    snippets = SnippetBuilder(collection)
+    results = {
+        name: snippets.build(ranking, query, places=places) for name, ranking in rankings.items()
+    }
+    return Answers(query, results, {})
+
+
+def explain_runs(runs: Sequence[Any], query: str) -> Answers:
+    """Return one query of runs in a store that have their results."""
+    if not runs:
+        raise UsageError("Run not found in the store. 'assay runs list' lists all.")
+    by_system, values = {}, {}
+    for run in runs:
+        results = run.results(query)
+        if results is None:
+            continue
+        name = run.name if run.name not in by_system else f"{run.name} ({run.id})"
+        by_system[name] = results
+        values[name] = _values(run.scores(), query)
+    if not by_system:
+        queries = [str(id) for id in runs[0].scores().query_ids]
+        if query not in queries:
+            raise _unknown(query, queries)
+        raise UsageError(
+            f"Run {runs[0].id} was stored without its results. 'assay bench --save' stores them."
+        )
+    return Answers(query, by_system, values)
+
+
+def _values(scores: Any, query: str) -> dict[str, float]:
+    for row, id in enumerate(scores.query_ids):
+        if str(id) == query:
+            return {
+                str(measure): float(scores.values[number, row])
+                for number, measure in enumerate(scores.measures)
+            }
+    return {}
+
+
+def _unknown(query: str, queries: Iterable[str]) -> IdError:
+    hint = did_you_mean(query, queries, most=3, fallback=3)
+    return IdError(f"There is no query {query!r}.{hint}")
+
+
+class SnippetBuilder:
+    """Puts texts and grades of a collection beside rankings of its documents."""
+
+    def __init__(self, collection: Collection) -> None:
+        self._collection = collection
+        self._snippets: dict[int, str] = {}
+
+    def build_all(self, ranking: Ranking) -> dict[str, QueryResults]:
+        """Build the results of every query: text, first documents, missed ones."""
+        rows = _RankedDocs(ranking, self._collection)
+        return {
+            query: self._results(query, rows, number, PLACES)
+            for number, query in enumerate(map(str, ranking.query_ids))
+        }
+
+    def build(self, ranking: Ranking, query: str, *, places: int = PLACES) -> QueryResults:
+        """Return one query of a ranking; without results where the ranking does not hold it."""
+        number = int(Ids.of([query], "query").match(ranking.query_ids)[0])
+        return self._results(query, _RankedDocs(ranking, self._collection), number, places)
+
+    def _results(self, query: str, rows: _RankedDocs, number: int, places: int) -> QueryResults:
+        docs, scores = rows.of(number)
+        judged, grades = self._judged(query)
+        graded = dict(zip(rows.judged[judged].tolist(), grades.tolist(), strict=True))
+        graded.pop(-1, None)
+        best = [
+            self._doc(rows, doc, score, graded.get(doc))
+            for doc, score in zip(docs[:places].tolist(), scores[:places].tolist(), strict=True)
+        ]
+        missed = self._missed(rows, docs, scores, judged, grades, places)
+        return QueryResults(self._texts.get(query, ""), tuple(best), tuple(missed))
+
+    def _missed(
+        self,
+        rows: _RankedDocs,
+        docs: Ints,
+        scores: NDArray[np.float64],
+        judged: Ints,
+        grades: NDArray[np.float64],
+        places: int,
+    ) -> list[ResultDoc]:
+        """Return relevant documents that are not among the first, best grade first."""
+        missed: list[ResultDoc] = []
+        for at in np.argsort(-grades, kind="stable"):
+            doc = int(rows.judged[judged[at]])
+            where = np.flatnonzero(docs == doc) if doc >= 0 else docs[:0]
+            if grades[at] <= 0 or len(missed) == _MISSED or (len(where) and where[0] < places):
+                continue
+            score = float(scores[where[0]]) if len(where) else None
+            if doc >= 0:
+                missed.append(self._doc(rows, doc, score, float(grades[at])))
+            else:
+                name = str(self._collection.qrels.doc_ids[int(judged[at])])
+                missed.append(ResultDoc(name, None, float(grades[at])))
+        return missed
+
+    def _doc(
+        self, rows: _RankedDocs, doc: int, score: float | None, grade: float | None
+    ) -> ResultDoc:
+        return ResultDoc(rows.names[doc], score, grade, self._snippet(int(rows.place[doc])))
+
+    def _snippet(self, row: int) -> str:
+        if row < 0:
+            return ""
+        if row not in self._snippets:
+            self._snippets[row] = snippet(self._collection.doc_texts[row])
+        return self._snippets[row]
+
+    @cached_property
+    def _texts(self) -> dict[str, str]:
+        queries = self._collection.query_ids
+        return dict(zip(map(str, queries), self._collection.query_texts, strict=True))
+
+    @cached_property
+    def _row_of(self) -> dict[str, int]:
+        return {str(id): row for row, id in enumerate(self._collection.qrels.query_ids)}
+
+    def _judged(self, query: str) -> tuple[Ints, NDArray[np.float64]]:
+        """Return numbers of the judged documents of a query, and their grades."""
+        qrels = self._collection.qrels
+        row = self._row_of.get(query)
+        inside = slice(0, 0) if row is None else slice(qrels.offsets[row], qrels.offsets[row + 1])
+        return np.asarray(qrels.docs[inside], np.int64), qrels.grades[inside]
+
+
+class _RankedDocs:
+    """A ranking's documents by number: their names, places in the collection, and judged ones."""
+
+    def __init__(self, ranking: Ranking, collection: Collection) -> None:
+        self._ranking = ranking
+        self.names = [str(id) for id in ranking.doc_ids]
+        ids = Ids.of(self.names, "doc")
+        self.place = ids.match(collection.doc_ids)
+        self.judged = collection.qrels.doc_ids.match(ids)
+
+    def of(self, number: int) -> tuple[Ints, NDArray[np.float64]]:
+        """Return documents and scores of one query, best first; none for a number below 0."""
+        offsets = self._ranking.offsets
+        inside = slice(0, 0) if number < 0 else slice(offsets[number], offsets[number + 1])
+        return self._ranking.docs[inside].astype(np.int64), self._ranking.scores[inside]
+
+
+def snippet(text: str, length: int = _LENGTH) -> str:
+    """Return the beginning of a text in one line, cut between words.
+
+    >>> snippet("One two\\n three four", 9)
+    'One two …'
+    """
+    line = _BLANKS.sub(" ", text[: 4 * length]).strip()
+    if len(line) <= length:
+        return line
+    return f"{line[: length - 1].rsplit(' ', 1)[0]} …"

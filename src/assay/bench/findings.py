@@ -1,0 +1,506 @@
+"""What is suspicious in the results of the systems."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from itertools import combinations, count
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Ints, offsets_of
+from assay.core.id_hints import describe_near
+from assay.core.ids import Ids
+from assay.core.judgments import Qrels
+from assay.core.text import format_percent, signed
+from assay.inspect.check import CheckReport, Finding
+from assay.io.checkpoint import Checkpoint
+from assay.scoring.evaluate import score
+from assay.stats import paired_test
+
+if TYPE_CHECKING:
+    from assay.bench.result import BenchResult, System
+    from assay.io.collections import Collection
+
+
+_EXAMPLES = 5
+_WIDE = 0.5
+_CUT = 0.1
+_UNEQUAL = 0.1
+_LOSS = 0.05
+_PLACES = 10
+
+
+def check_results(result: BenchResult) -> Iterator[Finding]:
+    """Yield findings about failures, disagreement, texts, judgments and indexes."""
+    for system in result.systems:
+        yield from _check_cut(system)
+        yield from _check_vectors(system)
+        yield from _check_index(system)
+    yield from _check_failures(result)
+    yield from _check_disagreement(result)
+    yield from _check_unjudged(result)
+
+
+def _values(result: BenchResult) -> NDArray[np.float64]:
+    """Return the first measure: systems × queries."""
+    return np.array([system.scores.values[0] for system in result.systems])
+
+
+def failures(result: BenchResult) -> list[str]:
+    """Return queries on which the first measure is 0 for every system."""
+    nothing = (_values(result) == 0).all(axis=0)
+    ids = result.systems[0].scores.query_ids
+    return [str(ids[int(row)]) for row in np.flatnonzero(nothing)]
+
+
+def disagreements(result: BenchResult) -> list[tuple[str, float]]:
+    """Return queries by how far apart the systems are on the first measure, widest first."""
+    values = _values(result)
+    spread = np.nan_to_num(values.max(axis=0) - values.min(axis=0))
+    ids = result.systems[0].scores.query_ids
+    order = np.argsort(-spread, kind="stable")
+    return [(str(ids[int(row)]), float(spread[row])) for row in order if spread[row] > 0]
+
+
+def _check_failures(result: BenchResult) -> Iterator[Finding]:
+    failed, several = failures(result), len(result.systems) > 1
+    if failed:
+        everyone = "all systems fail" if several else "nothing relevant is retrieved"
+        message = f"on {_count(len(failed), 'query')} {everyone}"
+        look = "Look at one with 'assay explain --query ID': "
+        effect = f"{look}is the judgment right, is the text readable?"
+        yield _finding("note", "all-fail", message, effect, failed, result.chance.n_queries)
+
+
+def _check_disagreement(result: BenchResult) -> Iterator[Finding]:
+    wide = [query for query, spread in disagreements(result) if spread >= _WIDE]
+    if wide and len(result.systems) > 1:
+        measure = result.systems[0].scores.measures[0]
+        message = f"on {_count(len(wide), 'query')} systems are {_WIDE} or more apart on {measure}"
+        effect = "They retrieve different documents; a fusion may gain from that."
+        yield _finding("note", "disagreement", message, effect, wide, result.chance.n_queries)
+
+
+def _check_cut(system: System) -> Iterator[Finding]:
+    cut, total = system.result.n_cut, system.result.n_texts
+    if cut and "@" not in system.spec:
+        yield Finding(
+            "warning" if cut >= _CUT * total else "note",
+            "cut-off",
+            f"{system.name} truncates {cut:,} of {total:,} texts ({cut / total:.1%})",
+            "What comes after its maximum length is not searched; chunks would help.",
+            cut,
+            total,
+        )
+
+
+def _check_vectors(system: System) -> Iterator[Finding]:
+    number = system.result.n_without
+    if number:
+        yield Finding(
+            "warning",
+            "zero-vectors",
+            f"{system.name} gives {number:,} texts no vector, or one of zeros",
+            "They cannot be retrieved.",
+            number,
+            system.result.n_texts,
+        )
+
+
+def _check_index(system: System) -> Iterator[Finding]:
+    report = system.result.index
+    if report is not None and report.recall < 1 - _LOSS:
+        yield Finding(
+            "warning",
+            "index-loss",
+            f"{system.name} has a recall of {report.recall:.1%} of the exact result",
+            "Its loss against the model alone is the loss of the index, not of the model.",
+            1,
+            1,
+        )
+
+
+def _check_unjudged(result: BenchResult) -> Iterator[Finding]:
+    """Yield the share of unjudged documents at the top."""
+    qrels = result.collection.qrels
+    if isinstance(qrels, Qrels) and qrels.exhaustive:
+        return
+    shares = {}
+    for system in result.systems:
+        values = score(system.hits, f"Judged@{_PLACES}").values[0]
+        shares_of_queries = values[np.isfinite(values)]  # a query without results has no such share
+        if len(shares_of_queries):
+            shares[system.name] = 1 - float(shares_of_queries.mean())
+    if not shares:
+        return
+    low, high = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
+    if shares[high] <= 0:
+        return
+    unequal = shares[high] - shares[low] >= _UNEQUAL
+    span = (
+        f"{format_percent(shares[low])} ({low}) to {format_percent(shares[high])} ({high})"
+        if low != high
+        else format_percent(shares[high])
+    )
+    effect = "They count as not relevant."
+    if unequal:
+        effect += f" That may be unfair to {high}: unjudged documents may be relevant."
+    yield Finding(
+        "warning" if unequal else "note",
+        "unjudged",
+        f"of the first {_PLACES} documents {span} are not judged",
+        effect,
+        0,
+        0,
+    )
+
+
+def diagnose(result: BenchResult) -> CheckReport:
+    """Return all findings, the most severe first."""
+    severities = ["error", "warning", "note"]
+    findings: Iterator[Finding] = iter((*check_texts(result), *check_results(result)))
+    return CheckReport(
+        tuple(sorted(findings, key=lambda finding: severities.index(finding.severity)))
+    )
+
+
+_LEVEL: Final = 0.05
+
+
+def check_texts(result: BenchResult) -> Iterator[Finding]:
+    """Yield findings about the texts of queries and documents, and about the judgments."""
+    collection, cache = result.collection, result.cache
+    facts = find_facts(collection.doc_texts, None if cache is None else cache.folder)
+    yield from _check_ids(collection)
+    yield from _check_copies(collection.doc_ids, facts)
+    yield from _check_language(collection.query_texts, facts.language)
+    yield from _check_case(result)
+
+
+def _finding(
+    severity: str, code: str, message: str, effect: str, ids: Sequence[object] | Ids, total: int
+) -> Finding:
+    examples = tuple(str(ids[i]) for i in range(min(len(ids), _EXAMPLES)))
+    return Finding(severity, code, message, effect, len(ids), total, examples)
+
+
+def _count(number: int, noun: str) -> str:
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
+def _check_ids(collection: Collection) -> Iterator[Finding]:
+    """Yield findings about ids and texts that are missing, empty or not judged."""
+    qrels, docs, n_queries = collection.qrels, collection.doc_ids, len(collection.query_ids)
+    if len(absent := collection.absent_docs):
+        message = f"{_count(len(absent), 'judged document')} not in the collection"
+        effect = "Those that are relevant count as relevant, and cannot be retrieved."
+        effect += describe_near(absent, docs)
+        yield _finding("error", "absent-docs", message, effect, absent, len(qrels.doc_ids))
+    if len(absent := collection.absent_queries):
+        message = f"{_count(len(absent), 'judged query')} without a text"
+        effect = f"They are left out.{describe_near(absent, collection.unjudged_queries)}"
+        yield _finding("warning", "absent-queries", message, effect, absent, len(qrels.query_ids))
+    if len(empty := collection.empty_docs):
+        relevant = qrels.doc_ids.take(np.unique(qrels.docs[qrels.grades > 0]))
+        number = int((relevant.match(empty) >= 0).sum())
+        message = f"{_count(len(empty), 'document')} without any text"
+        effect = f"They cannot be retrieved; {number} of them relevant to a query."
+        yield _finding("warning", "empty-docs", message, effect, empty, len(docs))
+    empty = collection.empty_queries
+    if len(empty := empty.take(np.flatnonzero(empty.match(qrels.query_ids) >= 0))):
+        message = f"{_count(len(empty), 'judged query')} with an empty text"
+        effect = "They retrieve nothing and score 0."
+        yield _finding("error", "empty-queries", message, effect, empty, n_queries)
+    if len(unjudged := collection.unjudged_queries):
+        message = f"{_count(len(unjudged), 'query')} without judgments"
+        yield _finding(
+            "note", "unjudged-queries", message, "They are not run.", unjudged, n_queries
+        )
+
+
+def _check_case(result: BenchResult) -> Iterator[Finding]:
+    """Yield what capitals cost a model, measured: some queries were tried in small letters, too."""
+    for system in result.systems:
+        if system.lower_cased is None:
+            continue
+        small, as_written = system.lower_cased
+        test = paired_test(small, as_written)
+        if test.p <= _LEVEL and test.statistic > 0:
+            measure = system.scores.measures[0]
+            yield Finding(
+                "warning",
+                "capitals",
+                f"{system.name} loses by capitals: in small letters {_count(len(small), 'query')} "
+                f"reach {signed(test.statistic)} {measure} (p = {test.p:.4f})",
+                "The model tells letters by their case. Write the queries in small letters.",
+                len(small),
+                len(system.scores.query_ids),
+                (),
+            )
+
+
+def _check_copies(ids: Ids, facts: TextFacts) -> Iterator[Finding]:
+    same, near, _ = facts
+    effect = (
+        "They take each other's places; where only one is judged, the others count as not relevant."
+    )
+    if same:
+        documents = _count(sum(map(len, same)), "document")
+        message = f"{documents} in {_count(len(same), 'group')} of equal words"
+        counts = len(same), len(ids), _groups(ids, same)
+        yield Finding("warning", "duplicate-docs", message, effect, *counts)
+    if near:
+        documents = _count(len({doc for pair in near for doc in pair}), "document")
+        message = f"{documents} that share most of their words with another"
+        counts = len(near), len(ids), _groups(ids, near)
+        yield Finding("note", "near-duplicate-docs", message, effect, *counts)
+
+
+def _groups(ids: Ids, groups: Sequence[Sequence[int]]) -> tuple[str, ...]:
+    return tuple(" = ".join(str(ids[doc]) for doc in group[:3]) for group in groups[:3])
+
+
+def _check_language(texts: Sequence[str], docs: str) -> Iterator[Finding]:
+    queries = language_of(texts) if docs else ""
+    if queries and queries != docs:
+        yield Finding(
+            "warning",
+            "language-mismatch",
+            f"queries are mostly written in {queries}, documents in {docs}",
+            "A model that was not trained for that, and any lexical search, retrieves less.",
+            len(texts),
+            len(texts),
+        )
+
+
+class TextFacts(NamedTuple):
+    """Groups of equal documents, pairs that are nearly equal, and the language of most of them."""
+
+    same: list[list[int]]
+    near: list[list[int]]
+    language: str
+
+
+_LAYOUT: Final = "findings-1"  # changed whenever what is found changes
+
+
+def find_facts(texts: Sequence[str], folder: Path | None = None) -> TextFacts:
+    """Return the facts about documents; those that were found before are taken from the folder."""
+    if folder is None:
+        return TextFacts(*find_copies(texts), language_of(texts))
+    digest = blake2b(digest_size=16)
+    for text in texts:
+        raw = text.encode("utf-8", "surrogatepass")
+        digest.update(len(raw).to_bytes(8, "little") + raw)
+    checkpoint = Checkpoint(folder / _LAYOUT, digest.hexdigest(), optional=True)
+    name = f"{digest.hexdigest()}.facts"
+    part = checkpoint.load(name)
+    if part is not None:
+        return TextFacts(*part.notes)
+    facts = find_facts(texts)
+    checkpoint.save(name, {}, facts)
+    return facts
+
+
+_WORD: Final = re.compile(r"\w+")
+_FEWEST: Final = 8  # shingles; shorter texts are alike by accident
+_BANDS, _ROWS = 8, 4
+_ALIKE: Final = 0.8
+_MOST_DOCS: Final = 50_000
+_FACTORS: Final = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xD6E8FEB86659FD93], np.uint64)
+_PRIME: Final = np.uint64((1 << 61) - 1)
+_HALF: Final = np.uint64(32)
+_TEXTS_AT_ONCE: Final = 128  # whose runs the processor's own memory holds
+
+
+class Copies(NamedTuple):
+    """Groups of documents with the same words, and pairs of others that share most of them."""
+
+    same: list[list[int]]
+    near: list[list[int]]
+
+
+def find_copies(texts: Sequence[str]) -> Copies:
+    """Find texts with the same words in the same order, and near copies.
+
+    Case and punctuation do not count.
+
+    The others are pairs that share 80 % of their runs of three words. Candidates are found by
+    MinHash (Broder 1997) and then counted; none are looked for among more than 50,000 texts.
+
+    >>> find_copies(["A b.", "x", "a  B", ""]).same
+    [[0, 2]]
+    """
+    words, offsets = _number_words(texts)
+    groups: dict[bytes, list[int]] = defaultdict(list)
+    for number in np.flatnonzero(np.diff(offsets)).tolist():
+        text_words = words[offsets[number] : offsets[number + 1]]
+        groups[blake2b(text_words.tobytes(), digest_size=16).digest()].append(number)
+    same = [group for group in groups.values() if len(group) > 1]
+    if len(texts) > _MOST_DOCS:
+        return Copies(same, [])
+    firsts = np.ones(len(texts), bool)
+    firsts[[number for group in same for number in group[1:]]] = False
+    return Copies(same, _find_near(_find_runs(words, offsets), firsts))
+
+
+def _number_words(texts: Sequence[str]) -> tuple[NDArray[np.uint32], Ints]:
+    """Return the words of all texts as numbers, in the order in which they are first seen."""
+    numbers: dict[str, int] = defaultdict(count().__next__)
+    flat, offsets = array("I"), [0]
+    for text in texts:
+        flat.extend(map(numbers.__getitem__, _WORD.findall(text.casefold())))
+        offsets.append(len(flat))
+    return np.array(flat, np.uint32), np.array(offsets)
+
+
+def _find_runs(words: NDArray[np.uint32], offsets: Ints) -> NDArray[np.uint64]:
+    """Return text and number of each run of words, as halves of a number.
+
+    They are sorted and without repeats.
+
+    Another run may have the same number by accident.
+    """
+    numbers = words.astype(np.uint64)
+    runs = (numbers[:-2] * _FACTORS[0] + numbers[1:-1]) * _FACTORS[1] + numbers[2:]  # modulo 2^64
+    owners = np.repeat(np.arange(len(offsets) - 1, dtype=np.uint64), np.diff(offsets))
+    whole = owners[:-2] == owners[2:]
+    owned = np.sort((owners[:-2] << _HALF | (runs * _FACTORS[2]) >> _HALF)[whole])
+    new: NDArray[np.bool_] = np.diff(owned, prepend=~owned[:1]) != 0
+    return owned[new]
+
+
+def _find_near(runs: NDArray[np.uint64], firsts: NDArray[np.bool_]) -> list[list[int]]:
+    """Return pairs of texts that share most of their runs, among the first of each kind."""
+    counts = np.bincount((runs >> _HALF).astype(np.int64), minlength=len(firsts))
+    numbers = np.flatnonzero(firsts & (counts >= _FEWEST))
+    shingles = dict(zip(numbers.tolist(), _split_runs(runs, counts, numbers), strict=True))
+    pairs = {pair for group in _candidates(shingles) for pair in combinations(group[:50], 2)}
+    alike = (pair for pair in pairs if _overlap(*(shingles[i] for i in pair)) >= _ALIKE)
+    return [list(pair) for pair in sorted(alike)]
+
+
+def _split_runs(
+    runs: NDArray[np.uint64], counts: Ints, numbers: Ints
+) -> Iterator[NDArray[np.uint64]]:
+    plain = runs & np.uint64(0xFFFFFFFF)
+    offsets = offsets_of(counts)
+    return (plain[offsets[number] : offsets[number + 1]] for number in numbers)
+
+
+def _candidates(shingles: dict[int, NDArray[np.uint64]]) -> Iterator[list[int]]:
+    """Yield texts whose smallest hashes agree in a band of several."""
+    if not shingles:
+        return
+    numbers, parts = np.array(list(shingles)), list(shingles.values())
+    blocks = range(0, len(parts), _TEXTS_AT_ONCE)
+    least = np.hstack([_least_hashes(parts[at : at + _TEXTS_AT_ONCE]) for at in blocks])
+    for band in range(0, len(least), _ROWS):
+        yield from _equal_rows(numbers, least[band : band + _ROWS])
+
+
+def _least_hashes(parts: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+    """Return the smallest value of each hash function: functions × texts."""
+    rng = np.random.default_rng(0)
+    factors = rng.integers(1, 1 << 31, _BANDS * _ROWS, dtype=np.uint64)
+    shifts = rng.integers(0, 1 << 31, _BANDS * _ROWS, dtype=np.uint64)
+    runs, starts = np.concatenate(parts), offsets_of(list(map(len, parts)))[:-1]
+    hashes = zip(factors, shifts, strict=True)
+    return np.array([np.minimum.reduceat(_modulo(runs * a + b), starts) for a, b in hashes])
+
+
+def _modulo(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return values modulo 2^61 − 1, without a division."""
+    folded = (values & _PRIME) + (values >> np.uint64(61))
+    return np.where(folded >= _PRIME, folded - _PRIME, folded)
+
+
+def _equal_rows(numbers: Ints, columns: NDArray[np.uint64]) -> Iterator[list[int]]:
+    """Yield groups of numbers whose entries agree in all columns; other entries may by accident."""
+    mixed = np.zeros(len(numbers), np.uint64)
+    for column in columns:
+        mixed = (mixed ^ column) * _FACTORS[0]
+        mixed ^= mixed >> np.uint64(29)
+    order = np.argsort(mixed, kind="stable")
+    ends = np.flatnonzero(np.diff(mixed[order], append=~mixed[order[-1:]])) + 1
+    for start, end in zip([0, *ends[:-1]], ends, strict=True):
+        if end - start > 1:
+            yield numbers[order[start:end]].tolist()
+
+
+def _overlap(left: NDArray[np.uint64], right: NDArray[np.uint64]) -> float:
+    shared = len(np.intersect1d(left, right, assume_unique=True))
+    return shared / (len(left) + len(right) - shared)
+
+
+_SAMPLE: Final = 500
+_MOST: Final = 0.8
+_LETTERS: Final = re.compile(r"[^\W\d_]+")
+# Frequent short words, each in one of these languages only.
+_FREQUENT: Final = {
+    "English": "the of and is with that for from are this which was by what how",
+    "German": "der und das ist nicht mit von für auf dem ein eine wie zu werden",
+    "French": "les des est une dans que pour avec qui sur du au cette sont et",
+    "Spanish": "el los las una que por con para del como se más está son y",
+    "Italian": "il che di per una con sono della nel gli è alla dei come non",
+    "Portuguese": "os não uma com para dos da em são ao pelo mais como foi às",
+    "Dutch": "het een van niet met voor zijn aan ook bij naar wordt dat deze op",
+}
+_LANGUAGE_OF: Final = {
+    word: [name for name, words in _FREQUENT.items() if word in words.split()]
+    for words in _FREQUENT.values()
+    for word in words.split()
+}
+_SCRIPTS: Final = {
+    "CJK": "Chinese or Japanese",
+    "HIRAGANA": "Japanese",
+    "KATAKANA": "Japanese",
+    "HANGUL": "Korean",
+    "CYRILLIC": "Cyrillic script",
+    "ARABIC": "Arabic script",
+    "GREEK": "Greek",
+    "HEBREW": "Hebrew",
+    "DEVANAGARI": "Devanagari script",
+    "THAI": "Thai",
+}
+
+
+def language_of(texts: Sequence[str]) -> str:
+    """Return the language, or the script, that most of the texts are written in; empty if none is.
+
+    >>> language_of(["how is the weather", "what is that for"])
+    'English'
+    """
+    votes = Counter(_vote(text) for text in _sample(texts))
+    del votes[""]
+    if not votes:
+        return ""
+    name, number = votes.most_common(1)[0]
+    return name if number >= _MOST * votes.total() else ""
+
+
+def _vote(text: str) -> str:
+    text = text[:2000]
+    letters = [] if text.isascii() else [c for c in text if c.isalpha()]
+    scripts = Counter(unicodedata.name(c, "").partition(" ")[0] for c in letters[::3] or letters)
+    script = scripts.most_common(1)[0][0] if scripts else ""
+    if script in _SCRIPTS:
+        return _SCRIPTS[script]
+    words = _LETTERS.findall(text.casefold())
+    languages = Counter(name for word in words for name in _LANGUAGE_OF.get(word, ()))
+    (first, number), *rest = languages.most_common(2) or [("", 0)]
+    return first if not rest or number > rest[0][1] else ""
+
+
+def _sample(texts: Sequence[str]) -> Sequence[str]:
+    """Return some texts from all over the collection."""
+    return texts[:: max(1, len(texts) // _SAMPLE)]

@@ -1,0 +1,389 @@
+"""What a bench runs: models, those behind an index, fusions of models, and reranked ones."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+from numpy.typing import NDArray
+
+from assay.bench.settings import METHODS, METRICS, NORMALIZATIONS, Metric
+from assay.core.on_demand import OnDemand
+from assay.core.text import did_you_mean, mask_secrets
+from assay.errors import UsageError
+from assay.models.rerankers import check_reranker
+from assay.models.specs import is_lexical
+
+if TYPE_CHECKING:
+    from assay.codes import encoders
+    from assay.codes.encoders import CodeEncoder
+else:
+    encoders = OnDemand("assay.codes.encoders")
+
+
+_NAME: Final = re.compile(r"([\w.-]+)=(.+)", re.S)
+_RERANK: Final = re.compile(r"(?:rerank(?:/([1-9][0-9]{0,8}))?:)?([^>]+)>(.+)", re.S)
+_CODES: Final = re.compile(r"(.+)\?codes=([\w:+]+)", re.S)
+_TUNE: Final = re.compile(r"(.+)\?tune(?:=([1-9][0-9]{0,3}))?(?:&seed=([0-9]{1,9}))?", re.S)
+_WEIGHTED: Final = re.compile(r"(?:(\d+(?:\.\d+)?)\*)?(.+)")
+S = TypeVar("S", "Model", "Fusion", "Rerank")
+
+
+@dataclass(frozen=True)
+class Model:
+    """One model under a name; `settings` are those of its adapter: prefixes, lengths, k1, …
+
+    `metric` is that of its vectors, where it is not the one of the bench. `codes` is what becomes
+    of its vectors before they are searched: `int8`, `binary` or another code. `price` is that of a
+    million tokens.
+
+    >>> Model.parse("mini=st:all-MiniLM-L6-v2?codes=int8").codes
+    'int8'
+    """
+
+    name: str
+    spec: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    metric: Metric | None = None
+    codes: str | None = None
+    price: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a metric or a code that there is not, or that does not apply."""
+        if self.metric not in (None, *METRICS):
+            raise UsageError(
+                f"The model {self.name!r} has the metric {self.metric!r}; known: "
+                f"{', '.join(METRICS)}."
+            )
+        if self.metric is not None and self.is_lexical:
+            raise UsageError(f"The model {self.name!r} is lexical, so that metric does not apply.")
+        if self.codes is not None:
+            check_code(self.codes)
+            if self.is_lexical and not self.spec.startswith("lsa"):
+                raise UsageError(f"The model {self.name!r} has no vectors to make codes of.")
+
+    @classmethod
+    def parse(cls, text: str, settings: Mapping[str, Any] | None = None) -> Model:
+        """Parse SPEC or NAME=SPEC."""
+        name, spec = _split_name(text)
+        coded = _CODES.fullmatch(spec)
+        base, codes = coded.groups() if coded else (spec, None)
+        return cls(name or spec, base, dict(settings or {}), codes=codes)
+
+    @property
+    def system(self) -> str:
+        """The spec, and the code of its vectors."""
+        return self.spec if self.codes is None else f"{self.spec}?codes={self.codes}"
+
+    @property
+    def is_lexical(self) -> bool:
+        """Whether it is fitted to the documents and searches by words."""
+        return is_lexical(self.spec)
+
+
+class Folds(NamedTuple):
+    """How many parts queries are dealt into, and the seed by which that is done."""
+
+    number: int = 5
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """Several models' rankings made into one; with `tune`, weights are cross-validated in folds.
+
+    >>> Fusion.parse("hybrid=combsum/zscore:0.3*bm25+0.7*mini").weights
+    (0.3, 0.7)
+    >>> Fusion.parse("combsum:bm25+mini?tune=10&seed=7").tune
+    Folds(number=10, seed=7)
+    """
+
+    name: str
+    members: tuple[str, ...]
+    method: str = "rrf"
+    normalize: str = "minmax"
+    weights: tuple[float, ...] | None = None
+    rrf_k: int = 60
+    tune: Folds | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what no fusion can be."""
+        if self.tune is not None and self.weights is not None:
+            raise UsageError(
+                f"The fusion {self.name!r} has weights, and is to be tuned: one or the other."
+            )
+        if self.method not in METHODS or self.normalize not in NORMALIZATIONS:
+            raise UsageError(
+                f"The fusion {self.name!r} has the method {self.method!r} and the normalisation "
+                f"{self.normalize!r}. Methods: "
+                f"{', '.join(METHODS)}; normalisations: {', '.join(NORMALIZATIONS)}."
+            )
+        if len(self.members) < 2 or len(set(self.members)) < len(self.members):
+            raise UsageError(
+                f"The fusion {self.name!r} is of {', '.join(self.members) or 'nothing'}; it takes "
+                "two different models or more."
+            )
+        if self.weights is not None and len(self.weights) != len(self.members):
+            raise UsageError(
+                f"The fusion {self.name!r} has {len(self.members)} models and "
+                f"{len(self.weights)} weights."
+            )
+
+    @classmethod
+    def parse(cls, text: str) -> Fusion:
+        """Parse [NAME=]METHOD[/NORMALIZATION]:[W*]A+[W*]B or METHOD:A+B?tune[=FOLDS][&seed=N]."""
+        name, spec = _split_name(text)
+        tuned = _TUNE.fullmatch(spec)
+        rest = tuned[1] if tuned else spec
+        folds = Folds(int(tuned[2] or 5), int(tuned[3] or 0)) if tuned else None
+        how, colon, members = rest.partition(":")
+        if not colon:
+            raise UsageError(
+                f"A fusion is written METHOD:A+B, such as rrf:bm25+wordllama or "
+                f"combsum/zscore:0.3*bm25+0.7*mini; found {text!r}."
+            )
+        method, _, normalize = how.partition("/")
+        parts = [_WEIGHTED.fullmatch(part.strip()) for part in members.split("+")]
+        weighted_names = [(match.group(1), match.group(2)) for match in parts if match is not None]
+        weighted = any(weight for weight, _ in weighted_names)
+        weights = tuple(float(weight or 1) for weight, _ in weighted_names) if weighted else None
+        label = f"{how}({'+'.join(part.strip() for part in members.split('+'))})"
+        label = name or (f"tuned {label}" if tuned else label)
+        of = tuple(member for _, member in weighted_names)
+        return cls(label, of, method, normalize or "minmax", weights, tune=folds)
+
+    @property
+    def spec(self) -> str:
+        """Method, normalisation and members with their weights.
+
+        >>> Fusion.parse("hybrid=combsum:0.3*bm25+mini").spec
+        'combsum/minmax:0.3*bm25+1*mini'
+        """
+        weights = self.weights or (None,) * len(self.members)
+        parts = [
+            name if weight is None else f"{weight:g}*{name}"
+            for name, weight in zip(self.members, weights, strict=True)
+        ]
+        how = self.method if self.method == "rrf" else f"{self.method}/{self.normalize}"
+        tuned = "" if self.tune is None else f"?tune={self.tune.number}&seed={self.tune.seed}"
+        return f"{how}:{'+'.join(parts)}{tuned}"
+
+
+@dataclass(frozen=True)
+class Rerank:
+    """Two stages: what `first`, a model or fusion, retrieves is put in order by a reranker.
+
+    `depth` is how many documents of each query: None stands for 100, or all if there are fewer.
+
+    >>> Rerank.parse("two=rerank/50:bm25>st:cross-encoder/ms-marco-MiniLM-L6-v2").depth
+    50
+    """
+
+    name: str
+    first: str
+    reranker: str
+    depth: int | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    price: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no reranker."""
+        check_reranker(self.reranker)
+
+    @classmethod
+    def parse(cls, text: str) -> Rerank:
+        """Parse [NAME=][rerank[/N]:]A>RERANKER."""
+        name, rest = _split_name(text)
+        match = _RERANK.fullmatch(rest)
+        if match is None:
+            raise UsageError(
+                f"Two stages are written A>RERANKER or rerank/N:A>RERANKER, such as "
+                f"'rerank/50:bm25>py:mine:score'; found {text!r:.80}."
+            )
+        depth, first, spec = match.groups()
+        return cls(name or f"{first}>{spec}", first, spec, int(depth) if depth else None)
+
+    @property
+    def spec(self) -> str:
+        """Both stages and the depth.
+
+        >>> Rerank.parse("two=bm25>py:mine:score").spec
+        'rerank:bm25>py:mine:score'
+        """
+        depth = "" if self.depth is None else f"/{self.depth}"
+        return f"rerank{depth}:{self.first}>{self.reranker}"
+
+
+def _split_name(text: str) -> tuple[str, str]:
+    """Return NAME=REST in two; a name holds no colon, so that `py:a=b` is none."""
+    if not isinstance(text, str) or not text.strip():
+        raise UsageError(
+            f"Expected a text such as 'wordllama' or 'NAME=wordllama', found {text!r}."
+        )
+    match = _NAME.fullmatch(text.strip())
+    return (match.group(1), match.group(2)) if match else ("", text.strip())
+
+
+def indexed_name(name: str, index: str) -> str:
+    """Return what a model behind an index is called; a password in an address is not shown.
+
+    >>> indexed_name("mini", "usearch")
+    'mini @ usearch'
+    """
+    return f"{name} @ {mask_secrets(index)}"
+
+
+def split_stages(models: Iterable[Any]) -> tuple[list[Any], list[str]]:
+    """Split models from two stages: `[NAME=]rerank[/N]:A>RERANKER`.
+
+    >>> split_stages(["bm25", "two=rerank/50:bm25>py:mine:score"])
+    (['bm25'], ['two=rerank/50:bm25>py:mine:score'])
+    """
+    specs = [models] if isinstance(models, str | Model) else list(models)
+    stages = [
+        spec
+        for spec in specs
+        if isinstance(spec, str) and _split_name(spec)[1].startswith(("rerank:", "rerank/"))
+    ]
+    return [spec for spec in specs if spec not in stages], stages
+
+
+def as_models(models: Iterable[str | Model]) -> tuple[Model, ...]:
+    """Return models from specs, at least one."""
+    parsed = _parsed(Model, models)
+    if not parsed:
+        raise UsageError("No model given. Name at least one (on the command line --model).")
+    return parsed
+
+
+def as_fusions(fusions: Iterable[str | Fusion]) -> tuple[Fusion, ...]:
+    """Return fusions from texts."""
+    return _parsed(Fusion, fusions)
+
+
+def as_reranks(reranks: Iterable[str | Rerank]) -> tuple[Rerank, ...]:
+    """Return two stages from texts."""
+    return _parsed(Rerank, reranks)
+
+
+def _parsed(kind: type[S], systems: Any) -> tuple[S, ...]:
+    """Return one or several of a kind, each as it is or as a text."""
+    several: Iterable[Any] = [systems] if isinstance(systems, str | kind) else systems
+    return tuple(system if isinstance(system, kind) else kind.parse(system) for system in several)
+
+
+def _names_of(systems: Iterable[Model | Fusion | Rerank]) -> list[str]:
+    return [system.name for system in systems]
+
+
+def _check_known(what: str, name: str, kinds: str, names: list[str]) -> None:
+    if name not in names:
+        raise UsageError(
+            f"{what} {name!r}, which is none of the {kinds}."
+            + did_you_mean(name, names, fallback=len(names))
+        )
+
+
+@dataclass(frozen=True)
+class BenchPlan:
+    """The systems of a bench; no two have one name, and all are made of what is there."""
+
+    models: tuple[Model, ...]
+    fusions: tuple[Fusion, ...] = ()
+    indexes: tuple[str, ...] = ()
+    reranks: tuple[Rerank, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        models: Iterable[str | Model],
+        fusions: Iterable[str | Fusion] = (),
+        indexes: Iterable[str] = (),
+        reranks: Iterable[str | Rerank] = (),
+    ) -> BenchPlan:
+        """Make a plan of systems or their specs; equal indexes are taken once."""
+        once = tuple(dict.fromkeys(indexes))
+        one_stage, two_stages = split_stages(models)
+        stages = (*as_reranks(two_stages), *as_reranks(reranks))
+        return cls(as_models(one_stage), as_fusions(fusions), once, stages)
+
+    def __post_init__(self) -> None:
+        """Refuse names that do not tell systems apart, and fusions of unknown models."""
+        twice = [name for name, number in Counter(self.rivals).items() if number > 1]
+        if twice:
+            raise UsageError(
+                f"Two systems are called {twice[0]!r}. Give one another name: NAME={twice[0]}."
+            )
+        models, stages = _names_of(self.models), _names_of((*self.models, *self.fusions))
+        for fusion in self.fusions:
+            for member in fusion.members:
+                _check_known(f"The fusion {fusion.name!r} is of", member, "models", models)
+        for two in self.reranks:
+            _check_known(f"{two.name!r} reranks", two.first, "models and fusions", stages)
+
+    @property
+    def rivals(self) -> list[str]:
+        """Names of all but models behind an index: they are compared with each other."""
+        return _names_of((*self.models, *self.fusions, *self.reranks))
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the systems; those behind an index exist only for models with vectors."""
+        indexed = [
+            indexed_name(model.name, index) for model in self.models for index in self.indexes
+        ]
+        n_models = len(self.models)
+        return [*self.rivals[:n_models], *indexed, *self.rivals[n_models:]]
+
+    @property
+    def prices(self) -> dict[str, float]:
+        """What a million tokens costs, by the name of the model or reranker that needs them."""
+        every: list[Model | Rerank] = [*self.models, *self.reranks]
+        return {system.name: system.price for system in every if system.price is not None}
+
+    def with_prices(self, prices: Mapping[str, float]) -> BenchPlan:
+        """Return a copy with these prices; a name must be that of a model or reranker."""
+        priced = _names_of((*self.models, *self.reranks))
+        for name in prices:
+            _check_known("There is a price of", name, "models and rerankers", priced)
+        models = [
+            replace(system, price=prices.get(system.name, system.price)) for system in self.models
+        ]
+        reranks = [
+            replace(system, price=prices.get(system.name, system.price)) for system in self.reranks
+        ]
+        return replace(self, models=tuple(models), reranks=tuple(reranks))
+
+    @property
+    def encodes(self) -> bool:
+        """Whether some model encodes texts; lexical ones and ready vectors do not."""
+        return any(not (model.is_lexical or model.spec.startswith("npy:")) for model in self.models)
+
+
+_PLAIN: Final = ("float16", "int8", "int4", "sign", "asymmetric")
+_NAMES: Final = {"binary": "sign"}  # as other people call them
+_FORMS: Final = ("binary", *_PLAIN, "mrl:D", "mrl:D+METHOD", "pq:M", "rabitq:B")
+
+
+def check_code(name: str) -> None:
+    """Refuse what is no code."""
+    if _NAMES.get(name, name) in _PLAIN or encoders.parse_spec(name) is not None:
+        return
+    hint = did_you_mean(name, _FORMS)
+    raise UsageError(f"There is no code {name!r:.40}.{hint} Known: {', '.join(_FORMS)}.")
+
+
+def make_codes(name: str, docs: NDArray[Any], metric: str, *, seed: int = 0) -> CodeEncoder:
+    """Make the encoder of a code for vectors like these.
+
+    It may learn from these, never from queries.
+    """
+    check_code(name)
+    plain = _NAMES.get(name, name)
+    spec = encoders.parse_spec(plain)
+    if spec is None:
+        return encoders.make_encoder(plain, docs, metric=metric)
+    return encoders.spec_encoder(spec, docs, rows=None, seed=seed, metric=metric)

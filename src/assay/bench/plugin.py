@@ -1,0 +1,25 @@
+"""Declare what the bench room offers to the rest of the house."""
+
+from assay.plugins import CommandEntry, Plugin
+
+PLUGIN = Plugin(
+    "bench",
+    commands=(
+        CommandEntry(
+            "bench",
+            "Tasks",
+            "Which text model is better on my data?",
+            "assay.bench.command:command",
+        ),
+        CommandEntry(
+            "demo",
+            "Tools",
+            "Which text model is better? Five systems search Python's own documentation.",
+            "assay.bench.demo:command",
+        ),
+    ),
+    hooks={"explain_systems": "assay.bench.command:explain_systems"},
+    schemas="assay.bench:schemas.json",
+    configs={"bench": "assay.bench.settings:SCHEMA"},
+    demo_files="assay.bench.demo:write_files",
+)

@@ -1,0 +1,517 @@
+"""One model on one collection: fitted or encoded, then searched by words, exact or by an index."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Floats32
+from assay.bench.collection import ChunkAggregation, PreparedCollection, SearchUnits, rank_documents
+from assay.bench.plan import Model, make_codes
+from assay.bench.settings import Metric
+from assay.core.ids import Ids
+from assay.core.ranking import Ranking
+from assay.errors import UsageError
+from assay.models import EncoderSettings, TextModel, lexical_model, text_model
+from assay.models.encoding import add_tokens
+from assay.models.lexical.base import warm_up
+from assay.plugins import find_hook
+from assay.search.engine import Codes, prepare, rank, rank_codes
+from assay.search.indexes import build_index, measure_index
+
+if TYPE_CHECKING:
+    from assay.models import EmbeddingCache, Encoded
+    from assay.models.lexical.base import LexicalModel
+    from assay.search.fusion_tuning import Tuning
+    from assay.search.indexes import IndexReport
+
+
+# Called with the name of a system, what it is doing, how much of that is done, and how much there
+# is to do.
+BenchProgress = Callable[[str, str, int, int | None], None]
+
+
+_MOST_CAPITALS: Final = 0.8  # of the queries, to be called in capitals
+_TRIED: Final = 200  # queries in small letters, at most
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds and bytes; None where they do not apply.
+
+    `n_encoded` texts took `encode_seconds`; those that came from the cache count in neither.
+    `search_seconds` is for all queries. `tokens` are those that an endpoint counted for what was
+    computed now, and `bytes_per_vector` is said of codes.
+    """
+
+    encode_seconds: float = 0.0
+    n_encoded: int = 0
+    dimension: int | None = None
+    bytes: int | None = None
+    build_seconds: float | None = None
+    search_seconds: float = 0.0
+    tokens: int | None = None
+    bytes_per_vector: int | None = None
+
+    @property
+    def texts_per_second(self) -> float | None:
+        """How fast texts were encoded, or documents fitted; None where all came from the cache."""
+        if not self.n_encoded or not self.encode_seconds:
+            return None
+        return self.n_encoded / self.encode_seconds
+
+    def with_search(self, seconds: float) -> Costs:
+        """Return a copy with the time of the search."""
+        return replace(self, search_seconds=seconds)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        data = {**asdict(self), "texts_per_second": self.texts_per_second}
+        seldom = ("tokens", "bytes_per_vector")
+        return {key: value for key, value in data.items() if value is not None or key not in seldom}
+
+
+class Timer:
+    """Seconds between the beginning and the end of a `with` block."""
+
+    seconds = 0.0
+
+    def __enter__(self) -> Timer:
+        self._began = time.perf_counter()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds = time.perf_counter() - self._began
+
+
+@dataclass(frozen=True, eq=False)
+class SearchOptions:
+    """What all systems have in common: how deep, by what metric, where, and who is told."""
+
+    depth: int
+    aggregation: ChunkAggregation
+    metric: Metric
+    tiebreak: str
+    threads: int | None = None
+    device: str | None = None
+    cache: EmbeddingCache | None = None
+    progress: BenchProgress | None = None
+    cluster: Any = None
+
+    def tell(self, system: str, phase: str, done: int, total: int | None) -> None:
+        """Report progress, where somebody listens."""
+        if self.progress is not None:
+            self.progress(system, phase, done, total)
+
+    def listener(self, system: str, phase: str) -> Callable[[int, int], None] | None:
+        """Return a function that reports the progress of one phase."""
+        progress = self.progress
+        if progress is None:
+            return None
+        return lambda done, total: progress(system, phase, done, total)
+
+
+@dataclass(frozen=True, eq=False)
+class SearchResult:
+    """What one system retrieved and what it cost.
+
+    `n_cut` of `n_texts` texts were truncated by the model; None where it cannot tell. `n_without`
+    texts have no vector, or one of zeros: they cannot be retrieved.
+    """
+
+    ranking: Ranking
+    costs: Costs
+    fingerprint: str
+    n_texts: int
+    n_cut: int | None = None
+    n_without: int = 0
+    index: IndexReport | None = None
+    tuning: Tuning | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedTexts:
+    """Vectors of the units and of the queries, and what they cost."""
+
+    docs: Floats32
+    queries: Floats32
+    costs: Costs
+    fingerprint: str
+    n_cut: int | None
+
+    @cached_property
+    def usable(self) -> NDArray[np.int64]:
+        """The units with a vector that is not zero."""
+        return np.flatnonzero(self.docs.any(axis=1))
+
+    @cached_property
+    def asking(self) -> NDArray[np.int64]:
+        """The queries with a vector that is not zero."""
+        return np.flatnonzero(self.queries.any(axis=1))
+
+    @cached_property
+    def corpus(self) -> Floats32:
+        """The vectors that can be found."""
+        return self.docs if len(self.usable) == len(self.docs) else self.docs[self.usable]
+
+    def as_result(
+        self, ranking: Ranking, costs: Costs, how: str = "", index: IndexReport | None = None
+    ) -> SearchResult:
+        """Return what was retrieved by these vectors; `how`, where not by exact search of them."""
+        made_by = f"{self.fingerprint} {how}".rstrip()
+        n_docs = len(self.docs)
+        lost = n_docs - len(self.usable)
+        return SearchResult(ranking, costs, made_by, n_docs, self.n_cut, lost, index)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedModel:
+    """A lexical model that is fitted to the units, and what that cost."""
+
+    fitted: Any
+    costs: Costs
+    fingerprint: str
+
+    def vectors(self, data: PreparedCollection) -> EncodedTexts | None:
+        """Return the vectors, if the model makes some."""
+        if not hasattr(self.fitted, "doc_vectors"):
+            return None
+        queries = self.fitted.query_vectors(list(data.query_texts))
+        return EncodedTexts(self.fitted.doc_vectors, queries, self.costs, self.fingerprint, None)
+
+
+class ModelSearch:
+    """One model on one collection; vectors are made when they are first needed."""
+
+    def __init__(
+        self,
+        model: Model,
+        data: PreparedCollection,
+        options: SearchOptions,
+        same: ModelSearch | None = None,
+    ) -> None:
+        options = replace(options, metric=model.metric or options.metric)
+        self.model, self._data, self._options = model, data, options
+        self._same = same  # a search of the same vectors, which are made once
+        self._maker: Any
+        if same is not None:
+            self._maker = same._maker
+        elif model.is_lexical:
+            self._maker = lexical_model(model.spec, **model.settings)
+        else:
+            self._maker = _text_model(model, options)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the model, a metric and a code of its own, before anything is computed."""
+        further = "".join(f" {part}" for part in (self.model.metric, self.model.codes) if part)
+        return f"{self._maker.fingerprint}{further}"
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the fingerprint tells all that the result depends on."""
+        return bool(getattr(self._maker, "repeatable", True))
+
+    @cached_property
+    def _fitted(self) -> FittedModel | None:
+        if not self.model.is_lexical:
+            return None
+        return _fit(self.model.name, self._maker, self._data, self._options)
+
+    @cached_property
+    def _vectors(self) -> EncodedTexts | None:
+        """The vectors; None for a model that has none."""
+        if self._same is not None:
+            return self._same._vectors
+        if self._fitted is not None:
+            return self._fitted.vectors(self._data)
+        return _encode(self.model.name, self._maker, self._data, self._options)
+
+    def search(self) -> SearchResult:
+        """Search the vectors or their codes exactly, or by words."""
+        if self._vectors is not None and self.model.codes is not None:
+            inputs = self._vectors, self._data, self._options
+            return _search_codes(self.model.name, self.model.codes, *inputs)
+        if self._vectors is not None:
+            return _search_vectors(self.model.name, self._vectors, self._data, self._options)
+        fitted = cast("FittedModel", self._fitted)  # what has no vectors is lexical
+        return _search_words(self.model.name, fitted, self._data, self._options)
+
+    @cached_property
+    def small_letters(self) -> PreparedCollection | None:
+        """Some of the queries in small letters, where they are in capitals: what do those cost?
+
+        None where there is nothing to learn: queries in mixed case, a lexical model, which takes
+        no notice of case, vectors from a file, or from an endpoint, which may have a price.
+        """
+        asked_before = self.model.codes is not None or self.model.is_lexical
+        if asked_before or self._maker.spec.startswith(("npy:", "openai:")):
+            return None
+        return _in_small_letters(self._data)
+
+    def search_small_letters(self) -> SearchResult | None:
+        """Return what is found for them."""
+        data, encoded = self.small_letters, self._vectors
+        if data is None or encoded is None:
+            return None
+        queries = self._maker.encode_queries(data.query_texts).vectors
+        lowercased = replace(encoded, queries=queries)
+        return _search_vectors(self.model.name, lowercased, data, self._options)
+
+    def search_index(self, name: str, spec: str) -> SearchResult | None:
+        """Search of the vectors by another engine's index; None for a model without vectors."""
+        if self._vectors is None or self.model.codes is not None:
+            return None
+        inputs = self._vectors, self._data, self._options
+        return _search_index(name, spec, *inputs, exact=lambda: self._exact)
+
+    @cached_property
+    def _exact(self) -> Ranking:
+        """Exact search as deep as that of an index, made once for all indexes."""
+        options, encoded = self._options, cast("EncodedTexts", self._vectors)
+        return rank(
+            encoded.queries[encoded.asking],
+            encoded.corpus,
+            min(options.depth, len(encoded.usable)),
+            metric=options.metric,
+            threads=options.threads,
+        )
+
+
+def _in_small_letters(data: PreparedCollection) -> PreparedCollection | None:
+    """Return a sample of the queries, lower-cased; None unless most are in capitals."""
+    cased = [text for text in data.query_texts if text.upper() != text.lower()]
+    if not cased or sum(text == text.upper() for text in cased) < _MOST_CAPITALS * len(cased):
+        return None
+    rows = np.arange(0, len(data.query_texts), max(1, len(data.query_texts) // _TRIED))[:_TRIED]
+    texts = tuple(data.query_texts[row].lower() for row in rows)
+    return replace(data, query_ids=data.query_ids.take(rows), query_texts=texts)
+
+
+def _text_model(model: Model, options: SearchOptions) -> TextModel:
+    """Return the model, which encodes on the cluster where there is one."""
+    settings, elsewhere = EncoderSettings(**model.settings), None
+    if options.cluster is not None:
+        elsewhere = find_hook("encode_batches")(
+            options.cluster, model.spec, settings, options.device
+        )
+    return text_model(
+        model.spec,
+        settings=settings,
+        cache=options.cache,
+        device=options.device,
+        elsewhere=elsewhere,
+        warm_up=True,
+    )
+
+
+def _fit(
+    name: str, lexical: LexicalModel, data: PreparedCollection, options: SearchOptions
+) -> FittedModel:
+    options.tell(name, "fitting", 0, None)
+    warm_up(lexical)
+    with Timer() as timer:
+        fitted: Any = lexical.fit(list(data.unit_texts))
+    vectors = getattr(fitted, "doc_vectors", None)
+    costs = Costs(
+        encode_seconds=timer.seconds,
+        n_encoded=data.n_units,
+        dimension=None if vectors is None else vectors.shape[1],
+        bytes=_bytes_of(fitted) if vectors is None else vectors.nbytes,
+    )
+    return FittedModel(fitted, costs, lexical.fingerprint)
+
+
+def _bytes_of(fitted: Any) -> int | None:
+    """Return how much memory a sparse matrix takes."""
+    matrix = getattr(fitted, "matrix", None)
+    parts = [getattr(matrix, name, None) for name in ("data", "indices", "indptr")]
+    sizes = [part.nbytes for part in parts if isinstance(part, np.ndarray)]
+    return cast("int", sum(sizes)) if sizes else None
+
+
+def _encode(
+    name: str, maker: TextModel, data: PreparedCollection, options: SearchOptions
+) -> EncodedTexts:
+    """Return vectors of units and queries by a text model, through the cache."""
+    docs, queries = _encode_both(name, maker, data, options)
+    if docs.vectors.shape[1] != queries.vectors.shape[1]:
+        raise UsageError(
+            f"{name!r} makes {docs.vectors.shape[1]} dimensions of documents and "
+            f"{queries.vectors.shape[1]} of queries."
+        )
+    costs = Costs(
+        encode_seconds=docs.seconds + queries.seconds,
+        n_encoded=docs.n_computed + queries.n_computed,
+        dimension=docs.vectors.shape[1],
+        bytes=docs.vectors.nbytes,
+        tokens=add_tokens(docs.tokens, queries.tokens),
+    )
+    n_cut = None if docs.truncated is None else int(docs.truncated.sum())
+    return EncodedTexts(docs.vectors, queries.vectors, costs, maker.fingerprint, n_cut)
+
+
+def _encode_both(
+    name: str, maker: TextModel, data: PreparedCollection, options: SearchOptions
+) -> tuple[Encoded, Encoded]:
+    if maker.spec.startswith("npy:"):
+        options.tell(name, "reading", 0, None)
+        docs, queries = data.docs_in_file, data.queries_in_file
+        return (
+            _take(maker.encode_docs(docs.texts, ids=docs.ids), docs.rows),
+            _take(maker.encode_queries(queries.texts, ids=queries.ids), queries.rows),
+        )
+    return (
+        maker.encode_docs(data.unit_texts, options.listener(name, "documents")),
+        maker.encode_queries(data.query_texts, options.listener(name, "queries")),
+    )
+
+
+def _take(encoded: Encoded, rows: NDArray[np.int64]) -> Encoded:
+    return replace(encoded, vectors=encoded.vectors[rows], empty=encoded.empty[rows])
+
+
+def _search_words(
+    name: str, model: FittedModel, data: PreparedCollection, options: SearchOptions
+) -> SearchResult:
+    """Search by words; a document that shares none with the query is not retrieved."""
+
+    def search(rows: slice, k: int) -> Ranking:
+        docs, scores = model.fitted.search(list(data.query_texts[rows]), k + 1)
+        ranking = Ranking.from_arrays(
+            docs, scores, query_ids=_ids_of(data.query_ids, rows), n_docs=data.n_units
+        )
+        return ranking.first(k)  # the one more tells whether the cut splits a tie
+
+    ranking, seconds = _rank(search, name, data, options)
+    return SearchResult(ranking, model.costs.with_search(seconds), model.fingerprint, data.n_units)
+
+
+def _search_vectors(
+    name: str, encoded: EncodedTexts, data: PreparedCollection, options: SearchOptions
+) -> SearchResult:
+    """Search exactly; a vector of zeros neither retrieves nor is retrieved."""
+    usable, corpus = encoded.usable, encoded.corpus
+    # Chunks are searched again where a document has many; whole documents are searched once.
+    docs = prepare(corpus, threads=options.threads) if data.chunked and len(corpus) else corpus
+
+    def search(rows: slice, k: int) -> Ranking:
+        ranking = rank(
+            encoded.queries[rows],
+            docs,
+            k,
+            metric=options.metric,
+            zero="drop",
+            threads=options.threads,
+        )
+        return _renumber(ranking, usable, _ids_of(data.query_ids, rows))
+
+    if not len(usable):
+        raise UsageError(
+            f"{name!r} gives all documents a vector of zeros: nothing can be retrieved."
+        )
+    ranking, seconds = _rank(search, name, data, options)
+    return encoded.as_result(ranking, encoded.costs.with_search(seconds))
+
+
+def _search_codes(
+    name: str, codes: str, encoded: EncodedTexts, data: PreparedCollection, options: SearchOptions
+) -> SearchResult:
+    """Search the codes of the vectors exactly; bits by Hamming distance."""
+    usable, asking = encoded.usable, _asking(name, encoded)
+    options.tell(name, "building", 0, None)
+    with Timer() as timer:
+        encoder = make_codes(codes, encoded.corpus, options.metric)
+        docs = encoder.encode(encoded.corpus)
+    queries = encoder.encode_queries(encoded.queries[asking])
+    metric: Any = encoder.metric or options.metric
+
+    def search(rows: slice, k: int) -> Ranking:
+        if isinstance(docs, Codes) and isinstance(queries, Codes):
+            some = Codes(queries.packed[rows], queries.bits)
+            ranking = rank_codes(some, docs, k, threads=options.threads)
+        else:
+            left, right = cast("tuple[Any, Any]", (queries, docs))
+            how: Any = {"metric": metric, "zero": "drop", "threads": options.threads}
+            ranking = rank(left[rows], right, k, **how)
+        return _renumber(ranking, usable, data.query_ids.take(asking[rows]))
+
+    ranking, seconds = _rank(search, name, data, options, n_queries=len(asking))
+    costs = replace(
+        encoded.costs,
+        build_seconds=timer.seconds,
+        bytes=len(usable) * encoder.bytes_per_vector,
+        bytes_per_vector=encoder.bytes_per_vector,
+    )
+    return encoded.as_result(ranking, costs.with_search(seconds), codes)
+
+
+def _search_index(
+    name: str,
+    spec: str,
+    encoded: EncodedTexts,
+    data: PreparedCollection,
+    options: SearchOptions,
+    *,
+    exact: Callable[[], Ranking],
+) -> SearchResult:
+    """Search by another engine's index, and its recall of the exact result."""
+    usable, asking = encoded.usable, _asking(name, encoded)
+    queries = encoded.queries[asking]
+    options.tell(name, "building", 0, None)
+    with build_index(spec, encoded.corpus, metric=options.metric, threads=options.threads) as index:
+
+        def search(rows: slice, k: int) -> Ranking:
+            found_ranking = index.rank(queries[rows], min(k, len(usable)))
+            return _renumber(found_ranking, usable, data.query_ids.take(asking[rows]))
+
+        ranking, seconds = _rank(search, name, data, options, n_queries=len(asking))
+        k = min(options.depth, len(usable))
+        report = measure_index(index, queries, k, exact=exact())
+    costs = replace(
+        encoded.costs,
+        build_seconds=report.build_seconds,
+        bytes=report.memory_bytes or report.disk_bytes or encoded.costs.bytes,
+    )
+    return encoded.as_result(ranking, costs.with_search(seconds), report.spec, report)
+
+
+def _asking(name: str, encoded: EncodedTexts) -> NDArray[np.int64]:
+    """Return the queries that have a vector; refuse if none has."""
+    if not len(encoded.asking):
+        raise UsageError(f"{name!r} gives all queries a vector of zeros: nothing can be retrieved.")
+    return encoded.asking
+
+
+def _renumber(ranking: Ranking, units: NDArray[np.int64], query_ids: Ids) -> Ranking:
+    """Return a ranking with units numbered among all, and named queries."""
+    docs = units[ranking.docs].astype(np.int32)
+    return replace(ranking, query_ids=query_ids, given_docs=docs, given_scores=ranking.scores)
+
+
+def _ids_of(ids: Ids, rows: slice) -> Ids:
+    return ids.take(np.arange(len(ids))[rows])
+
+
+def _rank(
+    search: SearchUnits,
+    name: str,
+    data: PreparedCollection,
+    options: SearchOptions,
+    n_queries: int | None = None,
+) -> tuple[Ranking, float]:
+    """Return the ranking of documents, and the seconds that it took after a first query."""
+    total = len(data.query_ids) if n_queries is None else n_queries
+    options.tell(name, "searching", 0, None)
+    search(slice(0, 1), 1)
+    began = time.perf_counter()
+    ranking = rank_documents(search, total, data, options)
+    seconds = time.perf_counter() - began
+    options.tell(name, "searching", total, total)
+    return ranking, seconds

@@ -1,0 +1,195 @@
+"""A bench on a terminal: leaderboard with intervals drawn, costs, findings. Only here, rich."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from assay.cli.terminal import print_blocks, print_page
+from assay.core.text import printable
+
+if TYPE_CHECKING:
+    from assay.bench.explain import Answers
+    from assay.bench.result import BenchResult
+    from assay.comparison.standings import Standing
+    from assay.tables.page import Page
+    from assay.tables.table import Table
+
+
+_NARROWEST: Final = 12
+_WIDEST: Final = 32
+
+
+def print_bench(result: BenchResult, report: Any, page: Page) -> None:
+    """Print the leaderboard with intervals drawn, costs, and the rest."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    print_leaderboard(console, result, report)
+    print_costs(console, result)
+    print_page(page[len(report.verdicts) + 2 :])  # these and the two tables are printed
+
+
+def print_leaderboard(console: Console, result: BenchResult, report: Any) -> None:
+    """Print the first verdict, the leaderboard, and the other verdicts."""
+    verdicts = list(report.verdicts.values())
+    console.print()
+    console.print(Text(printable(verdicts[0]), style="bold"))
+    table = result.leaderboard(report)
+    width = console.width - _width(table, {2}) - 3  # the interval is drawn instead
+    if width >= _NARROWEST:
+        console.print(_drawn(table, report, min(width, _WIDEST)))
+    else:
+        print_blocks(console, table)
+    for verdict in verdicts[1:]:
+        console.print(Text(printable(verdict)))
+
+
+def _width(table: Table, without: set[int]) -> int:
+    """Return how wide a table is without some of its columns."""
+    columns = [i for i in range(len(table.columns)) if i not in without]
+    cells = [
+        max(cell_len(printable(table.columns[i])), *(cell_len(row[i].text) for row in table.rows))
+        for i in columns
+    ]
+    return sum(cells) + 3 * len(cells)
+
+
+def _drawn(table: Table, report: Any, width: int) -> RichTable:
+    standings = {standing.name: standing for standing in report.standings_on(report.measures[0])}
+    low, high = _scale(list(standings.values()))
+    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    head = _scale_head(low, high, table.columns[2], width)
+    for number, name in enumerate(table.columns):
+        if number == 2:
+            drawn.add_column(Text(head, style="dim"), no_wrap=True)
+        else:
+            drawn.add_column(
+                Text(printable(name)),
+                justify="left" if number in (0, 3) else "right",
+                overflow="fold",
+            )
+    for number, row in enumerate(table.rows, 1):
+        last = number == len(table.rows)  # a random order
+        standing = None if last else standings[str(row[0].value)]
+        style = "dim" if standing is None else "bold green" if row[1].best else ""
+        cells = [
+            Text(cell.text, style="bold green" if cell.best else style if standing is None else "")
+            for cell in row
+        ]
+        cells[0] = Text(row[0].text, style=style)
+        cells[2] = Text("") if standing is None else _picture(standing, low, high, width, style)
+        drawn.add_row(*cells)
+    return drawn
+
+
+def _scale(standings: list[Standing]) -> tuple[float, float]:
+    """Return the lowest and the highest end of the intervals, to two digits."""
+    ends = [
+        value
+        for standing in standings
+        for value in (standing.mean.low, standing.mean.high, standing.mean.estimate)
+        if not math.isnan(value)
+    ]
+    low, high = math.floor(100 * min(ends)) / 100, math.ceil(100 * max(ends)) / 100
+    return (low, high) if low < high else (max(low - 0.01, 0.0), high + 0.01)
+
+
+def _scale_head(low: float, high: float, title: str, width: int) -> str:
+    """Return both ends of the scale, and what is drawn on it where there is room."""
+    room = width - 8
+    words = next((some for some in (title, title.partition(" i")[0]) if len(some) <= room - 2), "")
+    return f"{low:.2f}{words:^{room}}{high:.2f}"
+
+
+def _picture(standing: Standing, low: float, high: float, width: int, style: str) -> Text:
+    ends = (standing.mean.low, standing.mean.estimate, standing.mean.high)
+    line = interval_picture(*ends, low=low, high=high, width=width)
+    text = Text(line)
+    text.stylize(style or "cyan")
+    return text
+
+
+def interval_picture(
+    start: float, mean: float, stop: float, *, low: float, high: float, width: int
+) -> str:
+    """Return a mean and its interval in one line of characters, on a scale from low to high.
+
+    >>> interval_picture(0.2, 0.5, 0.8, low=0.0, high=1.0, width=11)
+    '  ├──●──┤  '
+    """
+
+    def at(value: float) -> int:
+        return min(max(round((value - low) / (high - low) * (width - 1)), 0), width - 1)
+
+    line = [" "] * width
+    if not math.isnan(start):
+        for place in range(at(start), at(stop) + 1):
+            line[place] = "─"
+        line[at(start)], line[at(stop)] = "├", "┤"
+    if not math.isnan(mean):
+        line[at(mean)] = "●"
+    return "".join(line)
+
+
+def print_costs(console: Console, result: BenchResult) -> None:
+    """Print what each system costs."""
+    print_blocks(console, result.cost_table())
+
+
+def print_answers(answers: Answers) -> None:
+    """Print one query: its relevant documents, then what each system retrieved."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    console.print(Text(printable(answers.query), style="bold"), Text(printable(answers.text)))
+    if answers.relevant:
+        _print_cut(console, answers.relevant_table())
+    else:
+        console.print(Text("No document is known to be relevant.", style="dim"))
+    for name, results in answers.by_system.items():
+        values = answers.values.get(name, {})
+        numbers = "  ".join(f"{key} {value:.4f}" for key, value in values.items())
+        console.print(Text(printable(name), style="bold"), Text(numbers, style="dim"))
+        if results.results:
+            _print_cut(console, answers.table(name))
+        else:
+            console.print(Text("It retrieved nothing.", style="dim"))
+
+
+def _print_cut(console: Console, table: Table) -> None:
+    """Print a table whose last column is cut where the line ends."""
+    last = len(table.columns) - 1
+    room = max(console.width - _width(table, {last}) - 2, 10)
+    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for name, left in zip(table.columns, table.left, strict=True):
+        drawn.add_column(Text(printable(name)), justify="left" if left else "right", no_wrap=True)
+    for row in table.rows:
+        marks = " ".join(cell.text for cell in row if cell.kind == "text")
+        style = "green" if "✓" in marks else "red" if "✗" in marks else ""
+        cells = [Text(cell.text, style=style) for cell in row[:last]]
+        text = Text(row[last].text, style="dim")
+        text.truncate(room, overflow="ellipsis")
+        drawn.add_row(*cells, text)
+    console.print(drawn)
+
+
+def print_title(title: str, words: str) -> None:
+    """Print a title between two lines, and a paragraph below it."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    console.print()
+    console.rule(Text(f" {title} ", style="bold"), style="green", characters="━")
+    console.print()
+    console.print(Text(words))
+
+
+def print_steps(steps: Mapping[str, str]) -> None:
+    """Print what to do next: a few words, and what to type."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    console.rule(style="green", characters="━")
+    for what, how_to in steps.items():
+        console.print(Text(printable(what), style="bold"))
+        console.print(Text(f"  {printable(how_to)}", style="cyan"), soft_wrap=True)

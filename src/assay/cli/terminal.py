@@ -1,0 +1,126 @@
+"""Tables on a terminal: coloured, cut into blocks that fit its width. Only here rich is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from assay.core.text import printable
+from assay.tables.table import Table, columns_of
+
+if TYPE_CHECKING:
+    from assay.inspect.check import CheckReport
+    from assay.inspect.explain import Explanation
+    from assay.tables.page import Page
+
+
+_GAP = 3
+
+
+def print_blocks(console: Console, table: Table) -> None:
+    """A table, in blocks of columns where it is too wide."""
+    for part in _split_columns(table, console.width):
+        console.print(_rich(part))
+
+
+def print_signature(console: Console, signature: str) -> None:
+    """The terminal itself breaks the line, so that copying gives the signature in one piece."""
+    console.print(Text(printable(signature), style="dim"), soft_wrap=True)
+
+
+def _rich(table: Table) -> RichTable:
+    grid = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for name, left in zip(table.columns, table.left, strict=True):
+        grid.add_column(Text(printable(name)), justify="left" if left else "right", overflow="fold")
+    for row in table.rows:
+        grid.add_row(*[Text(cell.text, style="bold green" if cell.best else "") for cell in row])
+    return grid
+
+
+def _widths(table: Table) -> list[int]:
+    grid = [[printable(name) for name in table.columns]]
+    grid += [[cell.text for cell in row] for row in table.rows]
+    return [max(cell_len(line[i]) for line in grid) for i in range(len(table.columns))]
+
+
+def _split_columns(table: Table, width: int) -> Iterator[Table]:
+    """The table in blocks of columns that fit; each block repeats the text columns in front."""
+    widths = _widths(table)
+    front = next((i for i, left in enumerate(table.left) if not left), len(widths))
+    fixed = list(range(front))
+    used = start = sum(widths[i] + _GAP for i in fixed) - 1
+    columns: list[int] = []
+    for i in range(front, len(widths)):
+        if columns and used + widths[i] + _GAP > width:
+            yield columns_of(table, fixed + columns)
+            columns, used = [], start
+        columns.append(i)
+        used += widths[i] + _GAP
+    yield columns_of(table, fixed + columns)
+
+
+def print_page(page: Page) -> None:
+    """Words and tables; optional columns are dropped where the terminal has no room for them."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    for part in page:
+        if isinstance(part, Table):
+            print_blocks(console, _drop_optional(part, console.width))
+        elif part.role == "signature":
+            print_signature(console, part.text)
+        elif part.text:
+            style = _STYLES.get(part.role, "dim")
+            if part.role == "verdict" and part is not page[0]:
+                console.print()
+            console.print(Text(printable(part.text), style=style))
+
+
+_STYLES = {"verdict": "bold", "remark": "yellow", "next": "cyan"}
+
+
+def _drop_optional(table: Table, width: int) -> Table:
+    """The table without the optional columns that do not fit."""
+    n_columns = len(table.columns)
+    while n_columns > len(table.columns) - table.n_optional:
+        if sum(_widths(table)[:n_columns]) + _GAP * n_columns - 1 <= width:
+            break
+        n_columns -= 1
+    return columns_of(table, range(n_columns))
+
+
+SEVERITY_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
+
+
+def print_findings(report: CheckReport) -> None:
+    """The findings of a check, a paragraph each."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    for finding in report.findings:
+        words = str(finding).removeprefix(f"{finding.severity}: ")
+        label = Text(f"{finding.severity:<8}", style=SEVERITY_STYLES[finding.severity])
+        grid = RichTable.grid(padding=(0, 1))
+        grid.add_row(label, Text(printable(words)))
+        console.print(grid)
+        console.print()
+    if not report.findings:
+        console.print(Text("Nothing found.", style="bold green"))
+    elif report.signature:
+        print_signature(console, report.signature)
+
+
+def print_explanation(explanation: Explanation) -> None:
+    """A derivation: the table of ranks, the lines of working, the result in bold."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    if explanation.lines:
+        console.print(_rich(explanation.table()))
+    for line in (*explanation.notes, *explanation.working):
+        console.print(Text(printable(line)))
+    for line in explanation.closing():
+        console.print(
+            Text(printable(line), style="bold green" if explanation.exact else "bold red")
+        )
+    print_signature(console, explanation.signature)

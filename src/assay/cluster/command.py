@@ -1,0 +1,86 @@
+"""Encode shards of texts into shards of vectors, for `assay rank`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from assay.cli import options, output
+from assay.cli.cluster_options import cluster_options, open_cluster_with_bar
+from assay.cli.commands import Command
+from assay.cli.settings import argument, option
+from assay.core.on_demand import OnDemand
+from assay.models import EncoderSettings
+
+if TYPE_CHECKING:
+    from assay.cluster import encode_shards
+else:
+    encode_shards = OnDemand("assay.cluster").encode_shards
+
+
+@click.command("encode", cls=Command)
+@argument("texts", nargs=-1, required=True, metavar="TEXTS...", reads=True)
+@option(
+    "-e",
+    "--encoder",
+    "spec",
+    required=True,
+    metavar="SPEC",
+    help="The text model, such as wordllama, st:MODEL or py:MODULE:FUNCTION.",
+    section="Models",
+    offers="assay.models.completion:offer_models",
+)
+@option(
+    "-o",
+    "--output",
+    "folder",
+    type=options.output_folder,
+    required=True,
+    metavar="DIR",
+    help="Folder for the vectors, reached by all workers.",
+    section="Result",
+    writes=True,
+    folder=True,
+)
+@option("--doc-prefix", default="", metavar="TEXT", help="Prefix of every text.", section="Models")
+@cluster_options("threads, serial, auto (Ray), or Ray's address. [serial]")
+@option(
+    "--timings",
+    type=options.output_file,
+    metavar="FILE",
+    help="Write time and bytes of every task as JSON.",
+    section="Machines",
+    writes=True,
+)
+def command(
+    *,
+    texts: tuple[str, ...],
+    spec: str,
+    folder: str,
+    doc_prefix: str,
+    where: str | None,
+    workers: int | None,
+    timings: str | None,
+) -> None:
+    """Encode shards of texts into shards of vectors, for `assay rank`.
+
+    TEXTS are .jsonl files with ids, or .txt files with a text a line, or patterns in quotes. The
+    folder gets part-N.npy with checksums, and manifest.json. Called again it makes only what is
+    missing, damaged or made of other texts.
+
+    \b
+    Examples:
+      assay encode 'corpus-*.jsonl' -e wordllama -o vectors
+      assay encode 'corpus-*.jsonl' -e st:all-MiniLM-L6-v2 -o other --cluster auto # needs a network
+      assay encode queries.jsonl -e wordllama -o asked
+      assay rank asked/part-00000.npy vectors/manifest.json -o run.txt
+    """
+    settings = EncoderSettings(doc_prefix=doc_prefix)
+    with open_cluster_with_bar("encoding", where, workers, timings=timings) as cluster:
+        done = encode_shards(texts, spec, folder, settings=settings, cluster=cluster)
+    output.narrate(
+        f"{done.manifest}: {done.n_texts} texts, {done.made} shards made, {done.resumed} were ready"
+    )
+    if done.empty:
+        output.narrate(f"{done.empty} texts are empty; their vectors are zero (assay rank --zero)")

@@ -1,0 +1,489 @@
+"""Find the exact best documents of each query and write them as a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assay.cli import options, output
+from assay.cli.cluster_options import cluster_options, open_cluster_with_bar
+from assay.cli.commands import Command
+from assay.cli.progress import progress_bar
+from assay.cli.saving import saving_runs
+from assay.cli.settings import argument, option
+from assay.core.on_demand import OnDemand
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from assay.cli.saving import Saving
+    from assay.cluster import (
+        Journal,
+        SampledRecall,
+        Shard,
+        open_shards,
+        plan_shards,
+        rank_shards,
+        sampled_recall,
+        take_sample,
+    )
+    from assay.core.checks import thread_count
+    from assay.core.input_remarks import cut_by_row
+    from assay.core.ranking import Ranking
+    from assay.io.arrays import read_ids, read_vectors
+    from assay.io.formats import read_run
+    from assay.io.writers import choose_format, write_run
+    from assay.runs import record as tables
+    from assay.runs.record import RunRecord
+    from assay.runs.run_files import score_ranking, unique_names
+    from assay.scoring.output import zero_remark
+    from assay.search.engine import prepare, rank
+else:
+    thread_count = OnDemand("assay.core.checks").thread_count
+    cut_by_row = OnDemand("assay.core.input_remarks").cut_by_row
+    read_ids = OnDemand("assay.io.arrays").read_ids
+    read_vectors = OnDemand("assay.io.arrays").read_vectors
+    read_run = OnDemand("assay.io.formats").read_run
+    choose_format = OnDemand("assay.io.writers").choose_format
+    write_run = OnDemand("assay.io.writers").write_run
+    score_ranking = OnDemand("assay.runs.run_files").score_ranking
+    unique_names = OnDemand("assay.runs.run_files").unique_names
+    zero_remark = OnDemand("assay.scoring.output").zero_remark
+    prepare = OnDemand("assay.search.engine").prepare
+    rank = OnDemand("assay.search.engine").rank
+    Shard = OnDemand("assay.cluster").Shard
+    open_shards = OnDemand("assay.cluster").open_shards
+    plan_shards = OnDemand("assay.cluster").plan_shards
+    rank_shards = OnDemand("assay.cluster").rank_shards
+    sampled_recall = OnDemand("assay.cluster").sampled_recall
+    take_sample = OnDemand("assay.cluster").take_sample
+    tables = OnDemand("assay.runs.record")
+
+
+_SAMPLE = 1000  # queries of a sample, where none is stated
+_SHARD_ENDINGS = (".json", ".parquet", ".pq", ".safetensors")
+
+_shard_options = options.add_options(
+    cluster_options("Run on shards: threads, serial, auto (Ray), or Ray's address."),
+    option(
+        "--checkpoint",
+        type=options.output_folder,
+        metavar="DIR",
+        help="Keep finished blocks in DIR, and resume from there.",
+        section="Search",
+        writes=True,
+        folder=True,
+    ),
+    option(
+        "--dry-run",
+        is_flag=True,
+        help="Print the plan, the bytes to move and the expected time.",
+        section="Search",
+    ),
+    option(
+        "--query-block",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Queries of one task. [8192]",
+        section="Search",
+    ),
+    option(
+        "--in-flight",
+        type=click.IntRange(min=3),
+        metavar="N",
+        help="Partial results that may be in memory at one time.",
+        section="Machines",
+    ),
+    option(
+        "--timings",
+        type=options.output_file,
+        metavar="FILE",
+        help="Write time and bytes of every task as JSON.",
+        section="Machines",
+        writes=True,
+    ),
+)
+
+
+@click.command("rank", cls=Command, verified=True)
+@argument("queries", metavar="QUERIES", reads=True)
+@argument("docs", metavar="DOCS", reads=True, names="assay.cluster.shards:list_manifest")
+@options.write_option("The run to write.", "target")
+@option(
+    "-k",
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="Documents for each query.",
+    section="Search",
+)
+@options.metric_option("l2 scores are minus the squared distance.", "cosine")
+@option(
+    "--query-ids",
+    metavar="FILE",
+    help="Their ids, one a line. [rows are numbered]",
+    section="Input",
+    reads=True,
+)
+@option(
+    "--doc-ids", metavar="FILE", help="Ids of the documents, likewise.", section="Input", reads=True
+)
+@option(
+    "--exclude-self",
+    is_flag=True,
+    help="A query never finds the document of its id.",
+    section="Search",
+)
+@option(
+    "--keep-ties", is_flag=True, help="Keep all documents that tie with the k-th.", section="Search"
+)
+@options.zero_option
+@options.full_option
+@options.signature_option
+@option(
+    "--prepare",
+    metavar="FILE",
+    type=options.output_file,
+    help="Keep what a search makes of DOCS in FILE, for the next one. Same bytes, sooner.",
+    section="Search",
+    writes=True,
+)
+@option("--threads", type=int, metavar="N", help="Number of threads. [all cores]", section="Search")
+@option(
+    "--engine",
+    type=click.Choice(["native", "numpy"]),
+    help="Same bytes from both.",
+    section="Search",
+)
+@options.target_format_option
+@option(
+    "--tag",
+    default="assay",
+    show_default=True,
+    help="Last column of a TREC run.",
+    section="Store",
+    offers="assay.store.completion:offer_tags",
+)
+@options.ir_metadata_option
+@_shard_options
+@option(
+    "--sample",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Search for N random queries only.",
+    section="Search",
+)
+@option(
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="With --sample. [0]",
+    section="Statistics",
+)
+@option(
+    "--recall-of",
+    metavar="RUN",
+    help="Estimate the recall of an approximate run from --sample exact neighbours.",
+    section="Search",
+    reads=True,
+)
+@option(
+    "-r",
+    "--qrels",
+    metavar="QRELS",
+    help="Score the run against these judgments.",
+    section="Input",
+    reads=True,
+)
+@options.measures_option("With --qrels: a measure such as nDCG@10. May be repeated.")
+@options.mismatch_option
+@option(
+    "--save",
+    is_flag=True,
+    help="With --qrels: store the scores as a run.",
+    section="Store",
+    aside=True,
+)
+@options.store_option
+@option(
+    "--dataset",
+    metavar="NAME",
+    help="With --save: the dataset.",
+    section="Store",
+    aside=True,
+    offers="assay.store.completion:offer_datasets",
+)
+def command(*, save: bool, store: str | None, dataset: str | None, **settings: Any) -> None:
+    """Find the exact best documents of each query and write them as a run.
+
+    QUERIES and DOCS are .npy or .npz files of vectors (float16, float32, float64 or integers);
+    a .npz may hold ids, and FILE.npz:NAME names one of its arrays. Files larger than memory are
+    read in windows. Scores are the exact ones, rounded to float64: the same bytes on every machine.
+
+    DOCS may also be shards: a pattern in quotes, or a manifest (.json) of .npy, .npz, .parquet or
+    .safetensors files, searched here or on a cluster with the same bytes.
+
+    \b
+    Examples:
+      assay rank queries.npy docs.npy -k 100 -o run.txt
+      assay rank docs.npy docs.npy --metric dot --exclude-self -o run.parquet
+      assay rank queries.npy docs.npy --prepare docs.prepared -o run.txt
+      assay rank queries.npy 'docs-*.npy' --cluster threads --dry-run
+      assay rank queries.npy shards.json --cluster auto --checkpoint ck -o run.txt # needs Ray
+      assay rank queries.npy shards.json -k 10 --sample 50 --recall-of run.txt
+      assay rank queries.npy docs.npy --query-ids queries.txt --doc-ids docs.txt \\
+          -r qrels.tsv -m nDCG@10 --save
+    """
+    _refuse_contradictions(settings, save=save)
+    inputs = ("queries", "docs", "query_ids", "doc_ids", "recall_of", "qrels")
+    output.refuse_input(settings["target"], *(settings[key] for key in inputs))
+    output.refuse_input(settings["prepare"], *(settings[key] for key in inputs))
+    output.refuse_input(settings["target"], settings["ir_metadata"])
+    output.refuse_same_file(settings["target"], settings["timings"], settings["prepare"])
+    settings["metadata"] = _describe(settings)  # before the search: its file may be wrong
+    with saving_runs("retrieval", wanted=save, store=store, dataset=dataset, tags=()) as saving:
+        vectors, ids = _read_side(settings["queries"], settings["query_ids"], "query")
+        journal = None
+        if not _is_sharded(settings):
+            ranking = _rank_here(vectors, ids, settings, saving)
+        elif settings["dry_run"]:
+            output.put(_plan(vectors, settings), None)
+            return
+        else:
+            ranking, journal = _rank_on_shards(vectors, ids, settings, saving)
+        _write(ranking, settings)
+        output.narrate_all(_remarks(ranking, settings))
+        if settings["qrels"] is not None:
+            _score(ranking, journal, settings, saving)
+
+
+def _refuse_contradictions(settings: dict[str, Any], *, save: bool) -> None:
+    sampled = settings["sample"] is not None or settings["recall_of"] is not None
+    writes = settings["target"] or settings["qrels"]
+    if not writes and not settings["dry_run"] and settings["recall_of"] is None:
+        raise click.UsageError("Missing option '-o' / '--output': the run to write.")
+    if settings["dry_run"] and settings["recall_of"] is not None:
+        raise click.UsageError("--dry-run and --recall-of exclude each other.")
+    if settings["seed"] is not None and not sampled:
+        raise click.UsageError("--seed changes nothing without --sample. Add it.")
+    if settings["qrels"] is None and (save or settings["measures"]):
+        raise click.UsageError("--save and -m go with --qrels, against which the run is scored.")
+    if settings["prepare"] and _is_sharded(settings):
+        raise click.UsageError("--prepare is for one file of documents; shards are searched as is.")
+    if settings["ir_metadata"] and not settings["target"]:
+        raise click.UsageError("--ir-metadata is the header of the run that -o writes. Add it.")
+    if settings["dry_run"] and save:
+        raise click.UsageError("--dry-run searches nothing, so there is nothing to --save.")
+
+
+def _describe(params: dict[str, Any]) -> dict[str, Any] | None:
+    if params["ir_metadata"] is not None:
+        choose_format(params["target"], params["target_format"], ("trec",))
+    settings = {
+        **_search_settings(params),
+        "k": params["k"],
+        "tag": params["tag"],
+    }
+    return options.describe_method(params["ir_metadata"], name="exact search", **settings)
+
+
+def _read_side(path: str, ids: str | None, side: str) -> tuple[Any, Any]:
+    """Vectors of one side, and its ids where there are any."""
+    if path.lower().endswith(".npy"):
+        return path, None if ids is None else read_ids(ids, side)
+    vectors = read_vectors(path, side)
+    return vectors.vectors, vectors.ids if ids is None else read_ids(ids, side)
+
+
+def _search_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "metric": settings["metric"],
+        "exclude": "self" if settings["exclude_self"] else None,
+        "keep_ties": settings["keep_ties"],
+        "zero": settings["zero"],
+    }
+
+
+def _rank_here(vectors: Any, ids: Any, settings: dict[str, Any], saving: Saving) -> Ranking:
+    docs, doc_ids = _read_side(settings["docs"], settings["doc_ids"], "doc")
+    if settings["prepare"] is not None:
+        docs = prepare(docs, settings["prepare"], threads=settings["threads"])
+    with progress_bar("searching", saving.listener) as progress:
+        return rank(
+            vectors,
+            docs,
+            settings["k"],
+            query_ids=ids,
+            doc_ids=doc_ids,
+            threads=settings["threads"],
+            engine=settings["engine"],
+            progress=progress,
+            **_search_settings(settings),
+        )
+
+
+# Shards
+
+
+def _is_sharded(settings: dict[str, Any]) -> bool:
+    """Whether documents are shards, or an option asks for what only shards can do."""
+    docs = settings["docs"]
+    pattern = any(sign in docs for sign in "*?[") or "://" in docs
+    only_shards = (
+        "where",
+        "workers",
+        "checkpoint",
+        "dry_run",
+        "query_block",
+        "in_flight",
+        "timings",
+        "sample",
+        "recall_of",
+    )
+    return (
+        pattern
+        or docs.lower().endswith(_SHARD_ENDINGS)
+        or any(settings[option] for option in only_shards)
+    )
+
+
+def _open_shards(docs: str, doc_ids: str | None) -> Any:
+    shards = open_shards(docs)
+    if doc_ids is None:
+        return shards
+    if len(shards) > 1 or docs.lower().endswith(".json"):
+        raise click.UsageError(
+            "--doc-ids is for one file; shards bring their ids, or a manifest names them."
+        )
+    return [Shard(shards[0].path, ids=doc_ids)]
+
+
+def _plan(vectors: Any, params: dict[str, Any]) -> str:
+    """What a search will take, a line each."""
+    workers = params["workers"] or thread_count(None)
+    if params["where"] in (None, "serial"):
+        workers = thread_count(params["threads"])
+    settings = {
+        key: params[key]
+        for key in ("query_block", "in_flight", "engine")
+        if params[key] is not None
+    }
+    shards = _open_shards(params["docs"], params["doc_ids"])
+    plan = plan_shards(vectors, shards, params["k"], workers=workers, **settings)
+    return "\n".join(f"{name:<14} {text}" for name, text in plan.lines())
+
+
+def _rank_on_shards(
+    vectors: Any, ids: Any, settings: dict[str, Any], saving: Saving
+) -> tuple[Ranking, Journal]:
+    """Search all queries or a sample of them; the recall of another run is printed."""
+    shards = _open_shards(settings["docs"], settings["doc_ids"])
+    sample, seed = settings["sample"], settings["seed"] or 0
+    approximate = None if settings["recall_of"] is None else read_run(settings["recall_of"])
+    if approximate is None and sample is not None:
+        vectors, ids = take_sample(vectors, ids, sample, seed=seed)
+    keys = ("checkpoint", "query_block", "in_flight", "threads", "engine")
+    with open_cluster_with_bar(
+        "searching",
+        settings["where"],
+        settings["workers"],
+        timings=settings["timings"],
+        listener=saving.listener,
+        settings={key: settings[key] for key in keys},
+    ) as cluster:
+        if approximate is None:
+            ranking = rank_shards(
+                vectors,
+                shards,
+                settings["k"],
+                query_ids=ids,
+                cluster=cluster,
+                **_search_settings(settings),
+            )
+            return ranking, cluster.journal
+        recall = sampled_recall(
+            approximate,
+            vectors,
+            shards,
+            k=settings["k"],
+            sample=sample or _SAMPLE,
+            seed=seed,
+            metric=settings["metric"],
+            query_ids=ids,
+            cluster=cluster,
+        )
+    output.put(_describe_recall(recall, settings["recall_of"], settings["metric"]), None)
+    return recall.exact, cluster.journal
+
+
+def _describe_recall(recall: SampledRecall, run: str, metric: str) -> str:
+    ends = f"[{recall.low:.4f}, {recall.high:.4f}]"
+    return (
+        f"R@{recall.k} of {run}: {recall.estimate:.4f} {ends} ({recall.level * 100:g} %, "
+        f"{recall.method}), from exact neighbours of {len(recall.values)} of {recall.n_queries} "
+        f"queries, seed {recall.seed}, metric {metric}"
+    )
+
+
+# What is written
+
+
+def _write(ranking: Ranking, settings: dict[str, Any]) -> None:
+    target = settings["target"]
+    if target is not None:
+        write_run(
+            ranking,
+            target,
+            format=settings["target_format"],
+            tag=settings["tag"],
+            metadata=settings["metadata"],
+        )
+        output.narrate(f"{target}: {ranking.n_queries} queries, {len(ranking.docs)} results")
+
+
+def _remarks(ranking: Ranking, settings: dict[str, Any]) -> Iterator[str]:
+    """What a reader of the run should know, a line each."""
+    if settings["k"] > ranking.n_docs > 0:
+        yield f"-k {settings['k']} is more than the {ranking.n_docs} documents: all are listed"
+    if settings["metric"] == "cosine" and (
+        zeros := zero_remark(settings["zero"], *ranking.zero_rows)
+    ):
+        yield zeros
+    if settings["qrels"] is None:  # else the numbers have the remark
+        yield from cut_by_row(ranking, ranking, ranking.query_ids)
+
+
+def _score(
+    ranking: Ranking, journal: Journal | None, settings: dict[str, Any], saving: Saving
+) -> None:
+    name = "rank" if settings["target"] is None else unique_names([settings["target"]])[0]
+    record = score_ranking(
+        ranking,
+        settings["qrels"],
+        settings["measures"] or ("default",),
+        name=name,
+        allow_mismatch=settings["allow_mismatch"],
+    )
+    config = {} if journal is None else {"cluster": journal.to_dict()}
+    files = _input_files(settings) if saving.wanted else ()
+    saving.save([record.but(files=files, config=config)])
+    output.emit(_as_result(record), "text", None, remarks=output.remarks_on([record]))
+
+
+def _input_files(settings: dict[str, Any]) -> tuple[str, ...]:
+    """Return all files that decide the numbers: those of the shards, too, with their ids."""
+    keys = ("queries", "query_ids", "docs", "doc_ids", "recall_of", "qrels")
+    shards = open_shards(settings["docs"]) if _is_sharded(settings) else ()
+    files = (settings[key] for key in keys)
+    return tuple(
+        filter(None, (*files, *(path for part in shards for path in (part.path, part.ids))))
+    )
+
+
+def _as_result(record: RunRecord) -> output.TableResult:
+    return output.TableResult(
+        tables.measure_table(record, False),
+        title=tables.title([record], False),
+        signature=record.scored().signature,
+    )

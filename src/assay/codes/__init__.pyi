@@ -1,0 +1,12 @@
+from assay.codes.encoders import FLOAT as FLOAT
+from assay.codes.encoders import CodeEncoder as CodeEncoder
+from assay.codes.encoders import make_encoder as make_encoder
+from assay.codes.evaluate import evaluate_codes as evaluate_codes
+from assay.codes.result import CodeCost as CodeCost
+from assay.codes.result import CodesReport as CodesReport
+from assay.codes.result import CodesSettings as CodesSettings
+from assay.codes.result import QuantizationResult as QuantizationResult
+from assay.codes.search import RadiusCurve as RadiusCurve
+from assay.codes.settings import BITS as BITS
+from assay.codes.settings import HASHING as HASHING
+from assay.codes.settings import METHODS as METHODS

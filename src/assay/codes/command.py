@@ -1,0 +1,344 @@
+"""What is lost if vectors are compressed?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assay.cli import options, output
+from assay.cli.commands import MultiOptionCommand
+from assay.cli.settings import option
+from assay.cli.walkthrough import demo_option, walk
+from assay.codes.settings import (
+    BITS,
+    CUTOFFS,
+    HASHING,
+    METHODS,
+    METRICS,
+    ON_REQUEST,
+    PERSISTENCE,
+    SPECS,
+    TIES,
+)
+from assay.core.on_demand import OnDemand
+from assay.core.progress import tell
+from assay.errors import InputError, MismatchError
+
+if TYPE_CHECKING:
+    from assay.cli.saving import Saving
+    from assay.codes import CodesReport, evaluate
+    from assay.core.ids import Ids
+    from assay.io import arrays
+    from assay.io.arrays import VectorFile
+    from assay.search import engine
+    from assay.search.engine import Codes
+else:
+    evaluate = OnDemand("assay.codes.evaluate")
+    arrays = OnDemand("assay.io.arrays")
+    engine = OnDemand("assay.search.engine")
+
+
+def _file_option(*names: str, help: str, metavar: str = "FILE") -> Callable[[Any], Any]:
+    return option(*names, metavar=metavar, help=help, section="Input", reads=True)
+
+
+def _key_option(name: str) -> Callable[[Any], Any]:
+    return option(name, metavar="KEY", help="Array name in FILE (.npz).", section="Input")
+
+
+# The vectors, their ids, the judgments, and codes made elsewhere.
+_FILES = ("embeddings", "queries", "doc_ids", "query_ids", "qrels", "labels", "query_labels")
+# Other options that say what to read; the rest goes to `evaluate_codes` under its own name.
+_ABOUT_FILES = ("embeddings_key", "queries_key", "codes", "query_codes", "packed")
+_file_options = options.add_options(
+    _file_option(
+        "--embeddings", help="Vectors of the documents: .npy, or .npz with the array docs."
+    ),
+    _key_option("--embeddings-key"),
+    _file_option("--queries", help="Vectors of the queries. [the documents are the queries]"),
+    _key_option("--queries-key"),
+    _file_option("--doc-ids", help="Document ids, one per line, unless the .npz has doc_ids."),
+    _file_option("--query-ids", help="Query ids, one per line, unless the .npz has query_ids."),
+    _file_option("-r", "--qrels", metavar="QRELS", help="Judgments, to score the codes against."),
+    _file_option(
+        "--labels",
+        help="Labels of the documents, instead of QRELS: .npy or .npz (labels), one a row, or 0 "
+        "and 1 for each class; what shares a label is relevant.",
+    ),
+    _file_option("--query-labels", help="Labels of the queries, in the same form."),
+    options.mismatch_option,
+    option(
+        "--codes",
+        multiple=True,
+        metavar="NAME=FILE",
+        help="Codes of the documents, made elsewhere; a .npz may also hold those "
+        "of the queries. May be repeated.",
+        section="Models",
+    ),
+    option(
+        "--query-codes",
+        multiple=True,
+        metavar="NAME=FILE",
+        help="Codes of the queries for the codes NAME.",
+        section="Models",
+    ),
+    option(
+        "--packed",
+        type=click.IntRange(min=1),
+        metavar="BITS",
+        help="These codes are packed, eight to a byte, and have BITS bits. [an array of 0 and 1]",
+        section="Input",
+    ),
+)
+
+
+def _model_option(
+    *names: str, metavar: str, help: str, type: Any = None, **more: Any
+) -> Callable[[Any], Any]:
+    """Declare an option about the codes; by default it takes whole numbers from 1."""
+    kind = type or click.IntRange(min=1)
+    section = more.pop("section", "Models")
+    shown = {"show_default": True} if "default" in more else {}
+    return option(*names, type=kind, metavar=metavar, help=help, section=section, **shown, **more)
+
+
+# Which codes are made, and how they are measured.
+_code_options = options.add_options(
+    _model_option(
+        "--bits",
+        metavar="N...",
+        help="Lengths of the codes that gaussian and itq make.",
+        multiple=True,
+        default=BITS,
+    ),
+    _model_option(
+        "--method",
+        "methods",
+        metavar="NAME...",
+        help=f"{', '.join(METHODS)} [all of them; with --codes none]; "
+        f"{', '.join((*ON_REQUEST, *SPECS))}.",
+        type=str,
+        multiple=True,
+    ),
+    _model_option(
+        "--k",
+        "cutoffs",
+        metavar="K...",
+        help="Cut-offs.",
+        multiple=True,
+        default=CUTOFFS,
+        section="Measures and conventions",
+    ),
+    option(
+        "--hashing",
+        type=click.Choice(tuple(HASHING)),
+        help="mAP by the rule of learning to hash, cut as on this collection, and precision and "
+        "recall by Hamming radius; needs labels or QRELS.",
+        section="Measures and conventions",
+    ),
+    _model_option(
+        "--rerank",
+        metavar="N",
+        help="Rerank the first N documents of a binary code by the float vectors.",
+    ),
+    _model_option(
+        "--oversample",
+        metavar="N...",
+        help="Show every code also with its first N times the largest K documents reranked by the "
+        "float vectors.",
+        multiple=True,
+    ),
+    options.metric_option("Similarity of the float vectors.", METRICS[0]),
+    option(
+        "--ties",
+        type=click.Choice(TIES),
+        default=TIES[0],
+        show_default=True,
+        help="How tied documents count.",
+        section="Measures and conventions",
+    ),
+    _model_option(
+        "--p",
+        metavar="P",
+        help="Persistence of RBO: 0.9 weights about ten ranks.",
+        type=float,
+        default=PERSISTENCE,
+    ),
+    option(
+        "--exclude-self/--keep-self",
+        default=None,
+        help="Whether an item may retrieve itself. [not where documents are the queries]",
+        section="Search",
+    ),
+    options.zero_option,
+)
+
+
+@click.command("codes", cls=MultiOptionCommand, verified=True)
+@_file_options
+@_code_options
+@options.level_option
+@options.resamples_option
+@options.seed_option_for("Random seed: of directions, samples and resamples.")
+@options.threads_option
+@option(
+    "--chart",
+    type=options.output_file,
+    metavar="FILE.svg",
+    help="Write the curve of quality over bytes per vector.",
+    section="Result",
+    writes=True,
+)
+@demo_option("vectors of Python's docstrings")
+@options.result_options()
+@options.save_options("codes")
+def command(
+    *,
+    saving: Saving,
+    demo: str | None,
+    chart: str | None,
+    layout: str,
+    file: str | None,
+    **params: Any,
+) -> None:
+    """What is lost if vectors are compressed?
+
+    Makes codes of the vectors (bits by sign, random directions or learned rotation; int8;
+    float16), or takes codes made elsewhere, and measures how similar their ranking is to that of
+    the float vectors, what they retrieve of the judged documents, and what they cost. --bits, --k
+    and --method take several values in a row.
+
+    \b
+    Examples:
+      assay codes --embeddings docs.npy --bits 64 128 256 --k 10
+      assay codes --embeddings docs.npy --queries queries.npy --qrels qrels.tsv \\
+          --doc-ids docs.txt --query-ids queries.txt --k 10 50 --chart curve.svg
+      assay codes --embeddings docs.npy --queries queries.npy --method itq --rerank 100
+      assay codes --embeddings docs.npy --queries queries.npy --labels modules.npy \\
+          --query-labels query-modules.npy --hashing nuswide --method itq --bits 16 32 64
+      assay codes --embeddings docs.npy --queries queries.npy --method sign asymmetric \\
+          int4 mrl:64 mrl:64+sign pq:32 rabitq:1 rabitq:4 --oversample 2 4 10
+      assay codes --embeddings docs.npy --queries queries.npy --packed 128 \\
+          --codes mine=doc-codes.npy --query-codes mine=query-codes.npy --json
+    """
+    if demo is not None:
+        from assay.codes.demo import STEPS, write_demo
+
+        write_demo(Path(demo))
+        walk(Path(demo), STEPS, "codes")
+        return
+    if params["embeddings"] is None:
+        raise click.UsageError("Missing option '--embeddings', the vectors; --demo DIR has some.")
+    if chart is not None and not chart.lower().endswith(".svg"):
+        raise click.UsageError(f"--chart writes SVG; {chart} should end in .svg.")
+    inputs = [params[name] for name in _FILES]
+    inputs += [path for _, path in _split_names(params)]
+    for written in (file, chart):
+        output.refuse_input(written, *inputs)
+    output.refuse_same_file(file, chart)
+    report = _evaluate(params)
+    saving.save(report.records(), *inputs)
+    if chart is not None:
+        output.put(report.svg(), chart)
+    output.emit(report, layout, file)
+
+
+def _evaluate(params: dict[str, Any]) -> CodesReport:
+    docs = arrays.read_vectors(params["embeddings"], "doc", key=params["embeddings_key"])
+    queries = None
+    if params["queries"] is not None:
+        queries = arrays.read_vectors(params["queries"], "query", key=params["queries_key"])
+    elif params["queries_key"] or params["query_ids"] or params["query_codes"]:
+        raise click.UsageError("--queries-key, --query-ids and --query-codes need --queries.")
+    methods = params["methods"] or (() if params["codes"] else tuple(METHODS))
+    read = {*_FILES, *_ABOUT_FILES, "methods", "cutoffs"}
+    settings = {name: value for name, value in params.items() if name not in read}
+    doc_ids = _read_ids(params["doc_ids"], docs, "doc", params["qrels"])
+    query_ids = _read_ids(params["query_ids"], queries, "query", params["qrels"])
+    return evaluate.evaluate_codes(
+        docs.vectors,
+        None if queries is None else queries.vectors,
+        methods=methods,
+        codes=_read_all_codes(params, queries is None),
+        k=params["cutoffs"],
+        qrels=params["qrels"],
+        doc_ids=doc_ids,
+        query_ids=query_ids,
+        labels=_read_labels(params["labels"], "doc", doc_ids),
+        query_labels=_read_labels(params["query_labels"], "query", query_ids),
+        progress=tell,
+        **settings,
+    )
+
+
+def _read_ids(path: str | None, file: VectorFile | None, side: str, qrels: str | None) -> Any:
+    """Read ids from the text file, or beside the vectors.
+
+    Judgments name rows without ids by their numbers.
+    """
+    if path is not None:
+        return arrays.read_ids(path, side)
+    if file is None or file.ids is not None or qrels is None:
+        return None if file is None else file.ids
+    return [str(row) for row in range(len(file.vectors))]
+
+
+def _read_labels(path: str | None, side: str, vector_ids: Ids | None) -> Any:
+    """Return labels in the order of the vectors; ids beside them must be those of the vectors."""
+    from assay.core.ids import Ids
+
+    if path is None:
+        return None
+    labels, ids = arrays.load_keyed(path, usual=(f"{side}_labels", "labels"))
+    if ids is not None and vector_ids is not None and Ids.of(ids, what=side) != vector_ids:
+        raise MismatchError(f"{path}: the ids beside the labels are not those of the vectors.")
+    return labels
+
+
+def _split_names(params: dict[str, Any]) -> list[tuple[str, str]]:
+    files = []
+    for text in (*params["codes"], *params["query_codes"]):
+        name, equals, path = text.partition("=")
+        if not equals or not name or not path:
+            raise click.UsageError(f"Codes are given as NAME=FILE; found {text!r}.")
+        files.append((name, path))
+    return files
+
+
+def _read_all_codes(params: dict[str, Any], same: bool) -> dict[str, Any]:
+    """Return codes by name: (documents, queries)."""
+    n_docs = len(params["codes"])
+    files = _split_names(params)
+    of_docs, of_queries = dict(files[:n_docs]), dict(files[n_docs:])
+    if len(of_docs) < n_docs or len(of_docs) + len(of_queries) < len(files):
+        raise click.UsageError("Two codes have one name. Name each --codes once.")
+    strange = sorted(set(of_queries) - set(of_docs))
+    if strange:
+        raise click.UsageError(f"--query-codes {strange[0]}=… has no --codes {strange[0]}=….")
+    if not of_docs and params["packed"]:
+        raise click.UsageError("--packed is about --codes; there are none.")
+    return {
+        name: _read_pair(path, of_queries.get(name), same, params["packed"])
+        for name, path in of_docs.items()
+    }
+
+
+def _read_pair(docs: str, queries: str | None, same: bool, packed: int | None) -> Any:
+    doc_codes = _read_codes(docs, "doc", packed)
+    if same:
+        return doc_codes
+    if queries is None and not docs.lower().endswith(".npz"):
+        raise click.UsageError(f"The codes {docs} need --query-codes for the queries.")
+    return doc_codes, _read_codes(queries or docs, "query", packed)
+
+
+def _read_codes(path: str, side: str, packed: int | None) -> Codes:
+    array: Any = arrays.read_vectors(path, side).vectors
+    try:
+        return engine.pack_codes(array) if packed is None else engine.Codes(array, packed)
+    except InputError as error:
+        hint = "" if packed or array.dtype != "uint8" else " If they are packed, say --packed BITS."
+        raise type(error)(f"{path}: {error}{hint}") from error

@@ -1,0 +1,550 @@
+"""From vectors to smaller ones: bits by sign, random directions or learned rotation; int8; float16.
+
+An encoder is made from the documents and then encodes documents and queries, a block of rows at a
+time. The same vectors, method, bits and seed give the same codes. What cannot change a ranking by
+the metric cannot change its codes: the size of a vector under cosine, that of a query or of all
+documents under dot, a factor on everything under l2.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Floats, Ints
+from assay.codes.settings import METHODS, METRICS, ON_REQUEST
+from assay.core import checks
+from assay.errors import UsageError, ValueRangeError, need
+from assay.search.engine import Codes
+from assay.search.engine.blas_scan import one_blas_thread
+from assay.stats.samples import check_seed
+
+FLOAT: Final = "float"  # the vectors themselves, beside their codes
+BINARY: Final = ("sign", "gaussian", "itq")  # compared by Hamming distance
+SEEDED: Final = ("gaussian", "itq", "pq", "rabitq")  # these draw directions at random
+
+_BLOCK: Final = 1 << 22  # numbers to encode at once
+_SAMPLE: Final = 50_000  # documents that itq learns from
+_ROUNDS: Final = 50
+_TOP_FLOAT16: Final = 2.0**15  # where numbers of 1 are put, so that small ones are not lost
+
+Encode = Callable[[Floats], NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class CodeEncoder:
+    """A way to shorten vectors; `bits` is the length of what it makes of a document.
+
+    Under dot and l2 queries are encoded in their own way, `query_block`. `metric` is what
+    compares the two, where it is not that of the vectors.
+    """
+
+    method: str
+    bits: int
+    doc_block: Encode
+    query_block: Encode
+    metric: str | None = None
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether it makes codes of bits, to be compared by Hamming distance."""
+        return self.method in BINARY
+
+    @property
+    def bytes_per_vector(self) -> int:
+        """How many bytes one encoded vector takes."""
+        return -(-self.bits // 8)
+
+    def encode(self, vectors: NDArray[Any]) -> NDArray[Any] | Codes:
+        """Encode documents: packed codes, or an array of int8 or float16."""
+        return self._encode(vectors, self.doc_block)
+
+    def encode_queries(self, vectors: NDArray[Any]) -> NDArray[Any] | Codes:
+        """Return queries for such documents; under l2 they are as wide as their numbers need."""
+        return self._encode(vectors, self.query_block)
+
+    def _encode(self, vectors: NDArray[Any], encode: Encode) -> NDArray[Any] | Codes:
+        # One thread: how many there are would change the last bits of a product.
+        with one_blas_thread():
+            parts = (encode(block) for block in _blocks(vectors))
+            if not self.is_binary:
+                return _stacked(parts, len(vectors))
+            packed = (np.packbits(part, axis=1) for part in parts)
+            return Codes(_stacked(packed, len(vectors)), self.bits)
+
+
+def _stacked(parts: Iterator[NDArray[Any]], n_rows: int) -> NDArray[Any]:
+    """Return the parts below each other; each is let go of as soon as it is copied."""
+    part = next(parts)
+    whole = np.empty((n_rows, part.shape[1]), part.dtype)
+    whole[: len(part)] = part
+    done = len(part)
+    for part in parts:
+        whole[done : done + len(part)] = part
+        done += len(part)
+    return whole
+
+
+def _blocks(vectors: NDArray[Any]) -> Iterator[Floats]:
+    rows = max(1, _BLOCK // max(1, vectors.shape[1]))
+    for start in range(0, len(vectors), rows):
+        yield np.asarray(vectors[start : start + rows], np.float64)
+
+
+def make_encoder(
+    method: str,
+    docs: NDArray[Any],
+    *,
+    bits: int | None = None,
+    seed: int = 0,
+    metric: str = "cosine",
+    rows: Ints | None = None,
+) -> CodeEncoder:
+    """Return an encoder for vectors like these; `bits` is for gaussian and itq, the others fix it.
+
+    `rows` are the documents that itq may learn from, by default all.
+
+    Under cosine every vector has a scale of its own. Under dot all documents are on one scale,
+    that of their largest number, and every query on its own; under l2 the documents' scale is
+    that of the queries, too, whose numbers may then lie beyond the codes' range and are not cut.
+    """
+    if method not in METHODS and method not in ON_REQUEST:
+        methods = ", ".join((*METHODS, *ON_REQUEST))
+        raise UsageError(f"Unknown method {method!r}. Known: {methods}.")
+    if metric not in METRICS:
+        raise UsageError(f"Unknown metric {metric!r}. Known: {', '.join(METRICS)}.")
+    if method not in ("gaussian", "itq"):
+        return _plain_encoder(method, docs, metric)
+    dimensions, seed = docs.shape[1], check_seed(seed)
+    length = checks.check_cutoff(bits, "bits")
+    if method == "gaussian":
+        sides = Hyperplanes(_row_scale, *_random_directions(dimensions, length, seed))
+        return CodeEncoder(method, length, sides, sides)
+    scale = unit_rows if metric == "cosine" else _one_scale(docs)
+    with one_blas_thread():
+        centre, directions = _learned_directions(docs, scale, length, seed, rows)
+    sides = Hyperplanes(scale, centre, directions)
+    if metric != "dot":
+        return CodeEncoder(method, length, sides, sides)
+    # (d - c) · q ranks as d · q does, so that queries have no centre, and their size no say.
+    return CodeEncoder(
+        method, length, sides, Hyperplanes(_row_scale, np.zeros_like(centre), directions)
+    )
+
+
+def _plain_encoder(method: str, docs: NDArray[Any], metric: str) -> CodeEncoder:
+    """Return the methods whose length the vectors fix."""
+    dimensions = docs.shape[1]
+    if method == "sign":
+        return CodeEncoder(method, dimensions, _is_positive, _is_positive)
+    if method == "asymmetric":  # bits have one length, so that cosine ranks as the product does
+        by = None if metric == "cosine" else "dot"
+        return CodeEncoder(method, dimensions, _as_signs, _as_numbers, by)
+    if method == "float16":
+        return CodeEncoder(method, 16 * dimensions, *_float16_makers(docs, metric))
+    width = int(method.removeprefix("int"))
+    return CodeEncoder(method, width * dimensions, *_integer_makers(docs, metric, width))
+
+
+def _is_positive(block: Floats) -> NDArray[np.bool_]:
+    return np.asarray(block > 0)
+
+
+def _row_scale(block: Floats) -> Floats:
+    """Return rows by powers of two, which round nothing, so that the largest number is about 1."""
+    largest = np.maximum(block.max(axis=1, keepdims=True), -block.min(axis=1, keepdims=True))
+    power = np.clip(np.frexp(largest)[1], -1000, 1000).astype(np.float64)
+    scaled: Floats = block * np.exp2(-power)
+    return scaled
+
+
+def unit_rows(block: Floats) -> Floats:
+    """Return rows of length 1; a row of zeros stays one."""
+    scaled = _row_scale(block)
+    length = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None]
+    scaled /= np.where(length > 0, length, 1.0)
+    return scaled
+
+
+def largest_number(docs: NDArray[Any]) -> float:
+    """Return the largest number of the documents, of either sign."""
+    largest = max((float(np.abs(block).max(initial=0.0)) for block in _blocks(docs)), default=0.0)
+    if not largest:
+        raise ValueRangeError("All documents are zero, so there is no scale for their codes.")
+    return largest
+
+
+def _one_scale(docs: NDArray[Any]) -> Callable[[Floats], Floats]:
+    """Return all numbers by one factor: the largest of the documents becomes 1."""
+    largest = largest_number(docs)
+
+    @np.errstate(over="ignore")  # queries that are too large by far are refused by the search
+    def scale(block: Floats) -> Floats:
+        return block / largest
+
+    return scale
+
+
+def _largest_to_one(block: Floats) -> Floats:
+    """Scale every row so that its largest number is 1; zeros stay."""
+    largest = np.abs(block).max(axis=1, keepdims=True)
+    scaled: Floats = block / np.where(largest > 0, largest, 1.0)
+    return scaled
+
+
+@dataclass(frozen=True, eq=False)
+class Hyperplanes:
+    """On which side of each direction, seen from the centre, a vector lies."""
+
+    scale: Callable[[Floats], Floats]
+    centre: Floats
+    directions: Floats
+
+    def __call__(self, block: Floats) -> NDArray[np.bool_]:
+        """Return a bit for each direction."""
+        return np.asarray((self.scale(block) - self.centre) @ self.directions > 0)
+
+
+def _random_directions(dimensions: int, bits: int, seed: int) -> tuple[Floats, Floats]:
+    """Draw random directions; a longer code begins with the shorter one's bits."""
+    drawn = np.random.default_rng(seed).standard_normal((bits, dimensions))
+    return np.zeros(dimensions), np.ascontiguousarray(drawn.T)
+
+
+def _learned_directions(
+    docs: NDArray[Any], scale: Callable[[Floats], Floats], bits: int, seed: int, rows: Ints | None
+) -> tuple[Floats, Floats]:
+    """Return principal directions, turned so that vectors lie near the corners of a cube.
+
+    Gong and Lazebnik 2011: in turn, take the nearest corner of each vector, then the rotation that
+    brings the vectors nearest to these corners (orthogonal Procrustes).
+    """
+    dimensions = docs.shape[1]
+    if bits > dimensions:
+        raise UsageError(
+            f"itq makes at most as many bits as the vectors have dimensions, {dimensions}; "
+            f"found bits = {bits}."
+        )
+    rng = np.random.default_rng(seed)
+    sample = scale(_sample(docs, rng, rows))
+    centre = sample.mean(axis=0)
+    sample -= centre
+    principal = _signed(np.linalg.eigh(sample.T @ sample)[1][:, ::-1][:, :bits])
+    projected = sample @ principal
+    rotation = _signed(np.linalg.qr(rng.standard_normal((bits, bits)))[0])
+    for _ in range(_ROUNDS):
+        corners = np.where(projected @ rotation > 0, 1.0, -1.0)
+        left, _, right = np.linalg.svd(corners.T @ projected)
+        rotation = right.T @ left.T
+    return centre, principal @ rotation
+
+
+def _signed(columns: Floats) -> Floats:
+    """Return columns whose largest number is positive: which sign one has is the library's whim."""
+    largest = np.abs(columns).argmax(axis=0)
+    signs = np.sign(columns[largest, np.arange(columns.shape[1])])
+    return np.asarray(columns * signs, np.float64)
+
+
+def _sample(docs: NDArray[Any], rng: np.random.Generator, rows: Ints | None) -> Floats:
+    size = len(docs) if rows is None else len(rows)
+    if rows is None and size <= _SAMPLE:
+        return np.array(docs, np.float64)
+    places = np.arange(size) if size <= _SAMPLE else rng.choice(size, _SAMPLE, replace=False)
+    return np.array(docs[np.sort(places if rows is None else rows[places])][:], np.float64)
+
+
+def draw_sample(docs: NDArray[Any], seed: int, rows: Ints | None) -> Floats:
+    """Return the documents, or those of `rows`, that a code is learnt from: at most 50,000."""
+    return _sample(docs, np.random.default_rng(seed), rows)
+
+
+def sample_size(n_rows: int) -> int:
+    """Return how many of so many documents a code is learnt from."""
+    return min(n_rows, _SAMPLE)
+
+
+def _as_signs(block: Floats) -> NDArray[np.int8]:
+    return np.asarray(np.where(block > 0, 1, -1), np.int8)
+
+
+def _as_numbers(block: Floats) -> Floats:
+    return block
+
+
+def _integer_makers(docs: NDArray[Any], metric: str, bits: int) -> tuple[Encode, Encode]:
+    """Return functions that round to steps of 1/127 (int4: 1/7).
+
+    The unit is the largest number of each vector, or of all documents.
+    """
+    top = 2 ** (bits - 1) - 1
+
+    def each(block: Floats) -> NDArray[np.int8]:
+        scaled = _row_scale(block)
+        largest = np.abs(scaled).max(axis=1, keepdims=True)
+        numbers = np.rint(top * scaled / np.where(largest > 0, largest, 1.0))
+        return np.asarray(numbers, np.int8)
+
+    if metric == "cosine":
+        return each, each
+    scale = _one_scale(docs)
+
+    def steps(block: Floats) -> Floats:
+        return np.asarray(np.rint(top * scale(block)))
+
+    def cut(block: Floats) -> NDArray[np.int8]:
+        return np.clip(steps(block), -top, top).astype(np.int8)
+
+    return cut, each if metric == "dot" else steps
+
+
+def _float16_makers(docs: NDArray[Any], metric: str) -> tuple[Encode, Encode]:
+    """Return functions that keep eleven bits of each number.
+
+    Numbers far below the largest have fewer, or none.
+    """
+
+    def each(block: Floats) -> NDArray[np.float16]:
+        scaled = _row_scale(block) if metric == "cosine" else _largest_to_one(block)
+        return np.asarray(scaled * _TOP_FLOAT16, np.float16)
+
+    if metric == "cosine":
+        return each, each
+    scale = _one_scale(docs)
+
+    def together(block: Floats) -> NDArray[np.float16]:
+        return np.asarray(np.clip(scale(block), -1, 1) * _TOP_FLOAT16, np.float16)
+
+    def on_scale(block: Floats) -> Floats:
+        """Round within the row, whose size may be beyond the range of float16."""
+        scaled = scale(block)
+        power = np.frexp(np.abs(scaled).max(axis=1, keepdims=True))[1] - 15
+        rounded = np.ldexp(scaled, -power).astype(np.float16)
+        return np.asarray(np.ldexp(rounded.astype(np.float64), power) * _TOP_FLOAT16)
+
+    return together, each if metric == "dot" else on_scale
+
+
+FITTED: Final = ("pq", "rabitq")  # these learn from the documents
+EPSILON: Final = 1.9  # of the bound of RaBitQ
+_THEN: Final = ("sign", "asymmetric", "int4", "int8", "float16")
+_SCALES: Final = 48  # tried for each vector of more than one bit per dimension
+_FORM: Final = re.compile(r"(mrl|pq|rabitq):([1-9]\d*)(?:\+(\w+))?")
+
+
+@dataclass(frozen=True)
+class CodeSpec:
+    """A method with its number: `mrl:64+sign` is (mrl, 64, sign)."""
+
+    kind: str
+    number: int
+    then: str | None = None
+
+    @property
+    def family(self) -> str:
+        """What codes of different numbers have in common."""
+        return self.kind if self.then is None else f"{self.kind}+{self.then}"
+
+
+def parse_spec(text: str) -> CodeSpec | None:
+    """Return the method that a name with a colon stands for, or None."""
+    match = _FORM.fullmatch(text)
+    if match is None or (match[3] is not None and (match[1] != "mrl" or match[3] not in _THEN)):
+        return None
+    return CodeSpec(match[1], int(match[2]), match[3])
+
+
+def spec_encoder(
+    spec: CodeSpec, docs: NDArray[Any], *, rows: Ints | None, seed: int, metric: str
+) -> CodeEncoder:
+    """Return an encoder; `rows` are the documents that it may learn from, by default all."""
+    if spec.kind == "mrl":
+        return _truncated(spec, docs, metric)
+    if spec.kind == "rabitq":
+        return rabitq_of(spec.number, docs, rows=rows, seed=seed, metric=metric).encoder()
+    with one_blas_thread():
+        scale = _scale_of(docs, metric)[0]
+        sample = scale(draw_sample(docs, seed, rows))
+        return _product_quantiser(spec.number, sample, scale, seed, metric)
+
+
+@dataclass(frozen=True, eq=False)
+class _FirstColumns:
+    """Rows cut to their first numbers as they are read."""
+
+    rows: NDArray[Any]
+    width: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.rows), self.width
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, rows: Any) -> NDArray[Any]:
+        return np.asarray(self.rows[rows])[:, : self.width]
+
+
+def _truncated(spec: CodeSpec, docs: NDArray[Any], metric: str) -> CodeEncoder:
+    width = spec.number
+    if width > docs.shape[1]:
+        raise UsageError(f"mrl:{width} needs {width} dimensions; the vectors have {docs.shape[1]}.")
+    if spec.then is None:
+        dtype = docs.dtype
+
+        def cut(block: Floats) -> NDArray[Any]:
+            return block[:, :width].astype(dtype)
+
+        return CodeEncoder("mrl", 8 * dtype.itemsize * width, cut, cut)
+    first: Any = _FirstColumns(docs, width)
+    encoder = make_encoder(spec.then, first, metric=metric)
+    of_docs, of_queries = encoder.doc_block, encoder.query_block
+    shared = _after_cut(of_docs, width)
+    other = shared if of_docs is of_queries else _after_cut(of_queries, width)
+    return replace(encoder, doc_block=shared, query_block=other)
+
+
+def _after_cut(
+    encode: Callable[[Floats], NDArray[Any]], width: int
+) -> Callable[[Floats], NDArray[Any]]:
+    return lambda block: encode(np.ascontiguousarray(block[:, :width]))
+
+
+def _as_is(block: Floats) -> Floats:
+    return block
+
+
+def _scale_of(docs: NDArray[Any], metric: str) -> tuple[Callable[[Floats], Floats], float]:
+    """Return unit vectors under cosine; else the largest number of the documents becomes 1."""
+    if metric == "cosine":
+        return unit_rows, 1.0
+    largest = largest_number(docs)
+    return lambda block: block / largest, largest
+
+
+def _product_quantiser(
+    n_bytes: int, sample: Floats, scale: Callable[[Floats], Floats], seed: int, metric: str
+) -> CodeEncoder:
+    """Return one of 256 centroids for each of `n_bytes` parts of a vector (Jégou et al. 2011)."""
+    faiss: Any = need("faiss", "pq", "faiss")
+    dimensions = sample.shape[1]
+    if dimensions % n_bytes:
+        raise UsageError(f"pq:{n_bytes}: {dimensions} dimensions cannot be cut into equal parts.")
+    if len(sample) < 256:
+        raise UsageError(f"pq:{n_bytes} learns 256 centroids; there are {len(sample)} documents.")
+    quantiser = faiss.ProductQuantizer(dimensions, n_bytes, 8)
+    quantiser.cp.seed, quantiser.cp.min_points_per_centroid = 1 + seed % (2**31 - 1), 1
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)  # how many there are would change the last bits of centroids
+    try:
+        quantiser.train(np.ascontiguousarray(sample, np.float32))
+    finally:
+        faiss.omp_set_num_threads(before)
+
+    def decoded(block: Floats) -> NDArray[np.float32]:
+        codes = quantiser.compute_codes(np.ascontiguousarray(scale(block), np.float32))
+        return np.asarray(quantiser.decode(codes), np.float32)
+
+    if metric == "l2":
+        return CodeEncoder("pq", 8 * n_bytes, decoded, scale)
+    return CodeEncoder("pq", 8 * n_bytes, decoded, _as_is, metric="dot")
+
+
+@dataclass(frozen=True, eq=False)
+class RaBitQ:
+    """Vectors from a centre, turned at random, each number one of 2^bits steps (Gao et al. 2024).
+
+    `scale` puts vectors on the scale of the codes, where `unit` becomes 1.
+
+    `decode` gives c + |o − c| x / ⟨o, x⟩, where x is the rounded direction of o − c: its product
+    with a query is the estimate of the paper, whose error has a bound for each document.
+    """
+
+    bits: int
+    centre: Floats
+    rotation: Floats
+    scale: Callable[[Floats], Floats]
+    unit: float
+    metric: str
+
+    def decode(self, block: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return estimates, distances to the centre, and cosines to the estimates."""
+        turned = (self.scale(block) - self.centre) @ self.rotation
+        length = np.sqrt(np.einsum("ij,ij->i", turned, turned))
+        steps = self._round(turned)
+        size = np.sqrt(np.einsum("ij,ij->i", steps, steps))
+        product = np.einsum("ij,ij->i", turned, steps)
+        usable = product > 0
+        factor = np.divide(length * length, product, out=np.zeros_like(length), where=usable)
+        near = np.divide(product, length * size, out=np.ones_like(length), where=usable)
+        return self.centre + (factor[:, None] * steps) @ self.rotation.T, length, near
+
+    def _round(self, turned: Floats) -> Floats:
+        """Round to the nearest direction of numbers ±½, ±1½ … of some step.
+
+        With one bit these are the signs.
+        """
+        if self.bits == 1:
+            return np.where(turned > 0, 0.5, -0.5)
+        top = 2.0 ** (self.bits - 1) - 0.5
+        largest = np.abs(turned).max(axis=1, keepdims=True)
+        unit = turned / np.where(largest > 0, largest, 1.0)
+        best, nearest = np.zeros_like(unit), np.full(len(unit), -1.0)
+        for share in np.linspace(1 / 3, 1.2, _SCALES):  # how far beyond the top the largest may lie
+            steps = np.clip(np.floor(unit * (top / share)) + 0.5, -top, top)
+            near = np.einsum("ij,ij->i", unit, steps) / np.sqrt(np.einsum("ij,ij->i", steps, steps))
+            better = near > nearest
+            best[better], nearest[better] = steps[better], near[better]
+        return best
+
+    def encoder(self) -> CodeEncoder:
+        """Return documents decoded, queries as they are; under l2 a column more holds |o − c|²."""
+        dimensions = len(self.centre)
+        if self.metric != "l2":
+            bits = self.bits * dimensions + 32  # a number beside the code
+            return CodeEncoder("rabitq", bits, lambda b: self.decode(b)[0], _as_is, metric="dot")
+
+        def far(
+            block: Floats,
+        ) -> Floats:  # −|o − q|² is 2 ⟨o − c, q − c⟩ − |o − c|² and what q adds
+            estimates, length, _ = self.decode(block)
+            return np.column_stack([2 * (estimates - self.centre), -length * length])
+
+        def query(block: Floats) -> Floats:
+            return np.column_stack([self.scale(block) - self.centre, np.ones(len(block))])
+
+        return CodeEncoder("rabitq", self.bits * dimensions + 64, far, query, metric="dot")
+
+    def check_bound(self, docs: Floats, queries: Floats) -> tuple[float, float]:
+        """Return the mean bound of the error, and the share of pairs within.
+
+        It is that of ⟨o − c, q − c⟩.
+        """
+        estimates, length, near = self.decode(docs)
+        directions = self.scale(queries) - self.centre
+        spread = length * np.sqrt(np.maximum(1 - near * near, 0)) / near
+        root = math.sqrt(max(len(self.centre) - 1, 1))
+        bound = EPSILON / root * np.linalg.norm(directions, axis=1)[:, None] * spread
+        error = np.abs(directions @ (estimates - self.scale(docs)).T)
+        return float(bound.mean()) * self.unit * self.unit, float((error <= bound + 1e-12).mean())
+
+
+def rabitq_of(
+    bits: int, docs: NDArray[Any], *, rows: Ints | None, seed: int, metric: str
+) -> RaBitQ:
+    """Make RaBitQ around the mean of a sample, under a random rotation."""
+    if bits > 8:
+        raise UsageError(f"rabitq:{bits}: RaBitQ has 1 to 8 bits per dimension.")
+    scale, unit = _scale_of(docs, metric)
+    with one_blas_thread():
+        centre = scale(draw_sample(docs, seed, rows)).mean(axis=0)
+        drawn = np.random.default_rng(seed).standard_normal((len(centre), len(centre)))
+        rotation, upper = np.linalg.qr(drawn)
+    return RaBitQ(bits, centre, rotation * np.sign(np.diag(upper)), scale, unit, metric)

@@ -1,0 +1,592 @@
+"""evaluate_codes: codes of vectors against the float ranking and against judgments.
+
+Every ranking comes from the engine's exact search, so that no matrix of all pairs is ever made.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, cast
+
+import numpy as np
+
+from assay.arrays import Ints
+from assay.codes.encoders import (
+    EPSILON,
+    FITTED,
+    FLOAT,
+    SEEDED,
+    make_encoder,
+    parse_spec,
+    rabitq_of,
+    sample_size,
+    spec_encoder,
+)
+from assay.codes.result import (
+    CodeCost,
+    CodesReport,
+    CodesSettings,
+    QuantizationResult,
+    rescored_name,
+)
+from assay.codes.search import (
+    LabelRelevance,
+    RadiusCurve,
+    Relevance,
+    Sample,
+    Vectors,
+    VectorSearch,
+    make_search,
+    map_measure,
+    random_map,
+    read_relevance,
+    score_rows,
+)
+from assay.codes.settings import (
+    BITS,
+    CUTOFFS,
+    HASHING,
+    METHODS,
+    ON_REQUEST,
+    PERSISTENCE,
+    SPECS,
+    TIES,
+    Metric,
+    Zero,
+)
+from assay.comparison.compare import Comparison, compare
+from assay.core import checks
+from assay.core.conventions import Conventions, preset
+from assay.core.hits import judge
+from assay.core.judgments import Judgments, Qrels
+from assay.core.ranking import Ranking
+from assay.core.settings import Settings, as_settings
+from assay.errors import UsageError
+from assay.measures.neighbours import correlations, ranking_similarity
+from assay.scoring.evaluate import score
+from assay.scoring.output import zero_remark
+from assay.scoring.scores import Scores
+from assay.search.engine import Codes, pack_codes
+from assay.search.engine.codes import MOST_BITS
+from assay.stats import Interval, intervals
+from assay.stats.samples import check_bootstraps, check_seed, check_significance_level
+
+GIVEN: Final = "given"  # the method of codes that were made elsewhere
+
+
+def evaluate_codes(
+    docs: Any,
+    queries: Any = None,
+    *,
+    bits: Iterable[int] = BITS,
+    methods: Iterable[str] = tuple(METHODS),
+    codes: Mapping[str, Any] | None = None,
+    k: Iterable[int] = CUTOFFS,
+    qrels: Any = None,
+    labels: Any = None,
+    query_labels: Any = None,
+    hashing: str | None = None,
+    rerank: int | None = None,
+    oversample: Iterable[int] = (),
+    metric: Metric = "cosine",
+    ties: str = TIES[0],
+    p: float = PERSISTENCE,
+    query_ids: Any = None,
+    doc_ids: Any = None,
+    exclude_self: bool | None = None,
+    zero: Zero = "error",
+    level: float = 0.05,
+    resamples: int = 10_000,
+    seed: int = 0,
+    threads: int | None = None,
+    allow_mismatch: bool = False,
+    progress: CodesProgress | None = None,
+) -> CodesReport:
+    """Return what shorter vectors lose, against the float ranking and against `qrels` or `labels`.
+
+    Without `queries` the documents are their own queries, self left out. `bits` are the lengths of
+    the codes that the `methods` gaussian and itq make; sign has one bit per dimension. `codes`
+    adds ready ones by name: (documents, queries), or the documents alone where they are their own
+    queries, each packed `Codes` or an array of 0 and 1. `rerank` orders the first n documents of
+    each binary code again by the float vectors; `oversample` does so for every code, beside the
+    code itself, with the first n times the largest k documents. `ties` is how all means count tied
+    documents: order, expected, best or worst. By `labels`, one a row or 0 and 1 for each class,
+    a document is relevant that shares one with the query. `hashing` adds mAP by the rule of
+    learning to hash, for the collection named, and precision and recall by Hamming radius.
+
+    >>> vectors = np.random.default_rng(0).normal(size=(200, 16))
+    >>> report = evaluate_codes(vectors, bits=[8, 64], methods=["gaussian"], k=[5])
+    >>> [one.name for one in report.codes]
+    ['float', 'gaussian-8', 'gaussian-64']
+    """
+    cuts = _cutoffs(k)
+    task = make_search(
+        docs,
+        queries,
+        query_ids=query_ids,
+        doc_ids=doc_ids,
+        exclude_self=exclude_self,
+        metric=metric,
+        depth=max(cuts),
+        rerank=rerank,
+        zero=zero,
+        threads=threads,
+    )
+    settings = CodesSettings(
+        cuts,
+        metric,
+        _check_ties(ties),
+        p,
+        rerank,
+        task.exclude is not None,
+        check_significance_level(level),
+        check_bootstraps(resamples),
+        check_seed(seed),
+        zero,
+        hashing,
+        _factors(oversample, rerank),
+    )
+    if hashing is not None:
+        judged = any(item is not None for item in (qrels, labels, query_labels))
+        _check_hashing(hashing, rerank is not None or bool(settings.oversample), judged)
+    plan, remarks = _plan(task, bits, methods)
+    same = queries is None
+    ready = _read_ready(codes or {}, task, same)
+    _check_names([code_name(*item) for item in plan], list(ready), remarks, settings.oversample)
+    tell = progress or (lambda step, done, total: None)
+    relevance, notes = read_relevance(
+        task, qrels, labels, query_labels, queries is None, allow_mismatch
+    )
+    baseline = FloatBaseline.of(task, settings, relevance, notes, tell)
+    results = [baseline.float_result()]
+    for item in plan:
+        results += measure_method(task, baseline, *item, seed, tell)
+    for name, (of_docs, of_queries) in ready.items():
+        cost = CodeCost(of_docs.bits, -(-of_docs.bits // 8))
+        results += measure_code(baseline, name, GIVEN, cost, (of_queries, of_docs, None), tell)
+    comparison = _compare(results, settings)
+    return CodesReport(
+        codes=tuple(results),
+        settings=settings,
+        n_queries=len(task.queries),
+        n_docs=task.n_candidates,
+        intervals={item.name: _intervals(item, settings) for item in results},
+        comparison=comparison,
+        chance_map=baseline.chance_map,
+        radius_intervals=_radius_intervals(results, settings),
+        remarks=(
+            *remarks,
+            *learning_remarks(plan, task, seed),
+            *baseline.remarks,
+            *(comparison.remarks if comparison else ()),
+        ),
+    )
+
+
+def _cutoffs(k: Any) -> tuple[int, ...]:
+    cuts = [k] if isinstance(k, int) else checks.as_list(k, "k")
+    if not cuts:
+        raise UsageError("No k given. Name at least one, e.g. 10.")
+    return tuple(sorted({checks.check_cutoff(cut) for cut in cuts}))
+
+
+def _check_ties(ties: Any) -> str:
+    if ties not in TIES:
+        raise UsageError(f"ties must be one of {', '.join(TIES)}, found {ties!r}.")
+    return str(ties)
+
+
+def _check_length(bits: Any) -> int:
+    length = checks.check_cutoff(bits, "bits")
+    if length > MOST_BITS:
+        raise UsageError(f"Codes hold up to {MOST_BITS} bits, found {length}.")
+    return length
+
+
+def _factors(oversample: Any, rerank: int | None) -> tuple[int, ...]:
+    numbers = (
+        [oversample] if isinstance(oversample, int) else checks.as_list(oversample, "oversample")
+    )
+    factors = tuple(sorted({checks.check_cutoff(factor, "oversample") for factor in numbers}))
+    if factors and rerank is not None:
+        raise UsageError("rerank and oversample both say how many documents to re-rank: give one.")
+    return factors
+
+
+def _check_hashing(preset: str, again: bool, judged: bool) -> None:
+    map_measure(preset)
+    if not judged:
+        raise UsageError("hashing needs to know what is relevant: give labels or qrels.")
+    if again:
+        raise UsageError(
+            "hashing orders the documents by the codes alone: leave rerank out, and oversample."
+        )
+
+
+def _plan(
+    task: VectorSearch, bits: Any, methods: Any
+) -> tuple[list[tuple[str, int | None]], tuple[str, ...]]:
+    """Return the codes to make, and a remark about each that cannot be or need not be made."""
+    names = [methods] if isinstance(methods, str) else checks.as_list(methods, "methods")
+    methods_known = (*METHODS, *ON_REQUEST)
+    further = [str(name) for name in dict.fromkeys(names) if name not in METHODS]
+    unknown = next((n for n in further if n not in methods_known and parse_spec(n) is None), None)
+    if unknown is not None:
+        raise UsageError(
+            f"Unknown method {unknown!r}. Known: {', '.join((*methods_known, *SPECS))}."
+        )
+    numbers = [bits] if isinstance(bits, int) else checks.as_list(bits, "bits")
+    lengths = sorted({_check_length(number) for number in numbers})
+    plan: list[tuple[str, int | None]] = []
+    remarks = []
+    for name in (name for name in METHODS if name in names):
+        if name not in ("gaussian", "itq"):
+            plan.append((name, None))
+            continue
+        possible, beyond = _split(name, lengths, task.docs.shape[1])
+        plan += [(name, length) for length in possible]
+        if beyond:
+            remarks.append(
+                f"itq makes at most one bit per dimension, {task.docs.shape[1]}: left out "
+                f"{', '.join(map(str, beyond))}"
+            )
+    if ("float16", None) in plan and task.docs.dtype == np.float16:
+        plan.remove(("float16", None))
+        remarks.append("float16 is what the vectors already are: left out")
+    return [*plan, *((name, None) for name in further)], tuple(remarks)
+
+
+def _check_names(
+    names: list[str], ready: list[str], remarks: tuple[str, ...], factors: tuple[int, ...]
+) -> None:
+    if not names and not ready:
+        why = f" ({'; '.join(remarks)})" if remarks else ""
+        raise UsageError(f"Nothing to compare with float{why}: name a method, or give codes.")
+    again = [rescored_name(name, factor) for name in (*names, *ready) for factor in factors]
+    twice = next((name for name in ready if name in (*names, *again)), None)
+    if twice is not None:
+        raise UsageError(f"Two codes are called {twice!r}. Give yours another name.")
+
+
+def _split(method: str, lengths: list[int], dimensions: int) -> tuple[list[int], list[int]]:
+    if method != "itq":
+        return lengths, []
+    return [n for n in lengths if n <= dimensions], [n for n in lengths if n > dimensions]
+
+
+def _read_ready(codes: Any, task: VectorSearch, same: bool) -> dict[str, tuple[Codes, Codes]]:
+    """Return codes that were given, checked against the vectors: documents, queries."""
+    checks.require(codes, Mapping, "codes", "{name: (documents, queries)}")
+    ready = {}
+    for name, parts in codes.items():
+        if not isinstance(name, str) or not name or name == FLOAT:
+            raise UsageError(f"{name!r} is not a valid name of codes; give each a name of its own.")
+        pair = parts if isinstance(parts, tuple) else (parts, parts if same else None)
+        if len(pair) != 2 or pair[1] is None:
+            raise UsageError(f"Codes {name!r} need two parts: those of documents and of queries.")
+        docs, queries = (
+            part if isinstance(part, Codes) else pack_codes(part, what=f"{name}, {side}")
+            for part, side in zip(pair, ("docs", "queries"), strict=True)
+        )
+        checks.check_lengths(**{f"codes {name!r}, docs": len(docs), "docs": len(task.docs)})
+        checks.check_lengths(
+            **{f"codes {name!r}, queries": len(queries), "queries": len(task.queries)}
+        )
+        ready[name] = (docs, queries)
+    return ready
+
+
+def _intervals(result: QuantizationResult, settings: CodesSettings) -> dict[str, Interval]:
+    how = settings.resampling
+    values = result.neighbour_values(settings)
+    *tops, tau, rho = values.values()  # correlations may be of fewer queries
+    spans = [*intervals(np.array(tops), **how), *intervals(np.array([tau, rho]), **how)]
+    return dict(zip(values, spans, strict=True))
+
+
+def _radius_intervals(
+    results: list[QuantizationResult], settings: CodesSettings
+) -> dict[str, Interval]:
+    """Return intervals of precision within radius 2, by code."""
+    curves = {result.name: result.curve for result in results if result.curve is not None}
+    return {
+        name: intervals(curve.near[None], **settings.resampling)[0]
+        for name, curve in curves.items()
+    }
+
+
+def _compare(results: list[QuantizationResult], settings: CodesSettings) -> Comparison | None:
+    """Return every code against float, on the judgments."""
+    judged = [result.judged for result in results if result.judged is not None]
+    if len(judged) < 2:
+        return None
+    names, how = [result.name for result in results], settings.resampling
+    return compare(*judged, names=names, baseline=FLOAT, **{**how, "level": settings.level})
+
+
+# Called with a step, how much of it is done, and how much there is to do.
+CodesProgress = Callable[[str, int, int | None], object]
+
+
+def _time(work: Callable[[], Any]) -> tuple[Any, float]:
+    start = time.perf_counter()
+    return work(), time.perf_counter() - start
+
+
+# Encoded queries and documents, and what compares them where it is not the vectors' metric.
+Coded = tuple[Vectors, Vectors, Metric | None]
+
+
+@dataclass(frozen=True, eq=False)
+class FloatBaseline:
+    """The float ranking and the judgments, against which every code is measured."""
+
+    task: VectorSearch
+    settings: CodesSettings
+    ranking: Ranking
+    seconds: float
+    sample: Sample
+    whole: Ranking
+    nearest: Judgments
+    relevance: Relevance | None
+    remarks: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        task: VectorSearch,
+        settings: CodesSettings,
+        relevance: Relevance | None,
+        remarks: tuple[str, ...],
+        tell: CodesProgress,
+    ) -> FloatBaseline:
+        """Rank by the float vectors."""
+        ranking, seconds = _time(
+            lambda: task.search(task.queries, task.docs, lambda *at: tell(FLOAT, *at))
+        )
+        nearest = _top_as_relevant(ranking, settings.k[0])
+        sample = task.sample(settings.seed)
+        whole = task.rank_sample(sample, task.queries, task.docs)
+        return cls(
+            task,
+            settings,
+            ranking,
+            seconds,
+            sample,
+            whole,
+            nearest,
+            relevance,
+            (*remarks, *_note_zeros(ranking), *_note_sample(sample, task)),
+        )
+
+    @property
+    def rules(self) -> Conventions:
+        """How everything is scored."""
+        base = preset("hashing" if self.settings.hashing else "binary_codes")
+        match = "exclude" if self.settings.exclude_self else "keep"
+        return base.but(ties=self.settings.ties, self_match=match)
+
+    @property
+    def chance_map(self) -> float | None:
+        """mAP of a random order, where it is asked for."""
+        preset, relevance = self.settings.hashing, self.relevance
+        if preset is None or relevance is None:
+            return None
+        blocks, measure = self.task.row_blocks(), map_measure(preset)
+        return random_map(relevance, blocks, self.ranking, measure, self.rules)
+
+    def float_result(self) -> QuantizationResult:
+        """Return the float vectors measured against themselves."""
+        docs = self.task.docs
+        width = docs.shape[1] * docs.dtype.itemsize
+        cost = CodeCost(8 * width, width, 0.0, self.seconds)
+        vectors = self.task.queries, docs, None
+        return self.measure(FLOAT, str(docs.dtype), cost, self.ranking, self.whole, vectors)
+
+    def measure(
+        self,
+        name: str,
+        method: str,
+        cost: CodeCost,
+        ranking: Ranking,
+        whole: Ranking,
+        vectors: Coded,
+        factor: int | None = None,
+    ) -> QuantizationResult:
+        """Return a code measured by the ranking it gives, and by its whole order of the sample."""
+        cuts = self.settings.k
+        names = [f"{measure}@{k}" for measure in ("R", "nDCG") for k in cuts]
+        rules = self.rules
+        again = self.settings.rerank if isinstance(vectors[1], Codes) else None
+        settings = as_settings(
+            code=name,
+            rerank=again if factor is None else self.candidates(factor),
+            seed=self.settings.seed if method in SEEDED else None,
+        )
+        placed = replace(ranking, settings={**ranking.settings, **settings})
+        near = _scores(placed, self.nearest, names, rules)
+        judged, curve = self._judge(placed, vectors, names, rules, settings)
+        return QuantizationResult(
+            name,
+            method,
+            cost,
+            ranking_similarity(self.ranking, ranking, k=cuts, p=self.settings.p).take(
+                self.task.query_order
+            ),
+            *correlations(self.whole, whole),
+            near.but_settings(relevant=f"float@{cuts[0]}"),
+            judged,
+            curve,
+            factor,
+        )
+
+    def candidates(self, factor: int) -> int:
+        """Return how many documents are re-ranked by float: so many times the largest k."""
+        return min(factor * self.settings.k[-1], self.task.n_candidates)
+
+    def _judge(
+        self,
+        placed: Ranking,
+        vectors: Coded,
+        names: list[str],
+        rules: Conventions,
+        settings: Settings,
+    ) -> tuple[Scores | None, RadiusCurve | None]:
+        """Return scores by what is relevant; the lists of hashing are searched again, and whole."""
+        task, preset = self.task, self.settings.hashing
+        if self.relevance is None:
+            return None, None
+        if preset is None:
+            blocks = (
+                task.row_blocks()
+                if isinstance(self.relevance, LabelRelevance)
+                else (iter([np.arange(len(task.queries))]))
+            )
+            return score_rows(self.relevance, blocks, placed.rows, names, rules)
+        docs = vectors[1]
+        bits = docs.bits if isinstance(docs, Codes) else None
+        depth = HASHING[preset] if bits is None else None
+
+        def rank_rows(rows: Ints) -> Ranking:
+            ranking = task.rank_rows(*vectors, rows, depth)
+            return replace(ranking, settings={**ranking.settings, **settings})
+
+        names = [*names, map_measure(preset)]
+        return score_rows(self.relevance, task.row_blocks(), rank_rows, names, rules, bits)
+
+
+def _note_zeros(ranking: Ranking) -> list[str]:
+    policy = ranking.settings.get("zero")
+    return [remark] if policy and (remark := zero_remark(policy, *ranking.zero_rows)) else []
+
+
+def _note_sample(sample: Sample, task: VectorSearch) -> tuple[str, ...]:
+    if (len(sample.queries), len(sample.docs)) == (len(task.queries), len(task.docs)):
+        return ()
+    return (
+        f"Kendall and Spearman are of {len(sample.docs)} documents drawn at random for "
+        f"{len(sample.queries)} queries",
+    )
+
+
+def _scores(ranking: Ranking, judgments: Judgments, names: list[str], rules: Conventions) -> Scores:
+    hits = judge(ranking, judgments, conventions=rules, allow_mismatch=True)  # was looked at
+    return score(hits, names, conventions=rules)
+
+
+def _top_as_relevant(ranking: Ranking, k: int) -> Qrels:
+    """Return the first k documents of each row are the relevant ones."""
+    place = np.arange(len(ranking.docs)) - np.repeat(ranking.offsets[:-1], ranking.lengths)
+    top = place < k
+    rows = np.repeat(np.arange(len(ranking)), ranking.lengths)[top]
+    docs = ranking.docs[top].astype(np.int64)
+    return Judgments.from_pairs(ranking.query_ids, ranking.doc_ids, rows, docs, np.ones(len(docs)))
+
+
+def code_name(method: str, bits: int | None) -> str:
+    """Return what a code is called."""
+    return method if bits is None else f"{method}-{bits}"
+
+
+def measure_method(
+    task: VectorSearch,
+    baseline: FloatBaseline,
+    method: str,
+    bits: int | None,
+    seed: int,
+    tell: CodesProgress,
+) -> list[QuantizationResult]:
+    """Return a method's code, made and measured."""
+    name, spec = code_name(method, bits), parse_spec(method)
+    tell(name, 0, 1)
+    how: dict[str, Any] = {"seed": seed, "metric": task.metric, "rows": task.rows_to_learn_from()}
+    if spec is not None and spec.kind in FITTED and any(baseline.ranking.zero_rows):
+        raise UsageError(f"{method} has no code for a vector of zeros; leave such vectors out.")
+    encoder, fitted = _time(
+        lambda: (
+            make_encoder(method, task.docs, bits=bits, **how)
+            if spec is None
+            else spec_encoder(spec, task.docs, **how)
+        )
+    )
+    by = cast("Metric | None", encoder.metric)
+    docs, of_docs = _time(lambda: encoder.encode(task.docs))
+    same = task.queries is task.docs and encoder.doc_block is encoder.query_block
+    queries, of_queries = (
+        (docs, 0.0) if same else _time(lambda: encoder.encode_queries(task.queries))
+    )
+    cost = CodeCost(encoder.bits, encoder.bytes_per_vector, fitted + of_docs + of_queries)
+    family = method if spec is None else spec.family
+    return measure_code(baseline, name, family, cost, (queries, docs, by), tell)
+
+
+def measure_code(
+    baseline: FloatBaseline,
+    name: str,
+    method: str,
+    cost: CodeCost,
+    vectors: Coded,
+    tell: CodesProgress,
+) -> list[QuantizationResult]:
+    """Measure a code, by itself and reranked by float where asked for."""
+    task, (queries, docs, by) = baseline.task, vectors
+    ranking, seconds = _time(lambda: task.search(queries, docs, lambda *at: tell(name, *at), by))
+    whole = task.rank_sample(baseline.sample, queries, docs, by)
+    timed = replace(cost, search_seconds=seconds)
+    results = [baseline.measure(name, method, timed, ranking, whole, vectors)]
+    for factor in baseline.settings.oversample:
+        again = rescored_name(name, factor)
+        depth = baseline.candidates(factor)
+        ranking, seconds = _time(partial(task.rescore, queries, docs, by, depth))
+        timed = replace(cost, search_seconds=seconds)
+        results.append(baseline.measure(again, method, timed, ranking, whole, vectors, factor))
+    return results
+
+
+def learning_remarks(
+    plan: list[tuple[str, int | None]], task: VectorSearch, seed: int
+) -> Iterator[str]:
+    """Yield what codes were learnt from, and how well RaBitQ keeps its bound."""
+    specs = {name: spec for name, _ in plan if (spec := parse_spec(name)) is not None}
+    learnt = [name for name, spec in specs.items() if spec.kind in FITTED]
+    if not learnt:
+        return
+    rows = task.rows_to_learn_from()
+    size = sample_size(len(task.docs) if rows is None else len(rows))
+    same = task.queries is task.docs or (rows is None and (task.own_docs() >= 0).any())
+    whose = "which are the queries as well" if same else "none of them a query"
+    yield f"{', '.join(learnt)}: learnt from {size} documents, {whose}"
+    sample = task.sample(seed)
+    docs = np.asarray(task.docs[sample.docs][:], np.float64)
+    queries = np.asarray(task.queries[sample.queries][:], np.float64)
+    for name, spec in specs.items():
+        if spec.kind == "rabitq":
+            quantiser = rabitq_of(spec.number, task.docs, rows=rows, seed=seed, metric=task.metric)
+            bound, share = quantiser.check_bound(docs, queries)
+            yield (
+                f"{name}: the error of a product with a query is within {bound:.4g} on average "
+                f"(ε₀ = {EPSILON:g}), for {share:.1%} of {len(docs)} × {len(queries)} pairs"
+            )

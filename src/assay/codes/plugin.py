@@ -1,0 +1,17 @@
+"""Declare what the codes room offers to the rest of the house."""
+
+from assay.plugins import CommandEntry, Plugin
+
+PLUGIN = Plugin(
+    "codes",
+    commands=(
+        CommandEntry(
+            "codes",
+            "Tasks",
+            "What is lost if vectors are compressed?",
+            "assay.codes.command:command",
+        ),
+    ),
+    schemas="assay.codes:schemas.json",
+    demo_files="assay.codes.demo:write_files",
+)

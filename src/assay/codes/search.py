@@ -1,0 +1,533 @@
+"""The searches behind an evaluation of codes: float vectors, shorter vectors, packed bits.
+
+All go through the engine's exact search and keep every document that ties with the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Floats, Ints, offsets_of
+from assay.codes.settings import HASHING, METRICS, Metric, Zero
+from assay.core import checks
+from assay.core.conventions import Conventions
+from assay.core.hits import Hits, judge
+from assay.core.id_hints import check_match
+from assay.core.ids import Ids
+from assay.core.judgments import Judgments, Labels, Qrels
+from assay.core.ranking import Ranking
+from assay.core.text import did_you_mean
+from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
+from assay.io.arrays import open_rows
+from assay.io.formats import as_judgments
+from assay.scoring.chance import chance
+from assay.scoring.evaluate import score
+from assay.scoring.scores import Scores
+from assay.search.engine import Codes, prepare, rank, rank_codes
+from assay.search.engine.search import rerank
+from assay.search.engine.vectors import matrix_of
+
+Progress = Callable[[int, int | None], object]
+Vectors = NDArray[Any] | Codes
+
+_DOCS: Final = 1000
+_QUERIES: Final = 1000
+_CELLS: Final = 1 << 23  # queries × documents that are ranked at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Row numbers of some queries and documents, and which pairs of them are one item."""
+
+    queries: Ints
+    docs: Ints
+    own_pairs: Ints | None
+
+
+@dataclass(frozen=True, eq=False)
+class VectorSearch:
+    """The queries and documents of all searches, the depth and the metric."""
+
+    queries: NDArray[Any]
+    docs: NDArray[Any]
+    query_ids: Ids | None
+    doc_ids: Ids | None
+    exclude: str | None
+    metric: Metric
+    depth: int
+    rerank: int | None
+    zero: Zero
+    threads: int | None
+
+    @property
+    def n_candidates(self) -> int:
+        """Number of documents that a query can retrieve."""
+        return len(self.docs) - (self.exclude is not None)
+
+    @cached_property
+    def _corpus(self) -> Any:
+        """The documents; prepared where codes are re-ranked by them, unless they lie in a file."""
+        in_memory = type(self.docs) is np.ndarray
+        return prepare(self.docs, threads=self.threads) if self.rerank and in_memory else self.docs
+
+    def search(
+        self,
+        queries: Vectors,
+        docs: Vectors,
+        progress: Progress | None = None,
+        metric: Metric | None = None,
+    ) -> Ranking:
+        """Rank encoded documents for encoded queries; binary codes are re-ranked with `rerank`."""
+        if not isinstance(docs, Codes):
+            return rank(
+                cast("NDArray[Any]", queries),
+                self._corpus if docs is self.docs else docs,
+                self.depth,
+                metric=metric or self.metric,
+                zero=self.zero,
+                keep_ties=True,
+                progress=progress,
+                **self._common,
+            )
+        if self.rerank is None:
+            return rank_codes(
+                queries, docs, self.depth, keep_ties=True, progress=progress, **self._common
+            )
+        return self.rescore(queries, docs, None, self.rerank, progress)
+
+    def rescore(
+        self,
+        queries: Vectors,
+        docs: Vectors,
+        metric: Metric | None,
+        depth: int,
+        progress: Progress | None = None,
+    ) -> Ranking:
+        """Return the first documents of a code, ordered again by the float vectors."""
+        how: dict[str, Any] = {"progress": progress, **self._common}
+        if isinstance(docs, Codes):
+            first = rank_codes(queries, docs, depth, **how)
+        else:
+            how |= {"metric": metric or self.metric, "zero": self.zero}
+            first = rank(cast("NDArray[Any]", queries), docs, depth, **how)
+        return rerank(
+            first,
+            self.queries,
+            docs=self._corpus,
+            metric=self.metric,
+            zero=self.zero,
+            threads=self.threads,
+        )
+
+    def rank_rows(
+        self, queries: Vectors, docs: Vectors, metric: Metric | None, rows: Ints, depth: int | None
+    ) -> Ranking:
+        """Rank all documents for some queries, or the first `depth` and ties."""
+        ids = Ids.count(len(self.queries)) if self.query_ids is None else self.query_ids
+        names = Ids.count(len(self.docs)) if self.doc_ids is None else self.doc_ids
+        how: dict[str, Any] = {**self._common, "query_ids": ids.take(rows), "doc_ids": names}
+        first = min(depth or len(self.docs), len(self.docs))
+        left: Any = _rows(queries, rows)
+        if isinstance(docs, Codes):
+            return rank_codes(left, docs, first, keep_ties=True, **how)
+        by = metric or self.metric
+        return rank(left, docs, first, metric=by, zero=self.zero, keep_ties=True, **how)
+
+    def row_blocks(self) -> Iterator[Ints]:
+        """Yield rows of the queries, so few at a time that all their documents fit."""
+        step = max(1, _CELLS // len(self.docs))
+        for start in range(0, len(self.queries), step):
+            yield np.arange(start, min(start + step, len(self.queries)))
+
+    def rank_sample(
+        self, sample: Sample, queries: Vectors, docs: Vectors, metric: Metric | None = None
+    ) -> Ranking:
+        """Return the whole order of some documents for some queries, without any re-ranking."""
+        left: Any = _rows(queries, sample.queries)
+        right = _rows(docs, sample.docs)
+        depth, pairs = len(sample.docs), sample.own_pairs
+        if isinstance(right, Codes):
+            return rank_codes(left, right, depth, exclude=pairs, threads=self.threads)
+        return rank(
+            left,
+            right,
+            depth,
+            exclude=pairs,
+            metric=metric or self.metric,
+            zero=self.zero,
+            threads=self.threads,
+        )
+
+    def sample(self, seed: int) -> Sample:
+        """Draw some queries and documents for all codes; all if few.
+
+        They are drawn by id, and queries are in the order of ids: rows may come in any order.
+        """
+        rng = np.random.default_rng(seed)
+        queries = self.query_order[_draw(rng, len(self.queries), _QUERIES)]
+        docs = np.sort(_by_id(self.doc_ids, len(self.docs))[_draw(rng, len(self.docs), _DOCS)])
+        if self.exclude is None:
+            return Sample(queries, docs, None)
+        own_docs = self.own_docs()[queries]
+        place = np.searchsorted(docs, own_docs)
+        sampled = docs[np.minimum(place, len(docs) - 1)] == own_docs
+        return Sample(queries, docs, np.column_stack([np.flatnonzero(sampled), place[sampled]]))
+
+    @property
+    def query_order(self) -> Ints:
+        """The rows of the queries in the order of their ids."""
+        return _by_id(self.query_ids, len(self.queries))
+
+    def own_docs(self) -> Ints:
+        """Return the number of each query's own document, or −1."""
+        if self.query_ids is None or self.doc_ids is None:
+            return np.full(len(self.queries), -1)
+        return self.query_ids.match(self.doc_ids)
+
+    def rows_to_learn_from(self) -> Ints | None:
+        """Return the documents that are no query's own.
+
+        None stands for all of them, also where less than half are left.
+        """
+        own_docs = self.own_docs()
+        rest = np.setdiff1d(np.arange(len(self.docs)), own_docs[own_docs >= 0])
+        return rest if len(self.docs) / 2 <= len(rest) < len(self.docs) else None
+
+    @property
+    def _common(self) -> dict[str, Any]:
+        return {
+            "exclude": self.exclude,
+            "query_ids": self.query_ids,
+            "doc_ids": self.doc_ids,
+            "threads": self.threads,
+        }
+
+
+def _by_id(ids: Ids | None, size: int) -> Ints:
+    return np.arange(size) if ids is None else ids.order()
+
+
+def _draw(rng: np.random.Generator, size: int, most: int) -> Ints:
+    if size <= most:
+        return np.arange(size)
+    return np.sort(rng.choice(size, most, replace=False))
+
+
+def _rows(vectors: Vectors, rows: Ints) -> Vectors:
+    if isinstance(vectors, Codes):
+        return Codes(vectors.packed[rows], vectors.bits)
+    return vectors[rows]
+
+
+def make_search(
+    docs: Any,
+    queries: Any,
+    *,
+    query_ids: Any,
+    doc_ids: Any,
+    exclude_self: bool | None,
+    metric: Metric,
+    depth: int,
+    rerank: int | None,
+    zero: Zero,
+    threads: int | None,
+) -> VectorSearch:
+    """Check what belongs together; without queries the documents are their own."""
+    if metric not in METRICS:
+        raise UsageError(f"Unknown metric {metric!r}. Known: {', '.join(METRICS)}.")
+    vectors = _matrix(docs, "docs")
+    same = queries is None
+    if same and query_ids is not None:
+        raise UsageError(
+            "query_ids without queries: documents that are their own queries have the "
+            "documents' ids."
+        )
+    query_vectors = vectors if same else _matrix(queries, "queries")
+    without_self = same if exclude_self is None else exclude_self
+    names = _ids(doc_ids, len(vectors), "doc")
+    others_names = names if same else _ids(query_ids, len(query_vectors), "query")
+    _check_ids(others_names, names, len(query_vectors) == len(vectors), without_self)
+    if without_self and names is None:  # self is excluded by id: rows of one number are one item
+        names = others_names = Ids.count(len(vectors))
+    task = VectorSearch(
+        queries=query_vectors,
+        docs=vectors,
+        query_ids=others_names,
+        doc_ids=names,
+        exclude="self" if without_self else None,
+        metric=metric,
+        depth=depth,
+        rerank=None if rerank is None else checks.check_cutoff(rerank, "rerank"),
+        zero=zero,
+        threads=threads,
+    )
+    _check_depth(task)
+    return task
+
+
+def _matrix(values: Any, what: str) -> NDArray[Any]:
+    """Return vectors as an array, or as rows of a .npy file that are read as they are used."""
+    return cast("NDArray[Any]", matrix_of(open_rows(values), what))
+
+
+def _ids(values: Any, size: int, what: str) -> Ids | None:
+    if values is None:
+        return None
+    ids = Ids.of(values, what=what)
+    checks.check_lengths(**{f"{what}_ids": len(ids), f"{what} vectors": size})
+    checks.check_unique(ids, what)
+    return ids
+
+
+def _check_ids(queries: Ids | None, docs: Ids | None, as_many: bool, without_self: bool) -> None:
+    if (queries is None) != (docs is None):
+        raise UsageError("Give both query_ids and doc_ids, or neither: ids are matched with ids.")
+    if without_self and docs is None and not as_many:
+        raise MismatchError(
+            "The queries and documents have no ids and differ in number, so nothing says which "
+            "document is a query's own. Give query_ids and doc_ids, or keep self."
+        )
+
+
+def _check_depth(task: VectorSearch) -> None:
+    if task.depth > task.n_candidates:
+        raise UsageError(
+            f"k is {task.depth}, but each query has only {task.n_candidates} documents to find. "
+            "Use a smaller k."
+        )
+    if task.rerank is not None and task.rerank < task.depth:
+        raise UsageError(
+            f"rerank is {task.rerank} and the largest k is {task.depth}: re-rank at least as many."
+        )
+
+
+RADIUS: Final = 2  # of the usual P@radius: what a hash table finds without a scan
+
+
+def map_measure(preset: str) -> str:
+    """Return the measure behind mAP@all, mAP@1000 or mAP@5000, by the name of the collection."""
+    if preset not in HASHING:
+        names = ", ".join(HASHING)
+        hint = did_you_mean(str(preset), list(HASHING))
+        raise UsageError(f"Unknown preset of hashing {preset!r}. Known: {names}.{hint}")
+    cut = HASHING[preset]
+    return "AP" if cut is None else f"AP@{cut}"
+
+
+def as_label_rows(labels: Any, n_rows: int, what: str) -> NDArray[Any]:
+    """Return one label for each row or, with two dimensions, 0 or 1 for each row and class."""
+    nested = isinstance(labels, list | tuple) and isinstance((*labels, None)[0], list | tuple)
+    array = None
+    if nested or getattr(labels, "ndim", 1) == 2:
+        array = checks.plain_array(labels, what)
+    if array is None:
+        array = checks.check_labels(labels, what)
+    elif array.dtype.kind not in "biuf" or not ((array == 0) | (array == 1)).all():
+        raise ValueRangeError(f"{what} of two dimensions must be 0 or 1 for each row and class.")
+    checks.check_lengths(**{what: len(array), "vectors": n_rows})
+    return array
+
+
+@dataclass(frozen=True, eq=False)
+class LabelRelevance:
+    """A document is relevant that shares the query's label, or one of its labels."""
+
+    query_ids: Ids
+    doc_ids: Ids
+    query_labels: NDArray[Any]
+    doc_labels: NDArray[Any]
+
+    @classmethod
+    def of(cls, task: VectorSearch, labels: Any, query_labels: Any, same: bool) -> LabelRelevance:
+        """Check that both sides are labelled, in one way."""
+        if labels is None or (query_labels is None) != same:
+            raise UsageError(
+                "Labels are needed for documents and for queries: labels and query_labels; where "
+                "the documents are their own queries, labels alone."
+            )
+        docs = as_label_rows(labels, len(task.docs), "labels")
+        queries = docs if same else as_label_rows(query_labels, len(task.queries), "query_labels")
+        if docs.shape[1:] != queries.shape[1:]:
+            raise ShapeError(
+                f"labels and query_labels must have the same classes; found the shapes "
+                f"{docs.shape} and {queries.shape}."
+            )
+        return cls(_ids_of(task.query_ids, queries), _ids_of(task.doc_ids, docs), queries, docs)
+
+    def of_rows(self, rows: Ints) -> Judgments:
+        """Return the judgments of some queries."""
+        names, labels = self.query_ids.take(rows), self.query_labels[rows]
+        if labels.ndim == 1:
+            return Judgments.from_labels(
+                labels, self.doc_labels, query_ids=names, doc_ids=self.doc_ids
+            )
+        shared = labels.astype(np.float32) @ self.doc_labels.T.astype(np.float32) > 0
+        row, doc = np.nonzero(shared)
+        judgments = Judgments.from_pairs(names, self.doc_ids, row, doc, np.ones(len(row)))
+        return replace(judgments, exhaustive=True)
+
+
+def _ids_of(ids: Ids | None, rows: NDArray[Any]) -> Ids:
+    return Ids.count(len(rows)) if ids is None else ids
+
+
+@dataclass(frozen=True, eq=False)
+class PairRelevance:
+    """Judgments of pairs; judged queries without a vector go with the first rows, and count 0."""
+
+    query_ids: Ids
+    judgments: Qrels | Labels
+
+    def of_rows(self, rows: Ints) -> Judgments:
+        """Return the judgments of some queries."""
+        judged = self.judgments
+        place = judged.query_ids.match(self.query_ids)
+        inside_rows = np.isin(place, rows) | ((place < 0) & (0 in rows))
+        if inside_rows.all():
+            return judged
+        names = judged.query_ids.take(np.flatnonzero(inside_rows))
+        if not isinstance(judged, Qrels):
+            return replace(judged, query_ids=names, query_labels=judged.query_labels[inside_rows])
+        length = np.diff(judged.offsets)
+        inside = np.repeat(inside_rows, length)
+        return replace(
+            judged,
+            query_ids=names,
+            offsets=offsets_of(length[inside_rows]),
+            docs=judged.docs[inside],
+            grades=judged.grades[inside],
+        )
+
+
+Relevance = LabelRelevance | PairRelevance
+
+
+@dataclass(frozen=True, eq=False)
+class RadiusCurve:
+    """Mean precision and recall of all documents within each Hamming radius, 0 … bits.
+
+    A ball without a document has precision 0, as the field counts it; `filled` is the share of
+    queries whose ball has one. `near` is the precision of each query at radius 2.
+    """
+
+    bits: int
+    precision: Floats
+    recall: Floats
+    filled: Floats
+    near: Floats
+
+    @classmethod
+    def of(cls, bits: int, balls: list[tuple[Ints, Ints, Ints]]) -> RadiusCurve:
+        """Make the curve of counts of documents by radius."""
+        inside, good, n_good = (np.concatenate(part) for part in zip(*balls, strict=True))
+        precision = good / np.maximum(inside, 1)
+        recall = good / np.maximum(n_good, 1)[:, None]
+        mean, mean_recall, filled = (part.mean(axis=0) for part in (precision, recall, inside > 0))
+        return cls(bits, mean, mean_recall, filled, precision[:, min(RADIUS, bits)])
+
+
+def count_balls(ranking: Ranking, hits: Hits, bits: int) -> tuple[Ints, Ints, Ints]:
+    """Count documents, and relevant ones, within each Hamming radius."""
+    width = bits + 1
+    rows = np.repeat(np.arange(len(ranking)), ranking.lengths)
+    inside = _count(rows, -ranking.scores, len(ranking), width)
+    own_row = hits.query_ids.match(ranking.query_ids)
+    relevant = hits.grade >= 1
+    at = ranking.offsets[own_row[hits.row]] + hits.rank - 1
+    good = _count(hits.row[relevant], -ranking.scores[at[relevant]], hits.n_queries, width)
+    counted = np.where(hits.pool_grade >= 1, hits.pool_count, 0)
+    n_good = np.bincount(hits.pool_row, counted, minlength=hits.n_queries).astype(np.int64)
+    padded = np.concatenate([inside, np.zeros((1, width), np.int64)])  # for queries not ranked
+    return padded[own_row], good, n_good
+
+
+def _count(rows: Ints, distances: Floats, n_rows: int, width: int) -> Ints:
+    cells = np.bincount(rows * width + distances.astype(np.int64), minlength=n_rows * width)
+    return np.asarray(cells.reshape(n_rows, width).cumsum(axis=1), np.int64)
+
+
+def read_relevance(
+    task: VectorSearch, qrels: Any, labels: Any, query_labels: Any, same: bool, allow: bool
+) -> tuple[Relevance | None, tuple[str, ...]]:
+    """Return what is relevant, and remarks about it."""
+    if labels is not None or query_labels is not None:
+        if qrels is not None:
+            raise UsageError("Give labels or qrels, not both: each says what is relevant.")
+        return LabelRelevance.of(task, labels, query_labels, same), ()
+    if qrels is None:
+        return None, ()
+    judged = as_judgments(qrels)
+    if not isinstance(judged, Qrels | Labels):
+        raise UsageError("qrels must be graded pairs or labels.")
+    query_ids = task.query_ids or Ids.count(len(task.queries))
+    doc_ids = task.doc_ids or Ids.count(len(task.docs))
+    return PairRelevance(query_ids, judged), _check_judgments(judged, query_ids, doc_ids, allow)
+
+
+def _check_judgments(
+    judgments: Qrels | Labels, query_ids: Ids, doc_ids: Ids, allow: bool
+) -> tuple[str, ...]:
+    """Refuse judgments of other queries or documents; remark on those without a vector."""
+    remarks: list[str] = []
+    sides = [("queries", judgments.query_ids, query_ids), ("documents", judgments.doc_ids, doc_ids)]
+    for what, judged, vector_ids in sides:
+        if vector_ids.numbered and judged.kind == "text" and len(judged):
+            raise MismatchError(
+                f"The judgments name {what} by ids such as {judged[0]!r}, and the vectors are only "
+                "numbered. Give the ids of the vectors."
+            )
+        matched = judged.match(vector_ids) >= 0
+        absent = np.flatnonzero(~matched)
+        place = f"the {len(vector_ids)} vectors"
+        remarks += check_match(
+            judged, vector_ids, f"judged {what}", place, allow=allow, found=matched
+        )
+        if len(absent):
+            remarks.append(
+                f"{len(absent)} of {len(judged)} judged {what} have no vector: "
+                f"{checks.name_few(judged.take(absent))}"
+            )
+    return tuple(remarks)
+
+
+def score_rows(
+    relevance: Relevance,
+    blocks: Iterator[Ints],
+    rank_rows: Callable[[Ints], Ranking],
+    names: list[str],
+    rules: Conventions,
+    bits: int | None = None,
+) -> tuple[Scores, RadiusCurve | None]:
+    """Score rankings of some queries at a time.
+
+    With `bits` the curve is made, too.
+    """
+    parts, balls = [], []
+    for rows in blocks:
+        ranking = rank_rows(rows)
+        hits = judge(ranking, relevance.of_rows(rows), conventions=rules, allow_mismatch=True)
+        parts.append(score(hits, names, conventions=rules))
+        if bits is not None:
+            balls.append(count_balls(ranking, hits, bits))
+    return Scores.merge(*parts), RadiusCurve.of(bits, balls) if bits is not None else None
+
+
+def random_map(
+    relevance: Relevance, blocks: Iterator[Ints], ranking: Ranking, measure: str, rules: Conventions
+) -> float:
+    """Return the exact value of a random order.
+
+    Of the ranking only queries and sizes matter.
+    """
+    parts = []
+    for rows in blocks:
+        judged = relevance.of_rows(rows)
+        hits = judge(ranking.rows(rows), judged, conventions=rules, allow_mismatch=True)
+        parts.append(chance(hits, measure, conventions=rules))
+    return Scores.merge(*parts).mean()[measure]

@@ -1,0 +1,513 @@
+"""Label retrieval across modalities: do neighbours carry the same label?"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assay.cli import options, output
+from assay.cli.commands import MultiOptionCommand
+from assay.cli.progress import progress_bar
+from assay.cli.settings import option
+from assay.cli.walkthrough import demo_option
+from assay.core.conventions import CHOICES
+from assay.core.on_demand import OnDemand
+from assay.crossmodal.directions import PROTOCOLS
+from assay.tables.page import Words
+
+if TYPE_CHECKING:
+    from assay.cli.saving import Saving
+    from assay.core import checks
+    from assay.crossmodal import compat, evaluate, inputs, tables
+    from assay.crossmodal import demo as demo_files
+    from assay.crossmodal.results import CrossmodalResult
+    from assay.crossmodal.samples import Prototypes
+else:
+    checks = OnDemand("assay.core.checks")
+    compat = OnDemand("assay.crossmodal.compat")
+    demo_files = OnDemand("assay.crossmodal.demo")
+    evaluate = OnDemand("assay.crossmodal.evaluate")
+    inputs = OnDemand("assay.crossmodal.inputs")
+    tables = OnDemand("assay.crossmodal.tables")
+
+
+_FORMATS = output.offer_formats()
+
+_input = partial(option, section="Input")
+_file = partial(_input, metavar="FILE", reads=True)
+_files = partial(_input, multiple=True)
+_key = partial(_input, metavar="KEY", help="Their array, where FILE is a .npz.")
+_rule = partial(option, section="Measures and conventions")
+_model = partial(option, section="Models")
+_search_rule = partial(option, section="Search")
+_number = click.IntRange(min=1)
+
+# The files with embeddings and labels, and which part of them is used.
+_input_options = options.add_options(
+    _file("--sensor-embeddings", help="Vectors of the sensors."),
+    _key("--sensor-key"),
+    _file("--text-embeddings", help="Vectors of the texts."),
+    _key("--text-key"),
+    _files(
+        *("--modality", "modalities"),
+        metavar="NAME=FILE",
+        help="Vectors of any other modality. May be repeated.",
+    ),
+    _files(
+        *("--modality-key", "modality_keys"),
+        metavar="NAME=KEY",
+        help="Its array, where FILE is a .npz.",
+    ),
+    _files(
+        "--labels",
+        metavar="[LEVEL=]FILE",
+        reads=True,
+        help="A label for each row: .npy, .npz or .json. Several levels may be "
+        "named: --labels l1=a.npy --labels l2=b.npy.",
+    ),
+    _files(
+        *("--labels-key", "labels_keys"),
+        metavar="[LEVEL=]KEY",
+        help="Their array, where FILE is a .npz.",
+    ),
+    _files(
+        "--modality-labels",
+        metavar="NAME=[LEVEL=]FILE",
+        help="Labels, or ids of pairs, of one modality, where modalities are not in step: test "
+        "queries and a training gallery, captions and images.",
+    ),
+    _files(
+        "--modality-ids",
+        metavar="NAME=FILE",
+        help="Ids of its samples, one a line, unless the .npz has sample_ids.",
+    ),
+    _files(
+        *("-r", "--qrels"),
+        metavar="A2B=FILE",
+        reads=True,
+        help="Judged pairs of a direction, as a further level: several positives a query.",
+    ),
+    _files(
+        *("--label-map", "label_maps"),
+        metavar="LEVEL=FILE",
+        help="A further level made from the first by JSON {label: coarser}.",
+    ),
+    _files(
+        "--drop-labels",
+        metavar="LABEL,...",
+        help="Leave out samples (and prototypes) with these labels.",
+    ),
+)
+
+# What is searched, and how it is counted.
+_search_options = options.add_options(
+    _rule(
+        "--directions",
+        multiple=True,
+        metavar="A2B...",
+        help="Such as text2sensor sensor2sensor prototype2text. "
+        "[from each modality to each other, or from prototypes]",
+    ),
+    _rule(
+        "--k-values",
+        multiple=True,
+        type=int,
+        default=(10, 50, 100),
+        show_default=True,
+        metavar="K...",
+        help="Cut-offs.",
+    ),
+    options.measures_option("A measure instead of P@k. May be repeated."),
+    _rule(
+        "--protocol",
+        type=click.Choice(list(PROTOCOLS)),
+        help="Image-text retrieval as papers report it: R@1/5/10 both ways, rSum, median and mean "
+        "rank of the first positive.",
+    ),
+    _input(
+        "--folds",
+        type=_number,
+        metavar="N",
+        help="With --protocol: the mean over N galleries. [coco-1k: 5]",
+    ),
+    _model("--normalize/--no-normalize", default=None, help="Cosine (default) or dot product."),
+    options.metric_option("Similarity."),
+    _search_rule(
+        "--exclude-paired",
+        is_flag=True,
+        help="Exclude the paired item of a sample in the other modality.",
+    ),
+    _rule(
+        "--ties",
+        type=click.Choice(CHOICES["ties"]),
+        default="order",
+        show_default=True,
+        help="How tied items count.",
+    ),
+    options.zero_option,
+    options.mismatch_option,
+    _rule("--depth", type=_number, metavar="N", help="Depth of the lists for MAP@R. [1000]"),
+    options.threads_option,
+)
+
+# Where prototypes come from.
+_prototype_options = options.add_options(
+    _rule("--use-prototypes", is_flag=True, help="Label descriptions are the queries."),
+    _rule(
+        "--zero-shot",
+        is_flag=True,
+        help="Classify samples by the nearest label description: accuracy, classes, confusion.",
+    ),
+    _file("--metadata", help="JSON with the fields label_to_text_STYLE of each dataset."),
+    _input("--dataset-name", metavar="NAME", help="Dataset in the metadata."),
+    _rule(
+        "--caption-style",
+        default="sourish",
+        show_default=True,
+        metavar="STYLE",
+        help="Caption style in the metadata.",
+    ),
+    _model(
+        "--encoder",
+        metavar="SPEC",
+        help="Text model: wordllama, st:MODEL, model2vec:MODEL or py:MODULE:FUNCTION.",
+        allow="assay.models.consent:allow_encoders",
+    ),
+    _search_rule(
+        "--checkpoint",
+        metavar="FILE",
+        reads=True,
+        help="Text tower of a trained model, .pt or .safetensors.",
+    ),
+    _model(
+        *("--text-encoder-factory", "factory"),
+        metavar="MODULE:FACTORY",
+        help="Function that makes a text encoder of the checkpoint.",
+        allow="assay.models.consent:allow_factories",
+    ),
+    _model("--device", metavar="NAME", help="Device of the text model."),
+    _file("--prototype-embeddings", help="Embeddings of ready-made prototypes."),
+    _key("--prototype-key"),
+    _file("--prototype-labels", help="Their labels, unless the .npz holds them as 'labels'."),
+    _model(
+        "--truncate",
+        is_flag=True,
+        help="Divide by min(K, items of the label) in prototype directions.",
+    ),
+)
+
+
+@click.command("crossmodal", cls=MultiOptionCommand, verified=True)
+@_input_options
+@_search_options
+@_prototype_options
+@option(
+    "--full",
+    is_flag=True,
+    callback=options.note_in_context,
+    help="Also P@k, R@k, nDCG@k, MAP@R with interval, chance, ceiling; and each label.",
+    section="Result",
+)
+@_rule(
+    *("--confusion", "confusions"),
+    type=options.output_file,
+    multiple=True,
+    metavar="FILE",
+    writes=True,
+    help="Write the confusion matrix of labels: heat map (.svg) or table (.csv, "
+    ".tsv, .md, .json). May be repeated.",
+)
+@_rule(
+    "--confusion-k",
+    type=_number,
+    metavar="K",
+    help="Cut-off of the confusion matrix. [the smallest cut-off]",
+)
+@demo_option("made-up images and captions")
+@option(
+    *("--format", "named"),
+    type=click.Choice(_FORMATS),
+    help="Layout of the result.",
+    section="Result",
+    aside=True,
+)
+@options.json_option
+@options.signature_option
+@options.write_option("Write the summary as JSON; with --full, --json or --format that result.")
+@options.save_options("crossmodal")
+def command(*, saving: Saving, demo: str | None, **params: Any) -> None:
+    """Label retrieval across modalities: do neighbours carry the same label?
+
+    Queries of one modality search another, or their own without finding themselves; or
+    descriptions of labels (prototypes) search the items. Options may be written with underscores,
+    and --k-values, --directions and --labels take several values in a row.
+
+    \b
+    Examples:
+      assay crossmodal --sensor-embeddings sensor.npy --text-embeddings text.npy \\
+          --labels labels.npy --full
+      assay crossmodal --modality image=sensor.npy --modality text=text.npy --labels labels.npy \\
+          --directions image2text image2image --k-values 1 10 --confusion map.svg
+      assay crossmodal --modality image=images.npy --labels classes.npy --use-prototypes \\
+          --prototype-embeddings prompts.npz --dataset-name demo -o results.json
+      assay crossmodal --modality image=images.npy --modality text=texts.npy --protocol pairs
+      assay crossmodal --modality test=test.npy --modality train=images.npy --modality-labels \\
+          test=test-classes.npy train=classes.npy --directions test2train -m RR -m MAP@R
+    """
+    if demo is not None:
+        demo_files.show_demo(Path(demo))
+        return
+    whole = params["full"] or params["json_wanted"] or params["named"] is not None
+    rich = whole or bool(params["measures"] or params["protocol"] or params["zero_shot"])
+    layout = output.choose_format(
+        params["named"], params["json_wanted"], params["file"], known=_FORMATS
+    )
+    _refuse_contradictions(params, rich, layout)
+    result = _evaluate(params, saving)
+    saving.save(result.records(), *_list_inputs(params))
+    for path in params["confusions"]:
+        _write_confusion(result, path)
+    if result.protocol or result.zero_shot:
+        remarks = output.own_remarks(result, layout)
+        output.emit(result, layout, params["file"], remarks=remarks)
+    elif rich:
+        _emit_tables(result, layout, params["file"])
+    else:
+        output.narrate_all(result.remarks)
+        _print_summary(result, params["file"])
+        output.narrate("Label-Recall@K divides by K: it is P@k, precision. --full has R@k, too.")
+
+
+def _refuse_contradictions(params: dict[str, Any], rich: bool, layout: str) -> None:
+    file = params["file"]
+    _refuse_other_modes(params)
+    if file and not rich and layout != "json":
+        raise click.UsageError(f"{file}: the summary is saved as .json; other formats need --full.")
+    for path in (file, *params["confusions"]):
+        output.refuse_input(path, *_list_inputs(params))
+    output.refuse_same_file(file, *params["confusions"])
+    for path in params["confusions"]:
+        if Path(path).suffix.lower() not in (".svg", ".csv", ".tsv", ".md", ".json"):
+            raise click.UsageError(f"--confusion {path}: use .svg, .csv, .tsv, .md or .json.")
+    for name in ("prototype_key", "prototype_labels"):
+        if params[name] and not params["prototype_embeddings"]:
+            raise click.UsageError(
+                f"{_option_of(name)} goes with --prototype-embeddings: give them."
+            )
+    fixed = {True: "cosine", False: "dot"}.get(params["normalize"])
+    if fixed and params["metric"] not in (None, fixed):
+        raise click.UsageError("--normalize and --metric say different things; give one of them.")
+
+
+def _list_inputs(params: dict[str, Any]) -> list[str]:
+    """List every file that is read."""
+    names = (
+        *("sensor_embeddings", "text_embeddings", "metadata", "checkpoint"),
+        *("prototype_embeddings", "prototype_labels"),
+    )
+    lists = ("modalities", "labels", "modality_labels", "modality_ids", "qrels", "label_maps")
+    files = [params[name] for name in names if params[name]]
+    return files + [
+        part
+        for name in lists
+        for entry in params[name]
+        for part in (entry, entry.partition("=")[2], entry.rpartition("=")[2])
+        if part
+    ]
+
+
+# What says nothing in a mode, or contradicts it.
+_NOT_WITH_PROTOCOL = (
+    *("labels", "directions", "k_values", "label_maps", "drop_labels", "exclude_paired", "depth"),
+    *("full", "truncate", "confusions", "confusion_k", "use_prototypes", "prototype_embeddings"),
+    *("metadata", "encoder", "checkpoint", "zero_shot"),
+)
+_NOT_WITH_ZERO_SHOT = ("k_values", "truncate", "full", "qrels", "exclude_paired")
+
+
+def _refuse_other_modes(params: dict[str, Any]) -> None:
+    for mode, excluded in (("protocol", _NOT_WITH_PROTOCOL), ("zero_shot", _NOT_WITH_ZERO_SHOT)):
+        typed = [name for name in excluded if options.is_typed(name)]
+        if params[mode] and typed:
+            raise click.UsageError(
+                f"{_option_of(mode)} and {_option_of(typed[0])} exclude each other."
+            )
+    if params["folds"] and not params["protocol"]:
+        raise click.UsageError("--folds goes with --protocol: give it.")
+    if not (params["labels"] or params["modality_labels"] or params["protocol"]):
+        raise click.UsageError("Missing option '--labels'.")
+    if params["labels"] and params["modality_labels"]:
+        raise click.UsageError(
+            "--labels are of all modalities, --modality-labels of one: give one."
+        )
+
+
+def _option_of(name: str) -> str:
+    declared = click.get_current_context().command.params
+    return next(max(param.opts, key=len) for param in declared if param.name == name)
+
+
+def _evaluate(params: dict[str, Any], saving: Saving) -> CrossmodalResult:
+    metric: Any = params["metric"] or ("dot" if params["normalize"] is False else "cosine")
+    files, keys = _find_modality_files(params)
+    modalities = inputs.read_modalities(
+        files, keys, inputs.split_names(params["modality_ids"], "--modality-ids")
+    )
+    arguments: dict[str, Any] = {
+        **_read_all_labels(params),
+        "qrels": inputs.split_names(params["qrels"], "--qrels"),
+        "metric": metric,
+        **{name: params[name] for name in ("measures", "ties", "zero", "threads")},
+    }
+    if params["protocol"]:
+        arguments |= {"protocol": params["protocol"], "folds": params["folds"]}
+        with progress_bar("searching", saving.listener) as progress:
+            return evaluate.paired_retrieval(
+                _as_typed(params, modalities), **arguments, progress=progress
+            )
+    prototypes = _read_prototypes(params, metric, saving)
+    dropped = [name for part in params["drop_labels"] for name in part.split(",")]
+    arguments |= {
+        "prototypes": prototypes,
+        "drop_labels": dropped,
+        "directions": params["directions"] or None,
+        **{name: params[name] for name in ("depth", "allow_mismatch")},
+    }
+    with progress_bar("searching", saving.listener) as progress:
+        results = _search(params, modalities, arguments | {"progress": progress})
+    if dropped:
+        _narrate_absent(dropped, arguments, prototypes)
+    return results
+
+
+def _as_typed(params: dict[str, Any], modalities: dict[str, Any]) -> dict[str, Any]:
+    """Return the modalities in the order of --modality: images stand before texts."""
+    typed = inputs.split_names(params["modalities"], "--modality")
+    return {name: modalities[name] for name in dict.fromkeys([*typed, *modalities])}
+
+
+def _search(
+    params: dict[str, Any], modalities: dict[str, Any], arguments: dict[str, Any]
+) -> CrossmodalResult:
+    if params["zero_shot"]:
+        if arguments["prototypes"] is None:
+            raise click.UsageError(
+                "--zero-shot needs descriptions of labels: --metadata or others."
+            )
+        if params["confusion_k"]:
+            arguments["confusion_k"] = params["confusion_k"]
+        return evaluate.zero_shot_classification(modalities, **arguments)
+    named_only = params["measures"] and not options.is_typed("k_values")
+    same = ("exclude_paired", "truncate", "full", "confusion_k")
+    return evaluate.label_retrieval(
+        modalities,
+        **arguments,
+        k_values=() if named_only else params["k_values"],
+        **{name: params[name] for name in same},
+    )
+
+
+def _read_all_labels(params: dict[str, Any]) -> dict[str, Any]:
+    """Read the labels that all modalities share, or those of each."""
+    maps = inputs.split_names(params["label_maps"], "--label-map")
+    if params["modality_labels"] or not params["labels"]:
+        levels = inputs.read_modality_labels(params["modality_labels"], maps)
+        return {"modality_labels": levels or None}
+    labels = inputs.split_names(params["labels"], "--labels")
+    keys = inputs.split_names(params["labels_keys"], "--labels-key")
+    return {"labels": inputs.read_labels(labels, keys, maps)}
+
+
+def _narrate_absent(
+    dropped: list[str], arguments: dict[str, Any], prototypes: Prototypes | None
+) -> None:
+    """Warn of labels to drop that nothing has."""
+    sides = (
+        [arguments["labels"]] if "labels" in arguments else arguments["modality_labels"].values()
+    )
+    named = [rows.values for levels in sides for rows in levels.values()]
+    named += [prototypes.labels] if prototypes else []
+    present = {
+        str(label) for labels in named for label in set(checks.check_labels(labels, "").tolist())
+    }
+    absent = [name for name in dropped if name not in present]
+    if absent:
+        output.narrate(f"--drop-labels: nothing has the label {', '.join(map(repr, absent))}")
+
+
+def _find_modality_files(params: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return files and keys by modality."""
+    files = {name: params[f"{name}_embeddings"] for name in ("sensor", "text")}
+    keys = {name: params[f"{name}_key"] for name in ("sensor", "text")}
+    more = inputs.split_names(params["modalities"], "--modality")
+    for name in more:
+        if files.get(name):
+            raise click.UsageError(f"--modality {name} and --{name}-embeddings are the same.")
+    keys |= inputs.split_names(params["modality_keys"], "--modality-key")
+    paths = {name: path for name, path in (files | more).items() if path}
+    return paths, {name: key for name, key in keys.items() if key}
+
+
+def _read_prototypes(params: dict[str, Any], metric: str, saving: Saving) -> Prototypes | None:
+    sources = ("metadata", "encoder", "checkpoint", "factory", "prototype_embeddings")
+    if not params["use_prototypes"] and not any(params[name] for name in sources):
+        return None
+    named = {
+        **{"embeddings": "prototype_embeddings", "key": "prototype_key"},
+        **{"labels": "prototype_labels", "dataset": "dataset_name", "style": "caption_style"},
+        **{name: name for name in ("metadata", "encoder", "checkpoint", "factory", "device")},
+    }
+    with progress_bar("encoding", saving.listener) as progress:
+        prototypes = inputs.read_prototypes(
+            **{argument: params[name] for argument, name in named.items()},
+            normalize=metric == "cosine",
+            progress=progress,
+        )
+    return inputs.map_prototypes(
+        prototypes, inputs.split_names(params["label_maps"], "--label-map")
+    )
+
+
+def _print_summary(result: CrossmodalResult, file: str | None) -> None:
+    """Print the document's summary; write its JSON to a file."""
+    several = len(result) > 1
+    for level, directions in result.items():
+        output.put(compat.summary(directions, level=level if several else ""), None)
+    if file:
+        compat.save_results(result if several else next(iter(result.values())), file)
+        output.narrate(f"written: {file}")
+
+
+def _emit_tables(result: CrossmodalResult, layout: str, file: str | None) -> None:
+    title = ""
+    if layout == "text" and file is None:
+        if any(direction.headlines for direction in result.directions):
+            _print_summary(result, None)
+        title = "95 % intervals over queries; micro: mean over queries, macro: mean over labels"
+    # Without `table`, CSV has all tables.
+    shape = SimpleNamespace(
+        signature=result.signature,
+        tables=result.tables,
+        page=lambda: [Words(title, "verdict"), *result.page()[1:]],
+        to_dict=result.to_dict,
+    )
+    output.emit(shape, layout, file, remarks=result.remarks)
+
+
+def _write_confusion(result: CrossmodalResult, path: str) -> None:
+    directions = result.directions
+    if Path(path).suffix.lower() == ".svg":
+        output.put(tables.confusion_picture(directions), path)
+        return
+    pairs = [
+        {"level": part.level, "direction": part.direction.name, **part.confusion.to_dict()}
+        for part in directions
+    ]
+    table = output.TableResult(
+        tables.confusion_table(directions), {"confusion": pairs}, signature=result.signature
+    )
+    output.emit(table, output.choose_format(None, False, path, known=_FORMATS), path)

@@ -1,0 +1,196 @@
+"""The functions of the label retrieval scripts, by their names and shapes.
+
+    compute_label_recall_at_k            instance retrieval between sensors and texts
+    compute_prototype_retrieval_metrics  label descriptions as queries
+    load_text_prototypes_from_metadata, encode_text_prototypes
+    print_results_summary, save_results
+
+What is called Label-Recall@K here divides by K: it is precision, P@k.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from assay.arrays import or_none
+from assay.core.checks import is_real
+from assay.core.text import printable
+from assay.crossmodal.directions import Direction
+from assay.crossmodal.evaluate import label_retrieval
+from assay.crossmodal.inputs import encode_text_prototypes, load_text_prototypes_from_metadata
+from assay.crossmodal.results import DirectionResult
+from assay.crossmodal.samples import Prototypes
+from assay.errors import UsageError
+from assay.io.atomic import atomic_write
+
+__all__ = [
+    "as_document_json",
+    "compute_label_recall_at_k",
+    "compute_prototype_retrieval_metrics",
+    "encode_text_prototypes",
+    "load_text_prototypes_from_metadata",
+    "print_results_summary",
+    "save_results",
+    "summary",
+]
+
+
+def compute_label_recall_at_k(
+    sensor_embeddings: Any = None,
+    text_embeddings: Any = None,
+    labels: Any = None,
+    k_values: Iterable[int] = (10, 50, 100),
+    directions: Iterable[str] | None = None,
+    normalize: bool = True,
+    verbose: bool = False,
+) -> dict[str, DirectionResult]:
+    """Score retrieval between sensors and texts that belong together row by row.
+
+    `results["text2sensor"][10]` is the share of the ten nearest sensors that carry the text's
+    label: P@10, averaged over texts. Without `normalize` similarity is the dot product. In
+    `sensor2sensor` and `text2text` no item finds itself.
+    """
+    modalities = {"sensor": sensor_embeddings, "text": text_embeddings}
+    settings = {"directions": directions, "k_values": k_values}
+    return _retrieve(modalities, {"labels": labels}, normalize, verbose, **settings)
+
+
+def compute_prototype_retrieval_metrics(
+    prototype_embeddings: Any,
+    prototype_labels: Any,
+    sensor_embeddings: Any = None,
+    text_embeddings: Any = None,
+    target_labels: Any = None,
+    k_values: Iterable[int] = (10, 50, 100),
+    directions: Iterable[str] | None = None,
+    normalize: bool = True,
+    verbose: bool = False,
+    *,
+    truncate: bool = False,
+) -> dict[str, DirectionResult]:
+    """Score label descriptions as queries: do the nearest items carry the label?
+
+    A prototype whose label no item carries is left out and listed in `empty_labels`. `truncate`
+    divides by min(K, items of the label), so that a rare label can reach 1.
+    """
+    modalities = {"sensor": sensor_embeddings, "text": text_embeddings}
+    return _retrieve(
+        modalities,
+        {"target_labels": target_labels},
+        normalize,
+        verbose,
+        directions=directions,
+        k_values=k_values,
+        prototypes=Prototypes.of(prototype_embeddings, prototype_labels),
+        truncate=truncate,
+    )
+
+
+def _retrieve(
+    modalities: dict[str, Any],
+    named: dict[str, Any],
+    normalize: bool,
+    verbose: bool,
+    **settings: Any,
+) -> dict[str, DirectionResult]:
+    """Search with one level of labels; with `verbose` print remarks to stderr."""
+    ((name, labels),) = named.items()
+    if labels is None:
+        raise UsageError(f"{name} is not given: one label for each sample is needed.")
+    if isinstance(labels, Mapping):
+        raise UsageError(
+            f"{name} must be one label per sample. label_retrieval takes several levels."
+        )
+    present = {name: vectors for name, vectors in modalities.items() if vectors is not None}
+    settings["metric"] = "cosine" if normalize else "dot"
+    result = label_retrieval(present, {"label": labels}, **settings)
+    for direction in result.directions if verbose else ():
+        sizes = f"{direction.scores.n_queries} queries, {direction.n_docs} items"
+        for remark in (sizes, *direction.remarks()):
+            print(f"{direction.direction.name}: {remark}", file=sys.stderr)
+    return result.levels["label"]
+
+
+Results = Mapping[str, Mapping[Any, float]]
+
+_WIDTH, _RULE = 70, 40
+
+
+def summary(results: Results, *, level: str = "") -> str:
+    """Return the results as the document prints them.
+
+    Several levels of labels are told apart by name.
+    """
+    title = "LABEL-RECALL@K RESULTS SUMMARY" + (f" ({printable(level)})" if level else "")
+    lines = ["=" * _WIDTH, title, "=" * _WIDTH, ""]
+    for name, values in _checked(results).items():
+        lines += [f"{printable(_title(name, values))}:", "-" * _RULE]
+        lines += [_line(int(k), value) for k, value in values.items()]
+        lines.append("")
+    return "\n".join([*lines, "=" * _WIDTH])
+
+
+def _checked(results: Results) -> Results:
+    sound = isinstance(results, Mapping)
+    if not sound or not all(isinstance(values, Mapping) for values in results.values()):
+        raise UsageError("Results are {direction: {cut-off: value}}.")
+    return results
+
+
+def _title(name: str, values: Mapping[Any, float]) -> str:
+    if isinstance(values, DirectionResult):
+        return values.direction.title
+    source, cut, target = name.partition("2")
+    return Direction(source, target).title if cut else name
+
+
+def _line(k: int, value: float) -> str:
+    if value is None or math.isnan(value):
+        return f"  K={k:3d}  =>  Label-Recall@K undefined: no query has an item of its label"
+    return f"  K={k:3d}  =>  Label-Recall@K = {value:.4f} ({100 * value:.2f}%)"
+
+
+def print_results_summary(results: Results) -> None:
+    """Print Label-Recall@K by direction, from results or from what `save_results` wrote.
+
+    >>> print_results_summary({"text2sensor": {10: 0.7}})  # doctest: +ELLIPSIS
+    =====...
+    Text -> Sensor:
+    ----------------------------------------
+      K= 10  =>  Label-Recall@K = 0.7000 (70.00%)
+    ...
+    """
+    print(summary(results))
+
+
+def as_document_json(results: Mapping[str, Any]) -> str:
+    """Return the document's JSON: cut-offs are text, undefined is null.
+
+    >>> print(as_document_json({"text2sensor": {10: 0.7}}))
+    {
+      "text2sensor": {
+        "10": 0.7
+      }
+    }
+    """
+    return json.dumps(_plain(results), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner, depth + 1) for key, inner in value.items()}
+    if not depth or not (is_real(value) or value is None):
+        raise UsageError(f"Results are {{direction: {{cut-off: value}}}}, found {value!r:.60}.")
+    return or_none(value)
+
+
+def save_results(results: Mapping[str, Any], output_path: str | os.PathLike[str]) -> None:
+    """Write the document's JSON, whole or not at all."""
+    text = as_document_json(results)
+    with atomic_write(output_path) as stream:
+        stream.write(text.encode())

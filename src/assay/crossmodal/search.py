@@ -1,0 +1,508 @@
+"""One direction, searched and scored in blocks of queries, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Ints, offsets_of
+from assay.core import checks
+from assay.core.conventions import Conventions, preset
+from assay.core.hits import judge
+from assay.core.ids import Ids
+from assay.core.judgments import Judgments, Labels, Qrels
+from assay.core.ranking import Ranking
+from assay.core.settings import Settings, as_settings
+from assay.crossmodal.directions import PROTOTYPE, Direction
+from assay.crossmodal.results import DirectionResult, FirstRanks
+from assay.crossmodal.samples import (
+    Prototypes,
+    Samples,
+    average_by_label,
+    check_dimensions,
+    check_vectors,
+    without_labels,
+)
+from assay.crossmodal.tables import LabelConfusion
+from assay.errors import MismatchError, UsageError
+from assay.measures import Measure
+from assay.scoring.chance import ceiling, chance
+from assay.scoring.evaluate import score
+from assay.scoring.scores import Scores
+from assay.search.engine import rank
+
+Metric = Literal["cosine", "dot", "l2"]
+Zero = Literal["error", "drop", "last"]
+
+# MAP@R looks at as many places as a label has items; beyond this it is left out unless asked for.
+DEEPEST: Final = 1000
+
+
+@dataclass(frozen=True)
+class RetrievalSettings:
+    """The choices of one evaluation; see `label_retrieval` for what each means."""
+
+    k_values: tuple[int, ...] = (10, 50, 100)
+    metric: Metric = "cosine"
+    ties: str = "order"
+    truncate: bool = False
+    full: bool = False
+    depth: int | None = None
+    exclude_paired: bool = False
+    confusion_k: int | None = None
+    zero: Zero = "error"
+    threads: int | None = None
+    named: tuple[Measure, ...] = ()
+    first_ranks: bool = False
+
+    def __post_init__(self) -> None:
+        for name, choices in (("metric", get_args(Metric)), ("zero", get_args(Zero))):
+            if getattr(self, name) not in choices:
+                value = getattr(self, name)
+                raise UsageError(f"{name} must be one of {', '.join(choices)}, found {value!r}.")
+        for name in ("depth", "confusion_k", "threads"):
+            if getattr(self, name) is not None:
+                checks.check_cutoff(getattr(self, name), name)
+        preset("label_retrieval").but(ties=self.ties)
+
+    def conventions(self, *, exclude_own: bool) -> Conventions:
+        """Return the conventions: empty queries left out, own items where excluded."""
+        rules = preset("label_retrieval").but(ties=self.ties)
+        if self.depth and any(_looks_everywhere(measure) for measure in self.named):
+            rules = rules.but(depth=self.depth)
+        return rules.but(self_match="exclude") if exclude_own else rules
+
+    def headline(self, k: int, *, prototypes: bool) -> str:
+        """Return the measure that the document calls Label-Recall@K."""
+        return f"P(trunc=true)@{k}" if self.truncate and prototypes else f"P@{k}"
+
+    def headlines(self, *, prototypes: bool) -> dict[int, str]:
+        """Return that measure by cut-off."""
+        return {k: self.headline(k, prototypes=prototypes) for k in self.k_values}
+
+    def measures(self, most_relevant: int, *, prototypes: bool) -> list[str]:
+        """List the measures for labels of at most `most_relevant` items."""
+        names = list(self.headlines(prototypes=prototypes).values())
+        if self.full:
+            names += [f"P@{k}" for k in self.k_values]
+            names += [f"P(trunc=true)@{k}" for k in self.k_values if prototypes]
+            names += [f"{name}@{k}" for name in ("R", "nDCG") for k in self.k_values]
+            names += ["MAP@R"] * (most_relevant <= (self.depth or DEEPEST))
+        return list(dict.fromkeys([*names, *map(str, self.named)]))
+
+    def depth_for(self, most_relevant: int, n_docs: int) -> int:
+        """Return how many places those measures need."""
+        if self.first_ranks:
+            return n_docs
+        depths = [1, *self.k_values, self.depth or 1, self.counted_places]
+        if self.full and most_relevant <= (self.depth or DEEPEST):
+            depths.append(most_relevant)
+        depths += [self._places_for(measure, most_relevant, n_docs) for measure in self.named]
+        return max(depths)
+
+    def _places_for(self, measure: Measure, most_relevant: int, n_docs: int) -> int:
+        if _looks_everywhere(measure):
+            return self.depth or n_docs
+        return measure.cutoff if isinstance(measure.cutoff, int) else most_relevant
+
+    @property
+    def counted_places(self) -> int:
+        """Depth of the confusion: the smallest cut-off unless named."""
+        cuts = [measure.cutoff for measure in self.named if isinstance(measure.cutoff, int)]
+        return self.confusion_k or min([*self.k_values, *cuts], default=10)
+
+
+def _looks_everywhere(measure: Measure) -> bool:
+    """Return whether places beyond any cut-off may count."""
+    return measure.cutoff is None or measure.definition.cutoff == "level"
+
+
+def check_k_values(k_values: Any, *, needed: bool = True) -> tuple[int, ...]:
+    """Return cut-offs in rising order, each once.
+
+    >>> check_k_values([50, 10, 10])
+    (10, 50)
+    """
+    single = isinstance(k_values, int)
+    values: Iterable[Any] = [k_values] if single else checks.as_list(k_values, "k_values")
+    cutoffs = sorted({checks.check_cutoff(k, "Each of k_values") for k in values})
+    if not cutoffs and needed:
+        raise UsageError("k_values is empty. Give at least one cut-off, such as 10.")
+    return tuple(cutoffs)
+
+
+QRELS: Final = "qrels"
+
+
+@dataclass(frozen=True, eq=False)
+class SearchTask:
+    """A direction with its vectors and, for every level, the labels of queries and items.
+
+    With `qrels` these say what is relevant, and labels only which queries belong together.
+    `settings` say which labels were dropped and how prototypes were made; `paired` is whether equal
+    ids of queries and items are the same sample.
+    """
+
+    direction: Direction
+    queries: Any
+    docs: Any
+    levels: dict[str, Labels]
+    settings: Settings
+    paired: bool = True
+    qrels: Qrels | None = None
+
+    @property
+    def query_ids(self) -> Ids:
+        """Ids of the queries, in rising order."""
+        return next(iter(self.levels.values())).query_ids
+
+    @property
+    def doc_ids(self) -> Ids:
+        """Ids of the items that are searched."""
+        return next(iter(self.levels.values())).doc_ids
+
+    def excludes_own(self, settings: RetrievalSettings) -> bool:
+        """Return whether an item with the query's own id is left out."""
+        paired = settings.exclude_paired and PROTOTYPE not in self.direction.ends
+        return self.direction.within or paired
+
+    def most_relevant(self) -> int:
+        """Return the largest number of relevant items of a query."""
+        if self.qrels is not None:
+            return int(np.diff(offsets_of(self.qrels.grades >= 1)[self.qrels.offsets]).max())
+        return max(int(labels.n_relevant.max(initial=0)) for labels in self.levels.values())
+
+
+class TaskMaker:
+    """Makes the searches of all directions from the samples of each modality."""
+
+    def __init__(
+        self, sides: Mapping[str, Samples], prototypes: Prototypes | None, dropped: list[str]
+    ) -> None:
+        self.levels = list(next(iter(sides.values())).levels)
+        self.sides = dict(sides)
+        self.made_by: Settings = {}
+        if prototypes is not None:
+            self.sides[PROTOTYPE] = prototypes.as_samples(self.levels)
+            self.made_by = prototypes.settings
+        self.dropped = dropped
+        self._taken: dict[tuple[int, bytes], Samples] = {}
+
+    def make(self, direction: Direction, *, unit: bool) -> list[SearchTask]:
+        """Make one search for each set of samples that some levels share."""
+        groups: dict[tuple[int, int], tuple[Samples, Samples, list[str]]] = {}
+        for level in self.levels:
+            queries, docs = (self._left(end, level) for end in direction.ends)
+            if direction.target == PROTOTYPE:
+                docs = average_by_label(docs, PROTOTYPE, level, unit=unit)
+            groups.setdefault((id(queries), id(docs)), (queries, docs, []))[2].append(level)
+        return [self._task(direction, *group) for group in groups.values()]
+
+    def make_judged(self, direction: Direction, qrels: Qrels) -> SearchTask:
+        """Return the search of the judged queries.
+
+        The first labels say which of them belong together.
+        """
+        queries, docs = (self.sides[end] for end in direction.ends)
+        rows = _judged_rows(queries.ids, docs.ids, qrels, direction)
+        judged = _in_order_of(qrels, queries.ids.take(rows), docs.ids)
+        judged_rows = np.isin(np.arange(len(queries.ids)), rows)
+        task = self._task(direction, queries.take(judged_rows), docs, self.levels[:1])
+        levels = {QRELS: next(iter(task.levels.values()))}
+        return replace(task, levels=levels, qrels=judged)
+
+    def _left(self, side: str, level: str) -> Samples:
+        """Return the samples of a modality whose labels are not dropped.
+
+        The same ones are one object.
+        """
+        samples = self.sides[side]
+        rows = without_labels(samples.levels[level], self.dropped)
+        if not rows.any():
+            what = "prototype" if side == PROTOTYPE else f"sample of the labels {level!r}"
+            raise UsageError(f"No {what} is left: all have dropped labels.")
+        key = id(samples), rows.tobytes()
+        if key not in self._taken:
+            left = samples.take(rows)
+            if side == PROTOTYPE and left is not samples:
+                left = replace(left, ids=Ids.count(len(left.ids)))
+            self._taken[key] = left
+        return self._taken[key]
+
+    def _task(
+        self, direction: Direction, queries: Samples, docs: Samples, levels: list[str]
+    ) -> SearchTask:
+        settings = as_settings(drop_labels=sorted(self.dropped))
+        if PROTOTYPE in direction.ends:
+            settings |= self.made_by
+        judged = {
+            level: Judgments.from_labels(
+                queries.levels[level],
+                docs.levels[level],
+                query_ids=queries.ids,
+                doc_ids=docs.ids,
+            )
+            for level in levels
+        }
+        return SearchTask(
+            direction,
+            queries.modalities[direction.source],
+            docs.modalities[direction.target],
+            judged,
+            settings,
+            paired=queries is docs or not (queries.ids.numbered or docs.ids.numbered),
+        )
+
+
+def _judged_rows(query_ids: Ids, doc_ids: Ids, qrels: Qrels, direction: Direction) -> Ints:
+    """Return the rows of the judged queries in order.
+
+    Every judged id must be a sample's.
+    """
+    rows = _match(qrels.query_ids, query_ids)
+    for ids, places, side in (
+        (qrels.query_ids, rows, direction.source),
+        (qrels.doc_ids, _match(qrels.doc_ids, doc_ids), direction.target),
+    ):
+        if (places < 0).any():
+            strange = ids.take(np.flatnonzero(places < 0))
+            raise MismatchError(
+                f"qrels of {direction.name}: {checks.name_few(strange)} is no sample of {side!r}."
+            )
+    return np.sort(rows)
+
+
+def _match(judged: Ids, samples: Ids) -> Ints:
+    """Return the places of judged ids.
+
+    Judgments name samples without ids by their row's number.
+    """
+    return judged.match(samples.as_text() if samples.numbered else samples)
+
+
+def _in_order_of(qrels: Qrels, query_ids: Ids, doc_ids: Ids) -> Qrels:
+    """Return the judgments with the ids of the samples, in their order."""
+    row = np.repeat(_match(qrels.query_ids, query_ids), np.diff(qrels.offsets))
+    docs = _match(qrels.doc_ids, doc_ids)[qrels.docs]
+    reordered = Judgments.from_pairs(query_ids, doc_ids, row, docs, qrels.grades)
+    return replace(reordered, exhaustive=True)
+
+
+def check_tasks(tasks: list[SearchTask], settings: RetrievalSettings) -> None:
+    """Look at every array once, before the first search."""
+    directions_needed = settings.metric == "cosine" and settings.zero == "error"
+    seen: set[int] = set()
+    for task in tasks:
+        check_dimensions(task.queries, task.docs, task.direction.name)
+        if task.excludes_own(settings) and not task.paired:
+            raise UsageError(
+                f"{task.direction.name}: exclude_paired needs the sample_ids of both sides: "
+                "rows are not in step."
+            )
+        if task.excludes_own(settings) and len(task.doc_ids) < 2:
+            raise UsageError(
+                f"{task.direction.name}: there is one sample, and it cannot find itself. "
+                "Give at least two."
+            )
+        for vectors, ids, name in (
+            (task.queries, task.query_ids, task.direction.source),
+            (task.docs, task.doc_ids, task.direction.target),
+        ):
+            if id(vectors) not in seen:
+                what = f"The embeddings {name!r}"
+                kind = "prototype" if name == PROTOTYPE else "sample"
+                check_vectors(vectors, ids, what, directions_needed=directions_needed, each=kind)
+                seen.add(id(vectors))
+
+
+Progress = Callable[[int, int], None]
+
+# Retrieved items that a block may hold. A label's items may all tie, so that what is kept can be
+# far more than the depth: the next block is as large as the last one says it may be.
+_ITEMS_PER_BLOCK: Final = 1 << 22
+_FIRST_BLOCK, _LARGEST_BLOCK, _GROWTH = 64, 16384, 8
+
+
+def search_direction(
+    task: SearchTask, settings: RetrievalSettings, *, progress: Progress | None = None
+) -> dict[str, DirectionResult]:
+    """Return the result of every level from one search."""
+    rules = settings.conventions(exclude_own=task.excludes_own(settings))
+    most = task.most_relevant()
+    measures = settings.measures(most, prototypes=task.direction.source == PROTOTYPE)
+    by_level = {
+        level: _Accumulator(
+            labels,
+            task.qrels,
+            tuple(measures),
+            rules,
+            ConfusionCounter(labels.names, settings.counted_places),
+        )
+        for level, labels in task.levels.items()
+    }
+    depth = settings.depth_for(most, len(task.doc_ids))
+    for rows, ranking in _blocks(task, settings, depth, progress):
+        for accumulator in by_level.values():
+            accumulator.add(rows, ranking, first_ranks=settings.first_ranks)
+    return {
+        level: accumulator.result(task, level, settings, most)
+        for level, accumulator in by_level.items()
+    }
+
+
+def _blocks(
+    task: SearchTask, settings: RetrievalSettings, depth: int, progress: Progress | None
+) -> Iterator[tuple[Ints, Ranking]]:
+    """Yield rankings block by block, with everything that ties at the end."""
+    n, size, start = len(task.query_ids), _FIRST_BLOCK, 0
+    while start < n:
+        rows = np.arange(start, min(start + size, n))
+        ranking = rank(
+            task.queries[rows[0] : rows[-1] + 1],
+            task.docs,
+            min(depth, len(task.doc_ids)),
+            metric=settings.metric,
+            exclude="self" if task.excludes_own(settings) else None,
+            query_ids=task.query_ids.take(rows),
+            doc_ids=task.doc_ids,
+            keep_ties=True,
+            zero=settings.zero,
+            threads=settings.threads,
+            progress=None if progress is None else _shift_progress(progress, rows, n),
+        )
+        yield rows, ranking
+        start += len(rows)
+        per_query = max(len(ranking.given_docs) // len(rows), 1)
+        size = min(size * _GROWTH, _LARGEST_BLOCK, max(_ITEMS_PER_BLOCK // per_query, 1))
+
+
+def _shift_progress(progress: Progress, rows: Ints, n: int) -> Callable[[int, int | None], None]:
+    """Turn progress within a block into progress within all queries."""
+
+    def report(done: int, total: int | None) -> None:
+        progress(int(rows[0]) + len(rows) * done // max(total or 1, 1), n)
+
+    return report
+
+
+class ConfusionCounter:
+    """Adds up pairs of labels block by block; its size is that of the pairs that occur."""
+
+    def __init__(self, names: NDArray[Any], k: int) -> None:
+        self.names, self.k = names, k
+        self.codes, self.counts = np.zeros(0, np.int64), np.zeros(0, np.int64)
+
+    def add(self, ranking: Ranking, query_labels: Ints, doc_labels: Ints) -> None:
+        """Count one block; `query_labels` has a label for each row."""
+        first = ranking.first(self.k)
+        pairs = np.repeat(query_labels, first.lengths) * len(self.names) + doc_labels[first.docs]
+        codes, counts = np.unique(pairs, return_counts=True)
+        merged, at = np.unique(np.concatenate([self.codes, codes]), return_inverse=True)
+        weight = np.concatenate([self.counts, counts])
+        self.codes = merged
+        self.counts = np.bincount(at, weight, minlength=len(merged)).astype(np.int64)
+
+    def result(self) -> LabelConfusion:
+        """Return the counts."""
+        query, doc = np.divmod(self.codes, max(len(self.names), 1))
+        return LabelConfusion(self.k, self.names, query, doc, self.counts)
+
+
+@dataclass
+class _Accumulator:
+    """What one level of labels has collected so far."""
+
+    labels: Labels
+    qrels: Qrels | None
+    measures: tuple[str, ...]
+    rules: Conventions
+    counter: ConfusionCounter
+    scores: list[Scores] = field(default_factory=list)
+    chances: list[Scores] = field(default_factory=list)
+    ceilings: list[Scores] = field(default_factory=list)
+    first: list[FirstRanks] = field(default_factory=list)
+    zero_rows: tuple[int, int] = (0, 0)
+
+    def add(self, rows: Ints, ranking: Ranking, *, first_ranks: bool) -> None:
+        """Judge, score and count one block of queries."""
+        hits = judge(ranking, self._judgments_of(rows), conventions=self.rules)
+        for parts, work in (
+            (self.scores, score),
+            (self.chances, chance),
+            (self.ceilings, ceiling),
+        ):
+            parts.append(work(hits, self.measures, conventions=self.rules))
+        if first_ranks:
+            self.first.append(FirstRanks.of(hits, self.rules.ties))
+        self.zero_rows = (self.zero_rows[0] + ranking.zero_rows[0], ranking.zero_rows[1])
+        self.counter.add(ranking, self.labels.query_labels[rows], self.labels.doc_labels)
+
+    def _judgments_of(self, rows: Ints) -> Judgments:
+        """Return the judgments for the queries of one block."""
+        query_ids = self.labels.query_ids.take(rows)
+        if self.qrels is None:
+            labels = self.labels.query_labels[rows]
+            return replace(self.labels, query_ids=query_ids, query_labels=labels)
+        offsets = self.qrels.offsets[rows[0] : rows[-1] + 2]
+        part = slice(offsets[0], offsets[-1])
+        return replace(
+            self.qrels,
+            query_ids=query_ids,
+            offsets=offsets - offsets[0],
+            docs=self.qrels.docs[part],
+            grades=self.qrels.grades[part],
+        )
+
+    def result(
+        self, task: SearchTask, level: str, settings: RetrievalSettings, most: int
+    ) -> DirectionResult:
+        """Return the result, with the label of each query as its group."""
+        prototypes = task.direction.source == PROTOTYPE
+        names = [str(name) for name in self.labels.names]
+        groups = [names[code] for code in self.labels.query_labels.tolist()]
+        label_of = dict(zip(self.labels.query_ids.to_list(), groups, strict=True))
+        sizes = np.bincount(self.labels.doc_labels, minlength=len(names)).tolist()
+        scores = (
+            Scores.merge(*self.scores)
+            .with_groups(label=label_of)
+            .but_settings(
+                direction=task.direction.name,
+                labels=level,
+                samples="apart"
+                if not task.paired and PROTOTYPE not in task.direction.ends
+                else None,
+                truncate=settings.truncate and prototypes,
+                confusion_k=settings.counted_places,
+                **task.settings,
+            )
+        )
+        lacking = settings.full and "MAP@R" not in self.measures
+        return DirectionResult(
+            direction=task.direction,
+            level=level,
+            headlines=settings.headlines(prototypes=prototypes),
+            scores=scores,
+            chance=_as_limit(scores, self.chances),
+            ceiling=_as_limit(scores, self.ceilings),
+            confusion=self.counter.result(),
+            n_docs=len(self.labels.doc_ids),
+            targets=dict(zip(names, sizes, strict=True)),
+            skipped=f"MAP@R needs depth {most}" if lacking else "",
+            zero_rows=self.zero_rows if settings.metric == "cosine" else (0, 0),
+            ranks=(FirstRanks.merge(self.first),) if self.first else (),
+        )
+
+
+def _as_limit(scores: Scores, parts: list[Scores]) -> Scores:
+    """Return chance or ceiling as scores of the same queries."""
+    limit = Scores.merge(*parts)
+    return replace(
+        scores,
+        values=limit.values,
+        tied=np.zeros_like(scores.tied),
+        not_computed=limit.not_computed,
+    )

@@ -1,0 +1,532 @@
+"""How far a classifier's own confidence can be trusted: calibration, and samples without an answer.
+
+Calibration: ECE with equal bins as Guo et al. ("On calibration of modern neural networks", ICML
+2017) define it, the Brier score of all classes, and the negative log likelihood. A calibrated model
+has an ECE above 0 on any finite sample, so what such a model would have, with the same confidences,
+stands beside it (Bröcker and Smith, "Increasing the reliability of reliability diagrams", 2007).
+
+Detection: samples whose target is none should score low. The top probability (Hendrycks and
+Gimpel, ICLR 2017), the margin between the two best, and the energy (Liu et al., NeurIPS 2020)
+are judged by AUROC, AUPR and FPR@95.
+
+What can be computed depends on what the scores are: calibration needs probabilities or logits, the
+energy logits. Similarities, such as cosines, have neither; their top and margin detect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from assay.arrays import Flags, Floats, Ints, numbers_or_none
+from assay.core import checks
+from assay.errors import MismatchError, UsageError, ValueRangeError
+from assay.io.mapped import steady_files
+from assay.prediction.evaluate import RowLooks, ScoreKind, as_array, check_score_kind
+from assay.search.engine.score_ranks import score_matrix, target_columns
+from assay.stats import Interval, interval
+from assay.stats.effects import (
+    auroc,
+    auroc_interval,
+    false_positive_rate,
+    grouped_ap,
+)
+from assay.stats.samples import check_seed
+from assay.tables.svg import BLUE, GREY, Drawing, Scale, circle, line, rect, svg_text, vertical_text
+from assay.tables.table import Cell, Table
+
+BINS: Final = 15  # as Guo et al. have it
+_DRAWS: Final = 1000
+_ROWS: Final = 4096
+_SIGNALS: Final = {
+    "logits": ("probability", "margin", "energy"),
+    "probabilities": ("probability", "margin"),
+    "similarities": ("similarity", "margin"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Confidence:
+    """What the scores of each sample say of themselves, and the true class; −1 is none.
+
+    `probability` is the softmax of the top class, `similarity` its score, `margin` what it has over
+    the second, `energy` the log of the sum of all exponentials; a signal that the `kind` of scores
+    does not have is NaN. `log_likelihood` and `brier` are NaN without a target.
+    """
+
+    probability: Floats
+    similarity: Floats
+    margin: Floats
+    energy: Floats
+    right: Flags
+    has_target: Flags
+    log_likelihood: Floats
+    brier: Floats
+    kind: ScoreKind
+
+    @classmethod
+    def of(cls, scores: Any, targets: Any, *, kind: str | ScoreKind | None = None) -> Confidence:
+        """Read scores of all classes, block by block.
+
+        Without `kind` (logits, probabilities or similarities) it is decided once, from all rows.
+        """
+        matrix = score_matrix(as_array(scores))
+        columns = target_columns(as_array(targets), *matrix.shape)
+        if not isinstance(kind, ScoreKind):
+            kind = decide_score_kind([matrix], kind)
+        parts = []
+        for start in range(0, len(columns), _ROWS):
+            block = np.asarray(matrix[start : start + _ROWS], np.float64)
+            values = _block(block, columns[start : start + _ROWS], kind.name)
+            parts.append(cls(*(*values, kind)))
+        return cls.merge(parts)
+
+    @classmethod
+    def merge(cls, parts: Iterable[Confidence]) -> Confidence:
+        """Join the samples of several batches, whose scores are of one kind."""
+        batches = list(parts)
+        kinds = {part.kind.name: part.kind for part in batches}
+        if len(kinds) > 1:
+            raise MismatchError(
+                f"Some batches were read as {' and some as '.join(kinds)}. State what the scores "
+                "are with kind=."
+            )
+        rows = [tuple(vars(part).values())[:-1] for part in batches]
+        columns: list[Any] = [np.concatenate(column) for column in zip(*rows, strict=True)]
+        remarks = tuple(dict.fromkeys(text for part in batches for text in part.kind.remarks))
+        columns.append(replace(batches[0].kind, remarks=remarks))
+        return cls(*columns)
+
+    @property
+    def signals(self) -> tuple[str, ...]:
+        """The signals that these scores have."""
+        names = _SIGNALS[self.kind.name]
+        return names[:-1] if self.has_log_shares else names
+
+    @property
+    def has_log_shares(self) -> bool:
+        """Whether logits are logarithms of probabilities: the energy is 0 but for rounding."""
+        if self.kind.name != "logits":
+            return False
+        return bool((np.abs(self.energy) <= 2 * self.kind.tolerance).all())
+
+    @property
+    def absent(self) -> dict[str, str]:
+        """What cannot be computed from such scores, and why."""
+        if self.kind.name == "similarities":
+            lack = "similarities are not probabilities, and no softmax makes them so"
+            return {"calibration": lack, "energy": lack}
+        if self.kind.name == "probabilities":
+            return {"energy": "the exponentials of the logits are lost in probabilities"}
+        if self.has_log_shares:
+            return {"energy": "the logits are logarithms of probabilities"}
+        return {}
+
+
+def decide_score_kind(
+    batches: Iterable[Any], stated: str | None = None, *, place: str = "this input"
+) -> ScoreKind:
+    """Decide from all rows of all batches what scores are; `stated` is checked and taken.
+
+    >>> decide_score_kind([[[0.9, 0.1]], [[0.3, 0.7]]]).name
+    'probabilities'
+    """
+    check_score_kind(stated)
+    looks, done = RowLooks(), 0
+    for batch in batches:
+        matrix = score_matrix(as_array(batch))
+        for start in range(0, len(matrix), _ROWS):
+            block = np.asarray(matrix[start : start + _ROWS], np.float64)
+            _check_softmax(block, done + start)
+            looks.add(block)
+        done += len(matrix)
+    return looks.decide(stated, place)
+
+
+def _check_softmax(scores: Floats, start: int) -> None:
+    """Refuse NaN, +inf and rows in which every class was ruled out: no softmax."""
+    odd = ~(scores < np.inf)
+    if odd.any():
+        row, column = (int(place[0]) for place in np.nonzero(odd))
+        raise ValueRangeError(
+            f"scores: row {start + row}, column {column} is {scores[row, column]}; "
+            "give finite scores, or -inf for a class that was ruled out."
+        )
+    nothing = (scores == -np.inf).all(axis=1)
+    if nothing.any():
+        raise ValueRangeError(
+            f"scores: row {start + int(nothing.argmax())} is -inf for every class, so that no "
+            "class has a probability."
+        )
+
+
+def _block(scores: Floats, targets: Ints, kind: str) -> tuple[Any, ...]:
+    rows, has = np.arange(len(targets)), targets >= 0
+    unknown = np.full(len(targets), np.nan)
+    if kind == "similarities":
+        best = scores.argmax(axis=1)
+        top = scores[rows, best]
+        margin = top - _second(scores)
+        return unknown, top, margin, unknown, has & (best == targets), has, unknown, unknown
+    logits = scores
+    if kind == "probabilities":
+        with np.errstate(divide="ignore"):
+            logits = np.log(scores)
+    highest = logits.max(axis=1, keepdims=True)
+    energy = highest[:, 0] + np.log(np.exp(logits - highest).sum(axis=1))
+    shares = np.exp(logits - energy[:, None])
+    best = shares.argmax(axis=1)
+    true_share = np.where(has, shares[rows, np.maximum(targets, 0)], np.nan)
+    with np.errstate(divide="ignore"):
+        likelihood = np.where(has, logits[rows, np.maximum(targets, 0)] - energy, np.nan)
+    brier = (shares**2).sum(axis=1) - 2 * true_share + 1
+    return (
+        shares[rows, best],
+        unknown,
+        shares[rows, best] - _second(shares),
+        energy if kind == "logits" else unknown,
+        has & (best == targets),
+        has,
+        likelihood,
+        brier,
+    )
+
+
+def _second(values: Floats) -> Any:
+    """Return the second highest value of each row; 0 where there is one class."""
+    return np.partition(values, -2, axis=1)[:, -2] if values.shape[1] > 1 else 0.0
+
+
+@dataclass(frozen=True)
+class ReliabilityBin:
+    """Samples whose confidence lies between two bounds: how sure the model is, how often right."""
+
+    low: float
+    high: float
+    samples: int
+    confidence: float
+    accuracy: float
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """ECE, what a calibrated model would have, and proper scores with intervals.
+
+    `p` is the share of draws of a calibrated model whose ECE is as large.
+    """
+
+    ece: float
+    expected_ece: float
+    p: float
+    mean_confidence: float
+    accuracy: Interval
+    brier: Interval
+    nll: Interval
+    bins: tuple[ReliabilityBin, ...]
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        way = "over" if self.mean_confidence > self.accuracy.estimate else "under"
+        numbers = f"ECE {self.ece:.4f}; a calibrated model would have {self.expected_ece:.4f}"
+        if self.p > 0.05:
+            return f"no sign of miscalibration (p = {self.p:.3f}): {numbers}"
+        return f"{way}confident (p = {self.p:.4f}): {numbers}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        plain = {
+            name: getattr(self, name) for name in ("ece", "expected_ece", "p", "mean_confidence")
+        }
+        for name, loss in (("brier", self.brier), ("nll", self.nll)):
+            plain[name] = loss.estimate if np.isfinite(loss.estimate) else np.nan
+            plain |= {f"{name}_low": loss.low, f"{name}_high": loss.high}
+        return {**numbers_or_none(plain), "bins": [asdict(group) for group in self.bins]}
+
+
+def calibrate(confidence: Confidence, *, bins: int = BINS, seed: int = 0) -> Calibration:
+    """Measure the calibration on samples that have a target."""
+    if "calibration" in confidence.absent:
+        raise UsageError("Calibration needs probabilities or logits, not similarities.")
+    has = confidence.has_target
+    sure, right = confidence.probability[has], confidence.right[has].astype(np.float64)
+    if not len(sure):
+        raise UsageError("No sample has a target: there is nothing to be sure of.")
+    place = np.minimum((sure * bins).astype(np.int64), bins - 1)
+    drawn = _calibrated_eces(sure, place, bins, seed)
+    ece = _ece(sure, right, place, bins)
+    counts = np.bincount(place, minlength=bins)
+    means = [np.bincount(place, column, bins) / np.maximum(counts, 1) for column in (sure, right)]
+    table = [
+        ReliabilityBin(
+            i / bins, (i + 1) / bins, int(counts[i]), float(means[0][i]), float(means[1][i])
+        )
+        for i in np.flatnonzero(counts).tolist()
+    ]
+    return Calibration(
+        ece,
+        float(drawn.mean()),
+        float((1 + (drawn >= ece - 1e-12).sum()) / (1 + len(drawn))),
+        float(sure.mean()),
+        interval(right, seed=seed),
+        interval(confidence.brier[has], seed=seed, bounds=(0.0, 2.0)),
+        _loss_interval(-confidence.log_likelihood[has], seed),
+        tuple(table),
+    )
+
+
+def _loss_interval(losses: Floats, seed: int) -> Interval:
+    """Return the mean loss; a true class without any probability makes it infinite."""
+    if np.isfinite(losses).all():
+        return interval(losses, seed=seed)
+    count = int((~np.isfinite(losses)).sum())
+    note = f"{count:,} of {len(losses):,} samples give their true class probability 0"
+    return Interval(np.inf, np.nan, np.nan, 0.95, "none", len(losses), note=note)
+
+
+def _ece(sure: Floats, right: Floats, place: Ints, bins: int) -> float:
+    return float(np.abs(np.bincount(place, right - sure, bins)).sum() / len(sure))
+
+
+def _calibrated_eces(sure: Floats, place: Ints, bins: int, seed: int) -> Floats:
+    """Return the ECE of models that are right exactly as often as they are sure."""
+    rng = np.random.default_rng(check_seed(seed))
+    return np.array(
+        [
+            _ece(sure, (rng.random(len(sure)) < sure).astype(float), place, bins)
+            for _ in range(_DRAWS)
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class Detection:
+    """How well a signal tells samples without an answer from the others.
+
+    `auroc` is the share of pairs in which the sample with an answer scores higher (half of a tie
+    counts), `aupr` the average precision of finding those without one, `fpr95` the share of these
+    that pass where 95 % of the others do.
+    """
+
+    signal: str
+    auroc: float
+    auroc_low: float
+    auroc_high: float
+    aupr: float
+    fpr95: float
+
+
+def detect_unanswerable(confidence: Confidence) -> list[Detection]:
+    """Judge each signal by samples with and without a target."""
+    inside, outside = confidence.has_target, ~confidence.has_target
+    if not inside.any() or not outside.any():
+        return []
+    results = []
+    for name in confidence.signals:
+        values = getattr(confidence, name)
+        low, high = auroc_interval(values[inside], values[outside])
+        results.append(
+            Detection(
+                name,
+                auroc(values[inside], values[outside]),
+                low,
+                high,
+                grouped_ap(values, outside),
+                false_positive_rate(values[inside], values[outside], 0.95),
+            )
+        )
+    return results
+
+
+@dataclass(frozen=True, eq=False)
+class ConfidenceResult:
+    """Calibration of one model, and detection where some samples have no target.
+
+    `kind` says what the scores were read as, `absent` what such scores do not have, and why.
+    """
+
+    name: str
+    calibration: Calibration | None
+    detection: list[Detection]
+    n_without_target: int
+    n_samples: int
+    kind: ScoreKind
+    absent: dict[str, str]
+
+    @property
+    def decision(self) -> str:
+        """What the scores were read as, in words."""
+        return f"scores read as {self.kind.name} ({self.kind.reason})"
+
+    @property
+    def remarks(self) -> Iterator[str]:
+        """What a reader of the numbers should know, a line each."""
+        yield from self.kind.remarks
+        if self.calibration is not None and np.isinf(self.calibration.nll.estimate):
+            yield f"the NLL is infinite: {self.calibration.nll.note}"
+        for name, reason in self.absent.items():
+            if name == "calibration" or self.detection:
+                yield f"no {name}: {reason}"
+
+    def tables(self) -> list[Table]:
+        """Return tables of calibration and of detection."""
+        tables = [] if self.calibration is None else [self._calibration_table(self.calibration)]
+        return tables + ([self._detection_table()] if self.detection else [])
+
+    def _calibration_table(self, calibration: Calibration) -> Table:
+        rows = [
+            (
+                Cell("ECE"),
+                Cell(calibration.ece, "fraction"),
+                *(Cell(None),) * 2,
+                Cell(calibration.expected_ece, "fraction"),
+            ),
+            *(
+                (
+                    Cell(name),
+                    *(Cell(value, "fraction") for value in (x.estimate, x.low, x.high)),
+                    Cell(None),
+                )
+                for name, x in (
+                    ("Brier", calibration.brier),
+                    ("NLL", calibration.nll),
+                    ("Accuracy", calibration.accuracy),
+                )
+            ),
+        ]
+        return Table(("calibration", self.name, "95 % from", "to", "if calibrated"), tuple(rows))
+
+    def _detection_table(self) -> Table:
+        share = self.n_without_target / self.n_samples
+        rows = [
+            (
+                Cell(detection.signal),
+                *(Cell(value, "fraction") for value in list(vars(detection).values())[1:]),
+            )
+            for detection in self.detection
+        ]
+        guess = (0.5, None, None, share, 0.95)
+        rows.append((Cell("chance"), *(Cell(value, "fraction") for value in guess)))
+        columns = ("signal", "AUROC", "95 % from", "to", "AUPR", "FPR@95")
+        return Table(columns, tuple(rows))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        kind = self.kind
+        return {
+            "scores": {"kind": kind.name, "stated": kind.stated, "reason": kind.reason},
+            "calibration": None if self.calibration is None else self.calibration.to_dict(),
+            "detection": [
+                {
+                    "signal": each.signal,
+                    **numbers_or_none({k: v for k, v in asdict(each).items() if k != "signal"}),
+                }
+                for each in self.detection
+            ],
+            "without_target": self.n_without_target,
+            "absent": self.absent,
+        }
+
+    def picture(self) -> str:
+        """Return the reliability diagram as SVG: accuracy over confidence."""
+        return self.drawing().to_svg()
+
+    def drawing(self) -> Drawing:
+        """Return the reliability diagram; similarities have none."""
+        if self.calibration is None:
+            raise UsageError(
+                f"Cannot draw the reliability of {self.name}: it needs probabilities or logits, "
+                "not similarities."
+            )
+        return reliability_drawing(self.calibration, self.name)
+
+
+def evaluate_confidence(
+    scores: Any,
+    targets: Any,
+    *,
+    kind: str | None = None,
+    name: str = "model",
+    bins: int = BINS,
+    seed: int = 0,
+) -> ConfidenceResult:
+    """Measure calibration, and detection of samples without a target.
+
+    Similarities have no calibration, and only logits have an energy.
+
+    Args:
+        scores: Samples × classes.
+        targets: True classes; −1 for none.
+        kind: "logits", "probabilities" or "similarities". Without it, all rows decide:
+            probabilities are not negative and sum to 1, logits lie beyond ±1.
+        name: Name of the model.
+        bins: Number of bins of the ECE.
+        seed: Random seed of intervals and of the simulated models.
+
+    Returns:
+        Calibration, where there is one, and detection, where some samples have no target.
+
+    Raises:
+        UsageError: The scores are neither clearly logits nor clearly probabilities.
+        ValueRangeError: A score is NaN or +inf, or a row is −inf for every class.
+
+    >>> found = evaluate_confidence([[2.0, 0.0], [0.0, 2.0], [0.1, 0.0]], [0, 0, -1])
+    >>> round(found.calibration.ece, 4), found.detection[0].auroc, found.kind.name
+    (0.3808, 1.0, 'logits')
+    """
+    with steady_files(scores):
+        confidence = (
+            scores if isinstance(scores, Confidence) else Confidence.of(scores, targets, kind=kind)
+        )
+    bins = checks.check_cutoff(bins, "bins")
+    return ConfidenceResult(
+        name,
+        None if "calibration" in confidence.absent else calibrate(confidence, bins=bins, seed=seed),
+        detect_unanswerable(confidence),
+        int((~confidence.has_target).sum()),
+        len(confidence.has_target),
+        confidence.kind,
+        confidence.absent,
+    )
+
+
+_SIDE, _LEFT, _TOP, _BELOW = 300, 46, 34, 40
+
+
+def reliability_drawing(calibration: Calibration, title: str) -> Drawing:
+    """Draw bars of accuracy by confidence against the diagonal."""
+    x = Scale(0.0, 1.0, start=_LEFT, end=_LEFT + _SIDE)
+    y = Scale(0.0, 1.0, start=_TOP + _SIDE, end=_TOP)
+    most = max(group.samples for group in calibration.bins)
+    marks = [
+        svg_text(
+            _LEFT,
+            16,
+            f"{title}: ECE {calibration.ece:.4f}; {calibration.expected_ece:.4f} if calibrated",
+        )
+    ]
+    for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
+        marks.append(line(_LEFT, y.at(tick), _LEFT + _SIDE, y.at(tick), stroke="#e4e4e4"))
+        marks.append(svg_text(_LEFT - 6, y.at(tick) + 4, f"{tick:g}", text_anchor="end"))
+        marks.append(svg_text(x.at(tick), _TOP + _SIDE + 16, f"{tick:g}", text_anchor="middle"))
+    for group in calibration.bins:
+        left, width = x.at(group.low), x.at(group.high) - x.at(group.low)
+        opacity = 0.25 + 0.75 * group.samples / most
+        marks.append(
+            rect(
+                left + 1,
+                y.at(group.accuracy),
+                width - 2,
+                y.at(0) - y.at(group.accuracy),
+                fill=BLUE,
+                opacity=f"{opacity:.2f}",
+            )
+        )
+        marks.append(circle(x.at(group.confidence), y.at(group.accuracy), 3, fill="#222222"))
+    marks.append(line(x.at(0), y.at(0), x.at(1), y.at(1), stroke=GREY))
+    marks.append(svg_text(_LEFT + _SIDE / 2, _TOP + _SIDE + 34, "confidence", text_anchor="middle"))
+    marks.append(vertical_text(12, _TOP + _SIDE / 2, "accuracy", text_anchor="middle"))
+    return Drawing(_LEFT + _SIDE + 20, _TOP + _SIDE + _BELOW, "\n".join(marks))

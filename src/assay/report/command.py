@@ -1,0 +1,430 @@
+"""Write runs and their comparison as one page with charts that opens offline."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from assay.cli import options, output
+from assay.cli.commands import Command
+from assay.cli.settings import argument, option
+from assay.core.on_demand import OnDemand
+from assay.errors import MeasureError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from assay.io.tables import read_groups
+    from assay.measures import Measure, parse_many
+    from assay.report import Report
+    from assay.report.report import check_ending, make_report
+    from assay.runs.record import RunRecord, names_of, only_measures, shared_measures
+    from assay.runs.run_files import group_records, score_run_files, unique_names
+else:
+    read_groups = OnDemand("assay.io.tables").read_groups
+    parse_many = OnDemand("assay.measures").parse_many
+    check_ending = OnDemand("assay.report.report").check_ending
+    make_report = OnDemand("assay.report.report").make_report
+    names_of = OnDemand("assay.runs.record").names_of
+    only_measures = OnDemand("assay.runs.record").only_measures
+    shared_measures = OnDemand("assay.runs.record").shared_measures
+    group_records = OnDemand("assay.runs.run_files").group_records
+    score_run_files = OnDemand("assay.runs.run_files").score_run_files
+    unique_names = OnDemand("assay.runs.run_files").unique_names
+
+
+_FORMATS = ("svg", "png", "pdf")
+_FILTERS = ("task", "dataset", "model", "name", "tag", "since", "until")
+_CHANGES = ("ties", "empty", "missing", "depth")
+
+
+@click.command("report", cls=Command)
+@argument("runs", nargs=-1, metavar="[RUN...]", reads=True)
+@option(
+    "-r",
+    "--qrels",
+    metavar="QRELS",
+    help="The judgments, where runs are files.",
+    section="Input",
+    reads=True,
+)
+@options.write_option(
+    "Write the report to FILE, whole or not at all: .html, .md or .tex.", required=True
+)
+@options.measures_option(
+    "A measure such as nDCG@10, or a group; the first is the headline. May be repeated."
+)
+@option("--title", default="", metavar="TEXT", help="Title of the report.", section="Result")
+@options.statistics_options
+@options.slices_option
+@option(
+    "--groups",
+    multiple=True,
+    metavar="FILE[:COLUMN]",
+    help="Show means by group: a TSV or CSV file with a query and its group. May be repeated.",
+    section="Input",
+    reads=True,
+)
+@option(
+    "--n-docs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Size of the collection; shows what a random order scores.",
+    section="Input",
+)
+@options.store_option
+@options.filter_options
+@option(
+    "--figures",
+    type=options.output_folder,
+    metavar="DIR",
+    help="Also write every chart to this folder.",
+    section="Result",
+    writes=True,
+    folder=True,
+)
+@option(
+    "--figure-format",
+    "formats",
+    type=click.Choice(_FORMATS),
+    multiple=True,
+    help="Of the figures; all three without it. May be repeated.",
+    section="Result",
+)
+@options.conventions_choices
+@options.rel_option
+@options.mismatch_option
+@options.json_option
+def command(
+    *,
+    runs: tuple[str, ...],
+    qrels: str | None,
+    file: str,
+    measures: tuple[str, ...],
+    title: str,
+    baseline: str | None,
+    by: str | None,
+    slices: str | None,
+    groups: tuple[str, ...],
+    n_docs: int | None,
+    store: str | None,
+    figures: str | None,
+    formats: tuple[str, ...],
+    conventions: str,
+    rel: float | None,
+    allow_mismatch: bool,
+    json_wanted: bool,
+    **settings: Any,
+) -> None:
+    """Write runs and their comparison as one page with charts that opens offline.
+
+    The page holds the verdict, a leaderboard with intervals, measures against the cut-off, means
+    by group, differences query by query, what the means hide, and how to make it again. A single
+    run is reported on alone.
+
+    RUN is a file, or the number or uid of a stored run; where it may be both, write ./7 for the
+    file and run:7 for the stored run. Without any, --dataset, --tag, ... choose stored runs. They
+    are shown with the values that were saved: no rankings and no judgments are needed.
+
+    \b
+    Examples:
+      assay report dense.run lexical.run --qrels qrels.txt -m nDCG@10 -o report.html
+      assay report *.run -r qrels.txt -m nDCG@10 -m AP --n-docs 2000 -o report.html
+      assay report *.run -r qrels.txt -b lexical.run -o report.html --figures figures
+      assay report *.run -r qrels.txt --groups kinds.tsv:kind -o report.md
+      assay eval *.run -r qrels.txt --save --dataset demo --tag final
+      assay report 1 2 3 -o report.html
+      assay report --dataset demo --tag final --store assay.db -o report.html
+    """
+    check_ending(file)
+    if formats and not figures:
+        raise click.UsageError("--figure-format changes nothing without --figures DIR. Add it.")
+    filters = {key: settings.pop(key) for key in _FILTERS}
+    changes = {key: settings.pop(key) for key in _CHANGES}
+    with _find_sources(runs, baseline, filters=filters, store=store) as sources:
+        columns = (*groups, *filter(None, (by, slices)))
+        output.refuse_input(file, *sources.files, qrels, *map(options.group_file, columns))
+        scoring = _Scoring(qrels, measures, rel, conventions, changes, n_docs, allow_mismatch)
+        records = scoring.read_records(sources)
+    records, column = _add_groups(records, groups, by)
+    if slices is not None and not _is_stored_column(slices, records, "--slices"):
+        records, slices = group_records(records, slices, without="")
+    report = make_report(
+        records,
+        title=title,
+        baseline=None if sources.base is None else records[sources.base].name,
+        by=column,
+        slices=slices,
+        command=output.command_line(),
+        **settings,
+    )
+    path = report.save(file)
+    drawn = report.figures(figures, formats=formats or _FORMATS) if figures else []
+    output.emit(_Written(report, path, drawn), "json" if json_wanted else "text", None)
+    if not json_wanted:
+        output.narrate(f"{path}: {path.stat().st_size / 1000:,.0f} kB")
+        if drawn:
+            output.narrate(f"{drawn[0].parent}: {len(drawn)} figures")
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A report that was written: its verdicts, and where the files are."""
+
+    report: Report
+    path: Path
+    figures: list[Path]
+
+    def __str__(self) -> str:
+        return "\n".join(self.report.verdicts.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "signature": self.report.aligned.signature,
+            "output": str(self.path),
+            "figures": list(map(str, self.figures)),
+            "verdicts": self.report.verdicts,
+            "remarks": list(self.report.remarks),
+        }
+
+
+# Files and stored runs
+
+_KEY: Final = re.compile(r"[0-9]{1,7}|[0-9a-f]{8,32}")  # a number, or letters of a uid
+_MARK: Final = "run:"
+
+
+@dataclass(frozen=True)
+class _Sources:
+    """Files and stored runs, their names, and the place of the baseline among them."""
+
+    items: tuple[Any, ...]
+    names: tuple[str, ...]
+    base: int | None = None
+
+    @property
+    def files(self) -> list[str]:
+        """The files."""
+        return [item for item in self.items if isinstance(item, str)]
+
+    @property
+    def file_names(self) -> list[str]:
+        """Their names."""
+        named = zip(self.items, self.names, strict=True)
+        return [name for item, name in named if isinstance(item, str)]
+
+    @property
+    def runs(self) -> dict[str, Any]:
+        """The stored runs by name."""
+        return {
+            name: item
+            for item, name in zip(self.items, self.names, strict=True)
+            if not isinstance(item, str)
+        }
+
+
+@contextmanager
+def _find_sources(
+    runs: Sequence[str], baseline: str | None, *, filters: Mapping[str, Any], store: str | None
+) -> Iterator[_Sources]:
+    """Find the runs; the store, if one is needed, is open inside the block."""
+    criteria = {name: value for name, value in filters.items() if value}
+    named = [text for text in runs if _stored_key(text) is not None]
+    if not runs and not criteria and not store:
+        raise click.UsageError(
+            "Name the runs: files, numbers of stored runs, or a choice such as --dataset NAME."
+        )
+    if criteria and named:
+        option = f"--{next(iter(criteria))}"
+        raise click.UsageError(f"{option} chooses stored runs, but {named[0]} names one. Do one.")
+    from_store = bool(criteria or named or not runs)
+    if not from_store and (baseline is None or _stored_key(baseline) is None):
+        if store:
+            raise click.UsageError("--store is for stored runs, but all of these are files.")
+        yield _add_baseline(tuple(runs), baseline, None)
+        return
+    with options.open_store(store) as opened:
+        items = [_resolve(text, opened) for text in runs]
+        if from_store and not named:
+            items += _filter_runs(opened, criteria)
+        yield _add_baseline(_drop_repeats(items), baseline, opened)
+
+
+def _stored_key(text: str) -> str | None:
+    """Return the number or uid of a stored run; None for a file."""
+    if text.startswith(_MARK):
+        return text.removeprefix(_MARK)
+    if not _KEY.fullmatch(text):
+        return None
+    if os.path.exists(text):
+        raise click.UsageError(
+            f"{text} may be a stored run or the file of that name. Write {_MARK}{text} for the "
+            f"run, ./{text} for the file."
+        )
+    return text
+
+
+def _resolve(text: str, store: Any) -> Any:
+    key = _stored_key(text)
+    return text if key is None or store is None else store.run(key)
+
+
+def _filter_runs(store: Any, filters: Mapping[str, Any]) -> list[Any]:
+    """Return finished runs without models behind an index, a family of their own."""
+    runs = store.runs(status="finished", **filters)[::-1]
+    if not runs:
+        raise click.UsageError(f"{store.database.location} holds no such finished run.")
+    models = [run for run in runs if not run.config.get("index_of")] or runs
+    if len(models) < len(runs):
+        left = len(runs) - len(models)
+        output.narrate(f"left out: {left} behind an index; name such runs to have them compared")
+    return models
+
+
+def _drop_repeats(items: Sequence[Any]) -> tuple[Any, ...]:
+    """Drop stored runs that are named twice."""
+    return tuple({item if isinstance(item, str) else item.uid: item for item in items}.values())
+
+
+def _add_baseline(items: tuple[Any, ...], baseline: str | None, store: Any) -> _Sources:
+    """Add the baseline as the first run, where it is not listed."""
+    names = _name_sources(items)
+    if baseline is None:
+        return _Sources(items, names)
+    stored = _stored_key(baseline) is not None and baseline not in names
+    base = None if stored else options.find_baseline(baseline, items, names)
+    if base is None:
+        items = _drop_repeats([_resolve(baseline, store), *items])
+        names, base = _name_sources(items), 0
+    if len(items) < 2:
+        raise click.UsageError("There is one run; a --baseline needs another.")
+    return _Sources(items, names, base)
+
+
+def _name_sources(items: Sequence[Any]) -> tuple[str, ...]:
+    """Name files as briefly as possible, and stored runs by number where names clash."""
+    files = [item for item in items if isinstance(item, str)]
+    runs = [item for item in items if not isinstance(item, str)]
+    file_names = unique_names(files) if files else []
+    of_files = iter(file_names)
+    of_runs = iter(
+        f"{run.name} #{run.id}" if run.name in file_names else name
+        for run, name in zip(runs, names_of(runs), strict=True)
+    )
+    return tuple(next(of_files if isinstance(item, str) else of_runs) for item in items)
+
+
+@dataclass(frozen=True)
+class _Scoring:
+    """How files are scored: as the stored runs were, unless options say otherwise."""
+
+    qrels: str | None
+    measures: tuple[str, ...]
+    rel: float | None
+    conventions: str
+    changes: Mapping[str, Any]
+    n_docs: int | None
+    allow_mismatch: bool
+
+    def read_records(self, sources: _Sources) -> list[RunRecord]:
+        """Return all runs in their order; score the files."""
+        self._refuse_idle_options(sources)
+        stored = self._read_stored(sources)
+        first = next(iter(stored.values()), None)
+        if first is None or options.is_typed("conventions"):
+            rules = options.make_conventions(self.conventions, **self.changes)
+        else:
+            rules = first.scored().conventions.but(**self.changes)
+        measures = self._choose_measures(list(stored.values()))
+        records = {name: _select_measures(run, measures) for name, run in stored.items()}
+        if self.qrels is not None:
+            scored = score_run_files(
+                sources.files,
+                self.qrels,
+                measures,
+                names=sources.file_names,
+                conventions=rules,
+                n_docs=self.n_docs,
+                keep_hits=True,
+                checksums=True,
+                allow_mismatch=self.allow_mismatch,
+            )
+            records |= {record.name: record for record in scored}
+        return [records[name] for name in sources.names]
+
+    def _refuse_idle_options(self, sources: _Sources) -> None:
+        """Refuse options without effect on stored runs, and files without judgments."""
+        if sources.files:
+            if self.qrels is None:
+                raise click.UsageError(
+                    f"{sources.files[0]} is a file, and files need judgments: --qrels QRELS."
+                )
+            return
+        values = {
+            "--qrels": self.qrels,
+            "--n-docs": self.n_docs,
+            "--ties": self.changes["ties"],
+            "--depth": self.changes["depth"],
+            "--conventions": options.is_typed("conventions"),
+            "--allow-mismatch": self.allow_mismatch,
+            "--rel": None if self.measures else self.rel,
+        }
+        idle = [name for name, value in values.items() if value]
+        if idle:
+            raise click.UsageError(
+                f"{idle[0]} is for files; stored runs keep what they were scored with. "
+                "Leave it out."
+            )
+
+    def _read_stored(self, sources: _Sources) -> dict[str, RunRecord]:
+        """Read stored runs by name; options change how means treat empty queries."""
+        of_means = {key: self.changes[key] for key in ("empty", "missing")}
+        records = {}
+        for name, run in sources.runs.items():
+            record = run.record().but(name=name)
+            rules = record.scored().conventions.but(**of_means)
+            records[name] = record.but(scores=replace(record.scored(), conventions=rules))
+        return records
+
+    def _choose_measures(self, stored: list[RunRecord]) -> tuple[Measure, ...]:
+        """Return the named measures, else those that all stored runs have, else nDCG@10."""
+        if stored and not self.measures:
+            return shared_measures([run.scored() for run in stored])
+        return options.apply_threshold(parse_many(self.measures or ("nDCG@10",)), self.rel)
+
+
+def _select_measures(run: RunRecord, measures: tuple[Measure, ...]) -> RunRecord:
+    try:
+        return run.but(scores=only_measures(run.scored(), measures))
+    except MeasureError as error:
+        raise MeasureError(f"{run.provenance['stored run']} {run.name!r}: {error}") from None
+
+
+def _add_groups(
+    records: list[RunRecord], groups: tuple[str, ...], by: str | None
+) -> tuple[list[RunRecord], str | None]:
+    """Return the runs with their group columns, and the column to test by."""
+    queries = records[0].scored().query_ids
+    grouped = dict(read_groups(source, queries) for source in groups)
+    tested = by if by and _is_stored_column(by, records) else None
+    if by and tested is None:
+        tested, labels = read_groups(by, queries)
+        grouped[tested] = labels
+    return [run.but(scores=run.scored().with_groups(**grouped)) for run in records], tested
+
+
+def _is_stored_column(column: str, records: list[RunRecord], option: str = "--by") -> bool:
+    """Check that an option names a column of all runs; refuse what may be a file, too."""
+    stored = all(column in run.scored().groups for run in records)
+    if stored and os.path.exists(column):
+        raise click.UsageError(
+            f"{option} {column} may be a stored column or the file of that name. Write ./{column} "
+            "for the file."
+        )
+    return stored

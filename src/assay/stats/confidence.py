@@ -1,0 +1,492 @@
+"""Confidence intervals of a mean over queries, and of a number that is no mean (jackknife)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Floats, or_none
+from assay.core.checks import as_list, check_choice, check_lengths
+from assay.core.text import fixed
+from assay.errors import UsageError, ValueRangeError
+from assay.stats.bootstrap import (
+    Units,
+    acceleration,
+    bca_ends,
+    bootstrap_means,
+    bootstrap_t,
+    cut_at,
+    expanded_z,
+    joint_means,
+    units_of,
+)
+from assay.stats.bounded import (
+    Bounds,
+    check_bounds,
+    constant_difference_reach,
+    constant_ends,
+    few_away,
+    share_ends,
+    span_of,
+    wilson_ends,
+)
+from assay.stats.choices import CONFIDENCE, INTERVAL, RESAMPLES
+from assay.stats.samples import (
+    check_bootstraps,
+    check_level,
+    check_resamples,
+    check_seed,
+    clean_pairs,
+    finite_or_nan,
+    spell,
+    too_few,
+)
+from assay.stats.special import normal_cdf, t_quantile
+from assay.stats.units import unit_error
+from assay.tables.table import Cell
+
+_BOOTSTRAPS = ("bca", "percentile", "studentised")
+_MOST_DRAWN = 5000  # with more, the mean is as good as normal and a bootstrap only slower
+_FEWEST_DRAWN = 8  # with fewer, a bootstrap is too narrow: resamples of one value reach its tails
+_CONSTANT = "all values are equal, so no variation was seen"
+_NO_BOUNDS = f"{_CONSTANT}; give the bounds of the measure for an interval"
+INTERVAL_METHODS = ("auto", "bca", "percentile", "studentised", "t", "wilson")
+INTERVAL_NAMES = {
+    "auto": "for the kind of values",
+    "bca": "BCa",
+    "percentile": "percentile",
+    "studentised": "studentised",
+    "t": "Student t",
+    "wilson": "Wilson",
+    "share": "share at the bound",
+    "unseen": "Clopper–Pearson of what was not seen",
+    "two-way": "two-way",
+    "jackknife": "jackknife",
+    "randomisation": "inverted randomisation",
+    "bootstrap": "symmetric bootstrap t",
+    "max-t": "simultaneous max-t",
+    "tukey": "simultaneous randomised Tukey HSD",
+}
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate and the interval around it.
+
+    `low` and `high` are NaN, and `note` says why, where there are too few values. `n` values
+    were used and `n_removed` left out because they are NaN; `resamples` is 0 and `seed` None where
+    nothing was drawn.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    level: float
+    method: str
+    n: int
+    resamples: int = 0
+    seed: int | None = None
+    n_removed: int = 0
+    note: str = ""
+
+    @property
+    def half_width(self) -> float:
+        """Half the distance between the ends."""
+        return (self.high - self.low) / 2
+
+    @property
+    def kind(self) -> str:
+        """The method in words, such as BCa."""
+        return INTERVAL_NAMES[self.method]
+
+    def text(self, *, sign: bool = False) -> str | None:
+        """Return the ends as `[0.1234, 0.5678]`, with signs if wanted; None where there are none.
+
+        >>> Interval(0.5, 0.25, 0.75, 0.95, "t", 9).text(sign=True)
+        '[+0.2500, +0.7500]'
+        """
+        if math.isnan(self.low):
+            return None
+        return f"[{fixed(self.low, sign=sign)}, {fixed(self.high, sign=sign)}]"
+
+    def cell(self, *, sign: bool = False) -> Cell:
+        """Return the ends as a cell of a table."""
+        return Cell(self.text(sign=sign), "figure")
+
+    def sentence(self) -> str:
+        """Return the ends inside a sentence: `[0.1234, 0.5678]` or `no interval`."""
+        return self.text() or "no interval"
+
+    @staticmethod
+    def heading(level: float) -> str:
+        """Return the heading of a column of intervals of this confidence level.
+
+        >>> Interval.heading(0.95)
+        '95 % interval'
+        """
+        return f"{100 * level:g} % interval"
+
+    def to_dict(self, name: str = "estimate") -> dict[str, float | None]:
+        """Return estimate (under this name) and ends as plain data; undefined numbers are None."""
+        return {name: or_none(self.estimate), "low": or_none(self.low), "high": or_none(self.high)}
+
+    def __neg__(self) -> Interval:
+        return replace(self, estimate=-self.estimate, low=-self.high, high=-self.low)
+
+    def within(self, low: float, high: float) -> Interval:
+        """Return the interval clipped to the range of the measure, which Student's ignores."""
+        ends = np.clip([self.low, self.high], low, high).tolist()  # NaN stays NaN
+        return replace(self, low=ends[0], high=ends[1])
+
+    def of_difference(self, bounds: Bounds | None) -> Interval:
+        """Return the interval clipped to how far two values within these bounds can differ."""
+        width = math.inf if bounds is None else bounds[1] - bounds[0]
+        return self.within(-width, width)
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+    def __repr__(self) -> str:
+        ends = "no interval" if math.isnan(self.low) else f"[{spell(self.low)}, {spell(self.high)}]"
+        what = f"{self.level * 100:g} % {self.kind}, n={self.n}"
+        removed = f", {self.n_removed} removed" if self.n_removed else ""
+        note = f"; {self.note}" if self.note else ""
+        return f"Interval({spell(self.estimate)} {ends}, {what}{removed}{note})"
+
+
+def interval(
+    values: Any,
+    *,
+    method: str = INTERVAL,
+    level: float = CONFIDENCE,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    clusters: Any = None,
+    strata: Any = None,
+    bounds: Bounds | None = None,
+) -> Interval:
+    """Interval for the mean of `values`, one per query; NaN values are removed and counted.
+
+    `method` is bca (bootstrap, corrected for bias and skew), percentile (plain bootstrap),
+    studentised (bootstrap t), t, or wilson (values 0 and 1 only); the first three need 8 values
+    (clusters) or more. auto takes wilson for zeros and ones, the share at the bound where nearly
+    all values lie at one of the `bounds`, else bca, and t for fewer than 8 values or more than
+    5,000. With `clusters`, one label per value, whole groups are resampled: queries of one scene or
+    user are not independent. With `strata` the number drawn from each stratum is fixed. `bounds`
+    are the least and the largest value of the measure: no end lies outside, and values that are all
+    equal have an interval of what may not have been seen.
+
+    >>> interval([0.2, 0.5, 0.4, 0.9, 0.6, 0.3], method="t")
+    Interval(0.4833 [0.2227, 0.7439], 95 % Student t, n=6)
+    >>> interval([1] * 30)
+    Interval(1.0000 [0.8865, 1.0000], 95 % Wilson, n=30)
+    """
+    plan = _plan(method, level, resamples, seed)
+    sample = _sample(finite_or_nan(values, "values"), plan.method, clusters, strata)
+    return _fill(plan, sample, check_bounds(bounds), None)
+
+
+def intervals(
+    values: Any,
+    *,
+    method: str = INTERVAL,
+    level: float = CONFIDENCE,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    clusters: Any = None,
+    strata: Any = None,
+    bounds: Sequence[Bounds | None] | None = None,
+) -> list[Interval]:
+    """Intervals for each row of measures × queries: what `interval` gives for each, but faster.
+
+    Measures that are defined on the same queries share their draws. `bounds` has a pair for each
+    row, None where there are none.
+    """
+    plan = _plan(method, level, resamples, seed)
+    rows = finite_or_nan(values, "values", dimensions=2)
+    limits = [None] * len(rows) if bounds is None else list(map(check_bounds, bounds))
+    check_lengths(bounds=len(limits), values=len(rows))
+    samples = [_sample(row, plan.method, clusters, strata) for row in rows]
+    drawn: dict[int, tuple[Floats, float]] = {}
+    alike: dict[bytes, list[int]] = {}
+    for number, (sample, limit) in enumerate(zip(samples, limits, strict=True)):
+        method_here = _choose(plan.method, sample, limit)
+        if method_here in ("bca", "percentile") and not _why_not(sample, method_here):
+            alike.setdefault(sample.defined.tobytes(), []).append(number)
+    for numbers in alike.values():
+        family = [samples[number].units for number in numbers]
+        drawn.update(zip(numbers, joint_means(family, plan.resamples, seed), strict=True))
+    return [
+        _fill(plan, sample, limit, drawn.get(number))
+        for number, (sample, limit) in enumerate(zip(samples, limits, strict=True))
+    ]
+
+
+def difference_interval(
+    a: Any,
+    b: Any,
+    *,
+    method: str = INTERVAL,
+    level: float = CONFIDENCE,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    clusters: Any = None,
+    strata: Any = None,
+    bounds: Bounds | None = None,
+) -> Interval:
+    """Return the interval for the mean of a − b on the same queries; see `interval`.
+
+    `bounds` are those of the scores, not of their differences.
+
+    >>> difference_interval([0.2, 0.5, 0.4, 0.9], [0.1, 0.5, 0.2, 0.6], method="t")
+    Interval(0.1500 [-0.0554, 0.3554], 95 % Student t, n=4)
+    """
+    pairs = clean_pairs(a, b)
+    if method == "wilson":
+        raise UsageError("Wilson's interval is for one share, not for a difference; use bca or t.")
+    defined = pairs.defined
+    differences = np.full(len(defined), np.nan)
+    differences[defined] = pairs.differences
+    plan = _plan(method, level, resamples, seed)
+    sample = _sample(differences, plan.method, clusters, strata)
+    if plan.method == INTERVAL:
+        plan = replace(plan, method=_by_number(sample.units))
+    result = _fill(plan, sample, None, None)
+    limits = check_bounds(bounds)
+    if result.note != _NO_BOUNDS:
+        return result.of_difference(limits)
+    n, span = len(sample.units.sums), span_of(np.stack([pairs.a, pairs.b]), limits)
+    reach = constant_difference_reach(result.estimate, n, result.level, span)
+    ends = (result.estimate - reach, result.estimate + reach)
+    return replace(result, low=ends[0], high=ends[1], note=_CONSTANT).of_difference(limits)
+
+
+def _choose(method: str, sample: _Sample, bounds: Bounds | None) -> str:
+    """Return the method for these values; only `auto` leaves a choice."""
+    if method != INTERVAL or not len(sample.values):
+        return method if method != INTERVAL else "t"
+    single = not sample.units.clustered and len(sample.units.offsets) == 2
+    if single and ((sample.values == 0) | (sample.values == 1)).all():
+        return "wilson"
+    if single and bounds is not None and few_away(sample.values, bounds) is not None:
+        return "share"
+    return _by_number(sample.units)
+
+
+def _by_number(units: Units) -> str:
+    """bca where a bootstrap pays, else t."""
+    return "bca" if _FEWEST_DRAWN <= len(units.sums) <= _MOST_DRAWN else "t"
+
+
+def _plan(method: str, level: float, resamples: int, seed: int) -> Interval:
+    """Check the arguments; the numbers are still to be filled in."""
+    name = check_choice(method, INTERVAL_METHODS, "method")
+    empty = Interval(math.nan, math.nan, math.nan, check_level(level), name, 0)
+    drawn = name in (*_BOOTSTRAPS, INTERVAL)
+    resamples = check_bootstraps(resamples) if drawn else check_resamples(resamples)
+    seed = check_seed(seed)
+    return replace(empty, resamples=resamples, seed=seed) if drawn else empty
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """Values that are not NaN, where they stood, and the units to resample."""
+
+    values: Floats
+    defined: NDArray[np.bool_]
+    units: Units
+
+
+def _sample(values: Floats, method: str, clusters: Any, strata: Any) -> _Sample:
+    defined = ~np.isnan(values)
+    columns = {"clusters": clusters, "strata": strata}
+    labels = tuple(_select_labels(each, defined, what) for what, each in columns.items())
+    _check_method(method, values[defined], grouped=labels != (None, None))
+    return _Sample(values[defined], defined, units_of(values[defined], *labels))
+
+
+def _select_labels(labels: Any, defined: NDArray[np.bool_], what: str) -> Any:
+    """Return the labels of the values that are not NaN."""
+    if labels is None:
+        return None
+    each = as_list(labels, what)
+    check_lengths(**{what: len(each), "values": len(defined)})
+    return [label for label, keep in zip(each, defined, strict=True) if keep]
+
+
+def _fill(
+    plan: Interval,
+    sample: _Sample,
+    bounds: Bounds | None,
+    drawn: tuple[Floats, float] | None,
+) -> Interval:
+    """Complete the interval; `drawn` are resampled means, if they are there already."""
+    n = len(sample.values)
+    method = _choose(plan.method, sample, bounds)
+    plan = replace(plan, method=method, n=n, n_removed=int((~sample.defined).sum()))
+    if method not in _BOOTSTRAPS:
+        plan = replace(plan, resamples=0, seed=None)
+    if n:
+        plan = replace(plan, estimate=math.fsum(sample.values.tolist()) / n)
+    note = _why_not(sample, method)
+    if note:
+        return replace(plan, note=note, resamples=0, seed=None)
+    if method != "wilson" and sample.values.min() == sample.values.max():
+        return _constant(plan, sample.units, bounds)
+    result = _with_ends(plan, sample, bounds, drawn)
+    return result if bounds is None else result.within(*bounds)
+
+
+def _constant(plan: Interval, units: Units, bounds: Bounds | None) -> Interval:
+    """Return what may be said where every value is the same.
+
+    At most a share of others was missed.
+    """
+    plan = replace(plan, method="unseen", resamples=0, seed=None)
+    if bounds is None:
+        return replace(plan, note=_NO_BOUNDS)
+    low, high = constant_ends(plan.estimate, len(units.sums), plan.level, bounds)
+    return replace(plan, low=low, high=high, note=_CONSTANT)
+
+
+def _why_not(sample: _Sample, method: str) -> str:
+    """Say why there is nothing to compute; empty if there is."""
+    note = too_few(len(sample.values)) or _too_few_units(sample.units)
+    if not note and method in _BOOTSTRAPS:
+        note = _too_few_to_draw(sample.units)
+    return note or ""
+
+
+def _with_ends(
+    plan: Interval, sample: _Sample, bounds: Bounds | None, drawn: tuple[Floats, float] | None
+) -> Interval:
+    units = sample.units
+    if plan.method == "wilson":
+        low, high = wilson_ends(plan.estimate, plan.n, plan.level)
+    elif plan.method == "share" and bounds is not None:
+        low, high = share_ends(
+            sample.values, few_away(sample.values, bounds) or 0.0, plan.level, bounds
+        )
+    elif plan.method == "t":
+        low, high = _student(units, plan)
+    elif plan.method == "studentised":
+        return _studentised(units, plan)
+    else:
+        low, high = _bootstrap_ends(plan, units, drawn)
+    return replace(plan, low=low, high=high)
+
+
+def _bootstrap_ends(
+    plan: Interval, units: Units, drawn: tuple[Floats, float] | None
+) -> tuple[float, float]:
+    means, observed = drawn or bootstrap_means(units, plan.resamples, plan.seed or 0)
+    z = expanded_z(units, plan.level)
+    if plan.method == "bca":
+        return bca_ends(means, observed, acceleration(units), z)
+    return cut_at(means, normal_cdf(-z), normal_cdf(z))
+
+
+def _too_few_units(units: Units) -> str | None:
+    """Clusters are what varies, and a stratum of one unit shows no variation at all."""
+    if units.clustered and too_few(len(units.sums)):
+        return too_few(len(units.sums), "clusters")
+    if len(units.offsets) > 2 and units.fewest < 2:
+        return "too few units in a stratum: 1, at least 2 are needed"
+    return None
+
+
+def _too_few_to_draw(units: Units) -> str | None:
+    what = "clusters" if units.clustered else "queries"
+    note = too_few(len(units.sums), what, _FEWEST_DRAWN)
+    return note and f"{note} for a bootstrap; use t"
+
+
+def _check_method(method: str, values: Floats, *, grouped: bool) -> None:
+    if grouped and method in ("wilson", "studentised"):
+        raise UsageError(
+            f"method={method!r} supports no clusters or strata; use bca, percentile or t."
+        )
+    odd = (values != 0) & (values != 1)
+    if method == "wilson" and odd.any():
+        row = int(np.argmax(odd))
+        raise ValueRangeError(
+            f"Wilson's interval is for values 0 and 1; value {row} is {values[row]}. "
+            "Use bca, percentile or t for other measures."
+        )
+
+
+def _student(units: Units, plan: Interval) -> tuple[float, float]:
+    freedom = len(units.sums) - (len(units.offsets) - 1)
+    reach = -t_quantile((1 - plan.level) / 2, freedom) * standard_error(units)
+    return plan.estimate - reach, plan.estimate + reach
+
+
+def standard_error(units: Units) -> float:
+    """Return the standard error of the mean over all queries, with units as what varies.
+
+    For single queries this is s / √n; for clusters that of leaving out each in turn; in strata the
+    linearised error of a ratio of sums.
+    """
+    total = int(units.sizes.sum())
+    residuals = units.sums - units.sums.sum() / total * units.sizes
+    if len(units.offsets) == 2:
+        return unit_error(residuals, units.sizes.astype(np.float64))
+    return math.sqrt(_stratum_squares(residuals, units)) / total
+
+
+def _stratum_squares(residuals: Floats, units: Units) -> float:
+    counts = np.diff(units.offsets)
+    means = np.add.reduceat(residuals, units.offsets[:-1]) / counts
+    squares = (residuals - means[units.strata]) ** 2
+    return float((squares * (counts / (counts - 1))[units.strata]).sum())
+
+
+def _studentised(units: Units, plan: Interval) -> Interval:
+    """Bootstrap t; Student's where too many resamples are of one value and have no spread."""
+    tail = (1 - plan.level) / 2
+    drawn = np.sort(bootstrap_t(units.sums, plan.resamples, plan.seed or 0))
+    places = [math.floor(tail * len(drawn)), math.ceil((1 - tail) * len(drawn)) - 1]
+    low, high = (float(drawn[place]) for place in places)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        ends = _student(units, plan)
+        note = "Student t: too many resamples had no spread"
+        return replace(plan, low=ends[0], high=ends[1], method="t", note=note)
+    error = standard_error(units)
+    return replace(plan, low=plan.estimate - high * error, high=plan.estimate - low * error)
+
+
+def jackknife_interval(estimate: float, left_out: Floats, *, level: float = CONFIDENCE) -> Interval:
+    """Student's interval of a share such as a pooled AP; `left_out` is it without each group.
+
+    Errors are those of the jackknife over groups (Efron & Stein 1981), on the scale of the logit,
+    or of the share itself where one of the values is 0 or 1.
+
+    >>> jackknife_interval(0.5, np.array([0.4, 0.5, 0.6]))
+    Interval(0.5000 [0.1177, 0.8823], 95 % jackknife, n=3)
+    """
+    defined = left_out[np.isfinite(left_out)]
+    n, share = len(defined), check_level(level)
+    note = "" if math.isnan(estimate) else too_few(n, "groups") or ""
+    if math.isnan(estimate) or note:
+        return Interval(estimate, math.nan, math.nan, share, "jackknife", n, note=note)
+    if np.ptp(defined) == 0:
+        low, high = constant_ends(estimate, n, share, (0.0, 1.0))
+    else:
+        low, high = _student_ends(estimate, defined, share)
+    return Interval(estimate, low, high, share, "jackknife", n).within(0, 1)
+
+
+def _student_ends(estimate: float, left_out: Floats, level: float) -> tuple[float, float]:
+    values, n = np.append(left_out, estimate), len(left_out)
+    curved = bool(((values > 0) & (values < 1)).all())
+    moved = np.log(values / (1 - values)) if curved else values
+    apart = moved[:-1] - moved[:-1].mean()
+    half = t_quantile((1 + level) / 2, n - 1) * math.sqrt((apart @ apart) * (n - 1) / n)
+    ends = np.array([moved[-1] - half, moved[-1] + half])
+    low, high = (1 / (1 + np.exp(-ends)) if curved else ends).tolist()
+    return low, high

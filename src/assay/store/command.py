@@ -1,0 +1,515 @@
+"""List, show, compare, tag, export and repeat the runs that --save stored."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assay import store as run_store
+from assay.cli import options, output
+from assay.cli.commands import CommandGroup
+from assay.cli.main import assay
+from assay.cli.options import open_store
+from assay.cli.repeating import StoredCommand
+from assay.cli.saving import repeated_batch
+from assay.cli.settings import argument, option
+from assay.core.on_demand import OnDemand
+from assay.core.text import printable
+from assay.errors import StorageError, UsageError
+from assay.io.streams import split_array
+from assay.plugins import find_hook, find_hooks
+
+if TYPE_CHECKING:
+    from assay.comparison.alignment import cluster_settings
+    from assay.comparison.compare import compare as compare_scores
+    from assay.core.consent import Consent
+    from assay.io.fingerprints import fingerprints
+    from assay.measures import parse_many
+    from assay.runs.record import names_of
+    from assay.store import Run, Store
+    from assay.store.run import refuse_other_query_sets
+    from assay.store.tables import list_data, list_table, read_query, run_data, run_page
+    from assay.tables.page import Page
+else:
+    list_data = OnDemand("assay.store.tables").list_data
+    list_table = OnDemand("assay.store.tables").list_table
+    run_data = OnDemand("assay.store.tables").run_data
+    run_page = OnDemand("assay.store.tables").run_page
+    cluster_settings = OnDemand("assay.comparison.alignment").cluster_settings
+    compare_scores = OnDemand("assay.comparison.compare").compare
+    fingerprints = OnDemand("assay.io.fingerprints").fingerprints
+    parse_many = OnDemand("assay.measures").parse_many
+    names_of = OnDemand("assay.runs.record").names_of
+    read_query = OnDemand("assay.store.tables").read_query
+    refuse_other_query_sets = OnDemand("assay.store.run").refuse_other_query_sets
+
+
+_STATUSES = ("running", "finished", "failed")
+_filter_options = options.add_options(
+    options.filter_options,
+    option("--status", type=click.Choice(_STATUSES), help="Only in this state.", section="Store"),
+)
+
+
+@click.group("runs", cls=CommandGroup)
+def command() -> None:
+    """List, show, compare, tag, export and repeat the runs that --save stored.
+
+    \b
+    Examples:
+      assay eval dense.run lexical.run -r qrels.txt --save --dataset demo
+      assay runs list --dataset demo -m nDCG@10
+      assay runs compare 1 2
+    """
+
+
+@command.command("list")
+@_filter_options
+@options.measures_option("Show these measures; only runs that have the first.")
+@option(
+    "-n", "--limit", type=click.IntRange(min=1), metavar="N", help="The newest N.", section="Store"
+)
+@options.store_option
+@options.result_options("text", "markdown", "csv", "tsv", "json", brief=False)
+def list_(
+    *,
+    measures: tuple[str, ...],
+    limit: int | None,
+    store: str | None,
+    layout: str,
+    file: str | None,
+    **filters: Any,
+) -> None:
+    """List runs, newest first.
+
+    \b
+    Examples:
+      assay eval *.run -r qrels.txt --save --dataset demo
+      assay runs list
+      assay runs list --dataset demo -m nDCG@10 --format csv
+      assay runs list --since 2026-01-01 -n 5 --json
+    """
+    names = [str(measure) for measure in parse_many(measures)] if measures else []
+    filters |= {"measure": names[0] if names else None, "limit": limit}
+    with open_store(store) as opened:
+        runs = opened.summaries(measures=names, **filters)
+        place = str(opened.database.location)
+    if not runs and layout != "json":
+        output.narrate(f"no such runs in {place}")
+    result = output.TableResult(list_table(runs, names), {"runs": list_data(runs)})
+    output.emit(result, layout, file, brief=False)
+
+
+@command.command("show")
+@argument("run", offers="assay.store.completion:offer_runs")
+@option("-q", "--per-query", is_flag=True, help="A row for each query.", section="Result")
+@option(
+    "--query",
+    metavar="ID",
+    help="Only this query: its values and, if stored, its text and results.",
+    section="Measures and conventions",
+)
+@options.store_option
+@options.result_options("text", "markdown", "json", brief=False)
+def show(
+    *,
+    run: str,
+    per_query: bool,
+    query: str | None,
+    store: str | None,
+    layout: str,
+    file: str | None,
+) -> None:
+    """Show one run: what it is, its numbers, how they came about; or one of its queries.
+
+    RUN is its number, or 8 or more letters of its uid.
+
+    \b
+    Examples:
+      assay eval *.run -r qrels.txt --save --dataset demo
+      assay runs show 1
+      assay runs show 1 --per-query -o run-1.json
+    """
+    if query is not None and per_query:
+        raise click.UsageError("--query and --per-query exclude each other.")
+    with open_store(store) as opened:
+        stored = opened.run(run)
+        result = _StoredRun(stored, per_query) if query is None else read_query(stored, query)
+        output.emit(result, layout, file, brief=False)
+
+
+@dataclass(frozen=True)
+class _StoredRun:
+    """One run, with a row for each query or without."""
+
+    run: Run
+    per_query: bool
+
+    def page(self) -> Page:
+        return run_page(self.run, per_query=self.per_query)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"run": run_data(self.run, per_query=self.per_query)}
+
+
+@command.command("compare")
+@argument(
+    "runs",
+    nargs=-1,
+    required=True,
+    metavar="RUN RUN...",
+    offers="assay.store.completion:offer_runs",
+)
+@options.measures_option("A measure that all runs have. May be repeated. [all of them]")
+@option(
+    "-b",
+    "--baseline",
+    metavar="RUN",
+    help="Compare with this run only.",
+    section="Statistics",
+    reads=True,
+)
+@options.test_option
+@options.correction_option
+@options.level_option
+@options.resamples_option
+@options.seed_option
+@option(
+    "--by",
+    metavar="COLUMN",
+    help="Clusters of dependent queries: this stored column. [that of the runs]",
+    section="Statistics",
+    reads=True,
+)
+@option(
+    "--slices",
+    metavar="COLUMN",
+    help="Compare also in each slice of the queries by this column.",
+    section="Statistics",
+    reads=True,
+)
+@option(
+    "--force", is_flag=True, help="Also if the runs answer different questions.", section="Search"
+)
+@options.store_option
+@options.result_options("text", "markdown", "latex", "json")
+def compare(
+    *,
+    runs: tuple[str, ...],
+    measures: tuple[str, ...],
+    baseline: str | None,
+    force: bool,
+    store: str | None,
+    layout: str,
+    file: str | None,
+    **settings: Any,
+) -> None:
+    """Compare stored runs: which is better, by how much, and how sure is that?
+
+    \b
+    Examples:
+      assay eval *.run -r qrels.txt --save --dataset demo
+      assay runs compare 1 2 3 -m nDCG@10
+      assay runs compare 2 -b 1 --json
+    """
+    keys = [*runs, *([baseline] if baseline else [])]
+    with open_store(store) as opened:
+        stored_runs = list({run.id: run for run in map(opened.run, keys)}.values())
+        if len(stored_runs) < 2:
+            raise click.UsageError("There is one run; a comparison needs two.")
+        if not force:
+            refuse_other_query_sets(stored_runs)
+        names = names_of(stored_runs)
+        base = next(
+            (
+                i
+                for i, run in enumerate(stored_runs)
+                if baseline and run.id == opened.run(baseline).id
+            ),
+            None,
+        )
+        scores = [run.scores() for run in stored_runs]
+    if settings["by"] is None:
+        settings |= cluster_settings(
+            (run.clusters, values) for run, values in zip(stored_runs, scores, strict=True)
+        )
+    tasks = {run.task for run in stored_runs}
+    named = find_hooks("measure_names") if len(tasks) == 1 else ()
+    called = {key: name for hook in named for key, name in hook(*tasks, scores).items()}
+    stored = {name: key for key, name in called.items()}
+    measures = tuple(stored.get(measure, measure) for measure in measures)
+    first, second, *more = scores
+    result = compare_scores(
+        first,
+        second,
+        *more,
+        names=names,
+        measures=parse_many(measures) if measures else None,
+        baseline=None if base is None else names[base],
+        **settings,
+    )
+    output.emit(result.called(called), layout, file)
+
+
+@command.command("tag")
+@argument("run", offers="assay.store.completion:offer_runs")
+@argument(
+    "tags", nargs=-1, required=True, metavar="TAG...", offers="assay.store.completion:offer_tags"
+)
+@option("--remove", is_flag=True, help="Take the tags away.")
+@options.store_option
+def tag(*, run: str, tags: tuple[str, ...], remove: bool, store: str | None) -> None:
+    """Tag a run.
+
+    \b
+    Examples:
+      assay eval *.run -r qrels.txt --save --dataset demo
+      assay runs tag 1 published main
+      assay runs tag 1 main --remove
+    """
+    with open_store(store) as opened:
+        (opened.untag if remove else opened.tag)(run, *tags)
+
+
+@command.command("note")
+@argument("run", offers="assay.store.completion:offer_runs")
+@argument("text")
+@options.store_option
+def note(*, run: str, text: str, store: str | None) -> None:
+    """Write the notes of a run; they replace the old ones.
+
+    \b
+    Examples:
+      assay eval *.run -r qrels.txt --save --dataset demo
+      assay runs note 1 'scores rounded to whole numbers'
+    """
+    with open_store(store) as opened:
+        opened.note(run, text)
+
+
+@command.command("delete")
+@argument(
+    "runs", nargs=-1, required=True, metavar="RUN...", offers="assay.store.completion:offer_runs"
+)
+@option("--yes", is_flag=True, help="Do not ask.")
+@options.store_option
+def delete(*, runs: tuple[str, ...], yes: bool, store: str | None) -> None:
+    """Delete runs with all their values.
+
+    \b
+    Examples:
+      assay eval *.run -r qrels.txt --save --dataset demo
+      assay runs delete 1 2 --yes
+    """
+    with open_store(store) as opened:
+        stored_runs = [opened.run(run) for run in runs]
+        if not yes:
+            names = ", ".join(f"{run.id} ({printable(run.name)})" for run in stored_runs)
+            click.confirm(f"Delete {names}?", abort=True, err=True)
+        opened.delete(*(run.id for run in stored_runs))
+    output.narrate(f"deleted: {len(stored_runs)}")
+
+
+@command.command("export")
+@argument("runs", nargs=-1, metavar="[RUN...]", offers="assay.store.completion:offer_runs")
+@_filter_options
+@options.store_option
+@options.write_option(
+    ".json holds all of a run; .csv and .parquet the values of every query.", required=True
+)
+@option(
+    "--format",
+    "named",
+    type=click.Choice(["model-card"]),
+    help="The means of one model as the head of its card on Hugging Face.",
+    section="Result",
+    aside=True,
+)
+def export(
+    *, runs: tuple[str, ...], store: str | None, file: str, named: str | None, **filters: Any
+) -> None:
+    """Write runs to a file: those named, or all that pass the filters.
+
+    \b
+    Examples:
+      assay eval *.run -r qrels.txt --save --dataset demo
+      assay runs export 1 2 -o runs.json
+      assay runs export --dataset demo -o runs.csv
+    """
+    with open_store(store) as opened:
+        if runs:
+            filters["id"] = [opened.run(run).id for run in runs]
+        if not opened.summaries(limit=1, **filters):  # an old file would be lost for nothing
+            raise click.UsageError(
+                f"No such runs in {opened.database.location}: nothing is written."
+            )
+        if named is not None:
+            stored_runs = opened.runs(**filters)
+            output.put(find_hook("model_card")(stored_runs).rstrip(), file)
+            number = len(stored_runs)
+        else:
+            number = opened.export(file, **filters)
+    output.narrate(f"exported: {number}")
+
+
+@command.command("import")
+@argument("files", nargs=-1, required=True, metavar="FILE...", reads=True)
+@options.store_option
+def import_(*, files: tuple[str, ...], store: str | None) -> None:
+    """Take over runs from exported files; runs that are here already stay as they are.
+
+    \b
+    Examples:
+      assay eval *.run -r qrels.txt --save --dataset demo
+      assay runs export -o runs.json
+      assay runs import runs.json --store other.db
+    """
+    with run_store.open(store) as opened:
+        for file in files:
+            new = opened.load(file)
+            output.narrate(f"{file}: imported {len(new)}")
+
+
+@command.command("check")
+@argument("runs", nargs=-1, metavar="[RUN...]", offers="assay.store.completion:offer_runs")
+@options.store_option
+@options.result_options("text", "json")
+def check(*, runs: tuple[str, ...], store: str | None, layout: str, file: str | None) -> int:
+    """Check that runs are as they were stored: digests, checksums, means of their values.
+
+    A line for each damage; the exit code is 1 if there is any.
+
+    \b
+    Examples:
+      assay eval *.run -r qrels.txt --save --dataset demo
+      assay runs check
+      assay runs check 1 2 --json
+    """
+    with open_store(store) as opened:
+        damages, unsigned = opened.damages(*runs), opened.unsigned()
+        number = len(set(runs)) or len(opened)
+    summary = f"checked: {number}, damages: {len(damages)}, unsigned: {len(unsigned)}"
+    data = {"checked": number, "damages": damages, "unsigned": unsigned}
+    output.emit(output.TextResult("\n".join((*damages, summary)), data), layout, file)
+    return 1 if damages else 0
+
+
+@command.command("rerun")
+@argument("run", offers="assay.store.completion:offer_runs")
+@option("--yes", is_flag=True, help="Also if the run was imported, or writes files.")
+@options.consent_options("The stored command")
+@options.store_option
+def rerun(*, run: str, yes: bool, consent: Consent, store: str | None) -> int:
+    """Run the command of a run again and compare the values.
+
+    The results are saved as new runs. The exit code is 1 if any value differs. A stored command
+    may be a stranger's: it runs code and reaches endpoints only with the options below.
+
+    \b
+    Examples:
+      assay eval *.run -r qrels.txt --save --dataset demo
+      assay runs rerun 1
+    """
+    with open_store(store) as opened:
+        return _repeat(opened, opened.run(run), consent, trusted=yes)
+
+
+def _repeat(store: Store, run: Run, consent: Consent, *, trusted: bool) -> int:
+    """Repeat the command in its folder, save its runs, and compare them with the old ones.
+
+    Gives 0 if every value has the same bits, else 1.
+    """
+    if not run.command:
+        raise UsageError(f"Run {run.id} was not saved by a command: there is nothing to repeat.")
+    address = _address(store)
+    with _change_folder(run.folder):
+        _refuse_untrusted(run, consent, trusted)
+        changed = _find_changed(run)
+        for file in changed:
+            output.narrate(f"{file} has changed since run {run.id}")
+        _call([*run.command, "--save", "--store", address], run.batch, consent)
+    old = {earlier.name: earlier for earlier in store.runs(batch=run.batch, status="finished")}
+    newest = store.runs(rerun_of=run.batch, limit=1)
+    new = store.runs(batch=newest[0].batch, status="finished") if newest else []
+    same = [
+        _compare_values(old[earlier.name], earlier)
+        for earlier in reversed(new)
+        if earlier.name in old
+    ]
+    return 0 if same and all(same) else 1
+
+
+def _refuse_untrusted(run: Run, consent: Consent, trusted: bool) -> None:
+    """Refuse a command that may come from a stranger's file."""
+    stored = StoredCommand(run.command)
+    words = shlex.join(("assay", *run.command))
+    if run.origin and not trusted:
+        raise UsageError(
+            f"Run {run.id} was imported from {run.origin}. Its command reads and may write files: "
+            f"{words}. Repeat it with --yes if you trust it."
+        )
+    written = stored.writes()
+    if written and not trusted:
+        raise UsageError(
+            f"The command of run {run.id} writes {', '.join(written)}: {words}. Repeat it with "
+            "--yes if these may be replaced."
+        )
+    stored.check(consent, f"The command of run {run.id}")
+    output.narrate(f"repeating: {words}")
+
+
+def _address(store: Store) -> str:
+    location = store.database.location
+    if location.url is not None:
+        return location.url.render_as_string(hide_password=False)
+    return os.path.abspath(str(location.file))
+
+
+@contextlib.contextmanager
+def _change_folder(folder: str) -> Iterator[None]:
+    if folder and not os.path.isdir(folder):
+        raise StorageError(f"The folder of the run, {folder}, is not there any more.")
+    with contextlib.chdir(folder or "."):
+        yield
+
+
+def _find_changed(run: Run) -> list[str]:
+    files = [file for file in run.data if os.path.isfile(split_array(file)[0])]
+    now = fingerprints(files)
+    return [file for file, mark in run.data.items() if now.get(file) != mark]
+
+
+def _call(arguments: list[str], batch: str, consent: Consent) -> None:
+    tokens = repeated_batch.set(batch), options.repeated_consent.set(consent)
+    try:
+        with contextlib.suppress(click.exceptions.Exit):
+            assay.main(arguments, "assay", standalone_mode=False)
+    finally:
+        repeated_batch.reset(tokens[0])
+        options.repeated_consent.reset(tokens[1])
+
+
+def _compare_values(old: Run, new: Run) -> bool:
+    left, right = old.scores(), new.scores()
+    same = (
+        left.measures == right.measures
+        and left.query_ids == right.query_ids
+        and left.values.tobytes() == right.values.tobytes()
+    )
+    if same:
+        output.narrate(f"{new.name}: run {new.id} has the same values as run {old.id}, bit by bit")
+        return True
+    if left.measures == right.measures and left.query_ids == right.query_ids:
+        import numpy as np
+
+        apart = np.nanmax(np.abs(left.values - right.values), initial=0.0)
+        output.narrate(f"{new.name}: run {new.id} differs from run {old.id} by up to {apart:.3g}")
+    else:
+        output.narrate(f"{new.name}: run {new.id} has other measures or queries than {old.id}")
+    return False

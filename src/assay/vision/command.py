@@ -1,0 +1,511 @@
+"""Evaluate image descriptors on scenes with known homographies."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assay import vision
+from assay.cli import options, output
+from assay.cli.commands import CommandGroup
+from assay.cli.progress import progress_bar
+from assay.cli.saving import Saving, repeated_batch
+from assay.cli.settings import argument, option
+from assay.core.on_demand import OnDemand
+from assay.errors import UsageError
+from assay.tables.table import as_csv
+
+if TYPE_CHECKING:
+    from assay.vision.ranks import choose_metric
+    from assay.vision.report import find_pair
+    from assay.vision.run import load_scenes
+    from assay.vision.tables import wide_table
+else:
+    choose_metric = OnDemand("assay.vision.ranks").choose_metric
+    find_pair = OnDemand("assay.vision.report").find_pair
+    load_scenes = OnDemand("assay.vision.run").load_scenes
+    wide_table = OnDemand("assay.vision.tables").wide_table
+
+_DEMO_DESCRIPTORS = ("SIFT", "RootSIFT", "ORB")
+_DEMO_PATCHES = ("SIFT", "ORB")
+
+
+@click.group("descriptors", cls=CommandGroup)
+def command() -> None:
+    """Evaluate image descriptors on scenes with known homographies.
+
+    \b
+    Examples:
+      assay descriptors demo
+      assay descriptors run experiment.yaml
+      assay descriptors patches descriptors/sift descriptors/orb
+    """
+
+
+_chart_option = option(
+    "--chart",
+    type=options.output_file,
+    metavar="FILE",
+    help="Also draw precision over recall as SVG.",
+    section="Result",
+    writes=True,
+)
+
+
+def _check_chart(chart: str | None, file: str | None) -> None:
+    if chart is not None and not chart.lower().endswith(".svg"):
+        raise click.UsageError(f"--chart writes SVG; {chart} should end in .svg.")
+    output.refuse_same_file(file, chart)
+
+
+def _put_chart(curves: Sequence[vision.PRCurve], chart: str | None) -> None:
+    if chart is not None:
+        output.put(vision.draw_curves(curves), chart)
+
+
+# What is shown, and how.
+_report_options = options.add_options(
+    option("--scenes", "per_scene", is_flag=True, help="A row for each scene.", section="Result"),
+    option(
+        "--ranks", is_flag=True, help="Histogram of the ranks of true matches.", section="Result"
+    ),
+    option("--timings", is_flag=True, help="Seconds of each stage.", section="Machines"),
+    option(
+        "--force",
+        is_flag=True,
+        help="Compare descriptors on different keypoints, scene by scene.",
+        section="Search",
+    ),
+    option(
+        "--show",
+        metavar="SCENE/1-K",
+        help="Draw the best and worst matches of a pair, a PNG for each descriptor.",
+        section="Result",
+        writes=True,
+    ),
+    option(
+        "--show-to",
+        type=options.output_folder,
+        metavar="FOLDER",
+        help="Where pictures go. [this folder]",
+        section="Result",
+        writes=True,
+    ),
+    option(
+        "--csv",
+        "wide",
+        type=options.output_file,
+        metavar="FILE",
+        help="Also write the wide rows, with their metadata, as CSV.",
+        section="Result",
+        writes=True,
+    ),
+    _chart_option,
+    options.threads_option,
+    options.result_options(),
+)
+
+
+@command.command("run")
+@argument("experiment", metavar="EXPERIMENT", reads=True)
+@option(
+    "--work",
+    type=options.output_folder,
+    metavar="FOLDER",
+    help="Folder of finished scenes. [EXPERIMENT.parts]",
+    section="Search",
+    writes=True,
+    folder=True,
+)
+@option(
+    "--fresh",
+    is_flag=True,
+    help="Evaluate every scene again; neither read nor write finished ones.",
+    section="Search",
+)
+@option(
+    "--allow-code",
+    is_flag=True,
+    help="EXPERIMENT may name functions that are run.",
+    section="Trust",
+)
+@_report_options
+@options.save_options("descriptors")
+def run(
+    *,
+    saving: Saving,
+    experiment: str,
+    work: str | None,
+    fresh: bool,
+    allow_code: bool,
+    **report_options: Any,
+) -> int:
+    """Run an experiment file (.yaml or .toml).
+
+    Finished scenes are stored, so that an interrupted run resumes; a scene is evaluated again if
+    its settings or images have changed. The exit code is 1 if a pair of images could not be
+    evaluated; single keypoints that could not be described count as failed queries.
+
+    \b
+    dataset: {path: hpatches-sequences}
+    keypoints: {source: detect, detector: sift, strongest: 1000}
+    descriptors: [SIFT, RootSIFT, {name: mine, type: "my_module:describe"}]
+    evaluation: {tau: [3, 1], verification: true}
+
+    \b
+    Examples:
+      assay descriptors run experiment.yaml --csv wide.csv
+      assay descriptors run experiment.yaml --show v_wall/1-3 --save
+    """
+    if fresh and work:
+        raise click.UsageError("--fresh stores no scenes, so --work changes nothing.")
+    repeated = options.repeated_consent.get()
+    read = vision.read_experiment(experiment, allow_code=repeated.code if repeated else allow_code)
+    # What is repeated to see whether the same numbers come out is computed again.
+    folder = None if fresh or repeated_batch.get() else work or f"{experiment}.parts"
+    return _evaluate(read, folder, saving, inputs=[experiment], **report_options)
+
+
+@command.command("demo")
+@option(
+    "--descriptor",
+    "descriptors",
+    allow="assay.vision.experiment:allow_descriptors",
+    multiple=True,
+    default=_DEMO_DESCRIPTORS,
+    show_default=True,
+    metavar="NAME",
+    help="May be repeated.",
+    section="Models",
+)
+@option(
+    "--strongest",
+    type=click.IntRange(min=1),
+    default=300,
+    show_default=True,
+    metavar="N",
+    help="Keypoints of each image.",
+    section="Input",
+)
+@option(
+    "--write",
+    "folder",
+    type=options.output_folder,
+    metavar="FOLDER",
+    help="Also write the scenes as folders.",
+    section="Input",
+    writes=True,
+    folder=True,
+)
+@_report_options
+@options.save_options("descriptors")
+def demo(
+    *,
+    saving: Saving,
+    descriptors: tuple[str, ...],
+    strongest: int,
+    folder: str | None,
+    **report_options: Any,
+) -> int:
+    """Evaluate descriptors on small scenes that are made on the spot; nothing is downloaded.
+
+    \b
+    Examples:
+      assay descriptors demo
+      assay descriptors demo --descriptor SIFT --descriptor ORB --scenes --write scenes-here
+    """
+    read = vision.experiment_from(
+        {
+            "name": "demo",
+            "dataset": {"path": "demo"},
+            "keypoints": {"strongest": strongest},
+            "descriptors": list(descriptors),
+            "evaluation": {"verification": {"scenes": 3}, "image_retrieval": {"keypoints": 100}},
+        },
+        "--descriptor",
+    )
+    if folder is not None:
+        vision.write_scenes(vision.make_demo_scenes(), folder)
+    return _evaluate(read, None, saving, inputs=[], **report_options)
+
+
+@command.command("match")
+@argument("experiment", metavar="[EXPERIMENT]", required=False, reads=True)
+@option(
+    "--matcher",
+    "matchers",
+    multiple=True,
+    default=("nn", "mutual", "ratio"),
+    show_default=True,
+    metavar="NAME",
+    help="nn, mutual, ratio or mutual-ratio; ratio:0.9 sets the limit. May be repeated.",
+    section="Models",
+)
+@option(
+    "--estimator",
+    type=click.Choice(["ransac", "magsac"]),
+    default="ransac",
+    show_default=True,
+    help="How OpenCV estimates homographies.",
+    section="Models",
+)
+@option(
+    "--inlier",
+    type=click.FloatRange(min=0, min_open=True),
+    default=3.0,
+    show_default=True,
+    metavar="PIXELS",
+    help="Largest error of an inlier.",
+    section="Search",
+)
+@option("--scenes", "per_scene", is_flag=True, help="A row for each scene.", section="Result")
+@option(
+    "--allow-code",
+    is_flag=True,
+    help="EXPERIMENT may name functions that are run.",
+    section="Trust",
+)
+@options.threads_option
+@_chart_option
+@options.result_options()
+@options.save_options("matching")
+def match(
+    *,
+    saving: Saving,
+    experiment: str | None,
+    matchers: tuple[str, ...],
+    estimator: str,
+    inlier: float,
+    per_scene: bool,
+    allow_code: bool,
+    threads: int | None,
+    chart: str | None,
+    layout: str,
+    file: str | None,
+) -> int:
+    """Match images by descriptors and matchers: repeatability, MMA, homographies.
+
+    EXPERIMENT is a file as for `run`; without it, small scenes are made on the spot. Prints
+    repeatability, matching score and mean matching accuracy (MMA), and how well the homography
+    is estimated from the matches. The exit code is 1 if a pair of images could not be matched.
+
+    \b
+    Examples:
+      assay descriptors match experiment.yaml --matcher mutual --matcher ratio
+    """
+    inputs = [experiment] if experiment else []
+    output.refuse_input(file, *inputs)
+    _check_chart(chart, file)
+    read = _matching_experiment(experiment, allow_code)
+    with progress_bar(f"{read.name}: scenes", saving.listener) as progress:
+        report = vision.match_images(
+            read,
+            matchers=matchers,
+            estimator=vision.Estimator(estimator, inlier),
+            threads=threads,
+            progress=progress,
+            per_scene=per_scene,
+        )
+    saving.save(report.records(), *inputs)
+    _put_chart(report.curves, chart)
+    output.emit(report, layout, file, command="descriptors")
+    return 1 if report.failures else 0
+
+
+def _matching_experiment(path: str | None, allow_code: bool) -> vision.Experiment:
+    if path is not None:
+        repeated = options.repeated_consent.get()
+        return vision.read_experiment(path, allow_code=repeated.code if repeated else allow_code)
+    return vision.experiment_from(
+        {
+            "name": "demo",
+            "dataset": {"path": "demo"},
+            "keypoints": {"strongest": 200},
+            "descriptors": ["SIFT", "ORB"],
+        }
+    )
+
+
+@command.command("patches", verified=True)
+@argument("folders", metavar="[FOLDER]...", nargs=-1)
+@option(
+    "--name",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Name of a descriptor, once for each. [the folder's name]",
+    section="Input",
+    offers="assay.cli.completion:offer_measures",
+)
+@option(
+    "--describe",
+    "descriptors",
+    allow="assay.vision.experiment:allow_descriptors",
+    multiple=True,
+    metavar="NAME",
+    help="FOLDER holds pictures of patches: describe them by SIFT, ORB, onnx:FILE, … "
+    "May be repeated.",
+    section="Models",
+)
+@option(
+    "--split",
+    type=click.Choice(["a", "b", "c", "view", "illum", "full"]),
+    help="Evaluate HPatches' own tasks on the test sequences of a split.",
+    section="Input",
+)
+@option(
+    "--tasks",
+    metavar="FOLDER",
+    help="HPatches' task files: splits.json, verif_pos_split-a.csv, … [drawn by --seed]",
+    section="Input",
+)
+@option(
+    "--metric",
+    type=click.Choice(["l2", "cosine", "hamming"]),
+    help="Distance of descriptors. [l2; hamming for bits]",
+    section="Search",
+)
+@options.seed_option_for("For pairs and queries that are drawn.")
+@option("--timings", is_flag=True, help="Time and bytes of a descriptor.", section="Machines")
+@_chart_option
+@options.result_options()
+@options.save_options("descriptors")
+def patches(
+    *,
+    saving: Saving,
+    folders: tuple[str, ...],
+    names: tuple[str, ...],
+    descriptors: tuple[str, ...],
+    metric: str | None,
+    timings: bool,
+    chart: str | None,
+    layout: str,
+    file: str | None,
+    **task_options: Any,
+) -> None:
+    """Evaluate descriptors of patches whose row is their identity, as HPatches has them.
+
+    FOLDER holds a folder for each scene with ref.csv, e1.csv, h1.csv, t1.csv, … (or .npy): row i
+    of each is the same point. With --describe they are .png, each a strip of square patches, as
+    HPatches ships them. Without FOLDER small patches are made on the spot. Several folders, or
+    several --describe, are compared. Prints patch mAP, matching mAP and FPR@95, and with --split
+    verification, matching and retrieval as HPatches' own benchmark computes them.
+
+    \b
+    Examples:
+      assay descriptors patches descriptors/sift descriptors/orb --split full
+      assay descriptors patches hpatches --describe SIFT --describe ORB
+    """
+    _check_chart(chart, file)
+    split = task_options.pop("split") or (None if folders else "full")
+    if chart and not split:
+        raise click.UsageError("--chart draws the curves of HPatches' tasks; add --split.")
+    results = [
+        vision.evaluate_patches(
+            scenes,
+            name=name,
+            metric=_patch_metric(metric, scenes, descriptor),
+            split=split,
+            **task_options,
+        )
+        for name, scenes, descriptor in _patch_contestants(
+            folders, descriptors, names, task_options
+        )
+    ]
+    report = vision.PatchReport(tuple(results), timings)
+    _put_chart(report.curves, chart)
+    saving.save(report.records())
+    output.note_inputs(*folders, task_options.get("tasks"))
+    output.emit(report, layout, file, command="descriptors patches")
+
+
+def _patch_contestants(
+    folders: tuple[str, ...],
+    descriptors: tuple[str, ...],
+    names: tuple[str, ...],
+    task_options: Mapping[str, Any],
+) -> Iterator[tuple[str, list[vision.PatchScene], str | None]]:
+    """Yield each descriptor's name, its scenes, and what described them here."""
+    if descriptors and len(folders) > 1:
+        raise click.UsageError("--describe takes one FOLDER of pictures.")
+    described = descriptors or (() if folders else _DEMO_PATCHES)
+    usual = list(described or (Path(folder).resolve().name for folder in folders))
+    called = list(names or usual)
+    if len(called) != len(usual) or len(set(called)) < len(called):
+        raise click.UsageError(
+            f"{len(usual)} descriptors need as many different names, found {', '.join(called)}. "
+            "Give --name once for each."
+        )
+    for name, source in zip(called, described or folders, strict=True):
+        if not described:
+            yield name, vision.read_patch_scenes(source), None
+        elif folders:
+            yield name, vision.describe_patch_scenes(folders[0], source), source
+        else:
+            yield name, vision.demo_patch_scenes(source, seed=task_options["seed"]), source
+
+
+def _patch_metric(
+    metric: str | None, scenes: Sequence[vision.PatchScene], descriptor: str | None
+) -> str:
+    """Return the metric.
+
+    uint8 in files may be numbers, and then --metric says so.
+    """
+    bits = scenes[0].vectors["ref"].dtype == "uint8"
+    if descriptor:
+        return choose_metric(metric, "binary" if bits else "float", descriptor)
+    return metric or ("hamming" if bits else "l2")
+
+
+def _evaluate(
+    experiment: vision.Experiment,
+    folder: str | None,
+    saving: Saving,
+    *,
+    inputs: Sequence[str],
+    layout: str,
+    file: str | None,
+    wide: str | None,
+    show: str | None,
+    show_to: str | None,
+    chart: str | None,
+    threads: int | None,
+    **more: bool,
+) -> int:
+    """Run the experiment and print its report; 1 if a pair could not be evaluated."""
+    for written in (file, wide, chart):
+        output.refuse_input(written, *inputs)
+    output.refuse_same_file(file, wide, chart)
+    _check_chart(chart, None)
+    scenes = load_scenes(experiment.dataset)
+    pictures = show_to or "."
+    if show is not None:
+        _check_pictures(scenes, show, pictures)
+    with progress_bar(f"{experiment.name}: scenes", saving.listener) as progress:
+        result = vision.run_experiment(
+            experiment, work_folder=folder, scenes=scenes, threads=threads, progress=progress
+        )
+    report = vision.ExperimentReport(result, **more)
+    if show is not None:
+        output.narrate_all(vision.draw_matches(result, show, pictures))
+    if wide is not None:
+        output.put(as_csv(wide_table(result.results, report.rule)), wide)
+    _put_chart(report.curves, chart)
+    saving.save(report.records(), *inputs)
+    output.emit(report, layout, file, command="descriptors")
+    return 1 if result.failures else 0
+
+
+def _check_pictures(scenes: Sequence[vision.Scene], pair: str, folder: str) -> None:
+    """Refuse a pair that does not exist, and a missing folder, before hours of work."""
+    try:
+        find_pair(scenes, pair)
+    except UsageError as error:
+        raise click.UsageError(str(error)) from None
+    if not os.path.isdir(folder):
+        raise click.UsageError(f"--show-to {folder} is not a folder. Make it first.")

@@ -1,0 +1,487 @@
+"""HPatches' own benchmark: verification, matching and retrieval of patches.
+
+Balntas, Lenc, Vedaldi, Mikolajczyk, "HPatches: a benchmark and evaluation of handcrafted and
+learned local descriptors" (CVPR 2017), as the program of its authors computes them
+(github.com/hpatches/hpatches-benchmark): areas are those of trapezoids, all images of a sequence
+count alike, and of equal distances wrong pairs stand first in verification, last in retrieval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Array, Floats, Ints, or_none
+from assay.core.ids import Ids
+from assay.measures import parse_many
+from assay.runs.results import Aggregate
+from assay.scoring.scores import Scores
+from assay.stats import Interval, interval
+from assay.stats.confidence import jackknife_interval
+from assay.tables.table import Cell, Table
+from assay.vision.keypoints import as_id
+from assay.vision.patch_tasks import PatchTasks, SceneSize
+from assay.vision.ranks import (
+    PRCurve,
+    chance_area,
+    curve_of,
+    largest_distance,
+    mean_curve,
+    nearest_two,
+    pair_distances,
+    paired_distances,
+    row_distances,
+    trapezoid_area,
+)
+from assay.vision.result import default_conventions, interval_aggregate
+from assay.vision.tables import ends_of, interval_data
+
+REFERENCE: Final = "ref"
+DIFFICULTIES: Final = {"e": "easy", "h": "hard", "t": "tough"}
+POOLS: Final = (100, 500, 1000, 5000, 10_000, 15_000, 20_000)
+_RIGHT_SHARE: Final = 0.2  # of the right pairs, in the imbalanced protocol
+_BATCH: Final = 1 << 16
+_MEAN: Final = "mean"
+Vectors = Mapping[str, Mapping[str, NDArray[Any]]]
+
+
+@dataclass(frozen=True)
+class PatchNumber:
+    """One number by difficulty (easy, …) and of all together, with intervals and chance.
+
+    The last of `found` is over all difficulties: their mean, or that of all patches.
+    """
+
+    task: str
+    variant: str
+    measure: str
+    found: Mapping[str, Interval]
+    chance: float
+    n: int
+    average: str = "hpatches"
+
+    @property
+    def name(self) -> str:
+        """Task and variant, and the measure of the benchmark's tasks."""
+        words = ", ".join(filter(None, (self.task, self.variant)))
+        return f"{words}: {self.measure}" if self.average == "hpatches" else words
+
+    @property
+    def whole(self) -> Interval:
+        """The number over all difficulties."""
+        return list(self.found.values())[-1]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        about = {"task": self.task, "variant": self.variant, "measure": self.measure}
+        parts = {part: interval_data(part_interval) for part, part_interval in self.found.items()}
+        return {**about, "n": self.n, "chance": or_none(self.chance), **parts}
+
+    def aggregates(self) -> Iterator[Aggregate]:
+        """Yield the numbers of a stored run."""
+        for part, part_interval in self.found.items():
+            subset = "/".join(filter(None, (self.task, self.variant, part)))
+            about = {"average": self.average, "subset": subset, "chance": self.chance, "n": self.n}
+            yield interval_aggregate(self.measure, part_interval, **about)
+
+
+def number_table(names: Sequence[str], numbers: Sequence[Sequence[PatchNumber]]) -> Table:
+    """Tabulate numbers as papers print them: easy, hard, tough, all."""
+    first = numbers[0][0]
+    rows = []
+    for same in zip(*numbers, strict=True):
+        choose = min if same[0].measure.startswith("FPR") else max
+        best = choose(number.whole.estimate for number in same) if len(same) > 1 else math.nan
+        for name, number in zip(names, same, strict=True):
+            *parts, whole = (each.estimate for each in number.found.values())
+            rows.append(
+                (
+                    Cell(number.name),
+                    Cell(name),
+                    *(Cell(value, "fraction") for value in parts),
+                    Cell(whole, "fraction", whole == best),
+                    Cell(ends_of(number.whole), "figure"),
+                    Cell(number.chance, "fraction"),
+                )
+            )
+    level = f"{100 * first.whole.level:g} %"
+    return Table(("task", "descriptor", *first.found, level, "chance"), tuple(rows))
+
+
+@dataclass(frozen=True, eq=False)
+class ProtocolResult:
+    """A descriptor on the tasks of a split.
+
+    `matching` has the area of each pair of images, `retrieval` that of each query among the whole
+    pool, a mean over difficulties; `empty_rows` descriptors are all zeros.
+    """
+
+    name: str
+    tasks: PatchTasks
+    numbers: tuple[PatchNumber, ...]
+    matching: Scores
+    retrieval: Scores
+    curves: tuple[PRCurve, ...]
+    empty_rows: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {
+            "split": self.tasks.split,
+            "sequences": list(self.tasks.scenes),
+            "drawn": list(self.tasks.drawn),
+            "empty_rows": self.empty_rows,
+            "numbers": [item.to_dict() for item in self.numbers],
+            "curves": [item.to_dict() for item in self.curves],
+        }
+
+    def aggregates(self) -> list[Aggregate]:
+        """Return all numbers of a stored run."""
+        return [aggregate for number in self.numbers for aggregate in number.aggregates()]
+
+
+def scene_sizes(vectors: Vectors) -> dict[str, SceneSize]:
+    """Return patches and images of each sequence.
+
+    An image counts where every difficulty has it.
+    """
+    letters = _letters(vectors)
+    return {name: _size_of(files, letters) for name, files in vectors.items()}
+
+
+def _size_of(files: Mapping[str, NDArray[Any]], letters: str) -> SceneSize:
+    images = [
+        {int(key[1:]) for key in files if key != REFERENCE and key[0] == letter}
+        for letter in letters
+    ]
+    return SceneSize(len(files[REFERENCE]), tuple(sorted(set.intersection(*images))))
+
+
+def _letters(vectors: Vectors) -> str:
+    """Return the difficulties that all sequences have."""
+    per_scene = [{key[0] for key in files if key != REFERENCE} for files in vectors.values()]
+    return "".join(
+        letter for letter in DIFFICULTIES if all(letter in letters for letters in per_scene)
+    )
+
+
+def evaluate_protocol(
+    vectors: Vectors, tasks: PatchTasks, *, name: str, metric: str = "l2", **resampling: Any
+) -> ProtocolResult:
+    """Evaluate verification, matching and retrieval.
+
+    `vectors` are rows by sequence and file (ref, e1, …). `resampling` goes to the intervals: level,
+    resamples, seed. Whole sequences are resampled.
+    """
+    work = _Protocol(
+        {scene: vectors[scene] for scene in tasks.scenes}, tasks, metric, resampling, name
+    )
+    verification = [number for kind in ("intra", "inter") for number in work.verify(kind)]
+    matching, matched = work.match()
+    retrieval, retrieved = work.retrieve()
+    return ProtocolResult(
+        name,
+        tasks,
+        (*verification, matching, *retrieval),
+        matched,
+        retrieved,
+        tuple(work.curves),
+        sum(
+            int((~rows.any(axis=1)).sum())
+            for files in work.vectors.values()
+            for rows in files.values()
+        ),
+    )
+
+
+class _Protocol:
+    """One descriptor while it is judged."""
+
+    def __init__(
+        self,
+        vectors: Vectors,
+        tasks: PatchTasks,
+        metric: str,
+        resampling: Mapping[str, Any],
+        name: str,
+    ) -> None:
+        self.vectors, self.tasks, self.metric, self.name = vectors, tasks, metric, name
+        self.files = list(vectors.values())
+        self.letters, self.resampling = _letters(vectors), resampling
+        self.sizes = list(scene_sizes(vectors).values())
+        self.curves: list[PRCurve] = []
+
+    def verify(self, kind: str) -> Iterator[PatchNumber]:
+        """Yield areas under ROC and precision-recall, balanced and imbalanced.
+
+        The imbalanced list has a fifth of the right pairs.
+        """
+        right, wrong = self.tasks.pairs["right"], self.tasks.pairs[kind]
+        apart = {key: (self._apart(key, right), self._apart(key, wrong)) for key in self.letters}
+        where = "same sequence" if kind == "intra" else "other sequences"
+        few = int(len(right) * _RIGHT_SHARE)
+        for balance, n in (("balanced", len(right)), ("imbalanced", few)):
+            lists = {
+                key: _PairList.of(near[:n], far, right[:n], wrong)
+                for key, (near, far) in apart.items()
+            }
+            size = n + len(wrong)
+            chance = {"AUC": 0.5, "AP": float(chance_area(n, size))}
+            # The area under ROC hardly depends on the balance.
+            for measure in ("AUC", "AP") if balance == "balanced" else ("AP",):
+                areas = self._pooled(lists, _PairList.auc if measure == "AUC" else _PairList.ap)
+                variant = f"{where}, {balance}"
+                yield PatchNumber("verification", variant, measure, areas, chance[measure], size)
+        for letter, pair_list in lists.items():
+            precision = curve_of(pair_list.wrong_nearer, few)
+            self._add_curve(f"verification, {where}", letter, precision, few / size)
+
+    def _add_curve(self, task: str, letter: str, precision: Floats, chance: float) -> None:
+        self.curves.append(PRCurve(task, self.name, DIFFICULTIES[letter], precision, chance))
+
+    def _apart(self, letter: str, pairs: Ints) -> Floats:
+        distances = np.empty(len(pairs))
+        for start in range(0, len(pairs), _BATCH):
+            left, right = np.hsplit(pairs[start : start + _BATCH], 2)
+            rows = self._rows(letter, left), self._rows(letter, right)
+            distances[start : start + _BATCH] = paired_distances(*rows, self.metric)
+        return distances
+
+    def _rows(self, letter: str, places: Ints) -> Array:
+        """Return descriptors by sequence, image and patch."""
+        some = self.files[0][REFERENCE]
+        descriptors = np.empty((len(places), some.shape[1]), some.dtype)
+        key = places[:, 0] * 64 + places[:, 1]
+        for code in np.unique(key):
+            rows = np.flatnonzero(key == code)
+            scene, image = divmod(int(code), 64)
+            file = f"{letter}{image}" if image else REFERENCE
+            descriptors[rows] = self.files[scene][file][places[rows, 2]]
+        return descriptors
+
+    def _pooled(
+        self, lists: Mapping[str, _PairList], area: Callable[[_PairList, int], float]
+    ) -> dict[str, Interval]:
+        """Return the area of each list with a jackknife over sequences."""
+        table = np.array(
+            [
+                [area(pair_list, without) for pair_list in lists.values()]
+                for without in range(-1, len(self.files))
+            ]
+        )
+        named = {DIFFICULTIES[letter]: table[:, at] for at, letter in enumerate(lists)}
+        level = self.resampling.get("level", 0.95)
+        return {
+            part: jackknife_interval(float(column[0]), column[1:], level=level)
+            for part, column in {**named, _MEAN: table.mean(axis=1)}.items()
+        }
+
+    def match(self) -> tuple[PatchNumber, Scores]:
+        """Match the reference's patches in every image.
+
+        All of them have a right match.
+        """
+        images = [
+            (scene, files, image)
+            for scene, files, size in zip(self.vectors, self.files, self.sizes, strict=True)
+            for image in size.images
+        ]
+        chance = [_matching_chance(len(files[REFERENCE])) for _, files, _ in images]
+        areas: dict[str, Floats] = {}
+        for letter in self.letters:
+            wrong = [
+                _matched(files[REFERENCE], files[f"{letter}{image}"], self.metric)
+                for _, files, image in images
+            ]
+            totals = [len(files[REFERENCE]) for _, files, _ in images]
+            areas[letter] = np.array(
+                [float(trapezoid_area(counts, n)) for counts, n in zip(wrong, totals, strict=True)]
+            )
+            curve = mean_curve(curve_of(counts, n) for counts, n in zip(wrong, totals, strict=True))
+            self._add_curve("matching", letter, curve, float(np.mean([1 / n for n in totals])))
+        intervals = self._means(areas, [scene for scene, _, _ in images])
+        n = len(images) * len(areas)
+        named = [
+            (as_id(f"{scene}/{letter}{image}"), scene)
+            for letter in areas
+            for scene, _, image in images
+        ]
+        number = PatchNumber("matching", "", "AP", intervals, float(np.mean(chance)), n)
+        return number, self._scores(named, np.concatenate(list(areas.values())).tolist())
+
+    def _means(self, values: Mapping[str, Floats], scenes: list[str]) -> dict[str, Interval]:
+        """Return means by difficulty and over difficulties.
+
+        Whole sequences are resampled.
+        """
+        mean = np.mean(list(values.values()), axis=0)
+        named = {DIFFICULTIES[letter]: numbers for letter, numbers in values.items()}
+        return {
+            part: interval(numbers, clusters=scenes, bounds=(0.0, 1.0), **self.resampling)
+            for part, numbers in {**named, _MEAN: mean}.items()
+        }
+
+    def _scores(self, named: list[tuple[str, str]], values: Sequence[float]) -> Scores:
+        """Return areas as AP of lists with these ids and sequences."""
+        order = sorted(range(len(named)), key=lambda place: named[place][0])
+        shape = (1, len(order))
+        return Scores(
+            parse_many("AP"),
+            Ids.of([named[place][0] for place in order], what="list"),
+            np.array([[values[place] for place in order]], float).reshape(shape),
+            np.zeros(shape, bool),
+            np.zeros(len(order), bool),
+            default_conventions(),
+            groups={"scene": np.array([named[place][1] for place in order], np.str_)},
+        ).but_settings(
+            area="trapezoids", split=self.tasks.split, tasks=self.tasks.source, metric=self.metric
+        )
+
+    def retrieve(self) -> tuple[list[PatchNumber], Scores]:
+        """Retrieve the query's patch among patches of other sequences."""
+        tasks, n = self.tasks, len(self.tasks.queries)
+        pools = _pool_sizes(len(tasks.distractors))
+        areas = {letter: np.zeros((n, len(pools))) for letter in self.letters}
+        chance = np.zeros((n, len(pools)))
+        for scene in np.unique(tasks.queries[:, 0]):
+            rows = np.flatnonzero(tasks.queries[:, 0] == scene)
+            pool = tasks.distractors[tasks.distractors[:, 0] != scene]
+            by_letter = self._search(int(scene), tasks.queries[rows, 1], pool, pools)
+            for letter, part in by_letter.items():
+                areas[letter][rows] = part
+            right = len(self.sizes[scene].images)
+            sizes = np.minimum(pools, right + len(pool))
+            chance[rows] = chance_area(right, sizes)
+        scenes = [tasks.scenes[number] for number in tasks.queries[:, 0]]
+        numbers = [
+            PatchNumber(
+                "retrieval",
+                f"pool of {size}",
+                "AP",
+                self._means({key: part[:, at] for key, part in areas.items()}, scenes),
+                float(chance[:, at].mean()) if n else math.nan,
+                n,
+            )
+            for at, size in enumerate(pools)
+        ]
+        named = [
+            (as_id(f"{tasks.scenes[scene]}/{row}"), tasks.scenes[scene])
+            for scene, row in tasks.queries.tolist()
+        ]
+        last = np.mean([part[:, -1] for part in areas.values()], axis=0)
+        return numbers, self._scores(named, last.tolist())
+
+    def _search(
+        self, scene: int, patches: Ints, pool: Ints, pools: Sequence[int]
+    ) -> dict[str, Floats]:
+        """Return the areas of a sequence's queries by size of pool."""
+        files, images = self.files[scene], self.sizes[scene].images
+        queries = files[REFERENCE][patches]
+        distractors = self._rows("", np.insert(pool, 1, 0, axis=1))
+        right = {
+            letter: [files[f"{letter}{image}"][patches] for image in images]
+            for letter in self.letters
+        }
+        every = [rows for per_image in right.values() for rows in per_image]
+        scale = largest_distance(queries, distractors, *every, metric=self.metric)
+        table = pair_distances(queries, distractors, self.metric, scale)
+        ends = [max(0, min(size - len(images), len(pool))) for size in pools]
+        areas = {}
+        for letter, rows in right.items():
+            near = np.stack(
+                [row_distances(queries, image_rows, self.metric, scale) for image_rows in rows],
+                axis=1,
+            )
+            near.sort(axis=1)
+            nearer = np.stack([_count_nearer(table, limits, ends) for limits in near.T], axis=-1)
+            areas[letter] = trapezoid_area(nearer, len(images))
+        return areas
+
+
+def _pool_sizes(n_distractors: int) -> list[int]:
+    """Return the benchmark's sizes up to the first with all distractors."""
+    beyond = next((i for i, size in enumerate(POOLS) if size >= n_distractors), len(POOLS) - 1)
+    return list(POOLS[: beyond + 1])
+
+
+def _count_nearer(table: Floats, limit: Floats, ends: Sequence[int]) -> Ints:
+    """Count nearer distractors among the first ones, for each end."""
+    nearer = table < limit[:, None]
+    starts = (0, *ends[:-1])
+    more = [nearer[:, start:end].sum(axis=1) for start, end in zip(starts, ends, strict=True)]
+    return np.cumsum(np.stack(more, axis=1), axis=1)
+
+
+def _matched(reference: Array, rows: Array, metric: str) -> Ints:
+    """Count the wrong nearest neighbours before each right one."""
+    near = nearest_two(reference, rows, metric)
+    right = near.nearest == np.arange(len(reference))
+    judged = right[np.argsort(near.best, kind="stable")]
+    return np.asarray(np.cumsum(~judged)[judged], np.int64)
+
+
+def matching_chance(sizes: Sequence[int]) -> float:
+    """Return the mean AP of random nearest neighbours.
+
+    See `_matching_chance`.
+    """
+    shares = [(float((1 / np.arange(1, n + 1)).sum()) / n, n) for n in sizes]
+    return float(np.mean([(harmonic + (1 - harmonic) / n) / n for harmonic, n in shares]))
+
+
+def _matching_chance(n: int) -> float:
+    """Return the mean area of random nearest neighbours.
+
+    m of n are right, m binomial with mean 1.
+    """
+    harmonic = float((1 / np.arange(1, n + 1)).sum()) / n
+    return (2 / n - 1 / n**2 + harmonic + (1 - harmonic) / n) / (2 * n)
+
+
+@dataclass(frozen=True, eq=False)
+class _PairList:
+    """Right and wrong pairs by distance: the sequences of each, and how many others are nearer."""
+
+    right_scenes: Ints  # two columns
+    wrong_scenes: Ints
+    wrong_nearer: Ints  # than each right pair, or as near
+    right_nearer: Ints  # than each wrong pair
+
+    @classmethod
+    def of(cls, right: Floats, wrong: Floats, pairs: Ints, others: Ints) -> _PairList:
+        """Build the list from distances and their pairs."""
+        first, second = np.argsort(right, kind="stable"), np.argsort(wrong, kind="stable")
+        right, wrong = right[first], wrong[second]
+        return cls(
+            pairs[first][:, [0, 3]],
+            others[second][:, [0, 3]],
+            np.searchsorted(wrong, right, side="right"),
+            np.searchsorted(right, wrong, side="left"),
+        )
+
+    def ap(self, without: int = -1) -> float:
+        """Return the area under precision-recall, perhaps without a sequence."""
+        right, wrong = self._kept(without)
+        counts = np.concatenate([[0], np.cumsum(wrong)])[self.wrong_nearer][right]
+        return float(trapezoid_area(counts, len(counts))) if len(counts) else math.nan
+
+    def auc(self, without: int = -1) -> float:
+        """Return the area under ROC, perhaps without a sequence.
+
+        It is the share of right pairs that are nearer than a wrong one.
+        """
+        right, wrong = self._kept(without)
+        counts = np.concatenate([[0], np.cumsum(right)])[self.right_nearer][wrong]
+        total = int(right.sum())
+        return float(counts.mean() / total) if total and len(counts) else math.nan
+
+    def _kept(self, without: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        right, wrong = (
+            (scenes != without).all(axis=1) for scenes in (self.right_scenes, self.wrong_scenes)
+        )
+        return right, wrong

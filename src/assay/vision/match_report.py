@@ -1,0 +1,497 @@
+"""Descriptors and matchers on pairs of images: means with intervals over scenes, and records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, Final
+
+import numpy as np
+
+from assay.arrays import Floats, or_none
+from assay.comparison.compare import Comparison
+from assay.core.ids import Ids
+from assay.errors import MismatchError, UsageError
+from assay.measures import parse_many
+from assay.runs.record import RunRecord
+from assay.runs.results import Aggregate
+from assay.scoring.scores import Scores, signature_of
+from assay.search.engine.workers import Progress
+from assay.stats import Interval, intervals
+from assay.tables.page import Page, Words
+from assay.tables.table import Cell, Table
+from assay.vision.experiment import Experiment
+from assay.vision.keypoints import as_id
+from assay.vision.matching import (
+    HEADLINE,
+    PIXELS,
+    Estimator,
+    MatchedPair,
+    Matcher,
+    error_auc,
+    match_pair,
+)
+from assay.vision.ranks import PRCurve, mean_curve
+from assay.vision.result import Failure, default_conventions, interval_aggregate
+from assay.vision.run import (
+    BROKEN,
+    SceneContext,
+    evaluate_scenes,
+    keypoint_name,
+    load_scenes,
+    wanted_pairs,
+)
+from assay.vision.scenes import Scene
+from assay.vision.tables import (
+    ALL,
+    SHARE,
+    compare_named,
+    comparison_words,
+    ends_of,
+    interval_data,
+    mean_defined,
+)
+
+_CORNERS: Final = (1, 3, 5)  # pixels of homography estimation
+
+
+@dataclass(frozen=True, eq=False)
+class MatchingResult:
+    """One descriptor with one matcher on all pairs; see `MatchedPair` for the values."""
+
+    descriptor: str
+    matcher: str
+    pairs: tuple[MatchedPair, ...]
+    failures: tuple[Failure, ...] = ()
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Descriptor and matcher."""
+        return f"{self.descriptor}, {self.matcher}"
+
+    @property
+    def categories(self) -> list[str]:
+        """All of them together, then each, if there are several."""
+        names = sorted({pair.category for pair in self.pairs})
+        return [ALL, *names] if len(names) > 1 else [ALL]
+
+    def values(self, pairs: Sequence[MatchedPair] | None = None) -> dict[str, Floats]:
+        """Return each pair's value by measure, such as `MMA@3` (pixels).
+
+        `accuracy` is 1 where the corners are near enough on average, `AUC` max(0, 1 − error/x).
+        """
+        selected = self.pairs if pairs is None else pairs
+        by_measure = {
+            f"{name}@{pixels}": np.array([getattr(pair, key)[place] for pair in selected], float)
+            for name, key in _CURVES.items()
+            for place, pixels in enumerate(PIXELS)
+        }
+        corners = np.array([pair.corners for pair in selected], float)
+        for x in _CORNERS:
+            near = np.where(np.isnan(corners), np.nan, (corners <= x).astype(float))
+            by_measure[f"accuracy@{x}"] = near
+            by_measure[f"AUC@{x}"] = np.maximum(0.0, 1.0 - corners / x)
+        return by_measure
+
+    def of_category(self, category: str) -> list[MatchedPair]:
+        """Return the pairs of a category, or all."""
+        return [pair for pair in self.pairs if category in (ALL, pair.category)]
+
+    def trapezoids(self, category: str = ALL) -> dict[str, float]:
+        """Return AUC over all pairs as SuperGlue's program computes it."""
+        errors = np.array([pair.corners for pair in self.of_category(category)], float)
+        defined = errors[~np.isnan(errors)]
+        return {f"AUC@{x}": error_auc(defined, float(x)) for x in _CORNERS}
+
+    @property
+    def curve(self) -> PRCurve:
+        """Mean precision over recall of the pairs that have a true match."""
+        defined = [pair for pair in self.pairs if not np.isnan(pair.precision).any()]
+        chance = [pair.chance[PIXELS.index(HEADLINE)] for pair in defined]
+        precision = mean_curve(pair.precision for pair in defined)
+        mean = float(np.mean(chance)) if chance else math.nan
+        return PRCurve("image matching", self.descriptor, self.matcher, precision, mean)
+
+    @cached_property
+    def scores(self) -> Scores:
+        """MMA at the headline's tolerance for each pair, as the precision of its matches."""
+        by_id = {as_id(f"{pair.scene}/{pair.pair}"): pair for pair in self.pairs}
+        ids = sorted(by_id)
+        place = PIXELS.index(HEADLINE)
+        values = np.array([[by_id[pair_id].accuracy[place] for pair_id in ids]], float)
+        return Scores(
+            parse_many(SHARE),
+            Ids.of(ids, what="pair"),
+            values.reshape(1, len(ids)),
+            np.zeros((1, len(ids)), bool),
+            np.zeros(len(ids), bool),
+            default_conventions(),
+            groups={
+                name: np.array([getattr(by_id[pair_id], name) for pair_id in ids], np.str_)
+                for name in ("scene", "category")
+            },
+        ).but_settings(**self.settings, pixels=HEADLINE)
+
+
+_CURVES: Final = {"MMA": "accuracy", "repeatability": "repeatability", "score": "score"}
+
+
+@dataclass(frozen=True)
+class MatchingSummary:
+    """One descriptor and matcher on the pairs of a category: an interval for each measure."""
+
+    descriptor: str
+    matcher: str
+    category: str
+    scenes: int
+    pairs: int
+    keypoints: float
+    matches: float
+    not_estimated: int
+    chance: dict[str, float]
+    found: dict[str, Interval]
+    trapezoids: dict[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON; undefined numbers are None."""
+        data = {name: getattr(self, name) for name in _COUNTS}
+        data["measures"] = {
+            name: {**interval_data(mean), "chance": self.chance.get(name)}
+            for name, mean in self.found.items()
+        }
+        data["auc_trapezoid"] = {name: or_none(value) for name, value in self.trapezoids.items()}
+        return data
+
+    def aggregates(self) -> Iterator[Aggregate]:
+        """Yield the numbers of a stored run."""
+        subset = "" if self.category == ALL else self.category
+        for name, mean in self.found.items():
+            about = {"average": "pairs", "subset": subset, "chance": self.chance.get(name)}
+            yield interval_aggregate(name, mean, **about)
+        for name, value in self.trapezoids.items():
+            yield Aggregate(name, value, average="trapezoid", subset=subset, n=self.pairs)
+
+
+_COUNTS: Final = (
+    "descriptor",
+    "matcher",
+    "category",
+    "scenes",
+    "pairs",
+    "keypoints",
+    "matches",
+    "not_estimated",
+)
+
+
+def _summary(result: MatchingResult, category: str, settings: dict[str, Any]) -> MatchingSummary:
+    pairs = result.of_category(category)
+    values = result.values(pairs)
+    scenes = [pair.scene for pair in pairs]
+    means = intervals(
+        np.stack(list(values.values())),
+        clusters=scenes,
+        bounds=[(0.0, 1.0)] * len(values),
+        **settings,
+    )
+    chance = np.mean([pair.chance for pair in pairs], axis=0).tolist()
+    return MatchingSummary(
+        result.descriptor,
+        result.matcher,
+        category,
+        len(set(scenes)),
+        len(pairs),
+        float(np.mean([pair.keypoints for pair in pairs])),
+        float(np.mean([pair.matches for pair in pairs])),
+        sum(math.isinf(pair.corners) for pair in pairs),
+        {f"MMA@{pixels}": share for pixels, share in zip(PIXELS, chance, strict=True)},
+        dict(zip(values, means, strict=True)),
+        result.trapezoids(category),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class MatchingReport:
+    """Every descriptor with every matcher, as tables, a page, plain data and records."""
+
+    experiment: Experiment
+    results: tuple[MatchingResult, ...]
+    estimator: Estimator
+    per_scene: bool = False
+
+    @property
+    def failures(self) -> list[tuple[str, Failure]]:
+        """Pairs that could not be matched, once for each descriptor."""
+        every = {result.descriptor: result.failures for result in self.results}
+        return [(name, failure) for name, failures in every.items() for failure in failures]
+
+    @property
+    def _resampling(self) -> dict[str, Any]:
+        return self.experiment.evaluation.resampling
+
+    @property
+    def signature(self) -> str:
+        """The conventions and the settings of all contestants, listed where they differ."""
+        return signature_of([result.scores for result in self.results], self._resampling)
+
+    @cached_property
+    def summaries(self) -> dict[str, list[MatchingSummary]]:
+        """By the name of the contestant: all pairs, then those of each category."""
+        return {
+            result.name: [_summary(result, name, self._resampling) for name in result.categories]
+            for result in self.results
+            if result.pairs
+        }
+
+    @cached_property
+    def comparison(self) -> Comparison | None:
+        """Contestants on MMA of the same pairs, whole scenes resampled; None where pairs differ."""
+        how = self.experiment.evaluation
+        if len(self.results) < 2 or len(self.summaries) < len(self.results):
+            return None
+        try:
+            return compare_named(
+                f"MMA@{HEADLINE}",
+                SHARE,
+                [result.scores for result in self.results],
+                [result.name for result in self.results],
+                by="scene",
+                level=round(1 - how.level, 12),
+                resamples=how.resamples,
+                seed=how.seed,
+            )
+        except MismatchError:  # a pair of one of them failed, and that is said
+            return None
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a reader of the numbers should know, a line each."""
+        return [
+            f"FAILED {name} {failure.scene} {failure.pair}: {failure.reason}"
+            for name, failure in self.failures
+        ]
+
+    @property
+    def curves(self) -> list[PRCurve]:
+        """Precision over recall of each contestant that matched a pair."""
+        return [result.curve for result in self.results if result.pairs]
+
+    def _rows(self) -> list[MatchingSummary]:
+        return [row for summaries in self.summaries.values() for row in summaries]
+
+    def tables(self) -> list[Table]:
+        """Return tables of matches, homographies and, if wanted, scenes."""
+        tables = [self._table(_MATCHES), self._table(_HOMOGRAPHIES)]
+        return [*tables, self._scene_table()] if self.per_scene else tables
+
+    def _table(self, columns: tuple[str, ...]) -> Table:
+        """Build a table of columns; `±` adds a measure's interval."""
+        rows = [
+            [cell for name in columns for cell in _cells(summary, name)] for summary in self._rows()
+        ]
+        level = f"{100 * self.experiment.evaluation.level:g} %"
+        heads = [head for name in columns for head in _heads(name, level)]
+        return Table(tuple(heads), tuple(map(tuple, rows)))
+
+    def _scene_table(self) -> Table:
+        rows = []
+        for result in self.results:
+            for scene in dict.fromkeys(pair.scene for pair in result.pairs):
+                pairs = [pair for pair in result.pairs if pair.scene == scene]
+                means = {
+                    name: mean_defined(numbers) for name, numbers in result.values(pairs).items()
+                }
+                cells = [Cell(means[name], "fraction") for name in _OF_SCENE]
+                count = Cell(len(pairs), "count")
+                rows.append(
+                    (Cell(result.descriptor), Cell(result.matcher), Cell(scene), count, *cells)
+                )
+        return Table(("descriptor", "matcher", "scene", "pairs", *_OF_SCENE), tuple(rows))
+
+    def table(self) -> Table:
+        """Return every digit by contestant, category and measure, for programs."""
+        columns = (*_COUNTS[:5], "measure", "mean", "low", "high", "level", "method", "chance")
+        return Table(columns, tuple(row for summary in self._rows() for row in _long_rows(summary)))
+
+    def page(self) -> Page:
+        """Return tables with words between them, for people."""
+        matches, *rest = self.tables()
+        sets = "; ".join(dict.fromkeys(result.settings["keypoints"] for result in self.results))
+        about = f"homographies by {self.estimator.name}; keypoints: {sets}"
+        page: Page = [Words(f"pixels in image k; {about}"), matches]
+        if self.comparison is not None:
+            page += comparison_words(self.comparison)
+        page += [*rest, *(Words(line, "remark") for line in self.remarks)]
+        return [*page, Words(self.signature, "signature")]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {
+            "signature": self.signature,
+            "experiment": self.experiment.to_dict(),
+            "estimator": {"name": self.estimator.name, "pixels": self.estimator.pixels},
+            "results": [item.to_dict() for item in self._rows()],
+            "comparison": None if self.comparison is None else self.comparison.to_dict(),
+            "curves": [item.to_dict() for item in self.curves],
+            "failed": len(self.failures),
+            "remarks": self.remarks,
+        }
+
+    def records(self) -> list[RunRecord]:
+        """Return a record for each contestant.
+
+        Scenes are resampled as a whole.
+        """
+        return [
+            RunRecord(
+                result.name,
+                result.scores,
+                task="matching",
+                model=result.descriptor,
+                config={"experiment": self.experiment.to_dict(), **result.settings},
+                seeds={"intervals": self.experiment.evaluation.seed},
+                chance={SHARE: self.summaries[result.name][0].chance[f"MMA@{HEADLINE}"]},
+                ceiling={SHARE: 1.0},
+                aggregates=[a for row in self.summaries[result.name] for a in row.aggregates()],
+                clusters="scene",
+                resampling=self._resampling,
+            )
+            for result in self.results
+            if result.pairs
+        ]
+
+
+_MATCHES: Final = (
+    "descriptor",
+    "matcher",
+    "category",
+    "pairs",
+    "keypoints",
+    "matches",
+    f"repeatability@{HEADLINE}",
+    f"score@{HEADLINE}",
+    "MMA@1",
+    f"MMA@{HEADLINE} ±",
+    "MMA@5",
+    "MMA@10",
+    f"chance MMA@{HEADLINE}",
+)
+_HOMOGRAPHIES: Final = (
+    *("descriptor", "matcher", "category", "pairs", "not_estimated"),
+    *("accuracy@1", f"accuracy@{HEADLINE} ±", "accuracy@5"),
+    *("AUC@1", f"AUC@{HEADLINE} ±", "AUC@5", f"trapezoid AUC@{HEADLINE}"),
+)
+_OF_SCENE: Final = tuple(
+    f"{name}@{HEADLINE}" for name in ("repeatability", "score", "MMA", "accuracy", "AUC")
+)
+
+
+def _heads(name: str, level: str) -> list[str]:
+    bare = name.removesuffix(" ±").replace("_", " ").replace("score@", "matching score@")
+    return [bare, level] if name.endswith("±") else [bare]
+
+
+def _cells(summary: MatchingSummary, name: str) -> list[Cell]:
+    kind, _, rest = name.partition(" ")
+    if kind in _COUNTS:
+        value = getattr(summary, kind)
+        return [Cell(value) if isinstance(value, str) else Cell(value, "count")]
+    if kind in ("chance", "trapezoid"):
+        return [
+            Cell((summary.chance if kind == "chance" else summary.trapezoids)[rest], "fraction")
+        ]
+    mean = summary.found[kind]
+    cells = [Cell(mean.estimate, "fraction")]
+    if rest:
+        cells.append(Cell(ends_of(mean), "figure"))
+    return cells
+
+
+def _long_rows(summary: MatchingSummary) -> Iterator[tuple[Cell, ...]]:
+    start = [cell for name in _COUNTS[:5] for cell in _cells(summary, name)]
+    for name, mean in summary.found.items():
+        numbers = (mean.estimate, mean.low, mean.high, mean.level)
+        yield (
+            *start,
+            Cell(name),
+            *(Cell(value, "fraction") for value in numbers),
+            Cell(mean.method),
+            Cell(summary.chance.get(name), "fraction"),
+        )
+
+
+def match_images(
+    experiment: Experiment,
+    *,
+    matchers: Iterable[str] = ("mutual",),
+    estimator: Estimator | None = None,
+    scenes: Sequence[Scene] | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    per_scene: bool = False,
+) -> MatchingReport:
+    """Match image 1 of every scene with the others.
+
+    Args:
+        experiment: Scenes, keypoints and descriptors.
+        matchers: nn, mutual, ratio or mutual-ratio; the last two take a limit, as `ratio:0.9`.
+        estimator: How homographies are estimated.
+        scenes: Scenes to use instead of the experiment's.
+        threads: Scenes to evaluate side by side; numbers do not depend on it.
+        progress: Called with (scenes done, scenes in all).
+        per_scene: Whether the report has a row for each scene.
+
+    Returns:
+        Every descriptor with every matcher.
+
+    Raises:
+        UsageError: If a matcher is unknown, or there are none, or no scenes.
+    """
+    parsed = tuple(Matcher.of(name) for name in dict.fromkeys(matchers))
+    loaded = load_scenes(experiment.dataset) if scenes is None else list(scenes)
+    if not parsed or not loaded:
+        raise UsageError("Matching needs at least one matcher and one scene.")
+    how = estimator or Estimator()
+    evaluate = partial(_match_scene, matchers=parsed, estimator=how)
+    parts = evaluate_scenes(experiment, loaded, evaluate, threads=threads, progress=progress)
+    results = tuple(
+        MatchingResult(
+            context.descriptor.name,
+            matcher.name,
+            tuple(pair[number] for pairs, _ in scene_parts for pair in pairs),
+            tuple(failure for _, failures in scene_parts for failure in failures),
+            {
+                "matcher": matcher.name,
+                "estimator": f"{how.name},{how.pixels:g}",
+                "keypoints": keypoint_name(context.keypoints),
+            },
+        )
+        for context, scene_parts in parts
+        for number, matcher in enumerate(parsed)
+    )
+    return MatchingReport(experiment, results, how, per_scene)
+
+
+def _match_scene(
+    scene: Scene, context: SceneContext, matchers: tuple[Matcher, ...], estimator: Estimator
+) -> tuple[list[list[MatchedPair]], list[Failure]]:
+    """Match image 1 with the others by each matcher; list pairs that fail."""
+    pairs: list[list[MatchedPair]] = []
+    failures: list[Failure] = []
+    first = None
+    for k in wanted_pairs(scene, context.evaluation):
+        if context.control.stop[0]:
+            raise KeyboardInterrupt  # as in the thread that was interrupted
+        try:
+            first = first or context.side(scene, 1)
+            sides = first, context.side(scene, k, first)
+            metric = context.metric(first)
+            pairs.append(
+                match_pair(scene, k, sides, matchers=matchers, metric=metric, estimator=estimator)
+            )
+        except BROKEN as error:
+            failures.append(Failure(scene.name, f"1-{k}", str(error)))
+    return pairs, failures

@@ -1,0 +1,645 @@
+"""Patches whose number is their identity, as HPatches has them: row i of every file is one point.
+
+A scene holds descriptors of reference patches (`ref`) and of the same patches in other images
+(`e1` … `e5` easy, `h1` … `h5` hard, `t1` … `t5` tough), as CSV or .npy files of equal length.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Floats
+from assay.core import checks
+from assay.core.settings import as_settings
+from assay.errors import FormatError, InputError, MismatchError, ShapeError, UsageError
+from assay.io.arrays import load_npy
+from assay.io.streams import list_folder, read_lines
+from assay.runs.record import RunRecord
+from assay.scoring.scores import Scores, signature_of
+from assay.search.engine.codes import Codes
+from assay.stats import Interval, interval
+from assay.stats.confidence import jackknife_interval
+from assay.stats.effects import false_positive_rate
+from assay.tables.page import Page, Words
+from assay.tables.table import Table
+from assay.vision.descriptors import describe, describe_patches, load_network, network_file
+from assay.vision.hpatches import (
+    DIFFICULTIES,
+    REFERENCE,
+    PatchNumber,
+    ProtocolResult,
+    evaluate_protocol,
+    matching_chance,
+    number_table,
+    scene_sizes,
+)
+from assay.vision.keypoints import Keypoints, draw
+from assay.vision.opencv_features import Image, read_image
+from assay.vision.patch_tasks import read_tasks, split_scenes
+from assay.vision.ranks import PairRanks, PRCurve, paired_distances, rank_pair
+from assay.vision.result import DescriptorCost, DescriptorResult
+from assay.vision.scenes import category_of, make_demo_patches
+from assay.vision.tables import (
+    CategorySummary,
+    category_data,
+    category_table,
+    compare_named,
+    comparison_words,
+    result_data,
+    summarize,
+    timing_table,
+)
+
+if TYPE_CHECKING:
+    from assay.comparison.compare import Comparison
+
+
+_TARGET: Final = re.compile(r"[eht]\d{1,2}")
+_RECALL: Final = 0.95
+_ALL: Final = "all"
+
+
+@dataclass(frozen=True, eq=False)
+class PatchScene:
+    """The descriptors of a scene's patches by file: `ref`, and `e1`, `h1`, `t1`, …"""
+
+    name: str
+    category: str
+    vectors: Mapping[str, NDArray[Any]]
+    seconds: float = 0.0  # of describing them, if that was done here
+
+    def __post_init__(self) -> None:
+        """Refuse a scene without a reference, or files of different lengths."""
+        if REFERENCE not in self.vectors or len(self.vectors) < 2:
+            names = ", ".join(self.vectors) or "none"
+            raise FormatError(
+                f"Scene {self.name!r} needs ref and at least one of e1, h1, t1, …; found {names}."
+            )
+        sizes = {key: len(rows) for key, rows in self.vectors.items()}
+        if len(set(sizes.values())) > 1:
+            raise MismatchError(
+                f"Scene {self.name!r}: patch i of each file is the same point, so all files have "
+                f"one length; found {sizes}."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class PatchResult:
+    """Patch retrieval and matching as a `DescriptorResult`, FPR at 95 % recall, and the benchmark.
+
+    `error_rates` are over all scenes: right pairs are the same patch in two images, wrong pairs
+    different patches, as many, drawn by `seed` from the scene itself (`same`) or others (`other`).
+    `protocol` are HPatches' own tasks, where a split was asked for.
+    """
+
+    result: DescriptorResult
+    error_rates: dict[str, Interval]
+    seed: int
+    cost: DescriptorCost
+    protocol: ProtocolResult | None = None
+    resampling: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The descriptor."""
+        return self.result.name
+
+    @property
+    def patch_map(self) -> float:
+        """Mean AP over patches: rank of the same patch among all patches of the other image."""
+        return float(self.result.mean(empty="skip")["AP"])
+
+    @property
+    def fpr95(self) -> dict[str, float]:
+        """Share of wrong pairs as near as the 95 % nearest right ones, by kind of wrong pair."""
+        return {kind: rate.estimate for kind, rate in self.error_rates.items()}
+
+    @cached_property
+    def summaries(self) -> list[CategorySummary]:
+        """Means of all scenes and of each category, with intervals over scenes."""
+        return summarize(self.result, **self.resampling)
+
+    @property
+    def by_difficulty(self) -> dict[str, dict[str, float]]:
+        """Patch mAP and matching mAP of easy, hard and tough patches, as far as there are any."""
+        return {
+            number.task: {
+                part: each.estimate for part, each in number.found.items() if part != _ALL
+            }
+            for number in self.numbers[:2]
+        }
+
+    @cached_property
+    def numbers(self) -> list[PatchNumber]:
+        """Patch mAP, matching mAP and FPR@95, by difficulty and of all patches, with intervals."""
+        keys = dict.fromkeys(_difficulty(pair.pair) for pair in self.result.pairs)
+        parts = {
+            key: tuple(pair for pair in self.result.pairs if key in (_ALL, _difficulty(pair.pair)))
+            for key in (*(each for each in DIFFICULTIES.values() if each in keys), _ALL)
+        }
+        results = {key: replace(self.result, pairs=pairs) for key, pairs in parts.items()}
+        sizes = [pair.n_docs for pair in self.result.pairs]
+        patches = {key: self._mean(result.scores) for key, result in results.items()}
+        matching = {
+            key: self._mean(result.matching)
+            for key, result in results.items()
+            if result.matching is not None
+        }
+        chance = self.result.chance()["AP"]
+        return [
+            PatchNumber("patch mAP", "", "AP", patches, chance, sum(sizes), "patches"),
+            PatchNumber(
+                "matching mAP", "", "AP", matching, matching_chance(sizes), len(sizes), "patches"
+            ),
+            *self._rates(list(parts)),
+        ]
+
+    def _mean(self, scores: Scores) -> Interval:
+        return interval(
+            scores["AP"], clusters=scores.groups["scene"], bounds=(0.0, 1.0), **self.resampling
+        )
+
+    def _rates(self, parts: Sequence[str]) -> Iterator[PatchNumber]:
+        """Yield FPR@95 against both kinds of wrong pairs."""
+        n = sum(pair.n_queries for pair in self.result.pairs)
+        for where, place in (("same", "the same scene"), ("other", "other scenes")):
+            if where in self.error_rates:
+                keys = {part: where if part == _ALL else f"{where}/{part}" for part in parts}
+                rates = {part: self.error_rates[key] for part, key in keys.items()}
+                about = f"wrong pairs of {place}"
+                yield PatchNumber("FPR@95", about, "FPR@95", rates, _RECALL, n, "patches")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {
+            "descriptor": self.name,
+            "numbers": [number.to_dict() for number in self.numbers],
+            "fpr95": self.fpr95,
+            "by_difficulty": self.by_difficulty,
+            "seed": self.seed,
+            "bytes_per_descriptor": self.cost.row_bytes,
+            "protocol": None if self.protocol is None else self.protocol.to_dict(),
+            "result": result_data(
+                self.result, self.summaries, rule="paper", resampling=self.resampling
+            ),
+        }
+
+    def records(self) -> list[RunRecord]:
+        """Return the record of the descriptor.
+
+        Its scenes are resampled as a whole.
+        """
+        protocol = [] if self.protocol is None else self.protocol.aggregates()
+        numbers = [each for number in self.numbers for each in number.aggregates()]
+        details = {"fpr95": self.fpr95, "by_difficulty": self.by_difficulty}
+        return [
+            record.but(
+                details=details if self.protocol is None else {**details, **self._curves()},
+                aggregates=(*record.aggregates, *numbers, *protocol),
+            )
+            for record in self.result.records(
+                seeds={"wrong pairs": self.seed}, resampling=self.resampling
+            )
+        ]
+
+    def _curves(self) -> dict[str, Any]:
+        assert self.protocol is not None
+        return {"curves": [curve.to_dict() for curve in self.protocol.curves]}
+
+
+def _difficulty(pair: str) -> str:
+    """Return easy, hard or tough for a pair such as `ref-h2`."""
+    return DIFFICULTIES[pair.removeprefix(f"{REFERENCE}-")[0]]
+
+
+def read_patch_scenes(folder: str | os.PathLike[str]) -> list[PatchScene]:
+    """Read descriptors of patches: a sub-folder for each scene.
+
+    Args:
+        folder: Folder with files such as v_wall/ref.csv, v_wall/e1.csv or e1.npy.
+
+    Returns:
+        The scenes, sorted by name.
+
+    Raises:
+        FormatError: If there are no scenes, or a file holds no table of numbers.
+        MismatchError: If files of a scene differ in length.
+    """
+    return _read_scenes(folder, (".csv", ".npy"), _read)
+
+
+def _read_scenes(
+    folder: str | os.PathLike[str], endings: tuple[str, ...], read: Callable[[Path], NDArray[Any]]
+) -> list[PatchScene]:
+    """Read each sub-folder that has a reference of these endings."""
+    candidates = [_scene(path, endings, read) for path in list_folder(folder) if path.is_dir()]
+    scenes = [scene for scene in candidates if scene is not None]
+    if not scenes:
+        names = " or ".join(f"{REFERENCE}{ending}" for ending in endings)
+        raise FormatError(f"There are no scenes of patches: no folder has {names}.")
+    return scenes
+
+
+def _scene(
+    folder: Path, endings: tuple[str, ...], read: Callable[[Path], NDArray[Any]]
+) -> PatchScene | None:
+    files = {
+        path.stem: path
+        for path in sorted(folder.iterdir())
+        if path.suffix in endings and (path.stem == REFERENCE or _TARGET.fullmatch(path.stem))
+    }
+    if REFERENCE not in files:
+        return None
+    vectors = {name: read(path) for name, path in files.items()}
+    return PatchScene(folder.name, category_of(folder.name), vectors)
+
+
+def _read(path: Path) -> NDArray[Any]:
+    if path.suffix == ".npy":
+        return np.asarray(load_npy(path))
+    rows = [line.replace(";", ",").split(",") for line in read_lines(path) if line.strip()]
+    try:
+        return np.array(rows, np.float32)
+    except ValueError as error:
+        raise FormatError(f"{path}: each line must hold as many numbers: {error}.") from None
+
+
+def evaluate_patches(
+    scenes: Sequence[PatchScene],
+    *,
+    name: str = "patches",
+    metric: str = "l2",
+    seed: int = 0,
+    split: str | None = None,
+    tasks: str | os.PathLike[str] | None = None,
+    threads: int | None = None,
+    **resampling: Any,
+) -> PatchResult:
+    """Rank the same patch in every other image, and verify pairs of patches.
+
+    Args:
+        scenes: Descriptors of patches.
+        name: Name of the descriptor.
+        metric: "l2", "cosine" or "hamming".
+        seed: Seed of wrong pairs, and of tasks that no file lists.
+        split: Evaluate HPatches' own tasks on a split: a, b, c, view, illum or full.
+        tasks: Folder with HPatches' task files; without it they are drawn.
+        threads: Number of threads.
+        **resampling: level, resamples and seed of intervals over scenes.
+
+    Returns:
+        Patch mAP, matching mAP, FPR@95 and, with a split, HPatches' own tasks.
+
+    Raises:
+        UsageError: If there are no scenes, or the split is unknown.
+        MismatchError: If scenes of the split are missing.
+
+    >>> rows = np.eye(3, dtype=np.float32)
+    >>> result = evaluate_patches([PatchScene("v_a", "viewpoint", {"ref": rows, "e1": rows})])
+    >>> result.patch_map, result.fpr95["same"]
+    (1.0, 0.0)
+    """
+    test_scenes = _choose_split(scenes, split, tasks)
+    pairs = [pair for scene in test_scenes for pair in _pairs(scene, metric, threads)]
+    result = DescriptorResult.of(name, pairs, keypoints="patches", metric=metric, tau=0.0)
+    protocol = None
+    if split is not None:
+        vectors = {scene.name: scene.vectors for scene in test_scenes}
+        patch_tasks = read_tasks(split, scene_sizes(vectors), tasks, seed=seed)
+        protocol = evaluate_protocol(vectors, patch_tasks, name=name, metric=metric, **resampling)
+        settings = as_settings(split=split, tasks=patch_tasks.source)
+        result = replace(result, settings=settings)
+    level = resampling.get("level", 0.95)
+    rates = _verify(test_scenes, metric, seed, level)
+    return PatchResult(result, rates, seed, _cost_of(test_scenes), protocol, resampling)
+
+
+def _choose_split(
+    scenes: Sequence[PatchScene], split: str | None, tasks: str | os.PathLike[str] | None
+) -> list[PatchScene]:
+    by_name = {scene.name: scene for scene in scenes}
+    if split is None and tasks is not None:
+        raise UsageError("Task files belong to a split, such as a. Name it.")
+    names = list(by_name) if split is None else split_scenes(split, list(by_name), tasks)
+    if not names:
+        place = f" in split {split!r}" if split else ""
+        raise UsageError(f"There are no scenes of patches{place}.")
+    return [by_name[name] for name in names]
+
+
+def _cost_of(scenes: Sequence[PatchScene]) -> DescriptorCost:
+    """Return the cost of all files: a row each."""
+    rows = scenes[0].vectors[REFERENCE]
+    size = 1 if rows.dtype == np.uint8 else 4  # floats count as float32, whatever the file has
+    n = sum(len(vectors) for scene in scenes for vectors in scene.vectors.values())
+    seconds = math.fsum(scene.seconds for scene in scenes)
+    return DescriptorCost(size * rows.shape[1], n, seconds)
+
+
+def _pairs(scene: PatchScene, metric: Any, threads: int | None) -> list[PairRanks]:
+    reference = scene.vectors[REFERENCE]
+    return [
+        rank_pair(
+            reference,
+            vectors,
+            truth=np.arange(len(reference)),
+            scene=scene.name,
+            pair=f"{REFERENCE}-{key}",
+            category=scene.category,
+            metric=metric,
+            matching=True,
+            threads=threads,
+        )
+        for key, vectors in scene.vectors.items()
+        if key != REFERENCE
+    ]
+
+
+class _Judged(NamedTuple):
+    """Distances of right or wrong pairs of one file, by scene."""
+
+    scene: int
+    distance: Floats
+
+
+def _verify(
+    scenes: Sequence[PatchScene], metric: str, seed: int, level: float
+) -> dict[str, Interval]:
+    """Return FPR@95 by kind of wrong pair and difficulty."""
+    sets = [rows for scene in scenes for rows in scene.vectors.values()]
+    checks.check_lengths(**{f"columns of set {i}": s.shape[1] for i, s in enumerate(sets)})
+    right: dict[str, list[_Judged]] = {}
+    wrong: dict[tuple[str, str], list[_Judged]] = {}
+    for number, scene in enumerate(scenes):
+        for key, rows in scene.vectors.items():
+            if key == REFERENCE:
+                continue
+            ref = scene.vectors[REFERENCE]
+            chance = draw(seed, f"{scene.name}/{key}", len(ref))
+            wrong_rows = {"same": rows[_another(chance, len(ref))] if len(ref) > 1 else rows[:0]}
+            if len(scenes) > 1:
+                wrong_rows["other"] = _elsewhere(scenes, number, chance)
+            near = _Judged(number, paired_distances(ref, rows, metric))
+            far = {
+                kind: _Judged(number, paired_distances(ref[: len(picked)], picked, metric))
+                for kind, picked in wrong_rows.items()
+            }
+            for group in ("", key[0]):
+                right.setdefault(group, []).append(near)
+                for kind, judged in far.items():
+                    wrong.setdefault((kind, group), []).append(judged)
+    return {
+        kind + (f"/{DIFFICULTIES[group]}" if group else ""): _error_rate(
+            right[group], parts, len(scenes), level
+        )
+        for (kind, group), parts in wrong.items()
+    }
+
+
+def _error_rate(
+    right: Sequence[_Judged], wrong: Sequence[_Judged], n_scenes: int, level: float
+) -> Interval:
+    """Return FPR@95 with a jackknife interval over scenes."""
+
+    def rate(without: int) -> float:
+        near, far = (
+            np.concatenate(
+                [judged.distance for judged in parts if judged.scene != without] or [np.empty(0)]
+            )
+            for parts in (right, wrong)
+        )
+        return false_positive_rate(-near, -far, _RECALL) if len(near) and len(far) else math.nan
+
+    return jackknife_interval(rate(-1), np.array(list(map(rate, range(n_scenes)))), level=level)
+
+
+def _another(chance: NDArray[np.uint64], n: int) -> NDArray[np.int64]:
+    """Return another row for each row, all equally likely."""
+    shift = (chance % np.uint64(n - 1)).astype(np.int64) + 1
+    return np.asarray((np.arange(n) + shift) % n, np.int64)
+
+
+def _elsewhere(
+    scenes: Sequence[PatchScene], number: int, chance: NDArray[np.uint64]
+) -> NDArray[Any]:
+    """Return a reference patch of another scene for each row."""
+    pool = np.concatenate([s.vectors[REFERENCE] for i, s in enumerate(scenes) if i != number])
+    return np.asarray(pool[(chance % np.uint64(len(pool))).astype(np.int64)])
+
+
+# SIFT's grid is six keypoint sizes wide, so this size makes it cover the patch.
+_GRID: Final = 6.0
+
+
+def describe_patch_scenes(
+    folder: str | os.PathLike[str],
+    descriptor: str = "SIFT",
+    *,
+    options: Mapping[str, Any] | None = None,
+) -> list[PatchScene]:
+    """Read strips of patches (ref.png, e1.png, …) and describe each patch.
+
+    A network (`onnx:FILE`, `torch:FILE`) gets the whole patch; for any other descriptor the
+    keypoint is the centre, upright. A patch that cannot be described has failed.
+
+    Args:
+        folder: Folder with a sub-folder for each scene.
+        descriptor: Name of a descriptor, or a network.
+        options: Options of the descriptor.
+
+    Returns:
+        The scenes with their descriptors.
+
+    Raises:
+        FormatError: If there are no scenes, or no patch can be described.
+        ShapeError: If a picture is no column of squares.
+    """
+    strips = _read_scenes(folder, (".png",), _read_strip)
+    return [_describe_scene(scene, descriptor, options or {}) for scene in strips]
+
+
+def demo_patch_scenes(descriptor: str = "SIFT", *, seed: int = 0) -> list[PatchScene]:
+    """Make and describe patches of small scenes.
+
+    Args:
+        descriptor: Name of a descriptor, or a network.
+        seed: Seed of the scenes.
+
+    Returns:
+        Six scenes in the manner of HPatches.
+
+    Raises:
+        MissingPackageError: If scikit-image is not installed.
+    """
+    return [
+        _describe_scene(PatchScene(name, category_of(name), strips), descriptor, {})
+        for name, strips in make_demo_patches(seed=seed).items()
+    ]
+
+
+def _read_strip(path: Path) -> Image:
+    """Read square patches, one below the other, as HPatches ships them."""
+    strip = read_image(path)
+    height, side = strip.shape[:2]
+    if height % side:
+        raise ShapeError(f"{path}: {side} × {height} pixels are not a column of square patches.")
+    return strip.reshape(-1, side, side, 3)
+
+
+def _describe_scene(strips: PatchScene, descriptor: str, options: Mapping[str, Any]) -> PatchScene:
+    if network_file(descriptor) is not None:
+        load_network(descriptor)  # what it takes is not the time of a descriptor
+    start = perf_counter()
+    vectors = {
+        key: _describe_rows(patches, descriptor, options, f"{strips.name}/{key}")
+        for key, patches in strips.vectors.items()
+    }
+    return replace(strips, vectors=vectors, seconds=perf_counter() - start)
+
+
+def _describe_rows(
+    patches: Image, descriptor: str, options: Mapping[str, Any], what: str
+) -> NDArray[Any]:
+    if network_file(descriptor) is not None:
+        return describe_patches(descriptor, patches, options).astype(np.float32)
+    rows = [_row(patch, descriptor, options) for patch in patches]
+    example = next((row for row in rows if row is not None), None)
+    if example is None:
+        raise FormatError(f"{what}: {descriptor} described none of {len(rows)} patches.")
+    return np.stack([np.zeros_like(example) if row is None else row for row in rows])
+
+
+def _row(patch: NDArray[Any], descriptor: str, options: Mapping[str, Any]) -> NDArray[Any] | None:
+    side = len(patch)
+    centre = (side - 1) / 2
+    try:
+        keypoint = Keypoints.of([[centre, centre]], size=side / _GRID)
+        vectors = describe(
+            np.ascontiguousarray(patch), keypoint, descriptor, options=options
+        ).vectors
+    except InputError:
+        return None
+    rows = vectors.packed if isinstance(vectors, Codes) else vectors
+    return np.array(rows[0])
+
+
+@dataclass(frozen=True, eq=False)
+class PatchReport:
+    """Results of one descriptor or several on the same patches; `timings` adds a table."""
+
+    results: tuple[PatchResult, ...]
+    timings: bool = False
+
+    @property
+    def signature(self) -> str:
+        """The conventions and the settings behind the numbers."""
+        first = self.results[0]
+        settings = {"seed": first.seed, **first.resampling}
+        return signature_of([patch_result.result.scores for patch_result in self.results], settings)
+
+    @property
+    def protocols(self) -> list[ProtocolResult]:
+        """The results of HPatches' own tasks, where a split was asked for."""
+        return [
+            patch_result.protocol
+            for patch_result in self.results
+            if patch_result.protocol is not None
+        ]
+
+    @property
+    def curves(self) -> list[PRCurve]:
+        """Precision over recall of verification and matching."""
+        return [curve for protocol in self.protocols for curve in protocol.curves]
+
+    @cached_property
+    def comparisons(self) -> list[Comparison]:
+        """Descriptors on the same patches, whole scenes resampled: a comparison for each number."""
+        if len(self.results) < 2:
+            return []
+        judged: dict[str, list[Scores]] = {
+            "patch AP": [item.result.scores for item in self.results]
+        }
+        if self.protocols:
+            judged["matching AP"] = [item.matching for item in self.protocols]
+            judged["retrieval AP"] = [item.retrieval for item in self.protocols]
+        return [self._compare(name, scores) for name, scores in judged.items()]
+
+    def _compare(self, name: str, scores: list[Scores]) -> Comparison:
+        if len({patch_result.result.query_set for patch_result in self.results}) > 1:
+            raise MismatchError(
+                "These descriptors are of different patches, so their means are not comparable: "
+                "each folder needs the same scenes and files, with as many patches."
+            )
+        names = [patch_result.name for patch_result in self.results]
+        how = self.results[0].resampling
+        level = round(1 - how.get("level", 0.95), 12)
+        drawn = {key: how[key] for key in ("resamples", "seed") if key in how}
+        return compare_named(name, "AP", scores, names, by="scene", level=level, **drawn)
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a reader of the numbers should know, a line each."""
+        size = {item.name: item.cost.row_bytes for item in self.results}
+        lines = ["bytes per descriptor: " + ", ".join(f"{a} {b}" for a, b in size.items())]
+        for item in self.protocols[:1]:
+            lines.append(f"split {item.tasks.split}: {len(item.tasks.scenes)} sequences")
+            if item.tasks.drawn:
+                lines.append(
+                    f"drawn by seed {item.tasks.seed}, as there is no task file: "
+                    f"{', '.join(item.tasks.drawn)}"
+                )
+        lines += [
+            f"{item.name}: {item.empty_rows} descriptors are all zeros; HPatches' tasks take them "
+            "as they are"
+            for item in self.protocols
+            if item.empty_rows
+        ]
+        return lines
+
+    def tables(self) -> list[Table]:
+        """Return tables of mAP, of HPatches' own tasks, and of cost."""
+        summaries = [row for item in self.results for row in item.summaries]
+        names = [item.name for item in self.results]
+        tables = [category_table(summaries), number_table(names, [r.numbers for r in self.results])]
+        if self.protocols:
+            tables.append(number_table(names, [item.numbers for item in self.protocols]))
+        costs = [(item.name, {"describe": item.cost.seconds}, item.cost) for item in self.results]
+        return [*tables, timing_table(costs)] if self.timings else tables
+
+    def table(self) -> Table:
+        """Return the categories with every digit, for programs."""
+        return category_data(
+            [row for patch_result in self.results for row in patch_result.summaries]
+        )
+
+    def page(self) -> Page:
+        """Return tables with words between them, for people."""
+        page: Page = list(self.tables())
+        for comparison in self.comparisons:
+            page += comparison_words(comparison)
+        page += [Words(line, "remark") for line in self.remarks]
+        return [*page, Words(self.signature, "signature")]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {
+            "signature": self.signature,
+            "results": [item.to_dict() for item in self.results],
+            "comparisons": {str(item.measures[0]): item.to_dict() for item in self.comparisons},
+            "remarks": self.remarks,
+        }
+
+    def records(self) -> list[RunRecord]:
+        """Return a record for each descriptor."""
+        return [record for patch_result in self.results for record in patch_result.records()]

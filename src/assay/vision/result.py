@@ -1,0 +1,619 @@
+"""DescriptorResult: one descriptor on a set of scenes, from the ranks of single keypoints up."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain, pairwise
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Array, Floats, Ints
+from assay.core import checks
+from assay.core.conventions import Conventions, as_conventions, preset
+from assay.core.exact_sums import exact_sum
+from assay.core.hits import Hits, judge_ranks
+from assay.core.ids import Ids
+from assay.core.settings import Settings
+from assay.errors import MismatchError, UsageError
+from assay.measures import Measure, parse_many
+from assay.runs.record import RunRecord
+from assay.runs.results import Aggregate
+from assay.scoring.chance import ceiling, chance
+from assay.scoring.evaluate import score
+from assay.scoring.scores import Mean, Scores
+from assay.stats import Interval, interval
+from assay.vision.compat import row_with_metadata
+from assay.vision.keypoints import as_id, as_ids
+from assay.vision.ranks import MATCHED, OUTSIDE, PairRanks, PRCurve, curve_of, mean_curve
+from assay.vision.verification import TASKS, CandidateCounts, PooledResult, counts_among, list_hits
+
+MEASURES: Final = ("AP", "Success@1", "Success@5", "Success@10")
+_BIN_ENDS: Final = (1, 2, 3, 4, 5, 10, 20, 50, 100)
+
+
+def default_conventions() -> Conventions:
+    """Return the preset with expected ties.
+
+    With optimistic ones a constant descriptor would look good.
+    """
+    return preset("keypoints").but(ties="expected")
+
+
+@dataclass(frozen=True, order=True)
+class Failure:
+    """Something that could not be evaluated at all: an image, a homography, a pair."""
+
+    scene: str
+    pair: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class DescriptorCost:
+    """What a descriptor takes: bytes of each, how many were computed, and how long that took."""
+
+    row_bytes: int = 0
+    described: int = 0
+    seconds: float = 0.0
+
+    @property
+    def microseconds(self) -> float | None:
+        """The time of one; None where none was computed."""
+        return 1e6 * self.seconds / self.described if self.described and self.seconds else None
+
+
+@dataclass(frozen=True)
+class MatchRankBin:
+    """How many true matches have a rank from `first` to `last`; `last` is 0 for all beyond."""
+
+    first: int
+    last: int
+    queries: int
+
+    @property
+    def label(self) -> str:
+        """The ranks in words."""
+        if not self.last:
+            return f"beyond {self.first - 1}"
+        return str(self.first) if self.first == self.last else f"{self.first}–{self.last}"
+
+
+@dataclass(frozen=True, eq=False)
+class DescriptorResult:
+    """One descriptor, one tolerance τ, any number of scenes; parts merge into the whole exactly.
+
+    `pairs` holds the ranks, `pooled` what verification and retrieval found, `failures` what could
+    not be evaluated, `timings` seconds by stage, `keypoints` the name of the keypoint set,
+    `settings` what else is to stand in the signature.
+    """
+
+    name: str
+    pairs: tuple[PairRanks, ...]
+    tau: float = 3.0
+    keypoints: str = ""
+    metric: str = "l2"
+    conventions: Conventions = field(default_factory=default_conventions)
+    measures: tuple[Measure, ...] = field(default_factory=lambda: parse_many(MEASURES))
+    failures: tuple[Failure, ...] = ()
+    timings: Mapping[str, float] = field(default_factory=dict)
+    pooled: tuple[CandidateCounts, ...] = ()
+    image_retrieval: Scores | None = None
+    settings: Settings = field(default_factory=dict)
+    cost: DescriptorCost = field(default_factory=DescriptorCost)
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        pairs: Iterable[PairRanks],
+        *,
+        measures: str | Measure | Iterable[str | Measure] = MEASURES,
+        conventions: str | Conventions | None = None,
+        **more: Any,
+    ) -> DescriptorResult:
+        """Build a result from the ranks of image pairs, in any order.
+
+        >>> from assay.vision.ranks import rank_pair
+        >>> pair = rank_pair([[0.5], [5.0]], [[1.0], [4.0]], truth=[0, 0], scene="s", pair="1-2")
+        >>> DescriptorResult.of("mine", [pair]).mean()["AP"]
+        0.75
+        """
+        rules = default_conventions() if conventions is None else as_conventions(conventions)
+        ordered = tuple(sorted(pairs, key=lambda pair: (pair.scene, pair.pair)))
+        _refuse_twice(ordered)
+        _refuse_two_categories(ordered)
+        parsed = tuple(dict.fromkeys((*parse_many("AP"), *parse_many(measures))))
+        return cls(name, ordered, conventions=rules, measures=parsed, **more)
+
+    def merge(self, *others: DescriptorResult) -> DescriptorResult:
+        """Merge results of one descriptor on different scenes.
+
+        The order of parts changes nothing.
+        """
+        for other in others:
+            _check_alike(self, other)
+        parts = (self, *others)
+        if any(part.image_retrieval is not None for part in parts):
+            raise UsageError(
+                "Image retrieval ranks the images of all scenes against each other, so parts of "
+                "it make no whole. Merge results without it, or evaluate all scenes together."
+            )
+        timings: dict[str, float] = {}
+        for stage in dict.fromkeys(chain.from_iterable(part.timings for part in parts)):
+            timings[stage] = math.fsum(part.timings.get(stage, 0.0) for part in parts)
+        return DescriptorResult.of(
+            self.name,
+            chain.from_iterable(part.pairs for part in parts),
+            measures=self.measures,
+            conventions=self.conventions,
+            tau=self.tau,
+            keypoints=self.keypoints,
+            metric=self.metric,
+            settings=self.settings,
+            timings=timings,
+            cost=DescriptorCost(
+                self.cost.row_bytes,
+                sum(part.cost.described for part in parts),
+                math.fsum(part.cost.seconds for part in parts),
+            ),
+            failures=tuple(sorted(chain.from_iterable(part.failures for part in parts))),
+            pooled=tuple(
+                sorted(
+                    chain.from_iterable(part.pooled for part in parts),
+                    key=lambda counts: (counts.task, counts.scene),
+                )
+            ),
+        )
+
+    @cached_property
+    def categories(self) -> dict[str, str]:
+        """The category of each scene, empty where it has none."""
+        return {pair.scene: pair.category for pair in self.pairs}
+
+    @property
+    def scene_names(self) -> list[str]:
+        """All scenes, in order of their names."""
+        return list(self.categories)
+
+    @property
+    def n_queries(self) -> int:
+        """Keypoints of all pairs, with or without a true match."""
+        return sum(pair.n_queries for pair in self.pairs)
+
+    @property
+    def n_excluded(self) -> int:
+        """Keypoints without a true match."""
+        return sum(pair.n_excluded for pair in self.pairs)
+
+    @property
+    def n_failed(self) -> int:
+        """Keypoints with a true match that the descriptor failed on; they count 0."""
+        return sum(pair.n_failed for pair in self.pairs)
+
+    @cached_property
+    def _ids(self) -> Ids:
+        """An id for each keypoint of each pair, in the order of `pairs`."""
+        names: list[str] = []
+        for pair in self.pairs:
+            names += as_ids(f"{pair.scene}/{pair.pair}/", pair.query_ids)
+        return Ids.of(names, what="query")
+
+    @cached_property
+    def _order(self) -> Ints:
+        """The places of the keypoints in the order of their ids."""
+        return self._ids.order()
+
+    @cached_property
+    def hits(self) -> Hits:
+        """Ranks of all true matches; a failed one was not found."""
+        above, tied, before = (self._join(key) for key in ("above", "tied", "before"))
+        hits = judge_ranks(
+            above + 1,
+            tied=np.maximum(tied, 0),
+            placed=np.where(above >= 0, above + before + 1, 0),
+            has_target=self._join("status") == MATCHED,
+            query_ids=self._ids,
+        )
+        sizes = self._spread([pair.n_docs for pair in self.pairs])[self._order]
+        return replace(hits, n_docs=sizes, n_ret=sizes)
+
+    @cached_property
+    def scores(self) -> Scores:
+        """A value for each measure and keypoint, with the columns scene, pair and category."""
+        scores = score(self.hits, self.measures, conventions=self.conventions)
+        columns = {
+            "scene": [pair.scene for pair in self.pairs],
+            "pair": [f"{pair.scene}/{pair.pair}" for pair in self.pairs],
+            "category": [pair.category for pair in self.pairs],
+        }
+        groups = {
+            name: self._spread(np.array(values, np.str_))[self._order]
+            for name, values in columns.items()
+        }
+        named = replace(scores, groups=groups, settings={**scores.settings, **self.settings})
+        return named.but_settings(
+            metric=self.metric, tau=self.tau, keypoints=self.keypoints, truth=self.query_set[:8]
+        )
+
+    def _join(self, key: str) -> NDArray[Any]:
+        parts = [getattr(pair, key) for pair in self.pairs]
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+    def _spread(self, values: Any) -> NDArray[Any]:
+        """Repeat one value per pair for each of its queries."""
+        return np.repeat(np.asarray(values), [pair.n_queries for pair in self.pairs])
+
+    def mean(self, *, by: str | None = None, empty: str | None = None) -> Mean:
+        """Return means over keypoints (micro) or over groups (macro)."""
+        return self.scores.mean(by=by, empty=empty)
+
+    def scene_means(self, measure: str = "AP", *, empty: str = "skip") -> dict[str, float]:
+        """Return the mean of each scene; NaN without true matches."""
+        groups = self._by_scene[empty].groups
+        return {scene: groups[scene][str(parse_many(measure)[0])] for scene in groups}
+
+    @cached_property
+    def _by_scene(self) -> dict[str, Mean]:
+        return {empty: self.scores.mean(by="scene", empty=empty) for empty in ("skip", "zero")}
+
+    def category_mean(self, category: str, measure: str = "AP", *, empty: str = "skip") -> float:
+        """Return the mean over a category's scenes; NaN without any.
+
+        Each scene has the same weight.
+        """
+        means = [
+            value
+            for scene, value in self.scene_means(measure, empty=empty).items()
+            if self.categories[scene] == category and not math.isnan(value)
+        ]
+        return math.fsum(means) / len(means) if means else math.nan
+
+    @property
+    def category_names(self) -> list[str]:
+        """All categories that have a name, in order."""
+        return sorted({name for name in self.categories.values() if name})
+
+    @cached_property
+    def matching(self) -> Scores | None:
+        """Image matching: for each pair the AP of its nearest neighbours, nearest first.
+
+        All true matches of the pair are to be found; a nearest neighbour that is not the true
+        match is wrong, also where there is none. None where nearest neighbours were not looked for.
+        """
+        pairs = [pair for pair in self.pairs if len(pair.nearest)]
+        if not pairs:
+            return None
+        rows, distances, below, tied = [], [], [], []
+        for number, pair in enumerate(pairs):
+            right, wrong = pair.judged
+            fewer, same = counts_among(right, wrong)
+            rows.append(np.full(len(right), number))
+            distances.append(right)
+            below.append(fewer)
+            tied.append(same)
+        hits = list_hits(
+            [as_id(f"{pair.scene}/{pair.pair}") for pair in pairs],
+            np.concatenate(rows).astype(np.int64),
+            distance=np.concatenate(distances),
+            below=np.concatenate(below),
+            tied=np.concatenate(tied),
+            n_relevant=np.array([int(pair.has_truth.sum()) for pair in pairs]),
+            n_docs=np.array([int((~np.isnan(pair.nearest)).sum()) for pair in pairs]),
+        )
+        scores = score(hits, "AP", conventions=self.conventions)
+        ids = [str(pair_id) for pair_id in scores.query_ids]
+        by_id = {as_id(f"{pair.scene}/{pair.pair}"): pair for pair in pairs}
+        return scores.with_groups(
+            scene={pair_id: by_id[pair_id].scene for pair_id in ids},
+            category={pair_id: by_id[pair_id].category for pair_id in ids},
+        )
+
+    @property
+    def curves(self) -> list[PRCurve]:
+        """Precision over recall: of nearest neighbours, mean over pairs; of verification, pooled.
+
+        Wrong neighbours stand before right ones that are as near. Verification is the authors'.
+        """
+        pairs = [pair for pair in self.pairs if len(pair.nearest) and pair.has_truth.any()]
+        curves = []
+        if pairs:
+            precision = mean_curve(map(_matching_curve, pairs))
+            chance = float(np.mean([pair.has_truth.mean() / pair.n_docs for pair in pairs]))
+            curves.append(PRCurve("image matching", self.name, "", precision, chance))
+        verification = self.task("verification")
+        if verification is not None:
+            precision, chance = verification.author_curve()
+            curves.append(PRCurve("keypoint verification", self.name, "", precision, chance))
+        return curves
+
+    @cached_property
+    def legacy(self) -> Scores:
+        """For each image the share of keypoints whose nearest neighbour is the true match.
+
+        This is what the old "precision" of an image is: keypoints without a true match count as
+        wrong. A value for each pair, under the measure Success@1, with the column scene.
+        """
+        places = [self.measures.index(measure) for measure in parse_many("Success@1")]
+        means = replace(
+            self.scores,
+            measures=parse_many("Success@1"),
+            values=self.scores.values[places],
+            tied=self.scores.tied[places],
+        ).mean(by="pair", empty="zero")
+        names = sorted(means.groups)
+        scene = {f"{pair.scene}/{pair.pair}": pair.scene for pair in self.pairs}
+        return Scores(
+            parse_many("Success@1"),
+            Ids.of(list(map(as_id, names)), what="pair"),
+            np.array([[means.groups[name]["Success@1"] for name in names]]),
+            np.zeros((1, len(names)), bool),
+            np.zeros(len(names), bool),
+            self.conventions,
+            groups={"scene": np.array([scene[name] for name in names], np.str_)},
+            settings=self.scores.settings,
+        )
+
+    def chance(self, category: str | None = None) -> dict[str, float]:
+        """Return expected values of a random order, in closed form."""
+        return self._bound(chance, category)
+
+    def ceiling(self, category: str | None = None) -> dict[str, float]:
+        """Return values of a perfect order.
+
+        They are below 1 only for measures that a cut-off limits.
+        """
+        return self._bound(ceiling, category)
+
+    def _bound(self, bound: Any, category: str | None) -> dict[str, float]:
+        """Return a mean over queries, computed once for each pool size."""
+        rows = self.hits.pool_row
+        if category is not None:
+            rows = rows[self.scores.groups["category"][rows] == category]
+        sizes = self.hits.n_docs[rows]
+        if not len(sizes):
+            return {str(measure): math.nan for measure in self.measures}
+        _, first, counts = np.unique(sizes, return_index=True, return_counts=True)
+        bounds = bound(self.hits.select(rows[first]), self.measures, conventions=self.conventions)
+        return {
+            str(measure): exact_sum(bounds[measure] * counts / len(sizes))
+            for measure in self.measures
+        }
+
+    def rank_histogram(self, ends: Sequence[int] = _BIN_ENDS) -> list[MatchRankBin]:
+        """Count true matches by rank, up to the last end and beyond.
+
+        Failed keypoints have no rank; `n_failed` counts them.
+        """
+        ranks = self.hits.rank
+        bins = []
+        for first, last in zip((1, *(end + 1 for end in ends)), ends, strict=False):
+            bins.append(MatchRankBin(first, last, int(((ranks >= first) & (ranks <= last)).sum())))
+        return [*bins, MatchRankBin(ends[-1] + 1, 0, int((ranks > ends[-1]).sum()))]
+
+    def scene_rows(self) -> list[dict[str, Any]]:
+        """Return counts, pool size and means of each scene."""
+        return [self._scene_row(scene) for scene in self.scene_names]
+
+    def _scene_row(self, scene: str) -> dict[str, Any]:
+        pairs = [pair for pair in self.pairs if pair.scene == scene]
+        n = sum(pair.n_queries for pair in pairs)
+        excluded = sum(pair.n_excluded for pair in pairs)
+        counts = {
+            "scene": scene,
+            "category": self.categories[scene],
+            "pairs": len(pairs),
+            "queries": n,
+            "with_truth": n - excluded,
+            "excluded": excluded,
+            "outside": sum(int((pair.status == OUTSIDE).sum()) for pair in pairs),
+            "failed": sum(pair.n_failed for pair in pairs),
+            "failed_pairs": sum(failure.scene == scene for failure in self.failures),
+            "pool": float(np.mean([pair.n_docs for pair in pairs])),
+        }
+        skip, zero = (self._by_scene[empty].groups[scene] for empty in ("skip", "zero"))
+        return {**counts, **skip, "AP_including_zeros": zero["AP"]}
+
+    @cached_property
+    def query_set(self) -> str:
+        """A fingerprint of the queries: their keypoints, their candidates and the true matches."""
+        digest = hashlib.sha256()
+        for pair in self.pairs:
+            digest.update(f"{pair.scene}\0{pair.pair}\0{pair.truth}\0{pair.n_docs}\0".encode())
+            digest.update("\0".join(pair.query_ids).encode())
+            digest.update(pair.status.tobytes())
+        return digest.hexdigest()[:16]
+
+    def task(self, name: str) -> PooledResult | None:
+        """Return verification or retrieval; None where not computed."""
+        return self._tasks.get(name)
+
+    @cached_property
+    def _tasks(self) -> dict[str, PooledResult]:
+        by_task: dict[str, list[CandidateCounts]] = {}
+        for counts in self.pooled:
+            by_task.setdefault(counts.task, []).append(counts)
+        return {name: PooledResult(tuple(f), self.conventions) for name, f in by_task.items()}
+
+    def records(
+        self,
+        *,
+        rule: str = "paper",
+        name: str = "",
+        config: Mapping[str, Any] | None = None,
+        seeds: Mapping[str, Any] | None = None,
+        resampling: Mapping[str, Any] | None = None,
+    ) -> list[RunRecord]:
+        """Return the record of this descriptor.
+
+        Its scenes are resampled as a whole. By `rule`, unmatched keypoints of the same scene are
+        ignored in verification and retrieval (`paper`) or count as wrong (`program`). `resampling`
+        sets level, resamples and seed.
+
+        >>> from assay.vision.ranks import rank_pair
+        >>> pair = rank_pair([[0.5], [5.0]], [[1.0], [4.0]], truth=[0, 0], scene="s", pair="1-2")
+        >>> [record.name for record in DescriptorResult.of("mine", [pair]).records()]
+        ['mine']
+        """
+        settings = {"config": config, "seeds": seeds, "resampling": resampling}
+        return [descriptor_record(self, rule=rule, name=name, **settings)]
+
+    def __repr__(self) -> str:
+        return (
+            f"DescriptorResult({self.name!r}: {len(self.scene_names)} scenes, "
+            f"{self.n_queries} queries, mAP {self.mean(empty='skip')['AP']:.4f})"
+        )
+
+
+def _matching_curve(pair: PairRanks) -> Floats:
+    return curve_of(np.sort(sum(counts_among(*pair.judged))), int(pair.has_truth.sum()))
+
+
+def _refuse_twice(pairs: Sequence[PairRanks]) -> None:
+    for pair, other in pairwise(pairs):
+        if (pair.scene, pair.pair) == (other.scene, other.pair):
+            raise MismatchError(
+                f"The pair {pair.pair} of scene {pair.scene!r} is there twice. Parts of a result "
+                "must not overlap."
+            )
+
+
+def _refuse_two_categories(pairs: Sequence[PairRanks]) -> None:
+    categories: dict[str, str] = {}
+    for pair in pairs:
+        if categories.setdefault(pair.scene, pair.category) != pair.category:
+            raise MismatchError(
+                f"Scene {pair.scene!r} is in category {categories[pair.scene]!r} and in "
+                f"{pair.category!r}. A scene has one category."
+            )
+
+
+def _check_alike(result: DescriptorResult, other: DescriptorResult) -> None:
+    checks.require(other, DescriptorResult, "every part", "a DescriptorResult")
+    for what in ("name", "tau", "keypoints", "metric", "conventions", "measures"):
+        here, there = getattr(result, what), getattr(other, what)
+        if here != there:
+            raise MismatchError(f"The parts have different {what}: {here} and {there}.")
+
+
+@dataclass(frozen=True, eq=False)
+class ScenePart:
+    """What one scene adds to the result of a descriptor; ranks for each tolerance."""
+
+    scene: str
+    ranks: Mapping[float, tuple[PairRanks, ...]]
+    pooled: tuple[CandidateCounts, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    notes: tuple[str, ...] = ()
+    samples: tuple[Array, ...] = ()
+    metric: str = "l2"
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    described: int = 0  # descriptors that were computed
+    row_bytes: int = 0  # of each
+
+
+def interval_aggregate(measure: str, mean: Interval, **about: Any) -> Aggregate:
+    """Return a mean with its interval for a stored run.
+
+    Scenes were resampled as a whole.
+    """
+    return Aggregate(
+        measure,
+        mean.estimate,
+        low=mean.low,
+        high=mean.high,
+        level=mean.level,
+        method=mean.method,
+        clusters="scene",
+        **{"n": mean.n, "note": mean.note, **about},
+    )
+
+
+def image_intervals(result: DescriptorResult, resampling: Mapping[str, Any]) -> dict[str, Interval]:
+    """Return image matching and retrieval, as far as evaluated.
+
+    Scenes are resampled.
+    """
+    tasks = {"image_matching": result.matching, "image_retrieval": result.image_retrieval}
+    return {
+        name: interval(
+            scores["AP"], clusters=scores.groups["scene"], bounds=(0.0, 1.0), **resampling
+        )
+        for name, scores in tasks.items()
+        if scores is not None
+    }
+
+
+def descriptor_record(
+    result: DescriptorResult,
+    *,
+    rule: str,
+    name: str = "",
+    config: Mapping[str, Any] | None = None,
+    seeds: Mapping[str, Any] | None = None,
+    resampling: Mapping[str, Any] | None = None,
+) -> RunRecord:
+    """Return the record of one descriptor.
+
+    Its scenes are resampled as a whole.
+    """
+    row = row_with_metadata(result, rule=rule)
+    return RunRecord(
+        name or result.name,
+        result.scores,
+        task="descriptors",
+        model=result.name,
+        config={
+            "tau": result.tau,
+            "keypoints": result.keypoints,
+            "metric": result.metric,
+            "rule": rule,
+            "query_set": result.query_set,
+            **(config or {}),
+        },
+        seeds=seeds or {},
+        chance=result.chance(),
+        ceiling=result.ceiling(),
+        aggregates=_aggregates(result, rule, row, resampling or {}),
+        clusters="scene",
+        resampling=resampling or {},
+        wide=row,
+    )
+
+
+def _aggregates(
+    result: DescriptorResult, rule: str, row: Mapping[str, Any], resampling: Mapping[str, Any]
+) -> list[Aggregate]:
+    """Return values that are not plain means over keypoints."""
+    aggregates = [
+        Aggregate(
+            "AP",
+            result.category_mean(name),
+            average="macro",
+            by_column="scene",
+            subset=name,
+            value_skip=result.category_mean(name),
+            value_zero=result.category_mean(name, empty="zero"),
+        )
+        for name in result.category_names
+    ]
+    for task in TASKS:
+        pooled = result.task(task)
+        for name in ("", *result.category_names) if pooled is not None else ():
+            subset = f"{task}/{name}" if name else task
+            for kind, note in (("pooled", f"rule {rule}"), ("authors", "")):
+                assert pooled is not None
+                mean = pooled.interval(kind, rule, category=name or None, **resampling)
+                about = {"average": kind, "subset": subset, "note": note or mean.note}
+                aggregates.append(interval_aggregate("PooledAP", mean, **about))
+    for name, mean in image_intervals(result, resampling).items():
+        aggregates.append(interval_aggregate(f"{name}_map", mean, average="images"))
+    precision, by_scene = row["mean_precision"], row["legacy_macro_precision_by_scene"]
+    aggregates.append(Aggregate("mean_precision", precision, n=len(result.pairs)))
+    aggregates.append(Aggregate("mean_precision", by_scene, average="macro", by_column="scene"))
+    return aggregates

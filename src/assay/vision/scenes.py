@@ -1,0 +1,534 @@
+"""Scenes: images of one plane, and the homographies from the first to each of the others.
+
+Demo scenes are made from pictures that ship inside scikit-image: no download, and exact
+homographies. `write_files` makes scenes and patches for the commands of the documentation.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Floats
+from assay.core import checks
+from assay.core.id_hints import describe_near
+from assay.errors import FormatError, InputError, MismatchError, MissingPackageError, UsageError
+from assay.io.atomic import atomic_write
+from assay.io.columns import numbered_rows
+from assay.io.json_text import parse_json
+from assay.io.streams import list_folder, read_text
+from assay.native.random_words import stream_key, words
+from assay.stats.samples import check_seed
+from assay.vision.ground_truth import as_homography, read_homography
+from assay.vision.keypoints import Keypoints, inside_border, project, strongest
+from assay.vision.opencv_features import Image, cut_patches, detect, opencv, read_image, steady
+
+Categories = Mapping[str, str] | Callable[[str], str] | str | os.PathLike[str] | None
+UNKNOWN: Final = "uncategorised"
+_PREFIXES: Final = {"i_": "illumination", "v_": "viewpoint"}
+# What changes in the scenes of Mikolajczyk et al., IJCV 65 (2005).
+_OXFORD: Final = {
+    "bark": "zoom",
+    "boat": "zoom",
+    "bikes": "blur",
+    "trees": "blur",
+    "graf": "viewpoint",
+    "wall": "viewpoint",
+    "leuven": "illumination",
+    "ubc": "compression",
+}
+
+
+def category_of(name: str) -> str:
+    """Return what changes in a scene, by its name.
+
+    Names are `i_…`, `v_…` or one of the Oxford scenes.
+
+    >>> category_of("v_wall"), category_of("leuven"), category_of("kitchen")
+    ('viewpoint', 'illumination', 'uncategorised')
+    """
+    return _PREFIXES.get(name[:2]) or _OXFORD.get(name, UNKNOWN)
+
+
+def name_categories(names: list[str], categories: Categories) -> dict[str, str]:
+    """Return the category of every scene; gaps are refused."""
+    if categories is None:
+        return {name: category_of(name) for name in names}
+    if isinstance(categories, str | os.PathLike):
+        return _look_up(names, _read_mapping(categories), f"{os.fspath(categories)}")
+    if isinstance(categories, Mapping):
+        return _look_up(names, categories, "The mapping of categories")
+    if not callable(categories):
+        raise UsageError(
+            "categories must be a mapping of scenes to categories, a file that holds one, or a "
+            f"function of the name; found {type(categories).__name__}."
+        )
+    return {name: _text(categories(name), f"the rule, for scene {name!r}") for name in names}
+
+
+def _look_up(names: list[str], mapping: Mapping[str, Any], source: str) -> dict[str, str]:
+    missing = [name for name in names if name not in mapping]
+    if missing:
+        raise MismatchError(
+            f"{source} gives no category for {checks.name_few(missing)}."
+            f"{describe_near(missing, mapping)} Add {'it' if len(missing) == 1 else 'them'}."
+        )
+    return {name: _text(mapping[name], f"{source}, scene {name!r}") for name in names}
+
+
+def _text(category: Any, place: str) -> str:
+    if not isinstance(category, str) or not category.strip():
+        raise FormatError(f"{place}: a category is text that is not empty, found {category!r}.")
+    return category
+
+
+def _read_mapping(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read a JSON object, or CSV with scene and category."""
+    name = os.fspath(path)
+    if Path(name).suffix.lower() == ".json":
+        mapping = parse_json(read_text(path), name)
+        if not isinstance(mapping, dict):
+            raise FormatError(f"{name}: expected an object such as {{'v_wall': 'viewpoint'}}.")
+        return mapping
+    return _read_table(path, name)
+
+
+def _read_table(path: str | os.PathLike[str], name: str) -> dict[str, Any]:
+    rows = numbered_rows(path)
+    if next(rows, (0, []))[1] != ["scene", "category"]:
+        raise FormatError(f"{name}: the first line must be: scene,category.")
+    mapping: dict[str, Any] = {}
+    for line, row in rows:
+        if len(row) != 2:
+            raise FormatError(f"{name}, line {line}: expected 2 columns, found {len(row)}.")
+        if row[0] in mapping:
+            raise FormatError(f"{name}, line {line}: scene {row[0]!r} appears twice.")
+        mapping[row[0]] = row[1]
+    return mapping
+
+
+_ENDINGS: Final = r"\.(?:png|ppm|pgm|jpe?g|tiff?|bmp|webp)"
+
+
+class _Layout(NamedTuple):
+    image: re.Pattern[str]
+    homography: re.Pattern[str]
+    form: str
+
+
+LAYOUTS: Final = {
+    "hpatches": _Layout(
+        re.compile(rf"(\d+){_ENDINGS}", re.I),
+        re.compile(r"H_1_(\d+)(?:\.txt|\.xml)?", re.I),
+        "1.ppm … 6.ppm with H_1_2 … H_1_6",
+    ),
+    "oxford": _Layout(
+        re.compile(rf"img(\d+){_ENDINGS}", re.I),
+        re.compile(r"H1to(\d+)p?(?:\.txt|\.xml)?", re.I),
+        "img1.png … img6.png with H1to2p … H1to6p",
+    ),
+}
+# A folder, its images and its homographies by number.
+Parts = tuple[Path, dict[int, Path], dict[int, Path]]
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """Images 1, 2, … of a scene; `homographies[k]` maps points of image 1 into image k.
+
+    An image is the path of a file, or an array (rows × columns × blue, green, red).
+    """
+
+    name: str
+    category: str
+    images: tuple[Path | NDArray[Any], ...]
+    homographies: Mapping[int, Floats] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        """Check that each image after the first has its homography."""
+        expected = list(range(2, len(self.images) + 1))
+        if sorted(self.homographies) != expected or not expected:
+            raise InputError(
+                f"Scene {self.name!r} has {len(self.images)} images, so homographies are needed "
+                f"to {expected or 'at least one other'}; found {sorted(self.homographies)}."
+            )
+        checked = {
+            k: as_homography(H, what=f"The homography of scene {self.name!r} to image {k}")
+            for k, H in sorted(self.homographies.items())
+        }
+        object.__setattr__(self, "homographies", MappingProxyType(checked))
+
+    @property
+    def pairs(self) -> tuple[int, ...]:
+        """The images that image 1 is compared with: 2, 3, …"""
+        return tuple(self.homographies)
+
+    def image(self, k: int) -> Image:
+        """Read image k; the first is 1."""
+        whole = isinstance(k, int | np.integer) and not isinstance(k, bool)
+        if not whole or not 1 <= k <= len(self.images):
+            raise UsageError(
+                f"Scene {self.name!r} has the images 1 to {len(self.images)}; there is no {k!r}."
+            )
+        return read_image(self.images[k - 1])
+
+
+def find_scenes(
+    folder: str | os.PathLike[str], *, layout: str = "auto", categories: Categories = None
+) -> list[Scene]:
+    """Find the scenes in a folder, one a sub-folder, by name.
+
+    The folder itself may be a scene, too. Folders that hold neither images nor homographies are
+    passed over.
+
+    Args:
+        folder: The folder.
+        layout: "hpatches", "oxford" or "auto", which knows them by their file names.
+        categories: Mapping from scene to category, a file that holds one, or a function of names.
+            Without it the prefixes `i_` and `v_` and the names of the Oxford scenes decide.
+
+    Returns:
+        The scenes.
+
+    Raises:
+        InputError: If there are no scenes.
+        FormatError: If a scene lacks images or homographies.
+        MismatchError: If `categories` leave a scene out.
+    """
+    if layout not in ("auto", *LAYOUTS):
+        raise UsageError(f"layout must be auto, {' or '.join(LAYOUTS)}; found {layout!r}.")
+    layouts = tuple(LAYOUTS) if layout == "auto" else (layout,)
+    root = Path(folder)
+    scenes = _scenes_in(root, layouts)
+    if not scenes:
+        forms = "; or ".join(LAYOUTS[name].form for name in layouts)
+        raise InputError(f"{root} holds no scenes: no folder has {forms}.")
+    kinds = name_categories(list(scenes), categories)
+    return [_scene(name, kinds[name], *parts) for name, parts in scenes.items()]
+
+
+def _scenes_in(root: Path, layouts: tuple[str, ...]) -> dict[str, Parts]:
+    """Return the folder, if a scene, else the scenes in it."""
+    inner = [path for path in list_folder(root) if path.is_dir() and path.name[0] != "."]
+    itself = _parts(root.resolve(), layouts)
+    if itself is not None:
+        return {root.resolve().name: itself}
+    by_name = {path.name: _parts(path, layouts) for path in inner}
+    return {name: parts for name, parts in by_name.items() if parts is not None}
+
+
+def _parts(folder: Path, layouts: tuple[str, ...]) -> Parts | None:
+    """Return images and homographies by number; None for no scene."""
+    by_layout = {name: _number_files(folder, LAYOUTS[name]) for name in layouts}
+    usable = {name: parts for name, parts in by_layout.items() if any(parts)}
+    whole = {name: parts for name, parts in usable.items() if all(parts)}
+    if len(whole) > 1:
+        raise FormatError(f"{folder} holds the files of two layouts. Say which one is meant.")
+    if not usable:
+        return None
+    images, homographies = next(iter((whole or usable).values()))
+    if homographies:
+        _refuse_gaps(folder, images, homographies)
+        return folder, images, homographies
+    return None  # numbered pictures alone are no scene
+
+
+def _number_files(folder: Path, layout: _Layout) -> tuple[dict[int, Path], dict[int, Path]]:
+    images: dict[int, Path] = {}
+    homographies: dict[int, Path] = {}
+    for path in list_folder(folder):
+        for pattern, files in ((layout.image, images), (layout.homography, homographies)):
+            match = pattern.fullmatch(path.name)
+            if match:
+                _add(files, int(match[1]), path)
+    return images, homographies
+
+
+def _add(files: dict[int, Path], number: int, path: Path) -> None:
+    if number in files:
+        raise FormatError(
+            f"{path} and {files[number].name} both claim the number {number}. Remove one."
+        )
+    files[number] = path
+
+
+def _refuse_gaps(folder: Path, images: dict[int, Path], homographies: dict[int, Path]) -> None:
+    needed = set(range(1, max([*images, *homographies]) + 1))
+    lost = sorted(needed - set(images))
+    if lost:
+        raise FormatError(f"{folder} lacks the image {checks.name_few(lost)}.")
+    unmapped = sorted(needed - {1} - set(homographies))
+    if unmapped:
+        raise FormatError(
+            f"{folder} lacks the homography from image 1 to {checks.name_few(unmapped)}."
+        )
+    if 1 in homographies:
+        raise FormatError(f"{homographies[1]} maps image 1 to itself. Remove it.")
+
+
+def _scene(
+    name: str, category: str, folder: Path, images: dict[int, Path], homographies: dict[int, Path]
+) -> Scene:
+    return Scene(
+        name,
+        category,
+        tuple(images[k] for k in sorted(images)),
+        {k: read_homography(path) for k, path in sorted(homographies.items())},
+    )
+
+
+DEMO_PICTURES: Final = {
+    "i_camera": "camera.png",
+    "i_chelsea": "chelsea.png",
+    "i_rocket": "rocket.jpg",
+    "v_astronaut": "astronaut.png",
+    "v_brick": "brick.png",
+    "v_coffee": "coffee.png",
+}
+_PATCH: Final = 65  # pixels of a side, as in HPatches
+_HARDEST: Final = 0.22  # share of a side by which a corner moves in the last image
+
+
+def make_demo_scenes(
+    names: Iterable[str] | None = None, *, seed: int = 0, n_images: int = 6
+) -> list[Scene]:
+    """Make six small scenes in the manner of HPatches.
+
+    In `v_…` a plane is seen from elsewhere, ever farther from image 1; in `i_…` the light changes.
+
+    Args:
+        names: Some of the scenes; all without.
+        seed: Another seed makes other views and lights.
+        n_images: Images of each scene, 2 or more.
+
+    Returns:
+        The scenes, the same for the same seed.
+
+    Raises:
+        UsageError: If there is no such scene, or n_images is below 2.
+        MissingPackageError: If scikit-image is not installed.
+    """
+    selected = list(DEMO_PICTURES) if names is None else list(names)
+    unknown = [name for name in selected if name not in DEMO_PICTURES]
+    if unknown:
+        raise UsageError(f"There is no demo scene {unknown[0]!r}; there are {list(DEMO_PICTURES)}.")
+    if not isinstance(n_images, int) or n_images < 2:
+        raise UsageError(f"A scene has at least 2 images, found n_images={n_images!r}.")
+    key = stream_key(check_seed(seed), "demo scenes")
+    numbers = {name: at for at, name in enumerate(DEMO_PICTURES)}
+    return [_make_scene(name, key + (numbers[name] << 40), n_images) for name in selected]
+
+
+def make_demo_patches(*, seed: int = 0, patches: int = 24) -> dict[str, dict[str, Image]]:
+    """Cut patches of the demo scenes, by scene and file.
+
+    Files are as HPatches has them: ref, e1, …, h1, …, t5. Around keypoints of image 1, and around
+    their projections into the other images, moved, turned and scaled: a little in easy ones, more
+    in hard and tough ones.
+    """
+    key = stream_key(check_seed(seed), "demo scenes") + (1 << 39)
+    return {
+        scene.name: _patches_of(scene, key + (number << 40), patches)
+        for number, scene in enumerate(make_demo_scenes(seed=seed))
+    }
+
+
+def _patches_of(scene: Scene, key: int, n: int) -> dict[str, Image]:
+    # Not SIFT, which finds some places twice: their patches would be the same.
+    first = inside_border(detect(scene.image(1), "akaze"), scene.image(1).shape)
+    ahead = {k: project(first, scene.homographies[k], scene.image(k).shape) for k in scene.pairs}
+    seen = [first.ids.match(points.ids) >= 0 for points in ahead.values()]
+    selected = strongest(first.take(np.all(seen, axis=0)), n)
+    patches = {"ref": cut_patches(scene.image(1), selected, side=_PATCH, upright=True)}
+    for number, letter in enumerate("eht", start=1):
+        for k, points in ahead.items():
+            matched = points.take(selected.ids.match(points.ids))
+            draw = _uniform(key + (number << 30) + (k << 20), 4 * len(matched))
+            moved = _moved(matched, draw, 0.15 * number)
+            patches[f"{letter}{k - 1}"] = cut_patches(scene.image(k), moved, side=_PATCH)
+    return patches
+
+
+def _moved(keypoints: Keypoints, draw: Floats, most: float) -> Keypoints:
+    """Move keypoints by up to `most` of their scale.
+
+    They are scaled by `most` octaves and turned by 60° · `most`, too.
+    """
+    x, y, turn, grow = most * (2 * draw.reshape(4, -1) - 1)
+    places = keypoints.xy + (keypoints.size / 2 * np.stack([x, y])).T
+    size = keypoints.size * 2.0**grow
+    return Keypoints.of(places, keypoints.ids, size=size, angle=60 * turn % 360)
+
+
+def write_scenes(scenes: Iterable[Scene], folder: str | os.PathLike[str]) -> None:
+    """Write scenes in the layout of HPatches: 1.png …, H_1_2 ….
+
+    Args:
+        scenes: The scenes.
+        folder: Where a folder for each scene is made.
+    """
+    cv2 = opencv()
+    for scene in scenes:
+        home = Path(folder) / scene.name
+        home.mkdir(parents=True, exist_ok=True)
+        for k in range(1, len(scene.images) + 1):
+            with atomic_write(home / f"{k}.png") as file:
+                file.write(cv2.imencode(".png", scene.image(k))[1].tobytes())
+        for k, H in scene.homographies.items():
+            lines = "".join(f"{a!r} {b!r} {c!r}\n" for a, b, c in H.tolist())
+            with atomic_write(home / f"H_1_{k}") as file:
+                file.write(lines.encode())
+
+
+def _make_scene(name: str, key: int, n_images: int) -> Scene:
+    picture = _picture(DEMO_PICTURES[name])
+    viewpoint = name.startswith("v_")
+    images: list[Path | NDArray[Any]] = [picture]
+    homographies: dict[int, Floats] = {}
+    for k in range(2, n_images + 1):
+        strength = (k - 1) / (n_images - 1)
+        draw = _uniform(key + (k << 20), 64)
+        H = _view(picture.shape, draw, strength) if viewpoint else np.eye(3)
+        images.append(_seen(picture, H) if viewpoint else _lit(picture, draw, strength, key + k))
+        homographies[k] = H
+    return Scene(name, "viewpoint" if viewpoint else "illumination", tuple(images), homographies)
+
+
+def _picture(file: str) -> Image:
+    package = find_spec("skimage")
+    if package is None or package.origin is None:
+        raise MissingPackageError("skimage", "the demo scenes", "vision-demo")
+    return read_image(Path(package.origin).parent / "data" / file)
+
+
+def _uniform(key: int, n: int) -> Floats:
+    """Return numbers from 0 to 1, equal on any machine."""
+    return (words(key, 0, n) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _view(shape: tuple[int, ...], draw: Floats, strength: float) -> Floats:
+    """Return the map of a part of the picture onto the frame.
+
+    The part lies inside, so that every pixel of the new image shows the picture.
+    """
+    height, width = shape[:2]
+    corners = np.array([[0, 0], [width - 1, 0], [width - 1, height - 1], [0, height - 1]], float)
+    inward = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]], float)
+    moved = inward * draw[:8].reshape(4, 2) * [width, height] * (_HARDEST * strength)
+    H = _four_points(np.rint(corners + moved), corners)
+    return np.array([[float(f"{cell:.12g}") for cell in row] for row in H])
+
+
+def _four_points(source: Floats, target: Floats) -> Floats:
+    """Return the homography that maps four points to four others."""
+    rows, right = [], []
+    for (x, y), (u, v) in zip(source, target, strict=True):
+        rows += [[x, y, 1, 0, 0, 0, -u * x, -u * y], [0, 0, 0, x, y, 1, -v * x, -v * y]]
+        right += [u, v]
+    solved = np.linalg.solve(np.array(rows), np.array(right))
+    return np.append(solved, 1.0).astype(np.float64).reshape(3, 3)
+
+
+def _seen(picture: Image, H: Floats) -> Image:
+    with steady() as cv2:
+        view: Image = cv2.warpPerspective(
+            picture, H, picture.shape[1::-1], flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT
+        )
+    return view
+
+
+def _lit(picture: Image, draw: Floats, strength: float, key: int) -> Image:
+    """Expose a picture anew: gamma, gain, light, and noise."""
+    gamma = 2.0 ** (strength * (2.0 * draw[0] - 0.7))
+    gain = 1.0 - 0.5 * strength * draw[1]
+    curve = 255.0 * gain * (np.arange(256) / 255.0) ** gamma
+    side = 1.0 + strength * (draw[2] - 0.5) * np.linspace(-1.0, 1.0, picture.shape[1])
+    noise = (_uniform(key, picture.size).reshape(picture.shape) - 0.5) * 24.0 * strength
+    light = curve[picture] * side[:, None] + noise
+    result: Image = np.clip(np.rint(light), 0, 255).astype(np.uint8)
+    return result
+
+
+_SCENES: Final = ("i_lamp", "v_graf", "v_wall")
+_EXPERIMENT: Final = """\
+name: experiment
+dataset: {path: scenes}
+keypoints: {detector: orb, border: 20, strongest: 60}
+descriptors: [SIFT, ORB]
+evaluation: {tau: [3, 1]}
+"""
+
+
+def write_files(folder: Path, rng: np.random.Generator) -> None:
+    """Write scenes and patches for the commands of the documentation.
+
+    Planes are seen from beside (`v_…`) or in other light (`i_…`).
+    """
+    for name in _SCENES:
+        plane, home = _texture(rng), folder / "scenes" / name
+        home.mkdir(parents=True, exist_ok=True)
+        for image in (1, 2, 3):
+            light, aside = (1 - 0.2 * image, 0) if name[0] == "i" else (1.0, 9 * (image - 1))
+            _write_png(home / f"{image}.png", light * plane[:, aside : aside + 280])
+            if image > 1:
+                np.savetxt(home / f"H_1_{image}", [[1, 0, -aside], [0, 1, 0], [0, 0, 1]], "%g")
+        _write_patches(folder, name, plane, rng)
+    (folder / "experiment.yaml").write_text(_EXPERIMENT, "utf-8")
+
+
+def _write_patches(
+    folder: Path, scene: str, plane: Floats, rng: np.random.Generator, side: int = 65, n: int = 12
+) -> None:
+    """Write strips of patches, and two descriptors of them.
+
+    e1, h1 and t1 are ever farther from `ref`.
+    """
+    strip = plane[: n // 4 * side, : 4 * side].reshape(n // 4, side, 4, side).swapaxes(1, 2)
+    points = rng.normal(size=(n, 16))
+    for level, name in enumerate(("ref", "e1", "h1", "t1")):
+        (folder / "hpatches" / scene).mkdir(parents=True, exist_ok=True)
+        noise = 25 * level * rng.normal(size=(n * side, side))
+        _write_png(folder / "hpatches" / scene / f"{name}.png", strip.reshape(-1, side) + noise)
+        for descriptor, blur in (("sift", 0.8), ("orb", 1.2)):
+            home = folder / "descriptors" / descriptor / scene
+            home.mkdir(parents=True, exist_ok=True)
+            rows = points + blur * level * rng.normal(size=points.shape)
+            np.savetxt(home / f"{name}.csv", rows, "%.4f", delimiter=",")
+
+
+def _texture(rng: np.random.Generator, height: int = 200, width: int = 300) -> Floats:
+    """Return squares of random grey on four scales."""
+    layers = [
+        np.kron(rng.random((-(-height // size), -(-width // size))), np.ones((size, size)))
+        for size in (5, 10, 20, 50)
+    ]
+    grey: Floats = 64.0 * np.sum([layer[:height, :width] for layer in layers], axis=0)
+    return grey
+
+
+def _write_png(path: Path, grey: NDArray[Any]) -> None:
+    """Write an 8-bit image without the packages that read it."""
+    pixels = np.clip(np.rint(grey), 0, 255).astype(np.uint8)
+    height, width = pixels.shape
+    lines = np.pad(pixels, ((0, 0), (1, 0))).tobytes()  # each after a 0: no filter
+    chunks = {
+        b"IHDR": struct.pack(">2I5B", width, height, 8, 0, 0, 0, 0),
+        b"IDAT": zlib.compress(lines),
+        b"IEND": b"",
+    }
+    framed = (
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks.items()
+    )
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(framed))

@@ -1,0 +1,87 @@
+"""Show a store of runs in the browser."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from assay.cli import options, output
+from assay.cli.commands import Command
+from assay.cli.settings import option
+from assay.web.server import TOKEN_VARIABLE, serve
+
+
+@click.command("serve", cls=Command)
+@options.store_option
+@option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="ADDRESS",
+    help="Address to listen on; beyond this machine a token is needed.",
+)
+@option(
+    "-p",
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8420,
+    show_default=True,
+    metavar="N",
+    help="Port; 0 takes any that is free.",
+)
+@option(
+    "--allow-host",
+    "allowed",
+    multiple=True,
+    metavar="NAME",
+    help="Another host name that requests may have. May be repeated.",
+)
+@option(
+    "--allow-edit",
+    is_flag=True,
+    help="Let the pages of runs change tags and notes; a token is needed.",
+)
+@option("--open", "open_wanted", is_flag=True, help="Open the page in a browser.")
+def command(
+    *,
+    store: str | None,
+    host: str,
+    port: int,
+    allowed: tuple[str, ...],
+    allow_edit: bool,
+    open_wanted: bool,
+) -> None:
+    """Show a store of runs in the browser.
+
+    Runs, leaderboards, comparisons, queries and trends; pages only read, unless --allow-edit lets
+    them change tags and notes. The server listens on this machine alone; with --host it serves
+    others, who need the token that is part of the printed address, or the one in the variable
+    ASSAY_TOKEN. Ctrl-C ends it.
+
+    \b
+    Examples:
+      assay serve # stays up
+      assay serve --store results.db --port 0 --open # stays up
+      assay serve --host 0.0.0.0 # stays up
+    """
+
+    def ready(address: str) -> None:
+        print(address, flush=True)
+        output.narrate("serving until Ctrl-C")
+        if open_wanted:
+            import webbrowser
+            from threading import Thread
+
+            # Some browsers return only when they are closed.
+            Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+
+    serve(
+        store,
+        host=host,
+        port=port,
+        allowed=allowed,
+        token=os.environ.get(TOKEN_VARIABLE),
+        allow_edit=allow_edit,
+        ready=ready,
+    )

@@ -1,0 +1,107 @@
+"""A newcomer's day: what one file is said to be enough for, done on a copy of the package."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import OTHER, QRELS, RUN
+from tests.newcomer import Checkout, load_kernels
+
+FORMAT = """"json": Format("""
+UPPER = """"shout": Format("page", "", lambda result: str(result.page()[0].text).upper()),
+    "json": Format("""
+ROOM = '''"""Count the lists of a run: a room in one file."""
+
+import click
+
+from assay.cli import options, output
+from assay.cli.commands import Command
+from assay.cli.settings import argument
+from assay.io.formats import read_run
+from assay.plugins import CommandEntry, Plugin
+from assay.runs.record import RunRecord
+from assay.scoring.evaluate import evaluate
+
+SCHEMAS = {
+    "results": {
+        "tally": {
+            "version": 1,
+            "title": "assay tally",
+            "properties": {"lists": {"type": "integer"}},
+            "required": ["lists"],
+        }
+    }
+}
+
+
+@click.command("tally", cls=Command, verified=True)
+@argument("run", reads=True)
+@options.qrels_option
+@options.result_options("text", "json")
+@options.save_options("tally")
+def command(*, run, qrels, saving, layout, file):
+    """Count the lists of a run."""
+    output.refuse_input(file, run, qrels)
+    ranking = read_run(run)
+    saving.save([RunRecord(run, evaluate(ranking, qrels, "RR"), task="tally")], run, qrels)
+    count = len(ranking.query_ids)
+    output.emit(output.TextResult(f"{count} lists", {"lists": count}), layout, file)
+
+
+PLUGIN = Plugin(
+    "tally",
+    commands=(
+        CommandEntry("tally", "Tasks", "Count the lists of a run.", "assay.tally.plugin:command"),
+    ),
+    schemas="assay.tally.plugin:SCHEMAS",
+)
+'''
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    load_kernels()
+    for name, text in {"run.txt": RUN, "other.txt": OTHER, "qrels.txt": QRELS}.items():
+        (tmp_path / name).write_text(text)
+    return Checkout(tmp_path)
+
+
+def test_a_format_is_one_edit(checkout: Checkout) -> None:
+    checkout.edit("cli/output.py", FORMAT, UPPER)
+    words = ("run.txt", "other.txt", "-r", "qrels.txt", "--resamples", "200")
+    printed = checkout.assay("compare", *words, "--format", "shout")
+    assert printed.strip()
+    assert printed == printed.upper()
+    for command in ("compare", "tasks", "eval", "bench", "codes", "crossmodal", "predict"):
+        assert "shout" in checkout.assay(command, "--help")
+
+
+def test_a_command_with_save_and_json_is_one_file(checkout: Checkout) -> None:
+    pytest.importorskip("sqlalchemy")
+    checkout.add("tally/plugin.py", ROOM)
+    assert "Count the lists of a run." in checkout.assay("--help")
+    words = ("tally", "run.txt", "-r", "qrels.txt", "--json", "-o", "tally.json")
+    checkout.assay(*words, "--save", "--store", "s.db")
+    assert json.loads((checkout.folder / "tally.json").read_text())["lists"] == 2
+    assert "tally" in checkout.assay("runs", "list", "--store", "s.db")
+    checkout.assay("verify", "tally.json")
+    assert "assay/tally/1" in checkout.assay("schema")
+
+
+def test_the_default_interval_is_stated_once(checkout: Checkout) -> None:
+    words = ("compare", "run.txt", "other.txt", "-r", "qrels.txt", "--resamples", "200", "--json")
+    assert json.loads(checkout.assay(*words))["settings"]["interval"] == "auto"
+    checkout.edit("stats/choices.py", 'INTERVAL: Final = "auto"', 'INTERVAL: Final = "percentile"')
+    assert json.loads(checkout.assay(*words))["settings"]["interval"] == "percentile"
+    assert "[default: percentile]" in " ".join(checkout.assay("compare", "--help").split())
+
+
+def test_a_column_of_the_standings_is_one_line(checkout: Checkout) -> None:
+    column = '    Column("system", lambda s: s.name),\n'
+    added = column + '    Column("letters of its name", lambda s: str(len(s.name))),\n'
+    checkout.edit("comparison/standings.py", column, added)
+    words = ("run.txt", "other.txt", "-r", "qrels.txt", "--resamples", "200")
+    assert "letters of its name" in checkout.assay("compare", *words)
