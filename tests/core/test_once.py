@@ -97,15 +97,16 @@ def test_threads_that_parse_side_by_side_do_not_disturb_each_other(reader, distu
     }[reader]
     expected, wrong = read(), []
 
-    def work(depth):
-        if depth:  # the depth of the stack is what the interpreter confuses
-            return work(depth - 1)
+    def repeat():
         for _ in range(100):
             Garbage()
             try:
                 wrong.extend([value] if (value := read()) != expected else [])
             except Exception as error:
                 wrong.append(error)
+
+    def work(depth):  # the depth of the stack is what the interpreter confuses
+        work(depth - 1) if depth else repeat()
 
     threads = [Thread(target=work, args=(5 * number,)) for number in range(6)]
     for thread in threads:
