@@ -22,6 +22,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import assay
+from assay import native
 from tests.core_alone import WORKS
 from tests.docs_pages import PAGES, ROOT, Printed, blocks, commands
 from tests.test_architecture import MODULES, imported_at_the_top, loaded_with, tree
@@ -81,8 +82,13 @@ def core_modules() -> frozenset[str]:
 
 def link_packages(folder: Path, texts: Iterable[str]) -> Path:
     """Fill a folder with Assay and what these requirements bring, and nothing else."""
-    folder.mkdir()
-    places = {"assay": Path(assay.__file__).parent}
+    (folder / "assay" / "native").mkdir(parents=True)
+    source = Path(assay.__file__).parent
+    places = {f"assay/{path.name}": path for path in source.iterdir() if path.name != "native"}
+    places |= {f"assay/native/{path.name}": path for path in (source / "native").iterdir()}
+    if native.engine_name() == "native":  # an editable install has them elsewhere
+        compiled = Path(str(native.kernels().__file__))
+        places[f"assay/native/{compiled.name}"] = compiled
     for package in distributions_of(texts):
         places |= {entry: Path(package.locate_file(entry)) for entry in top_entries(package)}
     try:
