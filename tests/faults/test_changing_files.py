@@ -170,7 +170,7 @@ def run(
     )
 
 
-@ENGINES
+@pytest.mark.parametrize("native", ["1", pytest.param("0", marks=pytest.mark.slow)])
 def test_every_way_to_read_a_file_notices_every_change(tmp_path, native):
     done = run(_LIBRARY, tmp_path, native=native)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -44,7 +44,7 @@ def drive(*arguments: object) -> str:
 
 
 @pytest.mark.parametrize(
-    "rounds", [12, pytest.param(200, marks=pytest.mark.slow)], ids=["12", "200"]
+    "rounds", [6, pytest.param(200, marks=pytest.mark.slow)], ids=["6", "200"]
 )
 def test_kill_9_while_runs_are_stored(place, tmp_path, rounds):
     reported = int(drive("kill", place, tmp_path / "log", rounds, 46))
