@@ -358,7 +358,7 @@ def _tie_groups(rows: Ints, scores: Floats, places: Ints) -> tuple[Ints, Ints]:
 
 
 def number_texts(texts: list[Any]) -> tuple[Bytes, Ints, Ints32] | None:
-    """Give texts numbers by first appearance: blob, offsets, numbers; None if one is unclean."""
+    """Give texts numbers by first appearance: blob, offsets, numbers; None if unclean."""
     if not set(map(type, texts)) <= {str}:
         return None
     number = {text: code for code, text in enumerate(dict.fromkeys(texts))}
