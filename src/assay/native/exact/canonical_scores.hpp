@@ -20,7 +20,7 @@ inline bool is_sure(Pair value, double error) {
     return value.hi + (value.lo + error) == value.hi && value.hi + (value.lo - error) == value.hi;
 }
 
-// What an exact_sum may be off, as a share of the sizes of its terms together. With m terms in a
+// The error bound of a doubled_sum, as a share of the sizes of its terms together. With m terms in a
 // lane a sum loses less than (m + 16)² · 2^-106 of them, and the squares of differences three
 // times that.
 inline double sum_error(size_t columns) {
@@ -40,7 +40,7 @@ struct PairRows {
     // At least the sizes of all terms of the product together.
     double size() const { return std::sqrt(a_square.hi * b_square.hi) * (1 + 0x1p-20); }
 
-    Pair product() const { return exact_sum<false>(a, Scale(a_exponent), b, Scale(b_exponent), columns); }
+    Pair product() const { return doubled_sum<false>(a, Scale(a_exponent), b, Scale(b_exponent), columns); }
 
     // What scaled products may lose below the range of float64; those of floats never do.
     double underflow() const { return kBothFloat<A, B> ? 0.0 : static_cast<double>(columns) * 0x1p-900; }
@@ -59,7 +59,7 @@ template <class A, class B>
 bool find_distance(const PairRows<A, B>& rows, double& score) {
     const int exponent = rows.a_exponent > rows.b_exponent ? rows.a_exponent : rows.b_exponent;
     const Scale scale(exponent);
-    const Pair square = exact_sum<true>(rows.a, scale, rows.b, scale, rows.columns);
+    const Pair square = doubled_sum<true>(rows.a, scale, rows.b, scale, rows.columns);
     const double error = sum_error(rows.columns) * square.hi + rows.underflow();
     if (!is_sure(square, error)) {
         const int a_lowest = lowest_bit(rows.a, rows.columns), b_lowest = lowest_bit(rows.b, rows.columns);
@@ -269,7 +269,7 @@ private:
         }
     }
 
-    // What a value found may be off: of a cosine, products of rows of length 1 and half of both squares.
+    // The error bound of a value: of a cosine, products of rows of length 1 and half of both squares.
     double error_of(size_t i) const {
         if (metric_ == Metric::cosine) return 2.2 * share_;
         return share_ * (metric_ == Metric::dot ? sizes_[i] : 2.2 * (a_hi_[i] + b_hi_[i]));
@@ -333,7 +333,7 @@ void square_norms_of(const ExactRows& rows, size_t from, size_t to, double* hi, 
     for (size_t row = from; row < to; ++row) {
         const T* at = static_cast<const T*>(rows.rows) + row * rows.columns;
         const Scale scale(rows.exponents[row]);
-        const Pair square = exact_sum<false>(at, scale, at, scale, rows.columns);
+        const Pair square = doubled_sum<false>(at, scale, at, scale, rows.columns);
         hi[row] = square.hi;
         lo[row] = square.lo;
     }

@@ -47,7 +47,7 @@ inline Wide widened(const double* at) {
     return wide;
 }
 
-// What a product lost by rounding, where there is no instruction that tells.
+// The rounding error of a product, where there is no instruction that tells.
 template <class T>
 inline T split_error(T a, T b, T product) {
     constexpr double splitter = 134217729.0;  // 2^27 + 1
@@ -244,7 +244,7 @@ int lowest_bit(const T* row, size_t columns) {
 
 // Σ a·b, or Σ (a − b)² where `difference`; a zero beyond the end changes nothing.
 template <bool difference, class A, class B>
-Pair exact_sum(const A* a, Scale a_scale, const B* b, Scale b_scale, size_t columns) {
+Pair doubled_sum(const A* a, Scale a_scale, const B* b, Scale b_scale, size_t columns) {
     Lanes lanes;
     size_t i = 0;
     for (; i + kLanes <= columns; i += kLanes) {

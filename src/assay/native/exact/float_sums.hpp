@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kMostRows = 4;  // rows
 
-// What sums of floats may be off, as a share of `size`.
+// The error bound of sums of floats, as a share of `size`.
 inline double float_sum_error(size_t columns) {
     const double steps = static_cast<double>(columns) + 64.0;
     return 1.01 * steps * steps * 0x1p-105;

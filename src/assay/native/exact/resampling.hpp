@@ -9,7 +9,7 @@
 
 namespace assay {
 
-// Word i of the stream that starts at `key`: SplitMix64, as in assay.stats.random_bits.
+// Word i of the stream that starts at `key`: SplitMix64, as in assay.native.random_words.
 inline uint64_t random_word(uint64_t key, uint64_t i) {
     uint64_t word = key + (i + 1) * 0x9E3779B97F4A7C15u;
     word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -17,7 +17,7 @@ inline uint64_t random_word(uint64_t key, uint64_t i) {
     return word ^ (word >> 31);
 }
 
-// Which resamples of which stream, and with how many threads.
+// Resamples of a stream, and the number of threads.
 struct Draws {
     uint64_t key;
     uint64_t first;

@@ -1,4 +1,4 @@
-// What the sources for each kind of vector instructions offer to the Hamming search. Plain data
+// The kernels of the Hamming search, one set for each kind of vector instructions. Plain data
 // only: these sources must not share an inline function with the rest of the program.
 #pragma once
 
@@ -11,7 +11,7 @@ constexpr size_t panel_docs = 32;  // documents are compared 32 at a time …
 constexpr size_t team_queries = 8;  // … with eight queries
 constexpr size_t largest_bits = 65535;  // distances are uint16
 
-// What one comparison of a team of queries with panels of documents asks for and finds.
+// Limits and results of one comparison of a team of queries with panels of documents.
 struct Comparison {
     uint16_t limit[team_queries];      // a document may matter up to this distance
     uint32_t enabled[team_queries];    // all ones, or zero for a query that wants nothing more

@@ -25,7 +25,7 @@ struct Excluded {
     const int64_t* docs;
 };
 
-// What a running search shares with the thread that waits for it: it ends early once `stop` is
+// Numbers that a running search shares with the thread that waits for it: it ends early once `stop` is
 // not 0, and adds to `done` the pairs of query and document it has compared.
 struct Control {
     int32_t* stop;

@@ -21,7 +21,7 @@ inline void prefetch_text_object(PyObject* object) {
     prefetch(reinterpret_cast<const char*>(object) + 64);
 }
 
-// Some entries of one row.
+// A few entries of one row.
 struct EntryBatch {
     static constexpr size_t kMost = 32;
 
@@ -89,7 +89,7 @@ bool walk_batches(Reader& reader, Begin begin, Add add, End end) {
     }
 }
 
-// The same for a list of dictionaries; false if one is none.
+// Walks a list of dictionaries in batches; false if a row is no dictionary, or if add returns false.
 template <class Begin, class Add, class End>
 bool walk_rows(PyObject* rows, Begin begin, Add add, End end) {
     for (Py_ssize_t i = 0; i < PyList_Size(rows); ++i) {

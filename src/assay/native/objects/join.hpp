@@ -51,7 +51,7 @@ public:
         return plain;
     }
 
-    // The same for tuples, those of each query together; also false where one has a document twice.
+    // Joins tuples, those of each query together; also false where a query has a document twice.
     bool join_tuples(PyObject* rows, PyObject* judged_rows, Py_ssize_t width) {
         TupleColumns read(width, truths_);
         if (!read.take(judged_rows) || !read.is_grouped(judged.offsets)) return false;
@@ -203,7 +203,7 @@ private:
         }
     }
 
-    // How many documents of the same score the tie rule puts before one of the row.
+    // Counts the documents of the same score that the tie rule puts before one of the row.
     int64_t tied_before(size_t place) const {
         int64_t before = 0;
         for (size_t i = 0; i < row_docs_.size(); ++i) {

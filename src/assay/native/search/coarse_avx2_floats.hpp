@@ -1,4 +1,4 @@
-// What the coarse kernels for AVX2 and AVX-VNNI share: eight numbers of 32 bits at a time, of 6
+// Instructions that the coarse kernels for AVX2 and AVX-VNNI share: eight numbers of 32 bits at a time, of 6
 // queries × 16 documents.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What the sources for each kind of vector instructions offer to the coarse search, which finds by
+// The kernels of the coarse search, one set for each kind of vector instructions: it finds by
 // numbers of 8 bits, or of 16. Plain data only, as in kernels.hpp. docs/search.md proves the bounds.
 #pragma once
 
@@ -24,7 +24,7 @@ struct CoarseRows {
     float* lean;
 };
 
-// How rows are turned: signs (±1) of columns, and what is taken off before, of length 1 and with these
+// A rotation of rows: signs (±1) of columns, and what is taken off before, of length 1 and with these
 // signs, padded to whole blocks of 32; null for nothing.
 struct Turn {
     const float* signs;

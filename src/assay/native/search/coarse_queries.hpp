@@ -1,4 +1,4 @@
-// What the searches by coarse products share: quantised queries, and the order in which chunks of
+// Shared by the searches by coarse products: quantised queries, and the order in which chunks of
 // documents meet them.
 #pragma once
 

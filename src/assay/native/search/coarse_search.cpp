@@ -456,7 +456,7 @@ struct Open {
     std::vector<float> floors;  // certain ones
 };
 
-// What the steps of a search have in common.
+// The arguments that all steps of a search share.
 struct Sought {
     Metric metric;
     Range range;

@@ -17,7 +17,7 @@ constexpr size_t kMostCoarseColumns = 16384;  // so that sums stay within 32 bit
 
 inline size_t panels_of(size_t count) { return (count + kPanel - 1) / kPanel; }
 
-// How rows of some columns are turned. `axis` is of length 1, or 0 for none.
+// The rotation of rows: signs of columns, and an axis that is taken off. `axis` is of length 1, or 0 for none.
 class Rotation {
 public:
     Rotation() = default;  // not at all
@@ -88,23 +88,23 @@ private:
 
 bool suits_16_bits(size_t n_queries, size_t k, const DocRows& docs, Range range);
 
-// The same result as `top.scan`; by 16 bits first where these suit, or in any case.
+// Give the result of `top.scan`; by 16 bits first where these suit, or in any case.
 void scan_wide(TopK& top, Metric metric, const QueryRows& queries, const DocRows& docs, const Excluded& excluded, Range range, Control control,
                Start start = {});
 void scan_16_bits(TopK& top, Metric metric, const QueryRows& queries, const DocRows& docs, const Excluded& excluded, Range range,
                   Control control, Start start = {});
 
-// The same result as `top.scan`.
+// Gives the result of `top.scan`.
 void scan_coarse(TopK& top, Metric metric, const QueryRows& queries, const CoarseDocs& docs, const Excluded& excluded, Range range,
                  Control control);
 
-// The same counts as `count_targets`; by 16 bits first where these suit, or in any case.
+// Give the counts of `count_targets`; by 16 bits first where these suit, or in any case.
 void count_wide_targets(Metric metric, const QueryRows& queries, const DocRows& docs, const Targets& targets, Range range,
                         const TargetCounts& counts, Control control);
 void count_by_16_bits(Metric metric, const QueryRows& queries, const DocRows& docs, const Targets& targets, Range range,
                       const TargetCounts& counts, Control control);
 
-// The same counts as `count_targets`.
+// Gives the counts of `count_targets`.
 void count_coarse_targets(Metric metric, const QueryRows& queries, const CoarseDocs& docs, const Targets& targets, Range range,
                           const TargetCounts& counts, Control control);
 

@@ -1,4 +1,4 @@
-// Which vector instructions this machine has, and which of them to use.
+// The vector instructions that this machine has, and those to use.
 #pragma once
 
 #if defined(ASSAY_AVXVNNI)

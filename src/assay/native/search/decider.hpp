@@ -1,4 +1,4 @@
-// What both ways to find candidates share: limits around canonical scores, and the scores themselves.
+// Limits around canonical scores, and the scores themselves, for both ways to find candidates.
 #pragma once
 
 #include <cmath>

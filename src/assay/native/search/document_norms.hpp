@@ -1,4 +1,4 @@
-// What a metric makes of the square norm of a document, in float32. It is in an unnamed namespace, because
+// Scale, bias and bound of a document by its square norm, in float32. They are in an unnamed namespace, because
 // sources with other vector instructions include it.
 #pragma once
 
@@ -14,7 +14,7 @@ using assay::Metric;
 // Square norms within these limits are off by rounding alone, and their products stay in range.
 constexpr float kLeastSquare = 0x1p-60f, kMostSquare = 0x1p60f;
 
-// What the metric makes of the square norm of a document.
+// Fills in the numbers of one document.
 inline void measure(const Measuring& measuring, size_t doc, float square) {
     if (!(square > kLeastSquare && square < kMostSquare)) __atomic_store_n(measuring.odd, 1, __ATOMIC_RELAXED);
     const float norm = std::sqrt(square), bias = measuring.bias_unit * square;

@@ -199,7 +199,7 @@ private:
         open.push_back(static_cast<uint32_t>(query));
     }
 
-    // What so many candidates score at least.
+    // A score that so many candidates reach.
     float reached(size_t query, size_t rank) {
         const Candidate* candidate = candidates_of(query);
         for (size_t i = 0; i < counts_[query]; ++i) lows_[i] = candidate[i].low;

@@ -1,5 +1,5 @@
 // Exact search: find candidates by a float32 product with a certified margin, then decide by
-// canonical scores. Python prepares the rows (assay.engine), these classes keep the state.
+// canonical scores. Python prepares the rows (assay.search.engine), these classes keep the state.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ struct Excluded {
     bool holds(size_t query, int64_t doc) const;
 };
 
-// What a running scan shares with the thread that waits for it.
+// Numbers that a running scan shares with the thread that waits for it.
 struct Control {
     const volatile int32_t* stop;
     int64_t* done;

@@ -1,4 +1,4 @@
-// What the sources for each kind of vector instructions offer to the search. Plain data only:
+// The kernels of the search, one set for each kind of vector instructions. Plain data only:
 // these sources must not share an inline function with the rest of the program.
 #pragma once
 
@@ -9,7 +9,7 @@ namespace assay {
 
 enum class Metric { cosine, dot, l2 };
 
-// How the elements of rows lie in memory: as float or double, or narrower than that.
+// The type of the elements of rows in memory: float or double, or narrower than that.
 enum class ElementType { wide, float16, bfloat16, int8, uint8, int16, uint16 };
 
 // Rows as canonical scores read them: of float or of double, scaled by 2^-exponent, with their
@@ -26,7 +26,7 @@ struct ExactRows {
     const float* squares = nullptr;  // of rows without exponents: their square norms, about
 };
 
-// What a scan finds out about documents, as far as it reads them. A scan stops where one is odd: zero,
+// Numbers of documents that a scan fills in, as far as it reads them. A scan stops where one is odd: zero,
 // not finite, or of a size that the product could not compare.
 struct Measuring {
     Metric metric;

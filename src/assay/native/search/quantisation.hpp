@@ -157,7 +157,7 @@ inline void put_codes(Eight raised, int8_t* codes) {
     for (size_t i = 0; i < kTogether; ++i) codes[i] = static_cast<int8_t>(bits[i] & 0xff);
 }
 
-// What is known of a quantised row beside its codes.
+// The numbers of a quantised row beside its codes.
 struct Measured {
     float step, residual, norm;
 };

@@ -1,4 +1,4 @@
-// Some queries of a block by themselves.
+// A part of the queries of a block, as a block of its own.
 #pragma once
 
 #include <vector>
@@ -37,7 +37,7 @@ private:
     QueryRows view_;
 };
 
-// Some queries of a block by themselves, with what was found for them so far.
+// The same with the best documents so far, which are handed back at the end.
 class QuerySubset {
 public:
     QuerySubset(const QueryRows& all, const Excluded& excluded, TopK& top, const std::vector<uint32_t>& places, const std::vector<float>& floors)

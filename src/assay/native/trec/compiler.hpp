@@ -1,4 +1,4 @@
-// What compilers other than GCC and Clang have no word for, in one place.
+// Extensions of GCC and Clang, with a substitute for other compilers.
 #pragma once
 
 #include <cstdint>

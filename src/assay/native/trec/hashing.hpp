@@ -94,7 +94,7 @@ inline bool has_low_byte(uint64_t word) {
     return ((word - 33 * ones) & ~word & (128 * ones)) != 0;
 }
 
-// What core/ids.py forbids: nothing at all, white space and NUL.
+// Whether core/ids.py allows an id: not empty, no white space and no NUL.
 inline bool is_clean_id(std::string_view id) {
     size_t at = 0;
     while (at + 8 <= id.size() && !has_low_byte(load8(id.data() + at))) at += 8;

@@ -1,4 +1,4 @@
-// Where the judged documents of each query landed in its row: the one join of the program.
+// Finds the judged documents of each query in its row: the one join of the program.
 #pragma once
 
 #include <cstddef>

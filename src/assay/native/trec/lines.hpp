@@ -48,7 +48,7 @@ struct QueryRun {
     size_t first_row;
 };
 
-// What a piece of text holds. The views point into that text.
+// The lines of a piece of text as columns. The views point into that text.
 struct Lines {
     std::vector<QueryRun> runs;
     Column<HashedId> docs;

@@ -19,7 +19,7 @@ namespace assay {
 
 enum class NumberFault { none, syntax, overflow };
 
-// What the grammar finds: value = ±digits × 10^exponent, if `digits` did not overflow.
+// A number as the grammar reads it: value = ±digits × 10^exponent, if `digits` did not overflow.
 struct Decimal {
     bool negative = false;
     bool zero = true;           // no digit other than 0

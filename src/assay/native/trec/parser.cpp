@@ -27,7 +27,7 @@ std::vector<std::string_view> cut_lines(std::string_view block) {
     return pieces;
 }
 
-// Which pieces were read. Who waits for one sleeps: the processor may be needed for reading it.
+// The pieces that were read. Who waits for one sleeps: the processor may be needed for reading it.
 class ReadPieces {
 public:
     explicit ReadPieces(size_t count) : read_(count, false) {}

@@ -75,7 +75,7 @@ void group_rows(const RunLines& lines, SortedRows& out) {
     }
 }
 
-// The same for rows begin … end-1, where the lines are in place already.
+// Copies rows begin … end-1, whose lines are in place already.
 void copy_rows(const RunLines& lines, SortedRows& out, size_t begin, size_t end) {
     const int64_t first = out.offsets[begin], count = out.offsets[end] - first;
     std::copy_n(lines.docs + first, count, out.docs.data() + first);
@@ -89,7 +89,7 @@ struct RowView {
     const double* scores;
 };
 
-// What is true of rows as they are: duplicates, order.
+// Looks for duplicates and disorder in rows as they are.
 class RowReader {
 public:
     RowReader(const RowView& rows, const IdView& ids, Ties ties)
@@ -158,7 +158,7 @@ private:
     std::vector<Item> items_;
 };
 
-// What went wrong first in a range of rows.
+// The first fault in a range of rows.
 struct RowFault {
     const char* kind = nullptr;
     int64_t row = -1;
