@@ -19,7 +19,7 @@ constexpr size_t kMask = 64;  // bytes looked at together
 
 struct ByteMask {
     uint64_t delimiters;  // bit i: byte i is <= 0x20
-    uint64_t high;   // non-zero: some byte is >= 0x80, so the text is not ASCII
+    uint64_t high;        // non-zero: some byte is >= 0x80, so the text is not ASCII
 };
 
 #if defined(__SSE2__)
