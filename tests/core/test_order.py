@@ -11,7 +11,7 @@ import pytest
 from assay.core.order import nearest_order, rank_order, sort_rows
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "assay"
-RULE = ("native/tie_order.py", "native/tie_order.hpp")
+RULE = ("native/tie_order.py", "native/exact/tie_order.hpp")
 
 
 # What it says
@@ -68,7 +68,7 @@ OTHER_SORTS = {
     "comparison/tasks.py": "systems by mean",
     "measures/ranked.py": "gains of the ideal list, of which only the values matter",
     "models/tokens.py": "texts by length, to fill batches",
-    "native/twins/__init__.py": "grades, to count them",
+    "native/twins/trec.py": "grades, to count them",
     "report/html.py": "queries by how far systems are apart, the first to be packed",
     "report/chart_data.py": "groups by size",
     "report/svg.py": "queries by difference, for bars",
@@ -104,12 +104,12 @@ COMPARISON = re.compile(
 # Lines that compare scores with bounds, or with the ranks that a file states.
 BOUNDS = {
     "return (next.rank > rank && next.score > score) || (next.rank < rank && next.score < score);",
-    "if (one.score < surely_below) continue;",
+    "if (current.score < surely_below) continue;",
     "low = scores[i] < low ? scores[i] : low;",
     "high = scores[i] > high ? scores[i] : high;",
     "for (size_t i = 0; i < count; ++i) reached += scores[i] >= middle;",
     "bad += !(score <= largest);  // +Inf, and NaN, which is in no relation to any number",
-    "const T* found = std::find_if(scores, scores + count, "
+    "const T* bad = std::find_if(scores, scores + count, "
     "[](T score) { return !(score <= std::numeric_limits<T>::max()); });",
 }
 

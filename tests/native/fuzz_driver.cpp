@@ -6,12 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "counted.hpp"
-#include "id_tables.hpp"
-#include "judged.hpp"
-#include "rows.hpp"
-#include "statistics.hpp"
-#include "trec_parser.hpp"
+#include "exact/resampling.hpp"
+#include "trec/ids.hpp"
+#include "trec/judgments.hpp"
+#include "trec/parser.hpp"
+#include "trec/sorted_rows.hpp"
 
 using namespace assay;
 
@@ -116,8 +115,8 @@ void fuzz_rows() {
     const SortedRows rows = sort_rows({queries.data(), docs.data(), scores.data(), docs.size(), 3}, ids.view(),
                                       Ties(static_cast<int>(below(3)) - 1), below(2) == 0);
     order_rows(rows.offsets.data(), 3, scores.data(), nullptr);
-    const RankedRows ranking{rows.offsets.data(), rows.as_given ? docs.data() : rows.docs.data(),
-                             rows.as_given ? scores.data() : rows.scores.data(), 3};
+    const RankedRows ranking{rows.offsets.data(), rows.in_order ? docs.data() : rows.docs.data(),
+                             rows.in_order ? scores.data() : rows.scores.data(), 3};
     const int64_t asked[] = {2, static_cast<int64_t>(below(4)), 0};  // 3 is not in the ranking
     const JudgedRows judged{asked, 3, rows.offsets.data(), docs.data(), scores.data()};
     find_judged(ranking, judged);

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "hamming.hpp"
+#include "hamming/search.hpp"
 
 using namespace assay::hamming;
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trec_parser.hpp"
+#include "trec/parser.hpp"
 
 using namespace assay;
 

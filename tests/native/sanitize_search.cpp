@@ -9,8 +9,8 @@
 #include <random>
 #include <vector>
 
-#include "coarse.hpp"
-#include "search.hpp"
+#include "search/coarse_search.hpp"
+#include "search/float32_search.hpp"
 
 using namespace assay;
 
@@ -170,8 +170,8 @@ struct Codes {
           lean(docs.count), signs(docs.columns), axis(docs.columns), rows{nullptr, step.data(), residual.data(), norm.data(), lean.data()} {
         for (size_t column = 0; column < docs.columns; ++column) signs[column] = column % 3 == 0 ? -1.0f : 1.0f;
         axis[docs.columns / 2] = docs.count % 2 == 0 ? 0.0f : 1.0f;
-        const Turned turned(signs.data(), axis.data(), docs.columns);
-        coarsen(coarse_kernels().narrow, {docs.find.data(), Stored::wide, docs.count, docs.columns}, turned.view(), 1, panels.data(), rows);
+        const Rotation turned(signs.data(), axis.data(), docs.columns);
+        coarsen(coarse_kernels().narrow, {docs.find.data(), ElementType::wide, docs.count, docs.columns}, turned.view(), 1, panels.data(), rows);
     }
     Codes(const Codes&) = delete;
     static size_t bytes_of(const Docs& docs) { return panels_of(docs.count) * coarse_kernels().narrow.panel_bytes(docs.columns); }

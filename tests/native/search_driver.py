@@ -12,12 +12,12 @@ __all__ = ["HERE", "NATIVE", "PLAIN", "Answers", "answers", "link_search"]
 HERE = Path(__file__).resolve().parent
 NATIVE = HERE.parents[1] / "src" / "assay" / "native"
 PLAIN = (
-    "coarse.cpp",
-    "coarse_plain.cpp",
-    "coarse_targets.cpp",
-    "exact_value.cpp",
-    "search.cpp",
-    "search_plain.cpp",
+    "exact/exact_score.cpp",
+    "search/coarse_plain.cpp",
+    "search/coarse_search.cpp",
+    "search/coarse_targets.cpp",
+    "search/float32_plain.cpp",
+    "search/float32_search.cpp",
 )
 
 
@@ -33,8 +33,8 @@ def link_search(folder: Path, compiler: list[str], vectors: dict[Path, list[str]
     objects = []
     for source in [HERE / "sanitize_search.cpp", *(NATIVE / name for name in PLAIN), *vectors]:
         objects.append(folder / f"{source.stem}.o")
-        own = vectors.get(source, [])
-        subprocess.run([*compiler, *own, "-c", source, "-o", objects[-1]], check=True)
+        instructions = vectors.get(source, [])
+        subprocess.run([*compiler, *instructions, "-c", source, "-o", objects[-1]], check=True)
     driver = folder / "driver"
     subprocess.run([*compiler, *objects, "-pthread", "-o", driver], check=True)
     return driver

@@ -16,8 +16,8 @@ from tests.native.search_driver import NATIVE, Answers, answers, link_search
 FLAGS = ["-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-I", str(NATIVE)]
 LIBRARIES = "/usr/aarch64-linux-gnu"
 VECTORS = {
-    NATIVE / "search_neon.cpp": [],
-    NATIVE / "coarse_neon.cpp": ["-march=armv8.2-a+dotprod"],
+    NATIVE / "search" / "float32_neon.cpp": [],
+    NATIVE / "search" / "coarse_neon.cpp": ["-march=armv8.2-a+dotprod"],
 }
 
 

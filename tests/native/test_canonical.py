@@ -9,8 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from assay.native.twins import canonical
-from assay.native.twins.canonical import pair_scores, square_norms
+from assay.native.twins.exact import canonical_norms, canonical_scores
 from tests.search.engine.exact import (
     exact_rank,
     exact_row,
@@ -35,8 +34,8 @@ def all_scores(metric, queries, docs):
     """Queries × docs, scored as pairs."""
     (x, e_x), (y, e_y) = widened(queries), widened(docs)
     at_query, at_doc = np.divmod(np.arange(len(x) * len(y)), len(y))
-    norms = square_norms(x, e_x), square_norms(y, e_y)
-    scores = pair_scores(metric, x, e_x, norms[0], y, e_y, norms[1], at_query, at_doc)
+    norms = canonical_norms(x, e_x), canonical_norms(y, e_y)
+    scores = canonical_scores(metric, x, e_x, norms[0], y, e_y, norms[1], at_query, at_doc)
     return scores.reshape(len(x), len(y))
 
 
@@ -95,7 +94,7 @@ def test_scores_do_not_depend_on_the_company_of_a_pair(metric, monkeypatch):
     rng = np.random.default_rng(5)
     x, y = rng.standard_normal((2, 60, 13))
     together = all_scores(metric, x, y)  # 3600 pairs: two slices
-    monkeypatch.setattr(canonical, "_PAIRS", 7)
+    monkeypatch.setattr("assay.native.twins.exact.PAIRS_AT_ONCE", 7)
     assert np.array_equal(bits(together), bits(all_scores(metric, x, y)))
     alone = all_scores(metric, x[17:18], y[59:])
     assert bits(alone)[0, 0] == bits(together)[17, 59]
@@ -138,13 +137,18 @@ def test_no_score_is_minus_zero():
 def test_no_pairs_and_no_rows():
     none, rows = np.zeros((0, 3)), np.ones((2, 3))
     assert all_scores("dot", none, rows).shape == (0, 2)
-    assert [part.shape for part in square_norms(*widened(none.astype(np.float32)))] == [(0,), (0,)]
+    assert [part.shape for part in canonical_norms(*widened(none.astype(np.float32)))] == [
+        (0,),
+        (0,),
+    ]
 
 
 @pytest.mark.parametrize("name", list(nasty_inputs()))
 def test_squared_norms_are_known_to_thirty_digits(name):
     rows, exponents = widened(nasty_inputs()[name].docs)
-    for row, exponent, hi, lo in zip(rows, exponents, *square_norms(rows, exponents), strict=True):
+    for row, exponent, hi, lo in zip(
+        rows, exponents, *canonical_norms(rows, exponents), strict=True
+    ):
         want = exact_row(row).square / Fraction(4) ** int(exponent)
         assert hi == rounded(want)
         assert abs(Fraction(hi) + Fraction(lo) - want) <= want / 2**98
@@ -154,11 +158,11 @@ def test_squared_norms_are_known_to_thirty_digits(name):
 def test_memory_stays_bounded(d):
     rows = np.random.default_rng(8).standard_normal((50, d))
     exponents = np.ones(50, np.int32)
-    norms = square_norms(rows, exponents)
+    norms = canonical_norms(rows, exponents)
     at = np.random.default_rng(9).integers(0, 50, (2, 200_000 if d == 16 else 1000))
     tracemalloc.start()
     try:
-        pair_scores("cosine", rows, exponents, norms, rows, exponents, norms, *at)
+        canonical_scores("cosine", rows, exponents, norms, rows, exponents, norms, *at)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -17,8 +17,8 @@ HERE = Path(__file__).resolve().parent
 NATIVE = HERE.parents[1] / "src" / "assay" / "native"
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 FLAGS = {
-    "hamming_avx2.cpp": ["-mavx2"],
-    "hamming_avx512.cpp": ["-mavx512f", "-mavx512bw", "-mavx512bitalg"],
+    NATIVE / "hamming" / "avx2.cpp": ["-mavx2"],
+    NATIVE / "hamming" / "avx512.cpp": ["-mavx512f", "-mavx512bw", "-mavx512bitalg"],
 }
 WIDTHS = ["none", "avx2", "avx512"]
 # Around the places where the kernels change their step: bytes, words, table groups and chunks.
@@ -267,11 +267,14 @@ def test_no_width_reads_beyond_its_rows(tmp_path):
     flags = ["-std=c++17", "-O1", "-g", *SANITIZERS, "-I", NATIVE]
     flags += ["-DASSAY_X86_KERNELS"] if vectors else []
     objects = []
-    plain = [HERE / "hamming_driver.cpp", NATIVE / "hamming.cpp", NATIVE / "hamming_plain.cpp"]
-    for source in [*plain, *(NATIVE / name for name in vectors)]:
+    search = [NATIVE / "hamming" / "search.cpp", NATIVE / "hamming" / "plain.cpp"]
+    plain = [HERE / "hamming_driver.cpp", *search]
+    for source in [*plain, *vectors]:
         objects.append(tmp_path / f"{source.stem}.o")
-        own = vectors.get(source.name, [])
-        subprocess.run([compiler, *flags, *own, "-c", source, "-o", objects[-1]], check=True)
+        instructions = vectors.get(source, [])
+        subprocess.run(
+            [compiler, *flags, *instructions, "-c", source, "-o", objects[-1]], check=True
+        )
     driver = tmp_path / "driver"
     subprocess.run([compiler, *flags, *objects, "-o", driver], check=True)
     for width in WIDTHS:

@@ -114,7 +114,7 @@ def test_many_ids_of_rows_longer_than_what_is_gathered_at_once(both):
     rng = np.random.default_rng(5)
     rows = [
         {f"doc-{doc}": float(doc) for doc in rng.choice(200_000, size, replace=False)}
-        for size in (0, 1, 127, 128, 129, 1000, 70_000, 3)
+        for size in (0, 1, 31, 32, 33, 64, 127, 128, 129, 1000, 70_000, 3)
     ]
     flat = [(f"q{at}", doc, value) for at, row in enumerate(rows) for doc, value in row.items()]
     texts = [row[1] for row in flat]

@@ -13,13 +13,12 @@ import pytest
 from tests.native.search_driver import HERE, NATIVE, answers, link_search
 
 SOURCES = (
-    "counted.cpp",
-    "id_tables.cpp",
-    "judged.cpp",
-    "rows.cpp",
-    "statistics.cpp",
-    "trec_lines.cpp",
-    "trec_parser.cpp",
+    "exact/resampling.cpp",
+    "trec/ids.cpp",
+    "trec/judgments.cpp",
+    "trec/lines.cpp",
+    "trec/parser.cpp",
+    "trec/sorted_rows.cpp",
 )
 MEMORY = "address,undefined,float-cast-overflow"
 CHECKS = {
@@ -29,19 +28,19 @@ CHECKS = {
 AVX2 = ["-mavx2", "-mfma"]
 AVX512 = [*AVX2, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-Wno-maybe-uninitialized"]
 COARSE = {
-    NATIVE / "coarse_avx2.cpp": AVX2,
-    NATIVE / "coarse_avx512vnni.cpp": [*AVX512, "-mavx512vnni"],
+    NATIVE / "search" / "coarse_avx2.cpp": AVX2,
+    NATIVE / "search" / "coarse_avx512vnni.cpp": [*AVX512, "-mavx512vnni"],
 }
 VECTORS = {
     **COARSE,
-    NATIVE / "search_avx2.cpp": AVX2,
-    NATIVE / "search_avx512.cpp": AVX512,
+    NATIVE / "search" / "float32_avx2.cpp": AVX2,
+    NATIVE / "search" / "float32_avx512.cpp": AVX512,
 }
 # The shape of the widest kernels in plain C++, in place of those for AVX2.
 STAND_IN = {
     **COARSE,
     HERE / "wide_search.cpp": AVX2,
-    NATIVE / "search_avx512.cpp": AVX512,
+    NATIVE / "search" / "float32_avx512.cpp": AVX512,
 }
 
 
@@ -123,7 +122,8 @@ def test_libfuzzer_finds_nothing_in_the_parser(tmp_path):
     if subprocess.run(runtime, capture_output=True, check=False).returncode:
         pytest.skip("clang++ is here without the runtime of libFuzzer")
     target, corpus = tmp_path / "target", tmp_path / "corpus"
-    sources = [HERE / "libfuzzer_trec.cpp", NATIVE / "trec_lines.cpp", NATIVE / "trec_parser.cpp"]
+    parser = [NATIVE / "trec" / "lines.cpp", NATIVE / "trec" / "parser.cpp"]
+    sources = [HERE / "libfuzzer_trec.cpp", *parser]
     checks = flags(f"fuzzer,{MEMORY}")
     subprocess.run([clang, *checks, *sources, "-pthread", "-o", target], check=True)
     corpus.mkdir()

@@ -2,8 +2,8 @@
 // queries × 32 documents at a time, in plain C++, for machines that have no such vectors.
 #include <algorithm>
 
-#include "exact_scores.hpp"
-#include "fused_scan.hpp"
+#include "exact/canonical_scores.hpp"
+#include "search/fused_scan.hpp"
 
 namespace assay {
 

@@ -2,14 +2,14 @@
 
 Whatever ranks documents goes by this rule, and it is written in two places only:
 
-    native/tie_order.hpp   for the compiled kernels: rows.cpp (`sort_rows` and `order_rows`),
-                           counted.cpp, judged.cpp and object_join.hpp (ranks of judged documents),
-                           search.cpp (top k and targets), score_ranks.cpp (targets in a matrix of
-                           scores)
-    native/tie_order.py    the same in numpy: `rank_order`, `nearest_order` for distances, and
-                           `sides_of` for counting what ranks before a target
+    native/exact/tie_order.hpp   for the compiled kernels: trec/sorted_rows.cpp (`sort_rows` and
+                                 `order_rows`), trec/judgments.cpp and objects/join.hpp (ranks of
+                                 judged documents), search/float32_search.cpp (top k and targets),
+                                 search/score_ranks.cpp (targets in a matrix of scores)
+    native/tie_order.py          the same in numpy: `rank_order`, `nearest_order` for distances, and
+                                 `sides_of` for counting what ranks before a target
 
-hamming.cpp compares nothing: it puts documents into bins by distance, in the order of their
+hamming/search.cpp compares nothing: it puts documents into bins by distance, in the order of their
 numbers. The tie-break is the place of the document's id among all ids, by their text (`Ids.order`),
 or that of its row or line (`Ranking`). `sort_rows` below sorts ragged rows by whichever kernel the
 machine has; `tie_groups` finds where equal scores begin and end. tests/core/test_order.py fails

@@ -32,12 +32,12 @@ _STREAMS = {
 
 
 def stream_key(seed: int, stream: str) -> int:
-    """Return where a stream starts: a 64-bit number, far from the start of every other stream."""
+    """Return where a stream starts: 64 bits, far from every other start."""
     return _scramble(_scramble(seed + _STEP) ^ (_STREAMS[stream] * _STEP))
 
 
 def words(key: int, first: int, count: int) -> Words:
-    """Give the words first … first + count − 1 of the stream that starts at `key`.
+    """Return words first … first + count − 1 of the stream at `key`.
 
     >>> [int(word) for word in words(1234567, 0, 2)]
     [6457827717110365317, 3203168211198807973]

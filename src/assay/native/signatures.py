@@ -1,4 +1,4 @@
-"""What every engine offers: the compiled kernels and the numpy twins share these signatures.
+"""Signatures that the compiled kernels and their numpy twins share.
 
 Ids travel as one blob of UTF-8 bytes (uint8) and n + 1 offsets (int64). Ragged rows travel as
 n + 1 offsets (int64) and flat arrays. Arguments are trusted to have the stated types; sizes and
@@ -25,13 +25,13 @@ RowFault = tuple[str, int, int]  # "duplicate" or "float32", query code, doc cod
 
 
 class Parser(Protocol):
-    """Reads a TREC file chunk by chunk; the result does not depend on the cuts."""
+    """A reader of TREC text in chunks; the result does not depend on the cuts."""
 
     def feed(self, chunk: bytes, /) -> bool:
-        """Read on; False once a fault was found."""
+        """Read on; return False after the first fault."""
 
     def finish(self) -> bool:
-        """Read the last line, if it has no line end; False if there was a fault."""
+        """Read the last line if it has no line end; return False after a fault."""
 
     def take_columns(self) -> tuple[Bytes, Ints, Bytes, Ints, Ints32, Ints32, Floats]:
         """Hand over (query blob, offsets, doc blob, offsets, queries, docs, values), once."""
@@ -69,10 +69,10 @@ class RawQueryHandle(QueryHandle, Protocol):
     """Queries of usual sizes, measured and prepared by the kernels."""
 
     def is_odd(self) -> bool:
-        """Tell whether some are zero, not finite, or of other sizes; then they are no use."""
+        """Tell whether some are zero, not finite or of other sizes, which makes all useless."""
 
     def sizes(self) -> tuple[int, int]:
-        """Exponents of the smallest and the largest norm."""
+        """Return the exponents of the smallest and the largest norm."""
 
 
 class RawHandle(DocHandle, Protocol):
@@ -86,38 +86,70 @@ class CoarseHandle(Protocol):
     """Documents with their 8-bit rows, as the search kernels see them."""
 
 
+class BlockScan(Protocol):
+    """A search of documents start … stop − 1 of a block."""
+
+    def __call__(
+        self,
+        metric: int,
+        queries: QueryHandle,
+        docs: DocHandle | CoarseHandle,
+        excluded_offsets: Ints,
+        excluded_docs: Ints,
+        start: int,
+        stop: int,
+        stop_flag: Ints32,
+        done: Ints,
+        /,
+    ) -> None:
+        """Take over the best of them."""
+
+
+class TargetCounter(Protocol):
+    """A count of documents start … stop − 1 of a block against each query's target."""
+
+    def __call__(
+        self,
+        metric: int,
+        queries: QueryHandle,
+        docs: DocHandle | CoarseHandle,
+        targets: Ints,
+        target_scores: Floats,
+        start: int,
+        stop: int,
+        above: Ints,
+        tied: Ints,
+        before: Ints,
+        stop_flag: Ints32,
+        done: Ints,
+        /,
+    ) -> None:
+        """Add to the counts; a target of −1 is none."""
+
+
+class JudgedSearch(Protocol):
+    """A search for the judged docs of queries in their rows."""
+
+    def __call__(
+        self,
+        offsets: Ints,
+        docs: Ints32,
+        scores: Floats,
+        rows: Ints,
+        judged_offsets: Ints,
+        judged_docs: Ints32,
+        judged_grades: Floats,
+        n_docs: int,
+        /,
+    ) -> Hits:
+        """Return the hits; `rows` has each judged query's row, the one after the last is empty."""
+
+
 class BestK(Protocol):
     """The best documents of each query of a block, kept over many blocks of documents."""
 
-    def scan(
-        self,
-        metric: int,
-        queries: QueryHandle,
-        docs: DocHandle,
-        excluded_offsets: Ints,
-        excluded_docs: Ints,
-        start: int,
-        stop: int,
-        stop_flag: Ints32,
-        done: Ints,
-        /,
-    ) -> None:
-        """Search documents start … stop − 1 of a block by the fused product."""
-
-    def scan_coarse(
-        self,
-        metric: int,
-        queries: QueryHandle,
-        docs: CoarseHandle,
-        excluded_offsets: Ints,
-        excluded_docs: Ints,
-        start: int,
-        stop: int,
-        stop_flag: Ints32,
-        done: Ints,
-        /,
-    ) -> None:
-        """Search them by products of 8-bit numbers first: the same result."""
+    scan: BlockScan  # by the fused product
+    scan_coarse: BlockScan  # by products of 8-bit numbers first: the same result
 
     def decide(
         self,
@@ -131,16 +163,16 @@ class BestK(Protocol):
         """Take over candidates, numbers within the block, by their canonical scores."""
 
     def seed(self, least: Floats, /) -> None:
-        """Start with the certainty that documents below a score, if it is finite, do not matter."""
+        """Ignore documents that score below a query's number, if that is finite."""
 
     def absorb(self, other: BestK, /) -> None:
         """Take over what was found in other documents."""
 
     def floors(self, queries: QueryHandle, docs: DocHandle, /) -> Floats32:
-        """For each query a score of the product below which no document can matter."""
+        """Return for each query a product score below which no document matters."""
 
     def result(self, most: int, /) -> tuple[Ints, Ints32, Floats, Bytes]:
-        """Offsets, documents and scores in rank order; and where one beyond the cut ties."""
+        """Return offsets, documents and scores in rank order, and where the cut splits a tie."""
 
 
 class Kernels(Protocol):
@@ -168,36 +200,10 @@ class Kernels(Protocol):
         """
 
     def order_rows(self, offsets: Ints, scores: Floats, tiebreak: Ints | None) -> Ints:
-        """Find the permutation that sorts each row by score descending, tiebreak ascending."""
+        """Return the permutation that sorts each row by score descending, tiebreak ascending."""
 
-    def find_judged(
-        self,
-        offsets: Ints,
-        docs: Ints32,
-        scores: Floats,
-        rows: Ints,
-        judged_offsets: Ints,
-        judged_docs: Ints32,
-        judged_grades: Floats,
-        n_docs: int,
-    ) -> tuple[Ints, Ints, Ints, Ints, Floats]:
-        """Find judged docs in sorted rows: (offsets, rank, rank_lo, rank_hi, grade).
-
-        `rows` holds the row of each judged query; the row after the last is empty.
-        """
-
-    def count_judged(
-        self,
-        offsets: Ints,
-        docs: Ints32,
-        scores: Floats,
-        rows: Ints,
-        judged_offsets: Ints,
-        judged_docs: Ints32,
-        judged_grades: Floats,
-        n_docs: int,
-    ) -> tuple[Ints, Ints, Ints, Ints, Floats]:
-        """Find judged docs in rows of any order; equal scores are ordered by doc code."""
+    find_judged: JudgedSearch  # in sorted rows
+    count_judged: JudgedSearch  # in rows of any order; equal scores are ordered by doc code
 
     def count_grades(self, offsets: Ints, grades: Floats) -> tuple[Ints, Floats, Ints]:
         """Count each row's judgments by grade, highest first: (offsets, grade, count)."""
@@ -208,7 +214,7 @@ class Kernels(Protocol):
     def number_rows(
         self, rows: list[Any], number_types: tuple[type, ...], truths: bool
     ) -> Numbered | None:
-        """Number the keys of {doc: value} dictionaries by first appearance.
+        """Give the keys of {doc: value} dictionaries numbers by first appearance.
 
         Returns doc blob and offsets, row offsets, doc numbers and values; None unless all rows
         are plain dictionaries with clean text ids and finite numbers: float, int below 2^53,
@@ -248,12 +254,12 @@ class Kernels(Protocol):
         """
 
     def number_texts(self, texts: list[Any]) -> tuple[Bytes, Ints, Ints32] | None:
-        """Number texts by first appearance: blob, offsets, numbers; None unless all are clean."""
+        """Give texts numbers by first appearance: blob, offsets, numbers; None if unclean."""
 
     def number_tuples(
         self, rows: list[Any], width: int, number_types: tuple[type, ...], truths: bool
     ) -> tuple[Bytes, Ints, Bytes, Ints, Ints32, Ints32, Floats] | None:
-        """Number (query, doc, value) tuples, or (query, doc) pairs with the value 1.
+        """Give (query, doc, value) tuples numbers; (query, doc) pairs have the value 1.
 
         Returns what a parser's `take_columns` does; None as in `number_rows`.
         """
@@ -262,13 +268,13 @@ class Kernels(Protocol):
         """Find the first id that appears a second time: both places."""
 
     def number_ids(self, blob: Bytes, offsets: Ints) -> tuple[Bytes, Ints, Ints32] | None:
-        """Number ids by first appearance, as `number_texts` does."""
+        """Give ids numbers by first appearance, as `number_texts` does."""
 
     def match_ids(self, blob: Bytes, offsets: Ints, other_blob: Bytes, other_offsets: Ints) -> Ints:
         """Find each id's first place among the others, or -1."""
 
     def order_ids(self, blob: Bytes, offsets: Ints, descending: bool) -> Ints:
-        """Find the permutation that sorts ids by bytes; equal ids keep their order."""
+        """Return the permutation that sorts ids by bytes; equal ids keep their order."""
 
     def take_ids(self, blob: Bytes, offsets: Ints, places: Ints) -> tuple[Bytes, Ints]:
         """Copy the ids at some places."""
@@ -301,10 +307,10 @@ class Kernels(Protocol):
     def shuffled_ranges(
         self, values: Ints, systems: int, key: int, first: int, resamples: int, threads: int = 0
     ) -> Ints:
-        """Shuffle each row of queries × systems; largest less smallest sum of a system."""
+        """Shuffle each row of queries × systems; return largest less smallest sum of a system."""
 
     def widen(self, rows: Array, stored: int, wide: Floats32, threads: int, /) -> None:
-        """Elements of a narrower type, given by their bits, one row after the other."""
+        """Widen elements of a narrower type, given by their bits, row after row."""
 
     def watch_map(self, address: int, n_bytes: int, lost: Ints32, /) -> int:
         """Let reads of a file's map survive lost pages: zeros, and `lost` becomes 1.
@@ -313,7 +319,7 @@ class Kernels(Protocol):
         """
 
     def unwatch_map(self, number: int, /) -> None:
-        """End that."""
+        """End the watch of a file's map."""
 
     def fused_rows(self) -> int:
         """Return how many queries the fused product takes at a time; 0 where there is none."""
@@ -329,7 +335,7 @@ class Kernels(Protocol):
         shift: Floats,
         /,
     ) -> QueryHandle:
-        """Queries; a canonical score s is unit · weight · (s + shift) in units of the product."""
+        """Hold queries; a canonical score s is unit · weight · (s + shift) as a product score."""
 
     def DocBlock(  # noqa: N802 - it is a class there
         self,
@@ -345,10 +351,10 @@ class Kernels(Protocol):
         first: int,
         /,
     ) -> DocHandle:
-        """Documents; bias + scale · (query · row) is off by at most bound."""
+        """Hold documents; bias + scale · (query · row) is off by at most bound."""
 
     def RawQueries(self, rows: Floats32, metric: int, /) -> RawQueryHandle:  # noqa: N802
-        """Queries, measured and prepared for the product."""
+        """Measure queries and prepare them for the product."""
 
     def RawBlock(  # noqa: N802
         self,
@@ -361,15 +367,15 @@ class Kernels(Protocol):
         first: int,
         /,
     ) -> RawHandle:
-        """Documents; the bound is factor · (norm + |bias|) + rounding, the bias −unit · norm²."""
+        """Hold raw documents; bound: factor · (norm + |bias|) + rounding, bias: −unit · norm²."""
 
     def coarse_rows(self) -> int:
-        """How many queries the product of 8-bit numbers takes at a time; 0 where there is none."""
+        """Return how many queries the 8-bit product takes at a time; 0 where there is none."""
 
     def coarsen(
         self, rows: Floats32, axis: Floats32, signs: Floats32, threads: int, /
     ) -> tuple[Bytes, Floats32, Floats32, Floats32, Floats32]:
-        """Return rows in 8 bits: codes in panels of 32, steps, residuals, norms, leans.
+        """Round rows to 8 bits: codes in panels of 32, steps, residuals, norms, leans.
 
         What lies along `axis`, of length 1 or 0, is taken off: lean · axis. The rest is rotated, of
         which `signs`, ±1 for each column, are a part, and rounded. No residual and no norm of the
@@ -379,10 +385,10 @@ class Kernels(Protocol):
     def coarsen_raw(
         self, docs: RawHandle, axis: Floats32, signs: Floats32, threads: int, /
     ) -> tuple[Bytes, Floats32, Floats32, Floats32, Floats32]:
-        """The same of documents as they are stored, which are measured on the way."""
+        """Round documents as they are stored, and measure them on the way."""
 
     def coarsen_wide(self, rows: Floats32, /) -> tuple[Bytes, Floats32, Floats32, Floats32]:
-        """Rows in 16 bits, neither turned nor lessened: codes in panels, steps, residuals, norms.
+        """Round rows to 16 bits, not rotated: codes in panels, steps, residuals, norms.
 
         Searches make these for themselves, some documents at a time.
         """
@@ -399,15 +405,15 @@ class Kernels(Protocol):
         signs: Floats32,
         /,
     ) -> CoarseHandle:
-        """Documents with what `coarsen` made of their rows."""
+        """Hold documents with the result of `coarsen`."""
 
     def TopK(self, n_queries: int, k: int, keep_ties: bool, /) -> BestK:  # noqa: N802
-        """Nothing found yet."""
+        """Start with no document for any query."""
 
     def square_norms(
         self, rows: Array, exponents: Ints32, threads: int, /
     ) -> tuple[Floats, Floats]:
-        """x·x of every row times 2^-exponent, as pairs (hi, lo)."""
+        """Return x·x of every row times 2^-exponent, as pairs (hi, lo)."""
 
     def pair_scores(
         self,
@@ -418,43 +424,10 @@ class Kernels(Protocol):
         candidates: Words32,
         /,
     ) -> Floats:
-        """Canonical scores of query q with candidates[offsets[q]] … of the block."""
+        """Score query q with candidates[offsets[q]] … of the block, canonically."""
 
-    def count_targets(
-        self,
-        metric: int,
-        queries: QueryHandle,
-        docs: DocHandle,
-        targets: Ints,
-        target_scores: Floats,
-        start: int,
-        stop: int,
-        above: Ints,
-        tied: Ints,
-        before: Ints,
-        stop_flag: Ints32,
-        done: Ints,
-        /,
-    ) -> None:
-        """Count documents start … stop − 1 against each query's target; −1 is no target."""
-
-    def count_coarse_targets(
-        self,
-        metric: int,
-        queries: QueryHandle,
-        docs: CoarseHandle,
-        targets: Ints,
-        target_scores: Floats,
-        start: int,
-        stop: int,
-        above: Ints,
-        tied: Ints,
-        before: Ints,
-        stop_flag: Ints32,
-        done: Ints,
-        /,
-    ) -> None:
-        """The same counts, found by products of 8-bit numbers."""
+    count_targets: TargetCounter  # by the fused product
+    count_coarse_targets: TargetCounter  # by products of 8-bit numbers first: the same counts
 
     def decide_targets(
         self,

@@ -1,6 +1,6 @@
 """The tie rule in numpy: score descending, then the tie-break ascending; -0.0 equals 0.0.
 
-The same rule for the compiled kernels is `tie_order.hpp`; `assay.core.order` says who uses both.
+`exact/tie_order.hpp` is the rule for the compiled kernels; `assay.core.order` says who uses both.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def rank_order(
     tiebreak: npt.NDArray[Any] | None = None,
     row: npt.NDArray[Any] | None = None,
 ) -> Ints:
-    """Return the permutation that puts documents in rank order, row after row where there are rows.
+    """Return the permutation that ranks documents, row after row if there are rows.
 
     Without a tie-break, equal scores keep the order they stand in.
 
@@ -31,7 +31,7 @@ def rank_order(
 
 
 def nearest_order(distances: npt.NDArray[Any], *, row: npt.NDArray[Any] | None = None) -> Ints:
-    """The same for distances: the nearest first; equal distances keep the order they stand in.
+    """Return the permutation from the nearest on; equal distances keep their order.
 
     >>> nearest_order(np.array([2, 1, 2, 0])).tolist()
     [3, 1, 0, 2]
@@ -55,6 +55,6 @@ def sides_of(
     target_scores: npt.NDArray[Any],
     targets: npt.NDArray[Any],
 ) -> Sides:
-    """On which side of a target each document is; the target itself ties with itself."""
+    """Tell on which side of its target each document is; a target ties with itself."""
     tied = scores == target_scores
     return Sides(scores > target_scores, tied, tied & (docs < targets))

@@ -1,4 +1,4 @@
-"""The Hamming search in numpy: the same documents, distances and flags as the compiled one."""
+"""The Hamming search in numpy: the twins of native/hamming."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from assay.arrays import Bytes, Ints, Ints32, Words
 from assay.native.tie_order import nearest_order
+from assay.native.twins.trec import require
 
 _QUERIES = 64  # compared at a time
 _WORDS = 1 << 17  # of documents at a time
@@ -30,8 +31,8 @@ def find_nearest_codes(
 ) -> tuple[Ints, Ints32, Ints32, Bytes]:
     """Find the k nearest documents; see `signatures.Kernels.find_nearest_codes`."""
     _check_rows(queries, docs, bits)
-    _require(k >= 1, "k must be at least 1")
-    _require(first_doc >= 0 and first_doc + len(docs) < 1 << 31, "doc number out of range")
+    require(k >= 1, "k must be at least 1")
+    require(first_doc >= 0 and first_doc + len(docs) < 1 << 31, "doc number out of range")
     _check_excluded(excluded_offsets, excluded_docs, len(queries))
     lists = [
         _Shortlist(k, keep_ties, bits, excluded_docs[begin:end] - first_doc)
@@ -53,7 +54,7 @@ def count_code_distances(
 ) -> None:
     """Count documents by distance; see `signatures.Kernels.count_code_distances`."""
     _check_rows(queries, docs, bits)
-    _require(counts.shape == (len(queries), bits + 1), "counts must be queries × (bits + 1)")
+    require(counts.shape == (len(queries), bits + 1), "counts must be queries × (bits + 1)")
     for _, block in _doc_blocks(docs):
         for first in range(0, len(queries), _QUERIES):
             if stop[0]:
@@ -136,20 +137,15 @@ def _bit_counts(words: Words) -> Bytes:
 
 
 def _check_rows(queries: Bytes, docs: Bytes, bits: int) -> None:
-    _require(1 <= bits <= 65535, "bits must lie from 1 to 65535")
+    require(1 <= bits <= 65535, "bits must lie from 1 to 65535")
     width = -(-bits // 8)
     fits = queries.shape[1] == width and docs.shape[1] == width
-    _require(fits, "rows must hold ⌈bits / 8⌉ bytes")
-    _require(len(docs) < 1 << 31, "too many docs")
+    require(fits, "rows must hold ⌈bits / 8⌉ bytes")
+    require(len(docs) < 1 << 31, "too many docs")
 
 
 def _check_excluded(offsets: Ints, docs: Ints, n_queries: int) -> None:
     starts = len(offsets) == n_queries + 1 and offsets[0] == 0
-    _require(starts, "excluded offsets must start with 0, one row for each query")
-    _require(bool((np.diff(offsets) >= 0).all()), "excluded offsets must not fall")
-    _require(offsets[-1] == len(docs), "excluded offsets must end at the number of docs")
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise ValueError(message)
+    require(starts, "excluded offsets must start with 0, one row for each query")
+    require(bool((np.diff(offsets) >= 0).all()), "excluded offsets must not fall")
+    require(offsets[-1] == len(docs), "excluded offsets must end at the number of docs")

@@ -1,8 +1,7 @@
-"""Dictionaries, tuples and lists of Python as columns, as python_objects.hpp reads them."""
+"""Dictionaries and tuples of Python as columns: the twins of native/objects."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from itertools import chain, pairwise
 from typing import Any, Final
@@ -12,28 +11,15 @@ import numpy as np
 from assay.arrays import Bytes, Floats, Ints, Ints32, offsets_of
 from assay.native.signatures import JoinedRows
 from assay.native.tie_order import rank_order
+from assay.native.twins.trec import check_codes, number_texts, require, to_float32
 
-_UNCLEAN: Final = re.compile("[ \\t\\n\\r\\v\\f\\0\ud800-\udfff]")
 _EXACT: Final = 2**53  # from here on float64 does not hold every whole number
-
-
-def number_texts(texts: list[Any]) -> tuple[Bytes, Ints, Ints32] | None:
-    """Number texts by first appearance: blob, offsets, numbers; None unless all are clean."""
-    if not set(map(type, texts)) <= {str}:
-        return None
-    number = {text: code for code, text in enumerate(dict.fromkeys(texts))}
-    if "" in number or any(map(_UNCLEAN.search, number)):
-        return None
-    coded = [text.encode() for text in number]
-    offsets = offsets_of(np.fromiter(map(len, coded), np.int64, len(coded)))
-    codes = np.fromiter(map(number.__getitem__, texts), np.int32, len(texts))
-    return np.frombuffer(b"".join(coded), np.uint8), offsets, codes
 
 
 def number_rows(
     rows: list[Any], number_types: tuple[type, ...], truths: bool
 ) -> tuple[Bytes, Ints, Ints, Ints32, Floats] | None:
-    """Number the keys of {doc: value} dictionaries; see `signatures.Kernels.number_rows`."""
+    """Give the keys of {doc: value} numbers; see `signatures.Kernels.number_rows`."""
     if not set(map(type, rows)) <= {dict}:
         return None
     docs = number_texts(list(chain.from_iterable(rows)))
@@ -47,9 +33,8 @@ def number_rows(
 def number_tuples(
     rows: list[Any], width: int, number_types: tuple[type, ...], truths: bool
 ) -> tuple[Bytes, Ints, Bytes, Ints, Ints32, Ints32, Floats] | None:
-    """Number (query, doc, value) tuples; see `signatures.Kernels.number_tuples`."""
-    if width not in (2, 3):
-        raise ValueError("width must be 2 or 3")
+    """Give (query, doc, value) tuples numbers; see `signatures.Kernels.number_tuples`."""
+    require(width in (2, 3), "width must be 2 or 3")
     if any(type(row) is not tuple or len(row) != width for row in rows):
         return None
     queries, docs = (number_texts([row[at] for row in rows]) for at in (0, 1))
@@ -88,22 +73,23 @@ def join_rows(
     float32: bool,
 ) -> JoinedRows | None:
     """Find docs of {doc: grade} in {doc: score}; see `signatures.Kernels.join_rows`."""
-    _check_join(rows, judged, judged_row, ties)
+    require(ties in (-1, 0, 1), "ties must be -1, 0 or 1")
+    require(len(judged_row) == len(rows), "each row needs the number of its judged row")
+    check_codes(judged_row, -1, len(judged), "judged row out of range")
     judgments, run = number_rows(judged, number_types, True), number_rows(rows, number_types, False)
     if judgments is None or run is None:
         return None
-    with np.errstate(over="ignore"):
-        values = run[4].astype(np.float32).astype(np.float64) if float32 else run[4]
+    values = to_float32(run[4]) if float32 else run[4]
     if not np.isfinite(values).all():
         return None
     scored = [values[begin:end].tolist() for begin, end in pairwise(run[2].tolist())]
-    landed = [
-        _landings(list(row), scores, judged[judged_of] if judged_of >= 0 else {}, ties)
+    lines_of_rows = [
+        _hits_of_row(list(row), scores, judged[judged_of] if judged_of >= 0 else {}, ties)
         for row, scores, judged_of in zip(rows, scored, judged_row.tolist(), strict=True)
     ]
-    table = np.array([line for lines in landed for line in lines], np.float64).reshape(-1, 5)
+    table = np.array([line for lines in lines_of_rows for line in lines], np.float64).reshape(-1, 5)
     rank, lo, hi = (np.ascontiguousarray(column, np.int64) for column in table.T[:3])
-    hits = offsets_of(list(map(len, landed))), rank, lo, hi, table[:, 3].copy()
+    hits = offsets_of(list(map(len, lines_of_rows))), rank, lo, hi, table[:, 3].copy()
     judged_docs, ranked = set(chain.from_iterable(judged)), set(chain.from_iterable(rows))
     seen = np.array([doc in ranked for doc in dict.fromkeys(chain.from_iterable(judged))], np.uint8)
     constant = all(len(set(row)) <= 1 for row in scored) and any(len(row) > 1 for row in scored)
@@ -127,7 +113,7 @@ def join_tuples(
         None if read is None else _grouped(lines, read)
         for lines, read in zip((rows, judged), sides, strict=True)
     )
-    _check_join([], [], np.zeros(0, np.int64), ties)
+    require(ties in (-1, 0, 1), "ties must be -1, 0 or 1")
     if sides[0] is None or sides[1] is None or run is None or judgments is None:
         return None
     row_of = {query: at for at, query in enumerate(judgments)}
@@ -140,7 +126,7 @@ def join_tuples(
 
 
 def _grouped(lines: list[Any], read: tuple[Any, ...]) -> dict[str, dict[str, Any]] | None:
-    """{query: {doc: value}}, if the tuples of each query stand together and no doc comes twice."""
+    """Return {query: {doc: value}}; None if a query is split or has a doc twice."""
     groups: dict[str, dict[str, Any]] = {}
     for line in lines:
         groups.setdefault(line[0], {})[line[1]] = line[2] if len(line) == 3 else 1.0
@@ -148,19 +134,10 @@ def _grouped(lines: list[Any], read: tuple[Any, ...]) -> dict[str, dict[str, Any
     return groups if together and sum(map(len, groups.values())) == len(lines) else None
 
 
-def _check_join(rows: list[Any], judged: list[Any], judged_row: Ints, ties: int) -> None:
-    if ties not in (-1, 0, 1):
-        raise ValueError("ties must be -1, 0 or 1")
-    if len(judged_row) != len(rows):
-        raise ValueError("each row needs the number of its judged row")
-    if len(judged_row) and not -1 <= judged_row.min() <= judged_row.max() < len(judged):
-        raise ValueError("judged row out of range")
-
-
-def _landings(
+def _hits_of_row(
     docs: list[str], scores: list[float], grades: dict[str, Any], ties: int
 ) -> list[tuple[int, int, int, float, float]]:
-    """Rank, first and last rank of the tie group, grade and score of the judged docs of a row."""
+    """Return rank, first and last tied rank, grade and score of the judged docs of a row."""
     codes = _tie_numbers(docs, ties)
     ranked = rank_order(np.array(scores), tiebreak=codes, row=np.zeros(len(docs), np.int64))
     ordered = sorted(scores, reverse=True)

@@ -1,0 +1,233 @@
+// The products of codes fused with the compare. `Isa` says how a step of some
+// documents is multiplied by that of one query and added up, and how many queries are met at a
+// time; everything is in an unnamed namespace, because each source that includes this is compiled
+// for other vector instructions.
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+#include "search/coarse_kernels.hpp"
+#include "search/document_norms.hpp"
+#include "search/eight_floats.hpp"
+#include "search/quantisation.hpp"
+
+namespace {
+
+using assay::CoarseScan;
+using assay::Pairs;
+
+// The sums of a group of queries with two vectors of documents; they stay in registers.
+template <class Isa>
+struct Tile {
+    typename Isa::Sums left[Isa::rows], right[Isa::rows];
+};
+
+// Loops over queries are written out by the compiler: a row must be a constant for some instructions.
+template <class Isa, size_t... row>
+inline __attribute__((always_inline)) void begin(Tile<Isa>& tile, const int32_t* start, std::index_sequence<row...>) {
+    ((tile.left[row] = tile.right[row] = Isa::begin(start[row])), ...);
+}
+
+template <class Isa, size_t... row>
+inline __attribute__((always_inline)) void add_step(Tile<Isa>& tile, const uint8_t* queries, const uint8_t* panel,
+                                                    std::index_sequence<row...>) {
+    const auto left = Isa::codes(panel), right = Isa::codes(panel + Isa::width * kStep);
+    const auto fours = Isa::fours(queries);
+    ((tile.left[row] = Isa::template add<row>(tile.left[row], left, fours),
+      tile.right[row] = Isa::template add<row>(tile.right[row], right, fours)),
+     ...);
+}
+
+template <class Isa, size_t... row>
+inline __attribute__((always_inline)) void put(const Tile<Isa>& tile, int32_t (*sums)[kPanel], size_t at, std::index_sequence<row...>) {
+    ((Isa::put(tile.left[row], sums[row] + at), Isa::put(tile.right[row], sums[row] + at + Isa::width)), ...);
+}
+
+// Two vectors of documents. Narrow sums are widened, and added to those before, after each block.
+template <class Isa>
+inline __attribute__((always_inline)) void multiply_part(const uint8_t* queries, const int32_t* start, const uint8_t* panel, size_t steps,
+                                                         int32_t (*sums)[kPanel], size_t at) {
+    constexpr auto rows = std::make_index_sequence<Isa::rows>();
+    const size_t together = Isa::steps_in_16_bits == 0 ? steps : Isa::steps_in_16_bits;
+    for (size_t step = 0; step < steps; start += Isa::rows) {
+        Tile<Isa> tile;
+        begin(tile, start, rows);
+        const size_t end = steps - step < together ? steps : step + together;
+        for (; step < end; ++step, queries += Isa::rows * kStep, panel += kPanel * kStep) add_step(tile, queries, panel, rows);
+        put(tile, sums, at, rows);
+    }
+}
+
+template <class Isa>
+inline __attribute__((always_inline)) void multiply_panel(const uint8_t* queries, const int32_t* start, const uint8_t* panel, size_t steps,
+                                                          int32_t (*sums)[kPanel]) {
+    if constexpr (Isa::steps_in_16_bits != 0) std::memset(sums, 0, Isa::rows * sizeof *sums);
+    for (size_t at = 0; at < kPanel; at += 2 * Isa::width) {
+        multiply_part<Isa>(queries, start, panel + at * kStep, steps, sums, at);
+    }
+}
+
+// By how much every document of a panel may be off with a query, apart from its spread.
+inline float off_by(const CoarseScan& scan, size_t query, size_t panel) {
+    return scan.residual[query] * scan.reach[panel] + scan.inverse[query] * scan.off[panel];
+}
+
+// The documents of a panel whose score with `size` times their spread is at least a limit.
+template <class Isa, bool shifted>
+inline __attribute__((always_inline)) uint32_t reaching(const CoarseScan& scan, size_t query, const int32_t* sums, size_t first, float size,
+                                                        float least) {
+    uint32_t mask = 0;
+    const typename Isa::Vec spread = Isa::spread(size), limit = Isa::spread(least);
+#pragma GCC unroll 8
+    for (size_t i = 0; i < kPanel; i += Isa::width) {
+        typename Isa::Vec rest = Isa::multiply(spread, Isa::load(scan.spread + first + i));
+        if constexpr (shifted) {
+            rest = Isa::multiply_add(Isa::spread(scan.inverse[query]), Isa::load(scan.bias + first + i), rest);
+            rest = Isa::multiply_add(Isa::spread(scan.pull[query]), Isa::load(scan.lean + first + i), rest);
+        }
+        const typename Isa::Vec most = Isa::multiply_add(Isa::to_float(sums + i), Isa::load(scan.factor + first + i), rest);
+        mask |= Isa::at_least(most, limit) << i;
+    }
+    return mask;
+}
+
+// The documents of a panel that are within the range.
+inline uint32_t within(const CoarseScan& scan, size_t first) {
+    uint32_t mask = ~uint32_t{0};
+    if (first < scan.from) mask &= ~uint32_t{0} << (scan.from - first);
+    if (scan.to - first < kPanel) mask &= (uint32_t{1} << (scan.to - first)) - 1;
+    return mask;
+}
+
+__attribute__((noinline, cold)) void hand_over(const CoarseScan& scan, size_t query, size_t first, const int32_t* sums, uint32_t mask) {
+    mask &= within(scan, first);
+    if (mask != 0) scan.receive(scan.receiver, query, first, sums, mask);
+}
+
+template <class Isa, bool shifted, bool counting>
+void meet_panels(const CoarseScan& scan, size_t group, const uint8_t* codes, size_t first_panel, size_t n_panels) {
+    const size_t query = group * Isa::rows, panel_bytes = scan.steps * kPanel * kStep;
+    const uint8_t* queries = scan.queries + query * scan.steps * kStep;
+    const size_t narrow = Isa::steps_in_16_bits, blocks = narrow == 0 ? 1 : (scan.steps + narrow - 1) / narrow;
+    alignas(64) int32_t sums[Isa::rows][kPanel];
+    int64_t above[Isa::rows] = {};
+    for (size_t row = 0; row < Isa::rows && query + row < scan.n_queries; ++row) scan.expect(scan.receiver, query + row);
+    for (size_t panel = first_panel; panel < first_panel + n_panels; ++panel, codes += panel_bytes) {
+        const size_t first = panel * kPanel;
+        multiply_panel<Isa>(queries, scan.start + query * blocks, codes, scan.steps, sums);
+        for (size_t row = 0, at = query; row < Isa::rows; ++row, ++at) {
+            const float off = off_by(scan, at, panel), size = scan.size[at];
+            uint32_t mask = reaching<Isa, shifted>(scan, at, sums[row], first, size, scan.floor[at] - off);
+            if constexpr (counting) {
+                const uint32_t certain = reaching<Isa, shifted>(scan, at, sums[row], first, -size, scan.ceiling[at] + off);
+                above[row] += __builtin_popcount(certain & within(scan, first));
+                mask &= ~certain;
+            }
+            if (__builtin_expect(mask != 0, 0)) hand_over(scan, at, first, sums[row], mask);
+        }
+    }
+    for (size_t row = 0; counting && row < Isa::rows && query + row < scan.n_queries; ++row) scan.above[query + row] += above[row];
+}
+
+template <class Isa>
+void scan_panels(const CoarseScan& scan, size_t group, const uint8_t* codes, size_t first_panel, size_t n_panels) {
+    const bool shifted = scan.bias != nullptr, counting = scan.ceiling != nullptr;
+    const auto meet = shifted ? (counting ? meet_panels<Isa, true, true> : meet_panels<Isa, true, false>)
+                             : (counting ? meet_panels<Isa, false, true> : meet_panels<Isa, false, false>);
+    meet(scan, group, codes, first_panel, n_panels);
+}
+
+inline float multiply_rows(const float* a, const float* b, size_t columns) {
+    Eight sums[4] = {};
+    size_t column = 0;
+    for (; column + 32 <= columns; column += 32) {
+#pragma GCC unroll 4
+        for (size_t i = 0; i < 4; ++i) {
+            sums[i] = multiply_add(eight_at(a + column + 8 * i), eight_at(b + column + 8 * i), sums[i]);
+        }
+    }
+    float sum = sum_of((sums[0] + sums[1]) + (sums[2] + sums[3]));
+    for (; column < columns; ++column) sum += a[column] * b[column];
+    return sum;
+}
+
+// Four rows at a time: what is loaded of the first factor serves all of them.
+inline void multiply_four(const float* a, const float* const* b, size_t columns, float* products) {
+    Eight sums[8] = {};
+    size_t column = 0;
+    for (; column + 16 <= columns; column += 16) {
+        const Eight left = eight_at(a + column), right = eight_at(a + column + 8);
+#pragma GCC unroll 4
+        for (size_t i = 0; i < 4; ++i) {
+            sums[2 * i] = multiply_add(left, eight_at(b[i] + column), sums[2 * i]);
+            sums[2 * i + 1] = multiply_add(right, eight_at(b[i] + column + 8), sums[2 * i + 1]);
+        }
+    }
+    for (size_t i = 0; i < 4; ++i) {
+        products[i] = sum_of(sums[2 * i] + sums[2 * i + 1]);
+        for (size_t rest = column; rest < columns; ++rest) products[i] += a[rest] * b[i][rest];
+    }
+}
+
+void multiply_pairs(const float* queries, const float* docs, size_t columns, const Pairs& pairs, float* products) {
+    const auto row = [columns](const float* rows, uint32_t at) { return rows + at * columns; };
+    const auto expect = [&](size_t i) {  // ask for rows early
+        if (i >= pairs.count) return;
+        for (size_t column = 0; column < columns; column += 16) __builtin_prefetch(row(docs, pairs.docs[i]) + column);
+        if (pairs.queries[i] == pairs.queries[i - 1]) return;
+        for (size_t column = 0; column < columns; column += 16) __builtin_prefetch(row(queries, pairs.queries[i]) + column);
+    };
+    for (size_t i = 0; i < pairs.count;) {
+        const float* query = row(queries, pairs.queries[i]);
+        const uint32_t* of = pairs.queries + i;
+        if (i + 4 <= pairs.count && of[0] == of[1] && of[0] == of[2] && of[0] == of[3]) {
+            for (size_t next = i + 4; next < i + 8; ++next) expect(next);
+            const float* four[] = {row(docs, pairs.docs[i]), row(docs, pairs.docs[i + 1]), row(docs, pairs.docs[i + 2]), row(docs, pairs.docs[i + 3])};
+            multiply_four(query, four, columns, products + i);
+            i += 4;
+        } else {
+            expect(i + 4);
+            products[i] = multiply_rows(query, row(docs, pairs.docs[i]), columns);
+            ++i;
+        }
+    }
+}
+
+// Square norms, summed in eight lanes; `first` is the number of the first row.
+inline void measure_rows(const float* rows, size_t count, size_t columns, const Measuring& measuring, size_t first) {
+    for (size_t row = 0; row < count; ++row, rows += columns) {
+        Eight sums = {}, others = {};
+        size_t at = 0;
+        for (; at + 2 * kTogether <= columns; at += 2 * kTogether) {
+            const Eight left = eight_at(rows + at), right = eight_at(rows + at + kTogether);
+            sums += left * left;
+            others += right * right;
+        }
+        float rest[2 * kTogether] = {};
+        std::memcpy(rest, rows + at, (columns - at) * sizeof(float));
+        sums += eight_at(rest) * eight_at(rest);
+        others += eight_at(rest + kTogether) * eight_at(rest + kTogether);
+        measure(measuring, first + row, sum_of(sums + others));
+    }
+}
+
+template <class Isa>
+constexpr assay::CoarseProduct narrow_product() {
+    return {kStep, Isa::query_limits, Isa::steps_in_16_bits, Isa::raised, scan_panels<Isa>, quantise<int8_t>, fill_panel<int8_t>};
+}
+
+template <class Isa>
+constexpr assay::CoarseProduct wide_product() {
+    assay::CoarseProduct product = {kStep / 2, assay::kNoLimits, 0, false, nullptr, quantise<int16_t>, fill_panel<int16_t>};
+    if constexpr (!std::is_void_v<Isa>) product.scan = scan_panels<Isa>;
+    return product;
+}
+
+template <class Narrow, class Wide>
+const assay::CoarseKernels& kernels_of() {
+    static const assay::CoarseKernels kernels = {Narrow::rows, narrow_product<Narrow>(), wide_product<Wide>(), measure_rows, multiply_pairs};
+    return kernels;
+}
+
+}  // namespace
