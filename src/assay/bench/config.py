@@ -34,7 +34,7 @@ from assay.measures import parse_many
 from assay.models.consent import allow_model, allow_reranker, check_model, code_settings
 from assay.models.settings import EncoderSettings
 from assay.models.specs import find_kind
-from assay.search.indexes.specs import allow_index, parse_spec
+from assay.search.indexes.base import allow_index, parse_spec
 
 if TYPE_CHECKING:
     from assay.bench.result import BenchResult

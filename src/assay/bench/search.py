@@ -28,7 +28,7 @@ from assay.search.indexes import build_index, measure_index
 if TYPE_CHECKING:
     from assay.models import EmbeddingCache, Encoded
     from assay.models.lexical.base import LexicalModel
-    from assay.search.fusion_tuning import Tuning
+    from assay.search.fusion import Tuning
     from assay.search.indexes import IndexReport
 
 

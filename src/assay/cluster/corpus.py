@@ -21,7 +21,7 @@ from assay.core import checks
 from assay.core.ids import Ids
 from assay.errors import IdError, MismatchError, StorageError, UsageError
 from assay.io.fingerprints import digest_of_file
-from assay.search.engine.vectors import check_shape
+from assay.search.engine.inputs import check_shape
 
 
 class Piece(NamedTuple):

@@ -27,9 +27,9 @@ from assay.scoring.evaluate import evaluate
 from assay.scoring.scores import Scores
 from assay.search.engine.labels import (
     LabelCounts,
+    check_cutoffs,
     count_found_labels,
-    cutoffs,
-    n_relevant,
+    count_relevant,
     number_labels,
 )
 
@@ -255,7 +255,7 @@ def count_label_shards(
     are those of `rank_shards`.
     """
     cluster = cluster or Cluster()
-    cuts = cutoffs(k)
+    cuts = check_cutoffs(k)
     left, right = number_labels(query_labels, doc_labels)
     settings = {"metric": "cosine", "zero": "error", "exclude": None, "query_ids": None}
     search = prepare_search(
@@ -271,4 +271,4 @@ def count_label_shards(
         counting, finish_extra=lambda block: (left[slice(*request.blocks[block])], everywhere)
     )
     counts = np.concatenate(blocks)
-    return LabelCounts(cuts, counts, n_relevant(left, right, request.excluded))
+    return LabelCounts(cuts, counts, count_relevant(left, right, request.excluded))

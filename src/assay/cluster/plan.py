@@ -19,8 +19,8 @@ from assay.cluster.settings import QUERY_BLOCK, Cluster
 from assay.core import checks
 from assay.io.arrays import open_rows
 from assay.native import Engine
+from assay.search.engine.inputs import check_columns, matrix_of
 from assay.search.engine.search import rank
-from assay.search.engine.vectors import check_columns, matrix_of
 
 _QUERIES: Final = 1008  # one block of the engine
 _PRODUCTS: Final = 1 << 31  # multiplications of the larger measurement

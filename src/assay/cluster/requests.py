@@ -20,9 +20,16 @@ from assay.errors import IdError, ShapeError, UsageError
 from assay.io.arrays import open_rows
 from assay.io.fingerprints import digest_of_arrays
 from assay.search.engine.blocks import Metric, measure_rows
-from assay.search.engine.exclusion import Excluded, exclusions_of
-from assay.search.engine.plan import check_ids, choose_kernels
-from assay.search.engine.vectors import Rows, Vectors, matrix_of, widen
+from assay.search.engine.inputs import (
+    Excluded,
+    Rows,
+    Vectors,
+    check_ids,
+    choose_kernels,
+    exclusions_of,
+    matrix_of,
+    widen,
+)
 
 
 def cut(count: int, most: int) -> list[tuple[int, int]]:
@@ -65,9 +72,7 @@ def find_excluded(
             "ids and shards with ids, or none."
         )
     if query_ids is None or exclude is None:
-        return exclusions_of(
-            exclude, n_queries=n_queries, n_docs=corpus.n_docs, query_ids=None, doc_ids=None
-        )
+        return exclusions_of(exclude, n_queries, corpus.n_docs, None, None)
     if isinstance(exclude, str):
         if exclude != "self":
             raise UsageError(f"exclude must be None, 'self' or a list of pairs, found {exclude!r}.")
@@ -76,9 +81,7 @@ def find_excluded(
         pairs = np.stack([there, self_docs[there]], axis=1)
     else:
         pairs = _pairs_by_id(exclude, query_ids, corpus)
-    return exclusions_of(
-        pairs, n_queries=n_queries, n_docs=corpus.n_docs, query_ids=None, doc_ids=None
-    )
+    return exclusions_of(pairs, n_queries, corpus.n_docs, None, None)
 
 
 def distinct(ids: list[Any], what: str) -> list[Any]:

@@ -21,9 +21,8 @@ from assay.core.ranking import Ranking
 from assay.errors import MismatchError, UsageError
 from assay.io.arrays import open_rows
 from assay.native.random_words import stream_key, words
-from assay.search.engine.plan import check_ids
+from assay.search.engine.inputs import check_ids, matrix_of
 from assay.search.engine.search import rank
-from assay.search.engine.vectors import matrix_of
 from assay.stats import INTERVAL_NAMES, interval
 from assay.stats.samples import check_level, check_seed
 

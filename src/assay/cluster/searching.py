@@ -31,12 +31,10 @@ from assay.io.arrays import open_rows
 from assay.io.mapped import steady_files
 from assay.native import Engine
 from assay.search.engine.blocks import Metric
-from assay.search.engine.code_search import rank_codes
-from assay.search.engine.codes import Codes, as_codes
-from assay.search.engine.exclusion import refuse_short
-from assay.search.engine.plan import check_ids, choose_kernels, search_settings
+from assay.search.engine.codes import Codes, as_codes, rank_codes
+from assay.search.engine.inputs import check_columns, check_ids, choose_kernels, refuse_short
+from assay.search.engine.plan import search_settings
 from assay.search.engine.search import rank
-from assay.search.engine.vectors import check_columns
 
 _LARGEST_DOC: Final = np.iinfo(np.int32).max
 _MOST_NUMBERED: Final = 1 << 27  # documents that are all numbered here: a gigabyte

@@ -32,17 +32,17 @@ from assay.io.arrays import open_rows
 from assay.io.mapped import steady_files
 from assay.native import Engine
 from assay.search.engine.blocks import Metric
-from assay.search.engine.plan import check_ids, choose_kernels, search_settings
-from assay.search.engine.target_search import (
+from assay.search.engine.inputs import check_columns, check_ids, choose_kernels, matrix_of
+from assay.search.engine.plan import search_settings
+from assay.search.engine.targets import (
     TargetRanks,
     count_against,
-    excluded_everywhere,
+    count_excluded,
     refuse_excluded_targets,
     refuse_infinite,
     row_targets,
     target_scores,
 )
-from assay.search.engine.vectors import check_columns, matrix_of
 
 
 class TargetCounts(NamedTuple):
@@ -241,4 +241,4 @@ def _level_zero_queries(
         counts.before[nowhere] += targets[nowhere]
     for array in counts:
         array[targets < 0] = -1
-    return TargetRanks(*counts, n_docs - excluded_everywhere(request.excluded), search=search)
+    return TargetRanks(*counts, n_docs - count_excluded(request.excluded), search=search)
