@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from assay.cluster.executors.base import worker_name
+from assay.cluster.executors import worker_name
 from assay.cluster.remote_files import (
     as_address,
     expand,
@@ -40,8 +40,7 @@ from assay.io.fingerprints import digest_of_file, fingerprint_of
 from assay.io.json_text import parse_json
 from assay.io.streams import ending_of, read_text
 from assay.models import Encoder, EncoderSettings, TextModel, text_model
-from assay.models.encoding import Batch, EncodedBatch
-from assay.models.text_models import ComputedModel
+from assay.models.encoding import Batch, ComputedModel, EncodedBatch
 
 _MANIFEST: Final = "manifest.json"
 _IDS: Final = ".ids.txt"

@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from assay.cluster.corpus import survey
 from assay.cluster.executors import SerialExecutor
-from assay.cluster.requests import cut
+from assay.cluster.jobs import cut
 from assay.cluster.settings import QUERY_BLOCK, Cluster
+from assay.cluster.shards import survey
 from assay.core import checks
 from assay.io.arrays import open_rows
 from assay.native import Engine

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from assay.cluster.executors import Executor, RayExecutor, SerialExecutor, ThreadExecutor
+from assay.cluster.executors import Executor, SerialExecutor, ThreadExecutor
+from assay.cluster.ray import RayExecutor
 from assay.core import checks
 from assay.errors import UsageError
 from assay.native import Engine

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats, Ints
-from assay.cluster.corpus import Corpus, Piece, survey
-from assay.cluster.flow import Flow
-from assay.cluster.requests import (
+from assay.cluster.jobs import (
+    Flow,
     SearchRequest,
     check_queries,
     distinct,
@@ -25,6 +24,7 @@ from assay.cluster.requests import (
     wanted_ids,
 )
 from assay.cluster.settings import Cluster
+from assay.cluster.shards import Corpus, Piece, survey
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.errors import IdError, UsageError

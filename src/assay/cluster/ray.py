@@ -6,17 +6,24 @@ again from their tasks. A task that raises is not retried: it would raise again.
 
 from __future__ import annotations
 
+import atexit
 import os
+import re
+import secrets
+import shutil
 import signal
 import socket
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
+from importlib import import_module
+from ipaddress import ip_address
 from itertools import count
 from typing import Any, Final
 
-from assay.cluster.executors.base import Executor, Handle, Receipt, Ticket, call
-from assay.cluster.executors.own_ray import OwnRay
+from assay.cluster.executors import Executor, Handle, Receipt, Ticket, call
 from assay.core import checks
 from assay.errors import ClusterError, need
 
@@ -42,10 +49,10 @@ class RayExecutor(Executor):
             os.environ.setdefault(name, value)
         self._ray = need("ray", "running on a cluster", "cluster")
         self._started = not self._ray.is_initialized()
-        self._own: OwnRay | None = None
+        self._private_ray: PrivateRay | None = None
         if self._started:
             with _keeping_signals():
-                self._own = _connect(self._ray, address, n_workers)
+                self._private_ray = _connect(self._ray, address, n_workers)
         self._numbers = count()
         self._running: dict[int, Ticket] = {}
         try:
@@ -102,7 +109,7 @@ class RayExecutor(Executor):
         self._running.clear()
         if self._started:
             self._started = False
-            self._ray.shutdown() if self._own is None else self._own.close()
+            self._ray.shutdown() if self._private_ray is None else self._private_ray.close()
 
 
 def _first_line(error: BaseException) -> str:
@@ -121,20 +128,20 @@ def _keeping_signals() -> Iterator[None]:
             signal.signal(signal.SIGTERM, before)
 
 
-def _connect(ray: Any, address: str, workers: int | None) -> OwnRay | None:
+def _connect(ray: Any, address: str, workers: int | None) -> PrivateRay | None:
     """Join a cluster, or start one on this machine, which is then returned."""
     common = {"log_to_driver": False, "logging_level": "ERROR"}
-    place = _running_cluster() if address == "auto" else address
+    place = find_cluster() if address == "auto" else address
     try:
         if place in (None, "local"):
-            return OwnRay(
+            return PrivateRay(
                 ray,
                 num_cpus=workers,
                 include_dashboard=False,
                 object_store_memory=_store_bytes(),
                 **common,
             )
-        _knock(str(place))
+        knock(str(place))
         ray.init(address=place, **common)
         return None
     except (RuntimeError, ValueError, OverflowError, OSError) as error:
@@ -144,7 +151,7 @@ def _connect(ray: Any, address: str, workers: int | None) -> OwnRay | None:
         ) from error
 
 
-def _knock(address: str) -> None:
+def knock(address: str) -> None:
     """Fail soon where no server listens; Ray itself would try for minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon or not port.isdigit():
@@ -152,7 +159,7 @@ def _knock(address: str) -> None:
     socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
 
 
-def _running_cluster() -> str | None:
+def find_cluster() -> str | None:
     """The address of a cluster that this user started or named; None where there is none.
 
     The file in which Ray notes it lies where every user can write: one of somebody else is not
@@ -168,7 +175,7 @@ def _running_cluster() -> str | None:
             if os.fstat(descriptor).st_uid != os.getuid():
                 return None
             address = file.read(300).strip()
-        _knock(address)
+        knock(address)
         return address
     return None
 
@@ -180,3 +187,103 @@ def _store_bytes() -> int:
     except (AttributeError, ValueError, OSError):
         return 1 << 30
     return min(2 << 30, memory // 4)
+
+
+_OLDEST: Final = (2, 52)  # of Ray: the first that asks for a token
+_LONGEST_FOLDER: Final = 40  # characters; the paths of Ray's sockets below it end at 107
+_TOKEN: Final = "RAY_AUTH_TOKEN"
+_LOOPBACK: Final = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # "0": a cluster of one machine
+
+
+class PrivateRay:
+    """Such a cluster, from its start until `close`; the variables that Ray reads are put back."""
+
+    def __init__(self, ray: Any, **options: Any) -> None:
+        _refuse_old(ray.__version__)
+        self._ray = ray
+        self._before: dict[str, str | None] = {}
+        self.folder = make_private_folder()
+        atexit.register(self.close)
+        try:
+            self._set(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN_PATH=None)
+            self._set(**{_TOKEN: _token(), _LOOPBACK: "0"})
+            reload_settings()
+            with _one_machine(ray):
+                ray.init(address="local", _temp_dir=os.path.join(self.folder, "r"), **options)
+            _refuse_open(ray.util.get_node_ip_address())
+        except BaseException:
+            self.close()
+            raise
+
+    def _set(self, **variables: str | None) -> None:
+        for name, value in variables.items():
+            self._before.setdefault(name, os.environ.get(name))
+            _set_variable(name, value)
+
+    def close(self) -> None:
+        """End the cluster, put the variables back, and remove its folder."""
+        atexit.unregister(self.close)
+        try:
+            self._ray.shutdown()
+        finally:
+            for name, value in self._before.items():
+                _set_variable(name, value)
+            reload_settings()
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _refuse_old(version: str) -> None:
+    numbers = tuple(map(int, re.findall(r"\d+", version)[:2]))
+    if numbers < _OLDEST:
+        oldest = ".".join(map(str, _OLDEST))
+        raise ClusterError(
+            f"Ray {version} cannot ask for a token, so that no cluster is started with it. "
+            f"Install ray>={oldest}, or use 'threads'."
+        )
+
+
+def _refuse_open(address: str) -> None:
+    """Whatever a future Ray makes of the settings, nobody else may reach the cluster."""
+    if not ip_address(address.strip("[]")).is_loopback:
+        raise ClusterError(f"Ray listens on {address}, not on loopback only. It was ended.")
+
+
+def make_private_folder() -> str:
+    """A folder that only this user can enter."""
+    place = tempfile.gettempdir()
+    if len(place) > _LONGEST_FOLDER and os.path.isdir("/tmp"):
+        place = "/tmp"
+    return tempfile.mkdtemp(prefix="assay-ray-", dir=place)
+
+
+@cache
+def _token() -> str:
+    """One token for all clusters of this process: Ray keeps the first that it reads."""
+    return secrets.token_hex(32)
+
+
+def _set_variable(name: str, value: str | None) -> None:
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value
+
+
+def reload_settings() -> None:
+    """Ray remembers mode and token of a cluster that this process used before."""
+    with suppress(ImportError, AttributeError):
+        inner = import_module("ray._raylet")
+        inner.Config.initialize("")
+        inner.AuthenticationTokenLoader.instance().reset_cache()
+
+
+@contextmanager
+def _one_machine(ray: Any) -> Iterator[None]:
+    """The variable of the same meaning is read only once, when Ray is imported."""
+    constants = ray._private.ray_constants
+    before = constants.ENABLE_RAY_CLUSTER
+    constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = before
