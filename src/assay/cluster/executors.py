@@ -1,4 +1,4 @@
-"""Executor: where blocks of work run. Serial, threads and Ray are interchangeable.
+"""Run blocks of work: serially, in threads or on Ray, all of one behaviour.
 
 An executor runs functions that can be pickled by name. Values stay where they were made: a task
 gives a handle, which later tasks take as an argument, and only `fetch` brings a value here.
@@ -26,7 +26,7 @@ Handle = Any  # of a value: the value itself, or its place in the cluster
 
 
 class Receipt(NamedTuple):
-    """What is known of a finished task: how long it took, where, the size of its value."""
+    """Tell of a finished task: how long it took, where, the size of its value."""
 
     seconds: float
     n_bytes: int
@@ -49,7 +49,7 @@ class Receipt(NamedTuple):
 
 
 class Ticket(NamedTuple):
-    """A task that was handed in."""
+    """Stand for a task that was handed in."""
 
     number: int
     value: Handle
@@ -57,13 +57,19 @@ class Ticket(NamedTuple):
 
 
 class Executor(ABC):
-    """Runs tasks on `workers` workers; `map` is all that most callers need."""
+    """Run tasks on `workers` workers; `map` is all that most callers need.
+
+    Example:
+        >>> with ThreadExecutor(2) as executor:
+        ...     isinstance(executor, Executor)
+        True
+    """
 
     workers: int
 
-    @abstractmethod
     def put(self, value: Any) -> Handle:
-        """Bring a value to where tasks can read it."""
+        """Bring a value to where tasks can read it: here, unless workers are elsewhere."""
+        return value
 
     @abstractmethod
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Ticket:
@@ -71,15 +77,15 @@ class Executor(ABC):
 
     @abstractmethod
     def wait(self, tickets: Sequence[Ticket]) -> list[tuple[Ticket, Receipt]]:
-        """Some tasks that have ended, at least one."""
+        """Return some tasks that have ended, at least one."""
 
-    @abstractmethod
     def result(self, ticket: Ticket) -> Handle:
-        """The handle of the value of a task that has ended."""
+        """Return the handle of the value of a task that has ended."""
+        return ticket.value
 
-    @abstractmethod
     def fetch(self, handle: Handle) -> Any:
-        """The value of a handle."""
+        """Return the value of a handle."""
+        return handle
 
     @abstractmethod
     def close(self) -> None:
@@ -120,7 +126,7 @@ class Executor(ABC):
 
 
 def call(function: Callable[..., Any], *arguments: Any) -> tuple[Any, Receipt]:
-    """The value of a call and its receipt; an error becomes part of the receipt."""
+    """Return the value of a call and its receipt; an error becomes part of the receipt."""
     start = time.perf_counter()
     value, fault = None, None
     try:
@@ -132,7 +138,7 @@ def call(function: Callable[..., Any], *arguments: Any) -> tuple[Any, Receipt]:
 
 
 def worker_name() -> str:
-    """The machine and the process that this runs in."""
+    """Name the machine and the process that this runs in."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
@@ -140,13 +146,20 @@ _LONGEST_SLEEP: Final = 0.02  # seconds
 
 
 class ThreadExecutor(Executor):
-    """Runs tasks in `workers` threads, by default one for each core.
+    """Run tasks in threads of this process; kernels release the GIL.
 
     Whoever waits does so by sleeping: Ctrl-C can leave no lock held.
 
-    >>> with ThreadExecutor(2) as executor:
-    ...     sorted(executor.map(pow, [(2, 3), (3, 2)]))
-    [(0, 8), (1, 9)]
+    Args:
+        workers: Number of threads, by default one for each core.
+
+    Raises:
+        ClusterError: The system gives no thread.
+
+    Example:
+        >>> with ThreadExecutor(2) as executor:
+        ...     sorted(executor.map(pow, [(2, 3), (3, 2)]))
+        [(0, 8), (1, 9)]
     """
 
     def __init__(self, workers: int | None = None) -> None:
@@ -169,10 +182,6 @@ class ThreadExecutor(Executor):
             number, function, arguments = task
             self._ended[number] = call(function, *arguments)
 
-    def put(self, value: Any) -> Handle:
-        """The value itself."""
-        return value
-
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Ticket:
         """Queue the task."""
         number = next(self._numbers)
@@ -180,19 +189,15 @@ class ThreadExecutor(Executor):
         return Ticket(number, None, None)
 
     def wait(self, tickets: Sequence[Ticket]) -> list[tuple[Ticket, Receipt]]:
-        """Tasks that have ended."""
+        """Return tasks that have ended."""
         start = time.monotonic()
         while not (ended := [ticket for ticket in tickets if ticket.number in self._ended]):
             time.sleep(min(_LONGEST_SLEEP, 0.0002 + (time.monotonic() - start) / 50))
         return [(ticket, self._ended[ticket.number][1]) for ticket in ended]
 
     def result(self, ticket: Ticket) -> Handle:
-        """The value itself."""
+        """Return the value."""
         return self._ended.pop(ticket.number)[0]
-
-    def fetch(self, handle: Handle) -> Any:
-        """The value itself."""
-        return handle
 
     def close(self) -> None:
         """Drop what is queued; what runs comes to its end."""
@@ -207,11 +212,12 @@ class ThreadExecutor(Executor):
 
 
 class SerialExecutor(Executor):
-    """Runs a task when it is handed in.
+    """Run a task when it is handed in.
 
-    >>> with SerialExecutor() as executor:
-    ...     sorted(executor.map(pow, [(2, 3), (3, 2)]))
-    [(0, 8), (1, 9)]
+    Example:
+        >>> with SerialExecutor() as executor:
+        ...     sorted(executor.map(pow, [(2, 3), (3, 2)]))
+        [(0, 8), (1, 9)]
     """
 
     workers = 1
@@ -219,25 +225,13 @@ class SerialExecutor(Executor):
     def __init__(self) -> None:
         self._numbers = count()
 
-    def put(self, value: Any) -> Handle:
-        """The value itself."""
-        return value
-
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Ticket:
         """Run the task."""
         return Ticket(next(self._numbers), *call(function, *arguments))
 
     def wait(self, tickets: Sequence[Ticket]) -> list[tuple[Ticket, Receipt]]:
-        """All tasks: they have ended."""
+        """Return all tasks: they have ended."""
         return [(ticket, ticket.receipt) for ticket in tickets]
 
-    def result(self, ticket: Ticket) -> Handle:
-        """The value itself."""
-        return ticket.value
-
-    def fetch(self, handle: Handle) -> Any:
-        """The value itself."""
-        return handle
-
     def close(self) -> None:
-        """Nothing waits."""
+        """Do nothing: nothing waits."""

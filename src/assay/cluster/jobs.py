@@ -1,4 +1,11 @@
-"""The checkpoint of a search over shards: a folder of finished blocks.
+"""Run a job over shards: its request, the flow of its blocks, and its checkpoint.
+
+Every query block meets every shard, and what they give is merged in a tree. Blocks of queries are
+taken in order; the shards of one block are searched in parallel, partial results merge as soon as
+there are some, in the order in which they come, and never pass through the driver. No more than a
+stated number of partial results are there at one time.
+
+A checkpoint is a folder of finished blocks:
 
     job.json            what is computed: settings, queries, and fingerprints of all shards
     started             a line for each block that was handed to a worker
@@ -14,7 +21,7 @@ import json
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -24,15 +31,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Array, Ints
-from assay.cluster.executors import Handle, Receipt, Ticket
+from assay.cluster.executors import Handle, Ticket
 from assay.cluster.settings import Cluster, Step
-from assay.cluster.shards import Corpus, Piece
-from assay.core import checks
+from assay.cluster.shards import Corpus, Piece, survey
 from assay.core.ids import Ids
-from assay.errors import IdError, MismatchError, ShapeError, UsageError
+from assay.errors import IdError, MismatchError, UsageError
 from assay.io.arrays import open_rows
 from assay.io.checkpoint import Checkpoint
 from assay.io.fingerprints import digest_of_arrays, fingerprint_of
+from assay.io.mapped import steady_files
 from assay.search.engine.blocks import Metric, measure_rows
 from assay.search.engine.inputs import (
     Excluded,
@@ -41,6 +48,7 @@ from assay.search.engine.inputs import (
     check_ids,
     choose_kernels,
     exclusions_of,
+    list_pairs,
     matrix_of,
     widen,
 )
@@ -49,18 +57,20 @@ _SCHEMA: Final = 1
 
 
 class PartialResult(Protocol):
-    """What a task computes, and a file can hold."""
+    """Describe what a task computes, and a file can hold."""
 
     def arrays(self) -> Mapping[str, Array]:
-        """Plain arrays."""
+        """Return plain arrays."""
 
 
 class ShardCheckpoint:
-    """Finished blocks of one job in one folder; a folder that holds another job is refused."""
+    """Keep finished blocks of one job in one folder; refuse a folder with another job."""
 
     def __init__(self, folder: str | os.PathLike[str], job: Mapping[str, Any]) -> None:
         job_now = json.loads(json.dumps({"schema": _SCHEMA, **job}))
-        self._parts = Checkpoint(folder, fingerprint_of(_without_paths(job_now)))
+        # The job but for where its shards lie: they may move.
+        shards = [(shard["rows"], shard["sha256"]) for shard in job_now["shards"]]
+        self._parts = Checkpoint(folder, fingerprint_of({**job_now, "shards": shards}))
         self._parts.make_folder()
         job_before = self._parts.read_job()
         if job_before is None:
@@ -68,20 +78,17 @@ class ShardCheckpoint:
         else:
             _refuse_other_job(os.fspath(folder), job_before, job_now)
         self._started = os.path.join(folder, "started")
-        self.started = self._read_started()
-
-    @property
-    def damaged(self) -> int:
-        """Parts that were not what had been written."""
-        return self._parts.damaged
-
-    def _read_started(self) -> frozenset[tuple[int, int]]:
-        """Blocks that were begun, for the count of those begun again; a torn line is none."""
         text = b""
         with suppress(FileNotFoundError), open(self._started, "rb") as file:
             text = file.read()
+        # Blocks that were begun, for the count of those begun again; a torn line is none.
         lines = re.findall(rb"^([0-9]{1,9}) ([0-9]{1,9})\n", text, re.MULTILINE)
-        return frozenset((int(block), int(shard)) for block, shard in lines)
+        self.started = frozenset((int(block), int(shard)) for block, shard in lines)
+
+    @property
+    def damaged(self) -> int:
+        """Count parts that were not what had been written."""
+        return self._parts.damaged
 
     def start(self, block: int, shard: int) -> None:
         """Note that a worker got a block."""
@@ -93,7 +100,7 @@ class ShardCheckpoint:
         self._parts.save(_name_of(block, shard), part.arrays())
 
     def load(self, block: int, shard: int | None) -> dict[str, Array] | None:
-        """The arrays of a block; None where it is not there, or not sound."""
+        """Return the arrays of a block; None where it is not there, or not sound."""
         part = self._parts.load(_name_of(block, shard))
         return None if part is None else part.arrays
 
@@ -106,14 +113,23 @@ def _name_of(block: int, shard: int | None) -> str:
     return f"b{block:05}.done" if shard is None else f"b{block:05}-s{shard:05}.part"
 
 
-def _without_paths(job: Mapping[str, Any]) -> dict[str, Any]:
-    """The job but for where its shards lie: they may move."""
-    shards = [(shard["rows"], shard["sha256"]) for shard in job["shards"]]
-    return {**job, "shards": shards}
-
-
 def _refuse_other_job(folder: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    _refuse_changed_shards(folder, before.get("shards"), now["shards"])
+    """Refuse another job; shards may move, but what they hold stays."""
+    shards = before.get("shards")
+    shards = shards if isinstance(shards, list) else []
+    if len(shards) != len(now["shards"]):
+        raise MismatchError(
+            f"The checkpoint {folder} was made of {len(shards)} shards, and there are "
+            f"{len(now['shards'])} now. Give the same shards, or another folder."
+        )
+    for previous, new in zip(shards, now["shards"], strict=True):
+        old = previous if isinstance(previous, dict) else {}
+        if (old.get("rows"), old.get("sha256")) != (new["rows"], new["sha256"]):
+            raise MismatchError(
+                f"Shard {new['path']} changed since the checkpoint {folder} was made: it had "
+                f"{old.get('rows')} rows and SHA-256 {str(old.get('sha256'))[:12]}…, now "
+                f"{new['rows']} and {new['sha256'][:12]}…. Restore it, or give another folder."
+            )
     for key, value in now.items():
         if key != "shards" and before.get(key) != value:
             raise MismatchError(
@@ -123,41 +139,23 @@ def _refuse_other_job(folder: str, before: Mapping[str, Any], now: Mapping[str, 
             )
 
 
-def _refuse_changed_shards(folder: str, before: Any, now: list[dict[str, Any]]) -> None:
-    """Shards may move, but what they hold stays; a changed one is named."""
-    if not isinstance(before, list) or len(before) != len(now):
-        count = len(before) if isinstance(before, list) else 0
-        raise MismatchError(
-            f"The checkpoint {folder} was made of {count} shards, and there are {len(now)} now. "
-            "Give the same shards, or another folder."
-        )
-    for previous, new in zip(before, now, strict=True):
-        old = previous if isinstance(previous, dict) else {}
-        if (old.get("rows"), old.get("sha256")) != (new["rows"], new["sha256"]):
-            raise MismatchError(
-                f"Shard {new['path']} changed since the checkpoint {folder} was made: it had "
-                f"{old.get('rows')} rows and SHA-256 {str(old.get('sha256'))[:12]}…, now "
-                f"{new['rows']} and {new['sha256'][:12]}…. Restore it, or give another folder."
-            )
-
-
 _ARITY: Final = 8  # how many partial results are merged at once
 
 
 class BlockTask(Protocol):
-    """What is done with blocks; all of it runs on workers and can be pickled."""
+    """Describe what is done with blocks; all of it runs on workers and can be pickled."""
 
     def search(self, queries: Any, piece: Piece, /, *extra: Any) -> Any:
-        """A block of queries in one shard: a partial result."""
+        """Search a block of queries in one shard; return a partial result."""
 
     def merge(self, *parts: Any) -> Any:
-        """Partial results of different shards, as one."""
+        """Merge partial results of different shards."""
 
     def finish(self, part: Any, /, *extra: Any) -> Any:
-        """What becomes of the result of all shards."""
+        """Turn the result of all shards into what comes back."""
 
     def restore(self, arrays: Any) -> Any:
-        """A partial result from the arrays of a checkpoint."""
+        """Restore a partial result from the arrays of a checkpoint."""
 
 
 class _Job(NamedTuple):
@@ -169,7 +167,7 @@ class _Job(NamedTuple):
 
 @dataclass
 class _Block:
-    """Where a block of queries is: shards left, tasks that run, results that wait."""
+    """Follow a block of queries: shards left, tasks that run, results that wait."""
 
     number: int
     queries: Handle
@@ -179,13 +177,13 @@ class _Block:
 
     @property
     def is_searched(self) -> bool:
-        """Whether nothing more will come."""
+        """Tell whether nothing more will come."""
         return not self.left and not self.running
 
 
 @dataclass
 class Flow:
-    """One job: `queries(block)` and the extras are called when they are needed."""
+    """Run one job: `queries(block)` and the extras are called when they are needed."""
 
     cluster: Cluster
     work: BlockTask
@@ -197,7 +195,7 @@ class Flow:
     checkpoint: ShardCheckpoint | None = None
 
     def __post_init__(self) -> None:
-        """Nothing is open yet."""
+        """Start with nothing open."""
         self._open: dict[int, _Block] = {}
         self._jobs: dict[int, tuple[Ticket, _Job]] = {}
         self._next = 0
@@ -205,19 +203,22 @@ class Flow:
         self._total = sum(self.sizes) * sum(piece.rows for piece in self.pieces)
 
     def in_order(self) -> list[Any]:
-        """What `finish` made of every block."""
+        """Return what `finish` made of every block."""
         results = dict(self.results())
         return [results[number] for number in range(len(self.sizes))]
 
     def results(self) -> Iterator[tuple[int, Any]]:
-        """(block, what `finish` made of it), as blocks get ready."""
+        """Yield (block, what `finish` made of it), as blocks get ready."""
         self.cluster.journal.blocks += len(self.sizes) * len(self.pieces)
         executor = self.cluster.executor
         while self._fill():
             for ticket, receipt in executor.wait([ticket for ticket, _ in self._jobs.values()]):
                 _, job = self._jobs.pop(ticket.number)
                 receipt.check()
-                self._note(job, receipt)
+                read = self.pieces[job.shard].n_bytes if job.kind == "search" else 0
+                self.cluster.journal.steps.append(
+                    Step(*job[:3], receipt.seconds, read, receipt.n_bytes, receipt.worker)
+                )
                 if job.kind == "finish":
                     del self._open[job.block]
                     yield job.block, executor.fetch(executor.result(ticket))
@@ -227,7 +228,7 @@ class Flow:
             self.cluster.journal.damaged += self.checkpoint.damaged
 
     def _fill(self) -> bool:
-        """Hand in what can be; whether anything runs."""
+        """Hand in what can be; tell whether anything runs."""
         while job := self._ready():
             block = self._open[job.block]
             block.running += 1
@@ -238,13 +239,19 @@ class Flow:
         return bool(self._jobs)
 
     def _ready(self) -> _Job | None:
-        """The next task: what frees results before what makes more."""
+        """Return the next task: what frees results before what makes more."""
         while True:
             for block in self._open.values():
-                job = self._freeing(block)
+                job = self._free(block)
                 if job is not None:
                     return job
-            if not self._has_room():
+            # More searches in the queue would keep merges from their turn. One place is reserved
+            # for the result of a merge, without which nothing could continue.
+            searches = sum(job.kind == "search" for _, job in self._jobs.values())
+            if (
+                self._held() + 1 >= self.cluster.most_held
+                or searches >= 2 * self.cluster.executor.workers
+            ):
                 return None
             current = next((opened for opened in self._open.values() if opened.left), None)
             current = current or self._open_next()
@@ -252,11 +259,11 @@ class Flow:
                 return None
             if current.left:
                 shard = current.left.popleft()
-                if not self._restore(current, shard):
+                if not self._restore(current, shard, [shard]):
                     return _Job("search", current.number, shard, ())
 
-    def _freeing(self, block: _Block) -> _Job | None:
-        """A merge, or the end of a block."""
+    def _free(self, block: _Block) -> _Job | None:
+        """Return a merge, or the end of a block, if there is room for its result."""
         if self._held() >= self.cluster.most_held:
             return None
         full = self._held() + 1 >= self.cluster.most_held
@@ -266,50 +273,36 @@ class Flow:
             return _Job("merge", block.number, -1, tuple(inputs))
         if block.is_searched and block.waiting:
             (whole,), block.waiting = block.waiting, []
-            self._save_whole(block.number, whole)
+            if self.checkpoint is not None:
+                self.checkpoint.save(block.number, None, self.cluster.executor.fetch(whole))
+                self.checkpoint.forget_parts(block.number, len(self.pieces))
             return _Job("finish", block.number, -1, (whole,))
         return None
 
-    def _has_room(self) -> bool:
-        """Whether a search may start; more in the queue would keep merges from their turn.
-
-        One place is reserved for the result of a merge, without which nothing could continue.
-        """
-        searches = sum(job.kind == "search" for _, job in self._jobs.values())
-        return (
-            self._held() + 1 < self.cluster.most_held
-            and searches < 2 * self.cluster.executor.workers
-        )
-
     def _held(self) -> int:
-        """Partial results that are there or being made."""
+        """Count partial results that are there or being made."""
         waiting = sum(len(block.waiting) for block in self._open.values())
         return waiting + sum(len(job.inputs) + 1 for _, job in self._jobs.values())
 
     def _open_next(self) -> _Block | None:
-        """The next block of queries; one that was done before needs no shard any more."""
+        """Open the next block of queries; one that was done before needs no shard any more."""
         if self._next == len(self.sizes):
             return None
         number, self._next = self._next, self._next + 1
         block = self._open[number] = _Block(number, None, deque())
-        whole = None if self.checkpoint is None else self.checkpoint.load(number, None)
-        if whole is not None:
-            block.waiting.append(self.cluster.executor.put(self.work.restore(whole)))
-            self.cluster.journal.resumed += len(self.pieces)
-            self._count(number, range(len(self.pieces)))
-        else:
+        if not self._restore(block, None, range(len(self.pieces))):
             block.queries = self.cluster.executor.put(self.queries(number))
             block.left.extend(range(len(self.pieces)))
         return block
 
-    def _restore(self, block: _Block, shard: int) -> bool:
-        """Take a part from the checkpoint, if it is there and sound."""
+    def _restore(self, block: _Block, shard: int | None, shards: Sequence[int]) -> bool:
+        """Take a part of some shards from the checkpoint, if it is there and sound."""
         part = None if self.checkpoint is None else self.checkpoint.load(block.number, shard)
         if part is None:
             return False
         block.waiting.append(self.cluster.executor.put(self.work.restore(part)))
-        self.cluster.journal.resumed += 1
-        self._count(block.number, [shard])
+        self.cluster.journal.resumed += len(shards)
+        self._count(block.number, shards)
         return True
 
     def _submit(self, job: _Job, block: _Block) -> Ticket:
@@ -325,7 +318,7 @@ class Flow:
         return executor.submit(self.work.search, block.queries, self.pieces[job.shard], *extra)
 
     def _take(self, job: _Job, result: Handle) -> None:
-        """A partial result is there."""
+        """Take a partial result."""
         block = self._open[job.block]
         block.running -= 1
         block.waiting.append(result)
@@ -337,26 +330,7 @@ class Flow:
             self.checkpoint.save(job.block, job.shard, part)
         self._count(job.block, [job.shard])
 
-    def _save_whole(self, block: int, whole: Handle) -> None:
-        if self.checkpoint is not None:
-            self.checkpoint.save(block, None, self.cluster.executor.fetch(whole))
-            self.checkpoint.forget_parts(block, len(self.pieces))
-
-    def _note(self, job: _Job, receipt: Receipt) -> None:
-        read = self.pieces[job.shard].n_bytes if job.kind == "search" else 0
-        self.cluster.journal.steps.append(
-            Step(
-                job.kind,
-                job.block,
-                job.shard,
-                receipt.seconds,
-                read,
-                receipt.n_bytes,
-                receipt.worker,
-            )
-        )
-
-    def _count(self, block: int, shards: Iterable[int]) -> None:
+    def _count(self, block: int, shards: Sequence[int]) -> None:
         """Tell how many pairs of query and document are done."""
         self._pairs_done += self.sizes[block] * sum(self.pieces[shard].rows for shard in shards)
         if self.cluster.progress is not None:
@@ -364,7 +338,7 @@ class Flow:
 
 
 def cut(count: int, most: int) -> list[tuple[int, int]]:
-    """Blocks of at most `most`, all of about one size.
+    """Cut into blocks of at most `most`, all of about one size.
 
     >>> cut(10, 4)
     [(0, 3), (3, 6), (6, 10)]
@@ -374,29 +348,21 @@ def cut(count: int, most: int) -> list[tuple[int, int]]:
     return list(pairwise(edges))
 
 
-def check_queries(queries: Any, metric: Metric, cluster: Cluster, ids: Ids | None) -> Vectors:
-    """Queries that can be searched for; NaN, Inf and zero rows are named before work begins."""
+def check_queries(
+    queries: Any, query_ids: Any, metric: Metric, cluster: Cluster
+) -> tuple[Vectors, Ids | None]:
+    """Check queries and ids; NaN, Inf and zero rows are named before work begins."""
+    ids = None if query_ids is None else Ids.of(query_ids, what="query")
     matrix = matrix_of(open_rows(queries), "queries")
     _, kernels = choose_kernels(cluster.engine)
     for start, stop in cut(matrix.shape[0], cluster.query_block):
         rows = Rows(widen(matrix[start:stop], "queries"), start, "queries")
         measure_rows(kernels, rows, metric, ids=ids, threads=cluster.threads)
-    return matrix
+    return matrix, check_ids(ids, matrix.shape[0], "query")
 
 
-def wanted_ids(query_ids: Ids | None, exclude: Any) -> dict[str, Ids]:
-    """Ids of documents that must be found in the shards before the search."""
-    requested = {} if query_ids is None else {"query": query_ids}
-    if exclude is None or isinstance(exclude, str) or query_ids is None:
-        return requested
-    named = distinct([doc for _, doc in _listed_pairs(exclude)], "exclude")
-    return {**requested, "excluded": Ids.of(named, what="doc")} if named else requested
-
-
-def find_excluded(
-    exclude: Any, *, n_queries: int, query_ids: Ids | None, corpus: Corpus
-) -> Excluded:
-    """What `exclude` asks for, by document numbers of the whole corpus."""
+def _find_excluded(exclude: Any, n_queries: int, query_ids: Ids | None, corpus: Corpus) -> Excluded:
+    """Read `exclude` as document numbers of the whole corpus."""
     if exclude is not None and (query_ids is None) != (not corpus.id_kind):
         raise UsageError(
             "exclude goes by id where both sides have ids, by row where neither has. Give query "
@@ -416,24 +382,15 @@ def find_excluded(
 
 
 def distinct(ids: list[Any], what: str) -> list[Any]:
-    """Each id once, in the order in which they come first."""
+    """Return each id once, in the order in which they come first."""
     try:
         return list(dict.fromkeys(ids))
     except TypeError:
         raise IdError(f"{what} must name documents by ids: text or whole numbers.") from None
 
 
-def _listed_pairs(exclude: Any) -> list[list[Any]]:
-    """Pairs (query id, doc id), one by one."""
-    pairs = checks.as_list(exclude, "exclude")
-    listed = [checks.as_list(pair, "a pair in exclude") for pair in pairs]
-    if any(len(pair) != 2 for pair in listed):
-        raise ShapeError("exclude must hold pairs (query id, doc id).")
-    return listed
-
-
 def _pairs_by_id(exclude: Any, query_ids: Ids, corpus: Corpus) -> Ints:
-    listed = _listed_pairs(exclude)
+    listed = list_pairs(exclude)
     if not listed:
         return np.empty((0, 2), np.int64)
     queries = Ids.of([pair[0] for pair in listed], what="query").match(query_ids)
@@ -449,7 +406,7 @@ def _pairs_by_id(exclude: Any, query_ids: Ids, corpus: Corpus) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class SearchRequest:
-    """Checked queries, cut into blocks, and what they must not find."""
+    """Hold checked queries, cut into blocks, and what they must not find."""
 
     queries: Any  # has len() and slices; a block of it is what workers get
     query_ids: Ids | None
@@ -459,31 +416,31 @@ class SearchRequest:
 
     @property
     def n_queries(self) -> int:
-        """Number of queries."""
+        """Return the number of queries."""
         return self.blocks[-1][1]
 
     @property
     def names(self) -> Ids:
-        """Ids of the queries; their numbers where they have none."""
+        """Return the ids of the queries; their numbers where they have none."""
         return Ids.count(self.n_queries) if self.query_ids is None else self.query_ids
 
     @property
     def has_ids(self) -> bool:
-        """Whether queries and documents have ids."""
+        """Tell whether queries and documents have ids."""
         return self.query_ids is not None and bool(self.corpus.id_kind)
 
     @property
     def sizes(self) -> list[int]:
-        """Queries of each block."""
+        """Return the number of queries of each block."""
         return [stop - start for start, stop in self.blocks]
 
     def block(self, number: int) -> NDArray[Any]:
-        """The queries of a block."""
+        """Return the queries of a block."""
         start, stop = self.blocks[number]
         return np.ascontiguousarray(self.queries[start:stop])
 
     def pairs(self, block: int, shard: int) -> Ints | None:
-        """What a block must not find in a shard: (query, document), counted from their first."""
+        """Return what a block must not find in a shard: (query, document) from their first."""
         piece = self.corpus.pieces[shard]
         offsets, docs = self.excluded.part(*self.blocks[block]).within(piece.first, piece.rows)
         if not len(docs):
@@ -491,28 +448,58 @@ class SearchRequest:
         rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
         return np.stack([rows, docs.astype(np.int64)], axis=1)
 
-
-def open_checkpoint(
-    cluster: Cluster, request: SearchRequest, job: Mapping[str, Any], *more: NDArray[Any]
-) -> ShardCheckpoint | None:
-    """The checkpoint of a request, where one is wanted."""
-    if cluster.checkpoint is None:
-        return None
-    digests = [digest_of_arrays(request.block(block)) for block in range(len(request.blocks))]
-    excluded = digest_of_arrays(request.excluded.offsets, request.excluded.docs, *more)
-    shards = [
-        {"path": str(piece.shard.path), "rows": piece.rows, "sha256": sha256}
-        for piece, sha256 in zip(request.corpus.pieces, request.corpus.sha256, strict=True)
-    ]
-    about = {**job, "query_blocks": request.blocks, "queries": digests, "excluded": excluded}
-    return ShardCheckpoint(cluster.checkpoint, {**about, "shards": shards})
+    def run(
+        self,
+        cluster: Cluster,
+        work: BlockTask,
+        job: Mapping[str, Any],
+        search_extra: Callable[[int, int], tuple[Any, ...]],
+        finish_extra: Callable[[int], tuple[Any, ...]] = lambda block: (),
+        digested: tuple[NDArray[Any], ...] = (),
+    ) -> list[Any]:
+        """Run a job for all blocks; `job` and `digested` arrays tell it from others."""
+        checkpoint = None
+        if cluster.checkpoint is not None:
+            excluded = digest_of_arrays(self.excluded.offsets, self.excluded.docs, *digested)
+            shards = [
+                {"path": str(piece.shard.path), "rows": piece.rows, "sha256": sha256}
+                for piece, sha256 in zip(self.corpus.pieces, self.corpus.sha256, strict=True)
+            ]
+            queries = [digest_of_arrays(self.block(block)) for block in range(len(self.blocks))]
+            about = {**job, "query_blocks": self.blocks, "queries": queries, "excluded": excluded}
+            checkpoint = ShardCheckpoint(cluster.checkpoint, {**about, "shards": shards})
+        flow = Flow(
+            cluster,
+            work,
+            self.corpus.pieces,
+            self.sizes,
+            self.block,
+            search_extra,
+            finish_extra,
+            checkpoint,
+        )
+        with steady_files(self.queries):
+            return flow.in_order()
 
 
 def make_request(
-    queries: Any, *, query_ids: Any, exclude: Any, corpus: Corpus, cluster: Cluster
+    queries: Any,
+    query_ids: Ids | None,
+    shards: Any,
+    exclude: Any,
+    cluster: Cluster,
+    *,
+    check: Callable[[Corpus], None],
+    requested: Mapping[str, Ids] | None = None,
 ) -> SearchRequest:
-    """A request for queries that were checked."""
+    """Survey the shards, where documents are found by id, and cut checked queries into blocks."""
+    ids = {} if query_ids is None else {"query": query_ids}
+    if query_ids is not None and exclude is not None and not isinstance(exclude, str):
+        named = distinct([doc for _, doc in list_pairs(exclude)], "exclude")
+        ids |= {"excluded": Ids.of(named, what="doc")} if named else {}
+    ids |= requested or {}
+    corpus = survey(cluster.executor, shards, ids, hashed=cluster.checkpoint is not None)
+    check(corpus)
     n_queries = queries.shape[0]
-    ids = check_ids(query_ids, n_queries, "query")
-    barred = find_excluded(exclude, n_queries=n_queries, query_ids=ids, corpus=corpus)
-    return SearchRequest(queries, ids, corpus, barred, cut(n_queries, cluster.query_block))
+    barred = _find_excluded(exclude, n_queries, query_ids, corpus)
+    return SearchRequest(queries, query_ids, corpus, barred, cut(n_queries, cluster.query_block))

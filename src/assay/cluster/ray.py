@@ -1,4 +1,4 @@
-"""RayExecutor: tasks on the nodes of a Ray cluster (https://docs.ray.io), which retries lost ones.
+"""Run tasks on the nodes of a Ray cluster (https://docs.ray.io), which retries lost ones.
 
 Values stay in Ray's object store; a node that is lost takes some along, and Ray computes them
 again from their tasks. A task that raises is not retried: it would raise again.
@@ -27,6 +27,10 @@ from assay.cluster.executors import Executor, Handle, Receipt, Ticket, call
 from assay.core import checks
 from assay.errors import ClusterError, need
 
+_OLDEST: Final = (2, 52)  # of Ray: the first that asks for a token
+_LONGEST_FOLDER: Final = 40  # characters; the paths of Ray's sockets below it end at 107
+_TOKEN: Final = "RAY_AUTH_TOKEN"
+_LOOPBACK: Final = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # "0": a cluster of one machine
 _RETRIES: Final = 8  # of a task whose worker or node was lost
 _PATIENCE: Final = 10.0  # seconds
 _QUIET: Final = {
@@ -36,11 +40,23 @@ _QUIET: Final = {
 
 
 class RayExecutor(Executor):
-    """Runs tasks on a Ray cluster.
+    """Run tasks on a Ray cluster.
 
-    `address` is "auto" (the cluster of RAY_ADDRESS or one that you started here, or else one that
-    is started for this purpose), "local" (always start one) or the address of a cluster. `workers`
-    is how many CPUs are used: the size of a cluster that is started, by default all there are.
+    A cluster that is started here listens on loopback only, asks for a token that stands in no
+    file, and has its session below a folder that other users cannot enter: whoever reaches the
+    ports of a Ray cluster can run code on it. The folder is removed with the cluster.
+
+    Args:
+        address: "auto" (the cluster of RAY_ADDRESS or one that you started here, or else one that
+            is started for this purpose), "local" (always start one) or the address of a cluster.
+        workers: Number of CPUs: the size of a cluster that is started, by default all there are.
+
+    Raises:
+        AssayError: Ray is not installed, or no cluster answers.
+
+    Example:
+        with RayExecutor("local", workers=2) as executor:
+            rank_shards(queries, "docs-*.npy", 10, cluster=Cluster(executor))
     """
 
     def __init__(self, address: str = "auto", *, workers: int | None = None) -> None:
@@ -75,17 +91,13 @@ class RayExecutor(Executor):
         return ticket
 
     def wait(self, tickets: Sequence[Ticket]) -> list[tuple[Ticket, Receipt]]:
-        """Tasks that have ended; those of lost workers run again before they do."""
+        """Return tasks that have ended; those of lost workers run again before they do."""
         by_receipt = {ticket.receipt: ticket for ticket in tickets}
         ready, _ = self._ray.wait(list(by_receipt), num_returns=1)
         ended = [by_receipt[receipt] for receipt in ready]
         for ticket in ended:
             self._running.pop(ticket.number, None)
         return [(ticket, self.fetch(ticket.receipt)) for ticket in ended]
-
-    def result(self, ticket: Ticket) -> Handle:
-        """Where the value lies."""
-        return ticket.value
 
     def fetch(self, handle: Handle) -> Any:
         """Bring a value here."""
@@ -119,7 +131,7 @@ def _first_line(error: BaseException) -> str:
 
 @contextmanager
 def _keeping_signals() -> Iterator[None]:
-    """Ray would end the process by its own exit code when it is told to end."""
+    """Keep the handler of SIGTERM: Ray would end the process by its own exit code."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield
@@ -160,7 +172,7 @@ def knock(address: str) -> None:
 
 
 def find_cluster() -> str | None:
-    """The address of a cluster that this user started or named; None where there is none.
+    """Find the address of a cluster that this user started or named; None for none.
 
     The file in which Ray notes it lies where every user can write: one of somebody else is not
     believed, since tasks and their code go to the address in it.
@@ -181,7 +193,7 @@ def find_cluster() -> str | None:
 
 
 def _store_bytes() -> int:
-    """Room for blocks in flight: a quarter of the memory, and 2 GB at the most."""
+    """Return the room for blocks in flight: a quarter of the memory, at most 2 GB."""
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -189,17 +201,15 @@ def _store_bytes() -> int:
     return min(2 << 30, memory // 4)
 
 
-_OLDEST: Final = (2, 52)  # of Ray: the first that asks for a token
-_LONGEST_FOLDER: Final = 40  # characters; the paths of Ray's sockets below it end at 107
-_TOKEN: Final = "RAY_AUTH_TOKEN"
-_LOOPBACK: Final = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # "0": a cluster of one machine
-
-
 class PrivateRay:
-    """Such a cluster, from its start until `close`; the variables that Ray reads are put back."""
+    """Start a private cluster, until `close`; the variables that Ray reads are put back."""
 
     def __init__(self, ray: Any, **options: Any) -> None:
-        _refuse_old(ray.__version__)
+        if tuple(map(int, re.findall(r"\d+", ray.__version__)[:2])) < _OLDEST:
+            raise ClusterError(
+                f"Ray {ray.__version__} cannot ask for a token, so that no cluster is started with "
+                f"it. Install ray>={'.'.join(map(str, _OLDEST))}, or use 'threads'."
+            )
         self._ray = ray
         self._before: dict[str, str | None] = {}
         self.folder = make_private_folder()
@@ -210,7 +220,10 @@ class PrivateRay:
             reload_settings()
             with _one_machine(ray):
                 ray.init(address="local", _temp_dir=os.path.join(self.folder, "r"), **options)
-            _refuse_open(ray.util.get_node_ip_address())
+            address = ray.util.get_node_ip_address()
+            # Whatever a future Ray makes of the settings, nobody else may reach the cluster.
+            if not ip_address(address.strip("[]")).is_loopback:
+                raise ClusterError(f"Ray listens on {address}, not on loopback only. It was ended.")
         except BaseException:
             self.close()
             raise
@@ -232,24 +245,8 @@ class PrivateRay:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _refuse_old(version: str) -> None:
-    numbers = tuple(map(int, re.findall(r"\d+", version)[:2]))
-    if numbers < _OLDEST:
-        oldest = ".".join(map(str, _OLDEST))
-        raise ClusterError(
-            f"Ray {version} cannot ask for a token, so that no cluster is started with it. "
-            f"Install ray>={oldest}, or use 'threads'."
-        )
-
-
-def _refuse_open(address: str) -> None:
-    """Whatever a future Ray makes of the settings, nobody else may reach the cluster."""
-    if not ip_address(address.strip("[]")).is_loopback:
-        raise ClusterError(f"Ray listens on {address}, not on loopback only. It was ended.")
-
-
 def make_private_folder() -> str:
-    """A folder that only this user can enter."""
+    """Make a folder that only this user can enter."""
     place = tempfile.gettempdir()
     if len(place) > _LONGEST_FOLDER and os.path.isdir("/tmp"):
         place = "/tmp"
@@ -258,7 +255,7 @@ def make_private_folder() -> str:
 
 @cache
 def _token() -> str:
-    """One token for all clusters of this process: Ray keeps the first that it reads."""
+    """Return one token for all clusters of this process: Ray keeps the first it reads."""
     return secrets.token_hex(32)
 
 
@@ -270,7 +267,7 @@ def _set_variable(name: str, value: str | None) -> None:
 
 
 def reload_settings() -> None:
-    """Ray remembers mode and token of a cluster that this process used before."""
+    """Let Ray read its variables again: it remembers those of a cluster used before."""
     with suppress(ImportError, AttributeError):
         inner = import_module("ray._raylet")
         inner.Config.initialize("")
@@ -279,7 +276,7 @@ def reload_settings() -> None:
 
 @contextmanager
 def _one_machine(ray: Any) -> Iterator[None]:
-    """The variable of the same meaning is read only once, when Ray is imported."""
+    """Keep Ray on one machine: it reads the variable for that only when imported."""
     constants = ray._private.ray_constants
     before = constants.ENABLE_RAY_CLUSTER
     constants.ENABLE_RAY_CLUSTER = False

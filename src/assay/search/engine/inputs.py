@@ -304,12 +304,17 @@ def _pairs_of_rows(exclude: Any, n_queries: int, n_docs: int | None) -> Ints:
     return np.stack([queries, docs], axis=1)
 
 
-def _pairs_of_ids(exclude: Any, query_ids: Ids, doc_ids: Ids) -> Ints:
-    listed = [
-        checks.as_list(pair, "a pair in exclude") for pair in checks.as_list(exclude, "exclude")
-    ]
+def list_pairs(exclude: Any) -> list[list[Any]]:
+    """Return the pairs (query id, doc id) of `exclude`, checked."""
+    pairs = checks.as_list(exclude, "exclude")
+    listed = [checks.as_list(pair, "a pair in exclude") for pair in pairs]
     if any(len(pair) != 2 for pair in listed):
         raise ShapeError("exclude must hold pairs (query id, doc id).")
+    return listed
+
+
+def _pairs_of_ids(exclude: Any, query_ids: Ids, doc_ids: Ids) -> Ints:
+    listed = list_pairs(exclude)
     if not listed:
         return np.empty((0, 2), np.int64)
     columns = []
