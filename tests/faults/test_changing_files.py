@@ -416,7 +416,7 @@ def test_an_exact_search_that_finds_too_few_contradicts_itself(monkeypatch):
         offsets, docs_, scores, tie_split = real(tops, most)
         cut = offsets - (np.arange(len(offsets)) > 2)
         inside = np.arange(len(docs_)) != offsets[3] - 1
-        return search.Lists(cut, docs_[inside], scores[inside], tie_split)
+        return search.RankedLists(cut, docs_[inside], scores[inside], tie_split)
 
     monkeypatch.setattr(search, "join_lists", lose_one)
     with pytest.raises(InputError, match=r"returned 9 of 10 documents for query row 2.* 1 of 4 qu"):

@@ -40,18 +40,8 @@ from assay.io.arrays import open_rows
 from assay.io.checkpoint import Checkpoint
 from assay.io.fingerprints import digest_of_arrays, fingerprint_of
 from assay.io.mapped import steady_files
+from assay.search.engine import inputs
 from assay.search.engine.blocks import Metric, measure_rows
-from assay.search.engine.inputs import (
-    Excluded,
-    Rows,
-    Vectors,
-    check_ids,
-    choose_kernels,
-    exclusions_of,
-    list_pairs,
-    matrix_of,
-    widen,
-)
 
 _SCHEMA: Final = 1
 
@@ -350,18 +340,20 @@ def cut(count: int, most: int) -> list[tuple[int, int]]:
 
 def check_queries(
     queries: Any, query_ids: Any, metric: Metric, cluster: Cluster
-) -> tuple[Vectors, Ids | None]:
+) -> tuple[inputs.Vectors, Ids | None]:
     """Check queries and ids; NaN, Inf and zero rows are named before work begins."""
     ids = None if query_ids is None else Ids.of(query_ids, what="query")
-    matrix = matrix_of(open_rows(queries), "queries")
-    _, kernels = choose_kernels(cluster.engine)
+    matrix = inputs.matrix_of(open_rows(queries), "queries")
+    _, kernels = inputs.choose_kernels(cluster.engine)
     for start, stop in cut(matrix.shape[0], cluster.query_block):
-        rows = Rows(widen(matrix[start:stop], "queries"), start, "queries")
+        rows = inputs.Rows(inputs.widen(matrix[start:stop], "queries"), start, "queries")
         measure_rows(kernels, rows, metric, ids=ids, threads=cluster.threads)
-    return matrix, check_ids(ids, matrix.shape[0], "query")
+    return matrix, inputs.check_ids(ids, matrix.shape[0], "query")
 
 
-def _find_excluded(exclude: Any, n_queries: int, query_ids: Ids | None, corpus: Corpus) -> Excluded:
+def _find_excluded(
+    exclude: Any, n_queries: int, query_ids: Ids | None, corpus: Corpus
+) -> inputs.Excluded:
     """Read `exclude` as document numbers of the whole corpus."""
     if exclude is not None and (query_ids is None) != (not corpus.id_kind):
         raise UsageError(
@@ -369,7 +361,7 @@ def _find_excluded(exclude: Any, n_queries: int, query_ids: Ids | None, corpus: 
             "ids and shards with ids, or none."
         )
     if query_ids is None or exclude is None:
-        return exclusions_of(exclude, n_queries, corpus.n_docs, None, None)
+        return inputs.exclusions_of(exclude, n_queries, corpus.n_docs, None, None)
     if isinstance(exclude, str):
         if exclude != "self":
             raise UsageError(f"exclude must be None, 'self' or a list of pairs, found {exclude!r}.")
@@ -378,7 +370,7 @@ def _find_excluded(exclude: Any, n_queries: int, query_ids: Ids | None, corpus: 
         pairs = np.stack([there, self_docs[there]], axis=1)
     else:
         pairs = _pairs_by_id(exclude, query_ids, corpus)
-    return exclusions_of(pairs, n_queries, corpus.n_docs, None, None)
+    return inputs.exclusions_of(pairs, n_queries, corpus.n_docs, None, None)
 
 
 def distinct(ids: list[Any], what: str) -> list[Any]:
@@ -390,7 +382,7 @@ def distinct(ids: list[Any], what: str) -> list[Any]:
 
 
 def _pairs_by_id(exclude: Any, query_ids: Ids, corpus: Corpus) -> Ints:
-    listed = list_pairs(exclude)
+    listed = inputs.list_pairs(exclude)
     if not listed:
         return np.empty((0, 2), np.int64)
     queries = Ids.of([pair[0] for pair in listed], what="query").match(query_ids)
@@ -411,7 +403,7 @@ class SearchRequest:
     queries: Any  # has len() and slices; a block of it is what workers get
     query_ids: Ids | None
     corpus: Corpus
-    excluded: Excluded
+    excluded: inputs.Excluded
     blocks: list[tuple[int, int]]
 
     @property
@@ -495,7 +487,7 @@ def make_request(
     """Survey the shards, where documents are found by id, and cut checked queries into blocks."""
     ids = {} if query_ids is None else {"query": query_ids}
     if query_ids is not None and exclude is not None and not isinstance(exclude, str):
-        named = distinct([doc for _, doc in list_pairs(exclude)], "exclude")
+        named = distinct([doc for _, doc in inputs.list_pairs(exclude)], "exclude")
         ids |= {"excluded": Ids.of(named, what="doc")} if named else {}
     ids |= requested or {}
     corpus = survey(cluster.executor, shards, ids, hashed=cluster.checkpoint is not None)

@@ -100,7 +100,7 @@ def check_reranker(spec: str) -> None:
             "onnx:FOLDER or rerank:URL."
         )
     if kind == "rerank":
-        RerankEndpoint.parse(spec)
+        parse_endpoint(spec)
 
 
 def load_reranker(
@@ -141,27 +141,13 @@ def _onnx(spec: str, argument: str, settings: EncoderSettings, device: str | Non
 class RerankEndpoint:
     """Describe an endpoint that scores texts: `URL[?model=NAME][&key_env=VARIABLE]`.
 
-    >>> RerankEndpoint.parse("rerank:https://api.jina.ai/v1?model=jina-reranker-v2").model
+    >>> parse_endpoint("rerank:https://api.jina.ai/v1?model=jina-reranker-v2").model
     'jina-reranker-v2'
     """
 
     url: str
     model: str = ""
     key_env: str = ""
-
-    @classmethod
-    def parse(cls, spec: str) -> RerankEndpoint:
-        """Read a spec; its address is checked."""
-        url, _, options = spec.removeprefix("rerank:").partition("?")
-        pairs = parse_qsl(options, keep_blank_values=True)
-        if {key for key, _ in pairs} - {"model", "key_env"} or len(dict(pairs)) < len(pairs):
-            raise UsageError(
-                "An endpoint that reranks is written rerank:URL, rerank:URL?model=NAME or "
-                "rerank:URL?model=NAME&key_env=VARIABLE."
-            )
-        endpoint = cls(url.rstrip("/").removesuffix("/rerank"), **dict(pairs))
-        endpoint.open()
-        return endpoint
 
     def open(self) -> openai.Endpoint:
         """Check the address; a key is read when a request is made."""
@@ -195,10 +181,24 @@ class RerankEndpoint:
         return scores
 
 
+def parse_endpoint(spec: str) -> RerankEndpoint:
+    """Read the spec of an endpoint; its address is checked."""
+    url, _, options = spec.removeprefix("rerank:").partition("?")
+    pairs = parse_qsl(options, keep_blank_values=True)
+    if {key for key, _ in pairs} - {"model", "key_env"} or len(dict(pairs)) < len(pairs):
+        raise UsageError(
+            "An endpoint that reranks is written rerank:URL, rerank:URL?model=NAME or "
+            "rerank:URL?model=NAME&key_env=VARIABLE."
+        )
+    endpoint = RerankEndpoint(url.rstrip("/").removesuffix("/rerank"), **dict(pairs))
+    endpoint.open()
+    return endpoint
+
+
 def _endpoint(spec: str, argument: str, settings: EncoderSettings, device: str | None) -> Reranker:
     settings.refuse_hub("rerank")
     settings.refuse("max_length", "rerank:", "the endpoint counts its own tokens")
-    where = RerankEndpoint.parse(spec)
+    where = parse_endpoint(spec)
     endpoint, most = where.open(), settings.batch_size or where.most
 
     def score(query: str, texts: list[str]) -> Batch:

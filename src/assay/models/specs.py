@@ -35,8 +35,10 @@ from assay.plugins import MODELS
 if TYPE_CHECKING:
     from assay.models.adapters import openai
     from assay.models.lexical import LexicalModel
+    from assay.models.rerankers import parse_endpoint
 else:  # which a spec that is only named does not need
     openai = OnDemand("assay.models.adapters.openai")
+    parse_endpoint = OnDemand("assay.models.rerankers").parse_endpoint
 
 # Names that the authors of sentence-transformers publish themselves.
 _PUBLISHED: Final = re.compile(r"(sentence-transformers/)?[A-Za-z0-9][\w.-]*")
@@ -292,9 +294,7 @@ def allow_model(
 def allow_reranker(spec: str, settings: Mapping[str, Any], consent: Consent, place: str) -> None:
     """Refuse a reranker without the consent that it needs; a key goes where both are allowed."""
     if spec.startswith("rerank:"):
-        from assay.models.rerankers import RerankEndpoint  # which loads the search engine
-
-        where = RerankEndpoint.parse(spec)
+        where = parse_endpoint(spec)
         consent.check_endpoint(where.url, f"{place}: the reranker {spec!r}", where.key_env)
     else:
         allow_model(spec, settings, consent, place)

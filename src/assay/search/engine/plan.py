@@ -21,42 +21,7 @@ from assay.io.arrays import NpyRows, open_rows
 from assay.native import Engine
 from assay.native.signatures import CoarseHandle, Kernels, RawHandle, RawQueryHandle
 from assay.native.twins.search import limits_of
-from assay.search.engine.blocks import (
-    MOST_COLUMNS,
-    PANEL,
-    Coarse,
-    Docs,
-    MeasuredRows,
-    Metric,
-    Queries,
-    Sampled,
-    Sizes,
-    axis_of,
-    coarsen,
-    convertible,
-    measure_rows,
-    prepare_docs,
-    prepare_queries,
-    raw_docs,
-    refuse_zero,
-    sample_scores,
-    share_left,
-    signs_of,
-)
-from assay.search.engine.inputs import (
-    Excluded,
-    Rows,
-    Vectors,
-    check_columns,
-    check_ids,
-    choose_kernels,
-    doc_blocks,
-    exclusions_of,
-    matrix_of,
-    raw_windows,
-    stored_as,
-    widen,
-)
+from assay.search.engine import blocks, inputs
 from assay.search.engine.prepared import Prepared
 
 _MOST_QUERIES: Final = 1008  # at a time: their packed rows stay in the last cache
@@ -86,8 +51,8 @@ class SearchPlan:
 
     kernels: Kernels
     engine: str
-    metric: Metric
-    queries: Vectors
+    metric: blocks.Metric
+    queries: inputs.Vectors
     docs: Any
     n_docs: int | None
     query_ids: Ids | None
@@ -120,13 +85,13 @@ class SearchPlan:
         return self.total is not None and self.total * self.queries.shape[1] < _SHORT
 
     @cached_property
-    def excluded(self) -> Excluded:
+    def excluded(self) -> inputs.Excluded:
         """Return the documents that each query must not find."""
         return self._exclude(self.n_docs)
 
-    def _exclude(self, n_docs: int | None) -> Excluded:
+    def _exclude(self, n_docs: int | None) -> inputs.Excluded:
         ids = self.query_ids, self.doc_ids
-        return exclusions_of(self.exclude, self.n_queries, n_docs, *ids)
+        return inputs.exclusions_of(self.exclude, self.n_queries, n_docs, *ids)
 
     @property
     def n_zero(self) -> int:
@@ -134,18 +99,20 @@ class SearchPlan:
         return 0 if self.raw is not None else int(self.measures.zero.sum())
 
     @cached_property
-    def measures(self) -> MeasuredRows:
+    def measures(self) -> blocks.MeasuredRows:
         """Measure all queries, without keeping their rows."""
         parts = []
         for start in range(0, self.n_queries, self.tile):
-            rows = Rows(widen(self.queries[start : start + self.tile], "queries"), start, "queries")
+            rows = inputs.Rows(
+                inputs.widen(self.queries[start : start + self.tile], "queries"), start, "queries"
+            )
             parts.append(
-                measure_rows(
+                blocks.measure_rows(
                     self.kernels, rows, self.metric, ids=self.query_ids, threads=self.threads
                 )
             )
         nothing: NDArray[np.float32] = np.empty((self.n_queries, 0), np.float32)
-        return MeasuredRows(
+        return blocks.MeasuredRows(
             nothing,
             0,
             np.concatenate([part.exponents for part in parts]),
@@ -154,16 +121,16 @@ class SearchPlan:
         )
 
     @cached_property
-    def sizes(self) -> Sizes:
+    def sizes(self) -> blocks.Sizes:
         """Return the least and the largest of the queries' sizes."""
         if self.raw is not None:
-            return Sizes(*self.raw.sizes())
+            return blocks.Sizes(*self.raw.sizes())
         measures = self.measures
         if measures.zero.all():
-            return Sizes(0, 0)
+            return blocks.Sizes(0, 0)
         exponents = np.frexp(np.sqrt(measures.square_hi))[1] + measures.exponents
         exponents = exponents[~measures.zero]
-        return Sizes(int(exponents.min()), int(exponents.max()))
+        return blocks.Sizes(int(exponents.min()), int(exponents.max()))
 
     def tiles(self) -> list[tuple[int, int]]:
         """Return the blocks of queries: first, and one past the last."""
@@ -177,52 +144,53 @@ class SearchPlan:
         cuts = [n_docs * part // self.parts for part in range(self.parts + 1)]
         return list(pairwise(cuts))
 
-    def prepared(self, start: int, stop: int) -> Queries:
+    def prepared(self, start: int, stop: int) -> blocks.Queries:
         """Prepare a block of queries for the product."""
         part = self.measures.part(start, stop)
-        rows = widen(self.queries[start:stop], "queries")
-        block = MeasuredRows(rows, start, part.exponents, part.square_hi, part.square_lo)
-        return prepare_queries(self.kernels, block, self.metric, sizes=self.sizes)
+        rows = inputs.widen(self.queries[start:stop], "queries")
+        block = blocks.MeasuredRows(rows, start, part.exponents, part.square_hi, part.square_lo)
+        return blocks.prepare_queries(self.kernels, block, self.metric, sizes=self.sizes)
 
-    def blocks(self) -> Iterator[MeasuredRows]:
+    def measured_blocks(self) -> Iterator[blocks.MeasuredRows]:
         """Measure the documents, block by block; in parts where they will be quantised."""
         for block in self._measured():
-            for part in convertible(block):
+            for part in blocks.convertible(block):
                 if part.coarse is None and self.is_coarse(part):
                     yield from _quantisable(part)
                 else:
                     yield part
 
-    def _measured(self) -> Iterator[MeasuredRows]:
+    def _measured(self) -> Iterator[blocks.MeasuredRows]:
         if isinstance(self.docs, Prepared):
             for block in self.docs.blocks():
-                refuse_zero(block, "docs", self.metric, self.doc_ids)
+                blocks.refuse_zero(block, "docs", self.metric, self.doc_ids)
                 yield block
             return
-        blocks, _ = doc_blocks(self.docs, self.queries.shape[1])
-        for rows in blocks:
-            yield measure_rows(
+        for rows in inputs.doc_blocks(self.docs, self.queries.shape[1])[0]:
+            yield blocks.measure_rows(
                 self.kernels, rows, self.metric, ids=self.doc_ids, threads=self.threads
             )
 
     def counted_docs(
-        self, block: MeasuredRows, docs: Docs, targets: Ints, scores: Floats
-    ) -> Iterator[Docs]:
+        self, block: blocks.MeasuredRows, docs: blocks.Docs, targets: Ints, scores: Floats
+    ) -> Iterator[blocks.Docs]:
         """Yield documents to count against targets; quantised, in parts, where that is sooner."""
         axis = None
         shape = block.rows.shape
         if docs.coarse is None and self._quantises(*shape) and self._suits_8_bits(*shape):
-            axis = axis_of(docs.rows[:: max(1, len(docs) // _AXIS_SAMPLE)])
+            axis = blocks.axis_of(docs.rows[:: max(1, len(docs) // _AXIS_SAMPLE)])
         if axis is None or not self._tells_apart(docs, axis, targets, scores):
             yield docs
             return
         for part in _quantisable(block):
             some = docs
             if len(part.rows) < len(docs):
-                some = prepare_docs(self.kernels, part, self.metric, sizes=self.sizes)
-            yield self._with_codes(some, coarsen(self.kernels, some.rows, axis, self.threads))
+                some = blocks.prepare_docs(self.kernels, part, self.metric, sizes=self.sizes)
+            yield self._with_codes(
+                some, blocks.coarsen(self.kernels, some.rows, axis, self.threads)
+            )
 
-    def is_coarse(self, block: MeasuredRows) -> bool:
+    def is_coarse(self, block: blocks.MeasuredRows) -> bool:
         """Tell whether a block of documents is searched by products of 8-bit numbers first."""
         if block.coarse is None and not (self.lists and self._quantises(*block.rows.shape)):
             return False
@@ -233,7 +201,7 @@ class SearchPlan:
         return (
             self.depth > 0
             and n_docs >= max(fewest, self.depth * COARSE_SHARE)
-            and COARSE_COLUMNS <= columns <= MOST_COLUMNS
+            and COARSE_COLUMNS <= columns <= blocks.MOST_COLUMNS
         )
 
     @cached_property
@@ -241,7 +209,7 @@ class SearchPlan:
         """Return all queries, where documents are searched as stored: once, not for 8 bits."""
         if not self._reads_stored or self.n_queries > self.tile or self._quantises_stored:
             return None
-        rows = widen(self.queries[: self.n_queries], "queries")
+        rows = inputs.widen(self.queries[: self.n_queries], "queries")
         raw_queries = self.kernels.RawQueries(rows, self.metric.code)
         return None if raw_queries.is_odd() else raw_queries
 
@@ -251,8 +219,8 @@ class SearchPlan:
             self.lists
             and self.fused
             and isinstance(self.docs, np.ndarray | NpyRows)
-            and stored_as(self.docs.dtype) is not None
-            and stored_as(self.queries.dtype) is not None
+            and inputs.stored_as(self.docs.dtype) is not None
+            and inputs.stored_as(self.queries.dtype) is not None
         )
 
     @property
@@ -269,9 +237,9 @@ class SearchPlan:
         n_docs, columns = self.docs.shape
         if not self._suits_8_bits(min(self.stored_rows, n_docs), columns):
             return None
-        rows = widen(self.docs[:: max(1, n_docs // _sample_size(n_docs))], "docs")
-        axis, queries = axis_of(rows), self.prepared(*self._probes).rows
-        sampled = sample_scores(
+        rows = inputs.widen(self.docs[:: max(1, n_docs // _sample_size(n_docs))], "docs")
+        axis, queries = blocks.axis_of(rows), self.prepared(*self._probes).rows
+        sampled = blocks.sample_scores(
             self.kernels, queries, rows, axis, *self._usual_scores(rows), len(rows)
         )
         return None if self._leaves_many(sampled, n_docs) else axis
@@ -290,21 +258,21 @@ class SearchPlan:
         most = COARSE_BYTES // self.docs.shape[1]
         if not isinstance(self.docs, np.ndarray):
             most = min(most, _MAPPED_BYTES // (self.docs.dtype.itemsize * self.docs.shape[1]))
-        return int(max(1, most // PANEL) * PANEL)
+        return int(max(1, most // blocks.PANEL) * blocks.PANEL)
 
     def stored_docs(self, axis: Floats32) -> Iterator[tuple[int, RawHandle, CoarseHandle]]:
         """Quantise documents as they are stored, block by block; say how many these hold."""
-        stored, signs = stored_as(self.docs.dtype) or 0, signs_of(self.docs.shape[1])
-        for rows in raw_windows(self.docs, self.stored_rows):
-            block = raw_docs(self.kernels, rows, stored, self.metric, sizes=self.sizes)
+        stored, signs = inputs.stored_as(self.docs.dtype) or 0, blocks.signs_of(self.docs.shape[1])
+        for rows in inputs.raw_windows(self.docs, self.stored_rows):
+            block = blocks.raw_docs(self.kernels, rows, stored, self.metric, sizes=self.sizes)
             coarse = self.kernels.coarsen_raw(block, axis, signs, self.threads)
             yield len(rows), block, self.kernels.CoarseBlock(block, *coarse, axis, signs)
 
     def raw_docs(self) -> Iterator[tuple[int, RawHandle]]:
         """Yield the documents as they are stored, block by block, and how many these hold."""
-        stored = stored_as(self.docs.dtype) or 0
-        for rows in raw_windows(self.docs):
-            block = raw_docs(self.kernels, rows, stored, self.metric, sizes=self.sizes)
+        stored = inputs.stored_as(self.docs.dtype) or 0
+        for rows in inputs.raw_windows(self.docs):
+            block = blocks.raw_docs(self.kernels, rows, stored, self.metric, sizes=self.sizes)
             yield len(rows), block
 
     def _quantises(self, n_docs: int, columns: int) -> bool:
@@ -313,16 +281,16 @@ class SearchPlan:
         many = self.n_queries >= COARSE_QUERIES
         return many and self.n_queries * n_docs * columns >= least
 
-    def _is_crowded(self, docs: Docs, axis: Floats32) -> bool:
+    def _is_crowded(self, docs: blocks.Docs, axis: Floats32) -> bool:
         """Tell whether a few queries find too many documents too close for 8 bits."""
         if self.n_queries < COARSE_QUERIES:
             return False
         rows = self.prepared(*self._probes).rows
         return self._leaves_many(self._sample(rows, docs, axis, _sample_size(len(docs))), len(docs))
 
-    def _leaves_many(self, sampled: Sampled, n_docs: int) -> bool:
+    def _leaves_many(self, sampled: blocks.Sampled, n_docs: int) -> bool:
         share = self.depth / n_docs
-        return share_left(sampled, share) > MOST_LEFT + 4 * share
+        return blocks.share_left(sampled, share) > MOST_LEFT + 4 * share
 
     @property
     def _probes(self) -> tuple[int, int]:
@@ -330,11 +298,17 @@ class SearchPlan:
         middle = max(0, self.n_queries - _PROBES) // 2
         return middle, min(self.n_queries, middle + _PROBES)
 
-    def _sample(self, rows: Floats32, docs: Docs, axis: Floats32, most: int) -> Sampled:
-        return sample_scores(self.kernels, rows, docs.rows, axis, docs.scale, docs.bias, most)
+    def _sample(
+        self, rows: Floats32, docs: blocks.Docs, axis: Floats32, most: int
+    ) -> blocks.Sampled:
+        return blocks.sample_scores(
+            self.kernels, rows, docs.rows, axis, docs.scale, docs.bias, most
+        )
 
     @np.errstate(all="ignore")
-    def _tells_apart(self, docs: Docs, axis: Floats32, targets: Ints, scores: Floats) -> bool:
+    def _tells_apart(
+        self, docs: blocks.Docs, axis: Floats32, targets: Ints, scores: Floats
+    ) -> bool:
         """Tell whether 8 bits separate most documents from the targets of a few queries."""
         queries = self.prepared(*self._probes)
         has_target = targets[slice(*self._probes)] >= 0
@@ -343,7 +317,7 @@ class SearchPlan:
         near = np.abs(scored - level[has_target, None]) <= off
         return len(near) > 0 and bool(np.median(near.mean(axis=1)) <= MOST_LEFT / 2)
 
-    def prepared_docs(self, block: MeasuredRows) -> Docs:
+    def prepared_docs(self, block: blocks.MeasuredRows) -> blocks.Docs:
         """Prepare a block of documents for the product; in 8 bits where that is sooner."""
         if not isinstance(self.docs, Prepared):
             return self._prepare_docs(block)
@@ -351,19 +325,19 @@ class SearchPlan:
         key = self.engine, self.metric, self.sizes, len(block.rows), coarse and self.depth
         return self.docs.keep(block.first, key, lambda: self._prepare_docs(block))
 
-    def _prepare_docs(self, block: MeasuredRows) -> Docs:
-        docs = prepare_docs(self.kernels, block, self.metric, sizes=self.sizes)
+    def _prepare_docs(self, block: blocks.MeasuredRows) -> blocks.Docs:
+        docs = blocks.prepare_docs(self.kernels, block, self.metric, sizes=self.sizes)
         if not self.is_coarse(block):
             return docs
-        axis = block.coarse.axis if block.coarse else axis_of(docs.rows)
+        axis = block.coarse.axis if block.coarse else blocks.axis_of(docs.rows)
         if self._is_crowded(docs, axis):
             return docs
-        coarse = block.coarse or coarsen(self.kernels, docs.rows, axis, self.threads)
+        coarse = block.coarse or blocks.coarsen(self.kernels, docs.rows, axis, self.threads)
         return self._with_codes(docs, coarse)
 
-    def _with_codes(self, docs: Docs, coarse: Coarse) -> Docs:
-        signs = signs_of(docs.rows.shape[1])
-        return Docs(*docs[:-1], coarse=self.kernels.CoarseBlock(docs.block, *coarse, signs))
+    def _with_codes(self, docs: blocks.Docs, coarse: blocks.Coarse) -> blocks.Docs:
+        signs = blocks.signs_of(docs.rows.shape[1])
+        return blocks.Docs(*docs[:-1], coarse=self.kernels.CoarseBlock(docs.block, *coarse, signs))
 
     def check_docs(self, n_docs: int) -> None:
         """Check what depends on the number of documents, which a stream tells at its end."""
@@ -378,9 +352,9 @@ def _sample_size(n_docs: int) -> int:
     return min(_SAMPLE, max(_SAMPLE // 4, n_docs // 32))
 
 
-def _quantisable(block: MeasuredRows) -> Iterator[MeasuredRows]:
+def _quantisable(block: blocks.MeasuredRows) -> Iterator[blocks.MeasuredRows]:
     """Cut a block into parts that take little memory to quantise."""
-    step = max(1, COARSE_BYTES // (PANEL * block.rows.shape[1])) * PANEL
+    step = max(1, COARSE_BYTES // (blocks.PANEL * block.rows.shape[1])) * blocks.PANEL
     for start in range(0, len(block.rows), step):
         yield block.part(start, start + step)
 
@@ -417,22 +391,25 @@ def plan(
     coarse: bool = False,
 ) -> SearchPlan:
     """Check the inputs of a search and decide how to cut it."""
-    name, kernels = choose_kernels(engine)
-    metric_of_search = Metric.of(metric, zero)
-    matrix = matrix_of(open_rows(queries), "queries")
+    name, kernels = inputs.choose_kernels(engine)
+    metric_of_search = blocks.Metric.of(metric, zero)
+    matrix = inputs.matrix_of(open_rows(queries), "queries")
     n_queries, columns = matrix.shape
     n_docs: int | None = None
     if not isinstance(docs, np.ndarray) and isinstance(docs, Iterator):
         docs = map(open_rows, docs)  # such documents can be read only once
     elif isinstance(docs := open_rows(docs), Prepared):
-        check_columns(docs.shape[1], columns)
+        inputs.check_columns(docs.shape[1], columns)
         n_docs = len(docs)
     else:
-        n_docs = doc_blocks(docs, columns)[1]
+        n_docs = inputs.doc_blocks(docs, columns)[1]
     n_threads = thread_count(threads)
     if n_docs is not None and n_queries * n_docs * columns < _TINY:
         n_threads = 1
-    names = check_ids(query_ids, n_queries, "query"), check_ids(doc_ids, n_docs, "doc")
+    names = (
+        inputs.check_ids(query_ids, n_queries, "query"),
+        inputs.check_ids(doc_ids, n_docs, "doc"),
+    )
     rows = kernels.fused_rows()
     depth = k if (lists or coarse) and k < _MOST_PRUNED and kernels.coarse_rows() else 0
     room = max(4 * depth + 1024, COARSE_ROOM) if depth else 2 * min(k, _MOST_PRUNED) + 256

@@ -32,7 +32,7 @@ _TILE: Final = 1 << 21  # scores at a time
 _DECIDED: Final = 1 << 23  # elements of candidates between two looks at the wish to stop
 
 
-class Lists(NamedTuple):
+class RankedLists(NamedTuple):
     """Hold ragged rows of documents and scores in rank order.
 
     `tie_split` says where the cut divides a tie.
@@ -204,7 +204,7 @@ def search_measured(
 ) -> tuple[int, int]:
     """Search every block of documents for every block of queries; count documents and zero rows."""
     control, n_docs, n_zero = Control.new(), 0, 0
-    for block in ready.blocks():
+    for block in ready.measured_blocks():
         docs = ready.prepared_docs(block)
         ranges = ready.ranges(len(docs))
         tasks = [
@@ -279,7 +279,7 @@ def _search_part(
         _scan_tiles(top, k, ready.metric.code, queries, docs, excluded, part, control)
 
 
-def join_lists(tops: list[list[BestK]], most: int) -> Lists:
+def join_lists(tops: list[list[BestK]], most: int) -> RankedLists:
     """Join the lists of all blocks of queries; each block is released as it is joined."""
     pieces = []
     while tops:
@@ -288,7 +288,7 @@ def join_lists(tops: list[list[BestK]], most: int) -> Lists:
             top.absorb(other)
         pieces.append(top.result(most))
     if len(pieces) == 1:
-        return Lists(*pieces[0])
+        return RankedLists(*pieces[0])
     lengths = np.concatenate([np.diff(offsets) for offsets, *_ in pieces])
     tie_split = np.concatenate([piece[-1] for piece in pieces])
     docs, scores = np.empty(lengths.sum(), np.int32), np.empty(lengths.sum())
@@ -298,10 +298,12 @@ def join_lists(tops: list[list[BestK]], most: int) -> Lists:
         inside = slice(start, start + len(some_docs))
         docs[inside], scores[inside] = some_docs, some_scores
         start = inside.stop
-    return Lists(offsets_of(lengths), docs, scores, tie_split)
+    return RankedLists(offsets_of(lengths), docs, scores, tie_split)
 
 
-def _with_zero_queries_last(ready: SearchPlan, lists: Lists, most: int, n_docs: int) -> Lists:
+def _with_zero_queries_last(
+    ready: SearchPlan, lists: RankedLists, most: int, n_docs: int
+) -> RankedLists:
     """Give queries without direction all documents as ties, in the order of their rows."""
     docs, scores, tie_split = [], [], lists.tie_split.copy()
     for query, (start, end) in enumerate(pairwise(lists.offsets)):
@@ -315,10 +317,12 @@ def _with_zero_queries_last(ready: SearchPlan, lists: Lists, most: int, n_docs: 
         scores.append(np.full(len(first), ZERO_SCORE))
         tie_split[query] = n_docs - len(barred) > most
     offsets = offsets_of([len(row) for row in docs])
-    return Lists(offsets, np.concatenate(docs), np.concatenate(scores), tie_split)
+    return RankedLists(offsets, np.concatenate(docs), np.concatenate(scores), tie_split)
 
 
-def _refuse_short_lists(ready: SearchPlan, lists: Lists, k: int, n_docs: int, n_zero: int) -> None:
+def _refuse_short_lists(
+    ready: SearchPlan, lists: RankedLists, k: int, n_docs: int, n_zero: int
+) -> None:
     """Refuse an exact search that contradicts itself: fewer documents than there are to find."""
     dropped = ready.metric.name == "cosine" and ready.metric.zero == "drop"
     barred = np.diff(ready.excluded.offsets) if len(ready.excluded.docs) else 0
@@ -335,7 +339,7 @@ def _refuse_infinite(scores: Floats) -> None:
         )
 
 
-def _as_ranking(ready: SearchPlan, lists: Lists, n_docs: int, **more: Any) -> Ranking:
+def _as_ranking(ready: SearchPlan, lists: RankedLists, n_docs: int, **more: Any) -> Ranking:
     _refuse_infinite(lists.scores)
     named = ready.query_ids is not None and ready.doc_ids is not None
     return Ranking(
@@ -414,7 +418,7 @@ def _score_ranking(ready: SearchPlan, ranking: Ranking) -> tuple[Floats, NDArray
     scores = np.zeros(len(ranking.docs))
     cosine = ready.metric.name == "cosine"
     empty = ready.measures.zero[order.rows_of(ranking.offsets)] & cosine
-    for block in ready.blocks():
+    for block in ready.measured_blocks():
         docs = prepare_docs(ready.kernels, block, ready.metric, sizes=ready.sizes)
         for start, stop in ready.tiles():
             inside = slice(int(ranking.offsets[start]), int(ranking.offsets[stop]))

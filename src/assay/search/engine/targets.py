@@ -274,7 +274,7 @@ _Block = tuple[MeasuredRows, Docs]
 
 def _to_count(ready: SearchPlan, counts: _Counts, first: _Block | None) -> Iterator[Docs]:
     """Yield all documents, block by block; `first` if one block holds all."""
-    blocks = ((block, ready.prepared_docs(block)) for block in ready.blocks())
+    blocks = ((block, ready.prepared_docs(block)) for block in ready.measured_blocks())
     for block, docs in [first] if first is not None else blocks:
         yield from ready.counted_docs(block, docs, counts.targets, counts.scores)
 
@@ -282,7 +282,7 @@ def _to_count(ready: SearchPlan, counts: _Counts, first: _Block | None) -> Itera
 def _score_targets(ready: SearchPlan, counts: _Counts) -> tuple[_Block | None, int]:
     """Score every target canonically; return a block that holds all documents, and their number."""
     n_docs, seen, first = 0, 0, None
-    for block in ready.blocks():
+    for block in ready.measured_blocks():
         docs = ready.prepared_docs(block)
         for start, stop in ready.tiles():
             local = counts.targets[start:stop] - block.first

@@ -39,16 +39,7 @@ from assay.search.engine import rank, rerank
 from assay.search.engine.blocks import MeasuredRows, measure_rows
 from assay.search.engine.blocks import Metric as EngineMetric
 from assay.search.engine.inputs import Rows, check_columns, choose_kernels, matrix_of, widen
-from assay.search.indexes.base import (
-    Engine,
-    EngineBytes,
-    Exactness,
-    Metric,
-    Options,
-    Setup,
-    opener_of,
-    parse_spec,
-)
+from assay.search.indexes import base
 
 _SPARE: Final = 16  # documents beyond k, so that rounding does not move one across the cut
 _GROWTH: Final = 4
@@ -90,7 +81,7 @@ def build_index(
         ...     index.search([[1.0, 0.0]], 2)[0].tolist()
         [[1, 2]]
     """
-    parsed = parse_spec(spec)
+    parsed = base.parse_spec(spec)
     EngineMetric.of(metric, "error")
     if threads is not None:
         threads = checks.check_cutoff(threads, "threads")
@@ -99,18 +90,20 @@ def build_index(
     if names is not None:
         checks.check_unique(names, "doc")
         checks.check_lengths(doc_ids=len(names), docs=len(docs.vectors))
-    options = Options(parsed.text, parsed.options)
-    setup = Setup(parsed.argument, options, docs.vectors.shape[1], metric, threads, parsed.text)
+    options = base.Options(parsed.text, parsed.options)
+    setup = base.Setup(
+        parsed.argument, options, docs.vectors.shape[1], metric, threads, parsed.text
+    )
     engine, seconds = _open_engine(parsed, setup, docs.vectors)
     return Index(engine, docs, setup, seconds=seconds, doc_ids=names)
 
 
-def _open_engine(spec: Spec, setup: Setup, vectors: Floats32) -> tuple[Engine, float]:
+def _open_engine(spec: Spec, setup: base.Setup, vectors: Floats32) -> tuple[base.Engine, float]:
     """Open an engine and add the vectors; return it and the seconds that adding took.
 
     Importing and connecting are not counted. Nothing is left if it fails.
     """
-    engine: Engine = _call(spec.text, opener_of(spec), setup)
+    engine: base.Engine = _call(spec.text, base.opener_of(spec), setup)
     missing = [name for name in _OF_AN_ENGINE if not hasattr(engine, name)]
     if missing:
         raise PluginError(
@@ -148,20 +141,20 @@ class Index:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: base.Engine,
         docs: EngineVectors,
-        setup: Setup,
+        setup: base.Setup,
         *,
         seconds: float,
         doc_ids: Ids | None,
     ) -> None:
-        self._engine: Engine | None = engine
+        self._engine: base.Engine | None = engine
         self._docs = docs
         self._threads = setup.threads
         self.spec = setup.spec
         self.build_seconds = seconds
         self.doc_ids = doc_ids
-        self.exactness: Exactness = engine.exactness
+        self.exactness: base.Exactness = engine.exactness
         self.version = engine.version
 
     @property
@@ -179,9 +172,9 @@ class Index:
         """Return the documents' vectors as they were given, widened."""
         return self._docs.rows
 
-    def size(self) -> EngineBytes:
+    def size(self) -> base.EngineBytes:
         """Return bytes in memory and on disk, where the engine can tell."""
-        size: EngineBytes = _call(self.spec, self._running().size)
+        size: base.EngineBytes = _call(self.spec, self._running().size)
         return size
 
     def search(self, queries: Any, k: int) -> tuple[Ints, Floats]:
@@ -242,7 +235,7 @@ class Index:
         """Show engine and size in one line."""
         return f"Index({self.spec!r}, {self.n_docs} documents, {self.metric}, {self.exactness})"
 
-    def _running(self) -> Engine:
+    def _running(self) -> base.Engine:
         if self._engine is None:
             raise UsageError(f"The index {self.spec} is closed. Build it again.")
         return self._engine
@@ -332,7 +325,7 @@ class EngineVectors:
 
     rows: Any  # as given, widened: what exact scores are computed from
     vectors: Floats32
-    metric: Metric
+    metric: base.Metric
     exponent: int  # of the largest norm
     largest: float
 
@@ -369,7 +362,7 @@ class EngineVectors:
             return np.asarray(factor * sized)
 
 
-def prepare_docs(vectors: Any, metric: Metric, ids: Ids | None) -> EngineVectors:
+def prepare_docs(vectors: Any, metric: base.Metric, ids: Ids | None) -> EngineVectors:
     """Check documents; refuse NaN, infinite values and, under cosine, zero rows."""
     vectors = open_rows(vectors)
     with steady_files(vectors):
@@ -383,7 +376,7 @@ def prepare_docs(vectors: Any, metric: Metric, ids: Ids | None) -> EngineVectors
     return EngineVectors(block.rows, ready, metric, largest, float(block.norms.max()))
 
 
-def _measure(vectors: Any, what: str, metric: Metric, *, ids: Ids | None) -> MeasuredRows:
+def _measure(vectors: Any, what: str, metric: base.Metric, *, ids: Ids | None) -> MeasuredRows:
     _, kernels = choose_kernels(None)
     rows = Rows(widen(matrix_of(open_rows(vectors), what)[:], what), 0, what)
     block = measure_rows(kernels, rows, EngineMetric.of(metric, "last"), ids=ids, threads=1)
@@ -572,9 +565,9 @@ class _Exact:
     """Answer by the engine of this package, for comparison with the others."""
 
     version = f"assay {__version__}"
-    exactness: Exactness = "certified"
+    exactness: base.Exactness = "certified"
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: base.Setup) -> None:
         self._setup = setup
         self._vectors = np.zeros((0, setup.dimension), np.float32)
 
@@ -586,13 +579,13 @@ class _Exact:
         ranking = rank(queries, self._vectors, k, metric=metric, threads=threads)
         return ranking.docs.reshape(len(queries), -1)
 
-    def size(self) -> EngineBytes:
-        return EngineBytes(memory=self._vectors.nbytes)
+    def size(self) -> base.EngineBytes:
+        return base.EngineBytes(memory=self._vectors.nbytes)
 
     def close(self) -> None:
         self._vectors = self._vectors[:0]
 
 
-def open_exact(setup: Setup) -> _Exact:
+def open_exact(setup: base.Setup) -> _Exact:
     """Open exact search; there is nothing to set."""
     return _Exact(setup)
