@@ -49,7 +49,7 @@ Arrays = Mapping[str, NDArray[Any]]
 _LARGEST_DOC: Final = np.iinfo(np.int32).max
 _MOST_BLOCKS: Final = 2  # of queries; the scores of one are half as many bytes as its lists
 _DEEPEST: Final = 2048  # lists beyond this hold much of a shard anyway
-_MOST_NUMBERED: Final = 1 << 27  # documents that are all numbered here: a gigabyte
+MOST_NUMBERED: Final = 1 << 27  # documents that are all numbered here: a gigabyte
 
 
 @dataclass(frozen=True)
@@ -333,7 +333,7 @@ def number_docs(lists: Lists, corpus: Corpus) -> tuple[NDArray[np.int32], Ids]:
     if lists.ids is not None:
         checks.check_unique(lists.ids, "doc")
         return np.searchsorted(lists.rows, lists.docs).astype(np.int32), lists.ids
-    if corpus.n_docs <= _MOST_NUMBERED:
+    if corpus.n_docs <= MOST_NUMBERED:
         return lists.docs.astype(np.int32), Ids.count(corpus.n_docs)
     rows, docs = np.unique(lists.docs, return_inverse=True)
     return docs.astype(np.int32), IntegerIds(rows, rising=True, numbered=True)
