@@ -253,7 +253,7 @@ def model(sizes: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
 
 def constants(sizes: argparse.Namespace, folder: Path) -> dict[str, float]:
     """Speed of reading a shard (from the page cache) and of merging lists, on one core."""
-    from assay.cluster.merging import lists_of, merge_lists
+    from assay.cluster.searching import lists_of, merge_lists
     from assay.search.engine import rank
 
     docs = np.load(folder / "docs.npy", mmap_mode="r")

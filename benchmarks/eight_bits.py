@@ -83,12 +83,12 @@ def by(fewest_docs: int, work: Callable[[], Any]) -> Callable[[], bytes]:
     """A search where 8 bits are used for so many documents or more."""
 
     def search() -> bytes:
-        kept = plan._COARSE_DOCS
-        plan._COARSE_DOCS = fewest_docs  # type: ignore[misc]
+        kept = plan.COARSE_DOCS
+        plan.COARSE_DOCS = fewest_docs  # type: ignore[misc]
         try:
             found = work()
         finally:
-            plan._COARSE_DOCS = kept  # type: ignore[misc]
+            plan.COARSE_DOCS = kept  # type: ignore[misc]
         return bytes(found.rank if hasattr(found, "above") else found.docs)
 
     return search

@@ -252,7 +252,7 @@ def test_indexes_share_one_exact_search(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(
         bench_search, "rank", lambda *a, **k: calls.append(len(a[0])) or exact(*a, **k)
     )
-    monkeypatch.setattr("assay.search.indexes.measuring.rank", None)  # nobody else searches
+    monkeypatch.setattr("assay.search.indexes.index.rank", None)  # nobody else searches
     result = run_bench(small(), [LETTERS], indexes=["faiss:Flat", "faiss:HNSW32"])
     assert [one.result.index.recall for one in result.systems if one.result.index] == [1.0, 1.0]
     assert calls == [1, 25, 25], "a query to warm up, that of the model, one for the indexes"
@@ -270,8 +270,7 @@ def test_imports_are_not_among_the_costs(monkeypatch: pytest.MonkeyPatch, spec: 
         return need(module, purpose, extra)
 
     monkeypatch.setattr("time.perf_counter", lambda: now[0])
-    for name in ("bm25", "tfidf", "lsa"):
-        monkeypatch.setattr(f"assay.models.lexical.{name}.need", slow_need)
+    monkeypatch.setattr("assay.models.lexical.need", slow_need)
     costs = run_bench(small(), [spec])[spec].result.costs
     assert imported
     assert (costs.encode_seconds, costs.search_seconds) == (0, 0)

@@ -272,7 +272,7 @@ def test_a_strangers_manifest_opens_no_other_files(
     def refuse(*_: object) -> None:
         raise AssertionError("a shard was opened")
 
-    monkeypatch.setattr("assay.cluster.corpus.open_shard", refuse)
+    monkeypatch.setattr("assay.cluster.shards.open_shard", refuse)
     done = assay("verify", "runs.json")
     assert done.code == 2, done
     assert "none of its inputs" in done.err

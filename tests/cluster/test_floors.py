@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from assay.cluster import Cluster, SerialExecutor, ThreadExecutor, rank_shards, searching
-from assay.cluster.floors import find_floors, remember_scores
-from assay.cluster.merging import Lists
+from assay.cluster.searching import Lists, find_floors, remember_scores
 from assay.search.engine import rank
 from tests.cluster.corpora import ranking_bytes, write_npy
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from assay.cluster import Cluster, ThreadExecutor, open_cluster, rank_shards
-from assay.cluster.merging import Lists, merge_lists
+from assay.cluster.searching import Lists, merge_lists
 from assay.errors import ClusterError, UsageError
 from tests.cluster.corpora import sample, write_npy
 

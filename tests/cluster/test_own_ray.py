@@ -12,8 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from assay.cluster.executors import own_ray
-from assay.cluster.executors import ray as ray_executor
+from assay.cluster import ray as ray_executor
 from assay.errors import ClusterError
 from tests.cluster.conftest import SETTINGS
 
@@ -58,7 +57,7 @@ def test_it_listens_on_loopback_with_a_token_and_leaves_nothing(tmp_path):
 
 def test_an_older_ray_is_refused():
     with pytest.raises(ClusterError, match=r"Ray 2\.51\.1 cannot ask for a token.*ray>=2\.52"):
-        own_ray.OwnRay(SimpleNamespace(__version__="2.51.1"))
+        ray_executor.PrivateRay(SimpleNamespace(__version__="2.51.1"))
 
 
 def test_a_cluster_that_others_can_reach_is_ended(tmp_path, monkeypatch):
@@ -70,12 +69,12 @@ def test_a_cluster_that_others_can_reach_is_ended(tmp_path, monkeypatch):
         util=SimpleNamespace(get_node_ip_address=lambda: "192.0.2.2"),
         _private=SimpleNamespace(ray_constants=SimpleNamespace(ENABLE_RAY_CLUSTER=True)),
     )
-    monkeypatch.setattr(own_ray, "_read_variables_again", lambda: None)
-    monkeypatch.setattr(own_ray, "_make_folder", lambda: str(tmp_path / "private"))
+    monkeypatch.setattr(ray_executor, "reload_settings", lambda: None)
+    monkeypatch.setattr(ray_executor, "make_private_folder", lambda: str(tmp_path / "private"))
     (tmp_path / "private").mkdir()
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     with pytest.raises(ClusterError, match=r"listens on 192\.0\.2\.2"):
-        own_ray.OwnRay(ray)
+        ray_executor.PrivateRay(ray)
     assert ended == [True]
     assert not (tmp_path / "private").exists()
     assert (os.environ["RAY_AUTH_MODE"], os.environ.get("RAY_AUTH_TOKEN")) == ("disabled", None)
@@ -88,15 +87,15 @@ def test_a_note_of_somebody_else_is_not_believed(tmp_path, monkeypatch):
     note.write_text("192.0.2.66:6379")
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr(ray_executor, "_knock", lambda address: None)
-    assert ray_executor._running_cluster() == "192.0.2.66:6379"
+    monkeypatch.setattr(ray_executor, "knock", lambda address: None)
+    assert ray_executor.find_cluster() == "192.0.2.66:6379"
     monkeypatch.setattr(os, "getuid", lambda: 12345)
-    assert ray_executor._running_cluster() is None
+    assert ray_executor.find_cluster() is None
     monkeypatch.undo()
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
-    monkeypatch.setattr(ray_executor, "_knock", lambda address: None)
+    monkeypatch.setattr(ray_executor, "knock", lambda address: None)
     note.rename(tmp_path / "other")
     note.symlink_to(tmp_path / "other")
-    assert ray_executor._running_cluster() is None
+    assert ray_executor.find_cluster() is None
     monkeypatch.setenv("RAY_ADDRESS", "ray-head:6379")
-    assert ray_executor._running_cluster() == "ray-head:6379"
+    assert ray_executor.find_cluster() == "ray-head:6379"

@@ -128,7 +128,7 @@ def test_more_documents_than_are_numbered_here(tmp_path, monkeypatch):
     """The ranking then lists the documents that were found, by their numbers."""
     from assay.cluster import searching
 
-    monkeypatch.setattr(searching, "_MOST_NUMBERED", 100)
+    monkeypatch.setattr(searching, "MOST_NUMBERED", 100)
     s = sample()
     got = rank_shards(s.queries, write_npy(tmp_path, s.docs), 3)
     assert len(got.doc_ids) < len(s.docs)

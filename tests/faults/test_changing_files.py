@@ -17,7 +17,7 @@ import pytest
 
 from assay.errors import InputError, StorageError
 from assay.io.mapped import WatchedFile, copy_mapped
-from assay.search.engine import code_search, prepare, rank, rank_codes, search
+from assay.search.engine import codes, prepare, rank, rank_codes, search
 
 ENGINES = pytest.mark.parametrize("native", ["1", "0"])
 
@@ -68,14 +68,14 @@ _LIBRARY = (
 from assay.cluster import rank_code_shards, rank_shards, target_rank_shards
 from assay.search.engine import (
     Codes, distance_histogram, pack_codes, plan, prepare, rank, rank_codes, rerank, target_ranks,
-    target_ranks_from_scores, vectors,
+    target_ranks_from_scores, inputs,
 )
-from assay.search.indexes.prepared import prepare_docs
+from assay.search.indexes.index import prepare_docs
 from assay.prediction import evaluate_confidence
 from assay.io.arrays import NpyRows
 from assay.models.safetensors import load_safetensors
 
-vectors._WINDOW_BYTES = plan._COARSE_BYTES = 1 << 20
+inputs.WINDOW_BYTES = plan.COARSE_BYTES = 1 << 20
 rng = np.random.default_rng(1)
 queries = rng.normal(size=(3, 32)).astype("f4")
 many = rng.normal(size=(200, 32)).astype("f4")
@@ -410,15 +410,15 @@ def test_faults_of_others_are_theirs(tmp_path, when):
 def test_an_exact_search_that_finds_too_few_contradicts_itself(monkeypatch):
     rng = np.random.default_rng(3)
     docs, queries = rng.normal(size=(50, 8)), rng.normal(size=(4, 8))
-    real = search._join_lists
+    real = search.join_lists
 
     def lose_one(tops, most):
         offsets, docs_, scores, tie_split = real(tops, most)
         cut = offsets - (np.arange(len(offsets)) > 2)
         inside = np.arange(len(docs_)) != offsets[3] - 1
-        return search._Lists(cut, docs_[inside], scores[inside], tie_split)
+        return search.RankedLists(cut, docs_[inside], scores[inside], tie_split)
 
-    monkeypatch.setattr(search, "_join_lists", lose_one)
+    monkeypatch.setattr(search, "join_lists", lose_one)
     with pytest.raises(InputError, match=r"returned 9 of 10 documents for query row 2.* 1 of 4 qu"):
         rank(queries, docs, 10)
     pairs = [(2, doc) for doc in range(45)]
@@ -429,7 +429,7 @@ def test_an_exact_search_that_finds_too_few_contradicts_itself(monkeypatch):
 
 def test_an_exact_search_of_codes_that_finds_too_few(monkeypatch):
     bits = np.random.default_rng(3).random((50, 16)) > 0.5
-    real = code_search._find
+    real = codes.find_nearest
 
     def lose_one(*arguments):
         found = real(*arguments)
@@ -437,7 +437,7 @@ def test_an_exact_search_of_codes_that_finds_too_few(monkeypatch):
         counts[-1] -= 1
         return found._replace(counts=counts, docs=found.docs[:-1], distances=found.distances[:-1])
 
-    monkeypatch.setattr(code_search, "_find", lose_one)
+    monkeypatch.setattr(codes, "find_nearest", lose_one)
     with pytest.raises(InputError, match="returned 9 of 10 documents"):
         rank_codes(bits[:3], bits, 10)
 

@@ -9,7 +9,7 @@ from assay import Conventions, Judgments, evaluate
 from assay.core.hits import judge
 from assay.errors import InputError, MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.scoring.chance import chance
-from assay.search.engine import Codes, code_search, distance_histogram, pack_codes, rank_codes
+from assay.search.engine import Codes, codes, distance_histogram, pack_codes, rank_codes
 
 
 def bits_of(rows: int, bits: int, seed: int = 0) -> np.ndarray:
@@ -103,7 +103,7 @@ def test_queries_in_another_order_give_the_same_rows(engine):
 def test_blocks_and_threads_change_nothing(block, threads, engine, monkeypatch):
     queries, docs = bits_of(100, 9, 1), bits_of(150, 9, 2)
     expected = bytes_of(rank_codes(queries, docs, 12, threads=1))
-    monkeypatch.setattr(code_search, "_MOST_QUERIES", block)
+    monkeypatch.setattr(codes, "MOST_QUERIES", block)
     assert bytes_of(rank_codes(queries, docs, 12, threads=threads)) == expected
 
 
@@ -138,7 +138,7 @@ def test_self_is_excluded_but_its_duplicate_stays(engine):
 def test_shards_merged_are_one_search(bits, keep_ties, engine, monkeypatch):
     queries, docs = bits_of(20, bits, 1), bits_of(400, bits, 2)
     whole = rank_codes(queries, docs, 30, keep_ties=keep_ties, threads=1)
-    monkeypatch.setattr(code_search, "_FEWEST_DOCS", 1)
+    monkeypatch.setattr(codes, "FEWEST_DOCS", 1)
     for threads in (2, 3, 7):
         parts = rank_codes(queries, docs, 30, keep_ties=keep_ties, threads=threads)
         assert bytes_of(parts) == bytes_of(whole)

@@ -26,11 +26,11 @@ from assay.cluster.shards import open_shard, open_shards
 from assay.core.consent import Consent, host_of
 from assay.errors import AssayError, FormatError, UsageError
 from assay.io.collections import write_collection
-from assay.models import consent as model_consent
 from assay.models import encoder
 from assay.models.adapters import sentence_transformers
+from assay.models.specs import runs_code
 from assay.runs.record import RunRecord
-from assay.search.indexes.specs import allow_index
+from assay.search.indexes.base import allow_index
 from assay.vision.experiment import read_experiment
 from tests.bench.samples import small
 from tests.models.fake_endpoint import endpoint as fake_endpoint
@@ -166,7 +166,7 @@ def test_what_runs_code(home, monkeypatch, spec, runs):
     entries = {"assay.models": {"strange": "strange_models:load"}}
     code = {"strange_models": "open('imported', 'w').close()"}
     monkeypatch.syspath_prepend(str(install(home, package="p", entries=entries, modules=code)))
-    assert model_consent.runs_code(spec) is runs
+    assert runs_code(spec) is runs
     if runs:
         with pytest.raises(UsageError, match="--allow-code"):
             make_request(read_config(config(home, spec)))

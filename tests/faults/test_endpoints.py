@@ -38,7 +38,7 @@ def fake(monkeypatch):
 def waits(monkeypatch):
     """Seconds that would have been waited."""
     found = []
-    monkeypatch.setattr(openai, "_sleep", found.append)
+    monkeypatch.setattr(openai, "sleep", found.append)
     return found
 
 
@@ -347,8 +347,8 @@ def test_ctrl_c_ends_at_once(fake):
     code = (
         "from assay.models import text_model\n"
         "from assay.models.adapters import openai\n"
-        "sleep = openai._sleep\n"
-        "openai._sleep = lambda seconds: (print('waiting', flush=True), sleep(seconds))\n"
+        "sleep = openai.sleep\n"
+        "openai.sleep = lambda seconds: (print('waiting', flush=True), sleep(seconds))\n"
         "try:\n    text_model('openai:m').encode_docs(['a'])\n"
         "except KeyboardInterrupt:\n    raise SystemExit(130)\n"
     )

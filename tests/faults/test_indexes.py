@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 
 from assay.errors import MissingPackageError, StorageError
-from assay.search.indexes import build_index
-from assay.search.indexes.exact import _Exact
-from assay.search.indexes.index import Index
+from assay.search.indexes import Index, build_index
 
 
 def answering(index: Index, answer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_Exact, "find", lambda self, queries, k: np.asarray(answer))
+    monkeypatch.setattr(index, "find", lambda ready, k: np.asarray(answer))
     index.exactness = "approximate"
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from assay.bench.config import make_request, read_config
 from assay.cli.main import main
-from assay.cluster.checkpoint import ShardCheckpoint
+from assay.cluster.jobs import ShardCheckpoint
 from assay.cluster.shards import open_shard, open_shards
 from assay.comparison.gate import _read_gates
 from assay.compat import ranx

@@ -11,7 +11,7 @@ import pytest
 
 from assay.bench.config import read_config
 from assay.cli.main import main
-from assay.cluster.checkpoint import ShardCheckpoint
+from assay.cluster.jobs import ShardCheckpoint
 from assay.core.ids import Ids
 from assay.errors import AssayError
 from assay.io.chunking import ChunkRule

@@ -10,7 +10,7 @@ import pytest
 
 from assay.errors import ShapeError, UsageError, ValueRangeError
 from assay.models import LEXICAL, is_lexical, lexical_model
-from assay.models.lexical.base import best_of_row
+from assay.models.lexical import best_of_row
 from tests.collections_at_hand import ndcg_at_10, scifact
 
 pytest.importorskip("bm25s")

@@ -11,8 +11,8 @@ import pytest
 
 from assay.errors import FormatError, StorageError, UsageError
 from assay.models import EncoderSettings, encoder, text_model
+from assay.models.adapters.onnx import Tokenizer, by_length
 from assay.models.safetensors import load_safetensors
-from assay.models.tokens import Tokenizer, by_length
 from tests.collections_at_hand import minilm_folder, scifact
 
 

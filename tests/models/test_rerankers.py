@@ -10,9 +10,9 @@ import pytest
 
 from assay.core.consent import Consent
 from assay.errors import EndpointError, ShapeError, UsageError
-from assay.models.consent import allow_reranker
 from assay.models.rerankers import load_reranker
 from assay.models.settings import EncoderSettings
+from assay.models.specs import allow_reranker
 from tests.models import fake_endpoint
 from tests.models.onnx_model import write_cross_encoder
 

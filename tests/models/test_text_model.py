@@ -260,7 +260,7 @@ def test_what_a_model_loads_at_its_first_call_is_not_timed(monkeypatch, clock, w
 def test_what_has_a_price_is_not_warmed_up(calls):
     from dataclasses import replace
 
-    from assay.models.text_models import ComputedModel
+    from assay.models.encoding import ComputedModel
 
     priced = replace(encoder("py:counted:encode"), warm_up=False)
     ComputedModel(priced, EncoderSettings(), warm_up=True).encode_docs(["bb"])

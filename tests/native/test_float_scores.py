@@ -8,7 +8,7 @@ import pytest
 from assay.native import load
 from assay.search.engine import prepare, rank
 from assay.search.engine.blocks import Metric, Sizes, measure_rows, prepare_docs, prepare_queries
-from assay.search.engine.vectors import Rows
+from assay.search.engine.inputs import Rows
 from tests.search.engine.exact import rounded_scores
 from tests.search.engine.nasty import (
     METRICS,

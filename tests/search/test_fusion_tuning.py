@@ -15,8 +15,7 @@ from assay.core.ranking import Ranking
 from assay.errors import MismatchError, UsageError
 from assay.io.formats import as_judgments, as_ranking
 from assay.scoring.evaluate import evaluate
-from assay.search.fusion import fuse
-from assay.search.fusion_tuning import tune_fusion
+from assay.search.fusion import fuse, tune_fusion
 
 Run = dict[str, dict[str, float]]
 

@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 
-from assay.cluster.executors.local import ThreadExecutor
+from assay.cluster.executors import ThreadExecutor
 from assay.errors import ClusterError
 from assay.search.engine.workers import run
 

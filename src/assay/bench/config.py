@@ -31,10 +31,9 @@ from assay.io.config_text import parse_toml, read_config_text
 from assay.io.json_text import check_against
 from assay.io.texts import allow_ir, is_ir
 from assay.measures import parse_many
-from assay.models.consent import allow_model, allow_reranker, check_model, code_settings
 from assay.models.settings import EncoderSettings
-from assay.models.specs import find_kind
-from assay.search.indexes.specs import allow_index, parse_spec
+from assay.models.specs import allow_model, allow_reranker, check_model, code_settings, find_kind
+from assay.search.indexes.base import allow_index, parse_spec
 
 if TYPE_CHECKING:
     from assay.bench.result import BenchResult

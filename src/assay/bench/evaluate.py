@@ -44,8 +44,7 @@ from assay.models.encoding import add_tokens
 from assay.models.rerankers import Reranker, Scored, load_reranker
 from assay.scoring.chance import ceiling, chance
 from assay.scoring.evaluate import score
-from assay.search.fusion import fuse
-from assay.search.fusion_tuning import tune_fusion
+from assay.search.fusion import fuse, tune_fusion
 
 if TYPE_CHECKING:
     from assay.models import EmbeddingCache

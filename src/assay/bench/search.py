@@ -20,15 +20,15 @@ from assay.core.ranking import Ranking
 from assay.errors import UsageError
 from assay.models import EncoderSettings, TextModel, lexical_model, text_model
 from assay.models.encoding import add_tokens
-from assay.models.lexical.base import warm_up
+from assay.models.lexical import warm_up
 from assay.plugins import find_hook
 from assay.search.engine import Codes, prepare, rank, rank_codes
 from assay.search.indexes import build_index, measure_index
 
 if TYPE_CHECKING:
     from assay.models import EmbeddingCache, Encoded
-    from assay.models.lexical.base import LexicalModel
-    from assay.search.fusion_tuning import Tuning
+    from assay.models.lexical import LexicalModel
+    from assay.search.fusion import Tuning
     from assay.search.indexes import IndexReport
 
 

@@ -214,7 +214,7 @@ BENCH: Final = (
         "codes.",
         {"type": "array", "items": _object(MODEL, "spec"), "minItems": 1},
         metavar="[NAME=]SPEC",
-        offers="assay.models.completion:offer_models",
+        offers="assay.models.specs:offer_models",
         allow="assay.bench.config:allow_models",
     ),
     _of_models(

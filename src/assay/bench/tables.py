@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from assay.comparison.compare import Comparison
     from assay.comparison.standings import Standing
     from assay.runs.leaderboard import Leaderboard
-    from assay.search.fusion_tuning import Tuning
+    from assay.search.fusion import Tuning
     from assay.search.indexes import IndexReport
 
 

@@ -500,7 +500,7 @@ filter_options = add_options(
         metavar="NAME",
         help="Only this model.",
         section="Models",
-        offers="assay.models.completion:offer_models",
+        offers="assay.models.specs:offer_models",
     ),
     option(
         "--name",

@@ -86,7 +86,7 @@ _FILTERS = ("model", "name", "tag", "since", "until")
     metavar="NAME",
     help="Only stored runs of this model.",
     section="Models",
-    offers="assay.models.completion:offer_models",
+    offers="assay.models.specs:offer_models",
 )
 @option(
     "--name",

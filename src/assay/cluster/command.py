@@ -29,7 +29,7 @@ else:
     metavar="SPEC",
     help="The text model, such as wordllama, st:MODEL or py:MODULE:FUNCTION.",
     section="Models",
-    offers="assay.models.completion:offer_models",
+    offers="assay.models.specs:offer_models",
 )
 @option(
     "-o",

@@ -1,4 +1,4 @@
-"""encode_shards and ClusterBatches: texts encoded by the workers of a cluster.
+"""Encode texts by the workers of a cluster.
 
 `encode_shards` maps a text model over shards of texts and writes shards of vectors. Beside each
 part-N.npy are its ids and a receipt, part-N.json, which says what it was made of. A shard whose
@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from assay.cluster.executors.base import worker_name
+from assay.cluster.executors import worker_name
 from assay.cluster.remote_files import (
     as_address,
     expand,
@@ -40,8 +40,7 @@ from assay.io.fingerprints import digest_of_file, fingerprint_of
 from assay.io.json_text import parse_json
 from assay.io.streams import ending_of, read_text
 from assay.models import Encoder, EncoderSettings, TextModel, text_model
-from assay.models.encoding import Batch, EncodedBatch
-from assay.models.text_models import ComputedModel
+from assay.models.encoding import Batch, ComputedModel, EncodedBatch
 
 _MANIFEST: Final = "manifest.json"
 _IDS: Final = ".ids.txt"
@@ -53,17 +52,16 @@ class _ShardTask(NamedTuple):
     spec: str
     settings: EncoderSettings
 
-    @property
-    def name(self) -> str:
-        """The part's name in the manifest."""
-        return os.path.basename(self.target)
-
 
 @dataclass(frozen=True)
 class Encoding:
-    """What was made: the manifest's path, texts in all, shards made now and found ready.
+    """Tell what was made: the manifest's path, texts in all, shards made now and found ready.
 
     `empty` texts have nothing in them; their vectors are zero (see `zero` of `rank_shards`).
+
+    Example:
+        >>> Encoding("manifest.json", n_texts=9, empty=0, made=2, resumed=1).made
+        2
     """
 
     manifest: str
@@ -83,9 +81,24 @@ def encode_shards(
 ) -> Encoding:
     """Encode shards of texts (.jsonl, .txt) into shards of float32 vectors in a folder.
 
-    `spec` names the text model, `settings` its prefixes and the like; the folder must be one that
-    all workers reach. Called again, it makes only what is missing, damaged, or made of other texts
-    or by another model. A function of your own needs a fingerprint for that.
+    Called again, it makes only what is missing, damaged, or made of other texts or by another
+    model. A function of your own needs a fingerprint for that.
+
+    Args:
+        texts: Files of texts, or patterns.
+        spec: Spec of the text model.
+        folder: Folder that all workers reach.
+        settings: Prefixes of the model and the like.
+        cluster: Where this runs, and how; by default here.
+
+    Returns:
+        The manifest, and what was made.
+
+    Raises:
+        AssayError: Texts cannot be read or encoded, or the folder cannot be written.
+
+    Example:
+        encode_shards("corpus-*.jsonl", "wordllama", "vectors").manifest
     """
     cluster = cluster or Cluster()
     checks.require(spec, str, "A text model", "a spec such as 'wordllama'")
@@ -100,31 +113,25 @@ def encode_shards(
         )
         for number, source in enumerate(_sources(texts))
     ]
-    entries = dict(_run_tasks(tasks, cluster))
-    listed = [entries[number][0] for number in range(len(tasks))]
+    shards: dict[int, _EncodedShard] = {}
+    cluster.journal.blocks += len(tasks)
+    for number, shard in cluster.executor.map(_encode_shard, [(task,) for task in tasks]):
+        shards[number] = shard
+        cluster.journal.computed += shard.is_new
+        cluster.journal.resumed += not shard.is_new
+        cluster.journal.steps.append(
+            Step("encode", 0, number, shard.seconds, 0, shard.n_bytes, shard.worker)
+        )
+        if cluster.progress is not None:
+            cluster.progress(len(shards), len(tasks))
+    listed = [shards[number].entry for number in range(len(tasks))]
     manifest = os.path.join(target, _MANIFEST)
     with atomic_write(manifest) as file:
         file.write(json.dumps({"shards": listed}, indent=1).encode())
-    n_new = sum(is_new for _, is_new, _ in entries.values())
-    empty = sum(count for _, _, count in entries.values())
+    n_new = sum(shard.is_new for shard in shards.values())
+    empty = sum(shard.empty for shard in shards.values())
     rows = sum(entry["rows"] for entry in listed)
     return Encoding(manifest, rows, empty, n_new, len(tasks) - n_new)
-
-
-def _run_tasks(tasks: list[_ShardTask], cluster: Cluster) -> Iterator[tuple[int, Any]]:
-    """(number, (entry of the manifest, whether it was made now)), as shards get ready."""
-    cluster.journal.blocks += len(tasks)
-    for done, (number, result) in enumerate(
-        cluster.executor.map(_encode_shard, [(task,) for task in tasks]), 1
-    ):
-        cluster.journal.computed += result.is_new
-        cluster.journal.resumed += not result.is_new
-        cluster.journal.steps.append(
-            Step("encode", 0, number, result.seconds, 0, result.n_bytes, result.worker)
-        )
-        if cluster.progress is not None:
-            cluster.progress(done, len(tasks))
-        yield number, (result.entry, result.is_new, result.empty)
 
 
 def _sources(texts: Any) -> list[str]:
@@ -148,7 +155,7 @@ def _sources(texts: Any) -> list[str]:
 
 
 class _EncodedShard(NamedTuple):
-    """One shard: its entry in the manifest, and what making it took."""
+    """Hold one shard: its entry in the manifest, and what making it took."""
 
     entry: dict[str, Any]
     empty: int
@@ -170,8 +177,10 @@ def _encode_shard(task: _ShardTask) -> _EncodedShard:
             return _EncodedShard(ready, empty, False, time.perf_counter() - start, 0, worker)
         texts = read_text_shard(task.source)
         encoded = model.encode_docs(texts.texts, ids=texts.ids)
-    except AssayError as error:
-        raise _with_source(error, task.source) from error
+    except (InputError, UsageError) as error:
+        if f"{task.source}" in str(error):
+            raise
+        raise type(error)(f"{task.source}: {error}") from error
     entry, files = _write_shard(task, encoded.vectors, texts.ids)
     empty = int(encoded.empty.sum())
     receipt = {**identity, **entry, "empty": empty, "files": files}
@@ -181,15 +190,8 @@ def _encode_shard(task: _ShardTask) -> _EncodedShard:
     return _EncodedShard(entry, empty, True, seconds, encoded.vectors.nbytes, worker)
 
 
-def _with_source(error: AssayError, source: str) -> AssayError:
-    message = str(error)
-    if isinstance(error, InputError | UsageError) and f"{source}" not in message:
-        return type(error)(f"{source}: {message}")
-    return error
-
-
 def _load_receipt(task: _ShardTask, identity: dict[str, str]) -> dict[str, Any] | None:
-    """The entry of a shard that was made before, if it is what would be made now, and sound."""
+    """Return the entry of a shard made before, if it is what would be made now, and sound."""
     path = f"{task.target}.json"
     if not os.path.exists(path):
         return None
@@ -208,7 +210,7 @@ def _load_receipt(task: _ShardTask, identity: dict[str, str]) -> dict[str, Any] 
 def _write_shard(
     task: _ShardTask, vectors: Any, ids: Ids | None
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The entry of the manifest, and digests of the files that were written."""
+    """Write a shard; return its entry in the manifest, and digests of its files."""
     buffer = io.BytesIO()
     np.save(buffer, vectors)
     contents = {".npy": buffer.getvalue()}
@@ -218,12 +220,9 @@ def _write_shard(
         with atomic_write(f"{task.target}{ending}") as file:
             file.write(content)
     files = {ending: hashlib.sha256(content).hexdigest() for ending, content in contents.items()}
-    entry: dict[str, Any] = {
-        "path": f"{task.name}.npy",
-        "rows": len(vectors),
-        "sha256": files[".npy"],
-    }
-    return entry if ids is None else {**entry, "ids": f"{task.name}{_IDS}"}, files
+    name = os.path.basename(task.target)
+    entry: dict[str, Any] = {"path": f"{name}.npy", "rows": len(vectors), "sha256": files[".npy"]}
+    return entry if ids is None else {**entry, "ids": f"{name}{_IDS}"}, files
 
 
 def _digest_of(name: str) -> str:
@@ -235,7 +234,7 @@ _HELD: Final = threading.local()  # packages do not promise that threads may sha
 
 
 def worker_model(spec: str, settings: EncoderSettings, device: str | None = None) -> TextModel:
-    """The text model, from the last call of this worker if that named the same one."""
+    """Return the text model, from the last call of this worker if that named the same."""
     key = spec, settings, device
     if getattr(_HELD, "name", None) != key:
         _HELD.name = _HELD.model = None  # never two models at a time
@@ -246,7 +245,7 @@ def worker_model(spec: str, settings: EncoderSettings, device: str | None = None
 
 
 class _WorkerModel(NamedTuple):
-    """Which model a worker must have."""
+    """Name the model that a worker must have."""
 
     spec: str
     settings: EncoderSettings
@@ -254,17 +253,20 @@ class _WorkerModel(NamedTuple):
     fingerprint: str
 
 
-class _BatchResult(NamedTuple):
-    """A batch, and what it took."""
-
-    batch: Batch
-    seconds: float
-    worker: str
-
-
 @dataclass(frozen=True)
 class ClusterBatches:
-    """Sends the batches of one text model to a cluster: the `elsewhere` of `text_model`."""
+    """Send the batches of one text model to a cluster: the `elsewhere` of `text_model`.
+
+    Args:
+        cluster: Where batches are encoded.
+        spec: Spec of the text model.
+        settings: Settings of the model.
+        device: Device, for the kinds that run on one.
+
+    Example:
+        batches = ClusterBatches(cluster, "wordllama", EncoderSettings())
+        text_model("wordllama", elsewhere=batches)
+    """
 
     cluster: Cluster
     spec: str
@@ -274,21 +276,21 @@ class ClusterBatches:
     def __call__(
         self, fingerprint: str, batches: Iterable[tuple[int, list[str]]]
     ) -> Iterator[EncodedBatch]:
-        """What becomes of the batches, as they end; `in_flight` of them at the most are there."""
+        """Yield encoded batches as they end; `in_flight` of them at the most are there."""
         model = _WorkerModel(self.spec, self.settings, self.device, fingerprint)
         executor, journal = self.cluster.executor, self.cluster.journal
         tasks = ((model, first, texts) for first, texts in batches)
         batches_done = executor.map(_encode_batch, tasks, in_flight=self.cluster.in_flight)
-        for number, result in batches_done:
+        for number, (batch, seconds, worker) in batches_done:
             journal.blocks += 1
             journal.computed += 1
-            size = result.batch.vectors.nbytes
-            journal.steps.append(Step("encode", 0, number, result.seconds, 0, size, result.worker))
-            yield EncodedBatch(number, result.batch, result.seconds)
+            size = batch.vectors.nbytes
+            journal.steps.append(Step("encode", 0, number, seconds, 0, size, worker))
+            yield EncodedBatch(number, batch, seconds)
 
 
-def _encode_batch(model: _WorkerModel, first: int, texts: list[str]) -> _BatchResult:
-    """Encode a batch; runs on a worker."""
+def _encode_batch(model: _WorkerModel, first: int, texts: list[str]) -> tuple[Batch, float, str]:
+    """Encode a batch on a worker; return it, the seconds that took, and the worker."""
     encoder = _load_model(model)
     start = time.perf_counter()
     try:
@@ -302,11 +304,11 @@ def _encode_batch(model: _WorkerModel, first: int, texts: list[str]) -> _BatchRe
             f"Encoder {model.spec!r} failed on the worker {worker_name()}: {error_text(error)}; on "
             f"{_which(texts)}."
         ) from error
-    return _BatchResult(batch, time.perf_counter() - start, worker_name())
+    return batch, time.perf_counter() - start, worker_name()
 
 
 def _load_model(model: _WorkerModel) -> Encoder:
-    """This worker's model; it must be the same as the driver's."""
+    """Load this worker's model, which must be the same as the driver's."""
     try:
         loaded = cast("ComputedModel", worker_model(model.spec, model.settings, model.device))
         fingerprint = loaded.fingerprint
@@ -324,7 +326,7 @@ def _load_model(model: _WorkerModel) -> Encoder:
 
 
 def _locate(error: UsageError, encoder: Encoder, texts: list[str]) -> UsageError:
-    """The error of a model, with the text on which it fails: found by halving the batch."""
+    """Name the text on which a model fails, by halving the batch."""
     some = texts
     while len(some) > 1:
         half = some[: len(some) // 2]

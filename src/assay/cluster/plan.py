@@ -1,4 +1,4 @@
-"""plan_shards: cost of a search over shards, before it runs.
+"""Estimate the cost of a search over shards before it runs.
 
 A query in a shard costs a fixed time, for its list, and a time for each document, which is the
 product. Both are measured here and now, on small random vectors of the same width.
@@ -12,15 +12,15 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from assay.cluster.corpus import survey
 from assay.cluster.executors import SerialExecutor
-from assay.cluster.requests import cut
+from assay.cluster.jobs import cut
 from assay.cluster.settings import QUERY_BLOCK, Cluster
+from assay.cluster.shards import survey
 from assay.core import checks
 from assay.io.arrays import open_rows
 from assay.native import Engine
+from assay.search.engine.inputs import check_columns, matrix_of
 from assay.search.engine.search import rank
-from assay.search.engine.vectors import check_columns, matrix_of
 
 _QUERIES: Final = 1008  # one block of the engine
 _PRODUCTS: Final = 1 << 31  # multiplications of the larger measurement
@@ -30,7 +30,7 @@ _WORK_SPACE: Final = 512 << 20  # the engine's bound
 
 
 class Rates(NamedTuple):
-    """Seconds of one core: for each query in each shard, and for each (query, document)."""
+    """Hold seconds of one core for each query in each shard, and each (query, document)."""
 
     per_list: float
     per_pair: float
@@ -51,7 +51,7 @@ def measure_rates(columns: int, k: int, *, engine: Engine | None = None) -> Rate
 
 
 def _seconds(queries: Any, docs: Any, k: int, engine: Engine | None) -> float:
-    """Time of a core, which does not depend on what else the machine is doing."""
+    """Measure the time of a core, whatever else the machine is doing."""
     start = time.process_time()
     rank(queries, docs, k, threads=1, engine=engine)
     return time.process_time() - start
@@ -59,7 +59,13 @@ def _seconds(queries: Any, docs: Any, k: int, engine: Engine | None) -> float:
 
 @dataclass(frozen=True)
 class ShardPlan:
-    """Sizes of a search, the bytes that it reads and moves, and how long it should take."""
+    """Tell sizes of a search, bytes to read and move, and the expected time.
+
+    `plan_shards` makes one.
+
+    Example:
+        plan_shards(queries, "docs-*.npy", 10).seconds
+    """
 
     n_queries: int
     n_docs: int
@@ -76,45 +82,45 @@ class ShardPlan:
 
     @property
     def n_tasks(self) -> int:
-        """Searches: every block of queries in every shard."""
+        """Count searches: every block of queries in every shard."""
         return self.n_blocks * self.n_shards
 
     @property
     def flops(self) -> float:
-        """Multiplications and additions of the product."""
+        """Count multiplications and additions of the product."""
         return 2.0 * self.n_queries * self.n_docs * self.columns
 
     @property
     def bytes_read(self) -> int:
-        """Every shard once for each block of queries."""
+        """Return the bytes to read: every shard once for each block of queries."""
         return self.n_blocks * self.corpus_bytes
 
     @property
     def query_bytes(self) -> int:
-        """Queries, to every worker."""
+        """Return the bytes of queries, to every worker."""
         return self.n_queries * self.columns * 4 * self.workers
 
     @property
     def list_bytes(self) -> int:
-        """Partial lists; each is made once, and merged once."""
+        """Return the bytes of partial lists; each is made once, and merged once."""
         rows = min(self.k, -(-self.n_docs // self.n_shards))
         return self.n_queries * self.n_shards * rows * _ENTRY
 
     @property
     def held_bytes(self) -> int:
-        """Partial lists that are there at one time, at the most."""
+        """Return the most bytes of partial lists that are there at one time."""
         return self.most_held * -(-self.n_queries // self.n_blocks) * self.k * _ENTRY
 
     @property
     def worker_bytes(self) -> int:
-        """Memory of a worker beside Python: work space, a window of the shard, its lists."""
+        """Return the memory of a worker beside Python: work space, a window, its lists."""
         lists = -(-self.n_queries // self.n_blocks) * self.k * _ENTRY * 2
         window = min(_WINDOW, self.largest_shard * self.row_bytes)
         return min(_WORK_SPACE, 2 * window + lists) + lists
 
     @property
     def seconds(self) -> float:
-        """Expected time, if all workers are as fast as this machine and always have work."""
+        """Return the expected time, if all workers are like this machine and have work."""
         rows = self.n_docs / self.n_shards
         task = self.n_queries / self.n_blocks
         each = task * (self.rates.per_list + self.rates.per_pair * rows)
@@ -122,7 +128,7 @@ class ShardPlan:
         return each * rounds
 
     def lines(self) -> list[tuple[str, str]]:
-        """The plan as lines of text."""
+        """Return the plan as lines of text."""
         lines = [
             ("queries", f"{self.n_queries:,} × {self.columns}, {self.n_blocks} blocks"),
             ("documents", f"{self.n_docs:,} in {self.n_shards} shards, {_size(self.corpus_bytes)}"),
@@ -135,27 +141,13 @@ class ShardPlan:
             ("expected time", _duration(self.seconds)),
         ]
         if self.n_tasks < self.workers:
-            lines.append(
-                (
-                    "note",
-                    f"{self.workers - self.n_tasks} workers have nothing to do: "
-                    "use more shards or a smaller --query-block",
-                )
-            )
+            idle = f"{self.workers - self.n_tasks} workers have nothing to do"
+            lines.append(("note", f"{idle}: use more shards or a smaller --query-block"))
         return lines
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        derived = (
-            "n_tasks",
-            "flops",
-            "bytes_read",
-            "query_bytes",
-            "list_bytes",
-            "held_bytes",
-            "worker_bytes",
-            "seconds",
-        )
+        """Return plain values."""
+        derived = [key for key, value in vars(type(self)).items() if isinstance(value, property)]
         values = {key: value for key, value in vars(self).items() if key != "rates"}
         return {**values, **self.rates._asdict(), **{key: getattr(self, key) for key in derived}}
 
@@ -170,7 +162,26 @@ def plan_shards(
     in_flight: int | None = None,
     engine: Engine | None = None,
 ) -> ShardPlan:
-    """Look at the shards, measure this machine for a moment, and estimate the cost of a search."""
+    """Survey the shards, measure this machine, and estimate the cost of a search.
+
+    Args:
+        queries: Vectors of the queries.
+        shards: A manifest, a pattern or a list of files, in any order.
+        k: Number of documents for each query.
+        workers: Number of workers.
+        query_block: Number of queries of one task.
+        in_flight: Number of partial results that may be there at one time.
+        engine: Compiled kernels or their numpy twins.
+
+    Returns:
+        The plan.
+
+    Raises:
+        AssayError: Queries and shards do not fit.
+
+    Example:
+        plan_shards(queries, "docs-*.npy", 10, workers=8).lines()
+    """
     k, workers = checks.check_cutoff(k), checks.check_cutoff(workers, "workers")
     cluster = Cluster(query_block=query_block, in_flight=in_flight)
     matrix = matrix_of(open_rows(queries), "queries")

@@ -17,52 +17,42 @@ from assay.core.on_demand import OnDemand
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from assay import cluster as sharded
     from assay.cli.saving import Saving
-    from assay.cluster import (
-        Journal,
-        SampledRecall,
-        Shard,
-        open_shards,
-        plan_shards,
-        rank_shards,
-        sampled_recall,
-        take_sample,
-    )
     from assay.core.checks import thread_count
     from assay.core.input_remarks import cut_by_row
     from assay.core.ranking import Ranking
-    from assay.io.arrays import read_ids, read_vectors
+    from assay.io import arrays, writers
     from assay.io.formats import read_run
-    from assay.io.writers import choose_format, write_run
     from assay.runs import record as tables
-    from assay.runs.record import RunRecord
-    from assay.runs.run_files import score_ranking, unique_names
+    from assay.runs import run_files
     from assay.scoring.output import zero_remark
-    from assay.search.engine import prepare, rank
+    from assay.search import engine
 else:
+    sharded = OnDemand("assay.cluster")
     thread_count = OnDemand("assay.core.checks").thread_count
     cut_by_row = OnDemand("assay.core.input_remarks").cut_by_row
-    read_ids = OnDemand("assay.io.arrays").read_ids
-    read_vectors = OnDemand("assay.io.arrays").read_vectors
+    arrays = OnDemand("assay.io.arrays")
+    writers = OnDemand("assay.io.writers")
     read_run = OnDemand("assay.io.formats").read_run
-    choose_format = OnDemand("assay.io.writers").choose_format
-    write_run = OnDemand("assay.io.writers").write_run
-    score_ranking = OnDemand("assay.runs.run_files").score_ranking
-    unique_names = OnDemand("assay.runs.run_files").unique_names
-    zero_remark = OnDemand("assay.scoring.output").zero_remark
-    prepare = OnDemand("assay.search.engine").prepare
-    rank = OnDemand("assay.search.engine").rank
-    Shard = OnDemand("assay.cluster").Shard
-    open_shards = OnDemand("assay.cluster").open_shards
-    plan_shards = OnDemand("assay.cluster").plan_shards
-    rank_shards = OnDemand("assay.cluster").rank_shards
-    sampled_recall = OnDemand("assay.cluster").sampled_recall
-    take_sample = OnDemand("assay.cluster").take_sample
     tables = OnDemand("assay.runs.record")
-
+    run_files = OnDemand("assay.runs.run_files")
+    zero_remark = OnDemand("assay.scoring.output").zero_remark
+    engine = OnDemand("assay.search.engine")
 
 _SAMPLE = 1000  # queries of a sample, where none is stated
 _SHARD_ENDINGS = (".json", ".parquet", ".pq", ".safetensors")
+_ONLY_SHARDS = (
+    "where",
+    "workers",
+    "checkpoint",
+    "dry_run",
+    "query_block",
+    "in_flight",
+    "timings",
+    "sample",
+    "recall_of",
+)
 
 _shard_options = options.add_options(
     cluster_options("Run on shards: threads, serial, auto (Ray), or Ray's address."),
@@ -279,21 +269,17 @@ def _refuse_contradictions(settings: dict[str, Any], *, save: bool) -> None:
 
 def _describe(params: dict[str, Any]) -> dict[str, Any] | None:
     if params["ir_metadata"] is not None:
-        choose_format(params["target"], params["target_format"], ("trec",))
-    settings = {
-        **_search_settings(params),
-        "k": params["k"],
-        "tag": params["tag"],
-    }
+        writers.choose_format(params["target"], params["target_format"], ("trec",))
+    settings = {**_search_settings(params), "k": params["k"], "tag": params["tag"]}
     return options.describe_method(params["ir_metadata"], name="exact search", **settings)
 
 
 def _read_side(path: str, ids: str | None, side: str) -> tuple[Any, Any]:
-    """Vectors of one side, and its ids where there are any."""
+    """Read vectors of one side, and its ids where there are any."""
     if path.lower().endswith(".npy"):
-        return path, None if ids is None else read_ids(ids, side)
-    vectors = read_vectors(path, side)
-    return vectors.vectors, vectors.ids if ids is None else read_ids(ids, side)
+        return path, None if ids is None else arrays.read_ids(ids, side)
+    vectors = arrays.read_vectors(path, side)
+    return vectors.vectors, vectors.ids if ids is None else arrays.read_ids(ids, side)
 
 
 def _search_settings(settings: dict[str, Any]) -> dict[str, Any]:
@@ -308,9 +294,9 @@ def _search_settings(settings: dict[str, Any]) -> dict[str, Any]:
 def _rank_here(vectors: Any, ids: Any, settings: dict[str, Any], saving: Saving) -> Ranking:
     docs, doc_ids = _read_side(settings["docs"], settings["doc_ids"], "doc")
     if settings["prepare"] is not None:
-        docs = prepare(docs, settings["prepare"], threads=settings["threads"])
+        docs = engine.prepare(docs, settings["prepare"], threads=settings["threads"])
     with progress_bar("searching", saving.listener) as progress:
-        return rank(
+        return engine.rank(
             vectors,
             docs,
             settings["k"],
@@ -327,40 +313,26 @@ def _rank_here(vectors: Any, ids: Any, settings: dict[str, Any], saving: Saving)
 
 
 def _is_sharded(settings: dict[str, Any]) -> bool:
-    """Whether documents are shards, or an option asks for what only shards can do."""
+    """Tell whether documents are shards, or an option is for shards only."""
     docs = settings["docs"]
     pattern = any(sign in docs for sign in "*?[") or "://" in docs
-    only_shards = (
-        "where",
-        "workers",
-        "checkpoint",
-        "dry_run",
-        "query_block",
-        "in_flight",
-        "timings",
-        "sample",
-        "recall_of",
-    )
-    return (
-        pattern
-        or docs.lower().endswith(_SHARD_ENDINGS)
-        or any(settings[option] for option in only_shards)
-    )
+    is_listed = pattern or docs.lower().endswith(_SHARD_ENDINGS)
+    return is_listed or any(settings[option] for option in _ONLY_SHARDS)
 
 
 def _open_shards(docs: str, doc_ids: str | None) -> Any:
-    shards = open_shards(docs)
+    shards = sharded.open_shards(docs)
     if doc_ids is None:
         return shards
     if len(shards) > 1 or docs.lower().endswith(".json"):
         raise click.UsageError(
             "--doc-ids is for one file; shards bring their ids, or a manifest names them."
         )
-    return [Shard(shards[0].path, ids=doc_ids)]
+    return [sharded.Shard(shards[0].path, ids=doc_ids)]
 
 
 def _plan(vectors: Any, params: dict[str, Any]) -> str:
-    """What a search will take, a line each."""
+    """Lay out what a search will take, a line each."""
     workers = params["workers"] or thread_count(None)
     if params["where"] in (None, "serial"):
         workers = thread_count(params["threads"])
@@ -370,19 +342,19 @@ def _plan(vectors: Any, params: dict[str, Any]) -> str:
         if params[key] is not None
     }
     shards = _open_shards(params["docs"], params["doc_ids"])
-    plan = plan_shards(vectors, shards, params["k"], workers=workers, **settings)
+    plan = sharded.plan_shards(vectors, shards, params["k"], workers=workers, **settings)
     return "\n".join(f"{name:<14} {text}" for name, text in plan.lines())
 
 
 def _rank_on_shards(
     vectors: Any, ids: Any, settings: dict[str, Any], saving: Saving
-) -> tuple[Ranking, Journal]:
+) -> tuple[Ranking, sharded.Journal]:
     """Search all queries or a sample of them; the recall of another run is printed."""
     shards = _open_shards(settings["docs"], settings["doc_ids"])
     sample, seed = settings["sample"], settings["seed"] or 0
     approximate = None if settings["recall_of"] is None else read_run(settings["recall_of"])
     if approximate is None and sample is not None:
-        vectors, ids = take_sample(vectors, ids, sample, seed=seed)
+        vectors, ids = sharded.take_sample(vectors, ids, sample, seed=seed)
     keys = ("checkpoint", "query_block", "in_flight", "threads", "engine")
     with open_cluster_with_bar(
         "searching",
@@ -393,7 +365,7 @@ def _rank_on_shards(
         settings={key: settings[key] for key in keys},
     ) as cluster:
         if approximate is None:
-            ranking = rank_shards(
+            ranking = sharded.rank_shards(
                 vectors,
                 shards,
                 settings["k"],
@@ -402,7 +374,7 @@ def _rank_on_shards(
                 **_search_settings(settings),
             )
             return ranking, cluster.journal
-        recall = sampled_recall(
+        recall = sharded.sampled_recall(
             approximate,
             vectors,
             shards,
@@ -413,17 +385,14 @@ def _rank_on_shards(
             query_ids=ids,
             cluster=cluster,
         )
-    output.put(_describe_recall(recall, settings["recall_of"], settings["metric"]), None)
-    return recall.exact, cluster.journal
-
-
-def _describe_recall(recall: SampledRecall, run: str, metric: str) -> str:
-    ends = f"[{recall.low:.4f}, {recall.high:.4f}]"
-    return (
-        f"R@{recall.k} of {run}: {recall.estimate:.4f} {ends} ({recall.level * 100:g} %, "
-        f"{recall.method}), from exact neighbours of {len(recall.values)} of {recall.n_queries} "
-        f"queries, seed {recall.seed}, metric {metric}"
+    output.put(
+        f"R@{recall.k} of {settings['recall_of']}: {recall.estimate:.4f} [{recall.low:.4f}, "
+        f"{recall.high:.4f}] ({recall.level * 100:g} %, {recall.method}), from exact neighbours of "
+        f"{len(recall.values)} of {recall.n_queries} queries, seed {recall.seed}, metric "
+        f"{settings['metric']}",
+        None,
     )
+    return recall.exact, cluster.journal
 
 
 # What is written
@@ -432,7 +401,7 @@ def _describe_recall(recall: SampledRecall, run: str, metric: str) -> str:
 def _write(ranking: Ranking, settings: dict[str, Any]) -> None:
     target = settings["target"]
     if target is not None:
-        write_run(
+        writers.write_run(
             ranking,
             target,
             format=settings["target_format"],
@@ -443,7 +412,7 @@ def _write(ranking: Ranking, settings: dict[str, Any]) -> None:
 
 
 def _remarks(ranking: Ranking, settings: dict[str, Any]) -> Iterator[str]:
-    """What a reader of the run should know, a line each."""
+    """Yield what a reader of the run should know, a line each."""
     if settings["k"] > ranking.n_docs > 0:
         yield f"-k {settings['k']} is more than the {ranking.n_docs} documents: all are listed"
     if settings["metric"] == "cosine" and (
@@ -455,10 +424,10 @@ def _remarks(ranking: Ranking, settings: dict[str, Any]) -> Iterator[str]:
 
 
 def _score(
-    ranking: Ranking, journal: Journal | None, settings: dict[str, Any], saving: Saving
+    ranking: Ranking, journal: sharded.Journal | None, settings: dict[str, Any], saving: Saving
 ) -> None:
-    name = "rank" if settings["target"] is None else unique_names([settings["target"]])[0]
-    record = score_ranking(
+    name = "rank" if settings["target"] is None else run_files.unique_names([settings["target"]])[0]
+    record = run_files.score_ranking(
         ranking,
         settings["qrels"],
         settings["measures"] or ("default",),
@@ -468,22 +437,19 @@ def _score(
     config = {} if journal is None else {"cluster": journal.to_dict()}
     files = _input_files(settings) if saving.wanted else ()
     saving.save([record.but(files=files, config=config)])
-    output.emit(_as_result(record), "text", None, remarks=output.remarks_on([record]))
+    result = output.TableResult(
+        tables.measure_table(record, False),
+        title=tables.title([record], False),
+        signature=record.scored().signature,
+    )
+    output.emit(result, "text", None, remarks=output.remarks_on([record]))
 
 
 def _input_files(settings: dict[str, Any]) -> tuple[str, ...]:
     """Return all files that decide the numbers: those of the shards, too, with their ids."""
     keys = ("queries", "query_ids", "docs", "doc_ids", "recall_of", "qrels")
-    shards = open_shards(settings["docs"]) if _is_sharded(settings) else ()
+    shards = sharded.open_shards(settings["docs"]) if _is_sharded(settings) else ()
     files = (settings[key] for key in keys)
     return tuple(
         filter(None, (*files, *(path for part in shards for path in (part.path, part.ids))))
-    )
-
-
-def _as_result(record: RunRecord) -> output.TableResult:
-    return output.TableResult(
-        tables.measure_table(record, False),
-        title=tables.title([record], False),
-        signature=record.scored().signature,
     )

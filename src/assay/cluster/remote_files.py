@@ -1,4 +1,4 @@
-"""Files anywhere: local ones where they lie, others by fsspec (s3, gs, http, memory, …)."""
+"""Read files anywhere: local ones in place, others by fsspec (s3, gs, http, memory, …)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any, Final
 from assay.core.text import mask_secrets
 from assay.errors import AssayError, MissingPackageError, StorageError, need
 
+_ABSENT: Final = (FileNotFoundError, LookupError)
 _CHUNK: Final = 8 << 20
 _PACKAGES: Final = {
     "s3": ("s3fs", "s3"),
@@ -24,7 +25,7 @@ _PACKAGES: Final = {
 
 
 def is_remote(name: str) -> bool:
-    """Whether a name is a URL such as s3://bucket/file.
+    """Tell whether a name is a URL such as s3://bucket/file.
 
     >>> is_remote("s3://bucket/a.npy"), is_remote("folder/a.npy")
     (True, False)
@@ -33,7 +34,7 @@ def is_remote(name: str) -> bool:
 
 
 class Address(str):
-    """A URL that is used as it is, and shown without its password and its query.
+    """Hold a URL that is shown without its password and its query.
 
     >>> f"{Address('https://me:secret@host/a.npy?sig=0a1b')}"
     'https://me:***@host/a.npy?***'
@@ -75,14 +76,14 @@ def without_query(name: str) -> str:
 
 
 def join(folder: str, name: str) -> str:
-    """A name in a folder; absolute paths and URLs stay as they are."""
+    """Join a folder and a name; absolute paths and URLs stay as they are."""
     if is_remote(name) or os.path.isabs(name) or not folder:
         return name
     return f"{folder.rstrip('/')}/{name}"
 
 
 def expand(pattern: str) -> list[str]:
-    """The files that a pattern (*, ?, [...]) names."""
+    """List the files that a pattern (*, ?, [...]) names."""
     if not is_remote(pattern):
         return sorted(name for name in glob.glob(pattern, recursive=True) if os.path.isfile(name))
     with _faults_of(pattern):
@@ -92,7 +93,7 @@ def expand(pattern: str) -> list[str]:
 
 
 def file_facts(name: str) -> tuple[int, str]:
-    """Size, and what changes when the file does: time of change and inode, or the store's mark."""
+    """Return size and a mark that changes with the file: time and inode, or the store's."""
     if not is_remote(name):
         try:
             stat = os.stat(name)
@@ -108,7 +109,7 @@ def file_facts(name: str) -> tuple[int, str]:
 
 @contextmanager
 def local_file(name: str) -> Iterator[str]:
-    """A path to read: that of a local file, or of a copy that is deleted afterwards."""
+    """Give a path to read: of a local file, or of a copy that is deleted afterwards."""
     if not is_remote(name):
         yield name
         return
@@ -123,7 +124,7 @@ def local_file(name: str) -> Iterator[str]:
 
 
 def _system(name: str) -> tuple[Any, str]:
-    """The file system of a URL, and the path in it."""
+    """Return the file system of a URL, and the path in it."""
     fsspec = need("fsspec", f"reading {name}", "cluster")
     # What is signed is sent as it is, letter by letter.
     signed = name.lower().startswith("http") and without_query(name) != name
@@ -141,7 +142,7 @@ def _system(name: str) -> tuple[Any, str]:
 
 @contextmanager
 def _faults_of(name: str) -> Iterator[None]:
-    """Whatever a file system raises is about this file."""
+    """Report whatever a file system raises as about this file."""
     try:
         yield
     except (AssayError, MemoryError):
@@ -170,9 +171,6 @@ def _explain(error: BaseException) -> str:
     if isinstance(cause, ConnectionError | TimeoutError) or absent:
         return f"cannot be reached: {words:.200}. Check the host and your network."
     return f"cannot be read: {words:.200}."
-
-
-_ABSENT: Final = (FileNotFoundError, LookupError)
 
 
 def _status_of(error: BaseException) -> int:

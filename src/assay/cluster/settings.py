@@ -1,4 +1,4 @@
-"""Cluster: where a job runs, and how; Journal: what was computed where, and how long it took."""
+"""Set where a job runs and how, and note what was computed where and how long it took."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from assay.cluster.executors import Executor, RayExecutor, SerialExecutor, ThreadExecutor
+from assay.cluster.executors import Executor, SerialExecutor, ThreadExecutor
+from assay.cluster.ray import RayExecutor
 from assay.core import checks
 from assay.errors import UsageError
 from assay.native import Engine
@@ -19,7 +20,7 @@ _WAITING: Final = 8  # results that may wait to be merged, beside those of the w
 
 
 class Step(NamedTuple):
-    """One finished task; a shard of −1 stands for a task that is not about one shard."""
+    """Note a finished task; a shard of −1 stands for a task that is not about one shard."""
 
     kind: str  # "search", "merge", "finish" or "encode"
     block: int
@@ -32,12 +33,16 @@ class Step(NamedTuple):
 
 @dataclass
 class Journal:
-    """All tasks of a job.
+    """Note all tasks of a job.
 
     Of `blocks` pairs of query block and shard, `resumed` were found in the checkpoint and
     `computed` were searched now; `recomputed` of these had been started before and were lost with
     the driver, `damaged` were in the checkpoint but not sound. `most_held` is the largest number of
     partial results that were there at one time.
+
+    Example:
+        >>> Journal(blocks=4, resumed=1, computed=3).resumption()
+        '1 of 4 blocks taken from the checkpoint, 3 computed (0 for the second time)'
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -49,18 +54,25 @@ class Journal:
     most_held: int = 0
 
     def totals(self) -> dict[str, dict[str, float]]:
-        """For each kind of task: how many, seconds of all workers, bytes read and made."""
-        kinds = dict.fromkeys(step.kind for step in self.steps)
-        return {kind: _total([step for step in self.steps if step.kind == kind]) for kind in kinds}
+        """Add up for each kind of task: how many, seconds of all workers, bytes read and made."""
+        totals: dict[str, dict[str, float]] = {}
+        for step in self.steps:
+            total = totals.setdefault(
+                step.kind, {"tasks": 0, "seconds": 0, "bytes_read": 0, "bytes_made": 0}
+            )
+            total["tasks"] += 1
+            for name in ("seconds", "bytes_read", "bytes_made"):
+                total[name] += getattr(step, name)
+        return totals
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as plain values."""
+        """Return everything as plain values."""
         counts = {name: value for name, value in vars(self).items() if name != "steps"}
         steps = [step._asdict() for step in self.steps]
         return {**counts, "totals": self.totals(), "tasks": steps}
 
     def resumption(self) -> str:
-        """How many blocks came from the checkpoint, as a sentence."""
+        """Say how many blocks came from the checkpoint, as a sentence."""
         damaged = f", {self.damaged} of them damaged in the checkpoint" if self.damaged else ""
         return (
             f"{self.resumed} of {self.blocks} blocks taken from the checkpoint, {self.computed} "
@@ -68,22 +80,27 @@ class Journal:
         )
 
 
-def _total(steps: list[Step]) -> dict[str, float]:
-    return {
-        "tasks": len(steps),
-        "seconds": sum(step.seconds for step in steps),
-        "bytes_read": sum(step.bytes_read for step in steps),
-        "bytes_made": sum(step.bytes_made for step in steps),
-    }
-
-
 @dataclass(frozen=True)
 class Cluster:
-    """An executor, and how it is used.
+    """Set an executor, and how it is used.
 
-    `query_block` queries meet a shard in one task, `in_flight` partial results at the most are
-    there at one time (by default four for each worker and 8 more), `checkpoint` is a folder for
-    finished blocks, `threads` is for each task. `journal` is filled with timings and bytes.
+    Args:
+        executor: Where tasks run.
+        query_block: Number of queries that meet a shard in one task.
+        in_flight: Number of partial results that may be there at one time, by default four for
+            each worker and 8 more.
+        checkpoint: Folder for finished blocks.
+        threads: Number of threads of each task.
+        engine: Compiled kernels or their numpy twins.
+        progress: Function that is called with (done, total) meanwhile.
+        journal: Is filled with timings and bytes.
+
+    Raises:
+        UsageError: A setting has the wrong type or range.
+
+    Example:
+        >>> Cluster(query_block=64).most_held
+        12
     """
 
     executor: Executor = field(default_factory=SerialExecutor)
@@ -105,12 +122,12 @@ class Cluster:
 
     @property
     def most_held(self) -> int:
-        """How many partial results may be there at one time."""
+        """Return how many partial results may be there at one time."""
         return self.in_flight or self.most_held_by(self.executor.workers)
 
     @staticmethod
     def most_held_by(workers: int) -> int:
-        """The same where nothing else is stated."""
+        """Return how many may be there where nothing else is stated."""
         return 4 * workers + _WAITING
 
 
@@ -118,22 +135,31 @@ class Cluster:
 def open_cluster(
     where: str = "auto", *, workers: int | None = None, **how: Any
 ) -> Iterator[Cluster]:
-    """A cluster for a while: "serial", "threads", "auto" or "local" (Ray), or Ray's address.
+    """Open a cluster for a while.
 
-    The other arguments are those of `Cluster`.
+    Args:
+        where: "serial", "threads", "auto" or "local" (Ray), or Ray's address.
+        workers: Number of workers, by default one for each core.
+        **how: Further arguments of `Cluster`.
 
-    >>> with open_cluster("threads", workers=2, query_block=64) as cluster:
-    ...     cluster.executor.workers
-    2
+    Yields:
+        The cluster.
+
+    Raises:
+        AssayError: The cluster cannot be reached or a setting is wrong.
+
+    Example:
+        >>> with open_cluster("threads", workers=2, query_block=64) as cluster:
+        ...     cluster.executor.workers
+        2
     """
     checks.require(where, str, "A cluster", "'serial', 'threads', 'auto' or an address")
-    with _executor(where, workers) as executor:
-        yield Cluster(executor, **how)
-
-
-def _executor(where: str, workers: int | None) -> Executor:
+    executor: Executor
     if where == "serial":
-        return SerialExecutor()
-    if where == "threads":
-        return ThreadExecutor(workers)
-    return RayExecutor(where, workers=workers)
+        executor = SerialExecutor()
+    elif where == "threads":
+        executor = ThreadExecutor(workers)
+    else:
+        executor = RayExecutor(where, workers=workers)
+    with executor:
+        yield Cluster(executor, **how)

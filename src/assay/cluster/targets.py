@@ -1,4 +1,4 @@
-"""target_rank_shards: the rank of the one target of each query in a corpus of shards.
+"""Rank the one target of each query in a corpus of shards.
 
 Targets are scored first, each in the shard that holds it; then every shard counts what stands
 above the targets and ties with them. Counts add up, so nothing is sorted and little travels.
@@ -6,25 +6,22 @@ above the targets and ties with them. Counts add up, so nothing is sorted and li
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats, Ints
-from assay.cluster.corpus import Corpus, Piece, survey
-from assay.cluster.flow import Flow
-from assay.cluster.requests import (
+from assay.cluster.jobs import (
     SearchRequest,
     check_queries,
     distinct,
     make_request,
-    open_checkpoint,
-    wanted_ids,
 )
 from assay.cluster.settings import Cluster
+from assay.cluster.shards import Corpus, Piece
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.errors import IdError, UsageError
@@ -32,21 +29,21 @@ from assay.io.arrays import open_rows
 from assay.io.mapped import steady_files
 from assay.native import Engine
 from assay.search.engine.blocks import Metric
-from assay.search.engine.plan import check_ids, choose_kernels, search_settings
-from assay.search.engine.target_search import (
+from assay.search.engine.inputs import check_columns, choose_kernels, matrix_of
+from assay.search.engine.plan import search_settings
+from assay.search.engine.targets import (
     TargetRanks,
     count_against,
-    excluded_everywhere,
+    count_excluded,
     refuse_excluded_targets,
     refuse_infinite,
     row_targets,
     target_scores,
 )
-from assay.search.engine.vectors import check_columns, matrix_of
 
 
 class TargetCounts(NamedTuple):
-    """Documents above each target, tied with it, and of these those before it."""
+    """Hold documents above each target, tied with it, and of these those before it."""
 
     above: Ints
     tied: Ints
@@ -54,17 +51,17 @@ class TargetCounts(NamedTuple):
 
     @property
     def n_bytes(self) -> int:
-        """Bytes that travel."""
+        """Return the bytes that travel."""
         return sum(array.nbytes for array in self)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Plain arrays, for a file."""
+        """Return plain arrays, for a file."""
         return self._asdict()
 
 
 @dataclass(frozen=True)
 class TargetTask:
-    """Counting against targets."""
+    """Count documents against targets."""
 
     metric: str
     zero: str
@@ -72,12 +69,12 @@ class TargetTask:
     engine: Engine | None
 
     def score(self, queries: Any, piece: Piece, rows: Ints, targets: Ints) -> Floats:
-        """Canonical scores of targets in one shard; `rows` are the rows that hold them."""
+        """Score targets canonically in one shard; `rows` are the rows that hold them."""
         with piece.open() as content:
             docs = np.stack(
                 [matrix_of(open_rows(content.docs), "docs")[row : row + 1][0] for row in rows]
             )
-            return target_scores(queries, docs, targets, **self._options())
+            return target_scores(queries, docs, targets, **vars(self))
 
     def search(
         self, queries: Any, piece: Piece, targets: Ints, scores: Floats, barred: Any
@@ -88,30 +85,22 @@ class TargetTask:
         local[targets < 0] = -1
         with piece.open() as content:
             above, tied, before = count_against(
-                queries, content.docs, local, scores=scores, exclude=barred, **self._options()
+                queries, content.docs, local, scores=scores, exclude=barred, **vars(self)
             )
         before[targets < piece.first] = 0  # the target stands in a shard before this one
         return TargetCounts(above, tied, before)
 
     def merge(self, *parts: TargetCounts) -> TargetCounts:
-        """Counts add up."""
+        """Add up counts."""
         return TargetCounts(*(np.sum(counts, axis=0) for counts in zip(*parts, strict=True)))
 
     def finish(self, part: TargetCounts) -> TargetCounts:
-        """The counts themselves."""
+        """Return the counts."""
         return part
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> TargetCounts:
-        """Counts from a checkpoint."""
+        """Restore counts from a checkpoint."""
         return TargetCounts(**arrays)
-
-    def _options(self) -> dict[str, Any]:
-        return {
-            "metric": self.metric,
-            "zero": self.zero,
-            "threads": self.threads,
-            "engine": self.engine,
-        }
 
 
 def target_rank_shards(
@@ -125,39 +114,63 @@ def target_rank_shards(
     zero: Literal["error", "last"] = "error",
     cluster: Cluster | None = None,
 ) -> TargetRanks:
-    """For each query how many documents of all shards score above its target, and how many tie.
+    """Count for each query the documents of all shards above its target or tied with it.
 
-    `targets` are document ids where the shards have ids, else row numbers of the whole corpus;
-    −1 or None means no target. The arguments are those of `target_ranks` and `rank_shards`.
+    Args:
+        queries: Vectors of the queries.
+        shards: A manifest, a pattern or a list of files, in any order.
+        targets: A document id for each query where the shards have ids, else a row number of the
+            whole corpus; −1 or None is no target.
+        metric: How vectors are compared.
+        exclude: Documents that a query must not find, as for `rank`.
+        query_ids: Ids of the queries.
+        zero: Refuse all-zero rows under cosine, or rank them last.
+        cluster: Where this runs, and how; by default here.
+
+    Returns:
+        The counts of `target_ranks`.
+
+    Raises:
+        AssayError: Queries, shards, targets or options do not fit, or a worker failed.
+
+    Example:
+        target_rank_shards(queries, "docs-*.npy", targets).hits()
     """
     if zero not in ("error", "last"):
         raise UsageError("target_rank_shards takes zero='error' or 'last'.")
     cluster = cluster or Cluster()
     name, _ = choose_kernels(cluster.engine)
-    ids = None if query_ids is None else Ids.of(query_ids, what="query")
-    matrix = check_queries(queries, Metric.of(metric, zero), cluster, ids)
-    check_ids(ids, matrix.shape[0], "query")
+    matrix, ids = check_queries(queries, query_ids, Metric.of(metric, zero), cluster)
     named = checks.as_list(targets, "targets")
     checks.check_lengths(targets=len(named), queries=matrix.shape[0])
     targets_named = distinct([target for target in named if target is not None], "targets")
-    requested = {**wanted_ids(ids, exclude), "target": Ids.of(targets_named, what="target")}
-    corpus = survey(cluster.executor, shards, requested, hashed=cluster.checkpoint is not None)
-    check_columns(corpus.columns, matrix.shape[1])
-    request = make_request(matrix, query_ids=ids, exclude=exclude, corpus=corpus, cluster=cluster)
-    numbers = _numbers(named, targets_named, corpus)
+    requested = {"target": Ids.of(targets_named, what="target")}
+
+    def check(corpus: Corpus) -> None:
+        check_columns(corpus.columns, matrix.shape[1])
+
+    request = make_request(matrix, ids, shards, exclude, cluster, check=check, requested=requested)
+    numbers = _match_targets(named, targets_named, request.corpus)
     refuse_excluded_targets(request.excluded, numbers)
     work = TargetTask(metric, zero, cluster.threads, cluster.engine)
     with steady_files(matrix):
         counts = _count_targets(work, request, numbers, cluster)
-        levelled = _level_zero_queries(
-            counts, matrix, request, numbers, search=f"{name}-certified", metric=metric
-        )
-    settings = search_settings(metric=metric, zero=zero, exclude=exclude, n_docs=levelled.n_docs)
-    return replace(levelled, settings=settings)
+        if metric == "cosine":
+            # All documents tie for a query of zeros, which no product can find.
+            nowhere = np.concatenate(
+                [~np.asarray(matrix[a:b]).astype(bool).any(axis=1) for a, b in request.blocks]
+            )
+            counts.tied[nowhere] += request.corpus.n_docs - 1
+            counts.before[nowhere] += numbers[nowhere]
+    for array in counts:
+        array[numbers < 0] = -1
+    n_docs = request.corpus.n_docs - count_excluded(request.excluded)
+    settings = search_settings(metric=metric, zero=zero, exclude=exclude, n_docs=n_docs)
+    return TargetRanks(*counts, n_docs, search=f"{name}-certified", settings=settings)
 
 
-def _numbers(named: list[Any], targets_named: list[Any], corpus: Corpus) -> Ints:
-    """The targets as document numbers, −1 for none."""
+def _match_targets(named: list[Any], targets_named: list[Any], corpus: Corpus) -> Ints:
+    """Return the targets as document numbers, −1 for none."""
     if not corpus.id_kind:
         numbers = row_targets([-1 if target is None else target for target in named])
         checks.check_numbers(numbers[numbers >= 0], corpus.n_docs, "targets")
@@ -181,22 +194,14 @@ def _count_targets(
         return targets[inside], scores[inside], request.pairs(block, shard)
 
     job = {"kind": "targets", "metric": work.metric, "zero": work.zero}
-    flow = Flow(
-        cluster,
-        work,
-        request.corpus.pieces,
-        request.sizes,
-        request.block,
-        extra,
-        checkpoint=open_checkpoint(cluster, request, job, targets),
-    )
-    return TargetCounts(*(np.concatenate(parts) for parts in zip(*flow.in_order(), strict=True)))
+    blocks = request.run(cluster, work, job, extra, digested=(targets,))
+    return TargetCounts(*(np.concatenate(parts) for parts in zip(*blocks, strict=True)))
 
 
 def _score_targets(
     work: TargetTask, request: SearchRequest, targets: Ints, cluster: Cluster
 ) -> Floats:
-    """The score of every target, from the shard that holds it."""
+    """Score every target in the shard that holds it."""
     scores = np.zeros(len(targets))
     shard_of = np.where(targets < 0, -1, request.corpus.shard_of(targets))
     pairs = [
@@ -205,40 +210,16 @@ def _score_targets(
         for shard in np.unique(shard_of[start:stop])
         if shard >= 0
     ]
-    tasks = (_scoring_arguments(request, targets, queries, shard) for queries, shard in pairs)
-    for number, block_scores in cluster.executor.map(work.score, tasks):
+
+    def tasks() -> Iterator[tuple[Any, ...]]:
+        """Yield some queries, and the rows of a shard that are their targets."""
+        for queries, shard in pairs:
+            piece = request.corpus.pieces[shard]
+            rows, local = np.unique(targets[queries] - piece.first, return_inverse=True)
+            first, last = int(queries[0]), int(queries[-1])
+            vectors = np.ascontiguousarray(request.queries[first : last + 1][queries - first])
+            yield vectors, piece, rows, local.astype(np.int64)
+
+    for number, block_scores in cluster.executor.map(work.score, tasks()):
         scores[pairs[number][0]] = block_scores
     return scores
-
-
-def _scoring_arguments(
-    request: SearchRequest, targets: Ints, queries: Ints, shard: int
-) -> tuple[Any, ...]:
-    """Arguments of one task: some queries, and the rows of a shard that are their targets."""
-    piece = request.corpus.pieces[shard]
-    rows, local = np.unique(targets[queries] - piece.first, return_inverse=True)
-    first, last = int(queries[0]), int(queries[-1])
-    vectors = np.ascontiguousarray(request.queries[first : last + 1][queries - first])
-    return vectors, piece, rows, local.astype(np.int64)
-
-
-def _level_zero_queries(
-    counts: TargetCounts,
-    matrix: Any,
-    request: SearchRequest,
-    targets: Ints,
-    *,
-    search: str,
-    metric: str,
-) -> TargetRanks:
-    """Under cosine all documents tie for a query of zeros, which no product can find."""
-    n_docs = request.corpus.n_docs
-    if metric == "cosine":
-        nowhere = np.concatenate(
-            [~np.asarray(matrix[a:b]).astype(bool).any(axis=1) for a, b in request.blocks]
-        )
-        counts.tied[nowhere] += n_docs - 1
-        counts.before[nowhere] += targets[nowhere]
-    for array in counts:
-        array[targets < 0] = -1
-    return TargetRanks(*counts, n_docs - excluded_everywhere(request.excluded), search=search)

@@ -22,7 +22,7 @@ from assay.codes.settings import METHODS, METRICS, ON_REQUEST
 from assay.core import checks
 from assay.errors import UsageError, ValueRangeError, need
 from assay.search.engine import Codes
-from assay.search.engine.blas_scan import one_blas_thread
+from assay.search.engine.search import one_blas_thread
 from assay.stats.samples import check_seed
 
 FLOAT: Final = "float"  # the vectors themselves, beside their codes

@@ -30,8 +30,8 @@ from assay.scoring.chance import chance
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Scores
 from assay.search.engine import Codes, prepare, rank, rank_codes
+from assay.search.engine.inputs import matrix_of
 from assay.search.engine.search import rerank
-from assay.search.engine.vectors import matrix_of
 
 Progress = Callable[[int, int | None], object]
 Vectors = NDArray[Any] | Codes

@@ -175,7 +175,7 @@ _prototype_options = options.add_options(
         "--encoder",
         metavar="SPEC",
         help="Text model: wordllama, st:MODEL, model2vec:MODEL or py:MODULE:FUNCTION.",
-        allow="assay.models.consent:allow_encoders",
+        allow="assay.models.specs:allow_encoders",
     ),
     _search_rule(
         "--checkpoint",
@@ -187,7 +187,7 @@ _prototype_options = options.add_options(
         *("--text-encoder-factory", "factory"),
         metavar="MODULE:FACTORY",
         help="Function that makes a text encoder of the checkpoint.",
-        allow="assay.models.consent:allow_factories",
+        allow="assay.models.specs:allow_factories",
     ),
     _model("--device", metavar="NAME", help="Device of the text model."),
     _file("--prototype-embeddings", help="Embeddings of ready-made prototypes."),

@@ -1,6 +1,8 @@
 from assay.models.cache import CacheSize as CacheSize
 from assay.models.cache import EmbeddingCache as EmbeddingCache
+from assay.models.encoding import Encoded as Encoded
 from assay.models.encoding import Encoder as Encoder
+from assay.models.encoding import TextModel as TextModel
 from assay.models.settings import EncoderSettings as EncoderSettings
 from assay.models.specs import ENCODERS as ENCODERS
 from assay.models.specs import LEXICAL as LEXICAL
@@ -8,5 +10,3 @@ from assay.models.specs import encoder as encoder
 from assay.models.specs import is_lexical as is_lexical
 from assay.models.specs import lexical_model as lexical_model
 from assay.models.specs import text_model as text_model
-from assay.models.text_models import Encoded as Encoded
-from assay.models.text_models import TextModel as TextModel

@@ -34,12 +34,17 @@ _MAGIC: Final = b"AEB1"
 _HEAD: Final = struct.Struct("<4sIIII")
 _SIZES: Final = struct.Struct("<II")
 
+VARIABLE: Final = "ASSAY_CACHE"
+_LAYOUT: Final = "embeddings-1"
+_ENDING: Final = ".segment"
+
 Keys = NDArray[np.bytes_]
+Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Keys and flags of one batch, and where its vectors are."""
+    """Hold keys and flags of one batch, and where its vectors are."""
 
     keys: Keys
     flags: Bytes
@@ -49,11 +54,11 @@ class Block:
 
     @property
     def end(self) -> int:
-        """Where the next block begins."""
+        """Return where the next block begins."""
         return self.start + 4 * len(self.keys) * self.dimension
 
     def vectors(self, file: BinaryIO) -> Floats32 | None:
-        """The vectors, or None where they are not what was written."""
+        """Return the vectors, or None where they are not what was written."""
         file.seek(self.start)
         raw = file.read(self.end - self.start)
         if len(raw) != self.end - self.start or crc32(raw) != self.checksum:
@@ -70,20 +75,16 @@ def append_block(path: Path, keys: Keys, flags: Bytes, vectors: Floats32) -> Non
     with open(path, "ab", buffering=0) as file:
         before = file.seek(0, os.SEEK_END)
         try:
-            _write_all(file, head + names + body)
+            view = memoryview(head + names + body)
+            while view:
+                view = view[file.write(view) :]
         except BaseException:
             file.truncate(before)
             raise
 
 
-def _write_all(file: BinaryIO, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[file.write(view) :]
-
-
 def read_blocks(file: BinaryIO) -> Iterator[Block]:
-    """The blocks of a segment up to its end, or to the first that is not sound."""
+    """Yield the blocks of a segment up to its end, or to the first that is not sound."""
     length = os.fstat(file.fileno()).st_size
     at = 0
     while (block := _block_at(file, at, length)) is not None:
@@ -107,21 +108,14 @@ def _block_at(file: BinaryIO, at: int, length: int) -> Block | None:
     return Block(keys, np.frombuffer(names, np.uint8, n, 16 * n), dimension, start, of_body)
 
 
-VARIABLE: Final = "ASSAY_CACHE"
-_LAYOUT: Final = "embeddings-1"
-_ENDING: Final = ".segment"
-
-Tell = Callable[[str], None]
-
-
 def content_keys(texts: Sequence[str]) -> Keys:
-    """The digest of each text."""
+    """Return the digest of each text."""
     digests = (blake2b(text.encode(), digest_size=16).digest() for text in texts)
     return np.frombuffer(b"".join(digests), KEY_TYPE, len(texts))
 
 
 def default_folder() -> Path:
-    """ASSAY_CACHE, else `assay` in the folder that the system keeps for caches."""
+    """Return ASSAY_CACHE, else `assay` in the system's folder for caches."""
     folder = os.environ.get(VARIABLE)
     if folder:
         return Path(folder)
@@ -137,7 +131,12 @@ def default_folder() -> Path:
 
 @dataclass(frozen=True)
 class CacheSize:
-    """How much a cache holds."""
+    """Tell how much a cache holds.
+
+    Example:
+        >>> CacheSize(n_bytes=0, n_models=0, n_files=0).n_files
+        0
+    """
 
     n_bytes: int
     n_models: int
@@ -146,7 +145,7 @@ class CacheSize:
 
 @dataclass(frozen=True, eq=False)
 class CacheLookup:
-    """For each key whether it is known; vectors and flags of those that are."""
+    """Tell for each key whether it is known; hold vectors and flags of those."""
 
     known: NDArray[np.bool_]
     vectors: Floats32 | None
@@ -158,7 +157,19 @@ def _warn(message: str) -> None:
 
 
 class EmbeddingCache:
-    """Vectors of all models under one folder; `tell` hears of troubles that are survived."""
+    """Keep vectors of all models under one folder.
+
+    Args:
+        folder: Where vectors are kept, by default `default_folder()`.
+        tell: Function that hears of troubles that are survived.
+
+    Raises:
+        UsageError: `folder` is no path.
+
+    Example:
+        cache = EmbeddingCache("vectors")
+        text_model("wordllama", cache=cache).encode_docs(["a text"])
+    """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None, *, tell: Tell = _warn) -> None:
         if not isinstance(folder, str | os.PathLike | None):
@@ -167,17 +178,17 @@ class EmbeddingCache:
         self.tell = tell
 
     def of_model(self, fingerprint: str, spec: str = "") -> ModelCache:
-        """The vectors of one model; `spec` is for people who look into the folder."""
+        """Return the vectors of one model; `spec` is for people who look into the folder."""
         return ModelCache(self._root / fingerprint, spec, self.tell)
 
     def size(self) -> CacheSize:
-        """Bytes, models and files."""
+        """Count bytes, models and files."""
         files = [(file, file.stat().st_size) for file in self._segments()]
         models = {file.parent for file, _ in files}
         return CacheSize(sum(size for _, size in files), len(models), len(files))
 
     def clear(self) -> CacheSize:
-        """Remove all vectors; what was removed. Other files in the folder are left alone."""
+        """Remove all vectors, and no other file; return what was removed."""
         before = self.size()
         for file in list(self._segments()):
             with suppress(FileNotFoundError):
@@ -203,7 +214,7 @@ class EmbeddingCache:
 
 
 class ModelCache:
-    """The vectors of one model that are on disk."""
+    """Find and add vectors of one model on disk."""
 
     def __init__(self, folder: Path, spec: str, tell: Tell) -> None:
         self._folder, self._spec, self._tell = folder, spec, tell
@@ -212,10 +223,13 @@ class ModelCache:
         self._name = ""  # given at the first write, so that names are in the order of time
 
     def find(self, keys: Keys) -> CacheLookup:
-        """What is known of these texts; newer files count before older ones."""
+        """Look these texts up; newer files count before older ones."""
         search = _Search(keys)
-        for path in self._newest_first():
-            if search.done:
+        paths: list[Path] = []
+        with suppress(OSError):
+            paths = sorted(self._folder.glob(f"*{_ENDING}"), reverse=True)
+        for path in paths:
+            if search.known.all():
                 break
             try:
                 with open(path, "rb") as file:
@@ -233,7 +247,9 @@ class ModelCache:
             if not self._writes:
                 return
             try:
-                self._prepare()
+                if not self._folder.is_dir():
+                    self._folder.mkdir(0o700, parents=True, exist_ok=True)
+                    (self._folder / "model.txt").write_text(f"{self._spec}\n", "utf-8")
                 self._name = self._name or f"{time.time_ns():020d}-{secrets.token_hex(6)}"
                 path = self._folder / f"{self._name}-{os.getpid()}{_ENDING}"
                 append_block(path, keys, flags, vectors)
@@ -245,20 +261,9 @@ class ModelCache:
                     "folder with room."
                 )
 
-    def _prepare(self) -> None:
-        if self._folder.is_dir():
-            return
-        self._folder.mkdir(0o700, parents=True, exist_ok=True)
-        (self._folder / "model.txt").write_text(f"{self._spec}\n", "utf-8")
-
-    def _newest_first(self) -> list[Path]:
-        with suppress(OSError):
-            return sorted(self._folder.glob(f"*{_ENDING}"), reverse=True)
-        return []
-
 
 class _Search:
-    """Distinct keys, and what was found of them so far.
+    """Look distinct keys up, file after file.
 
     Keys are compared as two whole numbers, which is far faster than as bytes: they are sorted by
     the first, and two that share it (one chance in 10^7 among a million) are at worst not found.
@@ -271,10 +276,6 @@ class _Search:
         self.known = np.zeros(len(keys), bool)
         self.flags = np.zeros(len(keys), np.uint8)
         self.vectors: Floats32 | None = None
-
-    @property
-    def done(self) -> bool:
-        return bool(self.known.all())
 
     def take_from(self, file: BinaryIO) -> bool:
         """Take what a segment has; False if some of it is not what was written."""
@@ -294,7 +295,7 @@ class _Search:
         return sound
 
     def _matches(self, block: Block) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Which of the keys still wanted a block holds, and at which of its rows."""
+        """Return which missing keys a block holds, and at which of its rows."""
         if self.vectors is not None and self.vectors.shape[1] != block.dimension:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         first, second = _halves(block.keys).T

@@ -1,26 +1,37 @@
-"""Encoder: texts in, one vector for each out, checked on both sides."""
+"""Encode texts: one vector for each, checked on both sides, each distinct text once."""
 
 from __future__ import annotations
 
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from assay.arrays import Flags, Floats32
 from assay.core import checks
 from assay.errors import AssayError, ShapeError, UsageError, ValueRangeError, error_text
+from assay.io.fingerprints import fingerprint_of
+from assay.models.cache import EmbeddingCache, ModelCache, content_keys
 from assay.models.settings import EncoderSettings
 
 Encode = Callable[[list[str]], Any]
 Progress = Callable[[int, int], None]
+Batches = Iterable[tuple[int, list[str]]]  # number of the first text, texts
+
+_ROWS_AT_ONCE: Final = 8192
+_CANNOT_TELL: Final = 2  # among the flags; 1 is truncated, 0 is not
 
 
 class Batch(NamedTuple):
-    """What a model made of some texts; `truncated`: which were too long, where it can tell.
+    """Hold what a model made of some texts.
 
-    `tokens`: how many an endpoint counted, where it says so.
+    `truncated` marks those that were too long, where the model can tell; `tokens` is how many an
+    endpoint counted, where it says so.
     """
 
     vectors: Any
@@ -29,7 +40,7 @@ class Batch(NamedTuple):
 
 
 def add_tokens(*counts: int | None) -> int | None:
-    """The sum of the counts that are known; None where none is.
+    """Add up the counts that are known; None where none is.
 
     >>> add_tokens(None, 5, 7), add_tokens(None)
     (12, None)
@@ -39,7 +50,7 @@ def add_tokens(*counts: int | None) -> int | None:
 
 
 class EncodedBatch(NamedTuple):
-    """A batch that was encoded: its number, what became of it, and how long that took."""
+    """Hold a batch that was encoded: its number, the result, and how long that took."""
 
     number: int
     batch: Batch
@@ -48,21 +59,26 @@ class EncodedBatch(NamedTuple):
 
 # Encodes batches elsewhere, for the model of a fingerprint: (number of the first text, texts) in,
 # and what is done out, in any order.
-BatchMap = Callable[[str, Iterable[tuple[int, list[str]]]], Iterator[EncodedBatch]]
+BatchMap = Callable[[str, Batches], Iterator[EncodedBatch]]
 
 
 @dataclass(frozen=True)
 class Encoder:
-    """A text model under the name in its spec; `function` makes the vectors of a batch.
+    """Encode texts by a function, under the name of its spec.
 
-    `identity` tells what the vectors depend on (versions, digests of weights), and `repeatable`
-    that it tells all: only then may vectors come from a cache. `batch_size` is how many texts the
-    model likes at once. A model that treats queries otherwise has a `query_function` for them.
-    Where a text has a price, `warm_up` is off: none is encoded before the clock starts.
+    Args:
+        spec: Name of the model.
+        function: Function from a list of texts to their vectors, or to a `Batch`.
+        identity: Function that tells what the vectors depend on (versions, digests of weights).
+        repeatable: Whether `identity` tells all; only then may vectors come from a cache.
+        batch_size: Number of texts that the model likes at once.
+        query_function: Function for queries, where the model treats them differently.
+        warm_up: Whether a text may be encoded before the clock starts; off where it has a price.
 
-    >>> lengths = Encoder("lengths", lambda texts: [[len(text), 1] for text in texts])
-    >>> lengths.encode(["a", "bcd"]).tolist()
-    [[1.0, 1.0], [3.0, 1.0]]
+    Example:
+        >>> lengths = Encoder("lengths", lambda texts: [[len(text), 1] for text in texts])
+        >>> lengths.encode(["a", "bcd"]).tolist()
+        [[1.0, 1.0], [3.0, 1.0]]
     """
 
     spec: str
@@ -74,7 +90,7 @@ class Encoder:
     warm_up: bool = True
 
     def for_queries(self) -> Encoder:
-        """The same model for queries; vectors of the two sides are never taken for each other."""
+        """Return the model for queries; vectors of the two sides never mix in a cache."""
         if self.query_function is None:
             return self
         return replace(
@@ -91,53 +107,59 @@ class Encoder:
         batch_size: int | None = None,
         progress: Progress | None = None,
     ) -> Floats32:
-        """One float32 row for each text; `progress(done, total)` is called after each batch."""
-        checked = _checked_texts(texts, self.spec)
+        """Return a float32 row for each text; call `progress(done, total)` after each batch."""
+        checked = checked_texts(texts, self.spec, allow_empty=False)
         size = checks.check_cutoff(batch_size or self.batch_size, "batch_size")
         parts: list[Floats32] = []
         for start in range(0, len(checked), size):
             batch = checked[start : start + size]
             rows = self.encode_batch(batch, start).vectors
-            _refuse_other_width(parts, rows, start, self.spec)
+            if parts and parts[0].shape[1] != rows.shape[1]:
+                raise ShapeError(
+                    f"Encoder {self.spec!r} returned {parts[0].shape[1]} dimensions at first and "
+                    f"{rows.shape[1]} from text {start} on."
+                )
             parts.append(rows)
             if progress is not None:
                 progress(start + len(batch), len(checked))
         return np.concatenate(parts)
 
     def encode_batch(self, texts: list[str], first: int = 0) -> Batch:
-        """One finite float32 row for each of some checked texts; `first` numbers them."""
-        vectors = self._called(texts)
-        batch = vectors if isinstance(vectors, Batch) else Batch(vectors)
-        rows = as_vectors(batch.vectors, len(texts), self.spec)
-        _refuse_not_finite(rows, texts, first, self.spec)
-        return batch._replace(vectors=rows)
-
-    def _called(self, batch: list[str]) -> Any:
-        """What the model returns; a model that fails is named, for its fault is not ours."""
+        """Return a finite float32 row for each of some checked texts; `first` numbers them."""
         try:
-            return self.function(batch)
+            vectors = self.function(texts)
         except (AssayError, MemoryError, OSError):
             raise
-        except Exception as error:
+        except Exception as error:  # the model is not ours: it can fail in any way
             raise UsageError(f"Encoder {self.spec!r} failed: {error_text(error)}.") from error
+        batch = vectors if isinstance(vectors, Batch) else Batch(vectors)
+        rows = as_vectors(batch.vectors, len(texts), self.spec)
+        bad = ~np.isfinite(rows).all(axis=1)
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise ValueRangeError(
+                f"Encoder {self.spec!r} returned NaN or infinite values for text {first + row}, "
+                f"{texts[row]!r:.60} ({int(bad.sum())} texts in this batch). Remove or replace it."
+            )
+        return batch._replace(vectors=rows)
 
 
-def _checked_texts(texts: Sequence[str], spec: str) -> list[str]:
-    """The texts as a list; each must be text that has something in it and can be encoded."""
+def checked_texts(texts: Any, spec: str, *, allow_empty: bool = True) -> list[str]:
+    """Check texts and return them as a list."""
     checked = checks.as_list(texts, f"The texts for encoder {spec!r}")
     if not checked:
         raise ShapeError(f"There are no texts for encoder {spec!r} to encode. Give at least one.")
     for row, text in enumerate(checked):
         flaw = checks.flaw_of(text)
-        if not flaw and not text.strip():
+        if not flaw and not allow_empty and not text.strip():
             flaw = "is empty, and an empty text has no meaning to encode. Remove it"
         if flaw:
             raise ValueRangeError(f"Text {row} for encoder {spec!r} {flaw}.")
-    return [str(text) for text in checked]
+    return checked if allow_empty else [str(text) for text in checked]
 
 
 def as_vectors(vectors: Any, n_texts: int, spec: str) -> Floats32:
-    """What a model returned, as float32 rows; tensors of any device are brought over."""
+    """Return a model's result as float32 rows; tensors of any device are brought over."""
     for step in ("detach", "cpu", "numpy"):
         if hasattr(vectors, step):
             vectors = getattr(vectors, step)()
@@ -152,29 +174,8 @@ def as_vectors(vectors: Any, n_texts: int, spec: str) -> Floats32:
     return np.ascontiguousarray(array, np.float32)
 
 
-def _refuse_not_finite(rows: Floats32, batch: list[str], start: int, spec: str) -> None:
-    bad = ~np.isfinite(rows).all(axis=1)
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise ValueRangeError(
-            f"Encoder {spec!r} returned NaN or infinite values for text {start + row}, "
-            f"{batch[row]!r:.60} ({int(bad.sum())} texts in this batch). Remove or replace it."
-        )
-
-
-def _refuse_other_width(parts: list[Floats32], rows: Floats32, start: int, spec: str) -> None:
-    if parts and parts[0].shape[1] != rows.shape[1]:
-        raise ShapeError(
-            f"Encoder {spec!r} returned {parts[0].shape[1]} dimensions at first and "
-            f"{rows.shape[1]} from text {start} on."
-        )
-
-
-_ROWS_AT_ONCE: Final = 8192
-
-
 def shape_vectors(vectors: Floats32, settings: EncoderSettings, spec: str) -> Floats32:
-    """Vectors under `dimensions` and `normalize`; rows of zeros stay."""
+    """Apply `dimensions` and `normalize` to vectors; rows of zeros stay."""
     width = settings.dimensions
     if width is not None:
         if width > vectors.shape[1]:
@@ -185,7 +186,7 @@ def shape_vectors(vectors: Floats32, settings: EncoderSettings, spec: str) -> Fl
 
 
 def unit_rows(vectors: Floats32) -> Floats32:
-    """Each row divided by its length; a row does not depend on its neighbours."""
+    """Divide each row by its length; a row does not depend on its neighbours."""
     scaled = np.empty_like(vectors)
     for start in range(0, len(vectors), _ROWS_AT_ONCE):
         rows = vectors[start : start + _ROWS_AT_ONCE].astype(np.float64)
@@ -196,9 +197,242 @@ def unit_rows(vectors: Floats32) -> Floats32:
 
 @dataclass(frozen=True)
 class EncoderRequest:
-    """What an adapter gets: its `load(request)` returns the encoder."""
+    """Hold what an adapter gets: its `load(request)` returns the encoder."""
 
     spec: str
     argument: str = ""
     device: str | None = None
     settings: EncoderSettings = field(default_factory=EncoderSettings)
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """Hold vectors of texts, a row for each, as `TextModel` returns them.
+
+    A text with nothing in it is not sent to a model: `empty` marks it and its row is zero (search
+    with zero="last" or "drop"). `n_computed` texts took `seconds`; all others were in the cache or
+    repeated. `truncated` marks the texts that the model truncated; it is None where the model
+    cannot tell. `tokens` are those that an endpoint counted for the computed texts.
+
+    Example:
+        >>> zeros = np.zeros((1, 2), np.float32)
+        >>> Encoded(zeros, 0, 0.0, None, np.array([True])).empty.tolist()
+        [True]
+    """
+
+    vectors: Floats32
+    n_computed: int
+    seconds: float
+    truncated: Flags | None
+    empty: Flags
+    tokens: int | None = None
+
+
+class TextModel(ABC):
+    """Turn texts into vectors under settings; `text_model` makes one.
+
+    `repeatable` says that the fingerprint tells all that vectors depend on. Where it is false (a
+    function of your own without a fingerprint), results may not be taken from an earlier run.
+
+    Example:
+        model = text_model("wordllama")
+        vectors = model.encode_docs(["a text", "another"]).vectors
+    """
+
+    spec: str
+    settings: EncoderSettings
+    repeatable: bool
+
+    def __repr__(self) -> str:
+        """Show the spec: a fingerprint would take a while."""
+        return f"<text model {self.spec!r}>"
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Return a digest of spec, settings, versions and weights."""
+
+    @abstractmethod
+    def encode_docs(
+        self, texts: Sequence[str], progress: Progress | None = None, *, ids: Any = None
+    ) -> Encoded:
+        """Encode documents; ids matter only where vectors were computed beforehand."""
+
+    @abstractmethod
+    def encode_queries(
+        self, texts: Sequence[str], progress: Progress | None = None, *, ids: Any = None
+    ) -> Encoded:
+        """Encode queries; ids matter only where vectors were computed beforehand."""
+
+
+class ComputedModel(TextModel):
+    """Compute vectors by an encoder, here or where `elsewhere` sends batches."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        settings: EncoderSettings,
+        cache: EmbeddingCache | None = None,
+        elsewhere: BatchMap | None = None,
+        warm_up: bool = False,
+    ) -> None:
+        self.spec = encoder.spec
+        self.settings = settings
+        self.repeatable = encoder.repeatable
+        self.encoder = encoder
+        self._cache = cache
+        self._elsewhere = elsewhere
+        self._warm_up = warm_up and encoder.warm_up
+
+    @cached_property
+    def _identity(self) -> dict[str, Any]:
+        return dict(self.encoder.identity())
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        return fingerprint_of(
+            {"spec": self.spec, "identity": self._identity, "settings": self.settings.identity}
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """Return a digest of spec, settings, versions and weights, as far as known."""
+        return self._fingerprint
+
+    @cached_property
+    def _model_cache(self) -> ModelCache | None:
+        """Return the place of this model's vectors in the cache.
+
+        Prefixes are part of a text, and what follows the model (width, scale) costs nothing: a
+        vector is stored once for all of them.
+        """
+        if self._cache is None or not self.repeatable:
+            return None
+        made_by = {
+            "kind": self.spec.partition(":")[0],
+            "identity": self._identity,
+            "max_length": self.settings.max_length,
+            "raw": self.settings.normalize is False,
+        }
+        return self._cache.of_model(fingerprint_of(made_by), self.spec)
+
+    def encode_docs(
+        self, texts: Sequence[str], progress: Progress | None = None, *, ids: Any = None
+    ) -> Encoded:
+        """Encode documents."""
+        return self._encode(texts, self.settings.doc_prefix, progress)
+
+    def encode_queries(
+        self, texts: Sequence[str], progress: Progress | None = None, *, ids: Any = None
+    ) -> Encoded:
+        """Encode queries; they are few, and a model of their own encodes them here."""
+        return self._for_queries._encode(texts, self.settings.query_prefix, progress)
+
+    @cached_property
+    def _for_queries(self) -> ComputedModel:
+        encoder = self.encoder.for_queries()
+        if encoder is self.encoder:
+            return self
+        return ComputedModel(encoder, self.settings, self._cache, warm_up=self._warm_up)
+
+    def _encode(self, texts: Sequence[str], prefix: str, progress: Progress | None) -> Encoded:
+        checked = checked_texts(texts, self.spec)
+        full = [prefix + text if text.strip() else "" for text in checked]
+        place = {text: row for row, text in enumerate(dict.fromkeys(filter(None, full)))}
+        if not place:
+            raise ShapeError(f"All {len(checked)} texts for encoder {self.spec!r} are empty.")
+        encode = self._encode_here
+        if self._elsewhere is not None:
+            encode = partial(self._elsewhere, self.fingerprint)
+        work = _EncodingRun(self.encoder, encode, self._model_cache, list(place))
+        work.run(progress)
+        rows = np.fromiter((place.get(text, -1) for text in full), np.int64, len(full))
+        flags = _spread(work.flags, rows)
+        return Encoded(
+            shape_vectors(_spread(work.vectors, rows), self.settings, self.spec),
+            work.n_computed,
+            work.seconds,
+            None if (flags == _CANNOT_TELL).any() else flags.astype(bool),
+            rows < 0,
+            work.tokens,
+        )
+
+    def _encode_here(self, batches: Batches) -> Iterator[EncodedBatch]:
+        """Encode batch by batch; a model's first call (imports, loading) is not timed."""
+        for number, (first, texts) in enumerate(batches):
+            if self._warm_up:
+                self.encoder.encode_batch(texts[:1], first)
+                self._warm_up = False
+            started = time.perf_counter()
+            vectors = self.encoder.encode_batch(texts, first)
+            yield EncodedBatch(number, vectors, time.perf_counter() - started)
+
+
+def _spread(values: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
+    """Spread the values of distinct texts over all texts; zero for the empty ones."""
+    if np.array_equal(rows, np.arange(len(values))):
+        return values
+    spread = values[rows]
+    spread[rows < 0] = 0
+    return spread
+
+
+class _EncodingRun:
+    """Bring distinct texts to vectors: from the cache, then from the model."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        encode: Callable[[Batches], Iterator[EncodedBatch]],
+        model_cache: ModelCache | None,
+        texts: list[str],
+    ) -> None:
+        self._encoder, self._encode, self._texts = encoder, encode, texts
+        self._model_cache = model_cache
+        self.vectors: Floats32 = np.empty((len(texts), 0), np.float32)
+        self.flags = np.zeros(len(texts), np.uint8)
+        self.n_computed, self.seconds = 0, 0.0
+        self.tokens: int | None = None
+
+    def run(self, progress: Progress | None) -> None:
+        """Take what is in the cache, compute the rest, and store that, batch by batch."""
+        total, size = len(self._texts), self._encoder.batch_size
+        missing = np.arange(total)
+        if self._model_cache is not None:
+            keys = content_keys(self._texts)
+            lookup = self._model_cache.find(keys)
+            if lookup.vectors is not None:
+                self.vectors, self.flags = lookup.vectors, lookup.flags
+            missing = np.flatnonzero(~lookup.known)
+        done = total - len(missing)
+        if progress is not None and done:
+            progress(done, total)
+        batches = [missing[start : start + size] for start in range(0, len(missing), size)]
+        for encoded in self._encode(
+            (int(rows[0]), [self._texts[row] for row in rows]) for rows in batches
+        ):
+            batch = batches[encoded.number]
+            self._take(batch, encoded)
+            if self._model_cache is not None:
+                self._model_cache.add(keys[batch], self.vectors[batch], self.flags[batch])
+            if progress is not None:
+                progress(done + self.n_computed, total)
+
+    def _take(self, batch: NDArray[np.int64], encoded: EncodedBatch) -> None:
+        rows, truncated, tokens = encoded.batch
+        self.tokens = add_tokens(self.tokens, tokens)
+        self.seconds += encoded.seconds
+        self.n_computed += len(batch)
+        self._check_width(rows.shape[1])
+        self.vectors[batch] = rows
+        self.flags[batch] = _CANNOT_TELL if truncated is None else truncated
+
+    def _check_width(self, width: int) -> None:
+        if not self.vectors.shape[1]:
+            self.vectors = np.zeros((len(self._texts), width), np.float32)
+        if self.vectors.shape[1] != width:
+            raise ShapeError(
+                f"Encoder {self._encoder.spec!r} returned {width} dimensions, but "
+                f"{self.vectors.shape[1]} for other texts, in this run or in the cache. If the "
+                "model has changed, clear the cache."
+            )

@@ -32,11 +32,10 @@ from assay.errors import (
     need,
 )
 from assay.io.fingerprints import fingerprint_of, version_of, weights_of
-from assay.models.adapters.onnx import ModelFolder, open_model, run_tokens
+from assay.models.adapters.onnx import ModelFolder, Tokenizer, open_model, run_tokens
 from assay.models.adapters.sentence_transformers import load_model
 from assay.models.encoding import Batch, add_tokens
 from assay.models.settings import EncoderSettings
-from assay.models.tokens import Tokenizer
 
 if TYPE_CHECKING:
     from assay.models.adapters import openai
@@ -45,7 +44,7 @@ else:
 
 
 class Scored(NamedTuple):
-    """A score for each text, and the tokens that an endpoint counted, if it says so."""
+    """Hold a score for each text, and the tokens that an endpoint counted, if it says so."""
 
     scores: Floats
     tokens: int | None = None
@@ -53,7 +52,7 @@ class Scored(NamedTuple):
 
 @dataclass(frozen=True)
 class Reranker:
-    """`function` scores texts for a query; `identity` is None where nothing tells what it does.
+    """Score texts for a query by a function; `identity` is None where it is unknown.
 
     Where a text has a price, `warm_up` is off: none is scored before the clock starts.
     """
@@ -65,11 +64,11 @@ class Reranker:
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same spec, settings, version and weights, as far as these are known."""
+        """Return a digest of spec, settings, version and weights, as far as known."""
         return fingerprint_of({"reranker": self.spec, **(self.identity or {})})
 
     def score(self, query: str, texts: list[str]) -> Scored:
-        """One finite score for each text, the higher the better."""
+        """Return a finite score for each text, the higher the better."""
         try:
             values = self.function(query, texts)
         except (AssayError, MemoryError, OSError):
@@ -101,13 +100,13 @@ def check_reranker(spec: str) -> None:
             "onnx:FOLDER or rerank:URL."
         )
     if kind == "rerank":
-        RerankEndpoint.parse(spec)
+        parse_endpoint(spec)
 
 
 def load_reranker(
     spec: str, *, settings: EncoderSettings | None = None, device: str | None = None
 ) -> Reranker:
-    """The reranker that a spec names."""
+    """Load the reranker that a spec names."""
     check_reranker(spec)
     kind, _, argument = spec.partition(":")
     return _KINDS[kind](spec, argument, settings or EncoderSettings(), device)
@@ -140,9 +139,9 @@ def _onnx(spec: str, argument: str, settings: EncoderSettings, device: str | Non
 
 @dataclass(frozen=True)
 class RerankEndpoint:
-    """An endpoint that scores texts: `URL[?model=NAME][&key_env=VARIABLE]`.
+    """Describe an endpoint that scores texts: `URL[?model=NAME][&key_env=VARIABLE]`.
 
-    >>> RerankEndpoint.parse("rerank:https://api.jina.ai/v1?model=jina-reranker-v2").model
+    >>> parse_endpoint("rerank:https://api.jina.ai/v1?model=jina-reranker-v2").model
     'jina-reranker-v2'
     """
 
@@ -150,37 +149,23 @@ class RerankEndpoint:
     model: str = ""
     key_env: str = ""
 
-    @classmethod
-    def parse(cls, spec: str) -> RerankEndpoint:
-        """From a spec; its address is checked."""
-        url, _, options = spec.removeprefix("rerank:").partition("?")
-        pairs = parse_qsl(options, keep_blank_values=True)
-        if {key for key, _ in pairs} - {"model", "key_env"} or len(dict(pairs)) < len(pairs):
-            raise UsageError(
-                "An endpoint that reranks is written rerank:URL, rerank:URL?model=NAME or "
-                "rerank:URL?model=NAME&key_env=VARIABLE."
-            )
-        endpoint = cls(url.rstrip("/").removesuffix("/rerank"), **dict(pairs))
-        endpoint.open()
-        return endpoint
-
     def open(self) -> openai.Endpoint:
-        """The address, checked; a key is read when a request is made."""
+        """Check the address; a key is read when a request is made."""
         return openai.Endpoint(self.url, self.key_env)
 
     @property
     def most(self) -> int:
-        """How many texts one request may carry, unless the user says it."""
+        """Return how many texts one request may carry, unless the user says it."""
         return 100 if self.model else 32
 
     def request(self, query: str, texts: list[str]) -> dict[str, Any]:
-        """What is asked; without a model in the words of Text Embeddings Inference."""
+        """Write a request; without a model in the words of Text Embeddings Inference."""
         if self.model:
             return {"model": self.model, "query": query, "documents": texts}
         return {"query": query, "texts": texts, "truncate": True}
 
     def read(self, answer: Any, count: int) -> list[Any]:
-        """The scores, in the order of the texts."""
+        """Read the scores, in the order of the texts."""
         place = f"{self.url}/rerank"
         items = answer
         if isinstance(answer, dict):
@@ -196,10 +181,24 @@ class RerankEndpoint:
         return scores
 
 
+def parse_endpoint(spec: str) -> RerankEndpoint:
+    """Read the spec of an endpoint; its address is checked."""
+    url, _, options = spec.removeprefix("rerank:").partition("?")
+    pairs = parse_qsl(options, keep_blank_values=True)
+    if {key for key, _ in pairs} - {"model", "key_env"} or len(dict(pairs)) < len(pairs):
+        raise UsageError(
+            "An endpoint that reranks is written rerank:URL, rerank:URL?model=NAME or "
+            "rerank:URL?model=NAME&key_env=VARIABLE."
+        )
+    endpoint = RerankEndpoint(url.rstrip("/").removesuffix("/rerank"), **dict(pairs))
+    endpoint.open()
+    return endpoint
+
+
 def _endpoint(spec: str, argument: str, settings: EncoderSettings, device: str | None) -> Reranker:
     settings.refuse_hub("rerank")
     settings.refuse("max_length", "rerank:", "the endpoint counts its own tokens")
-    where = RerankEndpoint.parse(spec)
+    where = parse_endpoint(spec)
     endpoint, most = where.open(), settings.batch_size or where.most
 
     def score(query: str, texts: list[str]) -> Batch:
@@ -231,7 +230,7 @@ def _cross_encoder(
 
 
 def _identity(model: Any, argument: str, settings: EncoderSettings) -> dict[str, Any] | None:
-    """Version, settings and weights: the files of a folder, or the commit of the hub."""
+    """Return version, settings and weights: a folder's files, or the commit of the hub."""
     commit = getattr(getattr(model, "config", None), "_commit_hash", None)
     if Path(argument).exists():
         weights: Mapping[str, Any] = weights_of(argument)

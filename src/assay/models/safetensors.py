@@ -37,7 +37,7 @@ _DTYPES: Final = {
 def load_safetensors(
     path: str | os.PathLike[str],
 ) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """The tensors by name, and the file's own notes (`__metadata__`)."""
+    """Read the tensors by name, and the file's notes (`__metadata__`)."""
     name = os.fspath(path)
     next(open_chunks(name, 1))  # refuses empty files and what is not a regular file
     file = WatchedFile(name)
@@ -92,9 +92,5 @@ def _tensor(data: NDArray[Any], entry: Any, place: str) -> NDArray[Any]:
             f"{last} of {len(data)} are named. The file is truncated or damaged."
         )
     raw = np.frombuffer(data[first:last].tobytes(), kind).reshape(shape)
-    return _widened(raw) if dtype == "BF16" else raw
-
-
-def _widened(halves: NDArray[Any]) -> NDArray[np.float32]:
-    """A bfloat16 is the upper half of a float32."""
-    return (halves.astype(np.uint32) << 16).view(np.float32)
+    # A bfloat16 is the upper half of a float32.
+    return (raw.astype(np.uint32) << 16).view(np.float32) if dtype == "BF16" else raw

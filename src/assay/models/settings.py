@@ -1,4 +1,4 @@
-"""What can be set about a text model, whatever its kind."""
+"""Declare what can be set about a text model, whatever its kind."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO_MATTER: Final = ("key_env", "batch_size")
 
 @dataclass(frozen=True)
 class EncoderSettings:
-    """Prefixes, length, scale and width; each of them enters the model's fingerprint.
+    """Set prefixes, length, scale and width; each enters the model's fingerprint.
 
     `query_prefix` and `doc_prefix` (a model's prompts) are put before each text as they are.
     `max_length` counts the model's own tokens, special ones among them. `normalize` is None (as
@@ -31,6 +31,13 @@ class EncoderSettings:
     that holds its key: None stands for OPENAI_API_KEY, "" for no key.
     `revision` (of a hub), `dtype` and `trust_remote_code` are for `st:`; code that a model brings
     along runs only if the last is True. `batch_size` is how many texts are encoded at once.
+
+    Raises:
+        UsageError: A setting has the wrong type or range.
+
+    Example:
+        >>> EncoderSettings(query_prefix="query: ", dimensions=64).identity["dimensions"]
+        64
     """
 
     query_prefix: str = ""
@@ -48,25 +55,33 @@ class EncoderSettings:
     def __post_init__(self) -> None:
         """Check all settings before a model is loaded."""
         for name in ("query_prefix", "doc_prefix"):
-            _check_prefix(getattr(self, name), name)
+            prefix = getattr(self, name)
+            checks.require(prefix, str, name, "text")
+            try:
+                prefix.encode()
+            except UnicodeEncodeError:
+                raise UsageError(
+                    f"{name} has a lone surrogate, half a character: {prefix!a}."
+                ) from None
         for name in ("max_length", "dimensions", "batch_size"):
             if getattr(self, name) is not None:
                 checks.check_cutoff(getattr(self, name), name)
         if self.normalize is not None and not isinstance(self.normalize, bool):
             raise UsageError(f"normalize is True, False or None, found {self.normalize!r}.")
-        if self.base_url is not None:
-            checks.require(self.base_url, str, "base_url", "an address such as http://host/v1")
-        if self.key_env is not None:
-            checks.require(self.key_env, str, "key_env", "the name of a variable")
-        if self.revision is not None:
-            checks.require(self.revision, str, "revision", "a commit, branch or tag")
+        for name, what in (
+            ("base_url", "an address such as http://host/v1"),
+            ("key_env", "the name of a variable"),
+            ("revision", "a commit, branch or tag"),
+        ):
+            if getattr(self, name) is not None:
+                checks.require(getattr(self, name), str, name, what)
         checks.require(self.trust_remote_code, bool, "trust_remote_code", "True or False")
         if self.dtype not in (None, *DTYPES):
             raise UsageError(f"dtype is one of {', '.join(DTYPES)}, found {self.dtype!r:.40}.")
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What vectors may depend on: not the key and the size of batches.
+        """Return what vectors may depend on: not the key and the size of batches.
 
         Settings that came later are named only where they are set: fingerprints stay as they were.
         """
@@ -83,11 +98,3 @@ class EncoderSettings:
         """Refuse a setting that a kind of model does not support; None means not set."""
         if getattr(self, name) is not None:
             raise UsageError(f"The encoder {kind!r} does not support {name}: {why}.")
-
-
-def _check_prefix(prefix: Any, name: str) -> None:
-    checks.require(prefix, str, name, "text")
-    try:
-        prefix.encode()
-    except UnicodeEncodeError:
-        raise UsageError(f"{name} has a lone surrogate, half a character: {prefix!a}.") from None

@@ -1,23 +1,47 @@
-"""From a spec such as `wordllama` or `st:all-MiniLM-L6-v2` to an encoder."""
+"""Turn a spec such as `wordllama` or `st:all-MiniLM-L6-v2` into a model, with the user's consent.
+
+A file may name models. Some of what they do (run code, send a key) needs the user's consent.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from assay.core import checks
+from assay.core.callables import own_callable
+from assay.core.consent import Consent
 from assay.core.numbers import parse_whole
+from assay.core.on_demand import OnDemand
 from assay.core.specs import SpecKind, SpecRegistry
 from assay.core.text import did_you_mean
 from assay.errors import AssayError, PluginError, UsageError, error_text
 from assay.models.adapters.precomputed import PrecomputedModel
+from assay.models.adapters.sentence_transformers import imports_any_class, local_folders
 from assay.models.cache import EmbeddingCache
-from assay.models.encoding import BatchMap, Encode, Encoder, EncoderRequest
-from assay.models.lexical.base import LexicalModel
+from assay.models.encoding import (
+    BatchMap,
+    ComputedModel,
+    Encoder,
+    EncoderRequest,
+    TextModel,
+)
 from assay.models.settings import EncoderSettings
-from assay.models.text_models import ComputedModel, TextModel
 from assay.plugins import MODELS
+
+if TYPE_CHECKING:
+    from assay.models.adapters import openai
+    from assay.models.lexical import LexicalModel
+    from assay.models.rerankers import parse_endpoint
+else:  # which a spec that is only named does not need
+    openai = OnDemand("assay.models.adapters.openai")
+    parse_endpoint = OnDemand("assay.models.rerankers").parse_endpoint
+
+# Names that the authors of sentence-transformers publish themselves.
+_PUBLISHED: Final = re.compile(r"(sentence-transformers/)?[A-Za-z0-9][\w.-]*")
 
 
 def _adapter(form: str, module: str) -> SpecKind:
@@ -42,9 +66,9 @@ ENCODERS: Final = SpecRegistry(
 LEXICAL: Final = SpecRegistry(
     "lexical model",
     {
-        "bm25": SpecKind("bm25", "assay.models.lexical.bm25:Bm25"),
-        "tfidf": SpecKind("tfidf", "assay.models.lexical.tfidf:TfIdf"),
-        "lsa": SpecKind("lsa:DIM", "assay.models.lexical.lsa:Lsa"),
+        "bm25": SpecKind("bm25", "assay.models.lexical:Bm25"),
+        "tfidf": SpecKind("tfidf", "assay.models.lexical:TfIdf"),
+        "lsa": SpecKind("lsa:DIM", "assay.models.lexical:Lsa"),
     },
 )
 _ALL: Final = SpecRegistry("model", {**LEXICAL, **ENCODERS}, MODELS)
@@ -54,9 +78,23 @@ _CHECKPOINTS: Final = (".pt", ".pth", ".safetensors")
 def encoder(
     spec: str, *, device: str | None = None, settings: EncoderSettings | None = None
 ) -> Encoder:
-    """The encoder that a spec names; `device` is for the kinds that run on one.
+    """Load the encoder that a spec names.
 
     It applies only the settings that the model itself needs; `text_model` applies them all.
+
+    Args:
+        spec: Spec of the model, e.g. "wordllama".
+        device: Device, for the kinds that run on one.
+        settings: Settings of the model.
+
+    Returns:
+        The encoder.
+
+    Raises:
+        AssayError: The spec is unknown, a package is missing, or the model cannot be loaded.
+
+    Example:
+        encoder("wordllama").encode(["a text"])
     """
     checks.require(spec, str, "An encoder", "a spec such as 'wordllama' or 'st:MODEL'")
     kind, argument = _kind_of(spec)
@@ -70,7 +108,7 @@ def encoder(
 
 
 def _load_encoder(kind: SpecKind, request: EncoderRequest) -> Encoder:
-    """What the adapter loads; one of another package may fail in any way, and is named."""
+    """Load by the adapter; one of another package may fail in any way, and is named."""
     load = kind.load()
     if kind.plugin is None:
         model: Encoder = load(request)
@@ -93,7 +131,7 @@ def _load_encoder(kind: SpecKind, request: EncoderRequest) -> Encoder:
 
 
 def _kind_of(spec: str) -> tuple[SpecKind, str]:
-    """The kind of encoder that a spec names, and what follows it."""
+    """Return the kind of encoder that a spec names, and what follows it."""
     name, _, argument = spec.partition(":")
     kind = ENCODERS.find(name)
     if kind is not None:
@@ -109,7 +147,7 @@ def _kind_of(spec: str) -> tuple[SpecKind, str]:
 
 
 def find_kind(spec: str) -> SpecKind:
-    """The kind of a spec; one that names neither a lexical model nor an encoder is refused."""
+    """Return the kind of a spec; refuse one that names no lexical model and no encoder."""
     kind = _ALL.find(spec.partition(":")[0])
     if kind is None and Path(spec).suffix.lower() in _CHECKPOINTS:
         kind = ENCODERS["checkpoint"]
@@ -119,15 +157,37 @@ def find_kind(spec: str) -> SpecKind:
 
 
 def is_lexical(spec: str) -> bool:
-    """Whether a spec names a model that is fitted to the documents."""
+    """Tell whether a spec names a model that is fitted to the documents.
+
+    Args:
+        spec: Spec of a model.
+
+    Returns:
+        True for a lexical model.
+
+    Example:
+        >>> is_lexical("bm25"), is_lexical("wordllama")
+        (True, False)
+    """
     return spec.partition(":")[0] in LEXICAL
 
 
 def lexical_model(spec: str, **settings: Any) -> LexicalModel:
-    """The model that a spec names, with its settings; nothing is loaded before it is fitted.
+    """Return the lexical model that a spec names; nothing is loaded before it is fitted.
 
-    >>> lexical_model("bm25", k1=1.2).k1
-    1.2
+    Args:
+        spec: "bm25", "tfidf" or "lsa:DIM".
+        **settings: Settings of the model.
+
+    Returns:
+        A model with `fit(texts)`, which returns what can search.
+
+    Raises:
+        UsageError: The spec or a setting is unknown.
+
+    Example:
+        >>> lexical_model("bm25", k1=1.2).k1
+        1.2
     """
     checks.require(spec, str, "A lexical model", "a spec such as 'bm25' or 'lsa:200'")
     name, colon, argument = spec.partition(":")
@@ -136,26 +196,21 @@ def lexical_model(spec: str, **settings: Any) -> LexicalModel:
         raise LEXICAL.unknown(spec)
     if bool(argument) != kind.needs_argument or bool(colon) != bool(argument):
         raise UsageError(f"The lexical model {spec!r} must be written {kind.form}.")
-    model = kind.load()
+    make = kind.load()
     if argument:
-        settings = {"dimensions": _whole(argument, spec, kind.form), **settings}
-    _refuse_unknown(settings, [field.name for field in fields(model)], name)
-    fitted: LexicalModel = model(**settings)
-    return fitted
-
-
-def _whole(argument: str, spec: str, form: str) -> int:
-    number = parse_whole(argument)
-    if number is None:
-        raise UsageError(f"{spec[:80]!r}: no whole number up to 10^15 there. Write {form}.")
-    return number
-
-
-def _refuse_unknown(settings: dict[str, Any], names: list[str], kind: str) -> None:
-    for name in settings:
-        if name not in names:
-            hint = did_you_mean(name, names)
-            raise UsageError(f"{kind!r} has no setting {name!r}.{hint} It has: {', '.join(names)}.")
+        number = parse_whole(argument)
+        if number is None:
+            raise UsageError(
+                f"{spec[:80]!r}: no whole number up to 10^15 there. Write {kind.form}."
+            )
+        settings = {"dimensions": number, **settings}
+    names = [field.name for field in fields(make)]
+    for key in settings:
+        if key not in names:
+            hint = did_you_mean(key, names)
+            raise UsageError(f"{name!r} has no setting {key!r}.{hint} It has: {', '.join(names)}.")
+    model: LexicalModel = make(**settings)
+    return model
 
 
 def text_model(
@@ -167,11 +222,26 @@ def text_model(
     elsewhere: BatchMap | None = None,
     warm_up: bool = False,
 ) -> TextModel:
-    """The text model that a spec names, e.g. "wordllama" or "st:all-MiniLM-L6-v2".
+    """Return the text model that a spec names.
 
-    With a cache, a text is computed once for all runs, and an interrupted run resumes where it
-    stopped. `elsewhere` encodes batches on other machines: `assay.cluster.ClusterBatches`. With
-    `warm_up`, the first text that is to be computed is computed once more before the clock starts.
+    Args:
+        spec: Spec of the model, e.g. "wordllama" or "st:all-MiniLM-L6-v2".
+        settings: Prefixes, length, scale and width.
+        cache: Cache in which a text is computed once for all runs; an interrupted run resumes
+            where it stopped.
+        device: Device, for the kinds that run on one.
+        elsewhere: Encodes batches on other machines: `assay.cluster.ClusterBatches`.
+        warm_up: Compute the first text once more before the clock starts.
+
+    Returns:
+        The model, which encodes documents and queries.
+
+    Raises:
+        AssayError: The spec is unknown, a package is missing, or settings do not fit.
+
+    Example:
+        model = text_model("wordllama", cache=EmbeddingCache())
+        model.encode_docs(["a text"]).vectors
     """
     encoder_settings = EncoderSettings() if settings is None else settings
     checks.require(encoder_settings, EncoderSettings, "settings", "EncoderSettings(...)")
@@ -182,7 +252,7 @@ def text_model(
 
 
 def as_encoder(model: Any, *, device: str | None = None) -> Encoder:
-    """From a spec, an Encoder, an object with `encode` or `encode_texts_clip`, or a function.
+    """Make an Encoder of a spec, an object with `encode`, or a function.
 
     >>> as_encoder(lambda texts: [[len(text)] for text in texts]).encode(["abc"]).tolist()
     [[3.0]]
@@ -191,23 +261,104 @@ def as_encoder(model: Any, *, device: str | None = None) -> Encoder:
         return model
     if isinstance(model, str):
         return encoder(model, device=device)
-    return Encoder(_name_of(model), _function_of(model, device))
-
-
-def _function_of(model: Any, device: str | None) -> Encode:
-    clip = getattr(model, "encode_texts_clip", None)
+    name = str(getattr(model, "__qualname__", type(model).__qualname__))
+    clip, encode = getattr(model, "encode_texts_clip", None), getattr(model, "encode", None)
     if callable(clip):
-        return lambda texts: clip(texts, device or "cpu")
-    encode = getattr(model, "encode", None)
-    if callable(encode):
-        return cast("Encode", encode)
-    if callable(model):
-        return cast("Encode", model)
-    raise UsageError(
-        f"A text encoder is a spec such as 'wordllama', an object with a method encode(texts) or "
-        f"encode_texts_clip(texts, device), or a function, found {type(model).__name__}."
-    )
+        return Encoder(name, lambda texts: clip(texts, device or "cpu"))
+    function = encode if callable(encode) else model
+    if not callable(function):
+        raise UsageError(
+            f"A text encoder is a spec such as 'wordllama', an object with a method encode(texts) "
+            f"or encode_texts_clip(texts, device), or a function, found {type(model).__name__}."
+        )
+    return Encoder(name, function)
 
 
-def _name_of(model: Any) -> str:
-    return str(getattr(model, "__qualname__", type(model).__qualname__))
+def allow_model(
+    spec: str, settings: Mapping[str, Any], consent: Consent, place: str
+) -> dict[str, Any]:
+    """Refuse a model without the consent that it needs; return settings with its key."""
+    what = f"the model {spec!r}"
+    name, _, argument = spec.partition(":")
+    # A revision of the authors' model may be a pull request of anybody.
+    revised = name == "st" and bool(settings.get("revision")) and imports_any_class()
+    if runs_code(spec) or settings.get("trust_remote_code") or revised:
+        folders = local_folders(argument) if name == "st" else []
+        words = f" (here the folder {folders[0]})" if folders else ""
+        consent.check_code(f"{what}{words}", place)
+    if name == "py":
+        own_callable(argument, "py:MODULE:FUNCTION")
+    return _allow_key(settings, consent, f"{place}: {what}") if name == "openai" else {**settings}
+
+
+def allow_reranker(spec: str, settings: Mapping[str, Any], consent: Consent, place: str) -> None:
+    """Refuse a reranker without the consent that it needs; a key goes where both are allowed."""
+    if spec.startswith("rerank:"):
+        where = parse_endpoint(spec)
+        consent.check_endpoint(where.url, f"{place}: the reranker {spec!r}", where.key_env)
+    else:
+        allow_model(spec, settings, consent, place)
+
+
+def runs_code(spec: str) -> bool:
+    """Tell whether loading the model runs code that a spec chooses.
+
+    `py:` and plugins do. So does `st:` of a folder or of anybody's name: its files name classes
+    to import. Those of the package's own authors are taken as the package itself is, unless a
+    folder on this machine is taken for them.
+    """
+    name, _, argument = spec.partition(":")
+    if name == "st":
+        return bool(local_folders(argument)) or not _PUBLISHED.fullmatch(argument)
+    kind = find_kind(spec)
+    return name == "py" or kind.plugin is not None
+
+
+def _allow_key(settings: Mapping[str, Any], consent: Consent, place: str) -> dict[str, Any]:
+    """Give an endpoint of the file the variable that it names, if the user allows that."""
+    url, variable = settings.get("base_url"), settings.get("key_env", "")
+    if variable and url is None:
+        raise UsageError(f"{place}: key_env goes with base_url, the endpoint that the key is for.")
+    if url is None or (not variable and openai.is_trusted(url)):
+        return {**settings}
+    consent.check_endpoint(url, place, variable)
+    return {**settings, "key_env": variable}
+
+
+def check_model(spec: str, params: Mapping[str, Any], consent: Consent, place: str) -> None:
+    """Refuse a model of a stored command without the consent that it needs."""
+    base_url = params.get("base_url")
+    if spec.partition(":")[0] == "openai":
+        url = base_url or openai.default_address()
+        variable = openai.key_variable() if base_url else ""
+        consent.check_endpoint(url, f"{place}: the model {spec!r}", variable)
+    else:
+        allow_model(spec, code_settings(params), consent, place)
+
+
+def code_settings(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that decide whose code a model may run."""
+    return {name: params.get(name) for name in ("revision", "trust_remote_code")}
+
+
+def allow_encoders(
+    specs: list[str], params: Mapping[str, Any], consent: Consent, place: str
+) -> None:
+    """Refuse encoders of a stored command without consent."""
+    for spec in specs:
+        check_model(spec, params, consent, place)
+
+
+def allow_factories(
+    names: list[str], params: Mapping[str, Any], consent: Consent, place: str
+) -> None:
+    """Refuse functions of a stored command that make models, without consent."""
+    for name in names:
+        consent.check_code(f"the factory {name!r}", place)
+        own_callable(name, "MODULE:FACTORY")
+
+
+def offer_models(_: Any) -> Iterator[str]:
+    """Yield the specs of models, with a colon where something follows."""
+    for name, kind in {**LEXICAL, **ENCODERS}.items():
+        yield f"{name}:" if ":" in kind.form.partition("[")[0] else name

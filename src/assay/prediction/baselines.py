@@ -36,7 +36,7 @@ from assay.measures import Measure
 from assay.measures.classes import Confusion
 from assay.prediction.evaluate import as_array, rename_classes
 from assay.prediction.result import PredictionResult, make_result, name_targets
-from assay.search.engine.target_search import TargetRanks
+from assay.search.engine.targets import TargetRanks
 
 _FEW = 10  # so few classes may well be new
 

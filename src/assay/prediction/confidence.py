@@ -26,7 +26,7 @@ from assay.core import checks
 from assay.errors import MismatchError, UsageError, ValueRangeError
 from assay.io.mapped import steady_files
 from assay.prediction.evaluate import RowLooks, ScoreKind, as_array, check_score_kind
-from assay.search.engine.score_ranks import score_matrix, target_columns
+from assay.search.engine.targets import score_matrix, target_columns
 from assay.stats import Interval, interval
 from assay.stats.effects import (
     auroc,

@@ -31,13 +31,13 @@ from assay.measures import Measure
 from assay.measures.classes import Confusion
 from assay.prediction.plugin import SCORE_KINDS
 from assay.prediction.result import PredictionResult, make_result, name_targets
-from assay.search.engine.score_ranks import (
+from assay.search.engine.targets import (
+    TargetRanks,
     masked_targets,
     ranks_and_best,
     score_matrix,
     target_columns,
 )
-from assay.search.engine.target_search import TargetRanks
 from assay.search.engine.workers import Progress
 
 Measures = str | Measure | Iterable[str | Measure]

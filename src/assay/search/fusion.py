@@ -1,30 +1,41 @@
-"""fuse: several rankings of the same queries made into one.
+"""Fuse several rankings of the same queries into one, and tune the weights of the rankings.
 
 Every document gets from each list a part, and the parts are added. A document that a list does
 not hold gets nothing from it. Parts are computed and added in doubled precision and rounded once,
 so that the order of the lists changes no bit and sums that are equal tie.
+
+Weights are tuned by cross-validation. Queries are dealt into folds at random, by a seed. The
+weights of a fold are those of a grid that score best on the queries of the other folds, so that no
+query has a say in the weights that it is scored with. Of weights that score alike the nearest to
+equal ones are taken: what cannot be told apart is not tuned.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats, Ints
+from assay.arrays import Floats, Ints, offsets_of
 from assay.core import checks, order
-from assay.core.conventions import preset
-from assay.core.id_hints import check_match
+from assay.core.conventions import Conventions, preset
+from assay.core.hits import judge
+from assay.core.id_hints import check_match, describe_near
 from assay.core.ids import Ids
+from assay.core.judgments import Judgments
 from assay.core.ranking import Ranking
 from assay.core.settings import as_settings, join_settings
-from assay.errors import UsageError, ValueRangeError
+from assay.errors import MismatchError, UsageError, ValueRangeError
 from assay.io.formats import RunLike, as_ranking
+from assay.measures import Measure
+from assay.scoring.evaluate import score
+from assay.stats.samples import check_seed
 
 Method = Literal["rrf", "combsum", "combmnz"]
 Normalization = Literal["minmax", "zscore"]
@@ -32,9 +43,13 @@ Normalization = Literal["minmax", "zscore"]
 METHODS: Final[tuple[Method, ...]] = get_args(Method)
 NORMALIZATIONS: Final[tuple[Normalization, ...]] = get_args(Normalization)
 
+_STEPS_OF_TWO, _STEPS = 20, 10  # of a weight between 0 and 1: two lists, more lists
+_MOST_LISTS = 5
+_DIGITS = 10  # sums that agree so far are equal: the last bits are the machine's
+
 
 class _Doubled(NamedTuple):
-    """Numbers as the sum of a float64 and its rounding error."""
+    """Hold numbers as the sum of a float64 and its rounding error."""
 
     high: Floats
     low: Floats
@@ -50,7 +65,7 @@ def fuse(
     depth: int | None = None,
     allow_mismatch: bool = False,
 ) -> Ranking:
-    """One ranking from several, given as `evaluate` takes them: ranks or scores are added.
+    """Fuse several rankings into one: ranks or scores are added.
 
     - `rrf`: Σ w / (rrf_k + rank), by the place that each list's own tie rule gives; scores and
       `normalize` play no part (Cormack, Clarke and Büttcher 2009).
@@ -60,23 +75,38 @@ def fuse(
     Scores are normalised within each list's row: "minmax" is (s - min) / (max - min); "zscore" is
     (s - min) / σ, the z-score counted from the lowest, so that a document a list does not hold
     (0) is never above one it holds; where all scores of a row are equal each becomes 1. With None
-    scores count as they are and must not be negative. `depth` cuts the result.
+    scores count as they are and must not be negative.
 
     Ties follow the lists' rule; lists with different rules, or numbered documents that differ,
-    tie by id descending. Queries are those of any list. Lists whose ids differ in case or zero
-    padding are refused unless `allow_mismatch`.
+    tie by id descending. Queries are those of any list.
 
-    >>> a = Ranking.from_arrays([[0, 1, 2]], n_docs=4)
-    >>> b = Ranking.from_arrays([[2, 3]], n_docs=4)
-    >>> [doc for doc, _ in fuse([a, b]).row(0)]
-    [2, 0, 1, 3]
+    Args:
+        rankings: Runs as `evaluate` takes them.
+        method: How parts of a document are computed.
+        normalize: How scores of a list are brought to one scale.
+        weights: A weight for each list, by default 1.
+        rrf_k: Constant of `rrf`, added to ranks.
+        depth: Number of documents to keep for each query.
+        allow_mismatch: Accept lists whose ids differ in case or zero padding.
+
+    Returns:
+        The fused ranking, with the settings of the fusion.
+
+    Raises:
+        AssayError: Lists, weights or settings do not fit.
+
+    Example:
+        >>> a = Ranking.from_arrays([[0, 1, 2]], n_docs=4)
+        >>> b = Ranking.from_arrays([[2, 3]], n_docs=4)
+        >>> [doc for doc, _ in fuse([a, b]).row(0)]
+        [2, 0, 1, 3]
     """
     joined = JoinedLists(rankings, method, normalize, rrf_k, allow_mismatch)
     return joined.fuse(weights, depth, weights=weights)
 
 
 class JoinedLists:
-    """Rankings whose queries and documents are joined once, to be fused with any weights."""
+    """Join the queries and documents of rankings once, to fuse them with any weights."""
 
     def __init__(
         self,
@@ -104,9 +134,9 @@ class JoinedLists:
         self._at = np.split(place, np.cumsum([len(ranking) for ranking in keys])[:-1])
 
     def fuse(self, shares: Sequence[float] | None, depth: int | None, **settings: Any) -> Ranking:
-        """The sums of the parts of each (query, document) by these weights, as a ranking.
+        """Add the parts of each (query, document) by these weights.
 
-        `settings` are what its signature says beside the method.
+        `settings` are what the signature says beside the method.
         """
         checked = _weights(shares, len(self.lists))
         high, low = np.zeros((2, len(self._pairs), len(self.lists)))
@@ -114,7 +144,11 @@ class JoinedLists:
         for column, (values, at, weight) in enumerate(
             zip(self._values, self._at, checked, strict=True)
         ):
-            high[at, column], low[at, column] = self._part(values, np.float64(weight))
+            if self._method == "rrf":  # weight / (offset + rank), else weight · score
+                part = _quotient(np.float64(weight), values)
+            else:
+                part = _two_product(values, np.float64(weight))
+            high[at, column], low[at, column] = part
             held[at] += 1
         times = held.astype(np.float64) if self._method == "combmnz" else None
         queries, docs = np.divmod(self._pairs, max(len(self._doc_ids), 1))
@@ -128,19 +162,10 @@ class JoinedLists:
             self._method,
         )
         cut = fused if depth is None else fused.first(depth)
-        return replace(cut, settings=self._settings(**settings, depth=depth))
-
-    def _part(self, values: Floats, weight: np.float64) -> _Doubled:
-        """weight / (offset + rank), or weight · score, of each result."""
-        return _quotient(weight, values) if self._method == "rrf" else _two_product(values, weight)
-
-    def _settings(self, **own_settings: Any) -> dict[str, str]:
-        """The settings of the lists, and those of the fusion in one text."""
-        how = ",".join(
-            f"{key}={value}" for key, value in as_settings(**self.how, **own_settings).items()
-        )
+        named = as_settings(**self.how, **settings, depth=depth)
+        how = ",".join(f"{key}={value}" for key, value in named.items())
         shared = join_settings(ranking.settings for ranking in self.lists)
-        return {**shared, "fusion": f"{self._method}({how})"}
+        return replace(cut, settings={**shared, "fusion": f"{self._method}({how})"})
 
 
 def _check(rankings: Any, method: str, normalize: str | None) -> list[Ranking]:
@@ -192,13 +217,13 @@ def _whole(value: Any, name: str) -> int:
 
 
 def _places(ranking: Ranking) -> Floats:
-    """The place of each result in its row, from 0."""
+    """Return the place of each result in its row, from 0."""
     place = np.arange(len(ranking.docs)) - np.repeat(ranking.offsets[:-1], ranking.lengths)
     return place.astype(np.float64)
 
 
 def _normalize(ranking: Ranking, normalize: str | None) -> Floats:
-    """The scores of a list, each row brought to one scale."""
+    """Bring the scores of each row of a list to one scale."""
     if normalize is None:
         _refuse_negative(ranking)
         return ranking.scores
@@ -218,7 +243,7 @@ def _refuse_negative(ranking: Ranking) -> None:
 
 
 def _from_lowest_to_highest(ranking: Ranking) -> Floats:
-    """(s - min) / (max - min) in each row; 1 where all are equal."""
+    """Compute (s - min) / (max - min) in each row; 1 where all are equal."""
     scores, some = ranking.scores * 0.5, ranking.lengths > 0  # halves never overflow
     lengths = ranking.lengths[some]
     highest = scores[ranking.offsets[:-1][some]]
@@ -229,7 +254,7 @@ def _from_lowest_to_highest(ranking: Ranking) -> Floats:
 
 
 def _in_deviations(ranking: Ranking, unit: Floats) -> Floats:
-    """Each row divided by its standard deviation, which is the same for any order of the sum."""
+    """Divide each row by its standard deviation, which is the same for any order of the sum."""
     scaled = unit.copy()
     for start, stop in zip(
         ranking.offsets[:-1].tolist(), ranking.offsets[1:].tolist(), strict=True
@@ -243,7 +268,7 @@ def _in_deviations(ranking: Ranking, unit: Floats) -> Floats:
 
 
 def _merge_ids(sides: list[Ids]) -> Ids:
-    """The ids of all lists: as they are where they agree, else each once, sorted."""
+    """Merge the ids of all lists: as they are where they agree, else each once, sorted."""
     if all(ids == sides[0] for ids in sides[1:]):
         return sides[0]
     union = sides[0]
@@ -253,7 +278,7 @@ def _merge_ids(sides: list[Ids]) -> Ids:
 
 
 def _pair_keys(ranking: Ranking, query_ids: Ids, doc_ids: Ids) -> Ints:
-    """One number for each (query, document) of a list."""
+    """Return a number for each (query, document) of a list."""
     query = ranking.query_ids.match(query_ids)[order.rows_of(ranking.offsets)]
     return query * len(doc_ids) + ranking.doc_ids.match(doc_ids)[ranking.docs]
 
@@ -295,7 +320,7 @@ def _as_ranking(
 
 
 def _tiebreak(lists: list[Ranking]) -> str:
-    """The rule that all lists share; rows of different collections have no common order."""
+    """Return the rule that all lists share; rows of different collections have none."""
     rules = {ranking.tiebreak for ranking in lists}
     first = lists[0]
     numbered = all(ranking.doc_ids == first.doc_ids and not ranking.by_line for ranking in lists)
@@ -305,7 +330,7 @@ def _tiebreak(lists: list[Ranking]) -> str:
 
 
 def _total(high: Floats, low: Floats, factor: Floats | None) -> Floats:
-    """The sum of each row in doubled precision, times a factor, rounded once.
+    """Add up each row in doubled precision, times a factor, rounded once.
 
     Each row is sorted first, so that the order of its columns does not matter.
     """
@@ -323,14 +348,14 @@ def _total(high: Floats, low: Floats, factor: Floats | None) -> Floats:
 
 
 def _two_sum(a: Floats, b: Floats) -> _Doubled:
-    """a + b and its rounding error (Knuth)."""
+    """Return a + b and its rounding error (Knuth)."""
     total = a + b
     back = total - a
     return _Doubled(total, (a - (total - back)) + (b - back))
 
 
 def _two_product(a: Floats, b: Floats | np.float64) -> _Doubled:
-    """a · b and its rounding error (Dekker)."""
+    """Return a · b and its rounding error (Dekker)."""
     with np.errstate(over="ignore", invalid="ignore"):
         product = a * b
         (a1, a2), (b1, b2) = _halves(a), _halves(b)
@@ -338,14 +363,157 @@ def _two_product(a: Floats, b: Floats | np.float64) -> _Doubled:
 
 
 def _halves(a: Any) -> tuple[Any, Any]:
-    """The upper and lower 26 bits of each number (Veltkamp)."""
+    """Split each number into its upper and lower 26 bits (Veltkamp)."""
     shifted = a * 134217729.0
     upper = shifted - (shifted - a)
     return upper, a - upper
 
 
 def _quotient(a: np.float64, b: Floats) -> _Doubled:
-    """a / b and its rounding error."""
+    """Return a / b and its rounding error."""
     quotient = a / b
     product, error = _two_product(quotient, b)
     return _Doubled(quotient, ((a - product) - error) / b)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Hold the weights of each fold, and those of all queries, each adding up to 1.
+
+    `held_out` is the mean by the weights of other folds' queries, which is what counts;
+    `in_sample` the mean by weights that were fitted to the same queries, which flatters.
+    """
+
+    measure: str
+    folds: int
+    seed: int
+    weights: tuple[tuple[float, ...], ...]
+    overall: tuple[float, ...]
+    held_out: float
+    in_sample: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return asdict(self)
+
+
+def tune_fusion(
+    rankings: Sequence[Ranking],
+    judgments: Judgments,
+    measure: str | Measure,
+    *,
+    method: Method = "combsum",
+    normalize: Normalization | None = "minmax",
+    rrf_k: int = 60,
+    depth: int | None = None,
+    folds: int = 5,
+    seed: int = 0,
+    conventions: str | Conventions = "trec_eval",
+    clusters: Mapping[Any, Any] | None = None,
+) -> tuple[Ranking, Tuning]:
+    """Fuse with weights that come for each query from the queries of other folds.
+
+    The other settings are those of `fuse`. Queries without judgments get the weights of all.
+    `clusters` is {query: group}: queries of one group, which may know of each other, share a fold.
+    """
+    joined = JoinedLists(rankings, method, normalize, rrf_k)
+    grid = _grid(len(joined.lists))
+    rows = []
+    for weights in grid:
+        fused = joined.fuse(weights, depth)
+        hits = judge(fused, judgments, conventions=conventions, allow_mismatch=True)
+        scores = score(hits, measure, conventions=conventions)
+        rows.append(scores.values[0])
+    values = np.nan_to_num(np.array(rows))  # undefined for a query whatever the weights
+    unit = _units(scores.query_ids, clusters)
+    fold = _deal(unit, folds, seed, "queries" if clusters is None else "groups of queries")
+    best = [_best(values[:, fold != number]) for number in range(folds)]
+    overall = _best(values)
+    best_rows = np.array([*best, overall])  # the last: queries without judgments
+    place = fused.query_ids.match(scores.query_ids)
+    numbers = best_rows[np.where(place < 0, folds, fold[place])]
+    named = {"tune": f"{folds}-fold", "measure": str(measure), "seed": seed}
+    named |= {} if clusters is None else {"groups": int(unit.max()) + 1}
+    rerun = {number: joined.fuse(grid[number], depth, **named) for number in set(numbers.tolist())}
+    defined = ~np.isnan(rows[0])
+    held_out = values[best_rows[fold], np.arange(values.shape[1])][defined]
+    return _pick_rows(rerun, numbers), Tuning(
+        str(scores.measures[0]),
+        folds,
+        seed,
+        tuple(grid[number] for number in best),
+        grid[overall],
+        float(held_out.mean()) if len(held_out) else float("nan"),
+        float(values[overall][defined].mean()) if len(held_out) else float("nan"),
+    )
+
+
+def _grid(n_lists: int) -> list[tuple[float, ...]]:
+    """List weights above 0 that add up to 1, the nearest to equal ones first.
+
+    >>> _grid(2)[:3]
+    [(0.5, 0.5), (0.45, 0.55), (0.55, 0.45)]
+    """
+    if not 2 <= n_lists <= _MOST_LISTS:
+        raise UsageError(f"Weights are tuned for 2 to {_MOST_LISTS} lists, found {n_lists}.")
+    steps = _STEPS_OF_TWO if n_lists == 2 else _STEPS
+    rows = []
+    for cuts in combinations(range(1, steps), n_lists - 1):
+        parts = np.diff([0, *cuts, steps]).tolist()
+        uneven = sum((n_lists * part - steps) ** 2 for part in parts)
+        rows.append((uneven, tuple(part / steps for part in parts)))
+    return [weights for _, weights in sorted(rows)]
+
+
+def _units(query_ids: Ids, clusters: Mapping[Any, Any] | None) -> Ints:
+    """Assign a number to each query, or each group, in the order of names."""
+    unit = np.empty(len(query_ids), np.int64)
+    unit[np.asarray(query_ids.order())] = np.arange(len(query_ids))
+    if clusters is None:
+        return unit
+    absent = [query for query in query_ids if query not in clusters]
+    if absent:
+        raise MismatchError(
+            f"clusters has no group for the queries {checks.name_few(absent)}."
+            f"{describe_near(absent, clusters)}"
+        )
+    return np.unique([str(clusters[key]) for key in query_ids], return_inverse=True)[1]
+
+
+def _deal(unit: Ints, folds: int, seed: int, what: str) -> Ints:
+    """Deal queries into folds by ids and seed, whatever the order of lines."""
+    n_units = int(unit.max(initial=-1)) + 1
+    number = checks.check_cutoff(folds, "folds")
+    if not 2 <= number <= n_units:
+        raise UsageError(
+            f"Weights are tuned by 2 folds or more, and no more than there are {what} with "
+            f"judgments: found {number} folds of {n_units} {what}."
+        )
+    fold = np.empty(n_units, np.int64)
+    fold[np.random.default_rng(check_seed(seed)).permutation(n_units)] = np.arange(n_units) % number
+    return fold[unit]
+
+
+def _best(values: Floats) -> int:
+    """Find the weights with the highest sum over the queries; the first of equal ones."""
+    return int(np.argmax(np.round(values.sum(axis=1), _DIGITS)))
+
+
+def _pick_rows(fused: dict[int, Ranking], numbers: Ints) -> Ranking:
+    """Take each query's row from the ranking of its weights."""
+    rankings = [fused[number] for number in numbers.tolist()]
+    bounds = [slice(*each.offsets[row : row + 2].tolist()) for row, each in enumerate(rankings)]
+    docs = [each.docs[part] for each, part in zip(rankings, bounds, strict=True)]
+    scores = [each.scores[part] for each, part in zip(rankings, bounds, strict=True)]
+    first = rankings[0]
+    split = None
+    if first.tie_split is not None:
+        split = np.array([each.tie_split[row] for row, each in enumerate(rankings)])  # type: ignore[index]
+    return replace(
+        first,
+        offsets=offsets_of(np.array([len(part) for part in docs])),
+        given_docs=np.concatenate(docs),
+        given_scores=np.concatenate(scores),
+        in_order=True,
+        tie_split=split,
+    )

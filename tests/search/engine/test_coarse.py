@@ -11,8 +11,7 @@ import pytest
 
 from assay.native import load
 from assay.search.engine import plan, prepare, rank, target_ranks
-from assay.search.engine.blocks import Docs
-from assay.search.engine.coarse import Coarse, axis_of, coarsen, signs_of
+from assay.search.engine.blocks import Coarse, Docs, axis_of, coarsen, signs_of
 from tests.search.engine.nasty import METRICS
 from tests.search.engine.test_same_bytes import always_coarse, widths
 
@@ -396,7 +395,7 @@ def test_which_searches_go_by_8_bits(width, monkeypatch):
     scans = count_coarse(monkeypatch)
     rank(queries, docs, 10)
     assert not scans  # too little to multiply
-    monkeypatch.setattr(plan, "_COARSE_WORK", 0)
+    monkeypatch.setattr(plan, "COARSE_WORK", 0)
     rank(queries, centres[:1] + 1e-3 * docs, 10)  # in a cone: by what they do not share
     assert len(scans) == 1
     scans.clear()
@@ -428,7 +427,7 @@ def targets_in_turn(monkeypatch, rows: int) -> list[int]:
 def test_which_targets_are_counted_by_8_bits(width, monkeypatch):
     """Those that 8 bits tell from most documents, where there is enough to count."""
     assert targets_in_turn(monkeypatch, 130) == [0, 0, 0]
-    monkeypatch.setattr(plan, "_COARSE_WORK", 0)
+    monkeypatch.setattr(plan, "COARSE_WORK", 0)
     assert targets_in_turn(monkeypatch, 130) == [1, 0, 0]
     assert targets_in_turn(monkeypatch, 120) == [0, 0, 0]
 
@@ -438,7 +437,7 @@ def test_targets_are_counted_alike_where_documents_are_quantised_in_parts(make, 
     queries, docs = asked(make, 5)
     targets, cases, want = counts_asked(make)
     always_coarse(monkeypatch)
-    monkeypatch.setattr(plan, "_COARSE_BYTES", docs.size // 3)
+    monkeypatch.setattr(plan, "COARSE_BYTES", docs.size // 3)
     scans = count_coarse(monkeypatch)
     found = [counted(queries, docs, targets, metric=metric, **how) for metric, how in cases]
     assert found == want

@@ -14,7 +14,6 @@ from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.native import engine_name
 from assay.search.engine import (
     Codes,
-    code_search,
     codes,
     distance_histogram,
     pack_codes,
@@ -62,7 +61,7 @@ def test_bfloat16_bits():
 def test_blocks_of_rows_change_nothing(monkeypatch):
     bits = some_codes(100, 13)
     whole = pack_codes(bits.astype(int)).packed.tobytes()
-    monkeypatch.setattr(codes, "_BLOCK", 40)
+    monkeypatch.setattr(codes, "BLOCK_CELLS", 40)
     assert pack_codes(bits.astype(int)).packed.tobytes() == whole
     late = np.ones((100, 13), int)
     late[1, 2], late[97, 4] = -1, 0
@@ -127,9 +126,9 @@ def test_the_same_bytes_however_it_is_cut(monkeypatch, keep_ties):
     pairs = [(q, (7 * q) % 300) for q in range(70)]
     found = set()
     for most, fewest, share in product((1, 7, 64, 1024), (0, 64), (1, 100)):
-        monkeypatch.setattr(code_search, "_MOST_QUERIES", most)
-        monkeypatch.setattr(code_search, "_FEWEST_QUERIES", fewest)
-        monkeypatch.setattr(code_search, "_FEWEST_DOCS", share)
+        monkeypatch.setattr(codes, "MOST_QUERIES", most)
+        monkeypatch.setattr(codes, "FEWEST_QUERIES", fewest)
+        monkeypatch.setattr(codes, "FEWEST_DOCS", share)
         for threads in (1, 2, 4):
             ranking = rank_codes(
                 queries, docs, 20, exclude=pairs, keep_ties=keep_ties, threads=threads

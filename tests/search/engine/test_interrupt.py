@@ -128,14 +128,14 @@ def test_an_exception_of_one_task_stops_the_others():
 def test_progress_never_goes_back_where_a_search_begins_again(monkeypatch):
     """Stored rows that turn out to need measuring are searched a second time."""
     engine = sys.modules["assay.search.engine.search"]
-    whole = engine._search
+    whole = engine.search_measured
 
     def begin_again(ready, k, tops, progress):
         progress(1, ready.total)
         return whole(ready, k, tops, progress)
 
-    monkeypatch.setattr(engine, "_search_raw", _give_up_halfway)
-    monkeypatch.setattr(engine, "_search", begin_again)
+    monkeypatch.setattr(engine, "search_raw", _give_up_halfway)
+    monkeypatch.setattr(engine, "search_measured", begin_again)
     docs = np.random.default_rng(3).standard_normal((5000, 32)).astype(np.float32)
     steps = []
     found = rank(docs[:2], docs, 5, progress=lambda done, total: steps.append((done, total)))

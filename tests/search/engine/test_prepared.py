@@ -45,8 +45,8 @@ def test_a_prepared_corpus_gives_the_same_bytes(kernels, whole, tmp_path):  # no
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8, np.int64])
 @pytest.mark.parametrize("metric", METRICS)
 def test_every_type_and_metric(dtype, metric, kernels, tmp_path, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(prepared, "_WINDOW", 64)
-    monkeypatch.setattr("assay.search.engine.vectors._WINDOW_BYTES", 64 * 4 * DOCS.shape[1])
+    monkeypatch.setattr(prepared, "BLOCK_ROWS", 64)
+    monkeypatch.setattr("assay.search.engine.inputs.WINDOW_BYTES", 64 * 4 * DOCS.shape[1])
     rng = np.random.default_rng(8)
     docs = (9 * rng.standard_normal((300, 19))).astype(dtype)
     docs[:, 0] = 3
@@ -117,13 +117,13 @@ def test_what_cannot_be_prepared():
 def made(monkeypatch) -> list[int]:
     """Counts how often documents are prepared."""
     calls: list[int] = []
-    make = prepared._make
+    make = prepared.measure_corpus
 
     def counting(*args):
         calls.append(1)
         return make(*args)
 
-    monkeypatch.setattr(prepared, "_make", counting)
+    monkeypatch.setattr(prepared, "measure_corpus", counting)
     return calls
 
 
@@ -154,16 +154,16 @@ def test_documents_that_changed_are_prepared_anew(tmp_path, monkeypatch):
 def test_an_old_file_of_documents_is_known_by_its_place(tmp_path, monkeypatch):
     path, kept = tmp_path / "docs.npy", tmp_path / "kept"
     np.save(path, DOCS)
-    monkeypatch.setattr(prepared, "_SETTLED", -60.0)  # as if it had been written long ago
+    monkeypatch.setattr(prepared, "SETTLED", -60.0)  # as if it had been written long ago
     prepare(path, kept)
-    monkeypatch.setattr(prepared, "_digest_of", lambda _: pytest.fail("it was read"))
+    monkeypatch.setattr(prepared, "digest_rows", lambda _: pytest.fail("it was read"))
     assert len(prepare(path, kept)) == len(DOCS)
 
 
 def test_a_file_that_changed_at_its_place_is_noticed(tmp_path, monkeypatch):
     path, kept = tmp_path / "docs.npy", tmp_path / "kept"
     np.save(path, DOCS)
-    monkeypatch.setattr(prepared, "_SETTLED", -60.0)
+    monkeypatch.setattr(prepared, "SETTLED", -60.0)
     prepare(path, kept)
     before = os.stat(path)
     np.save(path, DOCS[::-1])
@@ -212,7 +212,7 @@ def test_another_file_is_never_overwritten(tmp_path):
 
 def test_another_version_is_made_anew(tmp_path, monkeypatch):
     prepare(DOCS, tmp_path / "kept")
-    monkeypatch.setattr(prepared, "_VERSION", prepared._VERSION + 1)
+    monkeypatch.setattr(prepared, "VERSION", prepared.VERSION + 1)
     calls = made(monkeypatch)
     prepare(DOCS, tmp_path / "kept")
     assert len(calls) == 1

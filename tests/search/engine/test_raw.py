@@ -14,9 +14,8 @@ from assay.errors import ValueRangeError
 from assay.native import engine_name, load
 from assay.search.engine import plan, rank
 from assay.search.engine import search as searching
-from assay.search.engine.blocks import Metric, Sizes, raw_docs
-from assay.search.engine.coarse import axis_of, signs_of
-from assay.search.engine.vectors import raw_windows, stored_as
+from assay.search.engine.blocks import Metric, Sizes, axis_of, raw_docs, signs_of
+from assay.search.engine.inputs import raw_windows, stored_as
 from tests.search.engine.nasty import METRICS
 from tests.search.engine.test_same_bytes import always_coarse, widths
 
@@ -76,9 +75,9 @@ def test_any_number_of_queries_and_columns(n_queries, columns):
 @pytest.mark.parametrize("factor", [1e-30, 1e-12, 1e12, 1e30])
 def test_rows_of_other_sizes_are_measured_first(monkeypatch, metric, factor):
     measured = []
-    search = searching._search
+    search = searching.search_measured
     monkeypatch.setattr(
-        searching, "_search", lambda *given: measured.append(given) or search(*given)
+        searching, "search_measured", lambda *given: measured.append(given) or search(*given)
     )
     queries, docs = rows_of("float32", 6, 20), rows_of("float32", 300, 20, 4)
     docs[77] *= np.float32(factor)
@@ -178,7 +177,7 @@ def test_rows_quantised_as_they_are_stored_give_the_same_bytes(name, metric, sim
     docs, queries = rows_of(name, 701, 37), rows_of("float32", 40, 37, seed=9)
     wide = rank(queries, docs.astype(np.float64), 11, metric=metric, engine="numpy", keep_ties=True)
     parts = quantised_parts(monkeypatch)
-    monkeypatch.setattr(plan, "_COARSE_BYTES", 300 * 37)  # some panels at a time
+    monkeypatch.setattr(plan, "COARSE_BYTES", 300 * 37)  # some panels at a time
     for threads in (1, 3):
         found = rank(queries, docs, 11, metric=metric, keep_ties=True, threads=threads)
         assert bytes_of(found) == bytes_of(wide)
@@ -236,4 +235,4 @@ def test_a_file_is_quantised_in_windows_large_enough_for_deep_lists(tmp_path):
     queries = rows_of("float32", 128, 384)
     ready = raw_plan(queries, tmp_path / "d.npy", k=1000)
     assert ready.stored_axis is not None
-    assert ready._stored_rows >= 1000 * plan._COARSE_SHARE
+    assert ready.stored_rows >= 1000 * plan.COARSE_SHARE

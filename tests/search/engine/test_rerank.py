@@ -7,7 +7,7 @@ import pytest
 
 from assay import Ranking
 from assay.errors import MismatchError, ValueRangeError
-from assay.search.engine import rank, vectors
+from assay.search.engine import inputs, rank
 from assay.search.engine.search import rerank
 from tests.search.engine.nasty import nasty_inputs
 
@@ -53,8 +53,8 @@ def test_rows_of_any_length_and_several_blocks(monkeypatch):
     first = Ranking.from_arrays(numbers, n_docs=40)
     whole = rerank(first, queries, docs=docs)
     assert whole.lengths.tolist() == first.lengths.tolist()
-    monkeypatch.setattr(vectors, "_WINDOW_BYTES", 7 * 4 * 5)  # seven documents at a time
-    monkeypatch.setattr(vectors, "lies_ready", lambda matrix: False)
+    monkeypatch.setattr(inputs, "WINDOW_BYTES", 7 * 4 * 5)  # seven documents at a time
+    monkeypatch.setattr(inputs, "lies_ready", lambda matrix: False)
     again = rerank(first, queries, docs=docs)
     assert again.scores.tobytes() == whole.scores.tobytes()
 

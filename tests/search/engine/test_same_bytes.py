@@ -17,7 +17,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from assay.native import engine_name, load
-from assay.search.engine import plan, rank, target_ranks, vectors
+from assay.search.engine import inputs, plan, rank, target_ranks
 from tests.search.engine.nasty import METRICS
 
 EXCLUDES = ("none", "pairs", "self")
@@ -96,8 +96,8 @@ def widths() -> list[str]:
 def always_coarse(patch: pytest.MonkeyPatch) -> None:
     """Let even the smallest search go by products of 8-bit numbers first."""
     for name in ("DOCS", "COLUMNS", "QUERIES", "WORK", "SHARE"):
-        patch.setattr(plan, f"_COARSE_{name}", 0)
-    patch.setattr(plan, "_MOST_LEFT", 2.0)  # however many candidates there will be
+        patch.setattr(plan, f"COARSE_{name}", 0)
+    patch.setattr(plan, "MOST_LEFT", 2.0)  # however many candidates there will be
 
 
 COARSE = [f"{width} coarse" for width in widths() if width != "none"]
@@ -160,7 +160,7 @@ def test_files_give_the_same_bytes(kernels, whole, tmp_path):
 def test_windows_of_a_file(rows, kernels, whole, tmp_path, monkeypatch):
     path = tmp_path / "docs.npy"
     np.save(path, DOCS)
-    monkeypatch.setattr(vectors, "_WINDOW_BYTES", rows * 4 * DOCS.shape[1])
+    monkeypatch.setattr(inputs, "WINDOW_BYTES", rows * 4 * DOCS.shape[1])
     for case in FEW_CASES:
         assert ranked(path, *case, engine=kernels) == whole[case], case
         assert counted(path, *case[:2], engine=kernels) == whole[case[:2]], case
@@ -168,7 +168,7 @@ def test_windows_of_a_file(rows, kernels, whole, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("rows", [20])
 def test_windows_of_an_array(rows, kernels, whole, monkeypatch):
-    monkeypatch.setattr(vectors, "_MOST_ROWS", rows)
+    monkeypatch.setattr(inputs, "MOST_ROWS", rows)
     for case in FEW_CASES:
         assert ranked(DOCS, *case, engine=kernels) == whole[case], case
         assert counted(DOCS, *case[:2], engine=kernels) == whole[case[:2]], case
@@ -178,7 +178,7 @@ def test_windows_of_an_array(rows, kernels, whole, monkeypatch):
 @pytest.mark.parametrize("threads", [4])
 def test_tiles_of_queries(name, value, threads, kernels, whole, monkeypatch):
     monkeypatch.setattr(plan, name, value)
-    monkeypatch.setattr(plan, "_FEW_QUERIES", 8)
+    monkeypatch.setattr(plan, "FEW_QUERIES", 8)
     for case in FEW_CASES:
         assert ranked(DOCS, *case, threads=threads, engine=kernels) == whole[case], case
         assert counted(DOCS, *case[:2], threads=threads, engine=kernels) == whole[case[:2]], case
@@ -232,7 +232,7 @@ def test_other_types_in_blocks_and_windows(dtype, metric, kernels, monkeypatch):
     docs[~docs.any(axis=1), 0] = 1
     queries = docs[::5] + (dtype(1e-9) if dtype == np.float64 else dtype(0))
     want = rank(queries, docs, 8, metric=metric, keep_ties=True, engine="numpy", threads=1)
-    monkeypatch.setattr(vectors, "_WINDOW_BYTES", 16 * 4 * 11)
+    monkeypatch.setattr(inputs, "WINDOW_BYTES", 16 * 4 * 11)
     for given, threads in ((docs, 1), (docs, 4), (blocks_of(7, docs), 1)):
         got = rank(
             queries, given, 8, metric=metric, keep_ties=True, engine=kernels, threads=threads

@@ -13,8 +13,9 @@ from assay.core.conventions import preset
 from assay.core.judgments import Judgments
 from assay.core.ranking import Ranking
 from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
-from assay.search.engine import score_ranks, target_ranks_from_scores
-from assay.search.engine.score_ranks import ranks_and_best
+from assay.search.engine import target_ranks_from_scores
+from assay.search.engine import targets as target_module
+from assay.search.engine.targets import ranks_and_best
 
 RNG = np.random.default_rng(7)
 SCORES = RNG.integers(-20, 20, (40, 90)).astype(np.float64)
@@ -84,8 +85,8 @@ def test_one_row_broadcast_to_many(engine):
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_blocks_and_threads_change_nothing(engine, monkeypatch, block, threads):
     expected, best = ranks_and_best(SCORES, TARGETS, engine="numpy", threads=1)
-    monkeypatch.setattr(score_ranks, "_BLOCK_BYTES", block * 90 * 8)
-    monkeypatch.setattr(score_ranks, "_WORTH_THREADS", 0)
+    monkeypatch.setattr(target_module, "BLOCK_BYTES", block * 90 * 8)
+    monkeypatch.setattr(target_module, "WORTH_THREADS", 0)
     found, found_best = ranks_and_best(SCORES, TARGETS, engine=engine, threads=threads)
     assert found_best.tolist() == best.tolist() == SCORES.argmax(axis=1).tolist()
     for name in ("above", "tied", "before"):
@@ -122,7 +123,7 @@ def test_scores_that_differ_in_the_last_digit_stay_distinct():
 
 
 def test_progress_comes_from_the_calling_thread(monkeypatch):
-    monkeypatch.setattr(score_ranks, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(target_module, "BLOCK_BYTES", 1)
     seen = []
     target_ranks_from_scores(
         SCORES, TARGETS, progress=lambda done, total: seen.append((done, total))
@@ -138,6 +139,7 @@ def test_a_memory_map_larger_than_the_limit_of_memory(tmp_path):
 import resource, sys
 import numpy as np
 from assay.search.engine import target_ranks_from_scores
+from assay.search.engine import targets as target_module
 scores = np.memmap(sys.argv[1], np.float16, "w+", shape=(600, 1_000_000))
 scores[599, 5] = 1
 now = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
@@ -202,8 +204,8 @@ def test_bad_options_are_named(options):
 
 
 def test_the_first_bad_cell_is_named_for_any_number_of_threads(monkeypatch):
-    monkeypatch.setattr(score_ranks, "_BLOCK_BYTES", 1)
-    monkeypatch.setattr(score_ranks, "_WORTH_THREADS", 0)
+    monkeypatch.setattr(target_module, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(target_module, "WORTH_THREADS", 0)
     scores = SCORES.copy()
     scores[[12, 13, 39], [5, 1, 0]] = np.nan
     for threads in (1, 2, 4):

@@ -17,10 +17,8 @@ import pytest
 from assay import Ranking, rank
 from assay.errors import InputError, StorageError, UsageError
 from assay.search.indexes import INDEXES, build_index, measure_index
-from assay.search.indexes.base import EngineBytes, Options, Setup
-from assay.search.indexes.index import Index
-from assay.search.indexes.prepared import prepare_docs
-from assay.search.indexes.specs import opener_of, parse_spec
+from assay.search.indexes.base import EngineBytes, Options, Setup, opener_of, parse_spec
+from assay.search.indexes.index import Index, prepare_docs
 from tests.search.indexes.places import clustered
 from tests.waiting import until
 
@@ -231,12 +229,11 @@ def test_an_own_folder_goes_with_the_index(
 
 INTERRUPTED = """
 import sys, numpy as np
-from assay.search.indexes import build_index
-from assay.search.indexes.sqlite_vec import _SqliteVec
-def slow(self, queries, k):
+from assay.search.indexes import Index, build_index
+def slow(self, ready, k):
     print("searching", flush=True)
     while True: pass
-_SqliteVec.find = slow
+Index.find = slow
 index = build_index("sqlite-vec", np.eye(4))
 index.search(np.eye(4), 1)
 """

@@ -8,11 +8,11 @@ length 1). A model that gives one vector for each text needs no pooling.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,18 +24,17 @@ from assay.io.fingerprints import version_of, weights_of
 from assay.io.json_text import parse_json
 from assay.io.streams import read_text
 from assay.models.encoding import Batch, Encoder, EncoderRequest, unit_rows
-from assay.models.tokens import Tokenizer, Tokens, by_length
 from assay.search.engine.workers import Control, run
 
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """The folder; files are read when they are needed."""
+    """Read a model's folder; files are read when they are needed."""
 
     path: Path
 
     def file(self, *names: str) -> Path:
-        """The first of these files that is there; one must be."""
+        """Return the first of these files that is there; refuse a folder without any."""
         for name in names:
             if (self.path / name).is_file():
                 return self.path / name
@@ -45,7 +44,7 @@ class ModelFolder:
 
     @property
     def max_length(self) -> int | None:
-        """How many tokens the model reads, if the folder says it."""
+        """Return how many tokens the model reads, if the folder says it."""
         for name, key in (
             ("sentence_bert_config.json", "max_seq_length"),
             ("config.json", "max_position_embeddings"),
@@ -57,13 +56,13 @@ class ModelFolder:
 
     @property
     def padding(self) -> int:
-        """The token that fills short texts up."""
+        """Return the token that fills short texts up."""
         token = self.settings("config.json").get("pad_token_id")
         return token if isinstance(token, int) else 0
 
     @property
     def scales(self) -> bool:
-        """Whether vectors are scaled to length 1 at the end."""
+        """Tell whether vectors are scaled to length 1 at the end."""
         modules = self._json("modules.json")
         return isinstance(modules, list) and any(
             isinstance(module, dict) and str(module.get("type", "")).endswith(".Normalize")
@@ -71,7 +70,7 @@ class ModelFolder:
         )
 
     def pooling(self) -> Pool | None:
-        """How token vectors become one, if the folder says it."""
+        """Return how token vectors become one, if the folder says it."""
         modes = [
             name.removeprefix("pooling_mode_")
             for name, on in self.settings("1_Pooling/config.json").items()
@@ -87,7 +86,7 @@ class ModelFolder:
         return _POOLS[modes[0]]
 
     def settings(self, name: str) -> dict[str, Any]:
-        """What a file of settings holds; nothing where there is none."""
+        """Read a file of settings; nothing where there is none."""
         settings = self._json(name)
         if settings is None:
             return {}
@@ -96,7 +95,7 @@ class ModelFolder:
         return settings
 
     def _json(self, name: str) -> Any:
-        """What a file holds; None where there is none."""
+        """Read a file of JSON; None where there is none."""
         file = self.path / name
         return parse_json(read_text(file), str(file)) if file.is_file() else None
 
@@ -120,7 +119,7 @@ def load(request: EncoderRequest) -> Encoder:
 
 
 def open_model(folder: ModelFolder, pool: Pool | None) -> OnnxModel:
-    """The model in a folder; `pool` makes one vector of those of the tokens."""
+    """Open the model in a folder; `pool` makes one vector of those of the tokens."""
     file = str(folder.file("model.onnx", "onnx/model.onnx"))
     return OnnxModel(open_session(file, file, "onnx"), pool, folder.padding, file)
 
@@ -128,7 +127,7 @@ def open_model(folder: ModelFolder, pool: Pool | None) -> OnnxModel:
 def open_session(
     model: str | bytes, name: str, extra: str, tensors: Mapping[str, Floats32] | None = None
 ) -> Any:
-    """A session of onnxruntime; `tensors` are those that the model names and does not hold."""
+    """Open a session of onnxruntime; `tensors` are those that the model names and lacks."""
     package = need("onnxruntime", f"The encoder '{extra}'", extra)
     options = package.SessionOptions()
     options.log_severity_level = 3  # errors only: they are raised as well
@@ -151,7 +150,7 @@ def folder_encoder(
     max_length: int | None,
     identity: Callable[[], dict[str, Any]],
 ) -> Encoder:
-    """The encoder of a model with the tokenizer and the scale that its folder has."""
+    """Return the encoder of a model with the tokenizer and the scale of its folder."""
     kind = request.spec.partition(":")[0]
     purpose = f"The encoder '{kind}'"
     tokenizer = Tokenizer(folder.file("tokenizer.json"), max_length, purpose=purpose, extra=kind)
@@ -191,7 +190,7 @@ _POOLS: Final[dict[str, Pool]] = {
 
 @dataclass(frozen=True, eq=False)
 class OnnxModel:
-    """A session, and what is done with its first output."""
+    """Hold a session, and what is done with its first output."""
 
     session: Any
     pool: Pool | None
@@ -199,7 +198,7 @@ class OnnxModel:
     name: str
 
     def vectors(self, ids: list[list[int]], kinds: list[list[int]]) -> Array:
-        """One row for each text of a batch."""
+        """Return a row for each text of a batch."""
         mask = _pad([[1] * len(row) for row in ids], 0)
         tokens_by_name = {
             "input_ids": _pad(ids, self.padding),
@@ -243,14 +242,14 @@ def _pad(rows: list[list[int]], filler: int) -> NDArray[np.int64]:
 
 
 def _encode(model: OnnxModel, tokenizer: Tokenizer, unit: bool, texts: list[str]) -> Batch:
-    """Vectors of texts, of length 1 where that is the model's last step."""
+    """Encode texts, to length 1 where that is the model's last step."""
     tokens = tokenizer(texts)
     vectors = run_tokens(model, tokens)
     return Batch(unit_rows(vectors) if unit else vectors, tokens.truncated)
 
 
 def run_tokens(model: OnnxModel, tokens: Tokens) -> Floats32:
-    """What a model makes of texts: sorted by length, so that little is padded, on all cores."""
+    """Run a model on all cores; texts are sorted by length, so that little is padded."""
     vectors: list[Array] = [np.empty(0)] * len(tokens.ids)
 
     def compute(rows: list[int], control: Control) -> None:
@@ -262,3 +261,52 @@ def run_tokens(model: OnnxModel, tokens: Tokens) -> Floats32:
 
     run([partial(compute, rows) for rows in by_length(tokens.ids, _TOKENS_AT_ONCE)])
     return np.stack(vectors).astype(np.float32)
+
+
+class Tokens(NamedTuple):
+    """Hold for each text its token numbers and their kinds, and whether it was too long."""
+
+    ids: list[list[int]]
+    kinds: list[list[int]]
+    truncated: NDArray[np.bool_]
+
+
+class Tokenizer:
+    """Turn texts into token numbers by a tokenizer.json: cut, never padded."""
+
+    def __init__(self, path: Path, max_length: int | None, *, purpose: str, extra: str) -> None:
+        package = need("tokenizers", purpose, extra)
+        try:
+            self._tokenizer: Any = package.Tokenizer.from_file(str(path))
+        except Exception as error:  # the package raises bare Exceptions
+            raise FormatError(f"{path} is not a tokenizer: {error_text(error)}.") from None
+        self._tokenizer.no_padding()
+        if max_length is None:
+            self._tokenizer.no_truncation()
+        else:
+            self._tokenizer.enable_truncation(max_length)
+
+    def __call__(self, texts: Sequence[str | tuple[str, str]]) -> Tokens:
+        """Return the tokens of each text or pair of texts, special ones among them."""
+        encodings = self._tokenizer.encode_batch(list(texts))
+        return Tokens(
+            [encoding.ids for encoding in encodings],
+            [encoding.type_ids for encoding in encodings],
+            np.array([bool(encoding.overflowing) for encoding in encodings]),
+        )
+
+
+def by_length(ids: list[list[int]], most: int) -> list[list[int]]:
+    """Batch row numbers by length, each batch of at most so many tokens once padded.
+
+    The longest texts come first; a text that is longer alone is a batch of its own.
+
+    >>> by_length([[1], [1, 1, 1], [1, 1], [1]], 4)
+    [[1], [2, 0], [3]]
+    """
+    batches: list[list[int]] = []
+    for row in sorted(range(len(ids)), key=lambda row: -len(ids[row])):
+        if not batches or len(ids[batches[-1][0]]) * (len(batches[-1]) + 1) > most:
+            batches.append([])
+        batches[-1].append(row)
+    return batches

@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import partial
 from http.client import HTTPException
+from time import sleep
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, OpenerDirector, ProxyHandler, build_opener
+from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,10 @@ from assay.io.json_text import parse_json
 from assay.models.encoding import Batch, Encoder, EncoderRequest, add_tokens
 
 KEY: Final = "OPENAI_API_KEY"
+_ADDRESS: Final = "https://api.openai.com/v1"
+_VARIABLE: Final = "OPENAI_BASE_URL"
+_TEXTS: Final = 64  # in one request
+_CHARACTERS: Final = 200_000  # in one request, unless one text has more
 
 _TRIES: Final = 6
 _FIRST_WAIT: Final = 0.5  # seconds; doubled after each try
@@ -45,7 +50,7 @@ _WORDS: Final = 300  # characters of a message
 
 
 class _TryError(Exception):
-    """What went wrong in one try; `wait` is what the endpoint asked for, None if nothing."""
+    """Report a failed try; `wait` is what the endpoint asked for, None if nothing."""
 
     def __init__(self, words: str, *, again: bool = True, wait: float | None = None) -> None:
         super().__init__(words)
@@ -59,7 +64,7 @@ class _NoRedirects(HTTPRedirectHandler):
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An address under which requests are made, checked, and the variable that holds its key."""
+    """Post requests to a checked address, with the key in a variable."""
 
     base_url: str
     key_env: str  # "" for no key
@@ -91,17 +96,12 @@ class Endpoint:
             raise UsageError(f"{self.key_env} holds characters that no key has. Set it again.")
         return key
 
-    def _opener(self) -> OpenerDirector:
-        """To this machine without a proxy, which would read plain http."""
-        direct = [ProxyHandler({})] if is_loopback(self.base_url) else []
-        return build_opener(_NoRedirects, *direct)
-
     def _headers(self) -> dict[str, str]:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         return {**headers, "Authorization": f"Bearer {self._key}"} if self._key else headers
 
     def post(self, path: str, content: Any) -> Any:
-        """The JSON answer to JSON content."""
+        """Post JSON content and return the JSON answer."""
         body = json.dumps(content).encode()
         tried = 0
         while True:
@@ -113,10 +113,10 @@ class Endpoint:
                     times = f" ({tried} times)" if tried > 1 else ""
                     words = _plain(f"{trouble}{times}.", self._key)
                     raise EndpointError(f"{self.base_url}{path}: {words}") from None
-                _sleep(self._wait(path, tried, trouble.wait))
+                sleep(self._wait(path, tried, trouble.wait))
 
     def _wait(self, path: str, tried: int, seconds: float | None) -> float:
-        """Seconds to wait: twice as long each time, with a random part, or what was asked for."""
+        """Return seconds to wait: twice as long each time, or what the endpoint asked for."""
         if seconds is not None and seconds > _LONGEST_ASKED:
             raise EndpointError(
                 f"{self.base_url}{path} asks to wait {seconds:.0f} seconds. Try again later: what "
@@ -130,8 +130,11 @@ class Endpoint:
         request = urllib.request.Request(
             self.base_url.rstrip("/") + path, body, self._headers(), method="POST"
         )
+        # To this machine without a proxy, which would read plain http.
+        direct = [ProxyHandler({})] if is_loopback(self.base_url) else []
         try:
-            with self._opener().open(request, timeout=self.timeout) as response:
+            opener = build_opener(_NoRedirects, *direct)
+            with opener.open(request, timeout=self.timeout) as response:
                 raw = _read(response, end)
         except HTTPError as error:
             with error:
@@ -146,12 +149,8 @@ class Endpoint:
             raise _TryError(f"the answer cannot be read: {str(error)[:160]}") from None
 
 
-def _sleep(seconds: float) -> None:
-    time.sleep(seconds)
-
-
 def _read(response: Any, end: float) -> bytes:
-    """All of an answer, as long as time and size allow."""
+    """Read all of an answer, as long as time and size allow."""
     parts, size = [], 0
     while part := response.read1(_AT_A_TIME):
         parts.append(part)
@@ -174,7 +173,7 @@ def _connection(error: Exception, timeout: float) -> str:
 
 
 def _status(error: HTTPError, end: float, variable: str) -> _TryError:
-    """What an answer other than success means."""
+    """Explain an answer other than success."""
     if 300 <= error.code < 400:
         return _TryError(
             f"it answers {error.code} and points elsewhere, which is not followed: the key is for "
@@ -191,7 +190,7 @@ def _status(error: HTTPError, end: float, variable: str) -> _TryError:
 
 
 def _said(error: HTTPError, end: float) -> str:
-    """The endpoint's own words, if it has any."""
+    """Quote the endpoint's words, if it has any."""
     try:
         answer = json.loads(_read(error, end).decode("utf-8"))
         words = answer["error"]["message"] if isinstance(answer["error"], dict) else answer["error"]
@@ -201,14 +200,14 @@ def _said(error: HTTPError, end: float) -> str:
 
 
 def _plain(words: str, key: str) -> str:
-    """Words on one line, without the key, should the endpoint repeat it, or escape codes."""
+    """Put words on one line, without escape codes, and without the key if it is repeated."""
     line = "".join(letter for letter in " ".join(words.split()) if letter.isprintable())
     masked = mask_secrets(line, key)
     return f"{masked[:_WORDS]}…" if len(masked) > _WORDS else masked
 
 
 def _asked_wait(error: HTTPError) -> float | None:
-    """Retry-After: seconds or a date."""
+    """Read Retry-After: seconds or a date."""
     header = (error.headers.get("Retry-After") or "").strip()
     if not header:
         return None
@@ -220,15 +219,9 @@ def _asked_wait(error: HTTPError) -> float | None:
         return None
 
 
-_ADDRESS: Final = "https://api.openai.com/v1"
-_VARIABLE: Final = "OPENAI_BASE_URL"
-_TEXTS: Final = 64  # in one request
-_CHARACTERS: Final = 200_000  # in one request, unless one text has more
-
-
-def is_users_own(url: str) -> bool:
-    """Whether a file names what the user named in the environment, or the provider itself."""
-    return url.rstrip("/") in (_ADDRESS, own_address())
+def is_trusted(url: str) -> bool:
+    """Tell whether an address is the user's in the environment, or the provider's."""
+    return url.rstrip("/") in (_ADDRESS, default_address())
 
 
 def key_variable() -> str:
@@ -236,15 +229,15 @@ def key_variable() -> str:
     return KEY
 
 
-def own_address() -> str:
-    """The endpoint of the environment, or else the provider's."""
+def default_address() -> str:
+    """Return the endpoint of the environment, or else the provider's."""
     return (os.environ.get(_VARIABLE) or _ADDRESS).rstrip("/")
 
 
 def load(request: EncoderRequest) -> Encoder:
     """Check the address; the endpoint is first asked when there are texts."""
     request.settings.refuse("max_length", "openai:", "the endpoint counts its own tokens")
-    address = request.settings.base_url or own_address()
+    address = request.settings.base_url or default_address()
     key = request.settings.key_env
     endpoint = Endpoint(address.rstrip("/"), KEY if key is None else key)
     if endpoint.base_url == _ADDRESS and not os.environ.get(endpoint.key_env, "").strip():
@@ -274,7 +267,7 @@ def _encode(endpoint: Endpoint, model: str, texts: list[str]) -> Batch:
 
 
 def count_tokens(answer: Any) -> int | None:
-    """The tokens that an answer says it counted: `usage`, or `meta` as Cohere has it."""
+    """Return the tokens that an answer counted: `usage`, or `meta` as Cohere has it."""
     for path in (
         ("usage", "total_tokens"),
         ("usage", "prompt_tokens"),
@@ -290,7 +283,7 @@ def count_tokens(answer: Any) -> int | None:
 
 
 def _requests(texts: list[str]) -> Iterator[list[str]]:
-    """Texts that one request may carry."""
+    """Cut texts into what one request may carry."""
     part: list[str] = []
     size = 0
     for text in texts:
@@ -311,7 +304,7 @@ def _rows(answer: Any, count: int, place: str) -> list[list[float]]:
 
 
 def in_order(data: list[Any], count: int, what: str, place: str) -> list[Any]:
-    """Entries in the order of the texts, which `index` tells; order of arrival does not count."""
+    """Sort entries in the order of the texts, which `index` tells."""
     if len(data) != count:
         raise EndpointError(f"{place}: {len(data)} {what} came back for {count} texts.")
     items: dict[int, Any] = {}

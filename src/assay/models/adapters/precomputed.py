@@ -23,9 +23,16 @@ from assay.io.arrays import NpyRows, read_vectors
 from assay.io.fingerprints import fingerprint_of, weights_of
 from assay.io.mapped import WatchedFile, steady_files
 from assay.io.streams import split_array
-from assay.models.encoding import EncoderRequest, Progress, as_vectors, shape_vectors
+from assay.models.encoding import (
+    Encoded,
+    EncoderRequest,
+    Progress,
+    TextModel,
+    as_vectors,
+    checked_texts,
+    shape_vectors,
+)
 from assay.models.settings import EncoderSettings
-from assay.models.text_models import Encoded, TextModel, checked_texts
 
 _WHY: Final = "its vectors are computed already"
 
@@ -36,7 +43,7 @@ def load(request: EncoderRequest) -> NoReturn:
 
 
 class PrecomputedModel(TextModel):
-    """Vectors from files; a row of zeros is taken as it is."""
+    """Read vectors from files; a row of zeros is taken as it is."""
 
     def __init__(self, spec: str, settings: EncoderSettings) -> None:
         files = spec.partition(":")[2].split(",")
@@ -68,19 +75,19 @@ class PrecomputedModel(TextModel):
 
     @property
     def fingerprint(self) -> str:
-        """Of the settings and what the files hold."""
+        """Return a digest of the settings and what the files hold."""
         return self._fingerprint
 
     def encode_docs(
         self, texts: Sequence[str], progress: Progress | None = None, *, ids: Any = None
     ) -> Encoded:
-        """Vectors of documents."""
+        """Read the vectors of documents."""
         return self._side("doc", texts, ids)
 
     def encode_queries(
         self, texts: Sequence[str], progress: Progress | None = None, *, ids: Any = None
     ) -> Encoded:
-        """Vectors of queries."""
+        """Read the vectors of queries."""
         return self._side("query", texts, ids)
 
     def _side(self, side: str, texts: Sequence[str], ids: Any) -> Encoded:

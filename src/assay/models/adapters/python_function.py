@@ -33,6 +33,6 @@ def load(request: EncoderRequest) -> Encoder:
 
 
 def _source(function: Any) -> str | None:
-    """The digest of the file that a function is written in, where there is one."""
+    """Return the digest of the file that a function is written in, where there is one."""
     file = getattr(sys.modules.get(getattr(function, "__module__", "")), "__file__", None)
     return fingerprints([file])[file]["sha256"] if file and os.path.isfile(file) else None

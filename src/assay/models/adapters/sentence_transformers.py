@@ -64,7 +64,7 @@ def load_model(
     device: str | None,
     **more: Any,
 ) -> Any:
-    """A model of the package, made by one of its classes.
+    """Load a model of the package by one of its classes.
 
     Code that a model brings along runs only if it was asked for.
     """
@@ -112,7 +112,7 @@ def _has_prefixes(settings: EncoderSettings) -> bool:
 
 
 def _prompts(model: Any) -> dict[str, str]:
-    """The prompts that the model itself has, without empty ones."""
+    """Return the model's prompts, without empty ones."""
     prompts = getattr(model, "prompts", None)
     return {str(name): str(text) for name, text in (prompts or {}).items() if text}
 
@@ -123,7 +123,7 @@ def _has_router(model: Any) -> bool:
 
 
 def _caller(model: Any, side: str, settings: EncoderSettings) -> Callable[..., Any]:
-    """What encodes a side: by its own function, under its own prompt, or like anything else."""
+    """Return what encodes a side: its function, its prompt, or the same as for anything."""
     prompts = _prompts(model)
     if _has_prefixes(settings):
         return partial(model.encode, **({"prompt": ""} if prompts else {}))
@@ -135,7 +135,7 @@ def _caller(model: Any, side: str, settings: EncoderSettings) -> Callable[..., A
 
 
 def _weights(model: Any, argument: str) -> Callable[[], dict[str, Any]] | None:
-    """What tells these weights from others: files of a folder, the revision, or the numbers.
+    """Return what identifies the weights: files of a folder, the revision, or the numbers.
 
     None where nothing does: then no vector may come from a cache.
     """
@@ -150,7 +150,7 @@ def _weights(model: Any, argument: str) -> Callable[[], dict[str, Any]] | None:
 
 
 def _revision(model: Any) -> str | None:
-    """The commit of the hub that transformers has read the weights from."""
+    """Return the commit of the hub that transformers has read the weights from."""
     try:
         revision = model[0].auto_model.config._commit_hash
     except (AttributeError, IndexError, KeyError, TypeError):
@@ -174,7 +174,7 @@ def _encode(model: Any, call: Callable[..., Any], texts: list[str]) -> Batch:
 
 
 def _truncated(model: Any, texts: list[str]) -> NDArray[np.bool_] | None:
-    """Which texts have more tokens than the model reads, if it has a tokenizer of transformers."""
+    """Tell which texts have more tokens than the model reads, if its tokenizer can tell."""
     most, tokenizer = getattr(model, "max_seq_length", None), getattr(model, "tokenizer", None)
     if not isinstance(most, int) or not callable(tokenizer):
         return None

@@ -27,10 +27,9 @@ from assay.core.callables import named_callable
 from assay.errors import AssayError, FormatError, MismatchError, UsageError, error_text, need
 from assay.io.fingerprints import weights_of
 from assay.io.streams import open_chunks
-from assay.models.consent import runs_code
 from assay.models.encoding import Batch, Encoder, EncoderRequest
 from assay.models.safetensors import load_safetensors
-from assay.models.specs import encoder
+from assay.models.specs import encoder, runs_code
 
 _ENDINGS = (".pt", ".pth", ".safetensors")
 _OLDEST = (2, 6)  # of torch: before, `weights_only` could be got around
@@ -38,7 +37,7 @@ _NOT_FROM_A_FILE = ("checkpoint", "onnx", "openai", "npy")
 
 
 def load(request: EncoderRequest) -> Encoder:
-    """The text model that the file names, followed by the file's projection if it has one."""
+    """Load the text model that the file names, with the file's projection if it has one."""
     path = request.argument
     content = read_checkpoint(path)
     inner = _inner_spec(content, path)
@@ -61,7 +60,7 @@ def load(request: EncoderRequest) -> Encoder:
 
 
 def from_factory(path: str, factory: str, *, device: str | None = None) -> Any:
-    """What `module:factory` makes of a checkpoint: it is called with the content and the device.
+    """Call `module:factory` with the content of a checkpoint and the device.
 
     The result is a text encoder: an object with `encode` or `encode_texts_clip`, or a function.
     """
@@ -79,7 +78,7 @@ def from_factory(path: str, factory: str, *, device: str | None = None) -> Any:
 
 
 def read_checkpoint(path: str) -> Mapping[str, Any]:
-    """The content of a .pt or .safetensors file; nothing in it is executed."""
+    """Read a .pt or .safetensors file; nothing in it is executed."""
     ending = Path(path).suffix.lower()
     if ending == ".safetensors":
         tensors, notes = load_safetensors(path)

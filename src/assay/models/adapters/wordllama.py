@@ -48,7 +48,7 @@ def _encode(model: Any, max_length: int | None, texts: list[str]) -> Batch:
 
 
 def _means(model: Any, max_length: int | None, texts: list[str]) -> Batch:
-    """The mean of each text's token vectors; NaN for a text without tokens."""
+    """Average each text's token vectors; NaN for a text without tokens."""
     tokens = [encoding.ids for encoding in model.tokenize(texts)]
     truncated = np.array([max_length is not None and len(row) > max_length for row in tokens])
     table: NDArray[np.float32] = model.embedding

@@ -7,13 +7,11 @@ Decide: the candidates are scored canonically: the exact value, rounded once to 
 
 from __future__ import annotations
 
-from assay.search.engine.code_search import distance_histogram, rank_codes
-from assay.search.engine.codes import Codes, pack_codes
+from assay.search.engine.codes import Codes, distance_histogram, pack_codes, rank_codes
 from assay.search.engine.labels import LabelCounts, count_labels
 from assay.search.engine.prepared import Prepared, prepare
-from assay.search.engine.score_ranks import target_ranks_from_scores
 from assay.search.engine.search import rank, rerank
-from assay.search.engine.target_search import TargetRanks, target_ranks
+from assay.search.engine.targets import TargetRanks, target_ranks, target_ranks_from_scores
 
 __all__ = [
     "Codes",

@@ -1,10 +1,16 @@
-"""Rows prepared for the search: what the product multiplies, and by how much it may be off.
+"""Prepare rows for the search: what the product multiplies, and by how much it may be off.
 
 The product runs in float32. For each document there is a bound on the error of its score,
 from the rounding of the inputs and of a sum of products in any order: with d columns and unit
 roundoff u, at most m·u / (1 − m·u) times the norms of both rows, m being d and a few more for
 the roundings around the sum (Higham, Accuracy and Stability of Numerical Algorithms, ch. 3).
 So no document that belongs to the best k can hide below the k-th best score less its bound.
+
+Documents in 8 bits find candidates in less time than the float32 product. What lies along an axis
+that all rows share is taken off each row and kept as one number. The rest is rotated (random signs,
+then blocks of a Hadamard matrix) and rounded to multiples of a step of its own. The norm of what
+rounding left over bounds what any product can be off, so that no document is lost: the proof is in
+docs/search.md.
 """
 
 from __future__ import annotations
@@ -12,17 +18,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Array, Floats, Floats32, Ints32
+from assay.arrays import Array, Bytes, Floats, Floats32, Ints32
 from assay.core.ids import Ids
 from assay.errors import UsageError, ValueRangeError
+from assay.native.random_words import stream_key, words
 from assay.native.signatures import CoarseHandle, DocHandle, Kernels, QueryHandle, RawHandle
-from assay.search.engine.coarse import Coarse, coarsen
-from assay.search.engine.vectors import Rows, window_rows
+from assay.search.engine.inputs import Rows, Vectors, window_rows
 
 METRICS: Final = {"cosine": 0, "dot": 1, "l2": 2}
 ZERO_SCORE: Final = -2.0  # of a row without direction, under cosine: below every other score
@@ -37,21 +44,118 @@ _DIGITS: Final = 52
 _LARGEST_BIAS: Final = 1e37
 _NO_BOUND: Final = float(np.finfo(np.float32).max) / 4
 
+PANEL: Final = 32  # documents that lie together
+MOST_COLUMNS: Final = 16384  # so that sums of products stay within 32 bits
+_STEP: Final = 4  # columns that lie together
+_AXIS_SAMPLE: Final = 512
+_LEAST_SHARED: Final = 0.3  # the length of the mean direction from which an axis pays
+
+
+class Coarse(NamedTuple):
+    """Hold codes in panels; of each row its step, the norm of what is left over, and its norm.
+
+    `lean` is what was taken off each row along `axis`, and the others are of the rest.
+    """
+
+    codes: Bytes
+    step: Floats32
+    residual: Floats32
+    norm: Floats32
+    lean: Floats32
+    axis: Floats32
+
+    @classmethod
+    def shapes(cls, n_rows: int, columns: int) -> dict[str, int]:
+        """Return how many numbers each part holds."""
+        codes = -(-n_rows // PANEL) * PANEL * -(-columns // _STEP) * _STEP
+        of_rows = dict.fromkeys(cls._fields[1:-1], n_rows)
+        return {"codes": codes, **of_rows, "axis": columns}
+
+    def part(self, start: int, stop: int) -> Coarse | None:
+        """Return some of the rows, where they start with a panel."""
+        if start % PANEL:
+            return None
+        for_each = len(self.codes) // -(-len(self.step) // PANEL)
+        codes = self.codes[start // PANEL * for_each : -(-stop // PANEL) * for_each]
+        step, residual, norm, lean = (array[start:stop] for array in self[1:-1])
+        return Coarse(codes, step, residual, norm, lean, self.axis)
+
+
+@cache
+def signs_of(columns: int) -> Floats32:
+    """Return the rotation's signs of columns: the same everywhere, for files hold codes."""
+    odd: NDArray[np.bool_] = (words(stream_key(0, "rotation"), 0, columns) & np.uint64(1)) == 1
+    signs = np.where(odd, np.float32(-1), np.float32(1))
+    signs.flags.writeable = False
+    return signs
+
+
+@np.errstate(all="ignore")
+def axis_of(rows: Vectors) -> Floats32:
+    """Return the mean direction of some rows, of length 1; zeros where they share none."""
+    some = rows[:: max(1, rows.shape[0] // _AXIS_SAMPLE)].astype(np.float64)
+    some /= np.abs(some).max(axis=1, keepdims=True)  # or squares might leave the range
+    mean = np.nan_to_num(some / np.sqrt(np.square(some).sum(axis=1, keepdims=True))).mean(axis=0)
+    length = np.sqrt(np.square(mean).sum())
+    axis = mean / length if length >= _LEAST_SHARED else np.zeros(len(mean))
+    return axis.astype(np.float32)
+
+
+def coarsen(kernels: Kernels, rows: Floats32, axis: Floats32, threads: int) -> Coarse:
+    """Quantise rows to 8 bits."""
+    return Coarse(*kernels.coarsen(rows, axis, signs_of(rows.shape[1]), threads), axis)
+
+
+class Sampled(NamedTuple):
+    """Hold scores of some queries with some documents, and by how much 8 bits may be off."""
+
+    scores: Floats32
+    off: Floats32
+
+
+@np.errstate(all="ignore")
+def sample_scores(
+    kernels: Kernels,
+    queries: Floats32,
+    docs: Floats32,
+    axis: Floats32,
+    scale: Floats32,
+    bias: Floats32,
+    most: int,
+) -> Sampled:
+    """Score a sample, which decides how to search, not what is found."""
+    sample = slice(None, None, max(1, len(docs) // most))
+    some = np.ascontiguousarray(docs[sample])
+    left, right = (coarsen(kernels, rows, axis, 1) for rows in (queries, some))
+    # not by BLAS, whose threads would go on waiting for more while those of the search work
+    products = np.einsum("qc,dc->qd", queries, some)
+    off = left.residual[:, None] * right.norm + left.norm[:, None] * right.residual
+    return Sampled(bias[sample] + scale[sample] * products, scale[sample] * off)
+
+
+@np.errstate(all="ignore")
+def share_left(sampled: Sampled, share: float) -> float:
+    """Estimate, for the median query, the share of documents that 8 bits leave to look at again."""
+    scores, off = sampled
+    rank = min(scores.shape[1], int(share * scores.shape[1]) + 2)
+    floor = np.partition(scores, -rank, axis=1)[:, -rank]
+    return float(np.median((scores + off >= floor[:, None]).mean(axis=1)))
+
 
 class Metric(NamedTuple):
-    """A metric, its number for the kernels, and what is done with rows that are zero."""
+    """Name a metric, and what is done with rows that are zero."""
 
     name: str
     zero: str
 
     @property
     def code(self) -> int:
-        """The number that the kernels know."""
+        """Return the kernels' number of the metric."""
         return METRICS[self.name]
 
     @classmethod
     def of(cls, name: str, zero: str) -> Metric:
-        """A checked metric."""
+        """Check a metric and what is done with zero rows."""
         if name not in METRICS:
             raise UsageError(f"metric must be 'cosine', 'dot' or 'l2', found {name!r}.")
         if zero not in ("error", "drop", "last"):
@@ -61,9 +165,9 @@ class Metric(NamedTuple):
 
 @dataclass(frozen=True)
 class MeasuredRows:
-    """Rows with their exponents (float64 rows count as scaled by 2^-exponent) and square norms.
+    """Hold rows with exponents and square norms; `coarse` are the rows in 8 bits.
 
-    `coarse`, where they were prepared, are the rows for the product in 8 bits.
+    float64 rows count as scaled by 2^-exponent.
     """
 
     rows: Array
@@ -75,17 +179,17 @@ class MeasuredRows:
 
     @property
     def zero(self) -> NDArray[np.bool_]:
-        """Which rows are all zero."""
+        """Tell which rows are all zero."""
         empty: NDArray[np.bool_] = self.square_hi == 0.0
         return empty
 
     @property
     def norms(self) -> Floats:
-        """Euclidean norms; infinite where float64 cannot hold one."""
+        """Return Euclidean norms; infinite where float64 cannot hold one."""
         return np.ldexp(np.sqrt(self.square_hi), self.exponents)
 
     def part(self, start: int, stop: int) -> MeasuredRows:
-        """Some of the rows."""
+        """Return some of the rows."""
         return MeasuredRows(
             self.rows[start:stop],
             self.first + start,
@@ -134,7 +238,7 @@ def _refuse_not_finite(rows: Rows, squares: Floats, ids: Ids | None) -> None:
 
 
 def _exponents(values: Array) -> Ints32:
-    """For float64 rows the exponent of the largest element; float32 rows need no scaling."""
+    """Return the exponent of the largest element of float64 rows; float32 rows need none."""
     if values.dtype == np.float32:
         return np.zeros(len(values), np.int32)
     largest = np.maximum(values.max(axis=1), -values.min(axis=1))
@@ -144,7 +248,7 @@ def _exponents(values: Array) -> Ints32:
 
 
 class _Findable(NamedTuple):
-    """float32 rows of sane size: the true rows are rows · 2^exponents."""
+    """Hold float32 rows of sane size: the true rows are rows · 2^exponents."""
 
     rows: NDArray[np.float32]
     exponents: NDArray[np.int64]
@@ -152,14 +256,14 @@ class _Findable(NamedTuple):
 
 
 def _is_findable(block: MeasuredRows) -> bool:
-    """Whether the product can read the rows as they are."""
+    """Tell whether the product can read the rows as they are."""
     squares = block.square_hi[~block.zero]
     low, high = np.ldexp(1.0, [-2 * _SANE_EXPONENT, 2 * _SANE_EXPONENT])
     return block.rows.dtype == np.float32 and bool(((squares > low) & (squares < high)).all())
 
 
 def convertible(block: MeasuredRows) -> Iterator[MeasuredRows]:
-    """The block, in parts where the product needs a copy of the rows: the copies stay small."""
+    """Yield the block, in parts where the product needs a copy: the copies stay small."""
     step = len(block.rows) if _is_findable(block) else window_rows(block.rows.shape[1])
     for start in range(0, len(block.rows), step):
         yield block.part(start, start + step)
@@ -178,7 +282,7 @@ def _findable(block: MeasuredRows) -> _Findable:
 def coarse_block(
     kernels: Kernels, block: MeasuredRows, axis: Floats32, threads: int
 ) -> Coarse | None:
-    """The 8-bit form of rows, however they are cut; None where it would depend on that.
+    """Quantise rows, however they are cut; None where the codes would depend on that.
 
     float32 rows are searched as they are only where all of a block are of sane size.
     """
@@ -188,7 +292,7 @@ def coarse_block(
 
 
 def _scale_rows(rows: Array, exponents: Ints32) -> NDArray[np.float32]:
-    """Rows times 2^exponents; some at a time, because float64 takes twice the room."""
+    """Return rows times 2^exponents; some at a time, because float64 takes twice the room."""
     scaled = np.empty(rows.shape, np.float32)
     for start in range(0, len(rows), _ROWS_CONVERTED):
         part = slice(start, start + _ROWS_CONVERTED)
@@ -203,14 +307,14 @@ def _error_factor(columns: int, more: int = 0) -> float:
 
 
 class Sizes(NamedTuple):
-    """Exponents of the smallest and the largest norm of all queries that are not zero."""
+    """Hold exponents of the smallest and the largest norm of queries that are not zero."""
 
     smallest: int
     largest: int
 
 
 class Queries(NamedTuple):
-    """Queries for the product, and for the kernels."""
+    """Hold queries for the product, and for the kernels."""
 
     rows: NDArray[np.float32]
     weight: Floats
@@ -219,7 +323,7 @@ class Queries(NamedTuple):
 
 
 class Docs(NamedTuple):
-    """Documents for the product, and for the kernels: score = bias + scale · (query · row)."""
+    """Hold documents for the product and the kernels: score = bias + scale · (query · row)."""
 
     rows: NDArray[np.float32]
     scale: NDArray[np.float32]
@@ -231,7 +335,7 @@ class Docs(NamedTuple):
     coarse: CoarseHandle | None = None
 
     def __len__(self) -> int:
-        """Number of documents."""
+        """Return the number of documents."""
         return len(self.rows)
 
 
@@ -275,9 +379,12 @@ def prepare_docs(kernels: Kernels, block: MeasuredRows, metric: Metric, *, sizes
     find = _findable(block)
     factor = _error_factor(block.rows.shape[1])
     if metric.name == "cosine":
-        unit, scale, bias, bound = _cosine(find, factor, metric.zero)
+        empty = find.norms == 0.0
+        unit, scale = 1.0, np.where(empty, 0.0, 1.0 / np.where(empty, 1.0, find.norms))
+        bias = np.where(empty, -np.inf if metric.zero == "drop" else ZERO_SCORE, 0.0)
+        bound = np.full(len(scale), factor)
     else:
-        unit, scale, norms = _scaled(find)
+        unit, scale, norms = _scale_alike(find)
         bias = np.zeros(len(norms))
         if metric.name == "l2":
             power = (find.exponents - sizes.largest).astype(np.int32)
@@ -299,7 +406,7 @@ def prepare_docs(kernels: Kernels, block: MeasuredRows, metric: Metric, *, sizes
 def raw_docs(
     kernels: Kernels, rows: Rows, stored: int, metric: Metric, *, sizes: Sizes
 ) -> RawHandle:
-    """Documents that a scan measures in float32, which is off by less than an eighth of the sum."""
+    """Prepare documents that a scan measures in float32, off by less than an eighth of the sum."""
     columns = rows.values.shape[1]
     factor = _error_factor(columns, columns // 8 + 16)
     rounding = _score_rounding(1.0, sizes, metric) + columns * 2.0**-125
@@ -310,32 +417,21 @@ def raw_docs(
 
 
 def _score_rounding(unit: float, sizes: Sizes, metric: Metric) -> float:
-    """What a canonical score is off where that is beyond a share of the document's own size.
+    """Bound the error of a canonical score beyond a share of the document's size.
 
     It is rounded to float64: below the range of that, and where the distance to a short document
     is nearly the length of the query, the product sees more than the score does.
     """
     size = math.log2(unit)
-    underflow = _power_of_two(size - _MAX_EXPONENT - 49 - sizes.smallest)
-    return underflow + (
-        _power_of_two(size + sizes.largest - _DIGITS) if metric.name == "l2" else 0.0
-    )
+    exponents = [size - _MAX_EXPONENT - 49 - sizes.smallest]
+    if metric.name == "l2":
+        exponents.append(size + sizes.largest - _DIGITS)
+    # Infinite where float64 cannot hold a power: math.exp2 would raise an error.
+    return sum(math.exp2(e) if e < _MAX_EXPONENT else math.inf for e in exponents)
 
 
-def _power_of_two(exponent: float) -> float:
-    """Infinite where float64 cannot hold it, without an error."""
-    return math.exp2(exponent) if exponent < _MAX_EXPONENT else math.inf
-
-
-def _cosine(find: _Findable, factor: float, zero: str) -> tuple[float, Floats, Floats, Floats]:
-    empty = find.norms == 0.0
-    scale = np.where(empty, 0.0, 1.0 / np.where(empty, 1.0, find.norms))
-    bias = np.where(empty, -np.inf if zero == "drop" else ZERO_SCORE, 0.0)
-    return 1.0, scale, bias, np.full(len(scale), factor)
-
-
-def _scaled(find: _Findable) -> tuple[float, Floats, Floats]:
-    """All rows scaled by one power of two, so that the largest norm is about 1."""
+def _scale_alike(find: _Findable) -> tuple[float, Floats, Floats]:
+    """Scale all rows by one power of two, so that the largest norm is about 1."""
     sizes = find.exponents + np.frexp(find.norms)[1]
     top = int(sizes[find.norms > 0].max(initial=-2000))
     top = 0 if top == -2000 else top

@@ -1,4 +1,4 @@
-"""A corpus measured and quantised once, for many searches: in memory, or kept in a file.
+"""Measure and quantise a corpus once for many searches, in memory or kept in a file.
 
 The file holds what was made of the documents, not these: a first line, a JSON head, then the arrays
 one after the other, each from a multiple of 64 bytes on. The head names the version, the documents'
@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from assay.arrays import Array, Floats, Floats32, Ints32, VectorsLike
+from assay.arrays import Array, Floats, Ints32, VectorsLike
 from assay.core.checks import thread_count
 from assay.errors import FormatError, StorageError, UsageError
 from assay.io.arrays import open_rows
@@ -34,22 +34,30 @@ from assay.io.mapped import (
     watches_of,
 )
 from assay.native import engine_name, load
-from assay.native.signatures import Kernels
-from assay.search.engine.blocks import Docs, MeasuredRows, Metric, coarse_block, measure_rows
-from assay.search.engine.coarse import MOST_COLUMNS, PANEL, Coarse, axis_of
-from assay.search.engine.vectors import Rows, Vectors, is_stream, matrix_of, widen, window_rows
+from assay.search.engine.blocks import (
+    MOST_COLUMNS,
+    PANEL,
+    Coarse,
+    Docs,
+    MeasuredRows,
+    Metric,
+    axis_of,
+    coarse_block,
+    measure_rows,
+)
+from assay.search.engine.inputs import Rows, Vectors, is_stream, matrix_of, widen, window_rows
 
 _MAGIC: Final = b"assay prepared corpus\n"
-_VERSION: Final = 2
+VERSION: Final = 2
 _ALIGNED: Final = 64
 _MOST_HEAD: Final = 1 << 16
-_WINDOW: Final = 1 << 20  # rows of one block
-_SETTLED: Final = 2.0  # seconds after which a change of a file shows in its times
+BLOCK_ROWS: Final = 1 << 20  # rows of one block
+SETTLED: Final = 2.0  # seconds after which a change of a file shows in its times
 _ANY_METRIC: Final = Metric("dot", "error")  # rows of zeros are refused by searches that must
 
 
 class Measures(NamedTuple):
-    """Exponents and square norms of rows, as searches need them."""
+    """Hold exponents and square norms of rows, as searches need them."""
 
     exponents: Ints32
     square_hi: Floats
@@ -58,58 +66,62 @@ class Measures(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Documents with their norms and their 8-bit form, which `rank` takes in place of documents.
+    """Hold documents with norms and 8-bit form, for `rank` in place of documents.
 
-    `coarse` is None where rows are of sizes that 8 bits are not made for.
+    `prepare` makes such a value. `coarse` is None where rows are of sizes that 8 bits are not
+    made for.
+
+    Example:
+        >>> prepare([[0.0, 1.0], [2.0, 0.0]]).shape
+        (2, 2)
     """
 
     rows: Vectors
     measures: Measures
     coarse: Coarse | None
     files: tuple[WatchedFile, ...] = ()
-    _kept: dict[int, tuple[Any, Docs]] = field(default_factory=dict, repr=False)
+    _blocks: dict[int, tuple[Any, Docs]] = field(default_factory=dict, repr=False)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Documents and columns."""
+        """Return the numbers of documents and columns."""
         return self.rows.shape
 
     def __len__(self) -> int:
-        """How many documents there are."""
+        """Return the number of documents."""
         return self.rows.shape[0]
 
     def __repr__(self) -> str:
-        """Sizes in one line."""
+        """Show sizes in one line."""
         return f"Prepared({len(self)} documents × {self.shape[1]} columns)"
 
     @property
     def watched_files(self) -> tuple[Watched, ...]:
-        """Return what must not change meanwhile: it is that of which this was made."""
+        """Return the files that must not change meanwhile."""
         return (*self.files, *watches_of(self.rows))
 
     def blocks(self) -> Iterator[MeasuredRows]:
-        """The documents, block by block; each starts with a panel of the 8-bit form."""
-        step = _WINDOW if self._lies_ready else _whole_panels(self.shape[1])
+        """Yield the documents, block by block; each starts with a panel of the 8-bit form."""
+        step = BLOCK_ROWS if self._lies_ready else _whole_panels(self.shape[1])
         for start in range(0, len(self), step):
             stop = min(start + step, len(self))
-            coarse = self.coarse and self.coarse.part(start, stop)
             yield MeasuredRows(
                 widen(self.rows[start:stop], "docs"),
                 start,
                 self.measures.exponents[start:stop],
                 self.measures.square_hi[start:stop],
                 self.measures.square_lo[start:stop],
-                coarse,
+                self.coarse and self.coarse.part(start, stop),
             )
 
     def keep(self, first: int, key: Any, make: Callable[[], Docs]) -> Docs:
-        """What a search made of a block, for the next one like it; not where rows were copied."""
+        """Keep what a search made of a block for the next one; not where rows were copied."""
         if not self._lies_ready or (needs_copies() and not isinstance(self.rows, np.ndarray)):
             return make()
-        entry = self._kept.get(first)
+        entry = self._blocks.get(first)
         if entry is None or entry[0] != key:
             entry = key, make()
-            self._kept[first] = entry
+            self._blocks[first] = entry
         return entry[1]
 
     @property
@@ -124,15 +136,24 @@ def _whole_panels(columns: int) -> int:
 def prepare(
     docs: VectorsLike, path: str | os.PathLike[str] | None = None, *, threads: int | None = None
 ) -> Prepared:
-    """Measure and quantise documents once; the result stands for them in every search, any metric.
+    """Measure and quantise documents once, for every search by any metric.
 
-    With `path` the result is kept in that file: where it holds what was made of these documents, it
-    is mapped into memory; else it is written anew. `docs` is an array, a memory map or the path of
-    a .npy file, and must not change while it is used.
+    Args:
+        docs: An array, a memory map or the path of a .npy file, which must not change while the
+            result is used.
+        path: File to keep the result in. Where it holds the result for these documents, it is
+            mapped into memory; else it is written anew.
+        threads: Number of threads, by default one for each core.
 
-    >>> corpus = prepare([[0.0, 1.0], [2.0, 0.0]])
-    >>> corpus
-    Prepared(2 documents × 2 columns)
+    Returns:
+        A value that stands for the documents in searches.
+
+    Raises:
+        AssayError: The documents cannot be searched, or `path` is another file.
+
+    Example:
+        >>> prepare([[0.0, 1.0], [2.0, 0.0]])
+        Prepared(2 documents × 2 columns)
     """
     opened = open_rows(docs)
     if is_stream(opened):
@@ -143,47 +164,36 @@ def prepare(
     rows = matrix_of(opened, "docs")
     with steady_files(rows):
         if path is None:
-            return _make(rows, threads)
+            return measure_corpus(rows, threads)
         place = _place_of(docs)
         prepared = _read(os.fspath(path), rows, place)
         if prepared is not None:
             return prepared
-        parts, digest = _make(rows, threads), _digest_of(rows)
+        parts, digest = measure_corpus(rows, threads), digest_rows(rows)
     _write(os.fspath(path), parts, digest, place)  # now that the documents are known to be these
     return parts
 
 
-def _make(rows: Vectors, threads: int | None) -> Prepared:
+def measure_corpus(rows: Vectors, threads: int | None) -> Prepared:
+    """Measure and quantise rows, block by block."""
     kernels, n_threads = load(engine_name()), thread_count(threads)
     n_rows, columns = rows.shape
     step, axis = _whole_panels(columns), axis_of(rows)
     measures: list[Measures] = []
-    coarse: list[Coarse | None] = []
+    codes: list[Any] = []
+    quantised = columns <= MOST_COLUMNS
     for start in range(0, n_rows, step):
         part = Rows(widen(rows[start : start + step], "docs"), start, "docs")
         block = measure_rows(kernels, part, _ANY_METRIC, ids=None, threads=n_threads)
         measures.append(Measures(block.exponents, block.square_hi, block.square_lo))
-        coarse.append(_coarse_of(kernels, block, axis, n_threads))
-    return Prepared(rows, Measures(*_joined(measures)), _join_coarse(coarse), named_files(rows))
+        coarse = coarse_block(kernels, block, axis, n_threads) if quantised else None
+        quantised = coarse is not None
+        codes.append(coarse and coarse[:-1])
+    whole = Coarse(*(*_join_columns(codes), axis)) if quantised else None
+    return Prepared(rows, Measures(*_join_columns(measures)), whole, named_files(rows))
 
 
-def _coarse_of(
-    kernels: Kernels, block: MeasuredRows, axis: Floats32, threads: int
-) -> Coarse | None:
-    if block.rows.shape[1] > MOST_COLUMNS:
-        return None
-    return coarse_block(kernels, block, axis, threads)
-
-
-def _join_coarse(parts: list[Coarse | None]) -> Coarse | None:
-    coarse_parts = [part for part in parts if part is not None]
-    if len(coarse_parts) < len(parts):
-        return None
-    codes, step, residual, norm, lean = _joined([part[:-1] for part in coarse_parts])
-    return Coarse(codes, step, residual, norm, lean, coarse_parts[0].axis)
-
-
-def _joined(parts: list[Any]) -> Iterator[Array]:
+def _join_columns(parts: list[Any]) -> Iterator[Array]:
     return (np.concatenate(column) for column in zip(*parts, strict=True))
 
 
@@ -191,16 +201,17 @@ def _joined(parts: list[Any]) -> Iterator[Array]:
 
 
 def _place_of(docs: Any) -> list[int] | None:
-    """What a file of documents is known by, unless it has just changed or is no file."""
+    """Return what identifies a file of documents, unless it has just changed or is no file."""
     if not isinstance(docs, str | os.PathLike):
         return None
     status = os.stat(docs)
-    settled = max(status.st_mtime, status.st_ctime) < time.time() - _SETTLED
+    settled = max(status.st_mtime, status.st_ctime) < time.time() - SETTLED
     marks = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     return list(marks) if settled else None
 
 
-def _digest_of(rows: Vectors) -> str:
+def digest_rows(rows: Vectors) -> str:
+    """Return the SHA-256 of type, shape and elements."""
     digest = hashlib.sha256(f"{rows.dtype.str}{rows.shape}".encode())
     step = window_rows(rows.shape[1])
     for start in range(0, rows.shape[0], step):
@@ -208,18 +219,13 @@ def _digest_of(rows: Vectors) -> str:
     return digest.hexdigest()
 
 
-def _arrays_of(prepared: Prepared) -> dict[str, Array]:
-    arrays: dict[str, Array] = prepared.measures._asdict()
-    return arrays if prepared.coarse is None else arrays | prepared.coarse._asdict()
-
-
 def _write(path: str, prepared: Prepared, digest: str, place: list[int] | None) -> None:
-    arrays = _arrays_of(prepared)
+    arrays: list[Array] = [*prepared.measures, *(prepared.coarse or ())]
     content = hashlib.sha256()
-    for array in arrays.values():
+    for array in arrays:
         content.update(array.data)
     head = {
-        "version": _VERSION,
+        "version": VERSION,
         "shape": list(prepared.shape),
         "dtype": prepared.rows.dtype.str,
         "docs": digest,
@@ -229,13 +235,13 @@ def _write(path: str, prepared: Prepared, digest: str, place: list[int] | None) 
     }
     with atomic_write(path) as file:
         file.write(_MAGIC + json.dumps(head).encode() + b"\n")
-        for array in arrays.values():
+        for array in arrays:
             file.write(bytes(-file.tell() % _ALIGNED))
             file.write(array.data)
 
 
-class _Kept(NamedTuple):
-    """A file that was mapped: its head, and where the arrays start."""
+class _MappedFile(NamedTuple):
+    """Hold a file that was mapped: its head, and where the arrays start."""
 
     head: dict[str, Any]
     content: Array
@@ -244,16 +250,12 @@ class _Kept(NamedTuple):
 
 
 def _read(path: str, rows: Vectors, place: list[int] | None) -> Prepared | None:
-    """What a file holds of these documents; None where there is no file, or one of others."""
+    """Read a file of these documents; None where there is no file, or one of others."""
     file = _map(path)
-    if file is None or not _is_of(file.head, rows, place):
+    if file is None or not _is_for(file.head, rows, place):
         return None
     n_rows = rows.shape[0]
-    shapes = {
-        "exponents": ("<i4", n_rows),
-        "square_hi": ("<f8", n_rows),
-        "square_lo": ("<f8", n_rows),
-    }
+    shapes = dict(zip(Measures._fields, (("<i4", n_rows), *[("<f8", n_rows)] * 2), strict=True))
     if file.head.get("coarse"):
         sizes = Coarse.shapes(*rows.shape)
         shapes |= {name: ("u1" if name == "codes" else "<f4", n) for name, n in sizes.items()}
@@ -263,7 +265,7 @@ def _read(path: str, rows: Vectors, place: list[int] | None) -> Prepared | None:
     return Prepared(rows, measures, coarse, (*named_files(rows), file.file))
 
 
-def _map(path: str) -> _Kept | None:
+def _map(path: str) -> _MappedFile | None:
     try:
         stat = os.stat(path)
     except FileNotFoundError:
@@ -280,21 +282,20 @@ def _map(path: str) -> _Kept | None:
                 f"{path} is not a prepared corpus, so it is left as it is. Name another file."
             )
         head = parse_json(line.decode("utf-8", "replace"), path)
-    return _Kept(head, content, len(_MAGIC) + len(line) + 1, file)
+    return _MappedFile(head, content, len(_MAGIC) + len(line) + 1, file)
 
 
-def _is_of(head: Any, rows: Vectors, place: list[int] | None) -> bool:
-    if not isinstance(head, dict) or head.get("version") != _VERSION:
+def _is_for(head: Any, rows: Vectors, place: list[int] | None) -> bool:
+    if not isinstance(head, dict) or head.get("version") != VERSION:
         return False
     if (head.get("shape"), head.get("dtype")) != (list(rows.shape), rows.dtype.str):
         return False
-    return (place is not None and place == head.get("place")) or head.get("docs") == _digest_of(
-        rows
-    )
+    same_place = place is not None and place == head.get("place")
+    return same_place or head.get("docs") == digest_rows(rows)
 
 
-def _cut(mapped: _Kept, shapes: dict[str, tuple[str, int]], path: str) -> dict[str, Array]:
-    """The arrays of a file; one that was cut short or changed is refused."""
+def _cut(mapped: _MappedFile, shapes: dict[str, tuple[str, int]], path: str) -> dict[str, Array]:
+    """Cut the arrays out of a file; one that was cut short or changed is refused."""
     arrays: dict[str, Array] = {}
     content, start = hashlib.sha256(), mapped.start
     for name, (dtype, count) in shapes.items():

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any, Final, Literal, NamedTuple
 
@@ -20,18 +21,22 @@ from assay.io.arrays import open_rows
 from assay.io.mapped import steady_files
 from assay.native import Engine
 from assay.native.signatures import BestK, CoarseHandle, DocHandle, QueryHandle
-from assay.search.engine.blas_scan import one_blas_thread, scan_top
-from assay.search.engine.blocks import ZERO_SCORE, Docs, MeasuredRows, prepare_docs
-from assay.search.engine.exclusion import Excluded, refuse_short
+from assay.search.engine.blocks import ZERO_SCORE, Docs, Queries, prepare_docs
+from assay.search.engine.inputs import Excluded, refuse_short
 from assay.search.engine.plan import SearchPlan, plan, search_settings
 from assay.search.engine.prepared import Prepared
 from assay.search.engine.workers import Control, Progress, Task, only_forward, run
 
 _MOST_DOCS: Final = 2**31 - 1  # documents are numbered in int32
+_TILE: Final = 1 << 21  # scores at a time
+_DECIDED: Final = 1 << 23  # elements of candidates between two looks at the wish to stop
 
 
-class _Lists(NamedTuple):
-    """Ragged rows of documents and scores in rank order; `tie_split`: does the cut split a tie."""
+class RankedLists(NamedTuple):
+    """Hold ragged rows of documents and scores in rank order.
+
+    `tie_split` says where the cut divides a tie.
+    """
 
     offsets: Ints
     docs: Ints32
@@ -55,20 +60,37 @@ def rank(
     engine: Engine | None = None,
     progress: Progress | None = None,
 ) -> Ranking:
-    """The k best documents of each query, exactly: score descending, then row ascending.
+    """Rank the k best documents of each query exactly: by score, then by row.
 
     Scores are the exact ones rounded to float64: the same bytes for any number of threads, any
     cut into blocks, and both engines. Under "l2" a score is minus the squared distance.
 
-    `docs` is an array, a memory map, the path of a .npy file, or an iterator of blocks of rows.
-    `exclude` is "self" (the document with the query's id; without ids, of its row) or pairs of
-    (query, document), by id where there are ids. With `keep_ties`, documents that tie with the
-    k-th are kept too. `zero` says what to do with all-zero rows under cosine: refuse them, drop
-    them, or rank them last. `floors` are scores, one for each query, that k documents elsewhere
-    reach: what scores less is not looked for. `progress(done, total)` is called meanwhile.
+    Args:
+        queries: Vectors of the queries: an array, a memory map or the path of a .npy file.
+        docs: Vectors of the documents, likewise, or an iterator of blocks of rows.
+        k: Number of documents for each query.
+        metric: How vectors are compared.
+        exclude: "self" (the document with the query's id; without ids, of its row) or pairs of
+            (query, document), by id where there are ids.
+        query_ids: Ids of the queries, by default their row numbers.
+        doc_ids: Ids of the documents, likewise.
+        keep_ties: Keep all documents that tie with the k-th.
+        zero: Refuse all-zero rows under cosine, drop them, or rank them last.
+        floors: A score for each query that k documents elsewhere reach; documents that score
+            less are not looked for.
+        threads: Number of threads, by default one for each core.
+        engine: Compiled kernels or their numpy twins; by default the compiled ones, if installed.
+        progress: Function that is called with (done, total) meanwhile.
 
-    >>> rank([[1.0, 0.0]], [[0.0, 1.0], [2.0, 0.0], [1.0, 1.0]], 2).row(0)
-    [(1, 1.0), (2, 0.7071067811865476)]
+    Returns:
+        The ranking, with its scores and the settings of the search.
+
+    Raises:
+        AssayError: Vectors, ids or options do not fit, or a file changed during the search.
+
+    Example:
+        >>> rank([[1.0, 0.0]], [[0.0, 1.0], [2.0, 0.0], [1.0, 1.0]], 2).row(0)
+        [(1, 1.0), (2, 0.7071067811865476)]
     """
     k = min(checks.check_cutoff(k), _MOST_DOCS)
     queries, docs = open_rows(queries), open_rows(docs)
@@ -87,9 +109,12 @@ def rank(
             lists=True,
         )
         depth = k if keep_ties else k + 1  # one more tells whether the cut divides a tie
-        certain = _as_floors(floors, ready.n_queries)
+        certain = None
+        if floors is not None:
+            certain = np.ascontiguousarray(floors, np.float64)
+            checks.check_lengths(floors=certain.size, queries=ready.n_queries)
         tops, n_docs, n_zero = _find(ready, depth, bool(keep_ties), certain, progress)
-        lists = _join_lists(tops, n_docs if keep_ties else k)
+        lists = join_lists(tops, n_docs if keep_ties else k)
         if ready.metric.name == "cosine" and zero == "last" and ready.n_zero:
             lists = _with_zero_queries_last(ready, lists, n_docs if keep_ties else k, n_docs)
         if certain is None and len(lists.docs) < ready.n_queries * min(k, n_docs):
@@ -113,28 +138,33 @@ def _find(
     floors: Floats | None,
     progress: Progress | None,
 ) -> tuple[list[list[BestK]], int, int]:
-    """What each block of queries finds; the number of documents, and of zero rows among them."""
+    """Search for each block of queries; count the documents, and the zero rows among them."""
 
-    def nothing() -> list[list[BestK]]:
-        return [
-            [_new_top(ready, tile, k, keep_ties, floors) for _ in range(ready.parts)]
-            for tile in ready.tiles()
-        ]
+    def start_lists() -> list[list[BestK]]:
+        tops = []
+        for start, stop in ready.tiles():
+            parts = [ready.kernels.TopK(stop - start, k, keep_ties) for _ in range(ready.parts)]
+            if floors is not None:
+                for top in parts:
+                    top.seed(floors[start:stop])
+            tops.append(parts)
+        return tops
 
     progress = only_forward(progress)  # what is begun again does not go back
-    if ready.raw is not None and ready.n_docs is not None:
-        tops = nothing()
-        if _search_raw(ready, ready.raw, tops[0], progress):
-            return tops, ready.n_docs, 0
-    elif ready.stored_axis is not None and ready.n_docs is not None:
-        tops = nothing()
-        if _search_stored(ready, ready.stored_axis, tops, progress):
-            return tops, ready.n_docs, 0
-    tops = nothing()
-    return tops, *_search(ready, k, tops, progress)
+    tops = start_lists()
+    complete = None  # False where rows turn out to need measuring before
+    if ready.raw is not None:
+        complete = search_raw(ready, ready.raw, tops[0], progress)
+    elif ready.stored_axis is not None:
+        complete = _search_stored(ready, ready.stored_axis, tops, progress)
+    if complete:
+        return tops, ready.n_docs or 0, 0
+    if complete is False:
+        tops = start_lists()
+    return tops, *search_measured(ready, k, tops, progress)
 
 
-def _search_raw(
+def search_raw(
     ready: SearchPlan, queries: QueryHandle, tops: list[BestK], progress: Progress | None
 ) -> bool:
     """Search documents as they are stored; False where they must be measured before."""
@@ -154,7 +184,7 @@ def _search_raw(
 def _search_stored(
     ready: SearchPlan, axis: Floats32, tops: list[list[BestK]], progress: Progress | None
 ) -> bool:
-    """Search documents that are quantised as they are stored; False as above."""
+    """Search documents that are quantised as stored; False where they must be measured before."""
     ready.check_docs(ready.n_docs or 0)
     control = Control.new()
     for n_docs, block, coarse in ready.stored_docs(axis):
@@ -169,34 +199,16 @@ def _search_stored(
     return True
 
 
-def _as_floors(values: Any, n_queries: int) -> Floats | None:
-    """One number for each query, not finite where there is no floor."""
-    if values is None:
-        return None
-    floors = np.ascontiguousarray(values, np.float64)
-    checks.check_lengths(floors=floors.size, queries=n_queries)
-    return floors
-
-
-def _new_top(
-    ready: SearchPlan, tile: tuple[int, int], k: int, keep_ties: bool, floors: Floats | None
-) -> BestK:
-    top = ready.kernels.TopK(tile[1] - tile[0], k, keep_ties)
-    if floors is not None:
-        top.seed(floors[slice(*tile)])
-    return top
-
-
-def _search(
+def search_measured(
     ready: SearchPlan, k: int, tops: list[list[BestK]], progress: Progress | None
 ) -> tuple[int, int]:
-    """Let every block of queries meet every block of documents; their number, and of zero rows."""
+    """Search every block of documents for every block of queries; count documents and zero rows."""
     control, n_docs, n_zero = Control.new(), 0, 0
-    for block in ready.blocks():
+    for block in ready.measured_blocks():
         docs = ready.prepared_docs(block)
         ranges = ready.ranges(len(docs))
         tasks = [
-            partial(_meet, ready, k, top, tile, docs, part)
+            partial(_search_part, ready, k, top, tile, docs, part)
             for tile, parts in zip(ready.tiles(), tops, strict=True)
             for top, part in zip(parts, ranges, strict=True)
         ]
@@ -213,27 +225,13 @@ def run_on(
     control: Control,
     progress: Progress | None,
 ) -> None:
-    """Run tasks; numpy's BLAS is held at one thread where it does the products.
-
-    What one thread does in a moment, it does here: to start another would take longer.
-    """
+    """Run tasks; numpy's BLAS is held at one thread where it does the products."""
     if ready.threads == 1 and progress is None and ready.is_short and ready.fused:
-        for task in tasks:
+        for task in tasks:  # to start another thread would take longer than to search
             task(control)
         return
-    call = partial(
-        run,
-        tasks,
-        threads=ready.threads,
-        progress=progress,
-        total=ready.total,
-        control=control,
-    )
-    if ready.fused:
-        call()
-    else:
-        with one_blas_thread():
-            call()
+    with nullcontext() if ready.fused else one_blas_thread():
+        run(tasks, threads=ready.threads, progress=progress, total=ready.total, control=control)
 
 
 def _scan(
@@ -260,7 +258,7 @@ def _scan_coarse(
     top.scan_coarse(ready.metric.code, queries, docs, *excluded, *part, *control)
 
 
-def _meet(
+def _search_part(
     ready: SearchPlan,
     k: int,
     top: BestK,
@@ -277,22 +275,12 @@ def _meet(
     excluded = ready.excluded.part(*tile)
     if ready.fused:
         _scan(ready, top, queries.block, excluded, docs.block, part, control)
-        return
-    scan_top(
-        top,
-        k,
-        metric=ready.metric,
-        queries=queries,
-        docs=docs,
-        excluded=excluded,
-        start=part[0],
-        stop=part[1],
-        control=control,
-    )
+    else:
+        _scan_tiles(top, k, ready.metric.code, queries, docs, excluded, part, control)
 
 
-def _join_lists(tops: list[list[BestK]], most: int) -> _Lists:
-    """What each block of queries found, one after the other; blocks are given up as they go."""
+def join_lists(tops: list[list[BestK]], most: int) -> RankedLists:
+    """Join the lists of all blocks of queries; each block is released as it is joined."""
     pieces = []
     while tops:
         top, *rest = tops.pop(0)
@@ -300,7 +288,7 @@ def _join_lists(tops: list[list[BestK]], most: int) -> _Lists:
             top.absorb(other)
         pieces.append(top.result(most))
     if len(pieces) == 1:
-        return _Lists(*pieces[0])
+        return RankedLists(*pieces[0])
     lengths = np.concatenate([np.diff(offsets) for offsets, *_ in pieces])
     tie_split = np.concatenate([piece[-1] for piece in pieces])
     docs, scores = np.empty(lengths.sum(), np.int32), np.empty(lengths.sum())
@@ -310,11 +298,13 @@ def _join_lists(tops: list[list[BestK]], most: int) -> _Lists:
         inside = slice(start, start + len(some_docs))
         docs[inside], scores[inside] = some_docs, some_scores
         start = inside.stop
-    return _Lists(offsets_of(lengths), docs, scores, tie_split)
+    return RankedLists(offsets_of(lengths), docs, scores, tie_split)
 
 
-def _with_zero_queries_last(ready: SearchPlan, lists: _Lists, most: int, n_docs: int) -> _Lists:
-    """Queries without direction: all documents tie, in the order of their rows."""
+def _with_zero_queries_last(
+    ready: SearchPlan, lists: RankedLists, most: int, n_docs: int
+) -> RankedLists:
+    """Give queries without direction all documents as ties, in the order of their rows."""
     docs, scores, tie_split = [], [], lists.tie_split.copy()
     for query, (start, end) in enumerate(pairwise(lists.offsets)):
         if not ready.measures.zero[query]:
@@ -327,10 +317,12 @@ def _with_zero_queries_last(ready: SearchPlan, lists: _Lists, most: int, n_docs:
         scores.append(np.full(len(first), ZERO_SCORE))
         tie_split[query] = n_docs - len(barred) > most
     offsets = offsets_of([len(row) for row in docs])
-    return _Lists(offsets, np.concatenate(docs), np.concatenate(scores), tie_split)
+    return RankedLists(offsets, np.concatenate(docs), np.concatenate(scores), tie_split)
 
 
-def _refuse_short_lists(ready: SearchPlan, lists: _Lists, k: int, n_docs: int, n_zero: int) -> None:
+def _refuse_short_lists(
+    ready: SearchPlan, lists: RankedLists, k: int, n_docs: int, n_zero: int
+) -> None:
     """Refuse an exact search that contradicts itself: fewer documents than there are to find."""
     dropped = ready.metric.name == "cosine" and ready.metric.zero == "drop"
     barred = np.diff(ready.excluded.offsets) if len(ready.excluded.docs) else 0
@@ -347,7 +339,7 @@ def _refuse_infinite(scores: Floats) -> None:
         )
 
 
-def _as_ranking(ready: SearchPlan, lists: _Lists, n_docs: int, **more: Any) -> Ranking:
+def _as_ranking(ready: SearchPlan, lists: RankedLists, n_docs: int, **more: Any) -> Ranking:
     _refuse_infinite(lists.scores)
     named = ready.query_ids is not None and ready.doc_ids is not None
     return Ranking(
@@ -374,29 +366,32 @@ def rerank(
     threads: int | None = None,
     engine: Engine | None = None,
 ) -> Ranking:
-    """The documents of each row, ordered again by the scores that `rank` gives them.
+    """Order the documents of each row again by the scores that `rank` gives them.
 
-    `queries` and `docs` are the vectors of the ranking's queries and documents, in its order.
+    Args:
+        ranking: The ranking to order again.
+        queries: Vectors of the ranking's queries, in its order.
+        docs: Vectors of the ranking's documents, in its order.
+        metric: How vectors are compared.
+        zero: Refuse all-zero rows under cosine, drop them, or rank them last.
+        threads: Number of threads, by default one for each core.
+        engine: Compiled kernels or their numpy twins.
 
-    >>> found = Ranking.from_arrays([[2, 0]], n_docs=3)
-    >>> rerank(found, [[1.0, 0.0]], docs=[[2.0, 0.0], [1.0, 0.0], [0.0, 1.0]]).row(0)
-    [(0, 1.0), (2, 0.0)]
+    Returns:
+        The same documents with exact scores, in their order.
+
+    Raises:
+        AssayError: Vectors and ranking do not fit.
+
+    Example:
+        >>> ranking = Ranking.from_arrays([[2, 0]], n_docs=3)
+        >>> rerank(ranking, [[1.0, 0.0]], docs=[[2.0, 0.0], [1.0, 0.0], [0.0, 1.0]]).row(0)
+        [(0, 1.0), (2, 0.0)]
     """
     checks.require(ranking, Ranking, "ranking", "a Ranking")
     queries, docs = open_rows(queries), open_rows(docs)
     with steady_files(queries, docs):
-        ready = plan(
-            queries,
-            docs,
-            k=1,
-            metric=metric,
-            zero=zero,
-            exclude=None,
-            query_ids=None,
-            doc_ids=None,
-            threads=threads,
-            engine=engine,
-        )
+        ready = plan(queries, docs, k=1, metric=metric, zero=zero, threads=threads, engine=engine)
         checks.check_lengths(queries=ready.n_queries, **{"rows of the ranking": len(ranking)})
         checks.check_lengths(docs=ready.n_docs or 0, **{"documents of the ranking": ranking.n_docs})
         scores, empty = _score_ranking(ready, ranking)
@@ -417,33 +412,125 @@ def rerank(
     )
 
 
+@np.errstate(all="ignore")
 def _score_ranking(ready: SearchPlan, ranking: Ranking) -> tuple[Floats, NDArray[np.bool_]]:
-    """The score of every result, and which have none because a vector is all zero."""
+    """Score every result; say which have no score because a vector is all zero."""
     scores = np.zeros(len(ranking.docs))
     cosine = ready.metric.name == "cosine"
     empty = ready.measures.zero[order.rows_of(ranking.offsets)] & cosine
-    for block in ready.blocks():
+    for block in ready.measured_blocks():
         docs = prepare_docs(ready.kernels, block, ready.metric, sizes=ready.sizes)
         for start, stop in ready.tiles():
             inside = slice(int(ranking.offsets[start]), int(ranking.offsets[stop]))
             local = ranking.docs[inside].astype(np.int64) - block.first
             here = np.flatnonzero((local >= 0) & (local < len(docs)))
             offsets = np.searchsorted(here, ranking.offsets[start : stop + 1] - inside.start)
-            scores[inside][here] = _pair_scores(ready, (start, stop), docs, offsets, local[here])
-            empty[inside][here] |= _is_zero(block, local[here]) & cosine
+            scores[inside][here] = ready.kernels.pair_scores(
+                ready.metric.code,
+                ready.prepared(start, stop).block,
+                docs.block,
+                offsets.astype(np.int64),
+                local[here].astype(np.uint32),
+            )
+            empty[inside][here] |= block.zero[local[here]] & cosine
     scores[empty] = ZERO_SCORE
     return scores, empty
 
 
-@np.errstate(all="ignore")
-def _pair_scores(
-    ready: SearchPlan, tile: tuple[int, int], docs: Docs, offsets: Ints, local: Ints
-) -> Floats:
-    queries = ready.prepared(*tile).block
-    return ready.kernels.pair_scores(
-        ready.metric.code, queries, docs.block, offsets.astype(np.int64), local.astype(np.uint32)
-    )
+# Without a fused kernel numpy's BLAS computes tiles of scores, of which candidates are selected.
+# The certified margin is the same, and the same canonical scores decide.
 
 
-def _is_zero(block: MeasuredRows, local: Ints) -> NDArray[np.bool_]:
-    return block.zero[local]
+class _Tile(NamedTuple):
+    """Hold scores of all queries with the documents from `start` on, and their bounds."""
+
+    start: int
+    scores: Floats32
+    bound: Floats32
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Hold BLAS at one thread: the tiles have threads of their own."""
+    limits: AbstractContextManager[Any] = _pools().limit(limits=1, user_api="blas")
+    return limits
+
+
+@cache  # looking for the libraries takes longer than the search of a small block
+def _pools() -> Any:
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+    return ThreadpoolController()
+
+
+def _score_tiles(
+    queries: Queries, docs: Docs, part: tuple[int, int], control: Control
+) -> Iterator[_Tile]:
+    step = max(64, _TILE // len(queries.rows))
+    for first in range(*part, step):
+        if control.stop[0]:
+            return
+        rows = slice(first, min(first + step, part[1]))
+        scaled = docs.rows[rows] * docs.scale[rows, None]
+        with np.errstate(all="ignore"):  # NaN stands for queries without direction
+            scores = queries.rows @ scaled.T
+            scores += docs.bias[rows]
+        yield _Tile(first, scores, docs.bound[rows])
+        control.add(scores.size)
+
+
+def _scan_tiles(
+    top: BestK,
+    k: int,
+    metric_code: int,
+    queries: Queries,
+    docs: Docs,
+    excluded: Excluded,
+    part: tuple[int, int],
+    control: Control,
+) -> None:
+    """Search a part of a block of documents by numpy's products."""
+    barred_offsets, barred = excluded.within(docs.first, len(docs))
+    barred_rows = np.repeat(np.arange(len(queries.rows)), np.diff(barred_offsets))
+    for tile in _score_tiles(queries, docs, part, control):
+        place = barred.astype(np.int64) - tile.start
+        inside = (place >= 0) & (place < tile.scores.shape[1])
+        tile.scores[barred_rows[inside], place[inside]] = -np.inf
+        floors = top.floors(queries.block, docs.block)
+        if tile.scores.shape[1] > k:  # the k-th best of what the documents score at least
+            lows = np.partition(tile.scores - tile.bound, -k, axis=1)[:, -k]
+            floors = np.fmax(floors, lows)
+        possible = tile.scores + tile.bound >= floors[:, None]
+        possible &= tile.scores > -np.inf
+        for candidates in _list_candidates(possible, tile.start, docs, control):
+            top.decide(metric_code, queries.block, docs.block, *candidates)
+
+
+def _list_candidates(
+    selected: NDArray[np.bool_], start: int, docs: Docs, control: Control
+) -> Iterator[tuple[Ints, NDArray[np.uint32]]]:
+    """Yield selected cells as ragged rows of document numbers, some of them at a time."""
+    offsets = offsets_of(selected.sum(axis=1))
+    numbers = (np.nonzero(selected)[1] + start).astype(np.uint32)
+    step = max(1, _DECIDED // docs.rows.shape[1])
+    for first in range(0, len(numbers), step):
+        if control.stop[0]:
+            return
+        yield offsets.clip(first, first + step) - first, numbers[first : first + step]
+
+
+def candidates_near(
+    low: Floats32,
+    high: Floats32,
+    above: Ints,
+    *,
+    queries: Queries,
+    docs: Docs,
+    part: tuple[int, int],
+    control: Control,
+) -> Iterator[tuple[Ints, NDArray[np.uint32]]]:
+    """Count documents that are certainly above; yield those too close to tell."""
+    for tile in _score_tiles(queries, docs, part, control):
+        certain = tile.scores > high[:, None] + tile.bound
+        above += certain.sum(axis=1)
+        near = (tile.scores >= low[:, None] - tile.bound) & ~certain
+        yield from _list_candidates(near, tile.start, docs, control)

@@ -1,4 +1,4 @@
-"""Threads for work that the kernels do, with progress and a prompt end on Ctrl-C."""
+"""Run kernels in threads, with progress and a prompt end on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _COUNTING: Final = Lock()
 
 
 class Control(NamedTuple):
-    """What a task shares with the thread that waits for it: a flag to stop, and units done."""
+    """Hold what a task shares with the thread that waits: a flag to stop, and units done."""
 
     stop: NDArray[np.int32]
     done: NDArray[np.int64]
 
     @classmethod
     def new(cls) -> Control:
-        """Nothing done, no wish to stop."""
+        """Start with nothing done and no wish to stop."""
         return cls(np.zeros(1, np.int32), np.zeros(1, np.int64))
 
     def add(self, units: int) -> None:
-        """Say that work was done."""
+        """Count work that was done."""
         with _COUNTING:
             self.done[0] += units
 
@@ -40,7 +40,7 @@ Task = Callable[[Control], None]
 
 
 def only_forward(progress: Progress | None) -> Progress | None:
-    """The same progress, which stays where it was while work that was given up is done again."""
+    """Keep progress from going back while work that was given up is done again."""
     if progress is None:
         return None
     most = 0

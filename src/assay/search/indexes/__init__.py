@@ -7,8 +7,7 @@ speed and its size.
 
 from __future__ import annotations
 
-from assay.search.indexes.index import Index, build_index
-from assay.search.indexes.measuring import IndexReport, measure_index
-from assay.search.indexes.specs import INDEXES
+from assay.search.indexes.base import INDEXES
+from assay.search.indexes.index import Index, IndexReport, build_index, measure_index
 
 __all__ = ["INDEXES", "Index", "IndexReport", "build_index", "measure_index"]

@@ -23,7 +23,7 @@ class _Faiss:
         self._faiss = need("faiss", "The index 'faiss'", "faiss")
         self.version = f"faiss {self._faiss.__version__}"
         self._setup = setup
-        self._index = self._made()
+        self._index = self._create()
         for name, value in setup.options.rest().items():
             self._set(name, value)
         self._ask_for_no_more_points(self._index)
@@ -56,7 +56,7 @@ class _Faiss:
         if self._index is not None:
             self._index.reset()
 
-    def _made(self) -> Any:
+    def _create(self) -> Any:
         l2, product = self._faiss.METRIC_L2, self._faiss.METRIC_INNER_PRODUCT
         metric = l2 if self._setup.metric == "l2" else product
         factory = self._setup.argument or "Flat"
@@ -103,5 +103,5 @@ class _Faiss:
 
 
 def open_engine(setup: Setup) -> _Faiss:
-    """An empty Faiss index."""
+    """Open an empty Faiss index."""
     return _Faiss(setup)

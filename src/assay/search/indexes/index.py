@@ -1,31 +1,52 @@
-"""build_index: vectors into an engine; Index: its answers by exact scores and the one tie rule."""
+"""Build an index by another engine, order its answers by exact scores, and measure its recall.
+
+Engines take vectors as float32 of a size that float32 can square. Under cosine rows have length 1.
+Under the other metrics all documents are scaled by one power of two, which changes no order and no
+digit.
+"""
 
 from __future__ import annotations
 
+import math
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Flags, Floats, Floats32, Ints
+from assay import __version__
+from assay.arrays import Flags, Floats, Floats32, Ints, Ints32
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.core.ranking import Ranking
 from assay.core.settings import as_settings
 from assay.core.specs import Spec
 from assay.core.text import mask_secrets
-from assay.errors import AssayError, PluginError, StorageError, UsageError, error_text
+from assay.errors import (
+    AssayError,
+    MismatchError,
+    PluginError,
+    StorageError,
+    UsageError,
+    ValueRangeError,
+    error_text,
+)
+from assay.io.arrays import open_rows
+from assay.io.mapped import steady_files
 from assay.search.engine import rank, rerank
+from assay.search.engine.blocks import MeasuredRows, measure_rows
 from assay.search.engine.blocks import Metric as EngineMetric
-from assay.search.indexes.base import Engine, EngineBytes, Exactness, Options, Setup
-from assay.search.indexes.prepared import EngineVectors, prepare_docs
-from assay.search.indexes.specs import opener_of, parse_spec
+from assay.search.engine.inputs import Rows, check_columns, choose_kernels, matrix_of, widen
+from assay.search.indexes import base
 
 _SPARE: Final = 16  # documents beyond k, so that rounding does not move one across the cut
 _GROWTH: Final = 4
+_LARGEST_EXPONENT: Final = 60  # a norm of 2^60 can be squared, and added, in float32
+_ROUNDOFF: Final = 2.0**-24
+_ROWS_CONVERTED: Final = 4096  # at a time
+_WARM_UP: Final = 3
 _OF_AN_ENGINE: Final = ("version", "exactness", "add", "find", "size", "close")
 
 
@@ -39,16 +60,28 @@ def build_index(
 ) -> Index:
     """Build an index of vectors by another search engine; use it in a `with` statement.
 
-    `spec` is "exact", "faiss:HNSW32?efSearch=64", "usearch", "lancedb", "qdrant",
-    "pgvector:URL", "sqlite-vec", or a kind that another installed package brings. `vectors` is an
-    array or the path of a .npy file. `threads` is for engines that take a number of threads; a
-    graph built by several threads may differ from run to run.
+    Args:
+        spec: "exact", "faiss:HNSW32?efSearch=64", "usearch", "lancedb", "qdrant", "pgvector:URL",
+            "sqlite-vec", or a kind that another installed package brings.
+        vectors: An array or the path of a .npy file.
+        metric: How vectors are compared.
+        doc_ids: Ids of the documents, by default their row numbers.
+        threads: Number of threads, for engines that take one; a graph built by several threads
+            may differ from run to run.
 
-    >>> with build_index("exact", [[0.0, 1.0], [2.0, 0.0], [1.0, 1.0]]) as index:
-    ...     index.search([[1.0, 0.0]], 2)[0].tolist()
-    [[1, 2]]
+    Returns:
+        The open index.
+
+    Raises:
+        AssayError: The spec is unknown, a package is missing, vectors do not fit, or the engine
+            fails.
+
+    Example:
+        >>> with build_index("exact", [[0.0, 1.0], [2.0, 0.0], [1.0, 1.0]]) as index:
+        ...     index.search([[1.0, 0.0]], 2)[0].tolist()
+        [[1, 2]]
     """
-    parsed = parse_spec(spec)
+    parsed = base.parse_spec(spec)
     EngineMetric.of(metric, "error")
     if threads is not None:
         threads = checks.check_cutoff(threads, "threads")
@@ -57,19 +90,26 @@ def build_index(
     if names is not None:
         checks.check_unique(names, "doc")
         checks.check_lengths(doc_ids=len(names), docs=len(docs.vectors))
-    options = Options(parsed.text, parsed.options)
-    setup = Setup(parsed.argument, options, docs.vectors.shape[1], metric, threads, parsed.text)
+    options = base.Options(parsed.text, parsed.options)
+    setup = base.Setup(
+        parsed.argument, options, docs.vectors.shape[1], metric, threads, parsed.text
+    )
     engine, seconds = _open_engine(parsed, setup, docs.vectors)
     return Index(engine, docs, setup, seconds=seconds, doc_ids=names)
 
 
-def _open_engine(spec: Spec, setup: Setup, vectors: Floats32) -> tuple[Engine, float]:
-    """An open engine with the vectors in it, and how long that took; nothing is left if it fails.
+def _open_engine(spec: Spec, setup: base.Setup, vectors: Floats32) -> tuple[base.Engine, float]:
+    """Open an engine and add the vectors; return it and the seconds that adding took.
 
-    Importing and connecting are not counted.
+    Importing and connecting are not counted. Nothing is left if it fails.
     """
-    engine: Engine = _call(spec.text, opener_of(spec), setup)
-    _check_engine(engine, spec)
+    engine: base.Engine = _call(spec.text, base.opener_of(spec), setup)
+    missing = [name for name in _OF_AN_ENGINE if not hasattr(engine, name)]
+    if missing:
+        raise PluginError(
+            f"The index {spec.text}: its engine is {type(engine).__name__}, without "
+            f"{', '.join(missing)}. See assay.search.indexes.base.Engine."
+        )
     try:
         setup.options.finish()
         start = time.perf_counter()
@@ -79,16 +119,6 @@ def _open_engine(spec: Spec, setup: Setup, vectors: Floats32) -> tuple[Engine, f
         engine.close()
         raise
     return engine, seconds
-
-
-def _check_engine(engine: Any, spec: Spec) -> None:
-    """An engine of another package must have all that an engine has."""
-    missing = [name for name in _OF_AN_ENGINE if not hasattr(engine, name)]
-    if missing:
-        raise PluginError(
-            f"The index {spec.text}: its engine is {type(engine).__name__}, without "
-            f"{', '.join(missing)}. See assay.search.indexes.base.Engine."
-        )
 
 
 def _call(spec: str, function: Any, *arguments: Any) -> Any:
@@ -102,7 +132,7 @@ def _call(spec: str, function: Any, *arguments: Any) -> Any:
 
 
 class Index:
-    """Vectors in a search engine.
+    """Search vectors in another engine.
 
     Answers are ordered by the exact scores that `assay.rank` gives, then by row. Where the engine
     searches exhaustively (`exactness` "exact") they are those of exact search, bit by bit: the
@@ -111,44 +141,44 @@ class Index:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: base.Engine,
         docs: EngineVectors,
-        setup: Setup,
+        setup: base.Setup,
         *,
         seconds: float,
         doc_ids: Ids | None,
     ) -> None:
-        self._engine: Engine | None = engine
+        self._engine: base.Engine | None = engine
         self._docs = docs
         self._threads = setup.threads
         self.spec = setup.spec
         self.build_seconds = seconds
         self.doc_ids = doc_ids
-        self.exactness: Exactness = engine.exactness
+        self.exactness: base.Exactness = engine.exactness
         self.version = engine.version
 
     @property
     def metric(self) -> Literal["cosine", "dot", "l2"]:
-        """The metric of the scores."""
+        """Return the metric of the scores."""
         return self._docs.metric
 
     @property
     def n_docs(self) -> int:
-        """Number of documents."""
+        """Return the number of documents."""
         return len(self._docs.vectors)
 
     @property
     def vectors(self) -> Any:
-        """The documents' vectors, as they were given, widened."""
+        """Return the documents' vectors as they were given, widened."""
         return self._docs.rows
 
-    def size(self) -> EngineBytes:
-        """Bytes in memory and on disk, where the engine can tell."""
-        size: EngineBytes = _call(self.spec, self._running().size)
+    def size(self) -> base.EngineBytes:
+        """Return bytes in memory and on disk, where the engine can tell."""
+        size: base.EngineBytes = _call(self.spec, self._running().size)
         return size
 
     def search(self, queries: Any, k: int) -> tuple[Ints, Floats]:
-        """Numbers and scores of the best documents, queries × min(k, documents).
+        """Return numbers and scores of the best documents, queries × min(k, documents).
 
         Places that the engine left empty hold -1 and NaN.
         """
@@ -161,7 +191,7 @@ class Index:
         return indices, scores
 
     def rank(self, queries: Any, k: int, *, query_ids: Any = None) -> Ranking:
-        """The best documents as a ranking, by id where the index was given ids."""
+        """Rank the best documents, by id where the index has ids."""
         k = min(checks.check_cutoff(k), self.n_docs)
         rows, ready = self._docs.queries(queries)
         self._running()
@@ -174,11 +204,11 @@ class Index:
         return self._with_ids(ranking, query_ids, k)
 
     def raw(self, queries: Any) -> Floats32:
-        """Queries as `find` takes them, checked."""
+        """Check queries and return them as `find` takes them."""
         return self._docs.queries(queries)[1]
 
     def find(self, ready: Floats32, k: int) -> NDArray[Any]:
-        """The engine's own answer, unchecked and unordered: what is timed."""
+        """Return the engine's answer, unchecked and unordered: what is timed."""
         neighbours: NDArray[Any] = _call(self.spec, self._running().find, ready, k)
         return neighbours
 
@@ -189,7 +219,7 @@ class Index:
             self._engine = None
 
     def __enter__(self) -> Self:
-        """The index itself."""
+        """Return the index."""
         return self
 
     def __exit__(
@@ -198,14 +228,14 @@ class Index:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close."""
+        """Close the engine."""
         self.close()
 
     def __repr__(self) -> str:
-        """Engine and size in one line."""
+        """Show engine and size in one line."""
         return f"Index({self.spec!r}, {self.n_docs} documents, {self.metric}, {self.exactness})"
 
-    def _running(self) -> Engine:
+    def _running(self) -> base.Engine:
         if self._engine is None:
             raise UsageError(f"The index {self.spec} is closed. Build it again.")
         return self._engine
@@ -214,12 +244,12 @@ class Index:
         return check_answer(self.find(ready, k), len(ready), self.n_docs, self.spec)
 
     def _rerank(self, rows: Any, neighbours: Ints) -> Ranking:
-        """Answers in the order of exact scores."""
+        """Order answers by exact scores."""
         ranking = Ranking.from_arrays(neighbours, n_docs=self.n_docs)
         return rerank(ranking, rows, docs=self._docs.rows, metric=self.metric)
 
     def _rank_enclosed(self, rows: Any, ready: Floats32, k: int) -> Ranking:
-        """The exact best k, from an engine that searches all documents in float32.
+        """Rank the exact best k from an engine that searches all documents in float32.
 
         A document that it did not name scores at most as much as the last one it named, but for
         twice its rounding. Where that is not below the k-th, more are requested.
@@ -239,7 +269,7 @@ class Index:
         return self._rerank(rows, answers).first(k)
 
     def _is_enclosed(self, ranking: Ranking, k: int, margins: Floats) -> Flags:
-        """Whether the last document of each row lies below the k-th by more than the margin."""
+        """Tell whether the last document of each row lies below the k-th by the margin."""
         longer = ranking.lengths > k
         safe = np.zeros(len(ranking), bool)
         kth = ranking.scores[ranking.offsets[:-1][longer] + k - 1]
@@ -251,25 +281,23 @@ class Index:
         queries = ranking.query_ids if query_ids is None else Ids.of(query_ids, what="query")
         checks.check_lengths(query_ids=len(queries), queries=len(ranking))
         checks.check_unique(queries, "query")
+        # In the signature of a result the index is one word.
+        signature = f"{self.spec}@{self.version}".replace(", ", "+").replace(" ", "-")
         return replace(
             ranking,
             query_ids=queries,
             doc_ids=ranking.doc_ids if self.doc_ids is None else self.doc_ids,
             has_ids=query_ids is not None and self.doc_ids is not None,
-            search=ranking.search if self.exactness == "certified" else self._signature(),
+            search=ranking.search if self.exactness == "certified" else signature,
             settings=as_settings(metric=self.metric, k=k, n_docs=self.n_docs),
         )
 
-    def _signature(self) -> str:
-        """The index for the signature of a result: one word."""
-        return f"{self.spec}@{self.version}".replace(", ", "+").replace(" ", "-")
-
 
 def check_answer(answer: Any, n_queries: int, n_docs: int, spec: str) -> Ints:
-    """Document numbers, queries × places, none twice in a row; -1 marks an empty place.
+    """Check an answer: document numbers, queries × places; -1 marks an empty place.
 
-    Fewer than requested are accepted. Numbers that no document has are refused, and so
-    are answers of another shape or type.
+    Fewer than requested are accepted, and repeated documents of a row are removed. Numbers that no
+    document has are refused, and so are answers of another shape or type.
     """
     table = np.asarray(answer)
     if table.ndim != 2 or len(table) != n_queries or table.dtype.kind not in "iu":
@@ -282,14 +310,282 @@ def check_answer(answer: Any, n_queries: int, n_docs: int, spec: str) -> Ints:
     if table.min() < -1 or table.max() >= n_docs:
         wrong = table[(table < -1) | (table >= n_docs)].flat[0]
         raise StorageError(f"The index {spec} answered with document {wrong} of {n_docs}.")
-    return _without_repeats(table.astype(np.int64))
-
-
-def _without_repeats(table: Ints) -> Ints:
-    """Repeated documents of a row are removed."""
+    table = table.astype(np.int64)
     by_doc = np.argsort(table, axis=1, kind="stable")
     sorted_rows = np.take_along_axis(table, by_doc, axis=1)
     again = np.zeros(table.shape, bool)
     np.put_along_axis(again[:, :], by_doc[:, 1:], sorted_rows[:, 1:] == sorted_rows[:, :-1], axis=1)
     table[again] = -1
     return table
+
+
+@dataclass(frozen=True)
+class EngineVectors:
+    """Hold documents as an engine takes them, and how queries must be scaled to meet them."""
+
+    rows: Any  # as given, widened: what exact scores are computed from
+    vectors: Floats32
+    metric: base.Metric
+    exponent: int  # of the largest norm
+    largest: float
+
+    def queries(self, queries: Any) -> tuple[Any, Floats32]:
+        """Check queries; return them as given, and as the engine takes them."""
+        queries = open_rows(queries)
+        with steady_files(queries):
+            block = _measure(queries, "queries", self.metric, ids=None)
+            check_columns(self.rows.shape[1], block.rows.shape[1])
+            if self.metric == "cosine":
+                return block.rows, _to_unit(block)
+            exponents = _norm_exponents(block)
+            if self.metric == "dot":  # the length of a query changes no order
+                return block.rows, _scale(block, -exponents)
+            if _largest(block, exponents) - self.exponent > _LARGEST_EXPONENT:
+                raise ValueRangeError(
+                    "Some queries are more than 2^60 times longer than all documents; engines that "
+                    "compute in float32 cannot tell documents apart at such a distance."
+                )
+            return block.rows, _scale(block, np.full_like(exponents, -self.exponent))
+
+    def margins(self, queries: Any) -> Floats:
+        """Bound the error of an engine's scores for each query when it rounds to float32.
+
+        As for the exact search: with d columns, about d roundings of the product of the norms;
+        twice as many where an engine normalises once more.
+        """
+        factor = 1.01 * (2 * self.rows.shape[1] + 16) * _ROUNDOFF
+        if self.metric == "cosine":
+            return np.full(len(queries), factor)
+        with np.errstate(over="ignore"):
+            norms = _measure(queries, "queries", self.metric, ids=None).norms
+            sized = norms * self.largest if self.metric == "dot" else (norms + self.largest) ** 2
+            return np.asarray(factor * sized)
+
+
+def prepare_docs(vectors: Any, metric: base.Metric, ids: Ids | None) -> EngineVectors:
+    """Check documents; refuse NaN, infinite values and, under cosine, zero rows."""
+    vectors = open_rows(vectors)
+    with steady_files(vectors):
+        block = _measure(vectors, "docs", metric, ids=ids)
+        exponents = _norm_exponents(block)
+        largest = _largest(block, exponents)
+        if metric == "cosine":
+            ready = _to_unit(block)
+        else:
+            ready = _scale(block, np.full_like(exponents, -largest))
+    return EngineVectors(block.rows, ready, metric, largest, float(block.norms.max()))
+
+
+def _measure(vectors: Any, what: str, metric: base.Metric, *, ids: Ids | None) -> MeasuredRows:
+    _, kernels = choose_kernels(None)
+    rows = Rows(widen(matrix_of(open_rows(vectors), what)[:], what), 0, what)
+    block = measure_rows(kernels, rows, EngineMetric.of(metric, "last"), ids=ids, threads=1)
+    if metric == "cosine" and block.zero.any():
+        row = int(np.argmax(block.zero))
+        name = f" (id {ids[row]!r})" if ids is not None and row < len(ids) else ""
+        raise ValueRangeError(
+            f"{what} row {row}{name} is all zeros, which has no cosine; {int(block.zero.sum())} "
+            "such rows in all. Remove them."
+        )
+    return block
+
+
+def _norm_exponents(block: MeasuredRows) -> Ints32:
+    """Return the exponent of each row's norm; of zero rows 0."""
+    sized = np.frexp(np.sqrt(block.square_hi))[1] + block.exponents
+    return np.where(block.zero, 0, sized).astype(np.int32)
+
+
+def _largest(block: MeasuredRows, exponents: Ints32) -> int:
+    """Return the largest exponent of rows that are not zero; 0 where all are."""
+    return 0 if block.zero.all() else int(exponents[~block.zero].max())
+
+
+def _to_unit(block: MeasuredRows) -> Floats32:
+    """Divide rows by their norms."""
+    return _convert(block.rows, -block.exponents, np.sqrt(block.square_hi))
+
+
+def _scale(block: MeasuredRows, exponents: Ints32) -> Floats32:
+    """Multiply rows by 2^exponents."""
+    return _convert(block.rows, exponents, np.ones(len(block.rows)))
+
+
+def _convert(rows: Any, exponents: Ints32, divisors: Floats) -> Floats32:
+    """Scale rows by 2^exponents over divisors; some at a time, because float64 takes room."""
+    converted = np.empty(rows.shape, np.float32)
+    for start in range(0, len(rows), _ROWS_CONVERTED):
+        part = slice(start, start + _ROWS_CONVERTED)
+        wide = np.ldexp(rows[part].astype(np.float64), exponents[part, None])
+        converted[part] = wide / divisors[part, None]
+    return converted
+
+
+@dataclass(frozen=True, eq=False)
+class IndexReport:
+    """Compare an index with exact search.
+
+    `recall` counts documents that score at least as much as the exact k-th: among tied ones it
+    does not matter which are named. `overlap` counts those that exact search names too. Both are
+    means over queries, the values of which are in `recalls` and `overlaps`. `short` is how many
+    queries got fewer documents than exist. Times are the engine's own, without
+    the ordering by exact scores: `queries_per_second` of all queries in one call, `latency_ms` of
+    calls with one query, by percentile. Bytes are None where the engine does not report them.
+    """
+
+    spec: str
+    version: str
+    metric: str
+    k: int
+    n_docs: int
+    n_queries: int
+    exactness: str
+    recall: float
+    overlap: float
+    short: int
+    build_seconds: float
+    queries_per_second: float
+    latency_ms: dict[str, float]
+    memory_bytes: int | None
+    disk_bytes: int | None
+    recalls: Floats
+    overlaps: Floats
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all but the values of single queries, for JSON."""
+        hidden = ("recalls", "overlaps")
+        return {name: value for name, value in vars(self).items() if name not in hidden}
+
+
+def measure_index(
+    index: Index,
+    queries: Any,
+    k: int,
+    *,
+    exact: Ranking | None = None,
+    latency_queries: int = 100,
+) -> IndexReport:
+    """Measure recall and overlap at k against exact search, build time, speed and size.
+
+    Args:
+        index: An open index.
+        queries: Vectors of the queries.
+        k: Cutoff of recall and overlap.
+        exact: Ranking of the same queries by exact search, at least k deep; by default the
+            search is made here.
+        latency_queries: Number of queries that are timed one by one.
+
+    Returns:
+        The measurements.
+
+    Raises:
+        AssayError: Queries or `exact` do not fit the index, or the engine fails.
+
+    Example:
+        >>> vectors = np.eye(4)
+        >>> with build_index("exact", vectors) as index:
+        ...     measure_index(index, vectors, 1).recall
+        1.0
+    """
+    checks.require(index, Index, "index", "an Index; build_index() makes one")
+    k = min(checks.check_cutoff(k), index.n_docs)
+    ready = index.raw(queries)
+    if exact is None:
+        exact = rank(queries, index.vectors, k, metric=index.metric)
+    exact = _check_exact(exact, index, len(ready), k)
+    index.find(ready[:_WARM_UP], k)
+    seconds = _seconds(index, ready, k)
+    latency = _latency(index, ready, k, checks.check_cutoff(latency_queries, "latency_queries"))
+    ranking = index.rank(queries, k)
+    recalls, overlaps = _agreement(ranking, exact, k)
+    size = index.size()
+    return IndexReport(
+        spec=index.spec,
+        version=index.version,
+        metric=index.metric,
+        k=k,
+        n_docs=index.n_docs,
+        n_queries=len(ready),
+        exactness=index.exactness,
+        recall=_mean(recalls),
+        overlap=_mean(overlaps),
+        short=int((ranking.lengths < k).sum()),
+        build_seconds=index.build_seconds,
+        queries_per_second=len(ready) / seconds,
+        latency_ms=latency,
+        memory_bytes=size.memory,
+        disk_bytes=size.disk,
+        recalls=recalls,
+        overlaps=overlaps,
+    )
+
+
+def _check_exact(exact: Ranking, index: Index, n_queries: int, k: int) -> Ranking:
+    """Check that a ranking is of this index's documents; return its first k."""
+    checks.require(exact, Ranking, "exact", "a Ranking; assay.rank() makes one")
+    checks.check_lengths(queries=n_queries, **{"rows of exact": len(exact)})
+    checks.check_lengths(docs=index.n_docs, **{"documents of exact": exact.n_docs})
+    if int(exact.lengths.min()) < k:
+        raise MismatchError(
+            f"exact holds {int(exact.lengths.min())} documents for some query; {k} are needed."
+        )
+    return exact.first(k)
+
+
+def _agreement(ranking: Ranking, exact: Ranking, k: int) -> tuple[Floats, Floats]:
+    """Return for each query the share of k that scores as the exact ones, and that is theirs."""
+    row = np.repeat(np.arange(len(ranking)), ranking.lengths)
+    kth = exact.scores[exact.offsets[1:] - 1]
+    as_good = np.bincount(row[ranking.scores >= kth[row]], minlength=len(ranking))
+    size = np.int64(exact.n_docs)
+    exact_row = np.repeat(np.arange(len(exact)), exact.lengths)
+    same = np.isin(row * size + ranking.docs, exact_row * size + exact.docs)
+    named_too = np.bincount(row[same], minlength=len(ranking))
+    return as_good / k, named_too / k
+
+
+def _seconds(index: Index, ready: Floats32, k: int) -> float:
+    start = time.perf_counter()
+    index.find(ready, k)
+    return max(time.perf_counter() - start, 1e-9)
+
+
+def _latency(index: Index, ready: Floats32, k: int, n_queries: int) -> dict[str, float]:
+    """Return percentiles of the time for one query, over queries spread evenly."""
+    rows = np.linspace(0, len(ready) - 1, min(n_queries, len(ready))).astype(int)
+    taken = sorted(1000 * _seconds(index, ready[row : row + 1], k) for row in rows.tolist())
+    return {f"p{p}": taken[max(math.ceil(p / 100 * len(taken)) - 1, 0)] for p in (50, 95, 99)}
+
+
+def _mean(values: Floats) -> float:
+    return math.fsum(values.tolist()) / len(values)
+
+
+class _Exact:
+    """Answer by the engine of this package, for comparison with the others."""
+
+    version = f"assay {__version__}"
+    exactness: base.Exactness = "certified"
+
+    def __init__(self, setup: base.Setup) -> None:
+        self._setup = setup
+        self._vectors = np.zeros((0, setup.dimension), np.float32)
+
+    def add(self, vectors: Floats32) -> None:
+        self._vectors = vectors
+
+    def find(self, queries: Floats32, k: int) -> NDArray[Any]:
+        metric, threads = self._setup.metric, self._setup.threads
+        ranking = rank(queries, self._vectors, k, metric=metric, threads=threads)
+        return ranking.docs.reshape(len(queries), -1)
+
+    def size(self) -> base.EngineBytes:
+        return base.EngineBytes(memory=self._vectors.nbytes)
+
+    def close(self) -> None:
+        self._vectors = self._vectors[:0]
+
+
+def open_exact(setup: base.Setup) -> _Exact:
+    """Open exact search; there is nothing to set."""
+    return _Exact(setup)

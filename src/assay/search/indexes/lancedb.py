@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats32
 from assay.errors import UsageError, need
-from assay.search.indexes.base import EngineBytes, Exactness, Setup, folder_bytes, own_folder
+from assay.search.indexes.base import EngineBytes, Exactness, Setup, folder_bytes, temporary_folder
 
 _TYPES: Final = {
     "IVF_FLAT": "IvfFlat",
@@ -31,11 +31,11 @@ class _LanceDB:
         package = need("lancedb", "The index 'lancedb'", "lancedb")
         self.version = f"lancedb {package.__version__}"
         self._setup = setup
-        self._config = self._chosen()
+        self._config = self._index_settings()
         search = ("nprobes", "ef", "refine_factor")
         self._search = {name: setup.options.whole(name) for name in search} if self._config else {}
         self.exactness: Exactness = "approximate" if self._config else "exact"
-        self._folder = own_folder()
+        self._folder = temporary_folder()
         try:
             self._database = package.connect(self._folder.name)
         except BaseException:
@@ -80,8 +80,8 @@ class _LanceDB:
         self._table = None
         self._folder.cleanup()
 
-    def _chosen(self) -> Any:
-        """The settings of an index, or None for none."""
+    def _index_settings(self) -> Any:
+        """Return the settings of an index, or None for none."""
         kind, options = self._setup.argument.upper(), self._setup.options
         if not kind:
             return None
@@ -98,5 +98,5 @@ class _LanceDB:
 
 
 def open_engine(setup: Setup) -> _LanceDB:
-    """An empty database in a folder of its own."""
+    """Open an empty database in a temporary folder."""
     return _LanceDB(setup)

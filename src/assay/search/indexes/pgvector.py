@@ -99,7 +99,7 @@ class _Pgvector:
             raise StorageError(f"No connection to PostgreSQL by {spec}: {why}") from None
 
     def _prepared(self) -> str:
-        """Make sure of the extension; its version and the server's."""
+        """Make sure of the extension; return its version and the server's."""
         self._run("CREATE EXTENSION IF NOT EXISTS vector")
         self._adapter.register_vector(self._connection)
         row = self._run("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
@@ -108,7 +108,7 @@ class _Pgvector:
 
 
 def _with_rest(url: str, rest: dict[str, str]) -> str:
-    """The URL with the parameters that are not ours: PostgreSQL knows them."""
+    """Add the parameters that are not ours to the URL: PostgreSQL knows them."""
     return f"{url}?{urlencode(rest)}" if rest else url
 
 
@@ -117,5 +117,5 @@ def _first(error: Exception) -> str:
 
 
 def open_engine(setup: Setup) -> _Pgvector:
-    """A connection, without a table yet."""
+    """Open a connection, without a table yet."""
     return _Pgvector(setup)

@@ -41,7 +41,7 @@ class _Qdrant:
         self.exactness: Exactness = (
             "approximate" if self._served and not self._params.exact else "exact"
         )
-        self._made = False
+        self._has_collection = False
         self._folder: TemporaryDirectory[str] | None = None
         self._client = self._connected(package.QdrantClient)
         self.version = f"qdrant {self._client.info().version if self._served else 'in process'}"
@@ -51,7 +51,7 @@ class _Qdrant:
         params = models.VectorParams(
             size=self._setup.dimension, distance=getattr(models.Distance, distance)
         )
-        self._made = True
+        self._has_collection = True
         self._client.create_collection(self._name, vectors_config=params, hnsw_config=self._graph)
         for start in range(0, len(vectors), _POINTS):
             rows = vectors[start : start + _POINTS]
@@ -85,7 +85,7 @@ class _Qdrant:
         if self._client is None:
             return
         try:
-            if self._made:
+            if self._has_collection:
                 self._client.delete_collection(self._name)
         finally:
             self._client.close()
@@ -94,7 +94,7 @@ class _Qdrant:
                 self._folder.cleanup()
 
     def _settings(self) -> tuple[Any, Any]:
-        """The graph and how it is searched; in process there is none."""
+        """Describe the graph and its search; in process there is none."""
         if not self._served:
             return None, self._models.SearchParams()
         options = self._setup.options
@@ -109,7 +109,7 @@ class _Qdrant:
         place = self._setup.argument
         try:
             if not self._served:
-                return client(path=self._own_folder()) if place else client(":memory:")
+                return client(path=self._new_folder()) if place else client(":memory:")
             key = os.environ.get("QDRANT_API_KEY")
             if key and place.startswith("http://") and not is_loopback(place):
                 raise UsageError(
@@ -120,7 +120,7 @@ class _Qdrant:
         except (OSError, RuntimeError, ValueError) as error:
             raise UsageError(f"Qdrant cannot open {self._setup.spec}: {error}") from None
 
-    def _own_folder(self) -> str:
+    def _new_folder(self) -> str:
         place = self._setup.argument
         os.makedirs(place, exist_ok=True)
         self._folder = TemporaryDirectory(prefix="assay-", dir=place)
@@ -136,5 +136,5 @@ class _Qdrant:
 
 
 def open_engine(setup: Setup) -> _Qdrant:
-    """A client without a collection."""
+    """Open a client without a collection."""
     return _Qdrant(setup)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats32
 from assay.errors import MissingPackageError, UsageError, need
-from assay.search.indexes.base import EngineBytes, Exactness, Setup, own_folder
+from assay.search.indexes.base import EngineBytes, Exactness, Setup, temporary_folder
 
 _MOST_NEAREST: Final = 4096
 _MOST_DIMENSIONS: Final = 8192
@@ -31,7 +31,7 @@ class _SqliteVec:
     def __init__(self, setup: Setup) -> None:
         package = need("sqlite_vec", "The index 'sqlite-vec'", "sqlite-vec")
         self._distance = _distance(setup)
-        self._folder = own_folder()
+        self._folder = temporary_folder()
         self._file = os.path.join(self._folder.name, "vectors.db")
         try:
             self._database = _connect(self._file, package)
@@ -83,7 +83,7 @@ def _distance(setup: Setup) -> str:
 
 
 def _connect(file: str, package: Any) -> sqlite3.Connection:
-    """A database that has the extension."""
+    """Open a database that has the extension."""
     if hasattr(sqlite3.Connection, "enable_load_extension"):
         database = sqlite3.connect(file)
         database.enable_load_extension(True)
@@ -116,7 +116,7 @@ def _extension_for_new_connections(path: str) -> Iterator[None]:
 
 
 def _shared_library(path: str) -> str:
-    """The path with the ending that the platform gives a library."""
+    """Return the path with the platform's ending of a library."""
     for ending in ("", ".so", ".dylib", ".dll"):
         if os.path.isfile(path + ending):
             return path + ending
@@ -124,5 +124,5 @@ def _shared_library(path: str) -> str:
 
 
 def open_engine(setup: Setup) -> _SqliteVec:
-    """An empty database in a folder of its own."""
+    """Open an empty database in a temporary folder."""
     return _SqliteVec(setup)

@@ -70,5 +70,5 @@ def _load_faiss_first() -> None:
 
 
 def open_engine(setup: Setup) -> _Usearch:
-    """An empty USearch index."""
+    """Open an empty USearch index."""
     return _Usearch(setup)

@@ -1,4 +1,4 @@
-"""RayExecutor: tasks on the nodes of a Ray cluster (https://docs.ray.io), which retries lost ones.
+"""Run tasks on the nodes of a Ray cluster (https://docs.ray.io), which retries lost ones.
 
 Values stay in Ray's object store; a node that is lost takes some along, and Ray computes them
 again from their tasks. A task that raises is not retried: it would raise again.
@@ -6,20 +6,31 @@ again from their tasks. A task that raises is not retried: it would raise again.
 
 from __future__ import annotations
 
+import atexit
 import os
+import re
+import secrets
+import shutil
 import signal
 import socket
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
+from importlib import import_module
+from ipaddress import ip_address
 from itertools import count
 from typing import Any, Final
 
-from assay.cluster.executors.base import Executor, Handle, Receipt, Ticket, call
-from assay.cluster.executors.own_ray import OwnRay
+from assay.cluster.executors import Executor, Handle, Receipt, Ticket, call
 from assay.core import checks
 from assay.errors import ClusterError, need
 
+_OLDEST: Final = (2, 52)  # of Ray: the first that asks for a token
+_LONGEST_FOLDER: Final = 40  # characters; the paths of Ray's sockets below it end at 107
+_TOKEN: Final = "RAY_AUTH_TOKEN"
+_LOOPBACK: Final = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # "0": a cluster of one machine
 _RETRIES: Final = 8  # of a task whose worker or node was lost
 _PATIENCE: Final = 10.0  # seconds
 _QUIET: Final = {
@@ -29,11 +40,23 @@ _QUIET: Final = {
 
 
 class RayExecutor(Executor):
-    """Runs tasks on a Ray cluster.
+    """Run tasks on a Ray cluster.
 
-    `address` is "auto" (the cluster of RAY_ADDRESS or one that you started here, or else one that
-    is started for this purpose), "local" (always start one) or the address of a cluster. `workers`
-    is how many CPUs are used: the size of a cluster that is started, by default all there are.
+    A cluster that is started here listens on loopback only, asks for a token that stands in no
+    file, and has its session below a folder that other users cannot enter: whoever reaches the
+    ports of a Ray cluster can run code on it. The folder is removed with the cluster.
+
+    Args:
+        address: "auto" (the cluster of RAY_ADDRESS or one that you started here, or else one that
+            is started for this purpose), "local" (always start one) or the address of a cluster.
+        workers: Number of CPUs: the size of a cluster that is started, by default all there are.
+
+    Raises:
+        AssayError: Ray is not installed, or no cluster answers.
+
+    Example:
+        with RayExecutor("local", workers=2) as executor:
+            rank_shards(queries, "docs-*.npy", 10, cluster=Cluster(executor))
     """
 
     def __init__(self, address: str = "auto", *, workers: int | None = None) -> None:
@@ -42,10 +65,10 @@ class RayExecutor(Executor):
             os.environ.setdefault(name, value)
         self._ray = need("ray", "running on a cluster", "cluster")
         self._started = not self._ray.is_initialized()
-        self._own: OwnRay | None = None
+        self._private_ray: PrivateRay | None = None
         if self._started:
             with _keeping_signals():
-                self._own = _connect(self._ray, address, n_workers)
+                self._private_ray = _connect(self._ray, address, n_workers)
         self._numbers = count()
         self._running: dict[int, Ticket] = {}
         try:
@@ -68,17 +91,13 @@ class RayExecutor(Executor):
         return ticket
 
     def wait(self, tickets: Sequence[Ticket]) -> list[tuple[Ticket, Receipt]]:
-        """Tasks that have ended; those of lost workers run again before they do."""
+        """Return tasks that have ended; those of lost workers run again before they do."""
         by_receipt = {ticket.receipt: ticket for ticket in tickets}
         ready, _ = self._ray.wait(list(by_receipt), num_returns=1)
         ended = [by_receipt[receipt] for receipt in ready]
         for ticket in ended:
             self._running.pop(ticket.number, None)
         return [(ticket, self.fetch(ticket.receipt)) for ticket in ended]
-
-    def result(self, ticket: Ticket) -> Handle:
-        """Where the value lies."""
-        return ticket.value
 
     def fetch(self, handle: Handle) -> Any:
         """Bring a value here."""
@@ -102,7 +121,7 @@ class RayExecutor(Executor):
         self._running.clear()
         if self._started:
             self._started = False
-            self._ray.shutdown() if self._own is None else self._own.close()
+            self._ray.shutdown() if self._private_ray is None else self._private_ray.close()
 
 
 def _first_line(error: BaseException) -> str:
@@ -112,7 +131,7 @@ def _first_line(error: BaseException) -> str:
 
 @contextmanager
 def _keeping_signals() -> Iterator[None]:
-    """Ray would end the process by its own exit code when it is told to end."""
+    """Keep the handler of SIGTERM: Ray would end the process by its own exit code."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield
@@ -121,20 +140,20 @@ def _keeping_signals() -> Iterator[None]:
             signal.signal(signal.SIGTERM, before)
 
 
-def _connect(ray: Any, address: str, workers: int | None) -> OwnRay | None:
+def _connect(ray: Any, address: str, workers: int | None) -> PrivateRay | None:
     """Join a cluster, or start one on this machine, which is then returned."""
     common = {"log_to_driver": False, "logging_level": "ERROR"}
-    place = _running_cluster() if address == "auto" else address
+    place = find_cluster() if address == "auto" else address
     try:
         if place in (None, "local"):
-            return OwnRay(
+            return PrivateRay(
                 ray,
                 num_cpus=workers,
                 include_dashboard=False,
                 object_store_memory=_store_bytes(),
                 **common,
             )
-        _knock(str(place))
+        knock(str(place))
         ray.init(address=place, **common)
         return None
     except (RuntimeError, ValueError, OverflowError, OSError) as error:
@@ -144,7 +163,7 @@ def _connect(ray: Any, address: str, workers: int | None) -> OwnRay | None:
         ) from error
 
 
-def _knock(address: str) -> None:
+def knock(address: str) -> None:
     """Fail soon where no server listens; Ray itself would try for minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon or not port.isdigit():
@@ -152,8 +171,8 @@ def _knock(address: str) -> None:
     socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
 
 
-def _running_cluster() -> str | None:
-    """The address of a cluster that this user started or named; None where there is none.
+def find_cluster() -> str | None:
+    """Find the address of a cluster that this user started or named; None for none.
 
     The file in which Ray notes it lies where every user can write: one of somebody else is not
     believed, since tasks and their code go to the address in it.
@@ -168,15 +187,100 @@ def _running_cluster() -> str | None:
             if os.fstat(descriptor).st_uid != os.getuid():
                 return None
             address = file.read(300).strip()
-        _knock(address)
+        knock(address)
         return address
     return None
 
 
 def _store_bytes() -> int:
-    """Room for blocks in flight: a quarter of the memory, and 2 GB at the most."""
+    """Return the room for blocks in flight: a quarter of the memory, at most 2 GB."""
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return 1 << 30
     return min(2 << 30, memory // 4)
+
+
+class PrivateRay:
+    """Start a private cluster, until `close`; the variables that Ray reads are put back."""
+
+    def __init__(self, ray: Any, **options: Any) -> None:
+        if tuple(map(int, re.findall(r"\d+", ray.__version__)[:2])) < _OLDEST:
+            raise ClusterError(
+                f"Ray {ray.__version__} cannot ask for a token, so that no cluster is started with "
+                f"it. Install ray>={'.'.join(map(str, _OLDEST))}, or use 'threads'."
+            )
+        self._ray = ray
+        self._before: dict[str, str | None] = {}
+        self.folder = make_private_folder()
+        atexit.register(self.close)
+        try:
+            self._set(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN_PATH=None)
+            self._set(**{_TOKEN: _token(), _LOOPBACK: "0"})
+            reload_settings()
+            with _one_machine(ray):
+                ray.init(address="local", _temp_dir=os.path.join(self.folder, "r"), **options)
+            address = ray.util.get_node_ip_address()
+            # Whatever a future Ray makes of the settings, nobody else may reach the cluster.
+            if not ip_address(address.strip("[]")).is_loopback:
+                raise ClusterError(f"Ray listens on {address}, not on loopback only. It was ended.")
+        except BaseException:
+            self.close()
+            raise
+
+    def _set(self, **variables: str | None) -> None:
+        for name, value in variables.items():
+            self._before.setdefault(name, os.environ.get(name))
+            _set_variable(name, value)
+
+    def close(self) -> None:
+        """End the cluster, put the variables back, and remove its folder."""
+        atexit.unregister(self.close)
+        try:
+            self._ray.shutdown()
+        finally:
+            for name, value in self._before.items():
+                _set_variable(name, value)
+            reload_settings()
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def make_private_folder() -> str:
+    """Make a folder that only this user can enter."""
+    place = tempfile.gettempdir()
+    if len(place) > _LONGEST_FOLDER and os.path.isdir("/tmp"):
+        place = "/tmp"
+    return tempfile.mkdtemp(prefix="assay-ray-", dir=place)
+
+
+@cache
+def _token() -> str:
+    """Return one token for all clusters of this process: Ray keeps the first it reads."""
+    return secrets.token_hex(32)
+
+
+def _set_variable(name: str, value: str | None) -> None:
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value
+
+
+def reload_settings() -> None:
+    """Let Ray read its variables again: it remembers those of a cluster used before."""
+    with suppress(ImportError, AttributeError):
+        inner = import_module("ray._raylet")
+        inner.Config.initialize("")
+        inner.AuthenticationTokenLoader.instance().reset_cache()
+
+
+@contextmanager
+def _one_machine(ray: Any) -> Iterator[None]:
+    """Keep Ray on one machine: it reads the variable for that only when imported."""
+    constants = ray._private.ray_constants
+    before = constants.ENABLE_RAY_CLUSTER
+    constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = before

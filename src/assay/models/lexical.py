@@ -1,0 +1,548 @@
+"""Search by words: a lexical model has settings and a fingerprint, and is fitted to a collection.
+
+    bm25        BM25 scores of the package bm25s
+    tfidf       TF-IDF vectors of scikit-learn, compared by cosine
+    lsa:DIM     the same, brought down to DIM dimensions by a truncated SVD
+
+Words are found in any language. Scripts that set spaces between words give their words. Chinese,
+Japanese and Korean give pairs of neighbouring characters, as Lucene's CJKAnalyzer does; Thai, Lao,
+Khmer and Burmese, which set no spaces either, give triples. A run of fewer characters is one word.
+Packages are imported when they are used.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from array import array
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from itertools import chain, groupby
+from typing import Any, Final, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.core import checks
+from assay.core.order import sort_rows
+from assay.core.text import did_you_mean
+from assay.errors import ShapeError, UsageError, ValueRangeError, need
+from assay.io.fingerprints import fingerprint_of, version_of
+from assay.search.engine import rank
+
+# Document numbers (queries × k, −1 where no document is left) and their scores (0 there).
+Best = tuple[NDArray[np.int64], NDArray[np.float64]]
+Splitter = Callable[[str], list[str]]
+
+_WARM_UP: Final = ("warm up 1", "warm up 東京 2")  # words of both kinds of scripts
+_QUERIES_AT_ONCE: Final = 64
+_BM25_METHODS: Final = ("lucene", "robertson", "atire", "bm25l", "bm25+")
+_EXTRA: Final = "lexical"
+
+# Lucene's short list, https://github.com/apache/lucene (EnglishAnalyzer).
+_SHORT_LIST: Final = (
+    "a an and are as at be but by for if in into is it no not of on or such that the their then "
+    "there these they this to was will with"
+)
+ENGLISH: Final = tuple(_SHORT_LIST.split())
+
+# Languages by their ISO 639-1 code: the names that bm25s and Snowball have for them.
+_LANGUAGES: Final = {
+    "da": "danish",
+    "de": "german",
+    "en": "english",
+    "es": "spanish",
+    "fr": "french",
+    "it": "italian",
+    "ko": "korean",
+    "nl": "dutch",
+    "no": "norwegian",
+    "pt": "portuguese",
+    "ru": "russian",
+    "sv": "swedish",
+    "tr": "turkish",
+    "zh": "chinese",
+}
+_TOKENIZERS: Final = ("jieba", "fugashi", "pythainlp")
+
+_ASCII_WORDS: Final = re.compile(r"\w\w+").findall
+# Blocks of Unicode whose scripts set no spaces between words, or set them between phrases.
+_PAIRS: Final = (
+    "\u1100-\u11ff\u3005-\u3007\u3031-\u3035\u3041-\u318f\u31a0-\u31bf\u31f0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff"
+    "\U0001b000-\U0001b16f\U00020000-\U0003ffff"
+)
+_TRIPLES: Final = "\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\ua9e0-\ua9ff\uaa60-\uaa7f"
+
+
+class FittedLexical(Protocol):
+    """Describe a model that knows its documents."""
+
+    @property
+    def n_docs(self) -> int:
+        """Return the number of documents."""
+
+    def search(self, query_texts: Sequence[str], k: int) -> Best:
+        """Find the k best documents of each query: score descending, then row ascending.
+
+        A document that shares nothing with the query is not found: its place is −1.
+        """
+
+
+class LexicalModel(Protocol):
+    """Describe settings of a model that is fitted to a collection."""
+
+    @property
+    def spec(self) -> str:
+        """Return the spec of the model."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Return a digest of settings and versions."""
+
+    def fit(self, doc_texts: Sequence[str]) -> FittedLexical:
+        """Count the words of the documents."""
+
+
+def warm_up(model: LexicalModel) -> None:
+    """Fit a copy to two texts and search: packages are imported, tables of characters made."""
+    little: Any = (
+        replace(cast("Any", model), dimensions=1) if hasattr(model, "dimensions") else model
+    )
+    with suppress(UsageError):  # words by a pattern may be none of these; the texts will tell
+        little.fit(_WARM_UP).search(_WARM_UP[:1], 1)
+
+
+def checked_texts(texts: Any, what: str) -> list[str]:
+    """Check texts and return them as a list; empty ones hold no words."""
+    checked = checks.as_list(texts, what)
+    if not checked:
+        raise ShapeError(f"{what}: there are none. Give at least one text.")
+    for row, text in enumerate(checked):
+        if not isinstance(text, str):
+            raise ValueRangeError(
+                f"{what}: row {row} is {type(text).__name__}, not text: {text!r:.60}."
+            )
+    return checked
+
+
+def check_number(value: Any, name: str, *, least: float, most: float) -> float:
+    """Check a setting that is a number in a range."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        raise ValueRangeError(
+            f"{name} must be a number from {least:g} to {most:g}, found {value!r}."
+        )
+    return float(value)
+
+
+@dataclass(frozen=True, eq=False)
+class SparseFitted:
+    """Search by weights of words (words × documents); `query_rows` makes rows of queries."""
+
+    matrix: Any
+    query_rows: Callable[[list[str]], Any]
+
+    @property
+    def n_docs(self) -> int:
+        """Return the number of documents."""
+        return int(self.matrix.shape[1])
+
+    def search(self, query_texts: Sequence[str], k: int) -> Best:
+        """Find the k best documents of each query among those that share a word with it."""
+        texts = checked_texts(query_texts, "The queries")
+        k = checks.check_cutoff(k)
+        docs = np.full((len(texts), k), -1, np.int64)
+        scores = np.zeros((len(texts), k))
+        for start in range(0, len(texts), _QUERIES_AT_ONCE):
+            rows = self.query_rows(texts[start : start + _QUERIES_AT_ONCE])
+            sums = (rows @ self.matrix).tocsr()
+            for row, (first, last) in enumerate(zip(sums.indptr, sums.indptr[1:], strict=False)):
+                numbers, values = sums.indices[first:last], sums.data[first:last]
+                best = best_of_row(numbers, values, k)
+                docs[start + row, : len(best)] = numbers[best]
+                scores[start + row, : len(best)] = values[best]
+        return docs, scores
+
+
+def best_of_row(
+    docs: NDArray[np.integer[Any]], scores: NDArray[np.float64], k: int
+) -> NDArray[np.int64]:
+    """Return places of the k best that are not zero: by score, then by document."""
+    places = np.flatnonzero(scores)
+    if len(places) > k:
+        values = scores[places]
+        places = places[values >= np.partition(values, len(values) - k)[len(values) - k]]
+    whole = np.array([0, len(places)], np.int64)
+    order = sort_rows(whole, scores[places], docs[places].astype(np.int64))
+    return places[order[:k]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordSettings:
+    """Set how a lexical model finds words, in lower case.
+
+    `stopwords` are left out: a language ("en" is Lucene's list of 33 words, others are those of
+    bm25s), a list, or None. `stemmer` is a language, too, or an algorithm of Snowball. `pattern`
+    (a regular expression) or `tokenizer` ("jieba", "fugashi" or "pythainlp", packages for Chinese,
+    Japanese and Thai) stand in for `split_words`.
+    """
+
+    stopwords: str | Sequence[str] | None = "en"
+    stemmer: str | None = None
+    pattern: str | None = None
+    tokenizer: str | None = None
+
+    def check_words(self) -> None:
+        """Refuse settings before any text is read."""
+        _stop_words(self.stopwords)
+        if self.pattern is not None:
+            _compile(self.pattern)
+        if self.tokenizer is not None and self.tokenizer not in _TOKENIZERS:
+            raise UsageError(
+                f"Unknown tokenizer {self.tokenizer!r:.60}."
+                f"{did_you_mean(str(self.tokenizer), _TOKENIZERS)} "
+                f"Known: {', '.join(_TOKENIZERS)}."
+            )
+        if self.pattern is not None and self.tokenizer is not None:
+            raise UsageError("Give a pattern or a tokenizer, not both.")
+
+    def splitter(self) -> Splitter:
+        """Return a function from a text to its words."""
+        split: Splitter = split_words
+        if self.tokenizer is not None:
+            split = _words_by(self.tokenizer)
+        elif self.pattern is not None:
+            split = partial(_find_words, _compile(self.pattern))
+        left_out = frozenset(_stop_words(self.stopwords))
+        stem = _stem_words(self.stemmer)
+        return lambda text: stem([word for word in split(text) if word not in left_out])
+
+    @property
+    def words_identity(self) -> dict[str, Any]:
+        """Return what the words depend on, for a fingerprint."""
+        settings = {name: getattr(self, name) for name in ("stemmer", "pattern", "tokenizer")}
+        return {**settings, "stopwords": _stop_words(self.stopwords)}
+
+
+# Words of any script
+
+
+def split_words(text: str) -> list[str]:
+    """Split a text into words in lower case, of two or more letters or digits.
+
+    >>> split_words("The Straße of C4, a हिन्दी word")
+    ['the', 'straße', 'of', 'c4', 'हिन्दी', 'word']
+    >>> split_words("東京タワーへ行く (Tokyo)")
+    ['東京', '京タ', 'タワ', 'ワー', 'ーへ', 'へ行', '行く', 'tokyo']
+    """
+    if text.isascii():
+        return _ASCII_WORDS(text.lower())
+    runs, characters = _patterns()
+    words: list[str] = []
+    for pairs, triples, word in runs(unicodedata.normalize("NFKC", text).lower()):
+        if pairs or triples:  # neighbouring characters, n at a time; what is shorter is whole
+            run, n = characters(pairs or triples), 2 if pairs else 3
+            last = max(len(run) - n, 0)
+            words += ["".join(run[start : start + n]) for start in range(last + 1)]
+        elif len(word) > 1:
+            words.append(word)
+    return words
+
+
+@cache
+def _patterns() -> tuple[Callable[[str], list[Any]], Callable[[str], list[str]]]:
+    r"""Compile what finds runs of one kind of script, and a run's characters with marks.
+
+    `\w` of the module re knows no combining marks, which are the vowels of many scripts.
+    """
+    marks = combining_marks()
+    alone = f"(?![{_PAIRS}{_TRIPLES}])"
+    runs = f"([{_PAIRS}][{_PAIRS}{marks}]*)|([{_TRIPLES}]+)|({alone}\\w(?:{alone}[\\w{marks}])*)"
+    return re.compile(runs).findall, re.compile(f"(?s:.)[{marks}]*").findall
+
+
+def combining_marks() -> str:
+    """Return combining marks and joiners, as ranges of a character class."""
+    places = chain(range(0x20000), range(0xE0000, 0xE1000))  # no other plane has any
+    marks = [code for code in places if unicodedata.category(chr(code)) in ("Mn", "Mc")]
+    ranges = [
+        [code for _, code in group]
+        for _, group in groupby(enumerate(marks), lambda at: at[1] - at[0])
+    ]
+    return "\u200c\u200d" + "".join(f"{chr(mark[0])}-{chr(mark[-1])}" for mark in ranges)
+
+
+# Stop words, stems and the packages of single languages
+
+
+def _stop_words(words: Any) -> tuple[str, ...]:
+    """Return the words that a language or a list of words stands for; none for None."""
+    if words is None:
+        return ()
+    if isinstance(words, str):
+        return _words_of_language(words)
+    listed = isinstance(words, list | tuple | set | frozenset)
+    if not listed or not all(isinstance(word, str) for word in words):
+        raise UsageError(
+            f"stopwords is a language such as 'en', None or a list of words, found {words!r:.60}."
+        )
+    return tuple(sorted({word.lower() for word in words}))
+
+
+def _words_of_language(code: str) -> tuple[str, ...]:
+    if code == "en":
+        return ENGLISH
+    if code not in _LANGUAGES:
+        raise UsageError(
+            f"stopwords is a language, None or a list of words, found {code!r}."
+            f"{did_you_mean(code, tuple(_LANGUAGES))} Languages: {', '.join(_LANGUAGES)}."
+        )
+    lists = need("bm25s.stopwords", f"Stop words of {code!r}", "lexical")
+    return tuple(sorted(getattr(lists, f"STOPWORDS_{_LANGUAGES[code].upper()}")))
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    try:
+        compiled = re.compile(pattern)
+    except (re.error, TypeError) as error:
+        raise UsageError(f"The pattern {pattern!r} is not a regular expression: {error}.") from None
+    if compiled.groups:
+        raise UsageError(f"The pattern {pattern!r} may not have groups; write (?:…) for (…).")
+    return compiled
+
+
+def _find_words(pattern: re.Pattern[str], text: str) -> list[str]:
+    return pattern.findall(text.lower())
+
+
+def _stem_words(stemmer: str | None) -> Callable[[list[str]], list[str]]:
+    if stemmer is None:
+        return lambda words: words
+    package = need("Stemmer", "The setting stemmer", "stemmer")
+    names = package.algorithms()
+    name = _LANGUAGES.get(stemmer, stemmer)
+    if name not in names:
+        raise UsageError(
+            f"Unknown stemmer {stemmer!r}.{did_you_mean(stemmer, names)} Known: {', '.join(names)}."
+        )
+    stem: Callable[[list[str]], list[str]] = package.Stemmer(name).stemWords
+    return stem
+
+
+def _words_by(tokenizer: str) -> Splitter:
+    """Return a splitter by a package; what has neither letter nor digit is no word."""
+    package = need(tokenizer, f"The tokenizer {tokenizer!r}", tokenizer)
+    if tokenizer == "jieba":
+        package.setLogLevel("ERROR")
+        cut = package.lcut
+    else:
+        cut = package.Tagger("-Owakati").parse if tokenizer == "fugashi" else package.word_tokenize
+
+    def split(text: str) -> list[str]:
+        plain = unicodedata.normalize("NFKC", text).lower()
+        words = cut(plain).split() if tokenizer == "fugashi" else cut(plain)
+        return [word for word in words if re.search(r"\w", word)]
+
+    return split
+
+
+@dataclass(frozen=True)
+class Bm25(WordSettings):
+    """Set BM25; k1 and b are by default those of Anserini and of BEIR's published baseline.
+
+    The package bm25s works the weights of all words out beforehand. The names of methods are its
+    own, after Kamphuis et al., "Which BM25 do you mean?" (ECIR 2020). `delta` is used by bm25l and
+    bm25+ only. Repeated query words count as often as they occur.
+    """
+
+    spec = "bm25"
+
+    k1: float = 0.9
+    b: float = 0.4
+    method: str = "lucene"
+    delta: float = 0.5
+
+    def __post_init__(self) -> None:
+        """Check the settings before any text is read."""
+        check_number(self.k1, "k1", least=0, most=1000)
+        check_number(self.b, "b", least=0, most=1)
+        check_number(self.delta, "delta", least=0, most=1000)
+        if self.method not in _BM25_METHODS:
+            raise UsageError(f"method is one of {', '.join(_BM25_METHODS)}, found {self.method!r}.")
+        self.check_words()
+
+    @property
+    def fingerprint(self) -> str:
+        """Return a digest of the settings and the version of bm25s."""
+        numbers = {name: float(getattr(self, name)) for name in ("k1", "b", "delta")}
+        settings = {"method": self.method, **numbers, **self.words_identity}
+        return fingerprint_of({"model": "bm25", "bm25s": version_of("bm25s"), **settings})
+
+    def fit(self, doc_texts: Sequence[str]) -> SparseFitted:
+        """Weigh the words of these documents."""
+        package = need("bm25s", "The model 'bm25'", _EXTRA)
+        texts = checked_texts(doc_texts, "The documents")
+        split = self.splitter()
+        numbers, rows = _number_words(split, texts)
+        if not numbers:
+            raise UsageError("No document has a word that is not a stop word.")
+        sparse = need("scipy.sparse", "The model 'bm25'", _EXTRA)
+        model = package.BM25(
+            k1=self.k1, b=self.b, delta=self.delta, method=self.method, dtype="float64"
+        )
+        index = model.build_index_from_ids(list(range(len(numbers))), rows, show_progress=False)
+        parts = index["data"], index["indices"], index["indptr"]
+        by_word = sparse.csr_array(parts, shape=(len(numbers), len(rows)))  # words × documents
+        by_word.sort_indices()
+        return SparseFitted(by_word, partial(_query_rows, numbers, split))
+
+
+def _number_words(split: Splitter, texts: list[str]) -> tuple[dict[str, int], list[array[int]]]:
+    """Assign numbers to words in alphabetical order; return each document as numbers."""
+    seen: dict[str, int] = {}
+    rows = [array("i", [seen.setdefault(word, len(seen)) for word in split(t)]) for t in texts]
+    words = sorted(seen)
+    number = np.empty(len(seen), np.int32)
+    number[[seen[word] for word in words]] = np.arange(len(seen))
+    sorted_rows = [array("i", number[np.frombuffer(row, np.int32)].tobytes()) for row in rows]
+    return {word: i for i, word in enumerate(words)}, sorted_rows
+
+
+def _query_rows(numbers: dict[str, int], split: Splitter, texts: list[str]) -> Any:
+    """Count words in queries: queries × words."""
+    sparse = need("scipy.sparse", "The model 'bm25'", _EXTRA)
+    counts = [Counter(numbers[word] for word in split(text) if word in numbers) for text in texts]
+    starts = np.cumsum([0, *map(len, counts)])
+    words = [word for row in counts for word in sorted(row)]
+    times = [float(row[word]) for row in counts for word in sorted(row)]
+    return sparse.csr_array((times, words, starts), shape=(len(texts), len(numbers)))
+
+
+@dataclass(frozen=True)
+class TfIdf(WordSettings):
+    """Set TF-IDF; with `sublinear` a word that occurs n times counts 1 + ln n."""
+
+    spec = "tfidf"
+
+    sublinear: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the settings before any text is read."""
+        _check_settings(self)
+
+    @property
+    def fingerprint(self) -> str:
+        """Return a digest of the settings and the version of scikit-learn."""
+        return _digest_settings("tfidf", self)
+
+    def fit(self, doc_texts: Sequence[str]) -> SparseFitted:
+        """Weigh the words of these documents."""
+        vectorizer, rows = _fit_vectorizer(self, doc_texts)
+        return SparseFitted(rows.T.tocsr(), vectorizer.transform)
+
+
+def _check_settings(model: Any) -> None:
+    checks.require(model.sublinear, bool, "sublinear", "True or False")
+    model.check_words()
+
+
+def _digest_settings(kind: str, model: Any) -> str:
+    version = {"scikit-learn": version_of("scikit-learn")}
+    return fingerprint_of({"model": kind, **model.__dict__, **model.words_identity, **version})
+
+
+def _fit_vectorizer(model: Any, doc_texts: Sequence[str]) -> tuple[Any, Any]:
+    """Return a vectorizer fitted to documents, and their rows, each of length 1 or zero."""
+    package = need("sklearn.feature_extraction.text", f"The model {model.spec!r}", "lexical")
+    texts = checked_texts(doc_texts, "The documents")
+    vectorizer = package.TfidfVectorizer(analyzer=model.splitter(), sublinear_tf=model.sublinear)
+    try:
+        rows = vectorizer.fit_transform(texts)
+    except ValueError as error:
+        if "empty vocabulary" not in str(error):
+            raise
+        raise UsageError("No document has a word that is not a stop word.") from None
+    return vectorizer, rows
+
+
+@dataclass(frozen=True)
+class Lsa(WordSettings):
+    """Set latent semantic analysis: TF-IDF vectors brought down by a truncated SVD.
+
+    Deerwester et al., "Indexing by latent semantic analysis" (1990); scikit-learn computes it. The
+    SVD is randomised under a fixed seed; its last digits depend on the machine's BLAS.
+    """
+
+    dimensions: int = 200
+    sublinear: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the settings before any text is read."""
+        checks.check_cutoff(self.dimensions, "The dimensions of lsa")
+        check_number(self.seed, "seed", least=0, most=2**32 - 1)
+        checks.require(self.seed, int, "seed", "a whole number")
+        _check_settings(self)
+
+    @property
+    def spec(self) -> str:
+        """Return the spec of the model."""
+        return f"lsa:{self.dimensions}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Return a digest of the settings and the version of scikit-learn."""
+        return _digest_settings("lsa", self)
+
+    def fit(self, doc_texts: Sequence[str]) -> DenseFitted:
+        """Bring these documents into a smaller space, for queries too."""
+        vectorizer, rows = _fit_vectorizer(self, doc_texts)
+        if self.dimensions > min(rows.shape):
+            raise UsageError(
+                f"{self.spec!r}: {rows.shape[0]} documents with {rows.shape[1]} different words "
+                f"span at most {min(rows.shape)} dimensions."
+            )
+        package = need("sklearn.decomposition", f"The model {self.spec!r}", "lexical")
+        space = package.TruncatedSVD(self.dimensions, random_state=self.seed)
+        return DenseFitted(_float32(space.fit_transform(rows)), vectorizer, space)
+
+
+@dataclass(frozen=True, eq=False)
+class DenseFitted:
+    """Search by vectors of the documents in the reduced space."""
+
+    doc_vectors: NDArray[np.float32]
+    vectorizer: Any
+    space: Any
+
+    @property
+    def n_docs(self) -> int:
+        """Return the number of documents."""
+        return len(self.doc_vectors)
+
+    def query_vectors(self, query_texts: Sequence[str]) -> NDArray[np.float32]:
+        """Bring queries into the space of documents; without known words a row is zero."""
+        texts = checked_texts(query_texts, "The queries")
+        return _float32(self.space.transform(self.vectorizer.transform(texts)))
+
+    def search(self, query_texts: Sequence[str], k: int) -> Best:
+        """Find the exact k best documents by cosine; rows of zeros retrieve nothing."""
+        vectors, k = self.query_vectors(query_texts), checks.check_cutoff(k)
+        docs = np.full((len(vectors), k), -1, np.int64)
+        scores = np.zeros((len(vectors), k))
+        nonzero = np.flatnonzero(vectors.any(axis=1))
+        if not len(nonzero) or not self.doc_vectors.any():
+            return docs, scores
+        ranking = rank(vectors[nonzero], self.doc_vectors, k, zero="drop")
+        for row, query in enumerate(nonzero):
+            part = slice(ranking.offsets[row], ranking.offsets[row + 1])
+            docs[query, : part.stop - part.start] = ranking.docs[part]
+            scores[query, : part.stop - part.start] = ranking.scores[part]
+        return docs, scores
+
+
+def _float32(rows: Any) -> NDArray[np.float32]:
+    return np.ascontiguousarray(rows, np.float32)
