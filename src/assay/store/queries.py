@@ -12,8 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, exists, not
 from assay.errors import StorageError, UsageError
 from assay.runs.results import Aggregate, canonical
 from assay.store.codec import Blob, end_of, start_of
-from assay.store.rows import from_row
-from assay.store.run import Run
+from assay.store.run import Run, from_row
 from assay.store.schema import AGGREGATES, BLOBS, RUNS, SHOWN, TAGS, WIDE_VALUES
 
 _SHORTEST_UID: Final = 8

@@ -34,19 +34,17 @@ from assay.store.codec import (
     unpack_scores,
 )
 from assay.store.database import Database
-from assay.store.digests import (
+from assay.store.files import export_runs, read_runs
+from assay.store.run import Payload, Run, RunList, key_of, start_values, to_row, unpack_results
+from assay.store.schema import RUNS
+from assay.store.summaries import RunSummary, find_summaries, run_frame
+from assay.store.writing import (
     find_damages,
     name_run,
     read_details,
     read_scores,
     refuse_altered,
 )
-from assay.store.exports import export_runs
-from assay.store.imports import read_runs
-from assay.store.rows import Payload, key_of, start_values, to_row, unpack_results
-from assay.store.run import Run, RunList
-from assay.store.schema import RUNS
-from assay.store.summaries import RunSummary, find_summaries, run_frame
 
 Key = int | str
 

@@ -17,7 +17,7 @@ from assay.io.frames import build_frame
 from assay.runs.results import canonical, method_text
 from assay.store.codec import read_json
 from assay.store.queries import NEWEST_FIRST, conditions, read_results, rows_by_run, select_runs
-from assay.store.rows import key_of, unpack_text
+from assay.store.run import key_of, unpack_text
 from assay.store.schema import AGGREGATES, BLOBS, RUNS, TAGS
 
 

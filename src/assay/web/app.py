@@ -33,7 +33,7 @@ from assay.errors import AssayError, StorageError, UsageError
 from assay.report.html import read_asset
 from assay.store import Store
 from assay.store.database import locate
-from assay.store.migrations import version_of
+from assay.store.schema import version_of
 from assay.web.caches import Caches
 from assay.web.page import (
     HOME,
