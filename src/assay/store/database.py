@@ -162,14 +162,11 @@ def open_database(location: Location, *, create: bool, read_only: bool) -> Datab
     """Open a store; `create` makes it where there is none, `read_only` changes nothing."""
     with storage_errors(location):
         if location.file is not None:
-            return _open_file(location, create=create, read_only=read_only)
+            return _open_file(location, location.file, create=create, read_only=read_only)
         return _open_server(location, create=create, read_only=read_only)
 
 
-def _open_file(location: Location, *, create: bool, read_only: bool) -> Database:
-    file = location.file
-    if file is None:
-        raise TypeError("a location without a file")
+def _open_file(location: Location, file: Path, *, create: bool, read_only: bool) -> Database:
     version = version_in(file)
     locked = version is not None and not (
         os.access(file, os.W_OK) and os.access(file.absolute().parent, os.W_OK)
@@ -192,10 +189,8 @@ def _open_file(location: Location, *, create: bool, read_only: bool) -> Database
 
 def _open_server(location: Location, *, create: bool, read_only: bool) -> Database:
     need("psycopg", "a store in PostgreSQL", "postgres")
-    if location.url is None:
-        raise TypeError("a location without a URL")
-    engine = create_engine(location.url, pool_pre_ping=True, connect_args={"connect_timeout": 10})
-    _set_utf8(engine)
+    settings = {"connect_timeout": 10, "client_encoding": "UTF8"}
+    engine = create_engine(location.url or "", pool_pre_ping=True, connect_args=settings)
     with _dispose_on_failure(engine):
         with engine.connect() as connection:
             version = version_of(connection)
@@ -217,13 +212,6 @@ def _dispose_on_failure(engine: Engine) -> Iterator[None]:
     except BaseException:
         engine.dispose()
         raise
-
-
-def _set_utf8(engine: Engine) -> None:
-    @event.listens_for(engine, "connect")
-    def prepare(connection: object, _: object) -> None:
-        connection.execute("SET client_encoding TO 'UTF8'")  # type: ignore[attr-defined]
-        connection.commit()  # type: ignore[attr-defined]
 
 
 def _read_only_reason(

@@ -10,7 +10,6 @@ import math
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
@@ -35,7 +34,7 @@ from assay.runs.results import (
 )
 from assay.scoring.score_data import id_kind, require_text, scores_from_data, scores_to_data
 from assay.scoring.scores import Scores
-from assay.store.codec import SAVED, UNSIGNED, UPGRADED, data_digest, json_values, now, pack_scores
+from assay.store.codec import SAVED, UNSIGNED, UPGRADED, digest_lines, json_values, now, pack_scores
 from assay.store.run import COLUMNS, Payload, Run, score_columns, start_values
 
 LAYOUT: Final = "assay runs 1"
@@ -65,12 +64,11 @@ def format_of(file: str | os.PathLike[str]) -> str:
 
 def export_runs(runs: Sequence[Run], file: str | os.PathLike[str]) -> None:
     """Write runs to a file, whole or not at all; its ending says in which format."""
-    write = {"json": _write_json, "csv": _write_csv, "parquet": _write_parquet}
-    write[format_of(file)](runs, file)
-
-
-def _write_json(runs: Sequence[Run], file: str | os.PathLike[str]) -> None:
-    _write_runs(map(_run_data, runs), file)
+    layout = format_of(file)
+    if layout == "json":
+        _write_runs(map(_run_data, runs), file)
+    else:
+        (_write_csv if layout == "csv" else _write_parquet)(runs, file)
 
 
 def _write_runs(runs: Iterable[dict[str, Any]], file: str | os.PathLike[str]) -> None:
@@ -133,7 +131,7 @@ def _file_data(
         "shown": [[query, results_to_data(result)] for query, result in results.items()],
         "scores": None if scores is None else scores_to_data(scores),
     }
-    return {**data, "digest": data_digest(data)}
+    return {**data, "digest": digest_lines([data])}
 
 
 def _rows(runs: Iterable[Run], columns: Sequence[str]) -> Iterator[list[Any]]:
@@ -275,7 +273,8 @@ def pivot_rows(rows: list[Mapping[str, Any]], where: str) -> dict[str, Any]:
     tied: dict[str, list[int]] = {name: [] for name in measures}
     for row in rows:
         place = places[row["query"]]
-        values[row["measure"]][place] = _value(row["value"])
+        cell = row["value"]
+        values[row["measure"]][place] = None if cell in (None, "") else float(cell)
         if _flag(row["tied"], where):
             tied[row["measure"]].append(place)
     of_query = [row for row in rows if row["measure"] == measures[0]]
@@ -295,10 +294,6 @@ def pivot_rows(rows: list[Mapping[str, Any]], where: str) -> dict[str, Any]:
     }
 
 
-def _value(cell: Any) -> float | None:
-    return None if cell in (None, "") else float(cell)
-
-
 def _flag(cell: Any, where: str) -> bool:
     if cell not in (True, False, "0", "1"):
         raise FormatError(f"{where}: tied and missing are 0 or 1, found {cell!r:.60}.")
@@ -308,10 +303,7 @@ def _flag(cell: Any, where: str) -> bool:
 _SINCE: Final = (SAVED, UPGRADED, UNSIGNED)
 _NUMBERS: Final = ("integer", "numbered")
 _LARGEST: Final = 2**63 - 1
-_FAULTS: Final = (
-    *(AssayError, LookupError, ArithmeticError),
-    *(TypeError, ValueError, AttributeError),
-)
+_FAULTS: Final = (AssayError, LookupError, ArithmeticError, TypeError, ValueError, AttributeError)
 _COMPUTED: Final = ("n_queries", "digest_from")
 _ANY_INTEGER: Final = ("config", "versions", "seeds", "data", "details")  # stored as text
 _AGGREGATE: Final = {field.name for field in fields(Aggregate)}
@@ -329,34 +321,29 @@ class ImportedRun:
 def read_runs(file: str | os.PathLike[str]) -> list[ImportedRun]:
     """Return all runs of a file, checked; its ending says the format."""
     name = os.fspath(file)
-    format = format_of(file)
-    if format == "json":
-        return list(_import_json(parse_json(read_text(file), name), name))
-    cells = read_parquet_rows(name) if format == "parquet" else read_csv_rows(name)
-    return list(_import_table(cells, name))
-
-
-def _import_json(data: Any, name: str) -> Iterator[ImportedRun]:
-    if not isinstance(data, dict) or data.get("layout") != LAYOUT:
-        raise FormatError(f"{name} holds no runs: its layout is not {LAYOUT!r}.")
-    runs = data.get("runs")
-    for number, run in enumerate(runs if isinstance(runs, list) else [None]):
-        where = f"{name}, run {number}"
-        with _naming_faults(where):
-            imported = _import_run(run, where, name)
-        yield imported
-
-
-@contextmanager
-def _naming_faults(where: str) -> Iterator[None]:
-    """Let whatever a wrong file leads to be an error that names the run."""
-    try:
-        yield
-    except FormatError:
-        raise
-    except _FAULTS as error:
-        why = f"it has no {error}" if isinstance(error, KeyError) else error
-        raise FormatError(f"{where} cannot be read: {why}") from None
+    layout = format_of(file)
+    by_run: dict[Any, Any] = {}
+    if layout == "json":
+        data = parse_json(read_text(file), name)
+        if not isinstance(data, dict) or data.get("layout") != LAYOUT:
+            raise FormatError(f"{name} holds no runs: its layout is not {LAYOUT!r}.")
+        runs = data.get("runs")
+        by_run = dict(enumerate(runs if isinstance(runs, list) else [None]))
+    else:
+        for row in read_parquet_rows(name) if layout == "parquet" else read_csv_rows(name):
+            by_run.setdefault(require_text(row["run"], f"{name}, run"), []).append(row)
+    make = _import_run if layout == "json" else _import_rows
+    imported = []
+    for key, source in by_run.items():
+        where = f"{name}, run {key!r:.60}"
+        try:
+            imported.append(make(source, where, name))
+        except FormatError:
+            raise
+        except _FAULTS as error:  # whatever a wrong file leads to
+            why = f"it has no {error}" if isinstance(error, KeyError) else error
+            raise FormatError(f"{where} cannot be read: {why}") from None
+    return imported
 
 
 def _import_run(run: Any, where: str, origin: str) -> ImportedRun:
@@ -369,7 +356,8 @@ def _import_run(run: Any, where: str, origin: str) -> ImportedRun:
     scores = None
     if run["scores"] is not None:
         scores = scores_from_data(run["scores"], values["conventions"], where)
-        _refuse_contradictions(aggregates, scores, where)
+        for line in find_contradictions(aggregates, scores):
+            raise FormatError(f"{where}: {line}. The file was changed after it was exported.")
     record = RunRecord(
         values["name"],
         details=run["details"],
@@ -385,7 +373,7 @@ def _import_run(run: Any, where: str, origin: str) -> ImportedRun:
         "origin": origin,
         "updated": now(),
         "n_queries": 0 if scores is None else scores.n_queries,
-        "digest_from": _check_digest(run, lambda: data_digest(rest), where),
+        "digest_from": _check_digest(run, lambda: digest_lines([rest]), where),
     }
     return ImportedRun(values, check_tags(run["tags"]), packed)
 
@@ -399,14 +387,13 @@ def _check_numbers(run: Mapping[str, Any], where: str) -> None:
     scores = run.get("scores")
     rest = {**scores, "values": None} if isinstance(scores, dict) else scores
     for key, value in {**run, "scores": rest}.items():
-        if any(not _can_be_stored(number, key in _ANY_INTEGER) for number in _numbers(value)):
+        largest = math.inf if key in _ANY_INTEGER else _LARGEST
+        fit = (
+            abs(number) <= largest if isinstance(number, int) else math.isfinite(number)
+            for number in _numbers(value)
+        )
+        if not all(fit):
             raise FormatError(f"{where}, {key}: a number is infinite or too large to be stored.")
-
-
-def _can_be_stored(number: float, is_text: bool) -> bool:
-    if isinstance(number, int):
-        return is_text or -_LARGEST <= number <= _LARGEST
-    return math.isfinite(number)
 
 
 def _numbers(data: Any) -> Iterator[float]:
@@ -431,11 +418,6 @@ def _check_digest(data: Mapping[str, Any], compute: Callable[[], str], where: st
             "Export the run again; without its digest a run is imported, and marked as unsigned."
         )
     return since if since in _SINCE else UNSIGNED
-
-
-def _refuse_contradictions(aggregates: Sequence[Aggregate], scores: Scores, where: str) -> None:
-    for line in find_contradictions(aggregates, scores):
-        raise FormatError(f"{where}: {line}. The file was changed after it was exported.")
 
 
 def _import_aggregate(data: Mapping[str, Any]) -> Aggregate:
@@ -467,18 +449,7 @@ def _check_state(values: dict[str, Any], where: str) -> None:
         values |= {"status": "failed", "message": "it was running when it was exported"}
 
 
-def _import_table(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[ImportedRun]:
-    by_run: dict[str, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        by_run.setdefault(require_text(row["run"], f"{name}, run"), []).append(row)
-    for uid, cells in by_run.items():
-        where = f"{name}, run {uid!r:.60}"
-        with _naming_faults(where):
-            imported = _import_rows(uid, cells, where, name)
-        yield imported
-
-
-def _import_rows(uid: str, rows: list[Mapping[str, Any]], where: str, origin: str) -> ImportedRun:
+def _import_rows(rows: list[Mapping[str, Any]], where: str, origin: str) -> ImportedRun:
     first = rows[0]
     scores = scores_from_data(pivot_rows(rows, where), first["conventions"], where)
     search = require_text(first.get("search") or "", f"{where}, search")
@@ -487,7 +458,7 @@ def _import_rows(uid: str, rows: list[Mapping[str, Any]], where: str, origin: st
     payload = Payload.of(RunRecord(first["name"], replace(scores, search=search)))
     values = {
         **{name: _check(name, first[name], where) for name in ("name", "task", "dataset", "model")},
-        "uid": uid,
+        "uid": first["run"],
         "batch": uuid.uuid4().hex,
         "status": "finished",
         "created": _check("created", first["created"], where),

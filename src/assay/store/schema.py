@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
@@ -43,39 +44,24 @@ def unescape_text(text: str) -> str:
     return _ESCAPE.sub(lambda match: chr(int(match.group(1), 16)), text)
 
 
-def _read_text(value: Any) -> Any:
-    if type(value) is not str:
-        raise _damage_error("a text", value)
-    return value if "\x1b" not in value else unescape_text(value)
-
-
-def _read_count(value: Any) -> Any:
-    if type(value) is not int:
-        raise _damage_error("an integer", value)
-    return value
-
-
-def _read_number(value: Any) -> Any:
-    if value is not None and type(value) not in (float, int):
-        raise _damage_error("a number", value)
-    return _finite(value)
-
-
-def _read_bytes(value: Any) -> Any:
-    if not isinstance(value, bytes | memoryview):
-        raise _damage_error("bytes", value)
-    return bytes(value)
-
-
 def _finite(value: Any) -> float | None:
     return float(value) if value is not None and math.isfinite(value) else None
 
 
-def _damage_error(expected: str, value: object) -> StorageError:
-    return StorageError(
-        f"Where {expected} should be, the store has {value!r:.60}: it is damaged there. "
-        "'assay runs check' names the run; restore a backup."
-    )
+def _reader(
+    expected: str, types: tuple[type, ...], convert: Callable[[Any], Any]
+) -> staticmethod[[Any], Any]:
+    """Return the function that reads a cell and refuses one of another type."""
+
+    def read(value: Any) -> Any:
+        if type(value) not in types:
+            raise StorageError(
+                f"Where {expected} should be, the store has {value!r:.60}: it is damaged there. "
+                "'assay runs check' names the run; restore a backup."
+            )
+        return convert(value)
+
+    return staticmethod(read)
 
 
 class _Checked(TypeDecorator[Any]):
@@ -94,7 +80,7 @@ class EscapedText(_Checked):
     """A column of text in which every Python string can be stored and found."""
 
     cache_ok = True
-    read = staticmethod(_read_text)
+    read = _reader("a text", (str,), unescape_text)
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
         """Return the cell for the database."""
@@ -105,7 +91,7 @@ class TextOrNone(EscapedText):
     """The same, or nothing."""
 
     cache_ok = True
-    read = staticmethod(lambda value: None if value is None else _read_text(value))
+    read = _reader("a text", (str, NoneType), lambda value: value and unescape_text(value))
 
 
 class Count(_Checked):
@@ -113,7 +99,7 @@ class Count(_Checked):
 
     impl: Any = sa.BigInteger
     cache_ok = True
-    read = staticmethod(_read_count)
+    read = _reader("an integer", (int,), int)
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
         """Return the cell for the database."""
@@ -134,7 +120,7 @@ class Number(_Checked):
 
     impl = sa.Float(53)
     cache_ok = True
-    read = staticmethod(_read_number)
+    read = _reader("a number", (float, int, NoneType), _finite)
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
         """Return the cell for the database."""
@@ -149,7 +135,7 @@ class Bytes(_Checked):
 
     impl = sa.LargeBinary
     cache_ok = True
-    read = staticmethod(_read_bytes)
+    read = _reader("bytes", (bytes, memoryview), bytes)
 
 
 METADATA: Final = sa.MetaData()

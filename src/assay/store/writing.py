@@ -1,4 +1,9 @@
-"""The statements that change a store. Each is one step of a transaction that the caller holds."""
+"""The statements that change a store, and the digests that tell whether anything else did.
+
+Each statement is one step of a transaction that the caller holds. The digest of a run covers every
+sealed column, its aggregates, the wide row, and names, sizes and checksums of its arrays and
+results. Notes and tags, which may change, have a digest of their own.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from sqlalchemy import Connection, delete, insert, select, text, update
+from sqlalchemy import Connection, Table, delete, insert, select, text, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from assay.errors import AssayError, StorageError, UsageError
@@ -72,45 +77,32 @@ def finish_run(connection: Connection, run: int, payload: Payload, **values: Any
 def add_payload(connection: Connection, run: int, payload: Payload) -> None:
     """Add the arrays, aggregates and results of queries of a run."""
     add_blobs(connection, run, payload.blobs)
-    _add_results(connection, run, payload.results)
-    rows = [
-        {"run_id": run, "position": i, **vars(aggregate)}
-        for i, aggregate in enumerate(payload.aggregates)
+    stored = ("position", "raw_bytes", "checksum", "content")
+    results = [
+        {"query_key": blob.name, **{name: getattr(blob, name) for name in stored}}
+        for blob in payload.results
     ]
-    if rows:
-        connection.execute(insert(AGGREGATES), rows)
-    if payload.wide:
-        connection.execute(insert(WIDE_VALUES), list(_wide_rows(run, payload.wide)))
-
-
-def _wide_rows(run: int, wide: Mapping[str, float | str | None]) -> Iterator[dict[str, Any]]:
-    for position, (name, value) in enumerate(wide.items()):
-        cell = (None, value) if isinstance(value, str) else (value, None)
-        row = (run, position, name, *cell)
-        yield dict(zip(("run_id", "position", "name", "number", "text"), row, strict=True))
+    _add_rows(connection, SHOWN, run, results)
+    aggregates = [{"position": i, **vars(each)} for i, each in enumerate(payload.aggregates)]
+    _add_rows(connection, AGGREGATES, run, aggregates)
+    cells = [
+        {"name": name, "number": None, "text": value}
+        if isinstance(value, str)
+        else {"name": name, "number": value, "text": None}
+        for name, value in payload.wide.items()
+    ]
+    wide = [{"position": i, **cell} for i, cell in enumerate(cells)]
+    _add_rows(connection, WIDE_VALUES, run, wide)
 
 
 def add_blobs(connection: Connection, run: int, blobs: Iterable[Blob], *, part: str = "") -> None:
     """Add arrays of a run, or of a part of it."""
-    rows = [{"run_id": run, "part": part, **vars(blob)} for blob in blobs]
-    if rows:
-        connection.execute(insert(BLOBS), rows)
+    _add_rows(connection, BLOBS, run, [{"part": part, **vars(blob)} for blob in blobs])
 
 
-def _add_results(connection: Connection, run: int, blobs: Iterable[Blob]) -> None:
-    rows = [
-        {
-            "run_id": run,
-            "query_key": blob.name,
-            "position": blob.position,
-            "raw_bytes": blob.raw_bytes,
-            "checksum": blob.checksum,
-            "content": blob.content,
-        }
-        for blob in blobs
-    ]
+def _add_rows(connection: Connection, table: Table, run: int, rows: list[dict[str, Any]]) -> None:
     if rows:
-        connection.execute(insert(SHOWN), rows)
+        connection.execute(insert(table), [{"run_id": run, **row} for row in rows])
 
 
 def remove_parts(connection: Connection, run: int, part: str | None = None) -> None:
@@ -125,7 +117,7 @@ def add_tags(connection: Connection, run: int, tags: Iterable[str]) -> None:
     has = connection.execute(select(TAGS.c.tag).where(TAGS.c.run_id == run)).scalars()
     new = sorted(set(check_tags(tags)) - set(has))
     if new:
-        connection.execute(insert(TAGS), [{"run_id": run, "tag": tag} for tag in new])
+        _add_rows(connection, TAGS, run, [{"tag": tag} for tag in new])
         seal_marks(connection, run)
 
 
@@ -176,12 +168,13 @@ def seal_marks(connection: Connection, run: int) -> None:
     connection.execute(update(RUNS).where(RUNS.c.id == run).values(marks=marks))
 
 
-def find_altered(connection: Connection, run: int) -> Iterator[str]:
+def find_altered(connection: Connection, run: Run) -> Iterator[str]:
     """Yield what of a run is not as it was stored."""
-    stored = connection.execute(select(RUNS.c.digest, RUNS.c.marks).where(RUNS.c.id == run)).one()
-    if stored.digest != digest_lines(_content(connection, run, {})):
+    statement = select(RUNS.c.digest, RUNS.c.marks).where(RUNS.c.id == run.id)
+    stored = connection.execute(statement).one()
+    if stored.digest != digest_lines(_content(connection, run.id, {})):
         yield "it does not match its digest"
-    if stored.marks != digest_lines(_marks(connection, run)):
+    if stored.marks != digest_lines(_marks(connection, run.id)):
         yield "its notes or tags do not match their digest"
 
 
@@ -221,17 +214,13 @@ def _damages_of(connection: Connection, key: int | str) -> Iterator[str]:
     except (StorageError, SQLAlchemyError) as error:
         yield f"Run {key}: {error!s:.300}"
         return
-    for check in (_check_digests, _check_scores, _check_rest):
+    for check in (find_altered, _check_scores, _check_rest):
         try:
             with name_run(run):
                 for line in check(connection, run):
                     yield f"Run {run.id} ({run.name!r}): {line}."
         except (AssayError, SQLAlchemyError) as error:
             yield f"{error!s:.300}"
-
-
-def _check_digests(connection: Connection, run: Run) -> Iterator[str]:
-    return find_altered(connection, run.id)
 
 
 def _check_scores(connection: Connection, run: Run) -> Iterator[str]:
@@ -251,7 +240,7 @@ def _check_rest(connection: Connection, run: Run) -> Iterator[str]:
 
 def refuse_altered(connection: Connection, run: Run) -> None:
     """Refuse a run that is not as it was stored, before it gets a digest elsewhere."""
-    for line in find_altered(connection, run.id):
+    for line in find_altered(connection, run):
         raise StorageError(f"Run {run.id} ({run.name!r}): {line}: it is damaged.")
 
 

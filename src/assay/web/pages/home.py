@@ -11,13 +11,11 @@ from typing import Any, Final
 from sqlalchemy import Connection
 
 from assay.store.summaries import (
-    Headline,
     RunGroup,
     RunMean,
     RunSummary,
     count_statuses,
     find_headlines,
-    find_means,
     find_summaries,
     group_runs,
 )
@@ -83,21 +81,21 @@ class Board:
     value: float | None = None
 
 
-def _board(group: RunGroup, heads: Sequence[Headline]) -> Board:
+def _board(group: RunGroup, heads: Sequence[RunMean]) -> Board:
     best = _best(_comparable(head for head in heads if head.dataset == group.name))
     facts = () if best is None else (best.measure, best.name, best.id, best.value)
     return Board(group.name, group.runs, group.last, *facts)
 
 
-def _comparable(heads: Iterable[Headline]) -> list[Headline]:
+def _comparable(heads: Iterable[RunMean]) -> list[RunMean]:
     """Return the runs with the most common measure and conventions."""
-    kinds: dict[tuple[str, str], list[Headline]] = {}
+    kinds: dict[tuple[str, str], list[RunMean]] = {}
     for head in heads:
         kinds.setdefault((head.measure, head.conventions), []).append(head)
     return max(kinds.values(), key=len, default=[])
 
 
-def _best(heads: Iterable[Headline]) -> Headline | None:
+def _best(heads: Iterable[RunMean]) -> RunMean | None:
     scored = [head for head in heads if head.value is not None]
     return max(scored, key=lambda head: (head.value, head.id), default=None)
 
@@ -116,7 +114,7 @@ class News:
     value_before: float | None = None
 
 
-def _find_news(heads: Sequence[Headline], since: str) -> Iterable[News]:
+def _find_news(heads: Sequence[RunMean], since: str) -> Iterable[News]:
     for dataset in dict.fromkeys(head.dataset for head in heads if head.created >= since):
         runs = [head for head in heads if head.dataset == dataset]
         old = [head for head in runs if head.created < since]
@@ -131,7 +129,7 @@ def _find_news(heads: Sequence[Headline], since: str) -> Iterable[News]:
         yield from (_news("name", head) for head in new.values())
 
 
-def _news(kind: str, head: Headline, old: Headline | None = None) -> News:
+def _news(kind: str, head: RunMean, old: RunMean | None = None) -> News:
     before = ("", None) if old is None else (old.name, old.value)
     return News(kind, head.dataset, head.id, head.name, head.measure, head.value, *before)
 
@@ -152,7 +150,7 @@ class Regression:
 
 
 def _find_regressions(
-    request: PageRequest, connection: Connection, heads: Sequence[Headline], since: str
+    request: PageRequest, connection: Connection, heads: Sequence[RunMean], since: str
 ) -> tuple[list[Regression], bool]:
     """Test the largest drops since then; return those that are significant.
 
@@ -161,9 +159,7 @@ def _find_regressions(
     drops = sorted(_drops(heads, since), key=lambda pair: _change_of(*pair))[:_MOST_TESTED]
     regressions, pending = [], False
     for measure in dict.fromkeys(new.measure for _, new in drops):
-        ids = {head.id for pair in drops for head in pair if head.measure == measure}
-        means = {mean.id: mean for mean in find_means(connection, measure, id=sorted(ids))}
-        pairs = [(means[old.id], means[new.id]) for old, new in drops if new.measure == measure]
+        pairs = [(old, new) for old, new in drops if new.measure == measure]
         changes = request.cache.changes.between(connection, pairs, measure, request.timeout)
         pending = pending or PENDING in changes
         regressions += [
@@ -174,9 +170,9 @@ def _find_regressions(
     return sorted(regressions, key=lambda drop: drop.run.created, reverse=True), pending
 
 
-def _drops(heads: Sequence[Headline], since: str) -> Iterable[tuple[Headline, Headline]]:
+def _drops(heads: Sequence[RunMean], since: str) -> Iterable[tuple[RunMean, RunMean]]:
     """Find runs since then with a smaller mean than the one of that name before."""
-    series: dict[tuple[str, ...], list[Headline]] = {}
+    series: dict[tuple[str, ...], list[RunMean]] = {}
     for head in reversed(heads):
         if head.value is not None:
             key = (head.dataset, head.name, head.measure, head.conventions)
@@ -187,7 +183,7 @@ def _drops(heads: Sequence[Headline], since: str) -> Iterable[tuple[Headline, He
                 yield old, new
 
 
-def _change_of(old: Headline, new: Headline) -> float:
+def _change_of(old: RunMean, new: RunMean) -> float:
     return (new.value or 0.0) - (old.value or 0.0)
 
 
