@@ -147,26 +147,24 @@ class ScoreCache:
         store: Store,
         runs: Sequence[Run],
         names: Sequence[str],
+        timeout: float | None,
         *,
         measure: str,
         baseline: str | None = None,
         slices: str | None = None,
-        timeout: float | None = None,
     ) -> Comparison | Pending:
         """Compare runs on one measure as `assay runs compare` does.
 
         `Pending` where that takes longer than `timeout`, in seconds; the computation continues, for
         the next request.
         """
-        settings: dict[str, Any] = {"measures": [measure], "baseline": baseline, "slices": slices}
+        settings = {"names": names, "baseline": baseline, "slices": slices}
         key = (tuple(run.uid for run in runs), tuple(names), measure, baseline, slices)
-        begun, comparison = self._comparisons.get(
-            key,
-            lambda: (
-                monotonic(),
-                self._workers.submit(self._compare, store, runs, names, settings),
-            ),
-        )
+
+        def begin() -> tuple[float, Future[Comparison]]:
+            return monotonic(), self._workers.submit(self._compare, store, runs, measure, settings)
+
+        begun, comparison = self._comparisons.get(key, begin)
         try:
             return comparison.result(timeout)
         except TimeoutError:
@@ -176,21 +174,21 @@ class ScoreCache:
             raise
 
     def _compare(
-        self, store: Store, runs: Sequence[Run], names: Sequence[str], settings: dict[str, Any]
+        self, store: Store, runs: Sequence[Run], measure: str, settings: Mapping[str, Any]
     ) -> Comparison:
         refuse_other_query_sets(runs)
-        scores = [self._require_scores(store, run, settings["measures"][0]) for run in runs]
-        clusters = cluster_settings((run.clusters, s) for run, s in zip(runs, scores, strict=True))
-        return compare(*scores, names=names, **{**settings, **clusters})
-
-    def _require_scores(self, store: Store, run: Run, measure: str) -> Scores:
-        scores = self.scores(store, run, measure)
-        if scores is None:
-            raise UsageError(
-                f"Run {run.id} ({run.name!r}) is {run.status} and has no per-query values "
-                "to compare."
-            )
-        return scores
+        compared = []
+        for run in runs:
+            scores = self.scores(store, run, measure)
+            if scores is None:
+                raise UsageError(
+                    f"Run {run.id} ({run.name!r}) is {run.status} and has no per-query values "
+                    "to compare."
+                )
+            compared.append(scores)
+        pairs = zip(runs, compared, strict=True)
+        clusters = cluster_settings((run.clusters, scores) for run, scores in pairs)
+        return compare(*compared, measures=[measure], **{**settings, **clusters})
 
 
 def _weight(scores: Scores | None) -> int:
