@@ -69,7 +69,7 @@ OTHER_SORTS = {
     "measures/ranked.py": "gains of the ideal list, of which only the values matter",
     "models/tokens.py": "texts by length, to fill batches",
     "native/twins/__init__.py": "grades, to count them",
-    "report/html.py": "queries by how far systems are apart, the first to be packed",
+    "report/report.py": "queries by how far systems are apart, the first to be packed",
     "report/chart_data.py": "groups by size",
     "report/svg.py": "queries by difference, for bars",
     "stats/effects.py": "pairs by distance, for the area under a curve",

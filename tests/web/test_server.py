@@ -173,7 +173,7 @@ def test_open_opens_the_page(place, assay, monkeypatch):
 
     opened, called = [], threading.Event()
     monkeypatch.setattr(webbrowser, "open", lambda url: (opened.append(url), called.set()))
-    monkeypatch.setattr(server, "_run", lambda app, listener: None)
+    monkeypatch.setattr(server, "run_server", lambda app, listener: None)
     answer = assay("serve", "--store", place, "--port", "0", "--open")
     assert answer.code == 0
     assert called.wait(60)
@@ -191,6 +191,6 @@ def test_the_library_takes_the_same_words(place, monkeypatch):
     from assay.web import server
 
     said = []
-    monkeypatch.setattr(server, "_run", lambda app, listener: None)
+    monkeypatch.setattr(server, "run_server", lambda app, listener: None)
     serve(place, host="::1" if socket.has_ipv6 else "127.0.0.1", port=0, ready=said.append)
     assert said[0].startswith(("http://[::1]:", "http://127.0.0.1:"))

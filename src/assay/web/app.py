@@ -30,7 +30,7 @@ from starlette.routing import Route
 import assay.store
 from assay.core.text import printable
 from assay.errors import AssayError, StorageError, UsageError
-from assay.report.html import read_asset
+from assay.report.report import read_asset
 from assay.store import Store
 from assay.store.database import locate
 from assay.store.schema import version_of
@@ -53,7 +53,7 @@ from assay.web.security import SecurityMiddleware, allowed_hosts, equal_texts
 _ENDINGS: Final = (".json", ".csv", "")  # the bare path last: it would match the others, too
 _TIMEOUT: Final = 0.06  # seconds; then a page is shown without its statistics, and reloads itself
 _MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-_BUSY_TIMEOUT: Final = 3000  # milliseconds; then the page says that the store is locked
+BUSY_TIMEOUT: Final = 3000  # milliseconds; then the page says that the store is locked
 _MOST_BYTES: Final = 100_000
 _FORM: Final = "application/x-www-form-urlencoded"
 
@@ -118,7 +118,7 @@ class StoreHandle:
 def _open_store(place: str | os.PathLike[str] | None) -> Store:
     store = assay.store.open(place, create=False, read_only=True)
     if store.database.engine.dialect.name == "sqlite":
-        pragma = f"PRAGMA busy_timeout={_BUSY_TIMEOUT}"
+        pragma = f"PRAGMA busy_timeout={BUSY_TIMEOUT}"
         event.listen(
             store.database.engine, "connect", lambda connection, _: connection.execute(pragma)
         )

@@ -57,7 +57,7 @@ def serve(
         )
         ready(f"{address}?token={random_token}" if random_token else address)
         try:
-            _run(app, listener)
+            run_server(app, listener)
         finally:
             source.close()
 
@@ -128,7 +128,8 @@ def _handling_hang_up(handle: Callable[[int, FrameType | None], None]) -> Iterat
         signal.signal(number, before)
 
 
-def _run(app: Any, listener: socket.socket) -> None:
+def run_server(app: Any, listener: socket.socket) -> None:
+    """Answer requests until interrupted."""
     import uvicorn
 
     from assay.web.security import BoundedProtocol

@@ -19,8 +19,8 @@ from assay.comparison.tables import data_table, method_note, pair_table, system_
 from assay.core.text import signed
 from assay.errors import MeasureError, UsageError
 from assay.measures import parse
-from assay.report.html_tables import MOST_IN_MATRIX, pair_marks, pair_matrix
 from assay.report.svg import QueryBar, difference_bars
+from assay.report.tables import MOST_IN_MATRIX, pair_marks, pair_matrix
 from assay.runs.record import names_of
 from assay.store import Aggregate, Run
 from assay.store.summaries import list_group_columns
