@@ -32,12 +32,17 @@ FORMATS: Final = ("svg", "png", "pdf")
 _PIXELS: Final = 2.0  # for each unit, so that a PNG is sharp on paper and on fine screens
 
 
-def render_chart(spec: dict[str, Any], format: str) -> bytes:
-    """Render a chart as SVG, PNG or PDF."""
+def check_format(format: str) -> None:
+    """Refuse a format in which no figure is written."""
     if format not in FORMATS:
         raise UsageError(
             f"The format of a figure is one of {', '.join(FORMATS)}; found {format!r}."
         )
+
+
+def render_chart(spec: dict[str, Any], format: str) -> bytes:
+    """Render a chart as SVG, PNG or PDF."""
+    check_format(format)
     draw = getattr(need("vl_convert", "Writing figures", "report"), f"vegalite_to_{format}")
     options = {"scale": _PIXELS} if format == "png" else {}
     drawn: str | bytes = draw(json.dumps(spec), **options)

@@ -28,7 +28,7 @@ from assay.core.hits import Hits
 from assay.core.text import printable
 from assay.errors import StorageError, UsageError
 from assay.io.atomic import atomic_write
-from assay.report.charts import FORMATS, render_chart, report_charts
+from assay.report.charts import check_format, render_chart, report_charts
 from assay.report.sections import SECTIONS, options, plugin_sections
 from assay.report.tables import plugin_parts, report_page
 from assay.runs.leaderboard import Leaderboard, rank_records
@@ -73,21 +73,41 @@ class Report(Leaderboard):
         The file is written whole or not at all.
         """
         ending = check_ending(path)
-        with atomic_write(path) as file:
-            file.write(self._render(ending).encode())
-        return Path(path)
-
-    def _render(self, ending: str) -> str:
         if ending in (".html", ".htm"):
-            return self.to_html()
-        write = markdown_page if ending == ".md" else latex_page
-        return write(self.page()) + "\n"
+            text = self.to_html()
+        else:
+            text = (markdown_page if ending == ".md" else latex_page)(self.page()) + "\n"
+        with atomic_write(path) as file:
+            file.write(text.encode())
+        return Path(path)
 
     def figures(
         self, folder: str | os.PathLike[str], *, formats: Iterable[str] = ("svg", "png", "pdf")
     ) -> list[Path]:
         """Write every chart to a folder in each format; return the paths."""
-        return write_figures(self, folder, formats=formats)
+        endings = as_list(formats, "formats")
+        for ending in endings:
+            check_format(ending)
+        target = Path(folder)
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            reason = error.strerror or error
+            raise StorageError(
+                f"The folder for figures {target} cannot be created: {reason}."
+            ) from error
+        written: dict[str, Path] = {}
+        for figure in report_charts(self):
+            spec = figure.spec()
+            for ending in endings:
+                path, number = target / f"{figure.file_name}.{ending}", 2
+                while path.name.lower() in written:  # another measure has the same letters
+                    path = target / f"{figure.file_name}-{number}.{ending}"
+                    number += 1
+                with atomic_write(path) as file:
+                    file.write(render_chart(spec, ending))
+                written[path.name.lower()] = path
+        return list(written.values())
 
 
 def check_ending(path: str | os.PathLike[str]) -> str:
@@ -133,47 +153,6 @@ def make_report(
         command=command,
         notes=tuple(notes),
     )
-
-
-def write_figures(
-    report: Report, folder: str | os.PathLike[str], *, formats: Iterable[str] = FORMATS
-) -> list[Path]:
-    """Write each chart in each format; the folder is created if it is not there."""
-    endings = as_list(formats, "formats")
-    odd = [format for format in endings if format not in FORMATS]
-    if odd:
-        raise UsageError(
-            f"The format of a figure is one of {', '.join(FORMATS)}; found {odd[0]!r}."
-        )
-    target = _make_folder(Path(folder))
-    written: dict[str, Path] = {}
-    for figure in report_charts(report):
-        spec = figure.spec()
-        for format in endings:
-            path = _unused_path(target / f"{figure.file_name}.{format}", written)
-            with atomic_write(path) as file:
-                file.write(render_chart(spec, format))
-            written[path.name.lower()] = path
-    return list(written.values())
-
-
-def _unused_path(path: Path, taken: dict[str, Path]) -> Path:
-    """Return the path, numbered where another measure has the same letters."""
-    number, unused = 2, path
-    while unused.name.lower() in taken:
-        unused, number = path.with_name(f"{path.stem}-{number}{path.suffix}"), number + 1
-    return unused
-
-
-def _make_folder(folder: Path) -> Path:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = error.strerror or error
-        raise StorageError(
-            f"The folder for figures {folder} cannot be created: {reason}."
-        ) from error
-    return folder
 
 
 # A report as one HTML file: it opens offline, prints, and runs nothing that names bring along.

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -21,7 +21,7 @@ from assay.scoring.scores import Scores
 
 need("sqlalchemy", "a store of runs", "store")  # its message comes before an ImportError
 
-from sqlalchemy import func, select
+from sqlalchemy import Connection, func, select
 
 from assay.store import codec, queries, writing
 from assay.store.database import Database
@@ -223,20 +223,21 @@ class Store:
 
     def tag(self, key: Key, *tags: str) -> None:
         """Add tags to a run."""
-        with self.database.writing() as connection:
-            writing.add_tags(connection, queries.find_run(connection, key).id, tags)
+        self._edit(key, writing.add_tags, tags)
 
     def untag(self, key: Key, *tags: str) -> None:
         """Remove tags from a run."""
-        with self.database.writing() as connection:
-            writing.remove_tags(connection, queries.find_run(connection, key).id, tags)
+        self._edit(key, writing.remove_tags, tags)
 
     def note(self, key: Key, notes: str) -> None:
         """Replace the notes of a run."""
         if not isinstance(notes, str):
             raise UsageError(f"Notes are a text, found {notes!r}.")
+        self._edit(key, writing.set_notes, notes)
+
+    def _edit(self, key: Key, change: Callable[[Connection, int, Any], None], value: Any) -> None:
         with self.database.writing() as connection:
-            writing.set_notes(connection, queries.find_run(connection, key).id, notes)
+            change(connection, queries.find_run(connection, key).id, value)
 
     def delete(self, *keys: Key) -> None:
         """Delete runs with all that belongs to them."""

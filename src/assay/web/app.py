@@ -198,10 +198,9 @@ def make_app(
         raise UsageError("Tags and notes are edited with a token only. Give one.")
     pages = _Pages(source, EditForm(source) if allow_edit else None)
     routes = [
-        Route(address, pages.endpoint(route, ending), methods=["GET"])
+        Route(_address(route.path, ending), pages.endpoint(route, ending), methods=["GET"])
         for route in page_routes()
         for ending in _ENDINGS
-        if (address := _address(route.path, ending))
     ]
     routes.append(Route("/static/{name}", _static, methods=["GET"]))
     if pages.form is not None:
@@ -253,7 +252,9 @@ class _Pages:
             return csv_response(page, params.get("table"))
         if ending == ".json":
             return json_response(page)
-        context = {**_shared_context(path), "json_twin": _twin(request)}
+        query = request.scope["query_string"].decode("latin-1")
+        twin = f"{_address(path, '.json')}?{query}" if query else _address(path, ".json")
+        context = {**_shared_context(path), "json_twin": twin}
         return html_response(page, **context, store=store, secret=self.form and self.form.secret)
 
 
@@ -279,19 +280,17 @@ def _explain(request: Request, error: Exception) -> Response:
         return _error_response(request, error.status_code, title, error.detail)
     if isinstance(error, AssayError):
         return _error_response(request, 400, "Invalid request", str(error))
-    return _internal_error(request, error)
+    if os.environ.get("ASSAY_TRACEBACK"):
+        raise error
+    message = f"{type(error).__name__}: {error}"
+    print(f"assay: a page failed: {printable(message)}", file=sys.stderr, flush=True)
+    advice = "The terminal in which 'assay serve' runs shows the error; please report it."
+    return _error_response(request, 500, "Internal error", f"This is a bug in Assay. {advice}")
 
 
 def _shared_context(path: str) -> dict[str, Any]:
     """Return what the frame of every page shows."""
     return {"path": path, "menu": [route for route in page_routes() if route.menu]}
-
-
-def _twin(request: Request) -> str:
-    path = request.scope["path"]
-    query = request.scope["query_string"].decode("latin-1")
-    twin = f"{HOME if path == '/' else path}.json"
-    return f"{twin}?{query}" if query else twin
 
 
 def _error_response(request: Request, status: int, title: str, message: str) -> Response:
@@ -310,20 +309,6 @@ def _no_such_page(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     message = "There is no page at this address. Start from the list of runs."
     return _error_response(request, status, "Page not found", message)
-
-
-def _internal_error(request: Request, error: Exception) -> Response:
-    if os.environ.get("ASSAY_TRACEBACK"):
-        raise error
-    message = f"{type(error).__name__}: {error}"
-    print(f"assay: a page failed: {printable(message)}", file=sys.stderr, flush=True)
-    return _error_response(
-        request,
-        500,
-        "Internal error",
-        "This is a bug in Assay. The terminal in which 'assay serve' runs shows the error; "
-        "please report it.",
-    )
 
 
 @cache

@@ -49,8 +49,11 @@ def leaderboard_page(request: PageRequest) -> WebPage:
     ]
     named_like = request.params.get("named_like")
     matching = [entry for entry in entries if named_like.casefold() in entry.run.name.casefold()]
-    board = _Board(measure, also, entries, bool(letters.by_run))
-    listing = board.listing(request, matching)
+    lettered = bool(letters.by_run)
+    columns = _board_columns(entries, measure, also, lettered=lettered)
+    caption = f"{measure}, best first"
+    whole = Listing(request, "leaderboard", caption, columns, matching, run=lambda row: row.run)
+    listing = _draw_intervals(whole.paged(), entries, 1 + lettered)
     data = {
         "dataset": dataset,
         "measure": measure,
@@ -191,101 +194,82 @@ def _largest(values: Iterable[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
 
 
-class _Board:
-    """The list of a leaderboard: the columns that say something, in the order of their weight."""
+def _board_columns(
+    entries: Sequence[_Entry], measure: str, also: Sequence[str], *, lettered: bool
+) -> list[ListColumn[_Entry]]:
+    """Declare the columns; letters, costs and models only where some run has them."""
 
-    def __init__(
-        self, measure: str, also: Sequence[str], entries: Sequence[_Entry], lettered: bool
-    ) -> None:
-        self.measure, self.also, self.entries, self.lettered = measure, also, entries, lettered
-
-    def columns(self) -> list[ListColumn[_Entry]]:
-        """Declare the columns; letters, costs and models only where some run has them."""
-        costs = [key for key in COSTS if _largest(e.cost(key) for e in self.entries) is not None]
-        with_models = any(entry.run.model not in ("", entry.run.name) for entry in self.entries)
-        letters: ListColumn[_Entry] = ListColumn(
-            "group letters", lambda entry: entry.letters or None
-        )
-        return [
-            ListColumn(
-                "name",
-                lambda entry: entry.run.name,
-                link=lambda entry: web.address(f"/run/{entry.run.id}", measure=self.measure),
-            ),
-            ListColumn(self.measure, lambda entry: entry.run.value, "fraction"),
-            *([letters] if self.lettered else []),
-            *map(self._mean_column, self.also),
-            *(COSTS[key].column(key) for key in costs),
-            ListColumn("from", lambda entry: entry.run.low, "fraction"),
-            ListColumn("to", lambda entry: entry.run.high, "fraction"),
-            ListColumn("chance", lambda entry: entry.run.chance, "fraction"),
-            ListColumn("queries", lambda entry: entry.run.n, "count"),
-            ListColumn("place", lambda entry: entry.place, "count"),
-            *([ListColumn[_Entry]("model", lambda entry: entry.run.model)] if with_models else []),
-            ListColumn("run", lambda entry: entry.run.id, "count"),
-            moment_column("began", lambda entry: entry.run.created),
-        ]
-
-    def _mean_column(self, measure: str) -> ListColumn[_Entry]:
+    def mean_column(name: str) -> ListColumn[_Entry]:
         """Declare the column of another measure, its best value in bold."""
-        top = _largest(entry.means.get(measure) for entry in self.entries)
+        top = _largest(entry.means.get(name) for entry in entries)
 
         def cell(entry: _Entry) -> Cell:
-            value = entry.means.get(measure)
+            value = entry.means.get(name)
             return Cell(value, "fraction", value is not None and value == top)
 
-        return ListColumn(measure, cell)
+        return ListColumn(name, cell)
 
-    def listing(self, request: PageRequest, entries: Sequence[_Entry]) -> Listing[_Entry]:
-        """Declare the list of some entries, a page of it with its intervals drawn."""
-        caption, columns = f"{self.measure}, best first", self.columns()
-        listing = Listing(
-            request, "leaderboard", caption, columns, entries, run=lambda entry: entry.run
-        ).paged()
-        runs = [entry.run for entry in listing.rows]
-        ends = [end for run in runs for end in (run.value, run.low, run.high)]
-        scale = Scale.around(ends).extend(run.chance for run in runs)
-        best = set(split_letters(self.entries[0].letters)) if self.entries else set()
-        # A run that shares a letter with the best one may be the best.
-        first = [bool(best & set(split_letters(entry.letters))) for entry in listing.rows]
-        return replace(listing, picture=interval_column(1 + self.lettered, scale, runs, first))
+    def cost_column(key: str) -> ListColumn[_Entry]:
+        cost = COSTS[key]
+        return ListColumn(cost.heading, lambda entry: entry.cost(key), "fraction", form=cost.form)
+
+    costs = [key for key in COSTS if _largest(entry.cost(key) for entry in entries) is not None]
+    with_models = any(entry.run.model not in ("", entry.run.name) for entry in entries)
+    letters: ListColumn[_Entry] = ListColumn("group letters", lambda entry: entry.letters or None)
+    model: ListColumn[_Entry] = ListColumn("model", lambda entry: entry.run.model)
+    return [
+        ListColumn(
+            "name",
+            lambda entry: entry.run.name,
+            link=lambda entry: web.address(f"/run/{entry.run.id}", measure=measure),
+        ),
+        ListColumn(measure, lambda entry: entry.run.value, "fraction"),
+        *([letters] if lettered else []),
+        *map(mean_column, also),
+        *map(cost_column, costs),
+        ListColumn("from", lambda entry: entry.run.low, "fraction"),
+        ListColumn("to", lambda entry: entry.run.high, "fraction"),
+        ListColumn("chance", lambda entry: entry.run.chance, "fraction"),
+        ListColumn("queries", lambda entry: entry.run.n, "count"),
+        ListColumn("place", lambda entry: entry.place, "count"),
+        *([model] if with_models else []),
+        ListColumn("run", lambda entry: entry.run.id, "count"),
+        moment_column("began", lambda entry: entry.run.created),
+    ]
+
+
+def _draw_intervals(
+    listing: Listing[_Entry], best: Sequence[_Entry], after: int
+) -> Listing[_Entry]:
+    """Return the list of a page with its intervals drawn; `best` begins with the best run."""
+    runs = [entry.run for entry in listing.rows]
+    ends = [end for run in runs for end in (run.value, run.low, run.high)]
+    scale = Scale.around(ends).extend(run.chance for run in runs)
+    letters = {letter for entry in best[:1] for letter in split_letters(entry.letters)}
+    # A run that shares a letter with the best one may be the best.
+    first = [bool(letters & set(split_letters(entry.letters))) for entry in listing.rows]
+    return replace(listing, picture=interval_column(after, scale, runs, first))
 
 
 @dataclass(frozen=True)
 class Cost:
-    """A cost of runs: a column of lists and an axis of charts, on which less is better."""
+    """A cost of runs: a column of lists and an axis of charts, on which less is better.
+
+    Where more is better in lists, the axis has the inverse, written by `write_inverse`.
+    """
 
     heading: str
-    form: Callable[[Any], str]
     axis: str
-    of: Callable[[RunCosts], float | None]
-    write: Callable[[float], str]
-
-    def column(self, key: str) -> ListColumn[_Entry]:
-        """Declare the column of a leaderboard."""
-        return ListColumn(self.heading, lambda entry: entry.cost(key), "fraction", form=self.form)
-
-
-def _bytes(number: float) -> str:
-    return format_bytes(int(number)) or ""
+    form: Callable[[Any], str]
+    write_inverse: Callable[[float], str] | None = None
 
 
 COSTS: Final = {
-    "seconds_per_query": Cost(
-        "search/query",
-        format_time,
-        "search time of a query",
-        lambda costs: costs.seconds_per_query,
-        format_time,
-    ),
+    "seconds_per_query": Cost("search/query", "search time of a query", format_time),
     "texts_per_second": Cost(
-        "texts/s",
-        lambda rate: format_rate(rate) or "",
-        "time to encode a text",
-        lambda costs: 1 / costs.texts_per_second if costs.texts_per_second else None,
-        format_time,
+        "texts/s", "time to encode a text", lambda rate: format_rate(rate) or "", format_time
     ),
-    "bytes": Cost("memory", _bytes, "memory", lambda costs: costs.bytes, _bytes),
+    "bytes": Cost("memory", "memory", lambda size: format_bytes(int(size)) or ""),
 }
 
 
@@ -297,23 +281,21 @@ def describe_costs(costs: RunCosts) -> list[tuple[str, str]]:
 
 def _cost_context(request: PageRequest, entries: Sequence[_Entry], measure: str) -> dict[str, Any]:
     """Draw quality against a cost, and list the costs to choose from."""
-    points = {key: _cost_points(entries, key, measure) for key in COSTS}
+    points: dict[str, list[CostPoint]] = {key: [] for key in COSTS}
+    for entry in entries[:MOST_COMPARED]:
+        run, href = entry.run, web.address(f"/run/{entry.run.id}", measure=measure)
+        for key, cost in COSTS.items():
+            spent = entry.cost(key)
+            if spent and run.value is not None:
+                place = 1 / spent if cost.write_inverse else spent
+                points[key].append(CostPoint(run.name, place, run.value, run.low, run.high, href))
     keys = [key for key in COSTS if len(points[key]) > 1]
     if not keys:
         return {"costs": [], "cost": "", "cost_chart": ""}
-    cost = request.params.get_choice("cost", COSTS, keys[0])
-    chart = cost_picture(points[cost], measure, COSTS[cost].axis, COSTS[cost].write)
-    return {"costs": [(key, COSTS[key].axis) for key in keys], "cost": cost, "cost_chart": chart}
-
-
-def _cost_points(entries: Sequence[_Entry], key: str, measure: str) -> list[CostPoint]:
-    points = []
-    for entry in entries[:MOST_COMPARED]:
-        run, cost = entry.run, None if entry.costs is None else COSTS[key].of(entry.costs)
-        if cost and run.value is not None:
-            href = web.address(f"/run/{run.id}", measure=measure)
-            points.append(CostPoint(run.name, cost, run.value, run.low, run.high, href))
-    return points
+    key = request.params.get_choice("cost", COSTS, keys[0])
+    cost = COSTS[key]
+    chart = cost_picture(points[key], measure, cost.axis, cost.write_inverse or cost.form)
+    return {"costs": [(each, COSTS[each].axis) for each in keys], "cost": key, "cost_chart": chart}
 
 
 # One measure of one system over time: does it get better or worse, and how sure is that?
