@@ -43,7 +43,17 @@ _ENDINGS: Final = (".html", ".htm", ".md", ".tex")
 
 @dataclass(frozen=True, eq=False)
 class Report(Leaderboard):
-    """A leaderboard to show; made by `make_report`, written by `save`."""
+    """A leaderboard to show; made by `make_report`, written by `save`.
+
+    Args:
+        title: The title.
+        command: What makes the report again.
+        notes: What a task wants its readers to know, a sentence each.
+
+    Example:
+        report = make_report({"bm25": bm25, "dense": dense})
+        report.save("report.html")
+    """
 
     title: str = ""
     command: str = ""
@@ -130,17 +140,29 @@ def make_report(
     notes: Iterable[str] = (),
     **settings: Any,
 ) -> Report:
-    """Compare records, or scores by name, as `assay.compare` does and gather what a report shows.
+    """Compare runs as `assay.compare` does, and gather what a report shows.
 
-    Settings are those of `rank_records`: baseline, test, correction, level, interval, resamples,
-    seed, margin, by, slices. `command` is what a reader would type to make the report again;
-    `notes` are what a task wants its readers to know, a sentence each without a full stop.
+    Args:
+        runs: Records, or scores by name.
+        title: The title; it names the run or how many there are, if empty.
+        command: What a reader would type to make the report again.
+        notes: What a task wants its readers to know, a sentence each without a full stop.
+        settings: Those of `rank_records`: baseline, test, correction, level, interval, resamples,
+            seed, margin, by, slices.
 
-    >>> from assay import evaluate
-    >>> qrels = {f"q{i}": {"a": 1} for i in range(8)}
-    >>> good = evaluate({q: {"a": 2, "b": 1} for q in qrels}, qrels, "RR")
-    >>> make_report({"good": good}).verdicts["RR"]
-    'good reaches 1.0000 [0.6756, 1.0000] on RR'
+    Returns:
+        The report; `save` writes it as HTML, Markdown or LaTeX.
+
+    Raises:
+        UsageError: A setting is not one of these, or there is no run.
+        MismatchError: The runs cannot be compared.
+
+    Example:
+        >>> from assay import evaluate
+        >>> qrels = {f"q{i}": {"a": 1} for i in range(8)}
+        >>> good = evaluate({q: {"a": 2, "b": 1} for q in qrels}, qrels, "RR")
+        >>> make_report({"good": good}).verdicts["RR"]
+        'good reaches 1.0000 [0.6756, 1.0000] on RR'
     """
     board = rank_records(runs, **settings)
     names = board.names

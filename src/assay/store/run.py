@@ -45,6 +45,10 @@ class Run:
     `id` counts within one store, `uid` is the same in every copy. `status` is running, finished or
     failed, with a `message`. `origin` says which file a run was imported from. `digest` is over
     all that the run shows, and `digest_from` says since when it vouches for it.
+
+    Example:
+        run = store.run(1)
+        run.means()["nDCG@10"], run.scores()
     """
 
     id: int = field(metadata=column(codec.COUNT, exported=False))

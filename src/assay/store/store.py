@@ -37,6 +37,14 @@ class Store:
     """Runs in a database; close it, or use it in a `with` block.
 
     A finished run never changes; only its tags and notes do, and it may be deleted.
+
+    Args:
+        database: The database, as `assay.store.open` opens it.
+
+    Example:
+        with assay.store.open("runs.db") as store:
+            run = store.save(scores, "bm25", dataset="cranfield", tags=["paper"])
+            store.runs(dataset="cranfield", tag="paper")
     """
 
     def __init__(self, database: Database) -> None:
@@ -311,6 +319,15 @@ class OpenRun:
 
     Call `set_result` with the scores before the `with` block ends. Long work may save its parts
     on the way (`save_part`, `load_part`), for another attempt after a failure.
+
+    Args:
+        store: The store that has the run.
+        run: The number of the run.
+
+    Example:
+        with store.start_run("bm25", dataset="cranfield") as run:
+            run.progress(0, 2, "searching")
+            run.set_result(scores)
     """
 
     def __init__(self, store: Store, run: int) -> None:

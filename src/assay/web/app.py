@@ -191,6 +191,9 @@ def make_app(
         token: What requests must carry; None lets everyone in.
         allow_edit: Whether pages of runs change tags and notes.
 
+    Returns:
+        The application.
+
     Raises:
         UsageError: Editing without a token.
     """
