@@ -384,7 +384,12 @@ def pack_queries(board: Leaderboard, room: int) -> dict[str, Any]:
     packed = _pack_json(texts) if any(texts) else ""
     packed_texts = packed if len(packed) <= room // 2 else ""
     details = _Details(board)
-    order = _by_spread(board.aligned.values[:, 0])[:_MOST_DETAILED] if details.available else []
+    order: list[int] = []
+    if details.available:
+        values = board.aligned.values[:, 0]
+        defined = np.where(np.isnan(values), 0.0, values)
+        spread = np.ptp(defined, axis=0) if len(defined) > 1 else -defined[0]
+        order = np.argsort(-spread, kind="stable")[:_MOST_DETAILED].tolist()
     left = room - len(packed_texts)
     while order:
         packed_details = _pack_json(details.of(order))
@@ -400,13 +405,6 @@ def _text_of(board: Leaderboard, query: str) -> str:
         if results is not None and results.text:
             return printable(results.text[:_TEXT])
     return ""
-
-
-def _by_spread(values: Floats) -> list[int]:
-    """Sort queries from the largest to the smallest difference between runs."""
-    defined = np.where(np.isnan(values), 0.0, values)
-    spread = np.ptp(defined, axis=0) if len(defined) > 1 else -defined[0]
-    return [int(i) for i in np.argsort(-spread, kind="stable")]
 
 
 class _Details:

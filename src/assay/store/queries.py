@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, exists, not_, or_, select, true
+from sqlalchemy import ColumnElement, Connection, Select, and_, exists, select, true
 
 from assay.errors import StorageError, UsageError
 from assay.runs.results import Aggregate, canonical
@@ -171,35 +171,19 @@ def rows_by_run(
 
 
 def read_blobs(
-    connection: Connection,
-    run: int,
-    *,
-    part: str = "",
-    kind: str | None = None,
-    name: str | None = None,
-    measure: str | None = None,
+    connection: Connection, run: int, *conditions: ColumnElement[bool], part: str = ""
 ) -> list[Blob]:
-    """Return arrays of a run; of a measure, also what goes with it."""
-    columns = [BLOBS.c[field.name] for field in fields(Blob)]
-    statement = select(*columns).where(BLOBS.c.run_id == run, BLOBS.c.part == part)
-    if kind is not None:
-        statement = statement.where(BLOBS.c.kind == kind)
-    if name is not None:
-        statement = statement.where(BLOBS.c.name == name)
-    if measure is not None:
-        by_measure = BLOBS.c.kind.in_(("values", "tied"))
-        statement = statement.where(
-            or_(not_(by_measure), BLOBS.c.name == measure), BLOBS.c.kind != "details"
-        )
-    return [Blob(**row._mapping) for row in connection.execute(statement)]
+    """Return the arrays of a run, or of a part of it, that meet the conditions."""
+    blobs = read_blobs_of(connection, [run], *conditions, part=part)
+    return [blob for _, blob in blobs]
 
 
 def read_blobs_of(
-    connection: Connection, runs: list[int], wanted: ColumnElement[bool]
+    connection: Connection, runs: list[int], *conditions: ColumnElement[bool], part: str = ""
 ) -> Iterator[tuple[int, Blob]]:
-    """Yield arrays of several finished runs, each with its run."""
+    """Yield arrays of several runs that meet the conditions, each with its run."""
     columns = [BLOBS.c[field.name] for field in fields(Blob)]
-    statement = select(BLOBS.c.run_id, *columns).where(BLOBS.c.part == "", wanted)
+    statement = select(BLOBS.c.run_id, *columns).where(BLOBS.c.part == part, *conditions)
     for run, rows in rows_by_run(connection, statement, runs).items():
         for row in rows:
             yield run, Blob(*row)

@@ -27,7 +27,7 @@ from assay.store import codec, queries, writing
 from assay.store.database import Database
 from assay.store.files import export_runs, read_runs
 from assay.store.run import Payload, Run, RunList, key_of, start_values, to_row, unpack_results
-from assay.store.schema import RUNS
+from assay.store.schema import BLOBS, RUNS
 from assay.store.summaries import RunSummary, find_summaries, run_frame
 
 Key = int | str
@@ -261,7 +261,8 @@ class Store:
         """Return the values of one measure of a run."""
         name = canonical(measure)
         with self.database.reading() as connection:
-            blobs = queries.read_blobs(connection, run.id, kind="values", name=name)
+            is_measure = BLOBS.c.kind == "values", BLOBS.c.name == name
+            blobs = queries.read_blobs(connection, run.id, *is_measure)
         if not blobs:
             have = ", ".join(run.measures) or "none"
             raise UsageError(f"Run {run.id} has no values of {measure!r}. Measures: {have}.")

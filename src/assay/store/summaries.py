@@ -30,8 +30,8 @@ from assay.store.schema import AGGREGATES, BLOBS, RUNS, TAGS
 
 
 @dataclass(frozen=True)
-class RunSummary:
-    """A row in a list of runs: names, status, tags and means over queries."""
+class NamedRun:
+    """A run by its numbers and names."""
 
     id: int
     uid: str
@@ -39,6 +39,12 @@ class RunSummary:
     task: str
     dataset: str
     model: str
+
+
+@dataclass(frozen=True)
+class RunSummary(NamedRun):
+    """A row in a list of runs: names, status, tags and means over queries."""
+
     status: str
     message: str
     created: str
@@ -93,16 +99,10 @@ MOST_NAMES: Final = 500
 
 
 @dataclass(frozen=True)
-class RunMean:
+class RunMean(NamedRun):
     """The mean of one measure over all queries of one finished run, with its interval."""
 
     measure: str
-    id: int
-    uid: str
-    name: str
-    task: str
-    dataset: str
-    model: str
     created: str
     n_queries: int
     conventions: str

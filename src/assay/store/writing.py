@@ -252,7 +252,7 @@ def read_scores(connection: Connection, run: Run) -> Scores:
 
 def read_details(connection: Connection, run: Run) -> dict[str, Any]:
     """Return what a task stored beside the scores of a run."""
-    blobs = queries.read_blobs(connection, run.id, kind="details")
+    blobs = queries.read_blobs(connection, run.id, BLOBS.c.kind == "details")
     try:
         details: dict[str, Any] = json.loads(unpack_json(blobs[0])) if blobs else {}
     except ValueError as error:

@@ -112,10 +112,11 @@ class Pending:
         return min(1 + int(self.seconds / 2), _LONGEST_WAIT)
 
 
-class ScoreCache:
-    """Scores and comparisons of stored runs."""
+class Caches:
+    """Everything that was computed from finished runs: scores, comparisons and changes."""
 
     def __init__(self) -> None:
+        self.changes = ChangeCache()
         self._scores: LRUCache[Scores | None] = LRUCache(_MOST_VALUES, _weight)
         self._comparisons: LRUCache[tuple[float, Future[Comparison]]] = LRUCache(_MOST_COMPARISONS)
         self._texts: LRUCache[dict[str, str]] = LRUCache(
@@ -196,8 +197,10 @@ def _weight(scores: Scores | None) -> int:
 
 
 def _load_scores(store: Store, run: Run, measure: str | None) -> Scores | None:
+    whole = BLOBS.c.kind.not_in(("values", "tied"))  # what goes with every measure
+    of_measure = [or_(whole, BLOBS.c.name == measure), BLOBS.c.kind != "details"] if measure else []
     with store.database.reading() as connection:
-        blobs = read_blobs(connection, run.id, measure=measure)
+        blobs = read_blobs(connection, run.id, *of_measure)
     if not any(blob.kind == "values" for blob in blobs):
         return None
     try:
@@ -371,11 +374,3 @@ def _unpaired_change(old: RunMean, new: RunMean) -> Change:
 
 def _difference(old: RunMean, new: RunMean) -> float:
     return (new.value or 0.0) - (old.value or 0.0)
-
-
-class Caches(ScoreCache):
-    """Everything that was computed from finished runs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.changes = ChangeCache()
