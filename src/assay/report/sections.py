@@ -13,23 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 from assay.comparison.tables import pair_table, power_note, system_table
 from assay.comparison.verdict import join_names
-from assay.report import chart_data
+from assay.report import chart_data, tables
 from assay.report.charts import difference_pair
 from assay.report.svg import cost_picture, curve_lines
-from assay.report.tables import (
-    MOST_IN_MATRIX,
-    BoardTable,
-    HeatTable,
-    MarkedTable,
-    counts_table,
-    marks_note,
-    means_table,
-    pair_marks,
-    pair_matrix,
-    provenance_table,
-    single_table,
-    table_figure,
-)
+from assay.report.tables import table_figure
 from assay.stats.choices import MOST_PAIRS
 from assay.tables.html import html_text
 from assay.tables.table import Cell, Table
@@ -96,9 +83,9 @@ def _each_measure(
 def _board(report: Report, measure: Measure) -> Iterator[str]:
     name, comparison, chance = str(measure), report.comparison, report.chance_on(measure)
     rows = chart_data.standing_rows(report.standings_on(measure))
-    look = BoardTable(rows, None if math.isnan(chance) else chance)
+    look = tables.BoardTable(rows, None if math.isnan(chance) else chance)
     if comparison is None:
-        table, file_name = single_table(report, measure), f"mean {name}"
+        table, file_name = tables.single_table(report, measure), f"mean {name}"
     else:
         table, file_name = system_table(comparison, name), f"leaderboard {name}"
     yield table_figure(table, f"Runs on {name}", file_name=file_name, look=look, kind="systems")
@@ -115,9 +102,9 @@ def _pairs(report: Report, measure: Measure) -> Iterator[str]:
     if comparison is None:
         return
     pairs = comparison.pairs_on(name)
-    square = comparison.baseline is None and len(comparison.names) <= MOST_IN_MATRIX
+    square = comparison.baseline is None and len(comparison.names) <= tables.MOST_IN_MATRIX
     if square:
-        matrix = pair_matrix(*pair_marks(comparison, name))
+        matrix = tables.pair_matrix(*tables.pair_marks(comparison, name))
         yield table_figure(matrix, f"All pairs on {name}", file_name=f"matrix {name}", kind="pairs")
         yield _note(
             "Above the diagonal: row minus column; below: p. Bold and shaded: separated by the "
@@ -145,12 +132,12 @@ def _costs(report: Report, measure: Measure) -> Iterator[str]:
 
 def _overview(report: Report) -> Iterator[str]:
     if len(report.measures) > 1:
-        table, marks = means_table(report)
-        look = MarkedTable(marks, len(report.runs))
+        table, marks = tables.means_table(report)
+        look = tables.MarkedTable(marks, len(report.runs))
         yield table_figure(
             table, "Means of all measures", file_name="means", look=look, kind="systems means"
         )
-        yield _note(marks_note(report))
+        yield _note(tables.marks_note(report))
 
 
 def _slices(report: Report, measure: Measure) -> Iterator[str]:
@@ -221,7 +208,7 @@ def _groups(report: Report, measure: Measure) -> Iterator[str]:
         table = _grid(column, runs, groups, values, "fraction")
         caption = f"{measure} by {column}"
         yield table_figure(
-            table, caption, file_name=f"groups {column} {measure}", look=HeatTable(values)
+            table, caption, file_name=f"groups {column} {measure}", look=tables.HeatTable(values)
         )
         few = [f"the {len(runs)} best runs"] if len(report.runs) > len(runs) else []
         few += [f"the {n_groups} largest of {total:,} groups"] if n_groups < total else []
@@ -241,7 +228,7 @@ def _ranks(report: Report) -> Iterator[str]:
         _grid("run", buckets, runs, percents, "figure"),
         "Percent of queries by the rank of the first relevant document",
         file_name="ranks",
-        look=HeatTable(values),
+        look=tables.HeatTable(values),
         kind="systems",
     )
 
@@ -321,8 +308,9 @@ def _remarks(report: Report) -> Iterator[str]:
             f"<li>{_sentence(remark.text)}{_variants(remark)}</li>" for remark in remarks
         )
         yield f"<h3>{kind}</h3><ul>{items}</ul>"
-    table = table_figure(counts_table(report), "Queries in each mean", file_name="queries")
-    yield f"<details><summary>Queries in each mean</summary>{table}</details>"
+    title = "Queries in each mean"
+    table = table_figure(tables.counts_table(report), title, file_name="queries")
+    yield f"<details><summary>{title}</summary>{table}</details>"
 
 
 def _sentence(remark: str) -> str:
@@ -343,7 +331,7 @@ def _reproduce(report: Report) -> Iterator[str]:
     yield f"<h3>Conventions</h3><p><code>{html_text(report.aligned.signature)}</code></p>"
     if report.command:
         yield f"<h3>Command</h3><pre>{html_text(report.command)}</pre>"
-    details = provenance_table(report)
+    details = tables.provenance_table(report)
     if details is not None:
         yield table_figure(details, "Runs", file_name="runs")
 

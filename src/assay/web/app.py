@@ -34,19 +34,9 @@ from assay.report.report import read_asset
 from assay.store import Store
 from assay.store.database import locate
 from assay.store.schema import version_of
+from assay.web import page as web
 from assay.web.caches import Caches
-from assay.web.page import (
-    HOME,
-    PageRequest,
-    PageRoute,
-    QueryParams,
-    WebPage,
-    csv_response,
-    find_run,
-    format_notes,
-    html_response,
-    json_response,
-)
+from assay.web.page import PageRequest, PageRoute, QueryParams, WebPage
 from assay.web.pages import page_routes
 from assay.web.security import SecurityMiddleware, allowed_hosts, equal_texts
 
@@ -146,7 +136,7 @@ class EditForm:
 
     def _change(self, key: str, params: QueryParams) -> int:
         with self._source.editable() as store:
-            run = find_run(store, key)
+            run = web.find_run(store, key)
             # A form cannot send every character, so tags are known by what people see of them.
             ticked = params.get_all("remove")
             removed = [tag for tag in run.tags if printable(tag) in ticked]
@@ -156,7 +146,7 @@ class EditForm:
             if added:
                 store.tag(run.id, *added)
             notes = "\n".join(params.get("notes").splitlines())
-            if notes != format_notes(run.notes):
+            if notes != web.format_notes(run.notes):
                 store.note(run.id, notes)
         return run.id
 
@@ -223,7 +213,7 @@ def _address(path: str, ending: str) -> str:
     >>> _address("/", ".json"), _address("/runs", "")
     ('/home.json', '/runs')
     """
-    return f"{HOME}{ending}" if path == "/" and ending else f"{path}{ending}"
+    return f"{web.HOME}{ending}" if path == "/" and ending else f"{path}{ending}"
 
 
 @dataclass(frozen=True)
@@ -252,13 +242,13 @@ class _Pages:
         store, bare = self.source.store(), path.removesuffix(ending)
         page = route.make(PageRequest(store, params, self.cache, bare, key, timeout))
         if ending == ".csv":
-            return csv_response(page, params.get("table"))
+            return web.csv_response(page, params.get("table"))
         if ending == ".json":
-            return json_response(page)
+            return web.json_response(page)
         query = request.scope["query_string"].decode("latin-1")
         twin = f"{_address(path, '.json')}?{query}" if query else _address(path, ".json")
-        context = {**_shared_context(path), "json_twin": twin}
-        return html_response(page, **context, store=store, secret=self.form and self.form.secret)
+        context = {**_shared_context(path), "json_twin": twin, "store": store}
+        return web.html_response(page, **context, secret=self.form and self.form.secret)
 
 
 def _answer_errors(
@@ -302,8 +292,8 @@ def _error_response(request: Request, status: int, title: str, message: str) -> 
     page = WebPage("error", title, data)
     path = request.scope["path"]
     if path.endswith((".json", ".csv")):
-        return json_response(page, status=status)
-    return html_response(
+        return web.json_response(page, status=status)
+    return web.html_response(
         page, status=status, **_shared_context(path), store=None, json_twin="", secret=None
     )
 
