@@ -177,7 +177,7 @@ def make_report(
     )
 
 
-# A report as one HTML file: it opens offline, prints, and runs nothing that names bring along.
+# The page as HTML
 
 ROOM: Final = 990_000  # bytes of a page that details of queries may fill
 LEAST_ROOM: Final = 60_000

@@ -1,4 +1,9 @@
-"""Tables over all measures of a report: means with marks, and what stands behind them."""
+"""Tables of a report: means with marks, what stands behind them, and how the page shows tables.
+
+On the page tables sort, filter, print, and can be copied or downloaded. Some are coloured: all
+pairs of systems, shares by rank, means by group. The style sheet has a shade for each step from s0
+to s9, light and dark.
+"""
 
 from __future__ import annotations
 
@@ -192,7 +197,7 @@ def plugin_parts(hook: str, subject: Any) -> list[tuple[str, Table | str]]:
     return parts
 
 
-# Tables of a report's page: they sort, filter, print, and can be copied or downloaded.
+# Tables on the page
 
 # Columns in which less is better, so that the first click shows the smallest.
 _SMALL_FIRST: Final = ("rank", "p")

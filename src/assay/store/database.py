@@ -1,4 +1,7 @@
-"""Where a store is; how it is opened, created or upgraded; its transactions and errors."""
+"""Where a store is; how it is opened, created or upgraded; its transactions and errors.
+
+A store is a file of SQLite, or a database of PostgreSQL.
+"""
 
 from __future__ import annotations
 
@@ -256,7 +259,7 @@ def _upgrade_in_place(connection: Connection, location: Location) -> None:
     upgrade(connection)
 
 
-# A store in a file of SQLite.
+# A store in a file of SQLite
 
 _PATIENCE: Final = 60.0  # seconds that a writer waits for others
 WRITES: Final = "assay_writes"

@@ -1,4 +1,8 @@
-"""Runs written to files: JSON holds all of a run, CSV and parquet the values of every query."""
+"""Runs in files: JSON holds all of a run, CSV and parquet the values of every query.
+
+`export_runs` and `write_records` write them; `read_runs` reads them, also those that another
+program wrote in the same layout, and checks all that they say.
+"""
 
 from __future__ import annotations
 
@@ -222,7 +226,7 @@ def _valid_utf8(cell: Any) -> Any:
     return cell.encode("utf-8", "backslashreplace").decode() if isinstance(cell, str) else cell
 
 
-# Runs read from files that `export_runs` wrote, or another program in the same layout.
+# Reading
 
 
 def read_csv_rows(name: str) -> Iterator[dict[str, Any]]:

@@ -271,7 +271,7 @@ class RunList(list[Run]):
         return html_page([list_table(self)])
 
 
-# A record as the rows of a store: the row of its run, and its numbers and results, packed.
+# A record as the rows of a store: the row of its run, and its numbers and results, packed
 
 
 def start_values(record: RunRecord) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""The tables of a store and the types of their columns; `Run` lists those of a run."""
+"""The schema of a store: tables and types of columns, triggers, the view `wide_results`, upgrades.
+
+`Run` lists the columns of a run. Triggers keep finished runs as they are. Alembic is imported only
+for an upgrade.
+"""
 
 from __future__ import annotations
 
@@ -254,7 +258,7 @@ WIDE_VALUES: Final = sa.Table(
 OWN_TABLES: Final = (AGGREGATES, TAGS, BLOBS, SHOWN, WIDE_VALUES)
 
 
-# The schema of a store: how it is created, which version a store has, and upgrades.
+# Versions: how a schema is created, which one a store has, and upgrades
 
 # Schemas 0001 to 0005 existed before the first release; stores of these are refused.
 FIRST_VERSION: Final = "0006"

@@ -144,7 +144,7 @@ def remove_runs(connection: Connection, runs: Iterable[int]) -> None:
     connection.execute(delete(RUNS).where(RUNS.c.id.in_(list(runs))))
 
 
-# Damage in a store: digests of runs, and what else tells that a run is not as it was stored.
+# Digests, and what else tells that a run is not as it was stored
 
 _ROW: Final = [RUNS.c[name] for name, column in COLUMNS.items() if column.sealed]
 _PARTS: Final = (

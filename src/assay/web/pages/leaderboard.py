@@ -298,7 +298,7 @@ def _cost_context(request: PageRequest, entries: Sequence[_Entry], measure: str)
     return {"costs": [(each, COSTS[each].axis) for each in keys], "cost": key, "cost_chart": chart}
 
 
-# One measure of one system over time: does it get better or worse, and how sure is that?
+# One measure of one system over time: does it get better or worse, and how sure is that
 
 _MOST_RUNS: Final = 100
 _LISTED: Final = 5

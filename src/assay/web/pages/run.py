@@ -270,7 +270,7 @@ def _numbers(request: PageRequest, run: Run) -> Listing[Aggregate]:
     return Listing(request, "numbers", "Numbers", filled, aggregates, picture=picture)
 
 
-# One query: its value in each run and, where runs stored it, what each of them retrieved.
+# One query: its value in each run and, where runs stored it, what each of them retrieved
 
 
 def query_page(request: PageRequest) -> WebPage:

@@ -292,7 +292,7 @@ def _group_listing(
     return Listing(request, "groups", f"Runs by {view.group}", columns, groups, view.order)
 
 
-# The front page: what is here, what is new, and what became worse.
+# The front page: what is here, what is new, and what became worse
 
 _DAYS: Final = 7
 _MOST_TESTED: Final = 8  # drops that are tested, the largest first
