@@ -89,7 +89,7 @@ def test_it_ends_when_it_is_told_to(place, number, code):
 def test_a_hang_up_is_handled_and_not_raised_unless_it_is_ignored(before, expected):
     heard, outside = [], signal.signal(signal.SIGHUP, before)
     try:
-        with server.handling_hang_up(lambda number, _: heard.append(number)):
+        with server.handle_hang_up(lambda number, _: heard.append(number)):
             signal.raise_signal(signal.SIGHUP)
         assert heard == expected
         assert signal.getsignal(signal.SIGHUP) is before

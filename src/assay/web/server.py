@@ -145,7 +145,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 @contextmanager
-def handling_hang_up(handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+def handle_hang_up(handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
     """Let SIGHUP, unless it is ignored, be handled like the signals that the server knows."""
     number = getattr(signal, "SIGHUP", None)
     here = threading.current_thread() is threading.main_thread()
@@ -171,7 +171,7 @@ def run_server(app: Any, listener: socket.socket) -> None:
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
             """Handle SIGHUP, too: an exception that it raises could be lost between requests."""
-            with super().capture_signals(), handling_hang_up(self.handle_exit):
+            with super().capture_signals(), handle_hang_up(self.handle_exit):
                 yield
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
