@@ -46,7 +46,7 @@ def make_store(place: Path, *, runs: int, queries: int, measures: int, seed: int
     from assay import Ids, Scores, parse_many, preset
     from assay.store import Aggregate, RunRecord, writing
     from assay.store.codec import pack_scores
-    from assay.store.rows import Payload, start_values
+    from assay.store.run import Payload, start_values
 
     rng = np.random.default_rng(seed)
     named = parse_many(MEASURES[:measures])

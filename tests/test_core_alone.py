@@ -33,7 +33,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 ROOMS = ("assay.store.", "assay.web.", "assay.integrations.pytest_plugin")
 # What opens a room: it calls `need` before it imports.
 OPENERS = {"need", "need_packages", "_need_package", "open_store"}
-BEHIND = {"assay.web.server._run"}  # called by `serve`, after `need_packages`
+BEHIND = {"assay.web.server.run_server"}  # called by `serve`, after `need_packages`
 SHORT = {"assay demo"}  # without its packages, which it names at once
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from assay.core.text import printable
-from assay.report import html, make_report
+from assay.report import make_report
+from assay.report import report as pages
 from tests.hostile import HOSTILE
 from tests.report.samples import (
     demo_report,
@@ -373,9 +374,9 @@ def test_what_the_page_leaves_out_is_said(opened, files, monkeypatch, tmp_path):
     page.locator("#difference-chart rect").first.click()
     said = page.locator("#query-body .note")
     expect(said).to_have_text("The runs do not hold what was found for their queries.")
-    monkeypatch.setattr(html, "_ROOM", 0)
-    monkeypatch.setattr(html, "_LEAST_ROOM", 6_000)
-    monkeypatch.setattr(html, "MOST_VALUES", 3 * 40 * 2)
+    monkeypatch.setattr(pages, "ROOM", 0)
+    monkeypatch.setattr(pages, "LEAST_ROOM", 6_000)
+    monkeypatch.setattr(pages, "MOST_VALUES", 3 * 40 * 2)
     page = opened(rich_report(3).save(tmp_path / "tight.html"))
     page.click("#list-all")
     for query in page.locator("#difference-table td.query button").all():

@@ -18,7 +18,7 @@ from sqlalchemy import text
 import assay.store
 from assay import AssayError, Scores
 from assay.errors import StorageError
-from assay.store.migrations import REVISIONS, newest_version
+from assay.store.schema import REVISIONS, newest_version
 from tests.store.next_schema import NEXT, OLD, add_mood, make_old_store
 from tests.store.places import HOSTILE, make_scores, place, same_scores, without_guards
 from tests.waiting import PATIENCE
@@ -80,7 +80,7 @@ def test_kill_during_an_upgrade(tmp_path, monkeypatch):
 def _killed_when(moment: str, file: Path) -> None:
     """Upgrade in another process and kill it at this moment."""
     code = f"""
-import signal, assay.store, assay.store.database as opening, assay.store.sqlite as files
+import signal, assay.store, assay.store.database as opening, assay.store.database as files
 from tests.store import next_schema
 next_schema.add_revision()
 def wait(*_, **__):

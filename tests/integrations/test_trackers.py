@@ -14,7 +14,7 @@ from assay import evaluate
 from assay.errors import MissingPackageError, UsageError
 from assay.integrations import log_mlflow, log_wandb
 from assay.runs.record import RunRecord
-from assay.store.exports import write_records
+from assay.store.files import write_records
 
 QRELS = {f"q{i}": {"a": 1} for i in range(30)}
 RUN = {query: {"a": 2.0 if i % 3 else 0.5, "b": 1.0} for i, query in enumerate(QRELS)}

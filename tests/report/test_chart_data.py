@@ -33,7 +33,7 @@ def test_who_may_be_first_is_marked():
 
 def test_with_a_baseline_those_are_marked_that_are_better():
     comparison = demo_report(baseline="coarse").comparison
-    rows = rows_of.standing_rows(comparison.standings_on("AP"), comparison.pairs_on("AP"))
+    rows = rows_of.standing_rows(comparison.standings_on("AP"))
     assert {row["run"]: row["first"] for row in rows} == {
         "dense": True,
         "coarse": False,

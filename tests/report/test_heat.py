@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from assay.report.html_tables import PairMark, pair_marks, pair_matrix
+from assay.report.tables import PairMark, pair_marks, pair_matrix
 from tests.hostile import HOSTILE
 from tests.report.samples import demo_report
 

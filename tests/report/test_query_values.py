@@ -9,8 +9,9 @@ import json
 import numpy as np
 import pytest
 
-from assay.report import RunRecord, html, make_report
-from assay.report.html import pack_queries, pack_values
+from assay.report import RunRecord, make_report
+from assay.report import report as pages
+from assay.report.report import pack_queries, pack_values
 from tests.report.samples import demo_report, large_report, made_up, rich_report
 
 
@@ -42,16 +43,16 @@ def test_values_beyond_fractions_and_undefined_ones(low, monkeypatch):
     scores = made_up(values, [f"q{i:02}" for i in range(40)], ["AP"])
     aligned = make_report([RunRecord("x", scores)], resamples=100).aligned
     aligned.values[0, 0, 3] = np.nan
-    found = unpacked(html._pack_array(aligned.values[:, 0]), 1)
+    found = unpacked(pages.pack_array(aligned.values[:, 0]), 1)
     np.testing.assert_allclose(found[0], aligned.values[0, 0], atol=5.1e-5, rtol=1e-6)
 
 
 def test_what_does_not_fit_is_left_out(monkeypatch):
     report = large_report(2, 3, 50)
-    monkeypatch.setattr(html, "MOST_VALUES", 250)
+    monkeypatch.setattr(pages, "MOST_VALUES", 250)
     found = pack_values(report)
     assert (len(found["measures"]), len(found["queries"])) == (2, 50)
-    monkeypatch.setattr(html, "MOST_VALUES", 99)
+    monkeypatch.setattr(pages, "MOST_VALUES", 99)
     assert pack_values(report) == {"queries": [], "measures": []}
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from assay.report.svg import (
     CostPoint,
-    Curve,
     QueryBar,
     TrendPoint,
     cost_picture,
@@ -66,7 +65,7 @@ def test_hostile_names_make_no_markup():
             trend_line(points, text),
             difference_bars(np.ones(3), text, lambda _, text=text: QueryBar("/query", text)),
             histogram(np.ones(3), text, 1.0),
-            curve_lines([Curve(text, [(1, 0.5), (10, 0.6)])], text),
+            curve_lines({text: [(1, 0.5), (10, 0.6)]}, text),
             cost_picture([CostPoint(text, 1, 0.5), CostPoint("b", 2, 0.6)], text, text, str),
         ):
             assert not [node for node in parsed(chart).iter() if node.tag in ("script", "img")]
@@ -78,7 +77,7 @@ def test_hostile_names_make_no_markup():
 
 def curves_of(n: int) -> ElementTree.Element:
     points = [(1, 0.2), (10, 0.4), (100, 0.5)]
-    return parsed(curve_lines([Curve(f"system {i}", points) for i in range(n)], "nDCG"))
+    return parsed(curve_lines({f"system {i}": points for i in range(n)}, "nDCG"))
 
 
 @pytest.mark.parametrize(("n", "size"), [(3, "low"), (20, "high"), (40, "higher"), (60, "higher")])

@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 import assay.store
-from assay.store.migrations import FIRST_VERSION, REVISIONS
+from assay.store.schema import FIRST_VERSION, REVISIONS
 from tests.store.places import make_scores
 
 OLD = FIRST_VERSION

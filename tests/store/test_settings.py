@@ -14,7 +14,7 @@ from assay import Ids, store
 from assay.errors import FormatError
 from assay.runs.record import RunRecord
 from assay.store.codec import pack_scores, unpack_scores
-from assay.store.exports import MADE
+from assay.store.files import MADE
 
 RUN = {"q1": {"a": 2.0, "b": 1.0}, "q2": {"b": 1.0}}
 QRELS = {"q1": {"a": 1}, "q2": {"a": 1}}

@@ -20,7 +20,7 @@ from sqlalchemy import text
 import assay.store
 from assay.errors import StorageError
 from assay.store.database import locate
-from assay.store.migrations import REVISIONS
+from assay.store.schema import REVISIONS
 from tests.store.made_before import DATABASE
 from tests.store.next_schema import NEXT, OLD, add_mood, make_old_store
 from tests.store.places import make_scores
@@ -82,7 +82,7 @@ def test_a_backup_that_fails_leaves_nothing(
     def refuse(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("assay.store.sqlite.os.replace", refuse)
+    monkeypatch.setattr("assay.store.database.os.replace", refuse)
     with pytest.raises(OSError, match="No space"):
         assay.store.open(file)
     assert not [one for one in tmp_path.iterdir() if "backup" in one.name]

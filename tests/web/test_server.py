@@ -89,7 +89,7 @@ def test_it_ends_when_it_is_told_to(place, number, code):
 def test_a_hang_up_is_handled_and_not_raised_unless_it_is_ignored(before, expected):
     heard, outside = [], signal.signal(signal.SIGHUP, before)
     try:
-        with server._handling_hang_up(lambda number, _: heard.append(number)):
+        with server.handle_hang_up(lambda number, _: heard.append(number)):
             signal.raise_signal(signal.SIGHUP)
         assert heard == expected
         assert signal.getsignal(signal.SIGHUP) is before
@@ -173,7 +173,7 @@ def test_open_opens_the_page(place, assay, monkeypatch):
 
     opened, called = [], threading.Event()
     monkeypatch.setattr(webbrowser, "open", lambda url: (opened.append(url), called.set()))
-    monkeypatch.setattr(server, "_run", lambda app, listener: None)
+    monkeypatch.setattr(server, "run_server", lambda app, listener: None)
     answer = assay("serve", "--store", place, "--port", "0", "--open")
     assert answer.code == 0
     assert called.wait(60)
@@ -191,6 +191,6 @@ def test_the_library_takes_the_same_words(place, monkeypatch):
     from assay.web import server
 
     said = []
-    monkeypatch.setattr(server, "_run", lambda app, listener: None)
+    monkeypatch.setattr(server, "run_server", lambda app, listener: None)
     serve(place, host="::1" if socket.has_ipv6 else "127.0.0.1", port=0, ready=said.append)
     assert said[0].startswith(("http://[::1]:", "http://127.0.0.1:"))

@@ -93,7 +93,7 @@ def test_an_old_store_is_not_changed_but_explained(place):
 
 
 def test_a_locked_store_is_said_to_be_locked(place, monkeypatch):
-    monkeypatch.setattr(app, "_BUSY_TIMEOUT", 50)
+    monkeypatch.setattr(app, "BUSY_TIMEOUT", 50)
     client = Client(place)
     with closing(sqlite3.connect(place, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode=DELETE")

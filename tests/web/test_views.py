@@ -14,7 +14,7 @@ import pytest
 
 import assay.store
 from assay.store import OpenRun, RunRecord, Store, writing
-from assay.store.rows import Payload, start_values
+from assay.store.run import Payload, start_values
 from assay.store.schema import RUNS
 from assay.web.page import describe_status, progress_of
 from tests.web.samples import Client, made_scores

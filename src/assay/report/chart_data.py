@@ -18,12 +18,10 @@ from assay.runs.leaderboard import Leaderboard
 from assay.runs.results import Aggregate
 from assay.scoring.evaluate import score
 from assay.stats import intervals
-from assay.stats.ranks import split_letters
 from assay.tables.svg import unique_labels
 
 if TYPE_CHECKING:
     from assay.comparison.compare import QueryDifferences
-    from assay.comparison.pairs import Pair
     from assay.comparison.standings import Standing
     from assay.core.hits import Hits
     from assay.measures import Measure
@@ -42,46 +40,34 @@ _RANK_ENDS: Final = (1, 2, 3, 5, 10, 20, 50, 100)
 _NOT_RETRIEVED: Final = "none"
 
 
-def standing_rows(standings: Iterable[Standing], pairs: Iterable[Pair] | None = None) -> list[Row]:
+def standing_rows(standings: Iterable[Standing]) -> list[Row]:
     """Return runs with means and intervals, best first.
 
-    `first` marks those that may be the best or, with the `pairs` of a baseline, are better than it.
+    `first` marks those that may be the best or, with a baseline, are better than it.
     """
     rows = list(standings)
-    names = unique_labels([standing.name for standing in rows])
-    if pairs is not None:
-        first = {pair.a for pair in pairs if pair.outcome == "better"}
-    else:  # the best, and those that share a letter with it
-        top = set(split_letters(rows[0].letters)) if rows else set()
-        first = {row.name for row in rows if top & set(split_letters(row.letters))}
-        first |= {row.name for row in rows[:1]}
-    return [
-        _mean_row(names[row.name], place, row.mean, row.letters, row.name in first)
-        for place, row in enumerate(rows)
-    ]
+    names = unique_labels([row.name for row in rows])
+    has_baseline = any(row.outcome for row in rows)
+    charted = []
+    for place, row in enumerate(rows):
+        first = row.leads or (not place and not has_baseline)
+        charted.append({**_mean_row(names[row.name], place, row.mean), "first": first})
+        charted[-1]["letters"] = row.letters
+    return charted
 
 
-def _mean_row(name: str, place: int, mean: Interval, letters: str = "", first: bool = True) -> Row:
+def _mean_row(name: str, place: int, mean: Interval | Aggregate) -> Row:
     """Return a row of a chart of means."""
-    ends = {"mean": or_none(mean.estimate), "low": or_none(mean.low), "high": or_none(mean.high)}
-    return {"run": name, "place": place, **ends, "letters": letters, "first": first}
+    value = mean.value if isinstance(mean, Aggregate) else mean.estimate
+    ends = (end if end is None else or_none(end) for end in (value, mean.low, mean.high))
+    means = dict(zip(("mean", "low", "high"), ends, strict=True))
+    return {"run": name, "place": place, **means, "letters": "", "first": True}
 
 
 def aggregate_rows(means: Sequence[tuple[str, Aggregate]]) -> list[Row]:
     """Return named means of stored runs in their order."""
     names = unique_labels([name for name, _ in means])
-    return [
-        {
-            "run": names[name],
-            "place": place,
-            "mean": mean.value,
-            "low": mean.low,
-            "high": mean.high,
-            "letters": "",
-            "first": True,
-        }
-        for place, (name, mean) in enumerate(means)
-    ]
+    return [_mean_row(names[name], place, mean) for place, (name, mean) in enumerate(means)]
 
 
 def mean_rows(scores: Scores) -> list[Row]:
@@ -140,7 +126,9 @@ def _by_standing(board: Leaderboard, measure: Measure) -> dict[str, Row]:
 
 def group_rows(board: Leaderboard, measure: Measure, by: str) -> tuple[list[Row], int]:
     """Return the means of each run in the largest groups, and the number of groups."""
-    groups, total = _largest_groups(board.runs[0].scored(), by)
+    every, sizes = np.unique(board.runs[0].scored().groups[by], return_counts=True)
+    order = np.argsort(-sizes, kind="stable")[:MOST_GROUPS]
+    groups = sorted((str(every[i]) for i in order), key=natural_order)
     names = _by_standing(board, measure)
     labels = unique_labels(groups)
     rows = []
@@ -150,14 +138,7 @@ def group_rows(board: Leaderboard, measure: Measure, by: str) -> tuple[list[Row]
             if group in means and not math.isnan(means[group][str(measure)]):
                 mean = {"group": labels[group], "order": number, "mean": means[group][str(measure)]}
                 rows.append({**names[run.name], **mean})
-    return rows, total
-
-
-def _largest_groups(scores: Scores, by: str) -> tuple[list[str], int]:
-    """Return the groups with the most queries, sorted by name."""
-    groups, sizes = np.unique(scores.groups[by], return_counts=True)
-    order = np.argsort(-sizes, kind="stable")[:MOST_GROUPS]
-    return sorted((str(groups[i]) for i in order), key=natural_order), len(groups)
+    return rows, len(every)
 
 
 def difference_rows(differences: QueryDifferences) -> list[Row]:
@@ -247,41 +228,33 @@ class CostAxis:
     write: Callable[[float], str]
 
 
+# An axis, the recorded cost behind it, how it follows from that and the number of queries, and how
+# it is written.
+_COSTS: Final[
+    tuple[tuple[str, str, Callable[[float, int], float], Callable[[float], str]], ...]
+] = (
+    ("search time of a query", "search_seconds", lambda cost, n: cost / n, format_time),
+    ("time to encode a text", "texts_per_second", lambda rate, _: 1 / rate, format_time),
+    ("memory", "bytes", lambda size, _: size, lambda size: format_bytes(int(size)) or ""),
+)
+
+
 def cost_axes(board: Leaderboard, measure: Measure) -> list[CostAxis]:
     """Return quality against each kind of cost that two or more runs recorded."""
-    kinds: dict[str, tuple[Callable[[RunRecord], float | None], Callable[[float], str]]] = {
-        "search time of a query": (_search_seconds, format_time),
-        "time to encode a text": (
-            lambda run: 1 / rate if (rate := _cost(run, "texts_per_second")) else None,
-            format_time,
-        ),
-        "memory": (lambda run: _cost(run, "bytes"), lambda size: format_bytes(int(size)) or ""),
-    }
     runs = {run.name: run for run in board.runs}
     axes = []
-    for name, (find, write) in kinds.items():
-        points = [_cost_point(row, find(runs[row.name])) for row in board.standings_on(measure)]
-        costed = [point for point in points if point is not None]
-        if len(costed) > 1:
-            axes.append(CostAxis(name, costed, write))
+    for axis, key, convert, write in _COSTS:
+        points = []
+        for row in board.standings_on(measure):
+            run, mean = runs[row.name], row.mean
+            cost = _cost(run, key)
+            if cost is not None and not math.isnan(mean.estimate):
+                spent = convert(cost, max(len(run.scored().query_ids), 1))
+                ends = or_none(mean.low), or_none(mean.high)
+                points.append(CostPoint(row.name, spent, mean.estimate, *ends))
+        if len(points) > 1:
+            axes.append(CostAxis(axis, points, write))
     return axes
-
-
-def _cost_point(row: Standing, cost: float | None) -> CostPoint | None:
-    if not cost or math.isnan(row.mean.estimate):
-        return None
-    return CostPoint(
-        row.name,
-        cost,
-        row.mean.estimate,
-        or_none(row.mean.low),
-        or_none(row.mean.high),
-    )
-
-
-def _search_seconds(run: RunRecord) -> float | None:
-    seconds = _cost(run, "search_seconds")
-    return None if seconds is None else seconds / max(len(run.scored().query_ids), 1)
 
 
 def _cost(run: RunRecord, key: str) -> float | None:

@@ -32,17 +32,18 @@ FORMATS: Final = ("svg", "png", "pdf")
 _PIXELS: Final = 2.0  # for each unit, so that a PNG is sharp on paper and on fine screens
 
 
-def _converter() -> Any:
-    return need("vl_convert", "Writing figures", "report")
-
-
-def render_chart(spec: dict[str, Any], format: str) -> bytes:
-    """Render a chart as SVG, PNG or PDF."""
+def check_format(format: str) -> None:
+    """Refuse a format in which no figure is written."""
     if format not in FORMATS:
         raise UsageError(
             f"The format of a figure is one of {', '.join(FORMATS)}; found {format!r}."
         )
-    draw = getattr(_converter(), f"vegalite_to_{format}")
+
+
+def render_chart(spec: dict[str, Any], format: str) -> bytes:
+    """Render a chart as SVG, PNG or PDF."""
+    check_format(format)
+    draw = getattr(need("vl_convert", "Writing figures", "report"), f"vegalite_to_{format}")
     options = {"scale": _PIXELS} if format == "png" else {}
     drawn: str | bytes = draw(json.dumps(spec), **options)
     return drawn.encode() if isinstance(drawn, str) else drawn
@@ -290,9 +291,7 @@ def report_charts(board: Leaderboard) -> Iterator[ReportChart]:
 
 def _measure_charts(board: Leaderboard, number: int, measure: Measure) -> Iterator[ReportChart]:
     name = str(measure)
-    compared = board.comparison
-    against = compared.pairs_on(measure) if compared and compared.baseline is not None else None
-    rows = chart_data.standing_rows(board.standings_on(measure), against)
+    rows = chart_data.standing_rows(board.standings_on(measure))
     means = leaderboard_chart(rows, name, chance=board.chance_on(measure))
     yield ReportChart("leaderboard", number, f"leaderboard-{_file_part(name)}", means)
     curve = chart_data.curve_rows(board, measure)
@@ -339,8 +338,11 @@ def plot_means(scores: Scores) -> Any:
 def plot_standings(
     standings: Sequence[Standing], measure: str, against: Sequence[Pair] | None
 ) -> Any:
-    """Draw systems with intervals and group letters, or against a baseline."""
-    return leaderboard_chart(chart_data.standing_rows(standings, against), measure)
+    """Draw systems with intervals and group letters, or against a baseline.
+
+    Standings say which are better than the baseline, so the pairs `against` it are not needed.
+    """
+    return leaderboard_chart(chart_data.standing_rows(standings), measure)
 
 
 def plot_differences(differences: QueryDifferences) -> Any:

@@ -18,25 +18,18 @@ from assay.core.on_demand import OnDemand
 from assay.errors import MeasureError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from assay.io.tables import read_groups
     from assay.measures import Measure, parse_many
-    from assay.report import Report
-    from assay.report.report import check_ending, make_report
-    from assay.runs.record import RunRecord, names_of, only_measures, shared_measures
-    from assay.runs.run_files import group_records, score_run_files, unique_names
+    from assay.report import report as reports
+    from assay.runs import record as run_records
+    from assay.runs import run_files
+    from assay.runs.record import RunRecord
 else:
     read_groups = OnDemand("assay.io.tables").read_groups
     parse_many = OnDemand("assay.measures").parse_many
-    check_ending = OnDemand("assay.report.report").check_ending
-    make_report = OnDemand("assay.report.report").make_report
-    names_of = OnDemand("assay.runs.record").names_of
-    only_measures = OnDemand("assay.runs.record").only_measures
-    shared_measures = OnDemand("assay.runs.record").shared_measures
-    group_records = OnDemand("assay.runs.run_files").group_records
-    score_run_files = OnDemand("assay.runs.run_files").score_run_files
-    unique_names = OnDemand("assay.runs.run_files").unique_names
+    reports = OnDemand("assay.report.report")
+    run_records = OnDemand("assay.runs.record")
+    run_files = OnDemand("assay.runs.run_files")
 
 
 _FORMATS = ("svg", "png", "pdf")
@@ -142,20 +135,20 @@ def command(
       assay report 1 2 3 -o report.html
       assay report --dataset demo --tag final --store assay.db -o report.html
     """
-    check_ending(file)
+    reports.check_ending(file)
     if formats and not figures:
         raise click.UsageError("--figure-format changes nothing without --figures DIR. Add it.")
     filters = {key: settings.pop(key) for key in _FILTERS}
     changes = {key: settings.pop(key) for key in _CHANGES}
     with _find_sources(runs, baseline, filters=filters, store=store) as sources:
         columns = (*groups, *filter(None, (by, slices)))
-        output.refuse_input(file, *sources.files, qrels, *map(options.group_file, columns))
+        output.refuse_input(file, *sources.files.values(), qrels, *map(options.group_file, columns))
         scoring = _Scoring(qrels, measures, rel, conventions, changes, n_docs, allow_mismatch)
         records = scoring.read_records(sources)
     records, column = _add_groups(records, groups, by)
     if slices is not None and not _is_stored_column(slices, records, "--slices"):
-        records, slices = group_records(records, slices, without="")
-    report = make_report(
+        records, slices = run_files.group_records(records, slices, without="")
+    report = reports.make_report(
         records,
         title=title,
         baseline=None if sources.base is None else records[sources.base].name,
@@ -166,32 +159,19 @@ def command(
     )
     path = report.save(file)
     drawn = report.figures(figures, formats=formats or _FORMATS) if figures else []
-    output.emit(_Written(report, path, drawn), "json" if json_wanted else "text", None)
+    data = {
+        "signature": report.aligned.signature,
+        "output": str(path),
+        "figures": list(map(str, drawn)),
+        "verdicts": report.verdicts,
+        "remarks": list(report.remarks),
+    }
+    result = output.TextResult("\n".join(report.verdicts.values()), data)
+    output.emit(result, "json" if json_wanted else "text", None)
     if not json_wanted:
         output.narrate(f"{path}: {path.stat().st_size / 1000:,.0f} kB")
         if drawn:
             output.narrate(f"{drawn[0].parent}: {len(drawn)} figures")
-
-
-@dataclass(frozen=True)
-class _Written:
-    """A report that was written: its verdicts, and where the files are."""
-
-    report: Report
-    path: Path
-    figures: list[Path]
-
-    def __str__(self) -> str:
-        return "\n".join(self.report.verdicts.values())
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "signature": self.report.aligned.signature,
-            "output": str(self.path),
-            "figures": list(map(str, self.figures)),
-            "verdicts": self.report.verdicts,
-            "remarks": list(self.report.remarks),
-        }
 
 
 # Files and stored runs
@@ -202,31 +182,15 @@ _MARK: Final = "run:"
 
 @dataclass(frozen=True)
 class _Sources:
-    """Files and stored runs, their names, and the place of the baseline among them."""
+    """Files and stored runs by name, and the place of the baseline among them."""
 
-    items: tuple[Any, ...]
-    names: tuple[str, ...]
+    items: dict[str, Any]
     base: int | None = None
 
     @property
-    def files(self) -> list[str]:
-        """The files."""
-        return [item for item in self.items if isinstance(item, str)]
-
-    @property
-    def file_names(self) -> list[str]:
-        """Their names."""
-        named = zip(self.items, self.names, strict=True)
-        return [name for item, name in named if isinstance(item, str)]
-
-    @property
-    def runs(self) -> dict[str, Any]:
-        """The stored runs by name."""
-        return {
-            name: item
-            for item, name in zip(self.items, self.names, strict=True)
-            if not isinstance(item, str)
-        }
+    def files(self) -> dict[str, str]:
+        """The files by name."""
+        return {name: item for name, item in self.items.items() if isinstance(item, str)}
 
 
 @contextmanager
@@ -294,30 +258,29 @@ def _drop_repeats(items: Sequence[Any]) -> tuple[Any, ...]:
 
 def _add_baseline(items: tuple[Any, ...], baseline: str | None, store: Any) -> _Sources:
     """Add the baseline as the first run, where it is not listed."""
-    names = _name_sources(items)
+    named = _name_sources(items)
     if baseline is None:
-        return _Sources(items, names)
-    stored = _stored_key(baseline) is not None and baseline not in names
-    base = None if stored else options.find_baseline(baseline, items, names)
+        return _Sources(named)
+    stored = _stored_key(baseline) is not None and baseline not in named
+    base = None if stored else options.find_baseline(baseline, items, list(named))
     if base is None:
-        items = _drop_repeats([_resolve(baseline, store), *items])
-        names, base = _name_sources(items), 0
-    if len(items) < 2:
+        named, base = _name_sources(_drop_repeats([_resolve(baseline, store), *items])), 0
+    if len(named) < 2:
         raise click.UsageError("There is one run; a --baseline needs another.")
-    return _Sources(items, names, base)
+    return _Sources(named, base)
 
 
-def _name_sources(items: Sequence[Any]) -> tuple[str, ...]:
+def _name_sources(items: Sequence[Any]) -> dict[str, Any]:
     """Name files as briefly as possible, and stored runs by number where names clash."""
     files = [item for item in items if isinstance(item, str)]
     runs = [item for item in items if not isinstance(item, str)]
-    file_names = unique_names(files) if files else []
+    file_names = run_files.unique_names(files) if files else []
     of_files = iter(file_names)
     of_runs = iter(
         f"{run.name} #{run.id}" if run.name in file_names else name
-        for run, name in zip(runs, names_of(runs), strict=True)
+        for run, name in zip(runs, run_records.names_of(runs), strict=True)
     )
-    return tuple(next(of_files if isinstance(item, str) else of_runs) for item in items)
+    return {next(of_files if isinstance(item, str) else of_runs): item for item in items}
 
 
 @dataclass(frozen=True)
@@ -344,11 +307,11 @@ class _Scoring:
         measures = self._choose_measures(list(stored.values()))
         records = {name: _select_measures(run, measures) for name, run in stored.items()}
         if self.qrels is not None:
-            scored = score_run_files(
-                sources.files,
+            scored = run_files.score_run_files(
+                list(sources.files.values()),
                 self.qrels,
                 measures,
-                names=sources.file_names,
+                names=list(sources.files),
                 conventions=rules,
                 n_docs=self.n_docs,
                 keep_hits=True,
@@ -356,14 +319,15 @@ class _Scoring:
                 allow_mismatch=self.allow_mismatch,
             )
             records |= {record.name: record for record in scored}
-        return [records[name] for name in sources.names]
+        return [records[name] for name in sources.items]
 
     def _refuse_idle_options(self, sources: _Sources) -> None:
         """Refuse options without effect on stored runs, and files without judgments."""
         if sources.files:
             if self.qrels is None:
+                file = next(iter(sources.files.values()))
                 raise click.UsageError(
-                    f"{sources.files[0]} is a file, and files need judgments: --qrels QRELS."
+                    f"{file} is a file, and files need judgments: --qrels QRELS."
                 )
             return
         values = {
@@ -386,7 +350,9 @@ class _Scoring:
         """Read stored runs by name; options change how means treat empty queries."""
         of_means = {key: self.changes[key] for key in ("empty", "missing")}
         records = {}
-        for name, run in sources.runs.items():
+        for name, run in sources.items.items():
+            if isinstance(run, str):
+                continue
             record = run.record().but(name=name)
             rules = record.scored().conventions.but(**of_means)
             records[name] = record.but(scores=replace(record.scored(), conventions=rules))
@@ -395,13 +361,13 @@ class _Scoring:
     def _choose_measures(self, stored: list[RunRecord]) -> tuple[Measure, ...]:
         """Return the named measures, else those that all stored runs have, else nDCG@10."""
         if stored and not self.measures:
-            return shared_measures([run.scored() for run in stored])
+            return run_records.shared_measures([run.scored() for run in stored])
         return options.apply_threshold(parse_many(self.measures or ("nDCG@10",)), self.rel)
 
 
 def _select_measures(run: RunRecord, measures: tuple[Measure, ...]) -> RunRecord:
     try:
-        return run.but(scores=only_measures(run.scored(), measures))
+        return run.but(scores=run_records.only_measures(run.scored(), measures))
     except MeasureError as error:
         raise MeasureError(f"{run.provenance['stored run']} {run.name!r}: {error}") from None
 

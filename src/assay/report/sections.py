@@ -7,37 +7,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from assay.comparison.tables import pair_table, power_note, system_table
 from assay.comparison.verdict import join_names
-from assay.report import chart_data
+from assay.report import chart_data, tables
 from assay.report.charts import difference_pair
-from assay.report.html_tables import (
-    MOST_IN_MATRIX,
-    BoardTable,
-    HeatTable,
-    MarkedTable,
-    pair_marks,
-    pair_matrix,
-    table_figure,
-)
-from assay.report.svg import Curve, cost_picture, curve_lines
-from assay.report.tables import (
-    counts_table,
-    marks_note,
-    means_table,
-    provenance_table,
-    single_table,
-)
+from assay.report.svg import cost_picture, curve_lines
+from assay.report.tables import table_figure
 from assay.stats.choices import MOST_PAIRS
 from assay.tables.html import html_text
 from assay.tables.table import Cell, Table
 
 if TYPE_CHECKING:
-    from assay.comparison.compare import Comparison
     from assay.measures import Measure
     from assay.report.report import Report
 
@@ -84,18 +68,24 @@ def _of_measures(
     return f'<div data-measure="{which}"><h3{heard}>{html_text(title)}</h3>{inside}</div>'
 
 
-def _leaderboards(report: Report) -> Iterator[str]:
-    for number, measure in enumerate(report.measures):
-        yield _of_measures([number], measure, _board(report, measure))
+def _each_measure(
+    write: Callable[[Report, Measure], Iterable[str]], *, said: bool = True
+) -> Callable[[Report], Iterator[str]]:
+    """Return what writes a section with a part for each measure."""
+
+    def section(report: Report) -> Iterator[str]:
+        for number, measure in enumerate(report.measures):
+            yield _of_measures([number], measure, write(report, measure), said=said)
+
+    return section
 
 
 def _board(report: Report, measure: Measure) -> Iterator[str]:
     name, comparison, chance = str(measure), report.comparison, report.chance_on(measure)
-    against = comparison.pairs_on(measure) if comparison and report.baseline is not None else None
-    rows = chart_data.standing_rows(report.standings_on(measure), against)
-    look = BoardTable(rows, None if math.isnan(chance) else chance)
+    rows = chart_data.standing_rows(report.standings_on(measure))
+    look = tables.BoardTable(rows, None if math.isnan(chance) else chance)
     if comparison is None:
-        table, file_name = single_table(report, measure), f"mean {name}"
+        table, file_name = tables.single_table(report, measure), f"mean {name}"
     else:
         table, file_name = system_table(comparison, name), f"leaderboard {name}"
     yield table_figure(table, f"Runs on {name}", file_name=file_name, look=look, kind="systems")
@@ -107,18 +97,14 @@ def _board(report: Report, measure: Measure) -> Iterator[str]:
     yield _note("" if comparison is None else power_note(comparison, name))
 
 
-def _pairs(report: Report) -> Iterator[str]:
-    if report.comparison is None:
+def _pairs(report: Report, measure: Measure) -> Iterator[str]:
+    name, comparison = str(measure), report.comparison
+    if comparison is None:
         return
-    for number, measure in enumerate(report.measures):
-        yield _of_measures([number], measure, _pairs_on(report.comparison, str(measure)))
-
-
-def _pairs_on(comparison: Comparison, name: str) -> Iterator[str]:
     pairs = comparison.pairs_on(name)
-    square = comparison.baseline is None and len(comparison.names) <= MOST_IN_MATRIX
+    square = comparison.baseline is None and len(comparison.names) <= tables.MOST_IN_MATRIX
     if square:
-        matrix = pair_matrix(*pair_marks(comparison, name))
+        matrix = tables.pair_matrix(*tables.pair_marks(comparison, name))
         yield table_figure(matrix, f"All pairs on {name}", file_name=f"matrix {name}", kind="pairs")
         yield _note(
             "Above the diagonal: row minus column; below: p. Bold and shaded: separated by the "
@@ -134,41 +120,35 @@ def _pairs_on(comparison: Comparison, name: str) -> Iterator[str]:
         yield _note(f"{len(pairs):,} pairs are not listed here; assay compare lists them.")
 
 
-def _costs(report: Report) -> Iterator[str]:
-    for number, measure in enumerate(report.measures):
-        parts = []
-        for axis in chart_data.cost_axes(report, measure):
-            picture = cost_picture(axis.points, str(measure), axis.name, axis.write)
-            caption = f"<figcaption>{html_text(measure)} against {axis.name}</figcaption>"
-            parts.append(f"<figure>{caption}{picture}</figure>")
-        yield _of_measures(
-            [number], measure, [f'<div class="side-by-side">{"".join(parts)}</div>'] * bool(parts)
-        )
+def _costs(report: Report, measure: Measure) -> Iterator[str]:
+    charts = ""
+    for axis in chart_data.cost_axes(report, measure):
+        picture = cost_picture(axis.points, str(measure), axis.name, axis.write)
+        caption = f"<figcaption>{html_text(measure)} against {axis.name}</figcaption>"
+        charts += f"<figure>{caption}{picture}</figure>"
+    if charts:
+        yield f'<div class="side-by-side">{charts}</div>'
 
 
 def _overview(report: Report) -> Iterator[str]:
     if len(report.measures) > 1:
-        table, marks = means_table(report)
-        look = MarkedTable(marks, len(report.runs))
+        table, marks = tables.means_table(report)
+        look = tables.MarkedTable(marks, len(report.runs))
         yield table_figure(
             table, "Means of all measures", file_name="means", look=look, kind="systems means"
         )
-        yield _note(marks_note(report))
+        yield _note(tables.marks_note(report))
 
 
-def _slices(report: Report) -> Iterator[str]:
+def _slices(report: Report, measure: Measure) -> Iterator[str]:
     slices = None if report.comparison is None else report.comparison.slices
     if slices is None:
         return
-    for number, measure in enumerate(report.measures):
-        parts = [f"<p>{html_text(sentence)}.</p>" for sentence in slices.verdicts[str(measure)]]
-        means, pairs = slices.means_table(measure), slices.table(measure)
-        parts.append(
-            table_figure(means, f"Means by {slices.column}", file_name=f"slices {measure}")
-        )
-        table = table_figure(pairs, f"Pairs by {slices.column}", file_name=f"slice pairs {measure}")
-        parts.append(f"<details><summary>{len(pairs.rows)} pairs</summary>{table}</details>")
-        yield _of_measures([number], measure, parts, said=False)
+    yield from (f"<p>{html_text(sentence)}.</p>" for sentence in slices.verdicts[str(measure)])
+    means, pairs = slices.means_table(measure), slices.table(measure)
+    yield table_figure(means, f"Means by {slices.column}", file_name=f"slices {measure}")
+    table = table_figure(pairs, f"Pairs by {slices.column}", file_name=f"slice pairs {measure}")
+    yield f"<details><summary>{len(pairs.rows)} pairs</summary>{table}</details>"
 
 
 def _curves(report: Report) -> Iterator[str]:
@@ -179,27 +159,18 @@ def _curves(report: Report) -> Iterator[str]:
     for family, numbers in families.items():
         rows = chart_data.curve_rows(report, report.measures[numbers[0]])
         if rows:
-            chart = curve_lines(_as_curves(rows), family)
-            table = table_figure(_curve_table(rows), f"{family} by cut-off", file_name=f"{family}")
+            defined = [row for row in rows if row["mean"] is not None]
+            curves: dict[str, list[tuple[int, float]]] = {}
+            for row in sorted(defined, key=lambda row: (row["place"], row["k"])):
+                curves.setdefault(row["run"], []).append((row["k"], row["mean"]))
+            cutoffs, runs = sorted({row["k"] for row in rows}), _best_first(rows)
+            means = {(row["run"], row["k"]): row["mean"] for row in defined}
+            values = [[means.get((run, k), math.nan) for k in cutoffs] for run in runs]
+            grid = _grid("run", [f"@{k}" for k in cutoffs], runs, values, "fraction")
+            chart = curve_lines(curves, family)
+            table = table_figure(grid, f"{family} by cut-off", file_name=f"{family}")
             fold = f"<details><summary>As a table</summary>{table}</details>"
             yield _of_measures(numbers, family, [chart, fold], said=False)
-
-
-def _as_curves(rows: Sequence[chart_data.Row]) -> list[Curve]:
-    """Return the rows of a chart as lines, best first."""
-    points: dict[str, list[tuple[int, float]]] = {}
-    for row in sorted(rows, key=lambda row: (row["place"], row["k"])):
-        if row["mean"] is not None:
-            points.setdefault(row["run"], []).append((row["k"], row["mean"]))
-    return [Curve(name, pairs) for name, pairs in points.items()]
-
-
-def _curve_table(rows: Sequence[chart_data.Row]) -> Table:
-    cutoffs, runs = sorted({row["k"] for row in rows}), _best_first(rows)
-    means = {(row["run"], row["k"]): row["mean"] for row in rows}
-    grid = [[means.get((run, k)) for k in cutoffs] for run in runs]
-    values = [[math.nan if mean is None else mean for mean in row] for row in grid]
-    return _grid("run", [f"@{k}" for k in cutoffs], runs, values, "fraction")
 
 
 def _grid(
@@ -222,12 +193,7 @@ def _best_first(rows: Iterable[chart_data.Row]) -> list[str]:
     return sorted(places, key=lambda run: places[run])
 
 
-def _groups(report: Report) -> Iterator[str]:
-    for number, measure in enumerate(report.measures):
-        yield _of_measures([number], measure, _groups_on(report, measure))
-
-
-def _groups_on(report: Report, measure: Measure) -> Iterator[str]:
+def _groups(report: Report, measure: Measure) -> Iterator[str]:
     for column in report.group_columns:
         rows, total = chart_data.group_rows(report, measure, column)
         if not rows:
@@ -242,7 +208,7 @@ def _groups_on(report: Report, measure: Measure) -> Iterator[str]:
         table = _grid(column, runs, groups, values, "fraction")
         caption = f"{measure} by {column}"
         yield table_figure(
-            table, caption, file_name=f"groups {column} {measure}", look=HeatTable(values)
+            table, caption, file_name=f"groups {column} {measure}", look=tables.HeatTable(values)
         )
         few = [f"the {len(runs)} best runs"] if len(report.runs) > len(runs) else []
         few += [f"the {n_groups} largest of {total:,} groups"] if n_groups < total else []
@@ -262,7 +228,7 @@ def _ranks(report: Report) -> Iterator[str]:
         _grid("run", buckets, runs, percents, "figure"),
         "Percent of queries by the rank of the first relevant document",
         file_name="ranks",
-        look=HeatTable(values),
+        look=tables.HeatTable(values),
         kind="systems",
     )
 
@@ -342,8 +308,9 @@ def _remarks(report: Report) -> Iterator[str]:
             f"<li>{_sentence(remark.text)}{_variants(remark)}</li>" for remark in remarks
         )
         yield f"<h3>{kind}</h3><ul>{items}</ul>"
-    table = table_figure(counts_table(report), "Queries in each mean", file_name="queries")
-    yield f"<details><summary>Queries in each mean</summary>{table}</details>"
+    title = "Queries in each mean"
+    table = table_figure(tables.counts_table(report), title, file_name="queries")
+    yield f"<details><summary>{title}</summary>{table}</details>"
 
 
 def _sentence(remark: str) -> str:
@@ -364,7 +331,7 @@ def _reproduce(report: Report) -> Iterator[str]:
     yield f"<h3>Conventions</h3><p><code>{html_text(report.aligned.signature)}</code></p>"
     if report.command:
         yield f"<h3>Command</h3><pre>{html_text(report.command)}</pre>"
-    details = provenance_table(report)
+    details = tables.provenance_table(report)
     if details is not None:
         yield table_figure(details, "Runs", file_name="runs")
 
@@ -390,13 +357,13 @@ def options(names: Iterable[str], selected: int = 0) -> str:
 # The sections in their order: the id, the title, and what writes it.
 SECTIONS: Final = (
     ("verdict", "Verdict", _verdicts),
-    ("leaderboard", "Leaderboard", _leaderboards),
-    ("pairs", "Pairs", _pairs),
-    ("costs", "Cost and quality", _costs),
+    ("leaderboard", "Leaderboard", _each_measure(_board)),
+    ("pairs", "Pairs", _each_measure(_pairs)),
+    ("costs", "Cost and quality", _each_measure(_costs)),
     ("overview", "All measures", _overview),
-    ("slices", "Slices", _slices),
+    ("slices", "Slices", _each_measure(_slices, said=False)),
     ("curve", "Measure against cut-off", _curves),
-    ("groups", "By group", _groups),
+    ("groups", "By group", _each_measure(_groups)),
     ("ranks", "Rank of the first relevant document", _ranks),
     ("differences", "Query by query", _differences),
     ("disclosures", "What to know", _remarks),

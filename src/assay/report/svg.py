@@ -8,7 +8,7 @@ once more.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -108,19 +108,16 @@ def histogram(values: Floats, measure: str, mean: float | None) -> Markup:
         if n
     ]
     if mean is not None and low <= mean <= high:
-        marks += _mean_line(x.at(mean), mean)
+        at = x.at(mean)
+        side, away = ("end", -6) if at > 80 else ("start", 6)  # the mean stands where there is room
+        words, place = f"mean {mean:.4f}", percent(at)
+        marks.append(_upright(at, "mean"))
+        marks.append(svg_text(place, "0", words, class_=f"mean {side}", dy="1em", dx=away))
     marks += [_below(x.at(tick), f"{tick:g}") for tick in x.ticks()]
     whole = [(at, text) for at, text in _ticks(y) if "." not in text]
     return _frame(
         "histogram", f"{measure}: values of {len(defined):,} queries", whole, "".join(marks)
     )
-
-
-def _mean_line(at: float, mean: float) -> list[str]:
-    """Draw a line with the mean beside it, where there is room."""
-    side, away = ("end", -6) if at > 80 else ("start", 6)
-    words = svg_text(percent(at), "0", f"mean {mean:.4f}", class_=f"mean {side}", dy="1em", dx=away)
-    return [_upright(at, "mean"), words]
 
 
 @dataclass(frozen=True)
@@ -172,9 +169,7 @@ class TrendPoint:
     tip: str
 
 
-def trend_line(
-    points: Sequence[TrendPoint], measure: str, *, chance: float | None = None
-) -> Markup:
+def trend_line(points: Sequence[TrendPoint], measure: str) -> Markup:
     """Draw runs over time with intervals; triangles mark significant changes."""
     if not points:
         return _NOTHING
@@ -182,24 +177,13 @@ def trend_line(
     xs = [(i + 0.5) * 100 / len(points) for i in range(len(points))]
     places = [(percent(x), percent(100 - y.at(p.value))) for x, p in zip(xs, points, strict=True)]
     marks = [line(*old, *new, class_="path") for old, new in pairwise(places)]
-    if chance is not None and y.low <= chance <= y.high:
-        marks.append(_level(y.at(chance), "chance"))
     marks += [_trend_mark(p, *place, y) for p, place in zip(points, places, strict=True)]
     step = max(1, math.ceil(len(points) / _MOST_DATES))
-    dates = _dates([point.when for point in points])
-    marks += [_below(xs[i], dates[i]) for i in range(0, len(points), step)]
+    # Days, or times where all are of one day.
+    shown = slice(11, 16) if len({point.when[:10] for point in points}) == 1 else slice(10)
+    marks += [_below(xs[i], points[i].when[shown]) for i in range(0, len(points), step)]
     description = f"{measure} of {len(points)} runs in the order of time"
     return _frame("trend", description, _ticks(y), "".join(marks))
-
-
-def _dates(moments: Sequence[str]) -> list[str]:
-    """Return days, or times where all are of one day.
-
-    >>> _dates(["2026-11-16T04:50:00Z", "2026-11-16T05:00:00Z"])
-    ['04:50', '05:00']
-    """
-    one_day = len({moment[:10] for moment in moments}) == 1
-    return [moment[11:16] if one_day else moment[:10] for moment in moments]
 
 
 def _trend_mark(point: TrendPoint, x: str, y: str, scale: Scale) -> str:
@@ -212,14 +196,6 @@ def _trend_mark(point: TrendPoint, x: str, y: str, scale: Scale) -> str:
     return tag("a", f"{interval}{mark}{tip}", href=point.href, class_=point.change)
 
 
-@dataclass(frozen=True)
-class Curve:
-    """A system: its name, and pairs of a cut-off and a mean."""
-
-    name: str
-    points: Sequence[tuple[int, float]]
-
-
 _MOST_LABELS: Final = 40
 _LONGEST: Final = 22  # characters of a name beside a mark
 _LABEL: Final = 15.0  # pixels from one label to the next
@@ -227,48 +203,43 @@ _LABEL: Final = 15.0  # pixels from one label to the next
 _HEIGHTS: Final = {"low": 280, "high": 420, "higher": 620}
 
 
-def curve_lines(curves: Sequence[Curve], measure: str) -> Markup:
+def curve_lines(curves: Mapping[str, Sequence[tuple[int, float]]], measure: str) -> Markup:
     """Draw means against the cutoff: a line for each system, named at its end.
 
-    The first six have colours. The style sheet lifts the line under the pointer.
+    A curve has pairs of a cut-off and a mean. The first six have colours. The style sheet lifts the
+    line under the pointer.
     """
-    cutoffs = sorted({k for curve in curves for k, _ in curve.points})
+    points = [point for curve in curves.values() for point in curve]
+    cutoffs = sorted({k for k, _ in points})
     x = Scale(math.log(cutoffs[0]), math.log(cutoffs[-1]))
-    y = Scale.around(mean for curve in curves for _, mean in curve.points)
-    named = curves[:_MOST_LABELS]
+    y = Scale.around(mean for _, mean in points)
+    named = list(curves.values())[:_MOST_LABELS]
     needed = len(named) * _LABEL
     size = next((key for key, height in _HEIGHTS.items() if height >= needed), "higher")
-    ends = [100 - y.at(curve.points[-1][1]) for curve in named]
+    ends = [100 - y.at(curve[-1][1]) for curve in named]
     labels = _spread(ends, 100 * _LABEL / _HEIGHTS[size])
-    lines = [_curve(curve, i, x, y, labels) for i, curve in enumerate(curves)]
-    words = [_below(x.at(math.log(k)), str(k)) for k in _apart(cutoffs, x)]
+    lines = []
+    for number, (name, curve) in enumerate(curves.items()):
+        places = [(x.at(math.log(k)), 100 - y.at(mean), k, mean) for k, mean in curve]
+        path = tag("polyline", "", points=" ".join(f"{a:g},{b:g}" for a, b, *_ in places))
+        # Stretched to the chart; the style sheet keeps the width of its line.
+        marks = [tag("svg", path, viewBox="0 0 100 100", preserveAspectRatio="none")]
+        for a, b, k, mean in places:
+            tip = f"{name}, k = {k}: {mean:.4f}"
+            marks.append(circle(percent(a), percent(b), 3, tip=tip))
+        if number < len(labels):
+            at = percent(labels[number])
+            marks.append(svg_text("100%", at, _brief(name), dx=10, dy=".35em", class_="name"))
+        colour = f"c{number}" if number < len(COLOURS) else "rest"
+        lines.append(tag("g", "".join(marks), class_=f"system {colour}", data_system=name))
+    numbered: list[int] = []  # cut-offs whose numbers do not touch below the axis
+    for k in cutoffs:
+        if not numbered or x.at(math.log(k)) - x.at(math.log(numbered[-1])) > 4:
+            numbered.append(k)
+    words = [_below(x.at(math.log(k)), str(k)) for k in numbered]
     words.append(svg_text("50%", "100%", "cut-off k", class_="middle", dy="2.7em"))
     described = f"{measure} against the cut-off of {len(curves)} systems, named at their ends"
     return _frame(f"curves {size}", described, _ticks(y), "".join([*words, *reversed(lines)]))
-
-
-def _apart(cutoffs: Sequence[int], x: Scale) -> list[int]:
-    """Return the cutoffs whose numbers do not touch below the axis."""
-    apart: list[int] = []
-    for k in cutoffs:
-        if not apart or x.at(math.log(k)) - x.at(math.log(apart[-1])) > 4:
-            apart.append(k)
-    return apart
-
-
-def _curve(curve: Curve, number: int, x: Scale, y: Scale, labels: Sequence[float]) -> str:
-    places = [(x.at(math.log(k)), 100 - y.at(mean), k, mean) for k, mean in curve.points]
-    path = tag("polyline", "", points=" ".join(f"{a:g},{b:g}" for a, b, *_ in places))
-    # Stretched to the chart; the style sheet keeps the width of its line.
-    marks = [tag("svg", path, viewBox="0 0 100 100", preserveAspectRatio="none")]
-    for a, b, k, mean in places:
-        tip = f"{curve.name}, k = {k}: {mean:.4f}"
-        marks.append(circle(percent(a), percent(b), 3, tip=tip))
-    if number < len(labels):
-        at = percent(labels[number])
-        marks.append(svg_text("100%", at, _brief(curve.name), dx=10, dy=".35em", class_="name"))
-    colour = f"c{number}" if number < len(COLOURS) else "rest"
-    return tag("g", "".join(marks), class_=f"system {colour}", data_system=curve.name)
 
 
 def _brief(name: str) -> str:

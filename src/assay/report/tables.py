@@ -1,23 +1,44 @@
-"""Tables over all measures of a report: means with marks, and what stands behind them."""
+"""Tables of a report: means with marks, what stands behind them, and how the page shows tables.
+
+On the page tables sort, filter, print, and can be copied or downloaded. Some are coloured: all
+pairs of systems, shares by rank, means by group. The style sheet has a shade for each step from s0
+to s9, light and dark.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.comparison.tables import pair_table
+from assay.core.text import guard_formula, printable
 from assay.errors import PluginError, error_text
 from assay.plugins import find_hooks
+from assay.report.chart_data import Row
+from assay.report.svg import interval_strip
 from assay.runs.leaderboard import Leaderboard
 from assay.scoring.scores import describe_counts
 from assay.stats.choices import MOST_PAIRS
+from assay.stats.ranks import split_letters
+from assay.tables.html import (
+    Attributes,
+    Decoration,
+    ExtraColumn,
+    cell_text,
+    html_table,
+    html_text,
+    tag,
+)
 from assay.tables.page import Page, Words
+from assay.tables.svg import Scale, percent, svg_text
 from assay.tables.table import Cell, Table
 
 if TYPE_CHECKING:
+    from assay.comparison.compare import Comparison
     from assay.measures import Measure
     from assay.report.report import Report
-    from assay.runs.record import RunRecord
 
 
 _BETTER: Final = "*"
@@ -44,15 +65,15 @@ def means_table(board: Leaderboard) -> tuple[Table, list[list[str]]]:
 def overview_table(board: Leaderboard) -> Table:
     """Return the table of means with each mark behind its mean."""
     table, marks = means_table(board)
+
+    def add_mark(cell: Cell, mark: str) -> Cell:
+        return Cell(f"{cell.text} {mark}", "figure", cell.best) if mark else cell
+
     rows = [
-        (row[0], *map(_with_mark, row[1:], signs))
+        (row[0], *map(add_mark, row[1:], signs))
         for row, signs in zip(table.rows, marks, strict=True)
     ]
     return Table(table.columns, tuple(rows))
-
-
-def _with_mark(cell: Cell, mark: str) -> Cell:
-    return Cell(f"{cell.text} {mark}", "figure", cell.best) if mark else cell
 
 
 def _column(board: Leaderboard, measure: str) -> dict[str, Cell]:
@@ -115,7 +136,8 @@ def provenance_table(board: Leaderboard) -> Table | None:
 
 def single_table(board: Leaderboard, measure: Measure) -> Table:
     """Return one run alone: its mean, interval, and chance where it is known."""
-    standing, mean = board.standings_on(measure)[0], board.standings_on(measure)[0].mean
+    standing = board.standings_on(measure)[0]
+    mean = standing.mean
     numbers = (mean.estimate, mean.low, mean.high, board.chance_on(measure))
     row = (Cell(standing.name), *(Cell(number, "fraction") for number in numbers))
     level = f"{100 * mean.level:g} %"
@@ -135,7 +157,10 @@ def report_page(report: Report) -> Page:
     for title, part in report.plugin_sections:
         page += [Words(title), part if isinstance(part, Table) else Words(part)]
     page += [Words(remark, "remark") for remark in report.remarks]
-    page += [Words(_provenance_line(run)) for run in report.runs if run.provenance]
+    for run in report.runs:
+        if run.provenance:  # in a line: a table would be too wide
+            parts = ", ".join(f"{key} {value}" for key, value in run.provenance.items() if value)
+            page.append(Words(f"{run.name}: {parts}"))
     page += [Words(report.method, "method"), Words(report.aligned.signature, "signature")]
     if report.command:
         page += [Words("Make it again:"), Words(report.command, "signature")]
@@ -172,7 +197,273 @@ def plugin_parts(hook: str, subject: Any) -> list[tuple[str, Table | str]]:
     return parts
 
 
-def _provenance_line(run: RunRecord) -> str:
-    """Describe where a run comes from in a line; a table would be too wide."""
-    parts = ", ".join(f"{key} {value}" for key, value in run.provenance.items() if value)
-    return f"{run.name}: {parts}"
+# Tables on the page
+
+# Columns in which less is better, so that the first click shows the smallest.
+_SMALL_FIRST: Final = ("rank", "p")
+_LONG: Final = 40  # rows; longer tables scroll inside, and print in part
+_WIDEST: Final = 6
+MOST_IN_MATRIX: Final = 30  # systems; a larger square is not readable
+_STEPS: Final = 10
+
+
+class Sortable(Decoration):
+    """Heads to click; beside what people see, what a program should read where that differs.
+
+    `best` is the column by which the rows are sorted already.
+    """
+
+    best: int | None = None
+
+    def head(self, column: int, name: str, left: bool) -> tuple[Attributes, str]:
+        """Write the name as a button."""
+        attributes, text = super().head(column, name, left)
+        exact = guard_formula(name)
+        attributes["data_x"] = exact if exact != printable(name) else None
+        attributes["data_up"] = "" if left or name in _SMALL_FIRST else None
+        attributes["aria_sort"] = "descending" if column == self.best else None
+        return attributes, tag("button", text or "–", type="button")
+
+    def cell(self, row: int, column: int, cell: Cell, left: bool) -> tuple[Attributes, str]:
+        """Write the value, with all digits for programs."""
+        exact = cell.exact
+        return {
+            "class_": None if left else "n",
+            "data_x": exact if exact != cell.text else None,
+        }, cell_text(cell)
+
+
+class MarkedTable(Sortable):
+    """Marks in a narrow column of their own behind each number, so that decimals align."""
+
+    best = 1
+
+    def __init__(self, marks: Sequence[Sequence[str]], n_runs: int) -> None:
+        self._marks = [[_brief(mark) for mark in row] for row in marks]
+        self._n_runs = n_runs
+        widest = max((len(mark) for row in self._marks for mark in row), default=0)
+        self._mark_class = f"m{min(widest, _WIDEST)}"
+
+    def cell(self, row: int, column: int, cell: Cell, left: bool) -> tuple[Attributes, str]:
+        """Write a number and its mark; rows after those of the runs stay last."""
+        attributes, text = super().cell(row, column, cell, left)
+        if not column:
+            return {**attributes, "class_": None if row < self._n_runs else "last"}, text
+        mark = tag("i", html_text(self._marks[row][column - 1]), class_=self._mark_class)
+        return {**attributes, "data_x": cell.exact}, text + mark
+
+
+def _brief(letters: str) -> str:
+    """Shorten group letters: three or more in a row become a range.
+
+    >>> _brief("abcdfg"), _brief("*")
+    ('a–dfg', '*')
+    """
+    letters_of = split_letters(letters)
+    if len(letters_of) < 3 or any(len(letter) > 1 for letter in letters_of):
+        return letters
+    parts = [[letters_of[0]]]
+    for letter in letters_of[1:]:
+        if ord(letter) == ord(parts[-1][-1]) + 1:
+            parts[-1].append(letter)
+        else:
+            parts.append([letter])
+    return "".join(f"{p[0]}–{p[-1]}" if len(p) > 2 else "".join(p) for p in parts)
+
+
+class BoardTable(Sortable):
+    """A leaderboard: beside each system its interval, and the ends of the scale in the head."""
+
+    best = 1
+
+    def __init__(self, rows: Sequence[Row], chance: float | None) -> None:
+        ends = [row[key] for row in rows for key in ("mean", "low", "high")]
+        scale = Scale.around(ends).extend([chance])
+        strips = [
+            interval_strip(
+                scale, row["mean"], row["low"], row["high"], chance=chance, first=row["first"]
+            )
+            for row in rows
+        ]
+        ticks = [
+            svg_text(percent(scale.at(tick)), "75%", f"{tick:g}", class_="middle")
+            for tick in scale.ticks(4)
+        ]
+        words = tag("span", "interval", class_="unseen")
+        head = words + tag("svg", "".join(ticks), class_="scale", aria_hidden="true")
+        self._strips = ExtraColumn(0, "picture", head, strips)
+
+    def extra_columns(self) -> Sequence[ExtraColumn]:
+        """Return the intervals as pictures."""
+        return (self._strips,)
+
+    def head(self, column: int, name: str, left: bool) -> tuple[Attributes, str]:
+        """Mark what a phone leaves out."""
+        attributes, text = super().head(column, name, left)
+        return _wide(attributes, column), text
+
+    def cell(self, row: int, column: int, cell: Cell, left: bool) -> tuple[Attributes, str]:
+        """Mark what a phone leaves out."""
+        attributes, text = super().cell(row, column, cell, left)
+        return _wide(attributes, column), text
+
+
+def _wide(attributes: Attributes, column: int) -> Attributes:
+    """Mark columns that a phone leaves out: a picture and letters say the same."""
+    kind = attributes.get("class_") or ""
+    return {**attributes, "class_": f"{kind} wide".strip()} if column in (2, 3) else attributes
+
+
+def shade_steps(values: Sequence[Sequence[float]]) -> list[list[int | None]]:
+    """Return a step from 0 to 9 for each number, smallest to largest.
+
+    >>> shade_steps([[0.0, 0.5], [1.0, math.nan]])
+    [[0, 5], [9, None]]
+    """
+    defined = [value for row in values for value in row if not math.isnan(value)]
+    low, high = min(defined, default=0.0), max(defined, default=0.0)
+    size = (high - low) / _STEPS or 1.0
+    return [
+        [None if math.isnan(v) else min(int((v - low) / size), _STEPS - 1) for v in row]
+        for row in values
+    ]
+
+
+class HeatTable(Sortable):
+    """Numbers on shades from the smallest of the table to the largest."""
+
+    def __init__(self, values: Sequence[Sequence[float]]) -> None:
+        self._steps = shade_steps(values)
+
+    def cell(self, row: int, column: int, cell: Cell, left: bool) -> tuple[Attributes, str]:
+        """Write a number on its shade."""
+        attributes, text = super().cell(row, column, cell, left)
+        step = self._steps[row][column - 1] if column else None
+        if step is not None:
+            attributes["class_"] = f"n heat s{step}"
+        return attributes, text
+
+
+def table_figure(
+    table: Table | str,
+    caption: str,
+    *,
+    file_name: str,
+    look: Decoration | None = None,
+    kind: str = "",
+) -> str:
+    """Write a table that can be sorted, copied, and downloaded as CSV.
+
+    `kind` says more of it to the style sheet and the script: `systems` has a row for each run.
+    """
+    label = html_text(caption)
+    inside = table if isinstance(table, str) else html_table(table, look or Sortable())
+    long = not isinstance(table, str) and len(table.rows) > _LONG
+    return (
+        f'<figure class="table{" " if kind else ""}{kind}" data-file="{html_text(file_name)}">'
+        f'<figcaption>{label}<span class="tools">'
+        f'<button type="button" data-do="copy" aria-label="Copy the table: {label}">Copy</button>'
+        f'<button type="button" data-do="csv" aria-label="Download as CSV: {label}">CSV</button>'
+        "</span></figcaption>"
+        f'<div class="scroll{" long" if long else ""}" tabindex="0" role="region" '
+        f'aria-label="{label}">{inside}</div></figure>'
+    )
+
+
+@dataclass(frozen=True)
+class PairMark:
+    """A difference of the better minus the other, its p, and whether the test separates them."""
+
+    difference: float
+    p: float
+    clear: bool
+
+
+def pair_marks(
+    comparison: Comparison, measure: str
+) -> tuple[list[str], dict[tuple[int, int], PairMark]]:
+    """Return the systems best first, and each pair by its two places."""
+    names = [standing.name for standing in comparison.standings_on(measure)]
+    place = {name: i for i, name in enumerate(names)}
+    marks = {}
+    for pair in comparison.pairs_on(measure):
+        i, j = sorted((place[pair.a], place[pair.b]))
+        difference, *_ = pair.difference_of(names[i])
+        marks[i, j] = PairMark(difference, pair.p, pair.winner is not None)
+    return names, marks
+
+
+def pair_matrix(
+    names: Sequence[str],
+    marks: Mapping[tuple[int, int], PairMark],
+    link: Callable[[int, int], str] | None = None,
+) -> str:
+    """Write a table of all pairs: differences above the diagonal, p below.
+
+    Pairs that the test separates are shaded by their difference. A difference is a link where
+    `link` gives its address, else a button for the script of the page.
+    """
+    several = range(len(names))
+    rows = tuple((Cell(names[i]), *(_square(marks, i, j) for j in several)) for i in several)
+    return html_table(Table(("", *names), rows), _Squares(marks, link))
+
+
+def _square(marks: Mapping[tuple[int, int], PairMark], i: int, j: int) -> Cell:
+    mark = marks.get((min(i, j), max(i, j)))
+    if i == j or mark is None:
+        return Cell("", "figure")
+    number = mark.difference if i < j else mark.p
+    if math.isnan(number):
+        return Cell(None, "figure")
+    return Cell(_short(number) if i < j else _short_p(number), "figure", mark.clear)
+
+
+def _short(difference: float) -> str:
+    """Format a difference with three decimals and a sign.
+
+    >>> _short(0.0512), _short(-3.25)
+    ('+.051', '−3.250')
+    """
+    sign = "−" if difference < 0 else "+"
+    return sign + f"{abs(difference):.3f}".removeprefix("0")
+
+
+def _short_p(p: float) -> str:
+    """Format p with three decimals; a smaller one is not rounded to 0.
+
+    >>> _short_p(0.0424), _short_p(0.0001)
+    ('.042', '<.001')
+    """
+    return "<.001" if p < 0.001 else f"{p:.3f}".removeprefix("0")
+
+
+class _Squares(Decoration):
+    def __init__(
+        self,
+        marks: Mapping[tuple[int, int], PairMark],
+        link: Callable[[int, int], str] | None,
+    ) -> None:
+        clear = [pair for pair, mark in marks.items() if mark.clear]
+        sizes = [abs(marks[pair].difference) for pair in clear]
+        steps = shade_steps([[0.0, *sizes]])[0][1:]
+        self._shades = dict(zip(clear, steps, strict=True))
+        self._link = link
+
+    def head(self, column: int, name: str, left: bool) -> tuple[Attributes, str]:
+        """Write names that run upwards."""
+        if not column:
+            return {"scope": "col"}, tag("span", "row − column", class_="unseen")
+        return {"scope": "col", "title": name}, tag("span", html_text(name))
+
+    def cell(self, row: int, column: int, cell: Cell, left: bool) -> tuple[Attributes, str]:
+        """Write a name, a difference, or a p."""
+        if not column:
+            return {}, cell_text(cell)
+        i, j = row, column - 1
+        step = self._shades.get((min(i, j), max(i, j)))
+        attributes: Attributes = {"class_": None if step is None else f"heat s{step}"}
+        if i >= j or not cell.text:
+            return {"class_": "same"} if i == j else attributes, cell_text(cell)
+        if self._link is None:
+            return attributes, tag("button", cell_text(cell))
+        return attributes, tag("a", cell_text(cell), href=self._link(i, j))

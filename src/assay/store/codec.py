@@ -40,11 +40,6 @@ def digest_lines(lines: Iterable[Any]) -> str:
     return digest.hexdigest()
 
 
-def data_digest(data: Any) -> str:
-    """Return the digest of plain data, whatever its layout in a file."""
-    return digest_lines([data])
-
-
 def json_values(value: Any, where: str) -> Any:
     """Return the value as plain data that JSON can hold.
 
@@ -348,57 +343,47 @@ def _pack_ids(kind: str, ids: Ids) -> Blob:
 
 def unpack_scores(blobs: Iterable[Blob], conventions: str, *, search: str = "") -> Scores:
     """Return the scores that were packed."""
+    by_kind: dict[str, list[Blob]] = {
+        kind: [] for kind in ("values", "settings", "remarks", "group")
+    }
+    for blob in sorted(blobs, key=lambda blob: (blob.kind, blob.position)):
+        by_kind.setdefault(blob.kind, []).append(blob)
+    values = by_kind["values"]
+    if not values or not {"ids", "extra", "missing"} <= by_kind.keys():
+        raise StorageError("The per-query values of this run are not in the store.")
     try:
-        return _unpack_scores(blobs, conventions, search)
+        settings = [text for blob in by_kind["settings"][:1] for text in unpack_texts(blob)]
+        if len(settings) % 2:
+            raise _damage_error(by_kind["settings"][0], "has a key without a value")
+        scores = Scores(
+            measures=tuple(parse(blob.name) for blob in values),
+            query_ids=_unpack_ids(by_kind["ids"][0]),
+            values=np.stack([unpack_array(blob) for blob in values]),
+            tied=np.stack([unpack_array(blob) for blob in by_kind["tied"]]),
+            missing=unpack_array(by_kind["missing"][0]),
+            conventions=conventions_of(conventions),
+            extra=_unpack_ids(by_kind["extra"][0]),
+            groups={
+                blob.name: np.asarray(unpack_texts(blob), np.str_) for blob in by_kind["group"]
+            },
+            search=search,
+            settings=dict(zip(settings[::2], settings[1::2], strict=True)),
+            remarks=tuple(text for blob in by_kind["remarks"] for text in unpack_texts(blob)),
+        )
+        columns = [scores.missing, *scores.groups.values(), *scores.values, *scores.tied]
+        whole = len(scores.tied) == len(values)
+        if not whole or any(len(column) != scores.n_queries for column in columns):
+            raise StorageError(
+                "The stored arrays of this run have different lengths: it is damaged."
+            )
     except (ValueError, TypeError, KeyError, OverflowError) as error:
         if isinstance(error, AssayError):
             raise
         raise StorageError(f"The per-query values cannot be read: {error}.") from None
-
-
-def _unpack_scores(blobs: Iterable[Blob], conventions: str, search: str) -> Scores:
-    by_kind: dict[str, list[Blob]] = {}
-    for blob in sorted(blobs, key=lambda blob: (blob.kind, blob.position)):
-        by_kind.setdefault(blob.kind, []).append(blob)
-    values = by_kind.get("values", [])
-    if not values or not {"ids", "extra", "missing"} <= by_kind.keys():
-        raise StorageError("The per-query values of this run are not in the store.")
-    scores = Scores(
-        measures=tuple(parse(blob.name) for blob in values),
-        query_ids=_ids(by_kind["ids"][0]),
-        values=np.stack([unpack_array(blob) for blob in values]),
-        tied=np.stack([unpack_array(blob) for blob in by_kind["tied"]]),
-        missing=unpack_array(by_kind["missing"][0]),
-        conventions=conventions_of(conventions),
-        extra=_ids(by_kind["extra"][0]),
-        groups={
-            blob.name: np.asarray(unpack_texts(blob), np.str_) for blob in by_kind.get("group", [])
-        },
-        search=search,
-        settings=_settings(by_kind.get("settings", [])),
-        remarks=tuple(text for blob in by_kind.get("remarks", []) for text in unpack_texts(blob)),
-    )
-    _check_shapes(scores)
     return scores
 
 
-def _ids(blob: Blob) -> Ids:
+def _unpack_ids(blob: Blob) -> Ids:
     if blob.encoding == "int64":
         return ids_of_kind(unpack_array(blob), blob.name or "integer")
     return ids_of_kind(unpack_texts(blob), "text")
-
-
-def _settings(blobs: list[Blob]) -> dict[str, str]:
-    """Return the settings from keys and values in turn; may be empty."""
-    texts = unpack_texts(blobs[0]) if blobs else []
-    if len(texts) % 2:
-        raise _damage_error(blobs[0], "has a key without a value")
-    return dict(zip(texts[::2], texts[1::2], strict=True))
-
-
-def _check_shapes(scores: Scores) -> None:
-    shape = (len(scores.measures), scores.n_queries)
-    whole = scores.values.shape == scores.tied.shape == shape
-    columns = [scores.missing, *scores.groups.values()]
-    if not whole or any(len(column) != scores.n_queries for column in columns):
-        raise StorageError("The stored arrays of this run have different lengths: it is damaged.")

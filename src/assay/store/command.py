@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -32,25 +31,23 @@ if TYPE_CHECKING:
     from assay.io.fingerprints import fingerprints
     from assay.measures import parse_many
     from assay.runs.record import names_of
-    from assay.store import Run, Store
+    from assay.store import Run, Store, tables
     from assay.store.run import refuse_other_query_sets
-    from assay.store.tables import list_data, list_table, read_query, run_data, run_page
     from assay.tables.page import Page
 else:
-    list_data = OnDemand("assay.store.tables").list_data
-    list_table = OnDemand("assay.store.tables").list_table
-    run_data = OnDemand("assay.store.tables").run_data
-    run_page = OnDemand("assay.store.tables").run_page
+    tables = OnDemand("assay.store.tables")
     cluster_settings = OnDemand("assay.comparison.alignment").cluster_settings
     compare_scores = OnDemand("assay.comparison.compare").compare
     fingerprints = OnDemand("assay.io.fingerprints").fingerprints
     parse_many = OnDemand("assay.measures").parse_many
     names_of = OnDemand("assay.runs.record").names_of
-    read_query = OnDemand("assay.store.tables").read_query
     refuse_other_query_sets = OnDemand("assay.store.run").refuse_other_query_sets
 
 
 _STATUSES = ("running", "finished", "failed")
+_OFFER: Final = "assay.store.completion:offer_runs"
+_run_argument = argument("run", offers=_OFFER)
+_some_runs = argument("runs", nargs=-1, metavar="[RUN...]", offers=_OFFER)
 _filter_options = options.add_options(
     options.filter_options,
     option("--status", type=click.Choice(_STATUSES), help="Only in this state.", section="Store"),
@@ -102,12 +99,12 @@ def list_(
         place = str(opened.database.location)
     if not runs and layout != "json":
         output.narrate(f"no such runs in {place}")
-    result = output.TableResult(list_table(runs, names), {"runs": list_data(runs)})
+    result = output.TableResult(tables.list_table(runs, names), {"runs": tables.list_data(runs)})
     output.emit(result, layout, file, brief=False)
 
 
 @command.command("show")
-@argument("run", offers="assay.store.completion:offer_runs")
+@_run_argument
 @option("-q", "--per-query", is_flag=True, help="A row for each query.", section="Result")
 @option(
     "--query",
@@ -140,7 +137,9 @@ def show(
         raise click.UsageError("--query and --per-query exclude each other.")
     with open_store(store) as opened:
         stored = opened.run(run)
-        result = _StoredRun(stored, per_query) if query is None else read_query(stored, query)
+        result: Any = _StoredRun(stored, per_query)
+        if query is not None:
+            result = tables.read_query(stored, query)
         output.emit(result, layout, file, brief=False)
 
 
@@ -152,20 +151,14 @@ class _StoredRun:
     per_query: bool
 
     def page(self) -> Page:
-        return run_page(self.run, per_query=self.per_query)
+        return tables.run_page(self.run, per_query=self.per_query)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"run": run_data(self.run, per_query=self.per_query)}
+        return {"run": tables.run_data(self.run, per_query=self.per_query)}
 
 
 @command.command("compare")
-@argument(
-    "runs",
-    nargs=-1,
-    required=True,
-    metavar="RUN RUN...",
-    offers="assay.store.completion:offer_runs",
-)
+@argument("runs", nargs=-1, required=True, metavar="RUN RUN...", offers=_OFFER)
 @options.measures_option("A measure that all runs have. May be repeated. [all of them]")
 @option(
     "-b",
@@ -226,14 +219,8 @@ def compare(
         if not force:
             refuse_other_query_sets(stored_runs)
         names = names_of(stored_runs)
-        base = next(
-            (
-                i
-                for i, run in enumerate(stored_runs)
-                if baseline and run.id == opened.run(baseline).id
-            ),
-            None,
-        )
+        by_id = dict(zip([run.id for run in stored_runs], names, strict=True))
+        base = by_id[opened.run(baseline).id] if baseline else None
         scores = [run.scores() for run in stored_runs]
     if settings["by"] is None:
         settings |= cluster_settings(
@@ -251,14 +238,14 @@ def compare(
         *more,
         names=names,
         measures=parse_many(measures) if measures else None,
-        baseline=None if base is None else names[base],
+        baseline=base,
         **settings,
     )
     output.emit(result.called(called), layout, file)
 
 
 @command.command("tag")
-@argument("run", offers="assay.store.completion:offer_runs")
+@_run_argument
 @argument(
     "tags", nargs=-1, required=True, metavar="TAG...", offers="assay.store.completion:offer_tags"
 )
@@ -278,7 +265,7 @@ def tag(*, run: str, tags: tuple[str, ...], remove: bool, store: str | None) -> 
 
 
 @command.command("note")
-@argument("run", offers="assay.store.completion:offer_runs")
+@_run_argument
 @argument("text")
 @options.store_option
 def note(*, run: str, text: str, store: str | None) -> None:
@@ -294,9 +281,7 @@ def note(*, run: str, text: str, store: str | None) -> None:
 
 
 @command.command("delete")
-@argument(
-    "runs", nargs=-1, required=True, metavar="RUN...", offers="assay.store.completion:offer_runs"
-)
+@argument("runs", nargs=-1, required=True, metavar="RUN...", offers=_OFFER)
 @option("--yes", is_flag=True, help="Do not ask.")
 @options.store_option
 def delete(*, runs: tuple[str, ...], yes: bool, store: str | None) -> None:
@@ -317,7 +302,7 @@ def delete(*, runs: tuple[str, ...], yes: bool, store: str | None) -> None:
 
 
 @command.command("export")
-@argument("runs", nargs=-1, metavar="[RUN...]", offers="assay.store.completion:offer_runs")
+@_some_runs
 @_filter_options
 @options.store_option
 @options.write_option(
@@ -377,7 +362,7 @@ def import_(*, files: tuple[str, ...], store: str | None) -> None:
 
 
 @command.command("check")
-@argument("runs", nargs=-1, metavar="[RUN...]", offers="assay.store.completion:offer_runs")
+@_some_runs
 @options.store_option
 @options.result_options("text", "json")
 def check(*, runs: tuple[str, ...], store: str | None, layout: str, file: str | None) -> int:
@@ -401,7 +386,7 @@ def check(*, runs: tuple[str, ...], store: str | None, layout: str, file: str | 
 
 
 @command.command("rerun")
-@argument("run", offers="assay.store.completion:offer_runs")
+@_run_argument
 @option("--yes", is_flag=True, help="Also if the run was imported, or writes files.")
 @options.consent_options("The stored command")
 @options.store_option
@@ -427,13 +412,29 @@ def _repeat(store: Store, run: Run, consent: Consent, *, trusted: bool) -> int:
     """
     if not run.command:
         raise UsageError(f"Run {run.id} was not saved by a command: there is nothing to repeat.")
-    address = _address(store)
-    with _change_folder(run.folder):
+    location = store.database.location
+    address = (
+        os.path.abspath(str(location.file))
+        if location.url is None
+        else location.url.render_as_string(hide_password=False)
+    )
+    if run.folder and not os.path.isdir(run.folder):
+        raise StorageError(f"The folder of the run, {run.folder}, is not there any more.")
+    with contextlib.chdir(run.folder or "."):
         _refuse_untrusted(run, consent, trusted)
-        changed = _find_changed(run)
-        for file in changed:
-            output.narrate(f"{file} has changed since run {run.id}")
-        _call([*run.command, "--save", "--store", address], run.batch, consent)
+        files = [file for file in run.data if os.path.isfile(split_array(file)[0])]
+        present = fingerprints(files)
+        for file, mark in run.data.items():
+            if present.get(file) != mark:
+                output.narrate(f"{file} has changed since run {run.id}")
+        tokens = repeated_batch.set(run.batch), options.repeated_consent.set(consent)
+        try:
+            with contextlib.suppress(click.exceptions.Exit):
+                repeated = [*run.command, "--save", "--store", address]
+                assay.main(repeated, "assay", standalone_mode=False)
+        finally:
+            repeated_batch.reset(tokens[0])
+            options.repeated_consent.reset(tokens[1])
     old = {earlier.name: earlier for earlier in store.runs(batch=run.batch, status="finished")}
     newest = store.runs(rerun_of=run.batch, limit=1)
     new = store.runs(batch=newest[0].batch, status="finished") if newest else []
@@ -464,52 +465,17 @@ def _refuse_untrusted(run: Run, consent: Consent, trusted: bool) -> None:
     output.narrate(f"repeating: {words}")
 
 
-def _address(store: Store) -> str:
-    location = store.database.location
-    if location.url is not None:
-        return location.url.render_as_string(hide_password=False)
-    return os.path.abspath(str(location.file))
-
-
-@contextlib.contextmanager
-def _change_folder(folder: str) -> Iterator[None]:
-    if folder and not os.path.isdir(folder):
-        raise StorageError(f"The folder of the run, {folder}, is not there any more.")
-    with contextlib.chdir(folder or "."):
-        yield
-
-
-def _find_changed(run: Run) -> list[str]:
-    files = [file for file in run.data if os.path.isfile(split_array(file)[0])]
-    now = fingerprints(files)
-    return [file for file, mark in run.data.items() if now.get(file) != mark]
-
-
-def _call(arguments: list[str], batch: str, consent: Consent) -> None:
-    tokens = repeated_batch.set(batch), options.repeated_consent.set(consent)
-    try:
-        with contextlib.suppress(click.exceptions.Exit):
-            assay.main(arguments, "assay", standalone_mode=False)
-    finally:
-        repeated_batch.reset(tokens[0])
-        options.repeated_consent.reset(tokens[1])
-
-
 def _compare_values(old: Run, new: Run) -> bool:
     left, right = old.scores(), new.scores()
-    same = (
-        left.measures == right.measures
-        and left.query_ids == right.query_ids
-        and left.values.tobytes() == right.values.tobytes()
-    )
-    if same:
-        output.narrate(f"{new.name}: run {new.id} has the same values as run {old.id}, bit by bit")
-        return True
-    if left.measures == right.measures and left.query_ids == right.query_ids:
+    same = False
+    if left.measures != right.measures or left.query_ids != right.query_ids:
+        words = f"has other measures or queries than {old.id}"
+    elif left.values.tobytes() == right.values.tobytes():
+        same, words = True, f"has the same values as run {old.id}, bit by bit"
+    else:
         import numpy as np
 
         apart = np.nanmax(np.abs(left.values - right.values), initial=0.0)
-        output.narrate(f"{new.name}: run {new.id} differs from run {old.id} by up to {apart:.3g}")
-    else:
-        output.narrate(f"{new.name}: run {new.id} has other measures or queries than {old.id}")
-    return False
+        words = f"differs from run {old.id} by up to {apart:.3g}"
+    output.narrate(f"{new.name}: run {new.id} {words}")
+    return same

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +21,13 @@ def _summaries(context: click.Context) -> list[RunSummary]:
     return []
 
 
-def _offer(context: click.Context, attribute: str) -> Iterator[str]:
-    for summary in _summaries(context):
-        value: Any = getattr(summary, attribute)
-        yield from value if isinstance(value, tuple) else [value]
+def _offer(attribute: str) -> Callable[[click.Context], Iterator[str]]:
+    def offer(context: click.Context) -> Iterator[str]:
+        for summary in _summaries(context):
+            value: Any = getattr(summary, attribute)
+            yield from value if isinstance(value, tuple) else [value]
+
+    return offer
 
 
 def offer_runs(context: click.Context) -> Iterator[str]:
@@ -33,21 +36,8 @@ def offer_runs(context: click.Context) -> Iterator[str]:
         yield f"{summary.id}\t{summary.name} {summary.dataset}"
 
 
-def offer_datasets(context: click.Context) -> Iterator[str]:
-    """Yield the datasets of the runs."""
-    return _offer(context, "dataset")
-
-
-def offer_tags(context: click.Context) -> Iterator[str]:
-    """Yield the tags of the runs."""
-    return _offer(context, "tags")
-
-
-def offer_tasks(context: click.Context) -> Iterator[str]:
-    """Yield the tasks of the runs."""
-    return _offer(context, "task")
-
-
-def offer_names(context: click.Context) -> Iterator[str]:
-    """Yield the names of the runs."""
-    return _offer(context, "name")
+# Each yields what the runs of the store have.
+offer_datasets = _offer("dataset")
+offer_tags = _offer("tags")
+offer_tasks = _offer("task")
+offer_names = _offer("name")

@@ -12,6 +12,6 @@ PLUGIN = Plugin(
             "assay.store.command:command",
         ),
     ),
-    hooks={"open_store": "assay.store:open", "write_records": "assay.store.exports:write_records"},
+    hooks={"open_store": "assay.store:open", "write_records": "assay.store.files:write_records"},
     schemas="assay.store:schemas.json",
 )

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from datetime import date
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, exists, not_, or_, select, true
+from sqlalchemy import ColumnElement, Connection, Select, and_, exists, select, true
 
 from assay.errors import StorageError, UsageError
 from assay.runs.results import Aggregate, canonical
 from assay.store.codec import Blob, end_of, start_of
-from assay.store.rows import from_row
-from assay.store.run import Run
+from assay.store.run import Run, from_row
 from assay.store.schema import AGGREGATES, BLOBS, RUNS, SHOWN, TAGS, WIDE_VALUES
 
 _SHORTEST_UID: Final = 8
@@ -41,14 +39,6 @@ def _has_measure(measure: str) -> ColumnElement[bool]:
     return of_run.correlate(RUNS)  # and nothing else of a statement around it
 
 
-def _since(time: str | date) -> ColumnElement[bool]:
-    return RUNS.c.created >= start_of(time)
-
-
-def _until(time: str | date) -> ColumnElement[bool]:
-    return RUNS.c.created < end_of(time)
-
-
 def _is_named_like(part: str) -> ColumnElement[bool]:
     if len(part) > _LONGEST_PART:
         raise UsageError(f"Names are searched for up to {_LONGEST_PART:,} letters.")
@@ -63,8 +53,8 @@ _FILTERS: Final[dict[str, Callable[[Any], ColumnElement[bool]]]] = {
     "id": lambda ids: RUNS.c.id.in_([ids] if isinstance(ids, int) else list(ids)),
     "tag": _has_tags,
     "measure": _has_measure,
-    "since": _since,
-    "until": _until,
+    "since": lambda time: RUNS.c.created >= start_of(time),
+    "until": lambda time: RUNS.c.created < end_of(time),
     "named_like": _is_named_like,
 }
 
@@ -142,23 +132,29 @@ def _load_runs(
 ) -> list[Run]:
     rows = connection.execute(statement).all()
     numbers = [row.id for row in rows]
-    tags = rows_by_run(connection, select(TAGS.c.run_id, TAGS.c.tag).order_by(TAGS.c.tag), numbers)
+    tags = tags_by_run(connection, numbers)
     columns = select(AGGREGATES.c.run_id, *(AGGREGATES.c[name] for name in _AGGREGATE))
     if measures is not None:
         names = [canonical(name) for name in measures]
         columns = columns.where(AGGREGATES.c.measure.in_(names))
-    aggregates = rows_by_run(connection, columns.order_by(AGGREGATES.c.position), numbers)
-    return [
-        _make_run(
-            row,
-            tuple(tag for (tag,) in tags.get(row.id, ())),
-            tuple(
-                Aggregate.from_row(dict(zip(_AGGREGATE, cells, strict=True)))
-                for cells in aggregates.get(row.id, ())
-            ),
-        )
-        for row in rows
-    ]
+    by_run = rows_by_run(connection, columns.order_by(AGGREGATES.c.position), numbers)
+    runs = []
+    for row in rows:
+        cells = (dict(zip(_AGGREGATE, each, strict=True)) for each in by_run.get(row.id, ()))
+        try:
+            values = from_row(row._asdict())
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+            raise StorageError(f"Run {row.id} in the store is damaged: {error}.") from None
+        aggregates = tuple(map(Aggregate.from_row, cells))
+        runs.append(Run(**values, tags=tags.get(row.id, ()), aggregates=aggregates))
+    return runs
+
+
+def tags_by_run(connection: Connection, runs: list[int]) -> dict[int, tuple[str, ...]]:
+    """Return the tags of runs that have any, sorted."""
+    statement = select(TAGS.c.run_id, TAGS.c.tag).order_by(TAGS.c.tag)
+    rows = rows_by_run(connection, statement, runs)
+    return {run: tuple(tag for (tag,) in tags) for run, tags in rows.items()}
 
 
 def rows_by_run(
@@ -174,44 +170,20 @@ def rows_by_run(
     return by_run
 
 
-def _make_run(row: Row[Any], tags: tuple[str, ...], aggregates: tuple[Aggregate, ...]) -> Run:
-    try:
-        values = from_row(row._asdict())
-    except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise StorageError(f"Run {row.id} in the store is damaged: {error}.") from None
-    return Run(**values, tags=tags, aggregates=aggregates)
-
-
 def read_blobs(
-    connection: Connection,
-    run: int,
-    *,
-    part: str = "",
-    kind: str | None = None,
-    name: str | None = None,
-    measure: str | None = None,
+    connection: Connection, run: int, *conditions: ColumnElement[bool], part: str = ""
 ) -> list[Blob]:
-    """Return arrays of a run; of a measure, also what goes with it."""
-    columns = [BLOBS.c[field.name] for field in fields(Blob)]
-    statement = select(*columns).where(BLOBS.c.run_id == run, BLOBS.c.part == part)
-    if kind is not None:
-        statement = statement.where(BLOBS.c.kind == kind)
-    if name is not None:
-        statement = statement.where(BLOBS.c.name == name)
-    if measure is not None:
-        by_measure = BLOBS.c.kind.in_(("values", "tied"))
-        statement = statement.where(
-            or_(not_(by_measure), BLOBS.c.name == measure), BLOBS.c.kind != "details"
-        )
-    return [Blob(**row._mapping) for row in connection.execute(statement)]
+    """Return the arrays of a run, or of a part of it, that meet the conditions."""
+    blobs = read_blobs_of(connection, [run], *conditions, part=part)
+    return [blob for _, blob in blobs]
 
 
 def read_blobs_of(
-    connection: Connection, runs: list[int], wanted: ColumnElement[bool]
+    connection: Connection, runs: list[int], *conditions: ColumnElement[bool], part: str = ""
 ) -> Iterator[tuple[int, Blob]]:
-    """Yield arrays of several finished runs, each with its run."""
+    """Yield arrays of several runs that meet the conditions, each with its run."""
     columns = [BLOBS.c[field.name] for field in fields(Blob)]
-    statement = select(BLOBS.c.run_id, *columns).where(BLOBS.c.part == "", wanted)
+    statement = select(BLOBS.c.run_id, *columns).where(BLOBS.c.part == part, *conditions)
     for run, rows in rows_by_run(connection, statement, runs).items():
         for row in rows:
             yield run, Blob(*row)
@@ -230,16 +202,8 @@ def read_results(
     if keys is not None:
         statement = statement.where(SHOWN.c.query_key.in_(list(keys)))
     for row in connection.execute(statement):
-        yield Blob(
-            "shown",
-            row.position,
-            row.query_key,
-            "json",
-            1,
-            row.raw_bytes,
-            row.checksum,
-            row.content,
-        )
+        size, content = row.raw_bytes, row.content
+        yield Blob("shown", row.position, row.query_key, "json", 1, size, row.checksum, content)
 
 
 def read_wide(connection: Connection, run: int) -> dict[str, float | str | None]:

@@ -1,37 +1,39 @@
-"""Run: one evaluation in a store."""
+"""Run: one evaluation in a store, and its rows there: fields, packed numbers and results."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shlex
-from collections.abc import Sequence
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.arrays import Floats
-from assay.errors import MismatchError, UsageError
+from assay.core import checks
+from assay.errors import MismatchError, StorageError, UsageError
+from assay.io.fingerprints import git_commit, versions
 from assay.plugins import find_hook
 from assay.runs.record import RunRecord, names_of
-from assay.runs.results import Aggregate, LazyResults, canonical
-from assay.store.codec import (
-    COUNT,
-    NAME,
-    OBJECT,
-    SECONDS,
-    STEPS,
-    TEXT,
-    TEXTS,
-    TIME,
-    TIME_OR_NONE,
-    RunColumn,
-    column,
+from assay.runs.results import (
+    Aggregate,
+    LazyResults,
+    QueryResults,
+    aggregates_of_record,
+    canonical,
+    results_from_data,
+    results_to_data,
 )
+from assay.scoring.scores import Scores
+from assay.store import codec
+from assay.store.codec import RunColumn, column
 from assay.store.tables import list_table, summary_page
 from assay.tables.page import html_page
 
 if TYPE_CHECKING:
-    from assay.runs.results import QueryResults
-    from assay.scoring.scores import Scores
     from assay.store.store import Store
+
 
 _DIGITS: Final = 16
 
@@ -43,40 +45,44 @@ class Run:
     `id` counts within one store, `uid` is the same in every copy. `status` is running, finished or
     failed, with a `message`. `origin` says which file a run was imported from. `digest` is over
     all that the run shows, and `digest_from` says since when it vouches for it.
+
+    Example:
+        run = store.run(1)
+        run.means()["nDCG@10"], run.scores()
     """
 
-    id: int = field(metadata=column(COUNT, exported=False))
-    uid: str = field(metadata=column(NAME))
-    batch: str = field(metadata=column(NAME, recorded=True))
-    rerun_of: str = field(metadata=column(NAME, recorded=True))
-    name: str = field(metadata=column(NAME, recorded=True))
-    task: str = field(metadata=column(NAME, recorded=True))
-    dataset: str = field(metadata=column(NAME, recorded=True))
-    model: str = field(metadata=column(NAME, recorded=True))
-    status: str = field(metadata=column(TEXT))
-    message: str = field(metadata=column(TEXT))
-    created: str = field(metadata=column(TIME))
-    updated: str = field(metadata=column(TIME, exported=False))
-    finished: str | None = field(metadata=column(TIME_OR_NONE))
-    seconds: float | None = field(metadata=column(SECONDS))
-    n_queries: int = field(metadata=column(COUNT))
-    done: int = field(metadata=column(COUNT, exported=False))
-    total: int = field(metadata=column(COUNT, exported=False))
-    conventions: str = field(metadata=column(TEXT))
-    signature: str = field(metadata=column(TEXT))
-    search: str = field(metadata=column(TEXT))
-    command: tuple[str, ...] = field(metadata=column(TEXTS, recorded=True))
-    folder: str = field(metadata=column(TEXT, recorded=True))
-    origin: str = field(metadata=column(TEXT, exported=False))
-    git_commit: str = field(metadata=column(TEXT))
-    config: dict[str, Any] = field(metadata=column(OBJECT, recorded=True))
-    versions: dict[str, Any] = field(metadata=column(OBJECT))
-    seeds: dict[str, Any] = field(metadata=column(OBJECT, recorded=True))
-    data: dict[str, Any] = field(metadata=column(OBJECT, recorded=True))
-    timings: dict[str, float] = field(metadata=column(STEPS, recorded=True))
-    notes: str = field(metadata=column(TEXT, recorded=True, sealed=False))
-    digest: str = field(default="", metadata=column(TEXT, exported=False, sealed=False))
-    digest_from: str = field(default="", metadata=column(TEXT))
+    id: int = field(metadata=column(codec.COUNT, exported=False))
+    uid: str = field(metadata=column(codec.NAME))
+    batch: str = field(metadata=column(codec.NAME, recorded=True))
+    rerun_of: str = field(metadata=column(codec.NAME, recorded=True))
+    name: str = field(metadata=column(codec.NAME, recorded=True))
+    task: str = field(metadata=column(codec.NAME, recorded=True))
+    dataset: str = field(metadata=column(codec.NAME, recorded=True))
+    model: str = field(metadata=column(codec.NAME, recorded=True))
+    status: str = field(metadata=column(codec.TEXT))
+    message: str = field(metadata=column(codec.TEXT))
+    created: str = field(metadata=column(codec.TIME))
+    updated: str = field(metadata=column(codec.TIME, exported=False))
+    finished: str | None = field(metadata=column(codec.TIME_OR_NONE))
+    seconds: float | None = field(metadata=column(codec.SECONDS))
+    n_queries: int = field(metadata=column(codec.COUNT))
+    done: int = field(metadata=column(codec.COUNT, exported=False))
+    total: int = field(metadata=column(codec.COUNT, exported=False))
+    conventions: str = field(metadata=column(codec.TEXT))
+    signature: str = field(metadata=column(codec.TEXT))
+    search: str = field(metadata=column(codec.TEXT))
+    command: tuple[str, ...] = field(metadata=column(codec.TEXTS, recorded=True))
+    folder: str = field(metadata=column(codec.TEXT, recorded=True))
+    origin: str = field(metadata=column(codec.TEXT, exported=False))
+    git_commit: str = field(metadata=column(codec.TEXT))
+    config: dict[str, Any] = field(metadata=column(codec.OBJECT, recorded=True))
+    versions: dict[str, Any] = field(metadata=column(codec.OBJECT))
+    seeds: dict[str, Any] = field(metadata=column(codec.OBJECT, recorded=True))
+    data: dict[str, Any] = field(metadata=column(codec.OBJECT, recorded=True))
+    timings: dict[str, float] = field(metadata=column(codec.STEPS, recorded=True))
+    notes: str = field(metadata=column(codec.TEXT, recorded=True, sealed=False))
+    digest: str = field(default="", metadata=column(codec.TEXT, exported=False, sealed=False))
+    digest_from: str = field(default="", metadata=column(codec.TEXT))
     tags: tuple[str, ...] = ()
     aggregates: tuple[Aggregate, ...] = ()
     _store: Store | None = field(default=None, repr=False, compare=False)
@@ -99,17 +105,13 @@ class Run:
 
     def means(self) -> dict[str, float | None]:
         """Return the means over all queries by measure."""
-        return {
-            aggregate.measure: aggregate.value
-            for aggregate in self.aggregates
-            if aggregate.is_overall
-        }
+        return {mean.measure: mean.value for mean in self.aggregates if mean.is_overall}
 
     @property
     def clusters(self) -> str:
         """The group column that intervals resample as whole groups; empty if query by query."""
-        overall = (aggregate for aggregate in self.aggregates if aggregate.is_overall)
-        return next((aggregate.clusters for aggregate in overall if aggregate.clusters), "")
+        columns = (mean.clusters for mean in self.aggregates if mean.is_overall)
+        return next(filter(None, columns), "")
 
     @property
     def query_set(self) -> str:
@@ -156,13 +158,21 @@ class Run:
         ceiling = {mean.measure: mean.ceiling for mean in means if mean.ceiling is not None}
         recorded = {name: getattr(self, name) for name, each in COLUMNS.items() if each.recorded}
         recorded |= {"batch": "", "rerun_of": ""}  # saved again, it is a run of another batch
+        computed = {
+            (str(measure), by) for measure in scores.measures for by in ("", *scores.groups)
+        }
         return RunRecord(
             **recorded,
             scores=scores,
             tags=self.tags,
             chance=chance or None,
             ceiling=ceiling or None,
-            aggregates=_own_aggregates(self.aggregates, scores),
+            # Those that a task gave; means of the scores are computed again.
+            aggregates=[
+                aggregate
+                for aggregate in self.aggregates
+                if aggregate.subset or (aggregate.measure, aggregate.by_column) not in computed
+            ],
             clusters=self.clusters,
             results=LazyResults(self.all_results),
             details=self.details(),
@@ -183,12 +193,8 @@ class Run:
 
     def plot(self) -> Any:
         """Plot means with their intervals; needs the extra `report`."""
-
-        means = [
-            (aggregate.measure, aggregate)
-            for aggregate in self.aggregates
-            if aggregate.value is not None and aggregate.is_overall
-        ]
+        overall = [mean for mean in self.aggregates if mean.is_overall]
+        means = [(mean.measure, mean) for mean in overall if mean.value is not None]
         if not means:
             raise UsageError(f"Run {self.id} is {self.status} and has no means to show.")
         return find_hook("plot_aggregates")(means, "mean")
@@ -201,18 +207,6 @@ class Run:
 COLUMNS: Final[dict[str, RunColumn]] = {
     each.name: each.metadata["column"] for each in fields(Run) if "column" in each.metadata
 }
-
-
-def _own_aggregates(aggregates: Sequence[Aggregate], scores: Scores) -> list[Aggregate]:
-    """Return the aggregates that a task gave, without means of the scores."""
-    computed = {
-        (str(aggregate), by) for aggregate in scores.measures for by in ("", *scores.groups)
-    }
-    return [
-        aggregate
-        for aggregate in aggregates
-        if aggregate.subset or (aggregate.measure, aggregate.by_column) not in computed
-    ]
 
 
 def refuse_other_query_sets(runs: Sequence[Run]) -> None:
@@ -254,26 +248,144 @@ class RunList(list[Run]):
 
         Without a measure it is the first that all of the runs have.
         """
-        name = self._shared() if measure is None else canonical(measure)
-        means = zip(names_of(self), (_mean(run, name) for run in self), strict=True)
-        pairs = [(run, mean) for run, mean in means if mean is not None and mean.value is not None]
+        if measure is None:
+            means = [run.means() for run in self]
+            shared = [each for each in means[0] if all(each in m for m in means)] if means else []
+            if not shared:
+                raise UsageError(f"{len(self)} runs have no measure in common. Name one.")
+            measure = shared[0]
+        name = canonical(measure)
+        pairs = [
+            (label, mean)
+            for label, run in zip(names_of(self), self, strict=True)
+            for mean in run.aggregates
+            if mean.measure == name and mean.is_overall and mean.value is not None
+        ]
         if not pairs:
             raise UsageError(f"None of the {len(self)} runs has a mean of {name!r}.")
         return find_hook("plot_aggregates")(
             sorted(pairs, key=lambda pair: -(pair[1].value or 0.0)), name
         )
 
-    def _shared(self) -> str:
-        names = [run.means() for run in self]
-        shared = [name for name in names[0] if all(name in each for each in names)] if names else []
-        if not shared:
-            raise UsageError(f"{len(self)} runs have no measure in common. Name one.")
-        return shared[0]
-
     def _repr_html_(self) -> str:
         return html_page([list_table(self)])
 
 
-def _mean(run: Run, measure: str) -> Aggregate | None:
-    aggregates = (aggregate for aggregate in run.aggregates if aggregate.measure == measure)
-    return next((aggregate for aggregate in aggregates if aggregate.is_overall), None)
+# A record as the rows of a store: the row of its run, and its numbers and results, packed
+
+
+def start_values(record: RunRecord) -> dict[str, Any]:
+    """Return the fields of a run that begins now with this record."""
+    created = codec.now()
+    return {
+        **{name: getattr(record, name) for name, column in COLUMNS.items() if column.recorded},
+        "uid": uuid.uuid4().hex,
+        "batch": record.batch or uuid.uuid4().hex,
+        "model": record.model or record.name,
+        "status": "running",
+        "created": created,
+        "updated": created,
+        "git_commit": git_commit(),
+        "versions": versions(),
+        "digest_from": codec.SAVED,
+    }
+
+
+def to_row(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the cells that hold these fields of a run."""
+    return {name: COLUMNS[name].kind.write(value, name) for name, value in values.items()}
+
+
+def from_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a run that these cells hold."""
+    return {
+        name: row[name] if column.kind.read is None else column.kind.read(row[name])
+        for name, column in COLUMNS.items()
+    }
+
+
+@dataclass(frozen=True)
+class Payload:
+    """Scores and details as arrays, aggregates, results of queries, and columns of the run.
+
+    `columns` are those that say how the numbers were computed: conventions, signature, search.
+    `wide` is the row under another program's column names.
+    """
+
+    blobs: tuple[codec.Blob, ...] = ()
+    aggregates: tuple[Aggregate, ...] = ()
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    results: tuple[codec.Blob, ...] = ()
+    wide: Mapping[str, float | str | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, record: RunRecord) -> Payload:
+        """Compute means, counts and intervals of the scores, and pack all of the record."""
+        blobs = [] if record.scores is None else list(codec.pack_scores(record.scores))
+        if record.details:
+            blobs.append(codec.pack_json("details", codec.json_text(record.details, "details")))
+        columns = score_columns(record.scores)
+        if record.timings:
+            columns["timings"] = record.timings
+        results = tuple(pack_results(record.results))
+        return cls(tuple(blobs), tuple(aggregates_of_record(record)), columns, results, record.wide)
+
+
+def score_columns(scores: Scores | None) -> dict[str, Any]:
+    """Return the fields that say how scores were computed."""
+    if scores is None:
+        return {}
+    return {
+        "n_queries": scores.n_queries,
+        "conventions": scores.conventions.signature(),
+        "signature": scores.signature,
+        "search": scores.search,
+    }
+
+
+def key_of(query: str) -> str:
+    """Return the key of a query: ids may be too long for an index."""
+    return hashlib.sha256(query.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def pack_results(results: Mapping[str, QueryResults]) -> Iterable[codec.Blob]:
+    """Yield a JSON text for each query, to be read alone."""
+    checks.require(results, Mapping, "results", "a dictionary from query id to QueryResults")
+    for position, (query, result) in enumerate(results.items()):
+        checks.require(query, str, "a query id of results", "a text")
+        checks.require(result, QueryResults, f"results[{query!r}]", "a QueryResults")
+        yield codec.pack_json(
+            "shown", json.dumps([query, results_to_data(result)]), position, key_of(query)
+        )
+
+
+def unpack_results(blob: codec.Blob) -> tuple[str, QueryResults]:
+    """Return the query and its results."""
+    query, data = _unpack_query(blob)
+    try:
+        return query, results_from_data(data)
+    except (ValueError, TypeError, UsageError):
+        raise _unreadable() from None
+
+
+def unpack_text(blob: codec.Blob) -> tuple[str, str]:
+    """Return the query and its text alone, which is quicker."""
+    query, data = _unpack_query(blob)
+    text = data.get("text") if isinstance(data, dict) else None
+    return query, text if isinstance(text, str) else ""
+
+
+def _unpack_query(blob: codec.Blob) -> tuple[str, Any]:
+    try:
+        query, data = json.loads(codec.unpack_json(blob))
+    except (ValueError, TypeError):
+        raise _unreadable() from None
+    if not isinstance(query, str) or key_of(query) != blob.name:
+        raise StorageError(
+            f"The results of query {query!r} are stored under another: they are damaged."
+        )
+    return query, data
+
+
+def _unreadable() -> StorageError:
+    return StorageError("The results of a query cannot be read: they are damaged.")

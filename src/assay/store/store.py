@@ -7,8 +7,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from assay.arrays import Floats
@@ -21,31 +21,13 @@ from assay.scoring.scores import Scores
 
 need("sqlalchemy", "a store of runs", "store")  # its message comes before an ImportError
 
-from sqlalchemy import func, select
+from sqlalchemy import Connection, func, select
 
-from assay.store import queries, writing
-from assay.store.codec import (
-    UNSIGNED,
-    json_text,
-    pack_json,
-    pack_scores,
-    unpack_array,
-    unpack_json,
-    unpack_scores,
-)
+from assay.store import codec, queries, writing
 from assay.store.database import Database
-from assay.store.digests import (
-    find_damages,
-    name_run,
-    read_details,
-    read_scores,
-    refuse_altered,
-)
-from assay.store.exports import export_runs
-from assay.store.imports import read_runs
-from assay.store.rows import Payload, key_of, start_values, to_row, unpack_results
-from assay.store.run import Run, RunList
-from assay.store.schema import RUNS
+from assay.store.files import export_runs, read_runs
+from assay.store.run import Payload, Run, RunList, key_of, start_values, to_row, unpack_results
+from assay.store.schema import BLOBS, RUNS
 from assay.store.summaries import RunSummary, find_summaries, run_frame
 
 Key = int | str
@@ -55,6 +37,14 @@ class Store:
     """Runs in a database; close it, or use it in a `with` block.
 
     A finished run never changes; only its tags and notes do, and it may be deleted.
+
+    Args:
+        database: The database, as `assay.store.open` opens it.
+
+    Example:
+        with assay.store.open("runs.db") as store:
+            run = store.save(scores, "bm25", dataset="cranfield", tags=["paper"])
+            store.runs(dataset="cranfield", tag="paper")
     """
 
     def __init__(self, database: Database) -> None:
@@ -108,9 +98,8 @@ class Store:
             return []
         first = self.begin(fingerprinted[0])
         try:
-            return [
-                self.run(run) for run in self.finish_together(first, fingerprinted, seconds=seconds)
-            ]
+            runs = self.finish_together(first, fingerprinted, seconds=seconds)
+            return [self.run(run) for run in runs]
         except BaseException as error:
             first.fail(error)
             raise
@@ -150,9 +139,11 @@ class Store:
         with self.database.writing() as connection:
             begun = queries.find_run(connection, first.id)
             shared = {"batch": begun.batch, "created": begun.created}
-            runs = [first.id]
-            for record, row, _ in rows[1:]:
-                runs.append(writing.add_run(connection, {**row, **shared}, record.tags))
+            others = [
+                writing.add_run(connection, {**row, **shared}, record.tags)
+                for record, row, _ in rows[1:]
+            ]
+            runs = [first.id, *others]
             fixed = ("uid", "batch", "status", "created", "updated")
             for run, (record, row, payload) in zip(runs, rows, strict=True):
                 values = {key: value for key, value in row.items() if key not in fixed}
@@ -198,11 +189,9 @@ class Store:
         Filters are task, dataset, model, name, tag, status, measure, since, until, batch,
         rerun_of, id, uid. With `measures`, only the aggregates of these are loaded.
         """
+        settings = {"limit": limit, "offset": offset, "measures": measures, **filters}
         with self.database.reading() as connection:
-            runs = queries.find_runs(
-                connection, limit=limit, offset=offset, measures=measures, **filters
-            )
-        return RunList(run.within(self) for run in runs)
+            return RunList(run.within(self) for run in queries.find_runs(connection, **settings))
 
     def summaries(self, **filters: Any) -> list[RunSummary]:
         """Return runs as rows of a list: names, status, tags and means.
@@ -221,7 +210,7 @@ class Store:
         runs = self.runs(**filters)[::-1]
         with self.database.reading() as connection:
             for run in runs:
-                refuse_altered(connection, run)
+                writing.refuse_altered(connection, run)
         export_runs(runs, file)
         return len(runs)
 
@@ -242,20 +231,21 @@ class Store:
 
     def tag(self, key: Key, *tags: str) -> None:
         """Add tags to a run."""
-        with self.database.writing() as connection:
-            writing.add_tags(connection, queries.find_run(connection, key).id, tags)
+        self._edit(key, writing.add_tags, tags)
 
     def untag(self, key: Key, *tags: str) -> None:
         """Remove tags from a run."""
-        with self.database.writing() as connection:
-            writing.remove_tags(connection, queries.find_run(connection, key).id, tags)
+        self._edit(key, writing.remove_tags, tags)
 
     def note(self, key: Key, notes: str) -> None:
         """Replace the notes of a run."""
         if not isinstance(notes, str):
             raise UsageError(f"Notes are a text, found {notes!r}.")
+        self._edit(key, writing.set_notes, notes)
+
+    def _edit(self, key: Key, change: Callable[[Connection, int, Any], None], value: Any) -> None:
         with self.database.writing() as connection:
-            writing.set_notes(connection, queries.find_run(connection, key).id, notes)
+            change(connection, queries.find_run(connection, key).id, value)
 
     def delete(self, *keys: Key) -> None:
         """Delete runs with all that belongs to them."""
@@ -264,25 +254,26 @@ class Store:
 
     def scores_of(self, run: Run) -> Scores:
         """Return the scores of a run, bit for bit as they were saved."""
-        with self.database.reading() as connection, name_run(run):
-            return read_scores(connection, run)
+        with self.database.reading() as connection, writing.name_run(run):
+            return writing.read_scores(connection, run)
 
     def values_of(self, run: Run, measure: str) -> Floats:
         """Return the values of one measure of a run."""
         name = canonical(measure)
         with self.database.reading() as connection:
-            blobs = queries.read_blobs(connection, run.id, kind="values", name=name)
+            is_measure = BLOBS.c.kind == "values", BLOBS.c.name == name
+            blobs = queries.read_blobs(connection, run.id, *is_measure)
         if not blobs:
             have = ", ".join(run.measures) or "none"
             raise UsageError(f"Run {run.id} has no values of {measure!r}. Measures: {have}.")
-        with name_run(run):
-            values: Floats = unpack_array(blobs[0])
+        with writing.name_run(run):
+            values: Floats = codec.unpack_array(blobs[0])
         return values
 
     def details_of(self, run: Run) -> dict[str, Any]:
         """Return what a task stored beside the scores."""
-        with self.database.reading() as connection, name_run(run):
-            return read_details(connection, run)
+        with self.database.reading() as connection, writing.name_run(run):
+            return writing.read_details(connection, run)
 
     def wide_of(self, run: Run) -> dict[str, float | str | None]:
         """Return the row of a run under another program's column names."""
@@ -298,12 +289,12 @@ class Store:
         """Return the results of one query; nothing else is read."""
         with self.database.reading() as connection:
             blobs = list(queries.read_results(connection, run.id, [key_of(query)]))
-        with name_run(run):
+        with writing.name_run(run):
             return unpack_results(blobs[0])[1] if blobs else None
 
     def all_results_of(self, run: Run) -> dict[str, QueryResults]:
         """Return the results of every query of a run."""
-        with self.database.reading() as connection, name_run(run):
+        with self.database.reading() as connection, writing.name_run(run):
             return dict(map(unpack_results, queries.read_results(connection, run.id)))
 
     def damages(self, *keys: Key) -> list[str]:
@@ -313,11 +304,13 @@ class Store:
         values that it was computed from.
         """
         with self.database.reading() as connection:
-            return list(find_damages(connection, keys))
+            return list(writing.find_damages(connection, keys))
 
     def unsigned(self) -> list[int]:
         """Return the runs that came from files without digests."""
-        statement = select(RUNS.c.id).where(RUNS.c.digest_from == UNSIGNED).order_by(RUNS.c.id)
+        statement = (
+            select(RUNS.c.id).where(RUNS.c.digest_from == codec.UNSIGNED).order_by(RUNS.c.id)
+        )
         with self.database.reading() as connection:
             return list(connection.execute(statement).scalars())
 
@@ -327,6 +320,15 @@ class OpenRun:
 
     Call `set_result` with the scores before the `with` block ends. Long work may save its parts
     on the way (`save_part`, `load_part`), for another attempt after a failure.
+
+    Args:
+        store: The store that has the run.
+        run: The number of the run.
+
+    Example:
+        with store.start_run("bm25", dataset="cranfield") as run:
+            run.progress(0, 2, "searching")
+            run.set_result(scores)
     """
 
     def __init__(self, store: Store, run: int) -> None:
@@ -346,21 +348,21 @@ class OpenRun:
 
     def progress(self, done: int, total: int, now: str = "") -> None:
         """Say how far the run is, and what it does now; others see it at once."""
-        far = {"done": int(done), "total": int(total), "message": now}
-        with self._store.database.writing() as connection:
-            writing.update_running(connection, self.id, **far)
+        self._update(done=int(done), total=int(total), message=now)
 
     def set_name(self, name: str) -> None:
         """Name the run and its model, where that was not known when it began."""
         check_name(name, "name")
-        with self._store.database.writing() as connection:
-            writing.update_running(connection, self.id, name=name, model=name)
+        self._update(name=name, model=name)
 
     def set_dataset(self, dataset: str) -> None:
         """Name the dataset, where it was not known when the run began."""
         check_name(dataset, "dataset")
+        self._update(dataset=dataset)
+
+    def _update(self, **values: Any) -> None:
         with self._store.database.writing() as connection:
-            writing.update_running(connection, self.id, dataset=dataset)
+            writing.update_running(connection, self.id, **values)
 
     def add_timing(self, name: str, seconds: float) -> None:
         """Note how long a step took."""
@@ -371,7 +373,7 @@ class OpenRun:
         check_name(part, "part")
         checks.require(scores, Scores, "scores", "a Scores")
         head = {"conventions": scores.conventions.signature(), "search": scores.search}
-        blobs = [*pack_scores(scores), pack_json("head", json_text(head, "head"))]
+        blobs = [*codec.pack_scores(scores), codec.pack_json("head", codec.json_text(head, "head"))]
         with self._store.database.writing() as connection:
             writing.update_running(connection, self.id)
             writing.remove_parts(connection, self.id, part)
@@ -389,8 +391,8 @@ class OpenRun:
         if not heads:
             return None
         try:
-            head = json.loads(unpack_json(heads[0]))
-            return unpack_scores(blobs, head["conventions"], search=head["search"])
+            head = json.loads(codec.unpack_json(heads[0]))
+            return codec.unpack_scores(blobs, head["conventions"], search=head["search"])
         except (AssayError, ValueError, KeyError):
             return None
 
@@ -406,12 +408,9 @@ class OpenRun:
         """Store why there is no result. Saved parts stay, for another attempt."""
         words = str(error) or ("interrupted" if isinstance(error, KeyboardInterrupt) else "")
         message = words if isinstance(error, AssayError) else f"{type(error).__name__}: {words}"
-        message = mask_secrets(message)
-        try:
-            with self._store.database.writing() as connection:
-                writing.update_running(connection, self.id, status="failed", message=message)
-        except (StorageError, UsageError):
-            return  # the first error matters more; the run stays visible as running
+        # The first error matters more than one of the store: then the run stays visible as running.
+        with suppress(StorageError, UsageError):
+            self._update(status="failed", message=mask_secrets(message))
 
 
 def _as_record(

@@ -7,23 +7,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, select
+from sqlalchemy import ColumnElement, Connection, and_, case, func, select
 
 from assay.errors import UsageError
 from assay.io.frames import build_frame
 from assay.runs.results import canonical, method_text
 from assay.store.codec import read_json
-from assay.store.queries import NEWEST_FIRST, conditions, read_results, rows_by_run, select_runs
-from assay.store.rows import key_of, unpack_text
+from assay.store.queries import (
+    NEWEST_FIRST,
+    conditions,
+    read_results,
+    rows_by_run,
+    select_runs,
+    tags_by_run,
+)
+from assay.store.run import key_of, unpack_text
 from assay.store.schema import AGGREGATES, BLOBS, RUNS, TAGS
 
 
 @dataclass(frozen=True)
-class RunSummary:
-    """A row in a list of runs: names, status, tags and means over queries."""
+class NamedRun:
+    """A run by its numbers and names."""
 
     id: int
     uid: str
@@ -31,6 +39,12 @@ class RunSummary:
     task: str
     dataset: str
     model: str
+
+
+@dataclass(frozen=True)
+class RunSummary(NamedRun):
+    """A row in a list of runs: names, status, tags and means over queries."""
+
     status: str
     message: str
     created: str
@@ -65,7 +79,7 @@ def find_summaries(
     )
     rows = connection.execute(statement).all()
     numbers = [row.id for row in rows]
-    tags = rows_by_run(connection, select(TAGS.c.run_id, TAGS.c.tag).order_by(TAGS.c.tag), numbers)
+    tags = tags_by_run(connection, numbers)
     means = select(AGGREGATES.c.run_id, AGGREGATES.c.measure, AGGREGATES.c.value).where(
         AGGREGATES.c.by_column == "", AGGREGATES.c.subset == ""
     )
@@ -74,40 +88,21 @@ def find_summaries(
         means = means.where(AGGREGATES.c.measure.in_(names))
     by_run = rows_by_run(connection, means.order_by(AGGREGATES.c.position), numbers)
     return [
-        RunSummary(
-            **row._mapping,
-            tags=tuple(tag for (tag,) in tags.get(row.id, ())),
-            _means=dict(by_run.get(row.id, ())),
-        )
+        RunSummary(**row._mapping, tags=tags.get(row.id, ()), _means=dict(by_run.get(row.id, ())))
         for row in rows
     ]
 
 
-ORDERS: Final = (
-    "id",
-    "created",
-    "status",
-    "task",
-    "dataset",
-    "model",
-    "name",
-    "n_queries",
-    "seconds",
-    "tags",
-)
+_NAMES: Final = ("status", "task", "dataset", "model", "name")
+ORDERS: Final = ("id", "created", *_NAMES, "n_queries", "seconds", "tags")
 MOST_NAMES: Final = 500
 
 
 @dataclass(frozen=True)
-class RunMean:
+class RunMean(NamedRun):
     """The mean of one measure over all queries of one finished run, with its interval."""
 
-    id: int
-    uid: str
-    name: str
-    task: str
-    dataset: str
-    model: str
+    measure: str
     created: str
     n_queries: int
     conventions: str
@@ -128,8 +123,7 @@ class RunMean:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data; the resampled column is part of `method`."""
         data = {**vars(self), "method": method_text(self.method, self.clusters)}
-        del data["clusters"]
-        return data
+        return {key: value for key, value in data.items() if key not in ("measure", "clusters")}
 
 
 def count_runs(connection: Connection, **filters: Any) -> int:
@@ -158,20 +152,18 @@ def order_by_column(
     """Return an order by a column or mean; runs without come last."""
     if name not in (*ORDERS, *measures):
         raise UsageError(f"Runs cannot be sorted by {name!r}; by {', '.join(ORDERS)}.")
-    column = _sort_column(name)
+    column: ColumnElement[Any]
+    if name == "tags":
+        first = select(func.min(TAGS.c.tag)).where(TAGS.c.run_id == RUNS.c.id)
+        column = first.scalar_subquery()
+    elif name in ORDERS:
+        column = RUNS.c[name]
+    else:
+        of_run = AGGREGATES.c.run_id == RUNS.c.id
+        mean = select(AGGREGATES.c.value).where(of_run, _is_overall(name))
+        column = mean.limit(1).scalar_subquery()
     turned = column.desc() if descending else column.asc()
     return (turned.nulls_last(), *NEWEST_FIRST)
-
-
-def _sort_column(name: str) -> ColumnElement[Any]:
-    if name == "tags":
-        return select(func.min(TAGS.c.tag)).where(TAGS.c.run_id == RUNS.c.id).scalar_subquery()
-    return RUNS.c[name] if name in ORDERS else _mean_of(name)
-
-
-def _mean_of(measure: str) -> ColumnElement[Any]:
-    mean = select(AGGREGATES.c.value).where(AGGREGATES.c.run_id == RUNS.c.id, _is_overall(measure))
-    return mean.limit(1).scalar_subquery()
 
 
 def _is_overall(measure: str) -> ColumnElement[bool]:
@@ -223,8 +215,26 @@ def read_query_texts(
 
 def find_means(connection: Connection, measure: str, **filters: Any) -> list[RunMean]:
     """Return one measure of every finished run, newest first."""
-    filters |= {"status": "finished"}
-    return [RunMean(*row) for row in connection.execute(_select_means(measure, filters))]
+    return _read_means(connection, _is_overall(measure), filters)
+
+
+def find_headlines(connection: Connection) -> list[RunMean]:
+    """Return the first mean of every finished run, newest first."""
+    return _read_means(connection, and_(AGGREGATES.c.position == 0, are_overall()), {})
+
+
+def _read_means(
+    connection: Connection, condition: ColumnElement[bool], filters: dict[str, Any]
+) -> list[RunMean]:
+    names = [each.name for each in fields(RunMean)]
+    columns = [RUNS.c[name] if name in RUNS.c else AGGREGATES.c[name] for name in names]
+    statement = (
+        select(*columns)
+        .join(AGGREGATES, AGGREGATES.c.run_id == RUNS.c.id)
+        .where(conditions({**filters, "status": "finished"}), condition)
+        .order_by(*NEWEST_FIRST)
+    )
+    return [RunMean(*row) for row in connection.execute(statement)]
 
 
 def query_checksums(connection: Connection, runs: list[int]) -> dict[int, str]:
@@ -233,17 +243,6 @@ def query_checksums(connection: Connection, runs: list[int]) -> dict[int, str]:
         BLOBS.c.part == "", BLOBS.c.kind == "ids"
     )
     return {run: rows[0][0] for run, rows in rows_by_run(connection, statement, runs).items()}
-
-
-def _select_means(measure: str, filters: dict[str, Any]) -> Select[Any]:
-    names = list(RunMean.__dataclass_fields__)
-    columns = [RUNS.c[name] if name in RUNS.c else AGGREGATES.c[name] for name in names]
-    return (
-        select(*columns)
-        .join(AGGREGATES, AGGREGATES.c.run_id == RUNS.c.id)
-        .where(conditions(filters), _is_overall(measure))
-        .order_by(*NEWEST_FIRST)
-    )
 
 
 def run_frame(runs: list[RunSummary], backend: str) -> Any:
@@ -294,29 +293,6 @@ def group_runs(
 
 
 @dataclass(frozen=True)
-class Headline:
-    """The first mean of a finished run: what it is known by."""
-
-    id: int
-    uid: str
-    name: str
-    dataset: str
-    created: str
-    conventions: str
-    measure: str
-    value: float | None
-
-
-def find_headlines(connection: Connection) -> list[Headline]:
-    """Return the first mean of every finished run, newest first."""
-    names = list(Headline.__dataclass_fields__)
-    columns = [RUNS.c[name] if name in RUNS.c else AGGREGATES.c[name] for name in names]
-    first = and_(AGGREGATES.c.run_id == RUNS.c.id, AGGREGATES.c.position == 0, are_overall())
-    statement = select(*columns).join(AGGREGATES, first).where(RUNS.c.status == "finished")
-    return [Headline(*row) for row in connection.execute(statement.order_by(*NEWEST_FIRST))]
-
-
-@dataclass(frozen=True)
 class RunCosts:
     """What a run cost, where its task stored that; `bytes` are those of vectors or an index."""
 
@@ -332,16 +308,13 @@ def read_costs(connection: Connection, runs: list[int]) -> dict[int, RunCosts]:
     """Return the costs of runs that have any."""
     statement = select(RUNS.c.id, RUNS.c.n_queries, RUNS.c.config, RUNS.c.timings)
     rows = rows_by_run(connection, statement, runs)
-    costs_by_run = {run: _read_costs(*row[0]) for run, row in rows.items()}
-    return {run: costs for run, costs in costs_by_run.items() if costs}
-
-
-def _read_costs(n_queries: int, config: str, timings: str) -> RunCosts:
-    try:
-        settings, steps = read_json(config or "{}", dict), read_json(timings or "{}", dict)
-    except (ValueError, RecursionError):  # damaged: the page of the run says so
-        return RunCosts()
-    return costs_of(n_queries, settings, steps)
+    costs: dict[int, RunCosts] = {}
+    for run, [(n_queries, *texts)] in rows.items():
+        # A run whose settings are damaged has no costs here: its page says so.
+        with suppress(ValueError, RecursionError):
+            settings, steps = (read_json(text or "{}", dict) for text in texts)
+            costs[run] = costs_of(n_queries, settings, steps)
+    return {run: each for run, each in costs.items() if each}
 
 
 def costs_of(n_queries: int, settings: dict[str, Any], steps: dict[str, Any]) -> RunCosts:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _MOST_MEASURES: Final = 5
 _NOT_IN_DATA: Final = ("_store", "aggregates")
+_NOT_LISTED: Final = ("updated", "done", "total", "seconds", "conventions", "_means")
 
 
 def list_table(runs: Sequence[Run | RunSummary], measures: Iterable[str] = ()) -> Table:
@@ -53,22 +54,15 @@ def most_common(means: Sequence[dict[str, float | None]]) -> list[str]:
     return [name for name, _ in counted.most_common(_MOST_MEASURES)]
 
 
-def list_data(runs: Sequence[Run | RunSummary]) -> list[dict[str, Any]]:
+def list_data(runs: Sequence[RunSummary]) -> list[dict[str, Any]]:
     """Return plain data of runs, without the settings behind them."""
-    keys = (
-        "id",
-        "uid",
-        "name",
-        "task",
-        "dataset",
-        "model",
-        "status",
-        "message",
-        "created",
-        "n_queries",
-        "tags",
-    )
-    return [{**{key: getattr(run, key) for key in keys}, "means": run.means()} for run in runs]
+    return [
+        {
+            **{key: value for key, value in vars(run).items() if key not in _NOT_LISTED},
+            "means": run.means(),
+        }
+        for run in runs
+    ]
 
 
 def run_data(run: Run, *, per_query: bool) -> dict[str, Any]:
@@ -95,14 +89,10 @@ def summary_page(run: Run) -> Page:
     words = [run.dataset, run.status, run.message, run.created[:16].replace("T", " "), *run.tags]
     page: Page = [Words(f"run {run.id}: {', '.join(filter(None, (run.name, *words)))}", "verdict")]
     if run.aggregates:
-        page.append(_without_blanks(_aggregate_table(run)))
+        table = _aggregate_table(run)
+        filled = (i for i in range(len(table.columns)) if any(row[i].value for row in table.rows))
+        page.append(columns_of(table, filled))
     return [*page, Words(run.signature, "signature")]
-
-
-def _without_blanks(table: Table) -> Table:
-    """Return the columns that hold something in any row."""
-    filled = (i for i in range(len(table.columns)) if any(row[i].value for row in table.rows))
-    return columns_of(table, filled)
 
 
 def _facts(run: Run) -> Table:
@@ -180,15 +170,15 @@ class StoredQuery:
             page.append(Words(self.results.text))
         if self.missing:
             page.append(Words("The run has no answer to this query."))
-        page.append(_value_table(self.values))
+        row = tuple(Cell(value, "fraction") for value in self.values.values())
+        page.append(Table(tuple(self.values), (row,)))
         if self.results is None:
-            return [
-                *page,
-                Words("The retrieved documents are not stored; 'assay bench --save' stores them."),
-            ]
+            why = "The retrieved documents are not stored; 'assay bench --save' stores them."
+            return [*page, Words(why)]
         page.append(_result_table(self.results.results))
         if self.results.missed:
-            page += [Words("Relevant, but not retrieved:"), _missed_table(self.results.missed)]
+            missed = columns_of(_result_table(self.results.missed), (1, 3, 4))
+            page += [Words("Relevant, but not retrieved:"), missed]
         return page
 
     def to_dict(self) -> dict[str, Any]:
@@ -218,9 +208,7 @@ def read_query(run: Run, query: str) -> StoredQuery:
     scores = run.scores()
     place = position_of(scores.query_ids, query)
     if place is None:
-        few = ", ".join(
-            str(query_id) for query_id in scores.query_ids.take(np.arange(min(3, scores.n_queries)))
-        )
+        few = ", ".join(map(str, scores.query_ids.take(np.arange(min(3, scores.n_queries)))))
         raise UsageError(f"There is no query {query!r} in run {run.id}; there are {few}, ….")
     column = scores.values[:, place].tolist()
     values = {
@@ -244,29 +232,15 @@ def position_of(ids: Ids, query: str) -> int | None:
     return None if place < 0 else place
 
 
-def _value_table(values: dict[str, float | None]) -> Table:
-    row = tuple(Cell(value, "fraction") for value in values.values())
-    return Table(tuple(values), (row,))
-
-
 def _result_table(docs: Sequence[ResultDoc]) -> Table:
     rows = tuple(
         (
             Cell(rank, "count"),
             Cell(doc.doc),
             Cell(doc.score, "fraction"),
-            _grade(doc),
+            Cell(None if doc.grade is None else f"{doc.grade:g}", "figure"),
             Cell(doc.snippet),
         )
         for rank, doc in enumerate(docs, 1)
     )
     return Table(("rank", "document", "score", "judged", "text"), rows)
-
-
-def _missed_table(docs: Sequence[ResultDoc]) -> Table:
-    rows = tuple((Cell(doc.doc), _grade(doc), Cell(doc.snippet)) for doc in docs)
-    return Table(("document", "judged", "text"), rows)
-
-
-def _grade(doc: ResultDoc) -> Cell:
-    return Cell(None if doc.grade is None else f"{doc.grade:g}", "figure")

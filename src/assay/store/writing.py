@@ -1,18 +1,28 @@
-"""The statements that change a store. Each is one step of a transaction that the caller holds."""
+"""The statements that change a store, and the digests that tell whether anything else did.
+
+Each statement is one step of a transaction that the caller holds. The digest of a run covers every
+sealed column, its aggregates, the wide row, and names, sizes and checksums of its arrays and
+results. Notes and tags, which may change, have a digest of their own.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, Final
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, Table, delete, insert, select, text, update
+from sqlalchemy.exc import SQLAlchemyError
 
-from assay.errors import UsageError
+from assay.errors import AssayError, StorageError, UsageError
 from assay.runs.record import check_tags
-from assay.store.codec import Blob, now
-from assay.store.digests import seal, seal_marks
-from assay.store.imports import ImportedRun
-from assay.store.rows import Payload, to_row
+from assay.runs.results import find_contradictions
+from assay.scoring.scores import Scores
+from assay.store import queries
+from assay.store.codec import Blob, digest_lines, now, unpack_json, unpack_scores
+from assay.store.files import ImportedRun
+from assay.store.run import COLUMNS, Payload, Run, to_row, unpack_results
 from assay.store.schema import AGGREGATES, BLOBS, RUNS, SHOWN, TAGS, WIDE_VALUES
 
 
@@ -67,45 +77,32 @@ def finish_run(connection: Connection, run: int, payload: Payload, **values: Any
 def add_payload(connection: Connection, run: int, payload: Payload) -> None:
     """Add the arrays, aggregates and results of queries of a run."""
     add_blobs(connection, run, payload.blobs)
-    _add_results(connection, run, payload.results)
-    rows = [
-        {"run_id": run, "position": i, **vars(aggregate)}
-        for i, aggregate in enumerate(payload.aggregates)
+    stored = ("position", "raw_bytes", "checksum", "content")
+    results = [
+        {"query_key": blob.name, **{name: getattr(blob, name) for name in stored}}
+        for blob in payload.results
     ]
-    if rows:
-        connection.execute(insert(AGGREGATES), rows)
-    if payload.wide:
-        connection.execute(insert(WIDE_VALUES), list(_wide_rows(run, payload.wide)))
-
-
-def _wide_rows(run: int, wide: Mapping[str, float | str | None]) -> Iterator[dict[str, Any]]:
-    for position, (name, value) in enumerate(wide.items()):
-        cell = (None, value) if isinstance(value, str) else (value, None)
-        row = (run, position, name, *cell)
-        yield dict(zip(("run_id", "position", "name", "number", "text"), row, strict=True))
+    _add_rows(connection, SHOWN, run, results)
+    aggregates = [{"position": i, **vars(each)} for i, each in enumerate(payload.aggregates)]
+    _add_rows(connection, AGGREGATES, run, aggregates)
+    cells = [
+        {"name": name, "number": None, "text": value}
+        if isinstance(value, str)
+        else {"name": name, "number": value, "text": None}
+        for name, value in payload.wide.items()
+    ]
+    wide = [{"position": i, **cell} for i, cell in enumerate(cells)]
+    _add_rows(connection, WIDE_VALUES, run, wide)
 
 
 def add_blobs(connection: Connection, run: int, blobs: Iterable[Blob], *, part: str = "") -> None:
     """Add arrays of a run, or of a part of it."""
-    rows = [{"run_id": run, "part": part, **vars(blob)} for blob in blobs]
-    if rows:
-        connection.execute(insert(BLOBS), rows)
+    _add_rows(connection, BLOBS, run, [{"part": part, **vars(blob)} for blob in blobs])
 
 
-def _add_results(connection: Connection, run: int, blobs: Iterable[Blob]) -> None:
-    rows = [
-        {
-            "run_id": run,
-            "query_key": blob.name,
-            "position": blob.position,
-            "raw_bytes": blob.raw_bytes,
-            "checksum": blob.checksum,
-            "content": blob.content,
-        }
-        for blob in blobs
-    ]
+def _add_rows(connection: Connection, table: Table, run: int, rows: list[dict[str, Any]]) -> None:
     if rows:
-        connection.execute(insert(SHOWN), rows)
+        connection.execute(insert(table), [{"run_id": run, **row} for row in rows])
 
 
 def remove_parts(connection: Connection, run: int, part: str | None = None) -> None:
@@ -120,7 +117,7 @@ def add_tags(connection: Connection, run: int, tags: Iterable[str]) -> None:
     has = connection.execute(select(TAGS.c.tag).where(TAGS.c.run_id == run)).scalars()
     new = sorted(set(check_tags(tags)) - set(has))
     if new:
-        connection.execute(insert(TAGS), [{"run_id": run, "tag": tag} for tag in new])
+        _add_rows(connection, TAGS, run, [{"tag": tag} for tag in new])
         seal_marks(connection, run)
 
 
@@ -145,3 +142,128 @@ def set_notes(connection: Connection, run: int, notes: str) -> None:
 def remove_runs(connection: Connection, runs: Iterable[int]) -> None:
     """Delete runs; the database takes all that belongs to them, and no part alone."""
     connection.execute(delete(RUNS).where(RUNS.c.id.in_(list(runs))))
+
+
+# Digests, and what else tells that a run is not as it was stored
+
+_ROW: Final = [RUNS.c[name] for name, column in COLUMNS.items() if column.sealed]
+_PARTS: Final = (
+    (AGGREGATES, AGGREGATES.c.position),
+    (WIDE_VALUES, WIDE_VALUES.c.name),
+    (BLOBS, BLOBS.c.kind, BLOBS.c.position),
+    (SHOWN, SHOWN.c.query_key),
+)
+
+
+def seal(connection: Connection, run: int, **final: Any) -> None:
+    """Store the digests of a run, with these last changes of its row: a finished one takes none."""
+    digest = digest_lines(_content(connection, run, final))
+    values = {"digest": digest, "marks": digest_lines(_marks(connection, run)), **final}
+    connection.execute(update(RUNS).where(RUNS.c.id == run).values(**values))
+
+
+def seal_marks(connection: Connection, run: int) -> None:
+    """Store the digest of the notes and tags of a run."""
+    marks = digest_lines(_marks(connection, run))
+    connection.execute(update(RUNS).where(RUNS.c.id == run).values(marks=marks))
+
+
+def find_altered(connection: Connection, run: Run) -> Iterator[str]:
+    """Yield what of a run is not as it was stored."""
+    statement = select(RUNS.c.digest, RUNS.c.marks).where(RUNS.c.id == run.id)
+    stored = connection.execute(statement).one()
+    if stored.digest != digest_lines(_content(connection, run.id, {})):
+        yield "it does not match its digest"
+    if stored.marks != digest_lines(_marks(connection, run.id)):
+        yield "its notes or tags do not match their digest"
+
+
+def _content(connection: Connection, run: int, final: dict[str, Any]) -> Iterator[Any]:
+    row = connection.execute(select(*_ROW).where(RUNS.c.id == run)).one()
+    yield {**row._mapping, **final}
+    for table, *order in _PARTS:
+        columns = [column for column in table.c if column.name != "content"]
+        statement = select(*columns).where(table.c.run_id == run).order_by(*order)
+        if table is BLOBS:  # parts of a run that is running are not shown
+            statement = statement.where(BLOBS.c.part == "")
+        yield table.name
+        yield from map(list, connection.execute(statement))
+
+
+def _marks(connection: Connection, run: int) -> Iterator[Any]:
+    yield connection.execute(select(RUNS.c.notes).where(RUNS.c.id == run)).scalar_one()
+    yield sorted(connection.execute(select(TAGS.c.tag).where(TAGS.c.run_id == run)).scalars())
+
+
+def find_damages(connection: Connection, keys: Iterable[int | str] = ()) -> Iterator[str]:
+    """Yield a line for each damage of the file and of runs."""
+    if connection.dialect.name == "sqlite":
+        for (line,) in connection.execute(text("PRAGMA integrity_check")):
+            if line != "ok":
+                yield str(line)
+        for row in connection.execute(text("PRAGMA foreign_key_check")):
+            yield f"a row of {row[0]} belongs to no run"
+    numbers = connection.execute(select(RUNS.c.id).order_by(RUNS.c.id)).scalars().all()
+    for key in keys or numbers:
+        yield from _damages_of(connection, key)
+
+
+def _damages_of(connection: Connection, key: int | str) -> Iterator[str]:
+    try:
+        run = queries.find_run(connection, key)
+    except (StorageError, SQLAlchemyError) as error:
+        yield f"Run {key}: {error!s:.300}"
+        return
+    for check in (find_altered, _check_scores, _check_rest):
+        try:
+            with name_run(run):
+                for line in check(connection, run):
+                    yield f"Run {run.id} ({run.name!r}): {line}."
+        except (AssayError, SQLAlchemyError) as error:
+            yield f"{error!s:.300}"
+
+
+def _check_scores(connection: Connection, run: Run) -> Iterator[str]:
+    """Check that per-query values are readable and match the aggregates."""
+    if run.status == "finished" and run.conventions:
+        yield from find_contradictions(run.aggregates, read_scores(connection, run))
+
+
+def _check_rest(connection: Connection, run: Run) -> Iterator[str]:
+    """Check that details and results of queries are readable."""
+    if run.status == "finished":
+        read_details(connection, run)
+        for blob in queries.read_results(connection, run.id):
+            unpack_results(blob)
+    yield from ()
+
+
+def refuse_altered(connection: Connection, run: Run) -> None:
+    """Refuse a run that is not as it was stored, before it gets a digest elsewhere."""
+    for line in find_altered(connection, run):
+        raise StorageError(f"Run {run.id} ({run.name!r}): {line}: it is damaged.")
+
+
+def read_scores(connection: Connection, run: Run) -> Scores:
+    """Return the scores of a run."""
+    blobs = queries.read_blobs(connection, run.id)
+    return unpack_scores(blobs, run.conventions, search=run.search)
+
+
+def read_details(connection: Connection, run: Run) -> dict[str, Any]:
+    """Return what a task stored beside the scores of a run."""
+    blobs = queries.read_blobs(connection, run.id, BLOBS.c.kind == "details")
+    try:
+        details: dict[str, Any] = json.loads(unpack_json(blobs[0])) if blobs else {}
+    except ValueError as error:
+        raise StorageError(f"The details cannot be read: {error}.") from None
+    return details
+
+
+@contextmanager
+def name_run(run: Run) -> Iterator[None]:
+    """Say which run a damage belongs to."""
+    try:
+        yield
+    except StorageError as error:
+        raise StorageError(f"Run {run.id} ({run.name!r}): {error}") from None

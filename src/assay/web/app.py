@@ -30,30 +30,20 @@ from starlette.routing import Route
 import assay.store
 from assay.core.text import printable
 from assay.errors import AssayError, StorageError, UsageError
-from assay.report.html import read_asset
+from assay.report.report import read_asset
 from assay.store import Store
 from assay.store.database import locate
-from assay.store.migrations import version_of
+from assay.store.schema import version_of
+from assay.web import page as web
 from assay.web.caches import Caches
-from assay.web.page import (
-    HOME,
-    PageRequest,
-    PageRoute,
-    QueryParams,
-    WebPage,
-    csv_response,
-    find_run,
-    format_notes,
-    html_response,
-    json_response,
-)
+from assay.web.page import PageRequest, PageRoute, QueryParams, WebPage
 from assay.web.pages import page_routes
 from assay.web.security import SecurityMiddleware, allowed_hosts, equal_texts
 
 _ENDINGS: Final = (".json", ".csv", "")  # the bare path last: it would match the others, too
 _TIMEOUT: Final = 0.06  # seconds; then a page is shown without its statistics, and reloads itself
 _MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-_BUSY_TIMEOUT: Final = 3000  # milliseconds; then the page says that the store is locked
+BUSY_TIMEOUT: Final = 3000  # milliseconds; then the page says that the store is locked
 _MOST_BYTES: Final = 100_000
 _FORM: Final = "application/x-www-form-urlencoded"
 
@@ -118,7 +108,7 @@ class StoreHandle:
 def _open_store(place: str | os.PathLike[str] | None) -> Store:
     store = assay.store.open(place, create=False, read_only=True)
     if store.database.engine.dialect.name == "sqlite":
-        pragma = f"PRAGMA busy_timeout={_BUSY_TIMEOUT}"
+        pragma = f"PRAGMA busy_timeout={BUSY_TIMEOUT}"
         event.listen(
             store.database.engine, "connect", lambda connection, _: connection.execute(pragma)
         )
@@ -146,7 +136,7 @@ class EditForm:
 
     def _change(self, key: str, params: QueryParams) -> int:
         with self._source.editable() as store:
-            run = find_run(store, key)
+            run = web.find_run(store, key)
             # A form cannot send every character, so tags are known by what people see of them.
             ticked = params.get_all("remove")
             removed = [tag for tag in run.tags if printable(tag) in ticked]
@@ -156,7 +146,7 @@ class EditForm:
             if added:
                 store.tag(run.id, *added)
             notes = "\n".join(params.get("notes").splitlines())
-            if notes != format_notes(run.notes):
+            if notes != web.format_notes(run.notes):
                 store.note(run.id, notes)
         return run.id
 
@@ -191,6 +181,9 @@ def make_app(
         token: What requests must carry; None lets everyone in.
         allow_edit: Whether pages of runs change tags and notes.
 
+    Returns:
+        The application.
+
     Raises:
         UsageError: Editing without a token.
     """
@@ -198,10 +191,9 @@ def make_app(
         raise UsageError("Tags and notes are edited with a token only. Give one.")
     pages = _Pages(source, EditForm(source) if allow_edit else None)
     routes = [
-        Route(address, pages.endpoint(route, ending), methods=["GET"])
+        Route(_address(route.path, ending), pages.endpoint(route, ending), methods=["GET"])
         for route in page_routes()
         for ending in _ENDINGS
-        if (address := _address(route.path, ending))
     ]
     routes.append(Route("/static/{name}", _static, methods=["GET"]))
     if pages.form is not None:
@@ -221,7 +213,7 @@ def _address(path: str, ending: str) -> str:
     >>> _address("/", ".json"), _address("/runs", "")
     ('/home.json', '/runs')
     """
-    return f"{HOME}{ending}" if path == "/" and ending else f"{path}{ending}"
+    return f"{web.HOME}{ending}" if path == "/" and ending else f"{path}{ending}"
 
 
 @dataclass(frozen=True)
@@ -250,11 +242,13 @@ class _Pages:
         store, bare = self.source.store(), path.removesuffix(ending)
         page = route.make(PageRequest(store, params, self.cache, bare, key, timeout))
         if ending == ".csv":
-            return csv_response(page, params.get("table"))
+            return web.csv_response(page, params.get("table"))
         if ending == ".json":
-            return json_response(page)
-        context = {**_shared_context(path), "json_twin": _twin(request)}
-        return html_response(page, **context, store=store, secret=self.form and self.form.secret)
+            return web.json_response(page)
+        query = request.scope["query_string"].decode("latin-1")
+        twin = f"{_address(path, '.json')}?{query}" if query else _address(path, ".json")
+        context = {**_shared_context(path), "json_twin": twin, "store": store}
+        return web.html_response(page, **context, secret=self.form and self.form.secret)
 
 
 def _answer_errors(
@@ -279,19 +273,17 @@ def _explain(request: Request, error: Exception) -> Response:
         return _error_response(request, error.status_code, title, error.detail)
     if isinstance(error, AssayError):
         return _error_response(request, 400, "Invalid request", str(error))
-    return _internal_error(request, error)
+    if os.environ.get("ASSAY_TRACEBACK"):
+        raise error
+    message = f"{type(error).__name__}: {error}"
+    print(f"assay: a page failed: {printable(message)}", file=sys.stderr, flush=True)
+    advice = "The terminal in which 'assay serve' runs shows the error; please report it."
+    return _error_response(request, 500, "Internal error", f"This is a bug in Assay. {advice}")
 
 
 def _shared_context(path: str) -> dict[str, Any]:
     """Return what the frame of every page shows."""
     return {"path": path, "menu": [route for route in page_routes() if route.menu]}
-
-
-def _twin(request: Request) -> str:
-    path = request.scope["path"]
-    query = request.scope["query_string"].decode("latin-1")
-    twin = f"{HOME if path == '/' else path}.json"
-    return f"{twin}?{query}" if query else twin
 
 
 def _error_response(request: Request, status: int, title: str, message: str) -> Response:
@@ -300,8 +292,8 @@ def _error_response(request: Request, status: int, title: str, message: str) -> 
     page = WebPage("error", title, data)
     path = request.scope["path"]
     if path.endswith((".json", ".csv")):
-        return json_response(page, status=status)
-    return html_response(
+        return web.json_response(page, status=status)
+    return web.html_response(
         page, status=status, **_shared_context(path), store=None, json_twin="", secret=None
     )
 
@@ -310,20 +302,6 @@ def _no_such_page(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     message = "There is no page at this address. Start from the list of runs."
     return _error_response(request, status, "Page not found", message)
-
-
-def _internal_error(request: Request, error: Exception) -> Response:
-    if os.environ.get("ASSAY_TRACEBACK"):
-        raise error
-    message = f"{type(error).__name__}: {error}"
-    print(f"assay: a page failed: {printable(message)}", file=sys.stderr, flush=True)
-    return _error_response(
-        request,
-        500,
-        "Internal error",
-        "This is a bug in Assay. The terminal in which 'assay serve' runs shows the error; "
-        "please report it.",
-    )
 
 
 @cache

@@ -112,10 +112,11 @@ class Pending:
         return min(1 + int(self.seconds / 2), _LONGEST_WAIT)
 
 
-class ScoreCache:
-    """Scores and comparisons of stored runs."""
+class Caches:
+    """Everything that was computed from finished runs: scores, comparisons and changes."""
 
     def __init__(self) -> None:
+        self.changes = ChangeCache()
         self._scores: LRUCache[Scores | None] = LRUCache(_MOST_VALUES, _weight)
         self._comparisons: LRUCache[tuple[float, Future[Comparison]]] = LRUCache(_MOST_COMPARISONS)
         self._texts: LRUCache[dict[str, str]] = LRUCache(
@@ -147,26 +148,24 @@ class ScoreCache:
         store: Store,
         runs: Sequence[Run],
         names: Sequence[str],
+        timeout: float | None,
         *,
         measure: str,
         baseline: str | None = None,
         slices: str | None = None,
-        timeout: float | None = None,
     ) -> Comparison | Pending:
         """Compare runs on one measure as `assay runs compare` does.
 
         `Pending` where that takes longer than `timeout`, in seconds; the computation continues, for
         the next request.
         """
-        settings: dict[str, Any] = {"measures": [measure], "baseline": baseline, "slices": slices}
+        settings = {"names": names, "baseline": baseline, "slices": slices}
         key = (tuple(run.uid for run in runs), tuple(names), measure, baseline, slices)
-        begun, comparison = self._comparisons.get(
-            key,
-            lambda: (
-                monotonic(),
-                self._workers.submit(self._compare, store, runs, names, settings),
-            ),
-        )
+
+        def begin() -> tuple[float, Future[Comparison]]:
+            return monotonic(), self._workers.submit(self._compare, store, runs, measure, settings)
+
+        begun, comparison = self._comparisons.get(key, begin)
         try:
             return comparison.result(timeout)
         except TimeoutError:
@@ -176,21 +175,21 @@ class ScoreCache:
             raise
 
     def _compare(
-        self, store: Store, runs: Sequence[Run], names: Sequence[str], settings: dict[str, Any]
+        self, store: Store, runs: Sequence[Run], measure: str, settings: Mapping[str, Any]
     ) -> Comparison:
         refuse_other_query_sets(runs)
-        scores = [self._require_scores(store, run, settings["measures"][0]) for run in runs]
-        clusters = cluster_settings((run.clusters, s) for run, s in zip(runs, scores, strict=True))
-        return compare(*scores, names=names, **{**settings, **clusters})
-
-    def _require_scores(self, store: Store, run: Run, measure: str) -> Scores:
-        scores = self.scores(store, run, measure)
-        if scores is None:
-            raise UsageError(
-                f"Run {run.id} ({run.name!r}) is {run.status} and has no per-query values "
-                "to compare."
-            )
-        return scores
+        compared = []
+        for run in runs:
+            scores = self.scores(store, run, measure)
+            if scores is None:
+                raise UsageError(
+                    f"Run {run.id} ({run.name!r}) is {run.status} and has no per-query values "
+                    "to compare."
+                )
+            compared.append(scores)
+        pairs = zip(runs, compared, strict=True)
+        clusters = cluster_settings((run.clusters, scores) for run, scores in pairs)
+        return compare(*compared, measures=[measure], **{**settings, **clusters})
 
 
 def _weight(scores: Scores | None) -> int:
@@ -198,8 +197,10 @@ def _weight(scores: Scores | None) -> int:
 
 
 def _load_scores(store: Store, run: Run, measure: str | None) -> Scores | None:
+    whole = BLOBS.c.kind.not_in(("values", "tied"))  # what goes with every measure
+    of_measure = [or_(whole, BLOBS.c.name == measure), BLOBS.c.kind != "details"] if measure else []
     with store.database.reading() as connection:
-        blobs = read_blobs(connection, run.id, measure=measure)
+        blobs = read_blobs(connection, run.id, *of_measure)
     if not any(blob.kind == "values" for blob in blobs):
         return None
     try:
@@ -373,11 +374,3 @@ def _unpaired_change(old: RunMean, new: RunMean) -> Change:
 
 def _difference(old: RunMean, new: RunMean) -> float:
     return (new.value or 0.0) - (old.value or 0.0)
-
-
-class Caches(ScoreCache):
-    """Everything that was computed from finished runs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.changes = ChangeCache()

@@ -17,8 +17,9 @@ import numpy as np
 from assay.arrays import Floats, Ints
 from assay.core.ids import Ids
 from assay.core.text import printable
-from assay.store import Run
-from assay.store.summaries import read_query_texts
+from assay.report.svg import interval_strip
+from assay.store import Aggregate, Run
+from assay.store.summaries import RunMean, read_query_texts
 from assay.tables.html import (
     Attributes,
     Decoration,
@@ -29,6 +30,7 @@ from assay.tables.html import (
     html_text,
     tag,
 )
+from assay.tables.svg import Scale
 from assay.tables.table import Cell, Table
 from assay.web.page import PageRequest, QueryParams, address, exact_moment, format_moment
 
@@ -79,6 +81,11 @@ def moment_column(
     return ListColumn(heading, lambda row: exact_moment(moment(row)), key=key, form=format_moment)
 
 
+def array_column(values: Any, heading: str, kind: str = "text", key: str = "") -> ListColumn[int]:
+    """Declare a column of an array, whose rows are positions in it."""
+    return ListColumn(heading, lambda i: values[i], kind, key)
+
+
 def table_columns(
     table: Table, link: Callable[[tuple[Cell, ...]], str] | None = None
 ) -> list[ListColumn[tuple[Cell, ...]]]:
@@ -89,10 +96,19 @@ def table_columns(
     ]
 
 
-def interval_column(after: int, intervals: Sequence[Any], strips: Sequence[Markup]) -> ExtraColumn:
-    """Declare a column of drawn intervals; its heading has their level, if one is known."""
-    level = next((interval.level for interval in intervals if interval.level), None)
+def interval_column(
+    after: int, scale: Scale, means: Sequence[Aggregate | RunMean], first: Sequence[bool] = ()
+) -> ExtraColumn:
+    """Declare a column of drawn intervals; its heading has their level, if one is known.
+
+    Those that may be the best are marked as `first`.
+    """
+    level = next((mean.level for mean in means if mean.level), None)
     heading = f"{100 * level:g} % interval" if level else "interval"
+    strips = [
+        interval_strip(scale, mean.value, mean.low, mean.high, chance=mean.chance, first=marked)
+        for mean, marked in zip(means, first or [False] * len(means), strict=True)
+    ]
     return ExtraColumn(after, "picture", html_text(heading), strips)
 
 

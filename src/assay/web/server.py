@@ -31,11 +31,27 @@ def serve(
     allow_edit: bool = False,
     ready: Callable[[str], None] = print,
 ) -> None:
-    """Serve pages over a store until interrupted; `ready` gets the address.
+    """Serve pages over a store until interrupted.
 
-    Port 0 takes any free port. Beyond this machine a token is required: the one that is given, else
-    a random one, which is part of the address. With `allow_edit`, pages of runs change their tags
-    and notes, and a token is required on this machine, too.
+    Beyond this machine a token is required, and everywhere where pages may be edited.
+
+    Args:
+        store: The file or URL of the store; that of `assay.store.open` without it.
+        host: The address to listen on.
+        port: The port; 0 takes any that is free.
+        allowed: Further host names that requests may use.
+        token: What requests must carry, of 16 or more characters; a random one without it, which is
+            then part of the address.
+        allow_edit: Whether pages of runs change tags and notes.
+        ready: Gets the address once the server listens.
+
+    Raises:
+        UsageError: The token is too short, or the port cannot be opened.
+        StorageError: The store cannot be read.
+        MissingPackageError: A package of the extra `serve` is not installed.
+
+    Example:
+        assay.web.serve("runs.db", port=0, ready=print)
     """
     need_packages()
     from assay.web.app import StoreHandle
@@ -57,13 +73,28 @@ def serve(
         )
         ready(f"{address}?token={random_token}" if random_token else address)
         try:
-            _run(app, listener)
+            run_server(app, listener)
         finally:
             source.close()
 
 
 def make_app(*args: Any, **settings: Any) -> Any:
-    """Make the application; the arguments are those of `assay.web.app.make_app`."""
+    """Make the dashboard over a store, as an ASGI application for another server.
+
+    Args:
+        args: The store, as `assay.web.app.StoreHandle`.
+        settings: Those of `assay.web.app.make_app`: host, allowed, token, allow_edit.
+
+    Returns:
+        The application.
+
+    Raises:
+        UsageError: Editing without a token.
+        MissingPackageError: A package of the extra `serve` is not installed.
+
+    Example:
+        app = assay.web.make_app(StoreHandle("runs.db"), host="0.0.0.0", token=token)
+    """
     need_packages()
     from assay.web import app
 
@@ -114,7 +145,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 @contextmanager
-def _handling_hang_up(handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+def handle_hang_up(handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
     """Let SIGHUP, unless it is ignored, be handled like the signals that the server knows."""
     number = getattr(signal, "SIGHUP", None)
     here = threading.current_thread() is threading.main_thread()
@@ -128,7 +159,8 @@ def _handling_hang_up(handle: Callable[[int, FrameType | None], None]) -> Iterat
         signal.signal(number, before)
 
 
-def _run(app: Any, listener: socket.socket) -> None:
+def run_server(app: Any, listener: socket.socket) -> None:
+    """Answer requests until interrupted."""
     import uvicorn
 
     from assay.web.security import BoundedProtocol
@@ -139,7 +171,7 @@ def _run(app: Any, listener: socket.socket) -> None:
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
             """Handle SIGHUP, too: an exception that it raises could be lost between requests."""
-            with super().capture_signals(), _handling_hang_up(self.handle_exit):
+            with super().capture_signals(), handle_hang_up(self.handle_exit):
                 yield
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from assay.arrays import Floats, or_none
+from assay.arrays import Floats
 from assay.comparison.alignment import comparable
 from assay.comparison.compare import Comparison
 from assay.comparison.slices import slice_means_table, slice_pairs_table
@@ -19,32 +19,19 @@ from assay.comparison.tables import data_table, method_note, pair_table, system_
 from assay.core.text import signed
 from assay.errors import MeasureError, UsageError
 from assay.measures import parse
-from assay.report.html_tables import MOST_IN_MATRIX, pair_marks, pair_matrix
-from assay.report.svg import QueryBar, difference_bars, interval_strip
+from assay.report.svg import QueryBar, difference_bars
+from assay.report.tables import MOST_IN_MATRIX, pair_marks, pair_matrix
 from assay.runs.record import names_of
-from assay.store import Run
+from assay.store import Aggregate, Run
 from assay.store.summaries import list_group_columns
 from assay.tables.html import Markup
 from assay.tables.svg import Scale
 from assay.tables.table import Cell, Table
+from assay.web import listing as lists
+from assay.web import page as web
 from assay.web.caches import MOST_COMPARED, Pending
-from assay.web.listing import (
-    ListColumn,
-    Listing,
-    QueryListing,
-    SortOrder,
-    interval_column,
-    table_columns,
-)
-from assay.web.page import (
-    PageRequest,
-    PageRoute,
-    WebPage,
-    address,
-    choose_measure,
-    find_run,
-    find_runs,
-)
+from assay.web.listing import ListColumn, Listing
+from assay.web.page import PageRequest, PageRoute, WebPage
 
 _MOST_PAIRS: Final = 200  # rows of the page; all pairs are in the file
 _NOT_SETTINGS: Final = ("costs",)  # results, though they are stored with the settings
@@ -54,14 +41,14 @@ _LONGEST: Final = 200  # characters of a value on the page; the file has all of 
 
 def compare_page(request: PageRequest) -> WebPage:
     """Show the selected runs, compared on one measure."""
-    runs = find_runs(request.store, request.params)
+    runs = web.find_runs(request.store, request.params)
     if len(runs) < 2:
         return _selection_page(request, runs)
     if len(runs) > MOST_COMPARED:
         raise UsageError(f"A comparison takes up to {MOST_COMPARED} runs, found {len(runs)}.")
     names = names_of(runs)
     measures = _shared_measures(runs)
-    measure = choose_measure(request.params, measures)
+    measure = web.choose_measure(request.params, measures)
     if not measure:
         raise UsageError("These runs have no measure in common.")
     ids = [run.id for run in runs]
@@ -80,7 +67,7 @@ def compare_page(request: PageRequest) -> WebPage:
             "baseline": _baseline_id(request),
             "column": column if column in columns else "",
             "searched": request.params.get("q"),
-            "diff": address("/diff", run=ids),
+            "diff": web.address("/diff", run=ids),
             "n_differing": sum(row.differs for row in setting_rows(runs)),
         },
     )
@@ -91,29 +78,6 @@ def compare_page(request: PageRequest) -> WebPage:
             data={**page.data, "comparison": None},
             context={**page.context, "retry_after": comparison.retry_after},
         )
-    return _add_comparison(page, request, comparison, runs)
-
-
-def find_comparison(
-    request: PageRequest, runs: Sequence[Run], measure: str, column: str | None = None
-) -> Comparison | Pending:
-    """Return the comparison that the address asks for, or how long it has been running."""
-    names = names_of(runs)
-    return request.cache.comparison(
-        request.store,
-        runs,
-        names,
-        measure=measure,
-        baseline=_baseline(request, runs, names),
-        slices=column,
-        timeout=request.timeout,
-    )
-
-
-def _add_comparison(
-    page: WebPage, request: PageRequest, comparison: Comparison, runs: Sequence[Run]
-) -> WebPage:
-    """Return the page with the result of the comparison."""
     pair, slices = PairQueries(request, comparison, runs), comparison.slices
     return replace(
         page,
@@ -140,16 +104,33 @@ def _add_comparison(
     )
 
 
+def find_comparison(
+    request: PageRequest, runs: Sequence[Run], measure: str, column: str | None = None
+) -> Comparison | Pending:
+    """Return the comparison that the address asks for, or how long it has been running."""
+    names = names_of(runs)
+    baseline, id = None, _baseline_id(request)
+    if id is not None:
+        by_id = {run.id: name for name, run in zip(names, runs, strict=True)}
+        if id not in by_id:
+            raise UsageError(f"The baseline {id} is not among the compared runs.")
+        baseline = by_id[id]
+    settings = {"baseline": baseline, "slices": column}
+    return request.cache.comparison(
+        request.store, runs, names, request.timeout, measure=measure, **settings
+    )
+
+
 def _baseline_id(request: PageRequest) -> int | None:
     """Return the number of the baseline; None without one."""
     key = request.params.get("baseline")
-    return find_run(request.store, key).id if key else None
+    return web.find_run(request.store, key).id if key else None
 
 
 def _selection_page(request: PageRequest, runs: Sequence[Run]) -> WebPage:
     """Show how to select runs, where fewer than two are."""
     last = [] if runs else request.store.runs(status="finished", limit=2)
-    link = address("/compare", run=[run.id for run in last]) if len(last) == 2 else ""
+    link = web.address("/compare", run=[run.id for run in last]) if len(last) == 2 else ""
     data = {"runs": [run.id for run in runs], "comparison": None}
     return WebPage("choose", "Compare runs", data, [], {"runs": runs, "link": link, "last": last})
 
@@ -157,11 +138,7 @@ def _selection_page(request: PageRequest, runs: Sequence[Run]) -> WebPage:
 def _shared_measures(runs: Sequence[Run]) -> list[str]:
     """Return the measures that every run has for its queries and that can be compared."""
     measures = [
-        [
-            row.measure
-            for row in run.aggregates
-            if row.average == "micro" and not row.by_column and not row.subset
-        ]
+        [row.measure for row in run.aggregates if row.average == "micro" and row.is_overall]
         for run in runs
     ]
     shared = [name for name in measures[0] if all(name in names for names in measures)]
@@ -176,16 +153,6 @@ def _is_testable(name: str) -> bool:
         return False
 
 
-def _baseline(request: PageRequest, runs: Sequence[Run], names: Sequence[str]) -> str | None:
-    id = _baseline_id(request)
-    if id is None:
-        return None
-    by_id = {run.id: name for name, run in zip(names, runs, strict=True)}
-    if id not in by_id:
-        raise UsageError(f"The baseline {id} is not among the compared runs.")
-    return by_id[id]
-
-
 def _systems(
     request: PageRequest, comparison: Comparison, runs: Sequence[Run]
 ) -> Listing[tuple[Cell, ...]]:
@@ -195,27 +162,18 @@ def _systems(
     scale = Scale.around(end for mean in means for end in (mean.estimate, mean.low, mean.high))
     ids = {name: run.id for name, run in zip(comparison.names, runs, strict=True)}
     table = system_table(comparison, measure)
-    strips = [
-        interval_strip(
-            scale,
-            or_none(mean.estimate),
-            or_none(mean.low),
-            or_none(mean.high),
-            first=row[1].best,
-        )
-        for mean, row in zip(means, table.rows, strict=True)
-    ]
+    drawn = [Aggregate(measure, mean.estimate, low=mean.low, high=mean.high) for mean in means]
 
     def link(row: tuple[Cell, ...]) -> str:
-        return address(f"/run/{ids[str(row[0].value)]}", measure=measure)
+        return web.address(f"/run/{ids[str(row[0].value)]}", measure=measure)
 
     return Listing(
         request,
         "systems",
         f"{measure}, best first",
-        table_columns(table, link),
+        lists.table_columns(table, link),
         table.rows,
-        picture=interval_column(2, [], strips),
+        picture=lists.interval_column(2, scale, drawn, [row[1].best for row in table.rows]),
     )
 
 
@@ -223,7 +181,7 @@ def _table_listing(
     request: PageRequest, name: str, caption: str, table: Table, most: int | None = None
 ) -> Listing[tuple[Cell, ...]]:
     """Declare a list of a finished table, of which the page shows the first rows."""
-    return Listing(request, name, caption, table_columns(table), table.rows[:most])
+    return Listing(request, name, caption, lists.table_columns(table), table.rows[:most])
 
 
 def _pairs(request: PageRequest, comparison: Comparison) -> Listing[tuple[Cell, ...]]:
@@ -243,7 +201,7 @@ def _matrix(comparison: Comparison, runs: Sequence[Run]) -> Markup:
     ids = {name: run.id for name, run in zip(comparison.names, runs, strict=True)}
 
     def link(i: int, j: int) -> str:
-        return address("/compare", run=[ids[names[i]], ids[names[j]]], measure=measure)
+        return web.address("/compare", run=[ids[names[i]], ids[names[j]]], measure=measure)
 
     return Markup(pair_matrix(names[:MOST_IN_MATRIX], marks, link))
 
@@ -296,7 +254,7 @@ class PairQueries:
         second = comparison.baseline or ranked[1]
         first = next(name for name in ranked if name != second)
         values = comparison.values_on(measure)
-        self.names, self._request, self._query_ids = (first, second), request, comparison.query_ids
+        self.names = (first, second)
         left, right = (values[comparison.names.index(name)] for name in self.names)
         self.differences: Floats = left - right
         arrays = {"difference": self.differences}
@@ -304,27 +262,24 @@ class PairQueries:
         by = request.params.get_choice(
             "sort", ["difference", "query", *list(arrays)[1:]], "difference"
         )
-        self.queries = QueryListing(
+        difference: ListColumn[int] = ListColumn(
+            f"{first} − {second}",
+            lambda i: float(self.differences[i]),
+            "difference",
+            "difference",
+            style=lambda i: _sign(self.differences[i]),
+        )
+        columns = [
+            lists.array_column(row, name, "fraction", str(number))
+            for number, (name, row) in enumerate(zip(comparison.names, values, strict=True), 1)
+        ]
+        self.queries = lists.QueryListing(
             request,
             runs,
             comparison.query_ids,
             arrays,
-            SortOrder.of(request.params, by, ["query"]),
-            [
-                ListColumn(
-                    f"{first} − {second}",
-                    lambda i: float(self.differences[i]),
-                    "difference",
-                    "difference",
-                    style=lambda i: _sign(self.differences[i]),
-                ),
-                *(
-                    _value_column(name, str(number), row)
-                    for number, (name, row) in enumerate(
-                        zip(comparison.names, values, strict=True), 1
-                    )
-                ),
-            ],
+            lists.SortOrder.of(request.params, by, ["query"]),
+            [difference, *columns],
             {"measure": measure, "baseline": request.params.get("baseline") or None},
         )
 
@@ -332,12 +287,13 @@ class PairQueries:
         """Draw the differences of all queries, sorted."""
         first, second = self.names
         description = f"{first} − {second}, queries sorted by difference"
-        return difference_bars(self.differences, description, self._describe_bar)
 
-    def _describe_bar(self, position: int) -> QueryBar:
-        difference = signed(float(self.differences[position]))
-        tip = f"{self._query_ids[position]}: {difference}"
-        return QueryBar(self.queries.link(position), tip)
+        def describe(position: int) -> QueryBar:
+            difference = signed(float(self.differences[position]))
+            tip = f"{self.queries.query_ids[position]}: {difference}"
+            return QueryBar(self.queries.link(position), tip)
+
+        return difference_bars(self.differences, description, describe)
 
     def counts(self) -> str:
         """Count the queries on which the first of the pair is better, equal and worse."""
@@ -348,10 +304,6 @@ class PairQueries:
             f"{first} − {second}: better on {better:,}, equal on "
             f"{len(defined) - better - worse:,}, worse on {worse:,} of {len(defined):,} queries."
         )
-
-
-def _value_column(name: str, key: str, values: Floats) -> ListColumn[int]:
-    return ListColumn(name, lambda i: float(values[i]), "fraction", key)
 
 
 def _sign(difference: float) -> str:
@@ -425,7 +377,7 @@ def _flatten(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str,
 
 def diff_page(request: PageRequest) -> WebPage:
     """Show the settings of the selected runs: those that differ, or all."""
-    runs = find_runs(request.store, request.params)
+    runs = web.find_runs(request.store, request.params)
     if len(runs) > _MOST_DIFFED:
         raise UsageError(f"The settings of up to {_MOST_DIFFED} runs are shown, found {len(runs)}.")
     whole = request.params.get_choice("show", ("differences", "all"), "differences") == "all"
@@ -447,7 +399,7 @@ def diff_page(request: PageRequest) -> WebPage:
         {
             "whole": whole,
             "other": request.params.address("/diff", show=None if whole else "all"),
-            "compare": address("/compare", run=ids) if len(runs) > 1 else "",
+            "compare": web.address("/compare", run=ids) if len(runs) > 1 else "",
         },
     )
 
@@ -470,7 +422,7 @@ def _run_column(i: int, name: str, run: Run) -> ListColumn[SettingRow]:
         lambda row: row.values[i],
         form=lambda text: text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…",
         style=lambda row: "other" if row.values[i] != row.values[0] else "",
-        heading_link=address(f"/run/{run.id}"),
+        heading_link=web.address(f"/run/{run.id}"),
     )
 
 

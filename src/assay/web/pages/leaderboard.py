@@ -1,4 +1,4 @@
-"""The leaderboard of a dataset: means with intervals, group letters, other measures and costs."""
+"""A dataset: its leaderboard, and one measure of one system over time."""
 
 from __future__ import annotations
 
@@ -10,32 +10,17 @@ from typing import Any, Final
 from assay.comparison.verdict import describe_test
 from assay.core.text import format_bytes, format_rate, format_time
 from assay.errors import AssayError
-from assay.report.svg import CostPoint, cost_picture, interval_strip
+from assay.report.svg import CostPoint, TrendPoint, cost_picture, trend_line
 from assay.runs.record import names_of
 from assay.stats.ranks import split_letters
-from assay.store import Run, Store
-from assay.store.summaries import (
-    RunCosts,
-    RunMean,
-    find_means,
-    list_datasets,
-    list_measures,
-    query_checksums,
-    read_costs,
-    read_means,
-)
+from assay.store import Run, Store, summaries
+from assay.store.summaries import RunCosts, RunMean
 from assay.tables.svg import Scale
 from assay.tables.table import Cell
-from assay.web.caches import MOST_COMPARED, Pending
+from assay.web import page as web
+from assay.web.caches import EQUAL, MOST_COMPARED, PENDING, Change, Pending
 from assay.web.listing import ListColumn, Listing, interval_column, moment_column
-from assay.web.page import (
-    PageRequest,
-    PageRoute,
-    WebPage,
-    address,
-    choose_dataset,
-    choose_measure,
-)
+from assay.web.page import PageRequest, PageRoute, WebPage
 
 _MOST_VALUES: Final = 500_000  # runs × queries whose letters take seconds, not minutes
 _OTHERS: Final = 3  # measures beside the one that ranks, unless they are chosen
@@ -45,17 +30,18 @@ _KINDS: Final = {"newest": "the newest run of each name", "all": "all runs"}
 def leaderboard_page(request: PageRequest) -> WebPage:
     """Show the runs of one dataset on one measure, best first."""
     with request.store.database.reading() as connection:
-        boards = list_datasets(connection)
-        dataset = choose_dataset(request.params, [name for name, _, _ in boards])
-        measures = list_measures(connection, dataset=dataset, status="finished")
-        measure = choose_measure(request.params, measures)
-        rows = find_means(connection, measure, dataset=dataset) if measure else []
+        boards = summaries.list_datasets(connection)
+        dataset = web.choose_dataset(request.params, [name for name, _, _ in boards])
+        measures = summaries.list_measures(connection, dataset=dataset, status="finished")
+        measure = web.choose_measure(request.params, measures)
+        rows = summaries.find_means(connection, measure, dataset=dataset) if measure else []
         kind = request.params.get_choice("of", _KINDS, "newest")
         ranked = _rank(rows, newest=kind == "newest")
         ids = [run.id for run in ranked]
-        queries = set(query_checksums(connection, ids).values())
+        queries = set(summaries.query_checksums(connection, ids).values())
         also = _choose_others(request, measures, measure)
-        means, costs = read_means(connection, ids, also), read_costs(connection, ids)
+        means = summaries.read_means(connection, ids, also)
+        costs = summaries.read_costs(connection, ids)
     letters = _find_letters(request, ranked, measure)
     entries = [
         _Entry(place, run, letters.by_run.get(run.id, ""), means.get(run.id, {}), costs.get(run.id))
@@ -63,8 +49,11 @@ def leaderboard_page(request: PageRequest) -> WebPage:
     ]
     named_like = request.params.get("named_like")
     matching = [entry for entry in entries if named_like.casefold() in entry.run.name.casefold()]
-    board = _Board(measure, also, entries, bool(letters.by_run))
-    listing = board.listing(request, matching)
+    lettered = bool(letters.by_run)
+    columns = _board_columns(entries, measure, also, lettered=lettered)
+    caption = f"{measure}, best first"
+    whole = Listing(request, "leaderboard", caption, columns, matching, run=lambda row: row.run)
+    listing = _draw_intervals(whole.paged(), entries, 1 + lettered)
     data = {
         "dataset": dataset,
         "measure": measure,
@@ -89,7 +78,7 @@ def leaderboard_page(request: PageRequest) -> WebPage:
             "chosen": bool(request.params.get_all("also")),
             "note": letters.note,
             "retry_after": letters.retry_after,
-            "compare": address("/compare", run=letters.family, measure=measure)
+            "compare": web.address("/compare", run=letters.family, measure=measure)
             if len(letters.family) > 1
             else "",
             "mixed_conventions": len({run.conventions for run in ranked}) > 1,
@@ -156,7 +145,7 @@ def _find_letters(request: PageRequest, ranked: Sequence[RunMean], measure: str)
     names = names_of(runs)
     try:
         comparison = request.cache.comparison(
-            request.store, runs, names, measure=measure, timeout=request.timeout
+            request.store, runs, names, request.timeout, measure=measure
         )
     except AssayError as error:
         return _Letters(note=f"No group letters: {error}", family=ids)
@@ -205,111 +194,82 @@ def _largest(values: Iterable[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
 
 
-class _Board:
-    """The list of a leaderboard: the columns that say something, in the order of their weight."""
+def _board_columns(
+    entries: Sequence[_Entry], measure: str, also: Sequence[str], *, lettered: bool
+) -> list[ListColumn[_Entry]]:
+    """Declare the columns; letters, costs and models only where some run has them."""
 
-    def __init__(
-        self, measure: str, also: Sequence[str], entries: Sequence[_Entry], lettered: bool
-    ) -> None:
-        self.measure, self.also, self.entries, self.lettered = measure, also, entries, lettered
-
-    def columns(self) -> list[ListColumn[_Entry]]:
-        """Declare the columns; letters, costs and models only where some run has them."""
-        costs = [key for key in COSTS if _largest(e.cost(key) for e in self.entries) is not None]
-        with_models = any(entry.run.model not in ("", entry.run.name) for entry in self.entries)
-        letters: ListColumn[_Entry] = ListColumn(
-            "group letters", lambda entry: entry.letters or None
-        )
-        return [
-            ListColumn(
-                "name",
-                lambda entry: entry.run.name,
-                link=lambda entry: address(f"/run/{entry.run.id}", measure=self.measure),
-            ),
-            ListColumn(self.measure, lambda entry: entry.run.value, "fraction"),
-            *([letters] if self.lettered else []),
-            *map(self._mean_column, self.also),
-            *(COSTS[key].column(key) for key in costs),
-            ListColumn("from", lambda entry: entry.run.low, "fraction"),
-            ListColumn("to", lambda entry: entry.run.high, "fraction"),
-            ListColumn("chance", lambda entry: entry.run.chance, "fraction"),
-            ListColumn("queries", lambda entry: entry.run.n, "count"),
-            ListColumn("place", lambda entry: entry.place, "count"),
-            *([ListColumn[_Entry]("model", lambda entry: entry.run.model)] if with_models else []),
-            ListColumn("run", lambda entry: entry.run.id, "count"),
-            moment_column("began", lambda entry: entry.run.created),
-        ]
-
-    def _mean_column(self, measure: str) -> ListColumn[_Entry]:
+    def mean_column(name: str) -> ListColumn[_Entry]:
         """Declare the column of another measure, its best value in bold."""
-        top = _largest(entry.means.get(measure) for entry in self.entries)
+        top = _largest(entry.means.get(name) for entry in entries)
 
         def cell(entry: _Entry) -> Cell:
-            value = entry.means.get(measure)
+            value = entry.means.get(name)
             return Cell(value, "fraction", value is not None and value == top)
 
-        return ListColumn(measure, cell)
+        return ListColumn(name, cell)
 
-    def listing(self, request: PageRequest, entries: Sequence[_Entry]) -> Listing[_Entry]:
-        """Declare the list of some entries, a page of it with its intervals drawn."""
-        caption, columns = f"{self.measure}, best first", self.columns()
-        listing = Listing(
-            request, "leaderboard", caption, columns, entries, run=lambda entry: entry.run
-        ).paged()
-        runs = [entry.run for entry in listing.rows]
-        ends = [end for run in runs for end in (run.value, run.low, run.high)]
-        scale = Scale.around(ends).extend(run.chance for run in runs)
-        best = set(split_letters(self.entries[0].letters)) if self.entries else set()
-        strips = [
-            interval_strip(
-                scale,
-                run.value,
-                run.low,
-                run.high,
-                chance=run.chance,
-                # A run that shares a letter with the best one may be the best.
-                first=bool(best & set(split_letters(entry.letters))),
-            )
-            for run, entry in zip(runs, listing.rows, strict=True)
-        ]
-        return replace(listing, picture=interval_column(1 + self.lettered, runs, strips))
+    def cost_column(key: str) -> ListColumn[_Entry]:
+        cost = COSTS[key]
+        return ListColumn(cost.heading, lambda entry: entry.cost(key), "fraction", form=cost.form)
+
+    costs = [key for key in COSTS if _largest(entry.cost(key) for entry in entries) is not None]
+    with_models = any(entry.run.model not in ("", entry.run.name) for entry in entries)
+    letters: ListColumn[_Entry] = ListColumn("group letters", lambda entry: entry.letters or None)
+    model: ListColumn[_Entry] = ListColumn("model", lambda entry: entry.run.model)
+    return [
+        ListColumn(
+            "name",
+            lambda entry: entry.run.name,
+            link=lambda entry: web.address(f"/run/{entry.run.id}", measure=measure),
+        ),
+        ListColumn(measure, lambda entry: entry.run.value, "fraction"),
+        *([letters] if lettered else []),
+        *map(mean_column, also),
+        *map(cost_column, costs),
+        ListColumn("from", lambda entry: entry.run.low, "fraction"),
+        ListColumn("to", lambda entry: entry.run.high, "fraction"),
+        ListColumn("chance", lambda entry: entry.run.chance, "fraction"),
+        ListColumn("queries", lambda entry: entry.run.n, "count"),
+        ListColumn("place", lambda entry: entry.place, "count"),
+        *([model] if with_models else []),
+        ListColumn("run", lambda entry: entry.run.id, "count"),
+        moment_column("began", lambda entry: entry.run.created),
+    ]
+
+
+def _draw_intervals(
+    listing: Listing[_Entry], best: Sequence[_Entry], after: int
+) -> Listing[_Entry]:
+    """Return the list of a page with its intervals drawn; `best` begins with the best run."""
+    runs = [entry.run for entry in listing.rows]
+    ends = [end for run in runs for end in (run.value, run.low, run.high)]
+    scale = Scale.around(ends).extend(run.chance for run in runs)
+    letters = {letter for entry in best[:1] for letter in split_letters(entry.letters)}
+    # A run that shares a letter with the best one may be the best.
+    first = [bool(letters & set(split_letters(entry.letters))) for entry in listing.rows]
+    return replace(listing, picture=interval_column(after, scale, runs, first))
 
 
 @dataclass(frozen=True)
 class Cost:
-    """A cost of runs: a column of lists and an axis of charts, on which less is better."""
+    """A cost of runs: a column of lists and an axis of charts, on which less is better.
+
+    Where more is better in lists, the axis has the inverse, written by `write_inverse`.
+    """
 
     heading: str
-    form: Callable[[Any], str]
     axis: str
-    of: Callable[[RunCosts], float | None]
-    write: Callable[[float], str]
-
-    def column(self, key: str) -> ListColumn[_Entry]:
-        """Declare the column of a leaderboard."""
-        return ListColumn(self.heading, lambda entry: entry.cost(key), "fraction", form=self.form)
-
-
-def _bytes(number: float) -> str:
-    return format_bytes(int(number)) or ""
+    form: Callable[[Any], str]
+    write_inverse: Callable[[float], str] | None = None
 
 
 COSTS: Final = {
-    "seconds_per_query": Cost(
-        "search/query",
-        format_time,
-        "search time of a query",
-        lambda costs: costs.seconds_per_query,
-        format_time,
-    ),
+    "seconds_per_query": Cost("search/query", "search time of a query", format_time),
     "texts_per_second": Cost(
-        "texts/s",
-        lambda rate: format_rate(rate) or "",
-        "time to encode a text",
-        lambda costs: 1 / costs.texts_per_second if costs.texts_per_second else None,
-        format_time,
+        "texts/s", "time to encode a text", lambda rate: format_rate(rate) or "", format_time
     ),
-    "bytes": Cost("memory", _bytes, "memory", lambda costs: costs.bytes, _bytes),
+    "bytes": Cost("memory", "memory", lambda size: format_bytes(int(size)) or ""),
 }
 
 
@@ -321,23 +281,154 @@ def describe_costs(costs: RunCosts) -> list[tuple[str, str]]:
 
 def _cost_context(request: PageRequest, entries: Sequence[_Entry], measure: str) -> dict[str, Any]:
     """Draw quality against a cost, and list the costs to choose from."""
-    points = {key: _cost_points(entries, key, measure) for key in COSTS}
+    points: dict[str, list[CostPoint]] = {key: [] for key in COSTS}
+    for entry in entries[:MOST_COMPARED]:
+        run, href = entry.run, web.address(f"/run/{entry.run.id}", measure=measure)
+        for key, cost in COSTS.items():
+            spent = entry.cost(key)
+            if spent and run.value is not None:
+                place = 1 / spent if cost.write_inverse else spent
+                points[key].append(CostPoint(run.name, place, run.value, run.low, run.high, href))
     keys = [key for key in COSTS if len(points[key]) > 1]
     if not keys:
         return {"costs": [], "cost": "", "cost_chart": ""}
-    cost = request.params.get_choice("cost", COSTS, keys[0])
-    chart = cost_picture(points[cost], measure, COSTS[cost].axis, COSTS[cost].write)
-    return {"costs": [(key, COSTS[key].axis) for key in keys], "cost": cost, "cost_chart": chart}
+    key = request.params.get_choice("cost", COSTS, keys[0])
+    cost = COSTS[key]
+    chart = cost_picture(points[key], measure, cost.axis, cost.write_inverse or cost.form)
+    return {"costs": [(each, COSTS[each].axis) for each in keys], "cost": key, "cost_chart": chart}
 
 
-def _cost_points(entries: Sequence[_Entry], key: str, measure: str) -> list[CostPoint]:
-    points = []
-    for entry in entries[:MOST_COMPARED]:
-        run, cost = entry.run, None if entry.costs is None else COSTS[key].of(entry.costs)
-        if cost and run.value is not None:
-            href = address(f"/run/{run.id}", measure=measure)
-            points.append(CostPoint(run.name, cost, run.value, run.low, run.high, href))
-    return points
+# One measure of one system over time: does it get better or worse, and how sure is that
+
+_MOST_RUNS: Final = 100
+_LISTED: Final = 5
 
 
-ROUTES: Final = (PageRoute("/leaderboard", leaderboard_page, menu="Leaderboard", position=2),)
+def trends_page(request: PageRequest) -> WebPage:
+    """Show the newest runs of one name on one dataset."""
+    with request.store.database.reading() as connection:
+        boards = [name for name, _, _ in summaries.list_datasets(connection)]
+        dataset = web.choose_dataset(request.params, boards)
+        measures = summaries.list_measures(connection, dataset=dataset, status="finished")
+        measure = web.choose_measure(request.params, measures)
+        rows = summaries.find_means(connection, measure, dataset=dataset) if measure else []
+        systems = [name for name, _ in Counter(row.name for row in rows).most_common()]
+        named = request.params.get_name("name", systems)
+        system = named if named in systems else next(iter(systems), "")
+        scored = [row for row in rows if row.name == system and row.value is not None]
+        series = scored[:_MOST_RUNS][::-1]
+        changes = request.cache.changes.along(connection, series, measure, request.timeout)
+    worse = [run.id for run, change in zip(series, changes, strict=True) if change.kind == "worse"]
+    return WebPage(
+        "trends",
+        f"{measure} of {system} over time" if series else "Trends",
+        {
+            "dataset": dataset,
+            "measure": measure,
+            "name": system,
+            "measures": measures,
+            "names": systems,
+            "datasets": boards,
+            "left_out": max(0, len(scored) - _MOST_RUNS),
+            "regressions": worse,
+            "runs": [
+                {**run.to_dict(), "change": {**asdict(change), "words": change.words}}
+                for run, change in zip(series, changes, strict=True)
+            ],
+        },
+        [_listing(request, series, changes, measure)],
+        {
+            "chart": _chart(series, changes, measure),
+            "verdict": _verdict(series, changes, measure, worse),
+            "retry_after": int(PENDING in changes),
+        },
+    )
+
+
+def _verdict(
+    series: Sequence[RunMean], changes: Sequence[Change], measure: str, worse: Sequence[int]
+) -> str:
+    if len(series) < 2:
+        return ""
+    last, change = series[-1], changes[-1]
+    now = f"The newest run ({last.id}) reaches {last.value:.4f} on {measure}"
+    if PENDING in changes:
+        return f"{now}; the changes are being tested."
+    return f"{now}: {_describe_change(change)}. {_regressions(worse)}."
+
+
+def _describe_change(change: Change) -> str:
+    if change.note == EQUAL:
+        return f"{EQUAL} as the previous run"
+    if change.note:
+        return f"not comparable with the previous run ({change.note})"
+    ends = "" if change.low is None else f" [{change.low:+.4f}, {change.high:+.4f}]"
+    words = {"better": "better than", "worse": "worse than", "same": "no significant change from"}
+    by = f", {change.difference:+.4f}{ends}" if change.difference is not None else ""
+    return f"{words[change.kind]} the previous run{by}"
+
+
+def _regressions(runs: Sequence[int]) -> str:
+    """Name the runs that are worse than the one before, the last few.
+
+    >>> _regressions([7]), _regressions([1, 2, 3, 4, 5, 6])
+    ('Regression in run 7', '6 regressions, the last in runs 2, 3, 4, 5, 6')
+    """
+    if not runs:
+        return "No regression"
+    listed = ", ".join(map(str, runs[-_LISTED:]))
+    if len(runs) > _LISTED:
+        return f"{len(runs)} regressions, the last in runs {listed}"
+    return f"Regression in run {listed}" if len(runs) == 1 else f"Regressions in runs {listed}"
+
+
+def _chart(series: Sequence[RunMean], changes: Sequence[Change], measure: str) -> Any:
+    points = [
+        TrendPoint(
+            run.created,
+            float(run.value or 0.0),
+            run.low,
+            run.high,
+            change.kind,
+            web.address(f"/run/{run.id}", measure=measure),
+            f"run {run.id}, {web.exact_moment(run.created)}: {run.value:.4f} {change.words}",
+        )
+        for run, change in zip(series, changes, strict=True)
+    ]
+    return trend_line(points, measure)
+
+
+def _listing(
+    request: PageRequest, series: Sequence[RunMean], changes: Sequence[Change], measure: str
+) -> Listing[tuple[RunMean, Change]]:
+    """Declare the list of runs, the newest first, each with its change."""
+    columns: list[ListColumn[tuple[RunMean, Change]]] = [
+        ListColumn(
+            "began (UTC)",
+            lambda row: web.exact_moment(row[0].created),
+            form=web.format_moment,
+            link=lambda row: web.address(f"/run/{row[0].id}", measure=measure),
+        ),
+        ListColumn("run", lambda row: row[0].id, "count"),
+        ListColumn(measure, lambda row: row[0].value, "fraction"),
+        ListColumn("from", lambda row: row[0].low, "fraction"),
+        ListColumn("to", lambda row: row[0].high, "fraction"),
+        ListColumn("difference", lambda row: row[1].difference, "difference"),
+        ListColumn("from ", lambda row: row[1].low, "difference"),
+        ListColumn("to ", lambda row: row[1].high, "difference"),
+        ListColumn(
+            "change",
+            lambda row: row[1].words,
+            style=lambda row: f"change {row[1].kind}" if row[1].words else "",
+        ),
+        ListColumn("commit", lambda row: row[0].git_commit[:10]),
+    ]
+    rows = list(zip(series, changes, strict=True))[::-1]
+    caption = "Runs, newest first"
+    return Listing(request, "trend", caption, columns, rows, run=lambda row: row[0])
+
+
+ROUTES: Final = (
+    PageRoute("/leaderboard", leaderboard_page, menu="Leaderboard", position=2),
+    PageRoute("/trends", trends_page, menu="Trends", position=4),
+)

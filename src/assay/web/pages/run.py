@@ -1,45 +1,36 @@
-"""One run: its numbers, a histogram of the values of queries, groups, every query, provenance."""
+"""One run (numbers, histogram, groups, queries, provenance), and one query of several runs."""
 
 from __future__ import annotations
 
 import json
 import math
 import shlex
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+from starlette.exceptions import HTTPException
 
-from assay.report.svg import histogram, interval_strip
+from assay.arrays import or_none
+from assay.errors import AssayError, UsageError
+from assay.report.svg import histogram
 from assay.report.tables import plugin_parts
+from assay.runs.record import names_of
+from assay.runs.results import QueryResults, ResultDoc
 from assay.scoring.output import disclosures
 from assay.scoring.scores import Scores
 from assay.store import Aggregate, Run
 from assay.store.summaries import costs_of
-from assay.store.tables import run_data
+from assay.store.tables import position_of, run_data
 from assay.tables.svg import Scale
 from assay.tables.table import Cell, Table
-from assay.web.listing import (
-    ListColumn,
-    Listing,
-    QueryListing,
-    SortOrder,
-    interval_column,
-    table_columns,
-)
-from assay.web.page import (
-    PageRequest,
-    PageRoute,
-    WebPage,
-    address,
-    choose_measure,
-    describe_status,
-    exact_moment,
-    find_run,
-    format_moment,
-    format_notes,
-    progress_of,
-)
+from assay.web import listing as lists
+from assay.web import page as web
+from assay.web.caches import Pending
+from assay.web.listing import ListColumn, Listing
+from assay.web.page import PageRequest, PageRoute, WebPage
+from assay.web.pages.compare import PairQueries, find_comparison
 from assay.web.pages.leaderboard import describe_costs
 
 _MOST_GROUPS: Final = 200
@@ -47,11 +38,11 @@ _MOST_GROUPS: Final = 200
 
 def run_page(request: PageRequest) -> WebPage:
     """Show one run."""
-    run = find_run(request.store, request.key)
-    measure = choose_measure(request.params, run.measures)
+    run = web.find_run(request.store, request.key)
+    measure = web.choose_measure(request.params, run.measures)
     scores = request.cache.scores(request.store, run)
-    status = describe_status(run, whole=True)
-    progress = progress_of(run) if run.status == "running" else None
+    status = web.describe_status(run, whole=True)
+    progress = web.progress_of(run) if run.status == "running" else None
     views = [
         PluginView(request, number, title, part)
         for number, (title, part) in enumerate(plugin_parts("dashboard_views", run), 1)
@@ -76,7 +67,7 @@ def run_page(request: PageRequest) -> WebPage:
             "run": run,
             "measure": measure,
             "status": status,
-            "notes": format_notes(run.notes),
+            "notes": web.format_notes(run.notes),
             "facts": _facts(run),
             "verdict": _verdict(run, measure),
             "provenance": _provenance(run),
@@ -99,7 +90,9 @@ class PluginView:
         self.text = part if isinstance(part, str) else ""
         self.listing: Listing[tuple[Cell, ...]] | None = None
         if isinstance(part, Table):
-            self.listing = Listing(request, f"view-{number}", title, table_columns(part), part.rows)
+            self.listing = Listing(
+                request, f"view-{number}", title, lists.table_columns(part), part.rows
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -147,19 +140,15 @@ def _tolerant(scores: Scores) -> Scores:
     return replace(scores, conventions=changed)
 
 
-def list_queries(request: PageRequest, scores: Scores, run: Run) -> QueryListing:
+def list_queries(request: PageRequest, scores: Scores, run: Run) -> lists.QueryListing:
     """Declare the list of the queries of a run: its measures and its groups."""
     names = [str(measure) for measure in scores.measures]
     key = request.params.get_name("sort", ["query", *names])
-    order = SortOrder.of(request.params, key if key in names else "query", ["query"])
-    measures = [_array_column(scores[name], name, "fraction", name) for name in names]
-    groups = [_array_column(labels, name) for name, labels in scores.groups.items()]
+    order = lists.SortOrder.of(request.params, key if key in names else "query", ["query"])
+    measures = [lists.array_column(scores[name], name, "fraction", name) for name in names]
+    groups = [lists.array_column(labels, name) for name, labels in scores.groups.items()]
     values = {name: scores[name] for name in names}
-    return QueryListing(request, [run], scores.query_ids, values, order, [*measures, *groups])
-
-
-def _array_column(values: Any, heading: str, kind: str = "text", key: str = "") -> ListColumn[int]:
-    return ListColumn(heading, lambda i: values[i], kind, key)
+    return lists.QueryListing(request, [run], scores.query_ids, values, order, [*measures, *groups])
 
 
 def _groups(request: PageRequest, scores: Scores) -> tuple[str, Listing[tuple[str, int]] | None]:
@@ -201,14 +190,14 @@ def _facts(run: Run) -> list[tuple[str, str, str]]:
     costs = costs_of(run.n_queries, run.config, run.timings)
     took = "" if run.seconds is None else f"{run.seconds:.1f} s"
     facts = [
-        ("task", run.task, address("/runs", task=run.task)),
-        ("dataset", run.dataset, address("/leaderboard", dataset=run.dataset)),
-        ("model", run.model, address("/runs", model=run.model)),
+        ("task", run.task, web.address("/runs", task=run.task)),
+        ("dataset", run.dataset, web.address("/leaderboard", dataset=run.dataset)),
+        ("model", run.model, web.address("/runs", model=run.model)),
         ("queries", f"{run.n_queries:,}" if run.n_queries else "", ""),
-        ("began", f"{format_moment(run.created)} UTC", ""),
+        ("began", f"{web.format_moment(run.created)} UTC", ""),
         ("took", took, ""),
         *((name, text, "") for name, text in describe_costs(costs)),
-        *(("tag", tag, address("/runs", tag=tag)) for tag in run.tags),
+        *(("tag", tag, web.address("/runs", tag=tag)) for tag in run.tags),
     ]
     return [fact for fact in facts if fact[1]]
 
@@ -226,7 +215,7 @@ def _provenance(run: Run) -> list[tuple[str, str]]:
         ("commit", run.git_commit),
         ("imported from", run.origin),
         ("uid", run.uid),
-        ("began", f"{exact_moment(run.created)} UTC"),
+        ("began", f"{web.exact_moment(run.created)} UTC"),
         ("digest", f"{run.digest}, since {run.digest_from}" if run.digest else "none"),
         *((f"data {file}", _format_fingerprint(mark)) for file, mark in run.data.items()),
     ]
@@ -252,14 +241,11 @@ def _numbers(request: PageRequest, run: Run) -> Listing[Aggregate]:
     aggregates = run.aggregates
     ends = (end for row in aggregates for end in (row.value, row.low, row.high))
     scale = Scale.around([0.0, *ends])
-    strips = [
-        interval_strip(scale, row.value, row.low, row.high, chance=row.chance) for row in aggregates
-    ]
     columns: list[ListColumn[Aggregate]] = [
         ListColumn(
             "measure",
             lambda row: row.measure,
-            link=lambda row: address(f"/run/{run.id}", measure=row.measure),
+            link=lambda row: web.address(f"/run/{run.id}", measure=row.measure),
         ),
         ListColumn("value", lambda row: row.value, "fraction"),
         ListColumn("from", lambda row: row.low, "fraction"),
@@ -280,8 +266,222 @@ def _numbers(request: PageRequest, run: Run) -> Listing[Aggregate]:
         for i, column in enumerate(columns)
         if i < 4 or any(column.value(row) for row in aggregates)
     ]
-    picture = interval_column(3, aggregates, strips)
+    picture = lists.interval_column(3, scale, aggregates)
     return Listing(request, "numbers", "Numbers", filled, aggregates, picture=picture)
 
 
-ROUTES: Final = (PageRoute("/run/{key}", run_page),)
+# One query: its value in each run and, where runs stored it, what each of them retrieved
+
+
+def query_page(request: PageRequest) -> WebPage:
+    """Show one query in the selected runs."""
+    runs = web.find_runs(request.store, request.params)
+    query = request.params.get("query")
+    if not runs or not query:
+        raise UsageError("The address needs a query and one or more runs: /query?run=1&query=ID.")
+    names = names_of(runs)
+    scores = [request.cache.scores(request.store, run) for run in runs]
+    places = [None if s is None else position_of(s.query_ids, query) for s in scores]
+    if all(place is None for place in places):
+        where = f"run {runs[0].id}" if len(runs) == 1 else "any of these runs"
+        raise HTTPException(404, f"There is no query {query!r} in {where}.")
+    results = [run.results(query) for run in runs]
+    columns = _run_results(names, runs, results)
+    values = _listing(request, names, runs, scores, places)
+    text = next((result.text for result in results if result is not None and result.text), "")
+    return WebPage(
+        "query",
+        f"Query {query}",
+        {
+            "query": query,
+            "text": text,
+            "runs": [run.id for run in runs],
+            "values": values.row_dicts(),
+            "retrieved": [column.to_dict() for column in columns],
+        },
+        [values],
+        {
+            "query": query,
+            "text": text,
+            "columns": columns,
+            "runs": runs,
+            "beside": _neighbours(request, runs, scores),
+            "back": _back(request, runs),
+            "missing": [
+                name
+                for name, s, place in zip(names, scores, places, strict=True)
+                if s is None or place is None or bool(s.missing[place])
+            ],
+        },
+    )
+
+
+def _back(request: PageRequest, runs: Sequence[Run]) -> str:
+    """Return the address of the list that led here."""
+    state = {name: request.params.get(name) or None for name in ("sort", "order", "q")}
+    if len(runs) == 1:
+        return web.address(f"/run/{runs[0].id}", **state)
+    settings = {name: request.params.get(name) or None for name in ("measure", "baseline")}
+    return web.address("/compare", run=[run.id for run in runs], **settings, **state)
+
+
+def _listing(
+    request: PageRequest,
+    names: Sequence[str],
+    runs: Sequence[Run],
+    scores: Sequence[Scores | None],
+    places: Sequence[int | None],
+) -> Listing[int]:
+    """Declare a row for each run and a column for each measure."""
+    measures = dict.fromkeys(str(measure) for s in scores if s for measure in s.measures)
+
+    def measure_column(measure: str) -> ListColumn[int]:
+        """Mark the best value, where they differ."""
+        values = [_value(s, place, measure) for s, place in zip(scores, places, strict=True)]
+        defined = {value for value in values if value is not None}
+        best = max(defined) if len(defined) > 1 else None
+        cells = [Cell(v, "fraction", v is not None and v == best) for v in values]
+        return ListColumn(measure, cells.__getitem__)
+
+    columns: list[ListColumn[int]] = [
+        ListColumn("run", names.__getitem__, link=lambda i: web.address(f"/run/{runs[i].id}")),
+        *map(measure_column, measures),
+    ]
+    return Listing(request, "values", "Values of this query", columns, range(len(runs)))
+
+
+def _value(scores: Scores | None, place: int | None, measure: str) -> float | None:
+    if scores is None or place is None or measure not in map(str, scores.measures):
+        return None
+    return or_none(scores[measure][place])
+
+
+def _neighbours(
+    request: PageRequest, runs: Sequence[Run], scores: Sequence[Scores | None]
+) -> lists.QueryNeighbours | None:
+    """Return the queries beside this one in the list that led here, or by their ids."""
+    query = request.params.get("query")
+    listed = _find_list(request, runs, scores) if "sort" in request.params else None
+    neighbours = None if listed is None else listed.neighbours(query)
+    if neighbours is not None:
+        return neighbours
+    every = (lists.find_neighbours(request, s.query_ids, query) for s in scores if s is not None)
+    return next(filter(None, every), None)
+
+
+def _find_list(
+    request: PageRequest, runs: Sequence[Run], scores: Sequence[Scores | None]
+) -> lists.QueryListing | None:
+    """Return the list of queries that led here; None where it is not known any more."""
+    if len(runs) == 1:
+        return None if scores[0] is None else list_queries(request, scores[0], runs[0])
+    try:
+        comparison = find_comparison(request, runs, request.params.get("measure"))
+        if isinstance(comparison, Pending):
+            return None
+        return PairQueries(request, comparison, runs).queries
+    except AssayError:
+        return None
+
+
+@dataclass(frozen=True)
+class ShownDoc:
+    """A document in the list of one run, and what the lists of the others say about it."""
+
+    rank: int
+    doc: ResultDoc
+    elsewhere: str
+    only_here: bool
+
+    @property
+    def judged(self) -> str:
+        """The judgment in words."""
+        if self.doc.grade is None:
+            return "not judged"
+        return f"relevant ({self.doc.grade:g})" if self.doc.grade > 0 else "not relevant"
+
+    @property
+    def kind(self) -> str:
+        """The class of the style sheet."""
+        if self.doc.grade is None:
+            return "unjudged"
+        return "relevant" if self.doc.grade > 0 else "irrelevant"
+
+
+@dataclass(frozen=True)
+class RunResults:
+    """The results of one run; `stored` is false where its results were not stored."""
+
+    name: str
+    run: Run
+    stored: bool
+    results: tuple[ShownDoc, ...] = ()
+    missed: tuple[ResultDoc, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {
+            "run": self.run.id,
+            "name": self.name,
+            "stored": self.stored,
+            "results": [
+                {
+                    "rank": result.rank,
+                    **vars(result.doc),
+                    "judged": result.judged,
+                    "only_here": result.only_here,
+                }
+                for result in self.results
+            ],
+            "missed": [vars(doc) for doc in self.missed],
+        }
+
+
+def _run_results(
+    names: Sequence[str], runs: Sequence[Run], results: Sequence[QueryResults | None]
+) -> list[RunResults]:
+    ranks = [
+        None if result is None else {doc.doc: rank for rank, doc in enumerate(result.results, 1)}
+        for result in results
+    ]
+    return [
+        RunResults(name, run, False)
+        if result is None
+        else RunResults(name, run, True, _shown_docs(number, result, names, ranks), result.missed)
+        for number, (name, run, result) in enumerate(zip(names, runs, results, strict=True))
+    ]
+
+
+def _shown_docs(
+    number: int,
+    result: QueryResults,
+    names: Sequence[str],
+    ranks: Sequence[Mapping[str, int] | None],
+) -> tuple[ShownDoc, ...]:
+    """Return the results of one run, each with its rank in the other runs."""
+    peers = [
+        (name, ranked)
+        for i, (name, ranked) in enumerate(zip(names, ranks, strict=True))
+        if ranked is not None and i != number
+    ]
+    docs = []
+    for rank, doc in enumerate(result.results, 1):
+        places = [(name, ranked.get(doc.doc)) for name, ranked in peers]
+        only = bool(peers) and all(place is None for _, place in places)
+        docs.append(ShownDoc(rank, doc, _elsewhere(places, only), only))
+    return tuple(docs)
+
+
+def _elsewhere(places: Sequence[tuple[str, int | None]], only: bool) -> str:
+    """Say where the other runs have the document."""
+    if only:
+        return "only here"
+    if len(places) == 1:
+        return f"there {places[0][1]}"
+    return ", ".join(f"{name}: {'–' if place is None else place}" for name, place in places)
+
+
+ROUTES: Final = (
+    PageRoute("/run/{key}", run_page),
+    PageRoute("/query", query_page),
+)

@@ -1,10 +1,12 @@
-"""The page of all runs: filter, sort, choose columns, group, select some and compare them."""
+"""The front page (what is here, what is new, what became worse), and the page of all runs."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any, Final
 
 from sqlalchemy import Connection
@@ -12,29 +14,13 @@ from sqlalchemy import Connection
 from assay.core.text import format_time
 from assay.errors import UsageError
 from assay.runs.results import canonical
-from assay.store.summaries import (
-    ORDERS,
-    RunGroup,
-    RunSummary,
-    count_runs,
-    count_statuses,
-    find_summaries,
-    group_runs,
-    list_measures,
-    list_values,
-    order_by_column,
-)
+from assay.store import summaries
+from assay.store.summaries import RunGroup, RunMean, RunSummary
 from assay.store.tables import list_data
+from assay.web import page as web
+from assay.web.caches import PENDING, Change
 from assay.web.listing import ListColumn, Listing, Paging, SortOrder, moment_column
-from assay.web.page import (
-    PageRequest,
-    PageRoute,
-    QueryParams,
-    WebPage,
-    address,
-    describe_status,
-    progress_of,
-)
+from assay.web.page import PageRequest, PageRoute, QueryParams, WebPage
 
 _LISTED: Final = ("task", "dataset", "model", "tag")
 _FILTERS: Final = ("name", *_LISTED, "status", "measure")
@@ -45,7 +31,7 @@ _NOT_AT_FIRST: Final = ("seconds",)
 
 
 def _leaderboard_link(run: RunSummary) -> str:
-    return address("/leaderboard", dataset=run.dataset) if run.dataset else ""
+    return web.address("/leaderboard", dataset=run.dataset) if run.dataset else ""
 
 
 # The columns of every list of runs by their keys; texts begin with the first letter.
@@ -57,12 +43,12 @@ RUN_COLUMNS: Final[dict[str, ListColumn[RunSummary]]] = {
             lambda run: run.name,
             key="name",
             ascending=True,
-            link=lambda run: address(f"/run/{run.id}"),
+            link=lambda run: web.address(f"/run/{run.id}"),
         ),
         ListColumn("run", lambda run: run.id, "count", "id"),
         ListColumn[RunSummary](
             "status",
-            describe_status,
+            web.describe_status,
             key="status",
             ascending=True,
             style=lambda run: f"status {run.status}",
@@ -90,17 +76,17 @@ def runs_page(request: PageRequest) -> WebPage:
     """Show runs that pass the filters, a page of them, or groups of them."""
     params = request.params
     with request.store.database.reading() as connection:
-        choices = {name: list_values(connection, name) for name in _LISTED}
+        choices = {name: summaries.list_values(connection, name) for name in _LISTED}
         choices["status"] = list(_STATUSES)
         filters = _filters(params, choices)
         some = {key: filters[key] for key in ("task", "dataset")}
-        choices["measure"] = list_measures(connection, **some)
+        choices["measure"] = summaries.list_measures(connection, **some)
         filters["measure"] = params.get_name("measure", choices["measure"])
         view = _ListView.of(params, filters, choices["measure"])
         context = {
             "choices": choices,
             "filters": filters,
-            "counts": count_statuses(connection),
+            "counts": summaries.count_statuses(connection),
             "view": view,
             "groups": _GROUPS,
             "tasks": [("", "all tasks"), *((task, task) for task in choices["task"])],
@@ -128,7 +114,7 @@ class _ListView:
         """Read the parameters of the page."""
         measure = canonical(filters["measure"]) if filters["measure"] else ""
         group = params.get_choice("group", ("", *_GROUPS), "")
-        orders = ("created", "group", "runs") if group else ORDERS
+        orders = ("created", "group", "runs") if group else summaries.ORDERS
         by = _sort_key(params, orders, [*measures, *([measure] if measure else [])])
         order = SortOrder.of(params, by, _ASCENDING)
         keys = dict.fromkeys(params.get_all("column"))
@@ -167,17 +153,17 @@ def _list_runs(
     request: PageRequest, connection: Connection, view: _ListView, context: dict[str, Any]
 ) -> WebPage:
     """Make the page with a row for each run."""
-    paging = Paging.of(request, count_runs(connection, **view.filters))
-    order = order_by_column(
+    paging = Paging.of(request, summaries.count_runs(connection, **view.filters))
+    order = summaries.order_by_column(
         view.order.by, descending=view.order.descending, measures=[*view.measures, view.measure]
     )
     part = {"limit": paging.per_page, "offset": paging.rows.start}
-    runs = find_summaries(connection, **part, order=order, **view.filters)
+    runs = summaries.find_summaries(connection, **part, order=order, **view.filters)
     measures = view.choose_measures(_usual_measures(connection, runs, view))
 
     def every() -> list[RunSummary]:
         with request.store.database.reading() as again:
-            return find_summaries(again, order=order, measures=measures, **view.filters)
+            return summaries.find_summaries(again, order=order, measures=measures, **view.filters)
 
     listing = Listing(
         request,
@@ -213,7 +199,7 @@ def _usual_measures(
         have = {name for run in runs for name in run.means()}
         return [name for name in view.measures if name in have]
     dataset = view.filters["dataset"]
-    return list_measures(connection, task=tasks.most_common(1)[0][0], dataset=dataset)
+    return summaries.list_measures(connection, task=tasks.most_common(1)[0][0], dataset=dataset)
 
 
 def live_rows(runs: Sequence[RunSummary]) -> list[dict[str, Any]]:
@@ -224,8 +210,8 @@ def live_rows(runs: Sequence[RunSummary]) -> list[dict[str, Any]]:
             "done": run.done,
             "total": run.total,
             "updated": run.updated,
-            "shown_status": describe_status(run),
-            "progress": progress_of(run) if run.status == "running" else None,
+            "shown_status": web.describe_status(run),
+            "progress": web.progress_of(run) if run.status == "running" else None,
         }
     return rows
 
@@ -260,7 +246,7 @@ def _list_groups(
 ) -> WebPage:
     """Make the page with a row for each name, dataset, tag, task or model."""
     measures = view.choose_measures(view.measures)
-    groups = group_runs(connection, view.group, measures=measures, **view.filters)
+    groups = summaries.group_runs(connection, view.group, measures=measures, **view.filters)
     groups.sort(key=lambda group: _group_key(group, view.order.by), reverse=view.order.descending)
     listing = _group_listing(request, groups, measures, view)
     data = {
@@ -306,4 +292,210 @@ def _group_listing(
     return Listing(request, "groups", f"Runs by {view.group}", columns, groups, view.order)
 
 
-ROUTES: Final = (PageRoute("/runs", runs_page, menu="Runs", position=1),)
+# The front page: what is here, what is new, and what became worse
+
+_DAYS: Final = 7
+_MOST_TESTED: Final = 8  # drops that are tested, the largest first
+_MOST_DATASETS: Final = 20
+_MOST_NEWS: Final = 12
+_NEWEST: Final = 8
+
+
+def home_page(request: PageRequest) -> WebPage:
+    """Show datasets, the newest runs, what changed lately, and regressions."""
+    days = request.params.get_int("days", _DAYS)
+    since = (datetime.now(UTC) - timedelta(days=min(days, 3650))).strftime("%Y-%m-%dT%H:%M:%S")
+    with request.store.database.reading() as connection:
+        counts = summaries.count_statuses(connection)
+        heads = summaries.find_headlines(connection)
+        groups = summaries.group_runs(connection, "dataset")
+        statuses = summaries.group_runs(connection, "status", since=since)
+        newest = summaries.find_summaries(connection, limit=_NEWEST)
+        drops, pending = _find_regressions(request, connection, heads, since)
+    news = list(_find_news(heads, since))
+    boards = [_board(group, heads) for group in groups[:_MOST_DATASETS]]
+    return WebPage(
+        "home",
+        "Overview",
+        {
+            "statuses": counts,
+            "since": since,
+            "days": days,
+            "recent": {status.name: status.runs for status in statuses},
+            "datasets": [asdict(board) for board in boards],
+            "news": [asdict(event) for event in news],
+            "regressions": [drop.to_dict() for drop in drops],
+            "runs": live_rows(newest),
+        },
+        [_dataset_listing(request, boards), _newest_listing(request, newest)],
+        {
+            "drops": drops,
+            "retry_after": int(pending),
+            "news": news[:_MOST_NEWS],
+            "boards": boards,
+            "n_news": len(news),
+        },
+    )
+
+
+@dataclass(frozen=True)
+class Board:
+    """A dataset: how many runs it has, and which is the best on the measure of most of them."""
+
+    dataset: str
+    runs: int
+    last: str
+    measure: str = ""
+    best: str = ""
+    best_id: int | None = None
+    value: float | None = None
+
+
+def _board(group: RunGroup, heads: Sequence[RunMean]) -> Board:
+    best = _best(_comparable(head for head in heads if head.dataset == group.name))
+    facts = () if best is None else (best.measure, best.name, best.id, best.value)
+    return Board(group.name, group.runs, group.last, *facts)
+
+
+def _comparable(heads: Iterable[RunMean]) -> list[RunMean]:
+    """Return the runs with the most common measure and conventions."""
+    kinds: dict[tuple[str, str], list[RunMean]] = {}
+    for head in heads:
+        kinds.setdefault((head.measure, head.conventions), []).append(head)
+    return max(kinds.values(), key=len, default=[])
+
+
+def _best(heads: Iterable[RunMean]) -> RunMean | None:
+    scored = [head for head in heads if head.value is not None]
+    return max(scored, key=lambda head: (head.value, head.id), default=None)
+
+
+@dataclass(frozen=True)
+class News:
+    """Something that was not so before: a new dataset, name or best run."""
+
+    kind: str
+    dataset: str
+    run: int
+    name: str
+    measure: str
+    value: float | None
+    before: str = ""
+    value_before: float | None = None
+
+
+def _find_news(heads: Sequence[RunMean], since: str) -> Iterable[News]:
+    for dataset in dict.fromkeys(head.dataset for head in heads if head.created >= since):
+        runs = [head for head in heads if head.dataset == dataset]
+        old = [head for head in runs if head.created < since]
+        if not old:
+            yield _news("dataset", runs[0])
+            continue
+        now, then = _best(_comparable(runs)), _best(_comparable(old))
+        if now and then and now.id != then.id and (now.value or 0.0) > (then.value or 0.0):
+            yield _news("best", now, then)
+        names = {head.name for head in old}
+        new = {head.name: head for head in reversed(runs) if head.name not in names}
+        yield from (_news("name", head) for head in new.values())
+
+
+def _news(kind: str, head: RunMean, old: RunMean | None = None) -> News:
+    before = ("", None) if old is None else (old.name, old.value)
+    return News(kind, head.dataset, head.id, head.name, head.measure, head.value, *before)
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A run that is significantly worse than the one of its name before it."""
+
+    run: RunMean
+    before: RunMean
+    measure: str
+    change: Change
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        runs = {"run": self.run.to_dict(), "before": self.before.to_dict()}
+        return {**runs, "measure": self.measure, "change": asdict(self.change)}
+
+
+def _find_regressions(
+    request: PageRequest, connection: Connection, heads: Sequence[RunMean], since: str
+) -> tuple[list[Regression], bool]:
+    """Test the largest drops since then; return those that are significant.
+
+    The second value says whether some are still being tested.
+    """
+    drops = sorted(_drops(heads, since), key=lambda pair: _change_of(*pair))[:_MOST_TESTED]
+    regressions, pending = [], False
+    for measure in dict.fromkeys(new.measure for _, new in drops):
+        pairs = [(old, new) for old, new in drops if new.measure == measure]
+        changes = request.cache.changes.between(connection, pairs, measure, request.timeout)
+        pending = pending or PENDING in changes
+        regressions += [
+            Regression(new, old, measure, change)
+            for (old, new), change in zip(pairs, changes, strict=True)
+            if change.kind == "worse"
+        ]
+    return sorted(regressions, key=lambda drop: drop.run.created, reverse=True), pending
+
+
+def _drops(heads: Sequence[RunMean], since: str) -> Iterable[tuple[RunMean, RunMean]]:
+    """Find runs since then with a smaller mean than the one of that name before."""
+    series: dict[tuple[str, ...], list[RunMean]] = {}
+    for head in reversed(heads):
+        if head.value is not None:
+            key = (head.dataset, head.name, head.measure, head.conventions)
+            series.setdefault(key, []).append(head)
+    for runs in series.values():
+        for old, new in pairwise(runs):
+            if new.created >= since and _change_of(old, new) < 0:
+                yield old, new
+
+
+def _change_of(old: RunMean, new: RunMean) -> float:
+    return (new.value or 0.0) - (old.value or 0.0)
+
+
+def _dataset_listing(request: PageRequest, boards: Sequence[Board]) -> Listing[Board]:
+    columns: list[ListColumn[Board]] = [
+        ListColumn("dataset", lambda board: board.dataset or "(none)", link=_board_link),
+        ListColumn(
+            "best run",
+            lambda board: board.best or None,
+            link=lambda board: web.address(f"/run/{board.best_id}") if board.best_id else "",
+        ),
+        ListColumn("mean", lambda board: board.value, "fraction"),
+        ListColumn("measure", lambda board: board.measure),
+        ListColumn("runs", lambda board: board.runs, "count"),
+        moment_column("last began (UTC)", lambda board: board.last),
+    ]
+    return Listing(request, "datasets", "Datasets", columns, boards)
+
+
+def _board_link(board: Board) -> str:
+    if board.best_id:
+        return web.address("/leaderboard", dataset=board.dataset, measure=board.measure)
+    return web.address("/runs", dataset=board.dataset or None)
+
+
+def _newest_listing(request: PageRequest, runs: Sequence[RunSummary]) -> Listing[RunSummary]:
+    shared = {key: RUN_COLUMNS[key] for key in ("name", "status", "dataset", "id", "created")}
+    shared["dataset"] = replace(shared["dataset"], link=None)
+    columns = [
+        shared.pop("name"),
+        ListColumn("mean", lambda run: _first_mean(run)[1], "fraction"),
+        ListColumn("measure", lambda run: _first_mean(run)[0]),
+        *shared.values(),
+    ]
+    return Listing(request, "newest", "Newest runs", columns, runs, run=lambda run: run)
+
+
+def _first_mean(run: RunSummary) -> tuple[str, float | None]:
+    return next(iter(run.means().items()), ("", None))
+
+
+ROUTES: Final = (
+    PageRoute("/runs", runs_page, menu="Runs", position=1),
+    PageRoute("/", home_page),
+)
