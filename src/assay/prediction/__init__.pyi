@@ -14,6 +14,6 @@ from assay.prediction.models import ModelResults as ModelResults
 from assay.prediction.models import PredictionRequest as PredictionRequest
 from assay.prediction.models import evaluate_files as evaluate_files
 from assay.prediction.result import PredictionResult as PredictionResult
-from assay.prediction.seeds import SeedReport as SeedReport
-from assay.prediction.seeds import compare_models as compare_models
-from assay.prediction.seeds import compare_seed_means as compare_seed_means
+from assay.prediction.result import SeedReport as SeedReport
+from assay.prediction.result import compare_models as compare_models
+from assay.prediction.result import compare_seed_means as compare_seed_means

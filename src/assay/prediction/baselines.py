@@ -34,8 +34,8 @@ from assay.core.order import rank_order, sort_rows
 from assay.errors import UsageError, ValueRangeError
 from assay.measures import Measure
 from assay.measures.classes import Confusion
-from assay.prediction.evaluate import as_array, rename_classes
-from assay.prediction.result import PredictionResult, make_result, name_targets
+from assay.prediction.evaluate import as_array, make_result, name_targets, rename_classes
+from assay.prediction.result import PredictionResult
 from assay.search.engine.target_search import TargetRanks
 
 _FEW = 10  # so few classes may well be new

@@ -25,7 +25,7 @@ from assay.errors import FormatError, InputError, MismatchError, UsageError, Val
 from assay.io.json_text import parse_json
 from assay.io.streams import FilePath, read_text
 from assay.prediction.evaluate import as_array
-from assay.prediction.seeds import SeedReport, compare_seed_means
+from assay.prediction.result import SeedReport, compare_seed_means
 from assay.search.engine.score_ranks import ranks_and_best
 from assay.tables.table import Cell, Table
 

@@ -1,4 +1,4 @@
-"""Look further at predictions: confidence, errors in metres, new places, predictability.
+"""Look further at predictions of places: errors in metres, new places, predictability.
 
 Distances are great-circle distances by the haversine formula on a sphere of the Earth's mean radius
 (IUGG), at most 0.6 % off the ellipsoid.
@@ -13,31 +13,19 @@ models that know more than the sequence (the hour, say) may exceed it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from assay.arrays import Floats, Ints, numbers_or_none
+from assay.arrays import Floats, Ints
 from assay.core import checks
-from assay.core.checks import check_lengths, name_few
 from assay.core.id_hints import describe_near
-from assay.core.numbers import parse_number
-from assay.core.text import did_you_mean
-from assay.errors import FormatError, MismatchError, UsageError, ValueRangeError
+from assay.errors import MismatchError, UsageError, ValueRangeError
 from assay.prediction.baselines import check_places_match, check_users_match
-from assay.prediction.confidence import (
-    Confidence,
-    ConfidenceResult,
-    decide_score_kind,
-    evaluate_confidence,
-)
-from assay.prediction.files import PredictionFile, read_table
-from assay.prediction.result import PredictionResult
+from assay.prediction.result import as_table
 from assay.stats import Interval, interval
-from assay.tables.page import Page, Words
-from assay.tables.svg import Drawing
 from assay.tables.table import Cell, Table
 
 RADIUS: Final = 6_371_008.8  # metres
@@ -75,42 +63,33 @@ class DistanceResult:
     @property
     def intervals(self) -> dict[str, Interval]:
         """Median and mean in metres, and the share within each limit."""
-        shares = {f"Acc@{_spell(limit)}": share for limit, share in self.within.items()}
-        return {"median": self.median, "mean": self.mean, **shares}
+        return {
+            "median": self.median,
+            "mean": self.mean,
+            **{
+                f"Acc@{limit:g}m" if limit < 1000 else f"Acc@{limit / 1000:g}km": share
+                for limit, share in self.within.items()
+            },
+        }
 
     def table(self) -> Table:
         """Return median, mean and the shares, with 95 % intervals."""
         rows = []
         for name, value in self.intervals.items():
-            ends = (value.estimate, value.low, value.high)
-            cells = (
-                [Cell(end, "fraction") for end in ends]
-                if name.startswith("Acc@")
-                else [_metres(end) for end in ends]
-            )
-            rows.append((Cell(name if name.startswith("Acc@") else f"{name} error (m)"), *cells))
+            in_metres = not name.startswith("Acc@")
+            cells = [
+                Cell(f"{end:,.0f}", "figure")
+                if in_metres and not math.isnan(end)
+                else Cell(end, "fraction")
+                for end in (value.estimate, value.low, value.high)
+            ]
+            rows.append((Cell(f"{name} error (m)" if in_metres else name), *cells))
         return Table(("distance", self.name, "95 % from", "to"), tuple(rows))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        ends = {
-            name: numbers_or_none({"value": value.estimate, "low": value.low, "high": value.high})
-            for name, value in self.intervals.items()
-        }
+        ends = {name: value.to_dict("value") for name, value in self.intervals.items()}
         return {"metres": ends, "samples": len(self.metres), "without_place": self.n_without}
-
-
-def _metres(value: float) -> Cell:
-    return Cell(value, "fraction") if math.isnan(value) else Cell(f"{value:,.0f}", "figure")
-
-
-def _spell(limit: float) -> str:
-    """Write metres as people do.
-
-    >>> _spell(500.0), _spell(1500.0)
-    ('500m', '1.5km')
-    """
-    return f"{limit:g}m" if limit < 1000 else f"{limit / 1000:g}km"
 
 
 def distance_errors(
@@ -155,7 +134,9 @@ def distance_errors(
     absent = sorted({str(place) for row in complete for place in row if place not in places})
     if absent:
         near = describe_near(absent, places)
-        raise MismatchError(f"Classes without coordinates: {name_few(absent)}.{near} Add them.")
+        raise MismatchError(
+            f"Classes without coordinates: {checks.name_few(absent)}.{near} Add them."
+        )
     if not complete:
         raise UsageError("No sample has both a prediction and a target: there is no distance.")
     metres = haversine([places[a] for a, _ in complete], [places[b] for _, b in complete])
@@ -220,15 +201,10 @@ class Predictability:
         """Return means over users with 95 % intervals."""
         rows = []
         for name in self.entropy:
-            bits, share = (
-                interval(self.entropy[name]),
-                interval(self.bound[name], bounds=(0.0, 1.0)),
-            )
-            ends = (share.estimate, share.low, share.high)
-            rows.append(
-                (Cell(name), Cell(bits.estimate, "fraction"), *(Cell(x, "fraction") for x in ends))
-            )
-        return Table(("knowing", "bits", "at most right", "95 % from", "to"), tuple(rows))
+            share = interval(self.bound[name], bounds=(0.0, 1.0))
+            bits = interval(self.entropy[name]).estimate
+            rows.append((name, bits, share.estimate, share.low, share.high))
+        return as_table(("knowing", "bits", "at most right", "95 % from", "to"), rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -269,33 +245,20 @@ def measure_predictability(labels: Any, users: Any = None) -> Predictability:
     long = [number for number, visits in enumerate(each) if len(visits) > 1]
     if not long:
         raise UsageError("No user has two visits: there is nothing to predict.")
-    entropies = [_entropies(each[number]) for number in long]
-    sizes = np.array([len(np.unique(each[number])) for number in long])
+    counts = [np.unique(each[number], return_counts=True)[1] for number in long]
+    visits, places = np.array([(n.sum(), len(n)) for n in counts]).T
+    shares = [n / n.sum() for n in counts]
     entropy = {
-        name: np.array([user_entropies[name] for user_entropies in entropies])
-        for name in entropies[0]
+        "random": np.array([math.log2(n) for n in places.tolist()]),
+        "frequency": np.array([float(-(share * np.log2(share)).sum()) + 0.0 for share in shares]),
+        "sequence": np.array([entropy_rate(each[number]) for number in long]),
     }
-    return Predictability(
-        tuple(names_of_users[long].tolist()),
-        np.array([len(each[number]) for number in long]),
-        sizes,
-        entropy,
-        {
-            name: np.array(
-                [fano_bound(*pair) for pair in zip(bits.tolist(), sizes.tolist(), strict=True)]
-            )
-            for name, bits in entropy.items()
-        },
-    )
-
-
-def _entropies(visits: Ints) -> dict[str, float]:
-    shares = np.unique(visits, return_counts=True)[1] / len(visits)
-    return {
-        "random": math.log2(len(shares)),
-        "frequency": float(-(shares * np.log2(shares)).sum()) + 0.0,
-        "sequence": entropy_rate(visits),
+    bound = {
+        name: np.array(list(map(fano_bound, bits.tolist(), places.tolist())))
+        for name, bits in entropy.items()
     }
+    users_with_visits = tuple(names_of_users[long].tolist())
+    return Predictability(users_with_visits, visits, places, entropy, bound)
 
 
 def entropy_rate(visits: Ints) -> float:
@@ -322,100 +285,12 @@ def fano_bound(bits: float, places: int) -> float:
     low, high = 1 / places, 1.0
     for _ in range(60):
         middle = (low + high) / 2
-        if _fano(middle, places) > bits:
+        plain = sum(-x * math.log2(x) for x in (middle, 1 - middle) if x > 0)
+        if plain + (1 - middle) * math.log2(max(places - 1, 1)) > bits:
             low = middle
         else:
             high = middle
     return (low + high) / 2
-
-
-def _fano(share: float, places: int) -> float:
-    rest = 1 - share
-    plain = sum(-x * math.log2(x) for x in (share, rest) if x > 0)
-    return plain + rest * math.log2(max(places - 1, 1))
-
-
-_LATITUDE = ("lat", "latitude")
-_LONGITUDE = ("lon", "lng", "long", "longitude")
-
-
-@dataclass(frozen=True, eq=False)
-class Diagnostics:
-    """What was asked for beside the measures, by model; empty where nothing was."""
-
-    confidence: dict[str, ConfidenceResult] = field(default_factory=dict)
-    distances: dict[str, DistanceResult] = field(default_factory=dict)
-    predictability: Predictability | None = None
-
-    def page(self) -> Page:
-        """Return each diagnostic with its sentence."""
-        page: Page = []
-        for name, result in self.confidence.items():
-            if result.calibration is not None:
-                page.append(Words(f"{name}: {result.calibration.verdict}", "verdict"))
-            page += [Words(f"{name}: {result.decision}"), *result.tables()]
-        page += [result.table() for result in self.distances.values()]
-        if self.predictability is not None:
-            page += [self.predictability.table(), Words(_CAVEAT)]
-        return page
-
-    def tables(self) -> list[Table]:
-        """Return the tables alone."""
-        return [part for part in self.page() if isinstance(part, Table)]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON; only what was asked for."""
-        data: dict[str, Any] = {
-            "confidence": {name: result.to_dict() for name, result in self.confidence.items()},
-            "distances": {name: result.to_dict() for name, result in self.distances.items()},
-            "predictability": self.predictability and self.predictability.to_dict(),
-        }
-        return {name: values for name, values in data.items() if values}
-
-    def reliability_picture(self) -> str:
-        """Return the reliability diagrams of all models as one SVG."""
-        if not self.confidence:
-            raise UsageError("A reliability diagram needs scores of all classes, not lists.")
-        return Drawing.stack([result.drawing() for result in self.confidence.values()]).to_svg()
-
-    @property
-    def score_kinds(self) -> str | None:
-        """What the scores of all models were read as; each in turn where they differ."""
-        kinds = [result.kind.name for result in self.confidence.values()]
-        return ";".join(kinds if len(set(kinds)) > 1 else kinds[:1]) or None
-
-    @property
-    def remarks(self) -> Iterator[str]:
-        """What a reader of the confidences should know, a line each."""
-        for name, result in self.confidence.items():
-            yield from (f"{name}: {remark}" for remark in result.remarks)
-
-
-_CAVEAT = (
-    "The bound is Song et al.'s (2010) for a predictor that knows the sequence of places alone; "
-    "short sequences overestimate the entropy, and other knowledge may exceed it."
-)
-
-
-def confidence_of_file(
-    read: PredictionFile, targets: Any, name: str, kind: str | None = None
-) -> ConfidenceResult:
-    """Evaluate the confidence of a file's scores, batch by batch where it is read so.
-
-    Batches are read twice, because all rows decide what the scores are unless `kind` states it.
-    """
-    if read.candidates:
-        raise UsageError(
-            f"{read.name} holds lists of candidates, which have no probabilities: --confidence "
-            "needs scores or logits of all classes."
-        )
-    batches = read.batches or (lambda: [read.scores])
-    decision = decide_score_kind(batches(), kind, place=read.name)
-    parts, done = [], 0
-    for scores in batches():
-        parts.append(Confidence.of(scores, targets[done : done + len(scores)], kind=decision))
-        done += len(scores)
-    return evaluate_confidence(Confidence.merge(parts), targets, name=name)
 
 
 def mark_new_places(
@@ -438,54 +313,9 @@ def mark_new_places(
     if users is None or sample_users is None:
         trained = set(train)
         return ["seen" if target in trained else "new" for target in targets]
-    check_lengths(train=len(train), train_users=len(users))
-    check_lengths(users=len(sample_users), samples=len(targets))
+    checks.check_lengths(train=len(train), train_users=len(users))
+    checks.check_lengths(users=len(sample_users), samples=len(targets))
     check_users_match(users, sample_users, allow=allow_mismatch)
     visits = set(zip(users, train, strict=True))
     pairs = zip(sample_users, targets, strict=True)
     return ["seen" if pair in visits else "new" for pair in pairs]
-
-
-def read_coordinates(path: str) -> dict[str, tuple[float, float]]:
-    """Read {class: (latitude, longitude)}; the first other column names the class."""
-    table = {name.strip().lower(): column for name, column in read_table(path).items()}
-    lat, lon = (_column(list(table), names, path) for names in (_LATITUDE, _LONGITUDE))
-    ids = next((name for name in table if name not in (lat, lon)), None)
-    if ids is None:
-        raise FormatError(f"{path} needs a column that names the class beside lat and lon.")
-    coordinates: dict[str, tuple[float, float]] = {}
-    for row, place in enumerate(map(str, table[ids])):
-        if place in coordinates:
-            raise FormatError(f"{path}, row {row}: {place!r} is there twice.")
-        lat_degrees, lon_degrees = (parse_number(str(table[name][row])) for name in (lat, lon))
-        if lat_degrees is None or lon_degrees is None:
-            wrong = table[lat if lat_degrees is None else lon][row]
-            raise FormatError(f"{path}, row {row}: {wrong!r:.40} is no number of degrees.")
-        coordinates[place] = (lat_degrees, lon_degrees)
-    return coordinates
-
-
-def _column(header: list[str], names: tuple[str, ...], path: str) -> str:
-    present = [name for name in header if name in names]
-    if len(present) != 1:
-        hint = did_you_mean(names[0], header)
-        raise FormatError(
-            f"{path} needs one column {' or '.join(names)}; it has: {', '.join(header)}.{hint}"
-        )
-    return present[0]
-
-
-def distances_of(
-    results: Sequence[PredictionResult], coordinates: dict[str, tuple[float, float]]
-) -> dict[str, DistanceResult]:
-    """Measure errors in metres of each result; classes are text, as in the file."""
-    return {
-        result.name: distance_errors(
-            _as_text(result.predicted), _as_text(result.targets), coordinates, name=result.name
-        )
-        for result in results
-    }
-
-
-def _as_text(classes: Any) -> list[str | None]:
-    return [None if label in (-1, "") else str(label) for label in classes.tolist()]
