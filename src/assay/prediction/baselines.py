@@ -81,8 +81,6 @@ class Training:
         order = np.argsort(owners, kind="stable")
         return cls(numbers[order], owners[order], tuple(user_names.tolist()), size)
 
-    # What was counted in training
-
     @cached_property
     def counts(self) -> Ints:
         """How often each class occurs."""
@@ -100,40 +98,20 @@ class Training:
         place[self.order] = np.arange(self.n_classes)
         return place
 
-    def _follows(self, steps: int) -> Ints:
-        """Return places of labels with `steps` labels of the same user before them."""
-        later = np.arange(steps, len(self.labels))
-        followers: Ints = later[self.owners[later] == self.owners[later - steps]]
-        return followers
-
     @cached_property
-    def _after_any(self) -> _Frequent:
-        """What followed a class, of all users together."""
-        at = self._follows(1)
-        return _Frequent.of(self.labels[at], self._place, self.labels[at - 1])
+    def _counted(self) -> dict[tuple[int, bool], _Frequent]:
+        return {}
 
-    @cached_property
-    def _own(self) -> _Frequent:
-        """The classes of each user."""
-        return _Frequent.of(self.labels, self._place, self.owners)
-
-    @cached_property
-    def _after_one(self) -> _Frequent:
-        """What followed a class of each user."""
-        at = self._follows(1)
-        return _Frequent.of(self.labels[at], self._place, self.owners[at], self.labels[at - 1])
-
-    @cached_property
-    def _after_two(self) -> _Frequent:
-        """What followed two classes of each user."""
-        at = self._follows(2)
-        before = self.labels[at - 2], self.labels[at - 1]
-        return _Frequent.of(self.labels[at], self._place, self.owners[at], *before)
-
-    def _latest(self, user: int) -> Ints:
-        """Return the classes of a user, the latest first."""
-        inside = slice(*np.searchsorted(self.owners, [user, user + 1]))
-        return _first_mentions(self.labels[inside][::-1])
+    def _frequent(self, steps: int, *, of_user: bool = True) -> _Frequent:
+        """Return what followed so many classes, of each user or of all users together."""
+        if (steps, of_user) not in self._counted:
+            later = np.arange(steps, len(self.labels))
+            at = later[self.owners[later] == self.owners[later - steps]]
+            states = [self.owners[at]] if of_user else []
+            states += [self.labels[at - back] for back in range(steps, 0, -1)]
+            frequent = _Frequent.of(self.labels[at], self._place, *states)
+            self._counted[steps, of_user] = frequent
+        return self._counted[steps, of_user]
 
     # Baselines for anyone
 
@@ -152,14 +130,14 @@ class Training:
         Steps of all users are counted together; equally frequent steps go by frequency.
         """
         before = self._previous(previous, targets)
-        return self._baseline("markov-1", targets, (before,), self._after_any)
+        return self._baseline("markov-1", targets, (before,), self._frequent(1, of_user=False))
 
     # Baselines of each user
 
     def user_majority(self, users: Any, *, targets: Any) -> Baseline:
         """Rank the user's classes by frequency; those of all without training."""
         who = self._users(users, targets)
-        return self._baseline("user-majority", targets, (who,), self._own)
+        return self._baseline("user-majority", targets, (who,), self._frequent(0))
 
     def user_recent(self, users: Any, previous: Any = None, *, targets: Any) -> Baseline:
         """Rank the last class first, then the user's classes, the latest first."""
@@ -168,7 +146,8 @@ class Training:
             before = self._previous(previous, targets)
 
         def seen(user: int, last: int) -> Ints:
-            return _first_mentions(_only(last), self._latest(user))
+            inside = slice(*np.searchsorted(self.owners, [user, user + 1]))
+            return _first_mentions(_only(last), self.labels[inside][::-1])
 
         return self._baseline("user-recent", targets, (who, before), seen)
 
@@ -177,7 +156,7 @@ class Training:
         who, before = self._users(users, targets), self._previous(previous, targets)
 
         def seen(user: int, last: int) -> Ints:
-            frequent = self._own(user)
+            frequent = self._frequent(0)(user)
             return np.roll(frequent, -1) if len(frequent) and frequent[0] == last else frequent
 
         return self._baseline("return-home", targets, (who, before), seen)
@@ -192,8 +171,9 @@ class Training:
         past = [self._previous(column, targets) for column in before]
 
         def seen(user: int, *last: int) -> Ints:
-            two = self._after_two(user, *last) if len(last) == 2 else _NOTHING
-            return _first_mentions(two, self._after_one(user, last[-1]), self._own(user))
+            longest_first = range(len(last), -1, -1)
+            parts = (self._frequent(n)(user, *last[len(last) - n :]) for n in longest_first)
+            return _first_mentions(*parts)
 
         return self._baseline(f"user-markov-{len(past)}", targets, (who, *past), seen)
 
@@ -203,8 +183,7 @@ class Training:
         """Return every baseline that the columns allow."""
         baselines = [self.majority(targets)]
         if previous is not None:
-            baselines.append(self.last(previous, targets=targets))
-            baselines.append(self.markov(previous, targets=targets))
+            baselines += [work(previous, targets=targets) for work in (self.last, self.markov)]
         if users is None:
             return baselines
         baselines.append(self.user_majority(users, targets=targets))
@@ -212,8 +191,9 @@ class Training:
         if previous is not None:
             baselines.append(self.return_home(users, previous, targets=targets))
             baselines.append(self.user_markov(users, previous, targets=targets))
-        if previous is not None and before_previous is not None:
-            baselines.append(self.user_markov(users, before_previous, previous, targets=targets))
+            if before_previous is not None:
+                past = before_previous, previous
+                baselines.append(self.user_markov(users, *past, targets=targets))
         return baselines
 
     def _previous(self, previous: Any, targets: Any) -> Ints:
@@ -366,26 +346,30 @@ def evaluate_baselines(
     older = None
     if history is not None:
         previous, older = last_classes(history)
-    names, (labels, true, before, twice) = _as_numbers(n_classes, train, targets, previous, older)
+    names, (labels, true, last, before_last) = _as_numbers(
+        n_classes, train, targets, previous, older
+    )
     training = Training.of(labels, n_classes=len(names), users=users)
     has_target = true >= 0
     trained = names[np.unique(labels)].tolist()
+    columns = {
+        "true classes": true,
+        "previous classes": last,
+        "classes before the previous": before_last,
+    }
     remarks: list[str] = []
-    for what, codes in (
-        ("true classes", true),
-        ("previous classes", before),
-        ("classes before the previous", twice),
-    ):
+    for what, codes in columns.items():
         classes = names[np.unique(codes[codes >= 0])].tolist()
         remarks += check_places_match(classes, trained, what, allow=allow_mismatch)
     if users is not None and sample_users is not None:
         remarks += check_users_match(users, sample_users, allow=allow_mismatch)
     results = []
-    past = (
-        None if column is None else codes for column, codes in ((previous, before), (older, twice))
-    )
-    last, before_last = past
-    for baseline in training.all(true, last, sample_users, before_last):
+    for baseline in training.all(
+        true,
+        None if previous is None else last,
+        sample_users,
+        None if older is None else before_last,
+    ):
         counts = Confusion.count(true[has_target], baseline.best[has_target])
         hits = baseline.ranks.hits(query_ids)
         hits = replace(hits, remarks=(*hits.remarks, *remarks))
@@ -458,38 +442,26 @@ _COLUMNS: Final = ("training labels", "targets", "previous", "history")
 def _as_numbers(n_classes: int | None, *columns: Any) -> tuple[NDArray[Any], list[Ints]]:
     """Return the vocabulary, and each column as numbers into it; −1 for none."""
     size = 0 if n_classes is None else checks.check_cutoff(n_classes, "n_classes")
-    label_columns, places = [], []
+    labels, places = [], []
     for what, column in zip(_COLUMNS, columns, strict=True):
         values = [] if column is None else checks.as_list(as_array(column), what)
-        has = np.array([value is not None and value != -1 for value in values], bool)
-        named_values = [value for value, present in zip(values, has, strict=True) if present]
-        label_columns.append(checks.check_labels(named_values, what) if named_values else None)
-        places.append(has)
-    labels = [column for column in label_columns if column is not None]
+        places.append(np.array([value is not None and value != -1 for value in values], bool))
+        if places[-1].any():
+            present = [value for value in values if value is not None and value != -1]
+            labels.append(checks.check_labels(present, what))
     for column in labels[1:]:
         checks.check_one_kind_of_label(labels[0], column)
-    named, codes = np.unique(np.concatenate(labels), return_inverse=True)
-    direct = named.dtype.kind in "iu" and named[0] >= 0 and named[-1] < size
-    names = np.arange(size) if direct else named
-    if not direct and size > len(named):  # classes that nobody names come last
-        names = np.concatenate([named, _nameless(size - len(named), named)])
-    numbers = named[codes] if direct else codes
-    return names, _spread(numbers, label_columns, places)
-
-
-def _nameless(count: int, named: NDArray[Any]) -> NDArray[Any]:
-    if named.dtype.kind in "iu":
-        return np.arange(count) + int(named[-1]) + 1
-    return np.array([f"(not named {number})" for number in range(1, count + 1)])
-
-
-def _spread(numbers: Ints, columns: list[Any], places: list[NDArray[np.bool_]]) -> list[Ints]:
-    """Cut the numbers of all columns apart and put each where its label stood."""
-    spread_columns, start = [], 0
-    for column, has in zip(columns, places, strict=True):
-        spread = np.full(len(has), -1, np.int64)
-        stop = start + (0 if column is None else len(column))
-        spread[has] = numbers[start:stop]
-        spread_columns.append(spread)
-        start = stop
-    return spread_columns
+    named, numbers = np.unique(np.concatenate(labels), return_inverse=True)
+    names, unnamed = named, size - len(named)
+    if named.dtype.kind in "iu" and named[0] >= 0 and named[-1] < size:
+        names, numbers = np.arange(size), named[numbers]
+    elif unnamed > 0:  # classes that nobody names come last
+        more = np.array([f"(not named {number})" for number in range(1, unnamed + 1)])
+        if named.dtype.kind in "iu":
+            more = np.arange(unnamed) + int(named[-1]) + 1
+        names = np.concatenate([named, more])
+    spread = [np.full(len(place), -1, np.int64) for place in places]
+    ends = np.cumsum([place.sum() for place in places])[:-1]
+    for codes, place, part in zip(spread, places, np.split(numbers, ends), strict=True):
+        codes[place] = part
+    return names, spread

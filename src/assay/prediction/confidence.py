@@ -483,8 +483,8 @@ class ConfidenceResult:
                 ("ECE", self.calibration.ece, None, None, self.calibration.expected_ece),
                 *((name, x.estimate, x.low, x.high, None) for name, x in losses.items()),
             ]
-            columns = ("calibration", self.name, "95 % from", "to", "if calibrated")
-            tables.append(as_table(columns, rows))
+            head = ("calibration", self.name, "95 % from", "to", "if calibrated")
+            tables.append(as_table(head, rows))
         if self.detection:
             rows = [tuple(vars(detection).values()) for detection in self.detection]
             rows.append(("chance", 0.5, None, None, self.n_without_target / self.n_samples, 0.95))

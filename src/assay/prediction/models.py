@@ -372,9 +372,12 @@ def evaluate_files(
     if request.coordinates:
         coordinates = files.read_coordinates(request.coordinates)
         for result in firsts:
-            pair = (_as_places(classes) for classes in (result.predicted, result.targets))
-            errors = distance_errors(*pair, coordinates, name=result.name)
-            diagnostics.distances[result.name] = errors
+            diagnostics.distances[result.name] = distance_errors(
+                _as_places(result.predicted),
+                _as_places(result.targets),
+                coordinates,
+                name=result.name,
+            )
     if request.predictability:
         predictability = measure_predictability(request.train_labels, request.train_owners)
         diagnostics = replace(diagnostics, predictability=predictability)
@@ -413,7 +416,7 @@ def _evaluate_file(
     progress_bar: ProgressBar,
 ) -> Iterator[tuple[str, PredictionResult]]:
     """Yield the scores' result, or that of each column of candidates, by the model's name."""
-    measures: tuple[str, ...] | None = (*request.measures, *(f"Success@{k}" for k in request.ks))
+    measures = (*request.measures, *(f"Success@{k}" for k in request.ks))
     if request.ks and not request.measures:
         top = max(request.ks)
         measures = (*measures, f"RR@{top}" if read.candidates else "RR", f"nDCG@{top}")
