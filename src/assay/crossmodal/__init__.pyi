@@ -1,4 +1,3 @@
-from assay.crossmodal.directions import PROTOCOLS as PROTOCOLS
 from assay.crossmodal.evaluate import label_retrieval as label_retrieval
 from assay.crossmodal.evaluate import paired_retrieval as paired_retrieval
 from assay.crossmodal.evaluate import zero_shot_classification as zero_shot_classification
@@ -9,6 +8,7 @@ from assay.crossmodal.inputs import (
 from assay.crossmodal.inputs import read_labels as read_labels
 from assay.crossmodal.inputs import read_modalities as read_modalities
 from assay.crossmodal.inputs import read_prototypes as read_prototypes
+from assay.crossmodal.plugin import PROTOCOLS as PROTOCOLS
 from assay.crossmodal.results import CrossmodalResult as CrossmodalResult
 from assay.crossmodal.results import DirectionResult as DirectionResult
 from assay.crossmodal.results import LabelRetrievalResult as LabelRetrievalResult

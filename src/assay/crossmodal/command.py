@@ -16,7 +16,7 @@ from assay.cli.settings import option
 from assay.cli.walkthrough import demo_option
 from assay.core.conventions import CHOICES
 from assay.core.on_demand import OnDemand
-from assay.crossmodal.directions import PROTOCOLS
+from assay.crossmodal.plugin import PROTOCOLS
 from assay.tables.page import Words
 
 if TYPE_CHECKING:

@@ -1,4 +1,7 @@
-"""Samples: embeddings of several modalities and labels of several levels, row by row in step."""
+"""Samples: embeddings of several modalities and labels of several levels, row by row in step.
+
+Queries of one modality search the items of another: a `Direction`, such as `text2sensor`.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,39 @@ from assay.core import checks
 from assay.core.id_hints import describe_near
 from assay.core.ids import Ids
 from assay.core.settings import Settings, as_settings
-from assay.crossmodal.directions import PROTOTYPE
 from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.io.arrays import NpyRows
+
+PROTOTYPE: Final = "prototype"
+
+
+@dataclass(frozen=True)
+class Direction:
+    """Queries of one modality (or prototypes) search the items of another, or of their own."""
+
+    source: str
+    target: str
+
+    @property
+    def name(self) -> str:
+        """Name such as `text2sensor`."""
+        return f"{self.source}2{self.target}"
+
+    @property
+    def title(self) -> str:
+        """Title such as `Text -> Sensor`."""
+        titles = {PROTOTYPE: "Text Prototype"}
+        return " -> ".join(titles.get(end, end[:1].upper() + end[1:]) for end in self.ends)
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """Both modalities, that of the queries first."""
+        return self.source, self.target
+
+    @property
+    def within(self) -> bool:
+        """True where a modality searches itself."""
+        return self.source == self.target
 
 
 class SampleRows(NamedTuple):
