@@ -101,7 +101,7 @@ def read_labels(
         _refuse_strange_keys(keys, named, "--labels-key")
     levels: dict[str, SampleRows] = {}
     for name, path in named.items():
-        more = _level_files(name, path, keys.get(name, shared))
+        more = _read_levels(name, path, keys.get(name, shared))
         again = [level for level in more if level in levels]
         if again:
             raise UsageError(f"{path}: there are labels called {again[0]!r} already.")
@@ -110,7 +110,8 @@ def read_labels(
     for name, path in maps.items():
         if not name or name in levels:
             raise UsageError("--label-map: write LEVEL=FILE with the name of a new level.")
-        levels[name] = SampleRows(_map_labels(first.values, path, first_name), first.ids)
+        labels = check_labels(first.values, f"The labels {first_name!r}")
+        levels[name] = SampleRows(_coarsen(labels, path, repr(first_name)), first.ids)
     return levels
 
 
@@ -133,62 +134,46 @@ def read_modality_labels(
 def map_prototypes(prototypes: Prototypes, maps: dict[str, str]) -> Prototypes:
     """Label prototypes at further levels; what is a coarser label stays so."""
     for level, path in maps.items():
-        coarser = _read_map(path)
-        by_text = {str(label): label for label in coarser.values()}
-        names, codes = np.unique(prototypes.labels, return_inverse=True)
-        mapped = {str(name): coarser.get(str(name), by_text.get(str(name))) for name in names}
-        absent = [name for name, to in mapped.items() if to is None]
-        _refuse_unmapped(absent, coarser, path, "prototypes")
-        prototypes = prototypes.with_level(
-            level, check_labels([mapped[str(name)] for name in names], path)[codes]
-        )
+        labels = _coarsen(prototypes.labels, path, "prototypes", keep_coarser=True)
+        prototypes = prototypes.with_level(level, labels)
     return prototypes
 
 
-def _level_files(name: str, path: str, key: str | None) -> dict[str, SampleRows]:
+def _read_levels(name: str, path: str, key: str | None) -> dict[str, SampleRows]:
+    """Read the labels of a file: of one level, or those of several from JSON."""
+    level = name or "label"
     if Path(path).suffix.lower() != ".json":
-        rows = SampleRows(*load_keyed(path, key, usual=("labels", f"labels_{name}", name)))
-        return {name or "label": rows}
+        return {level: SampleRows(*load_keyed(path, key, usual=("labels", f"labels_{name}", name)))}
     content = parse_json(read_text(path), path)
     if isinstance(content, list):
-        return {name or "label": SampleRows(content)}
+        content = {level: content}
     if not isinstance(content, dict) or not content:
         raise FormatError(f"{path} must hold a list of labels, or {{level: labels}}.")
     if not all(isinstance(labels, list | dict) for labels in content.values()):
-        content = {name or "label": content}
-    return {level: _json_rows(labels, f"{path}, {level!r}") for level, labels in content.items()}
+        content = {level: content}  # {sample id: label}
+    return {
+        level: SampleRows(labels)
+        if isinstance(labels, list)
+        else SampleRows(list(labels.values()), list(labels))
+        for level, labels in content.items()
+    }
 
 
-def _json_rows(labels: Any, place: str) -> SampleRows:
-    if isinstance(labels, list):
-        return SampleRows(labels)
-    if not isinstance(labels, dict):
-        raise FormatError(f"{place} must hold a list of labels, or {{sample id: label}}.")
-    return SampleRows(list(labels.values()), list(labels))
-
-
-def _read_map(path: str) -> dict[str, Any]:
+def _coarsen(labels: Any, path: str, whose: str, *, keep_coarser: bool = False) -> Any:
+    """Map labels to coarser ones by JSON {label: coarser label}."""
     coarser = parse_json(read_text(path), path)
     if not isinstance(coarser, dict):
         raise FormatError(f"{path} must hold {{label: coarser label}}.")
-    return coarser
-
-
-def _refuse_unmapped(absent: list[str], coarser: dict[str, Any], path: str, whose: str) -> None:
+    unchanged = {str(label): label for label in coarser.values()} if keep_coarser else {}
+    mapping = {**unchanged, **coarser}
+    names, codes = np.unique(labels, return_inverse=True)
+    absent = [str(name) for name in names if str(name) not in mapping]
     if absent:
         near = describe_near(absent, coarser)
         raise MismatchError(
             f"{path} has no entry for the labels {name_few(absent)} of {whose}.{near}"
         )
-
-
-def _map_labels(labels: Any, path: str, level: str) -> Any:
-    """Map labels to coarser ones by JSON {label: coarser label}."""
-    coarser = _read_map(path)
-    names, codes = np.unique(check_labels(labels, f"The labels {level!r}"), return_inverse=True)
-    absent = [str(name) for name in names if str(name) not in coarser]
-    _refuse_unmapped(absent, coarser, path, repr(level))
-    return check_labels([coarser[str(name)] for name in names], path)[codes]
+    return check_labels([mapping[str(name)] for name in names], path)[codes]
 
 
 def read_prototypes(
@@ -237,7 +222,7 @@ def read_prototypes(
             "--prototype-embeddings."
         )
     texts = load_text_prototypes_from_metadata(metadata, dataset, style=style)
-    model = _text_model(encoder, checkpoint, factory, device)
+    model = _make_text_model(encoder, checkpoint, factory, device)
     vectors, names = encode_text_prototypes(
         texts, model, device=device, normalize=normalize, progress=progress
     )
@@ -248,32 +233,32 @@ def read_prototypes(
 
 def _load_prototypes(path: str, key: str | None, labels: str | None) -> Prototypes:
     vectors, _ = load_keyed(path, key, usual=("prototype_embeddings", "embeddings", "prototypes"))
-    usual = ("prototype_labels", "labels")
     if labels is None and Path(path).suffix.lower() == ".npy":
         raise UsageError(f"{path} has no labels of its prototypes: give --prototype-labels.")
-    if labels is not None and Path(labels).suffix.lower() == ".json":
-        return Prototypes.of(vectors, _json_list(labels))
-    names, _ = load_keyed(labels or split_array(path)[0], None, usual=usual)
-    return Prototypes.of(vectors, names)
-
-
-def _json_list(path: str) -> list[Any]:
-    content = parse_json(read_text(path), path)
+    if labels is None or Path(labels).suffix.lower() != ".json":
+        file = labels or split_array(path)[0]
+        names, _ = load_keyed(file, None, usual=("prototype_labels", "labels"))
+        return Prototypes.of(vectors, names)
+    content = parse_json(read_text(labels), labels)
     if not isinstance(content, list):
-        raise FormatError(f"{path} must hold a list of labels, one for each prototype.")
-    return content
+        raise FormatError(f"{labels} must hold a list of labels, one for each prototype.")
+    return Prototypes.of(vectors, content)
 
 
-def _text_model(
+def _make_text_model(
     encoder: str | None, checkpoint: str | None, factory: str | None, device: str | None
 ) -> Any:
     if (encoder is None) == (checkpoint is None):
         raise UsageError("Descriptions are encoded by --encoder or by --checkpoint: give one.")
-    if factory is not None and checkpoint is None:
-        raise UsageError("--text-encoder-factory makes a text encoder of a --checkpoint: give it.")
-    if factory is not None and checkpoint is not None:
+    if checkpoint is None:
+        if factory is not None:
+            raise UsageError(
+                "--text-encoder-factory makes a text encoder of a --checkpoint: give it."
+            )
+        return encoder
+    if factory is not None:
         return from_factory(checkpoint, factory, device=device)
-    return encoder if encoder is not None else f"checkpoint:{checkpoint}"
+    return f"checkpoint:{checkpoint}"
 
 
 # Metadata is JSON: {dataset: {"label_to_text_STYLE": {label: text or [texts]}}}.
@@ -304,15 +289,20 @@ def load_text_prototypes_from_metadata(
     metadata = parse_json(read_text(metadata_path), name)
     if not isinstance(metadata, dict):
         raise FormatError(f"{name} must hold a JSON object with an entry for each dataset.")
-    dataset = _entry(metadata, dataset_name, f"{name}: there is no dataset")
+    dataset = _find_entry(metadata, dataset_name, f"{name}: there is no dataset")
     if not isinstance(dataset, dict):
         raise FormatError(f"{name}: the entry of dataset {dataset_name!r} is not a JSON object.")
     styles = {key.removeprefix(_FIELD): key for key in dataset if key.startswith(_FIELD)}
-    field = _entry(styles, style, f"{name}: dataset {dataset_name!r} has no caption style")
-    return _check_texts(dataset[field], f"{name}, dataset {dataset_name!r}, {field}")
+    field = _find_entry(styles, style, f"{name}: dataset {dataset_name!r} has no caption style")
+    texts, place = dataset[field], f"{name}, dataset {dataset_name!r}, {field}"
+    if not isinstance(texts, dict) or not texts:
+        raise FormatError(f"{place} must hold {{label: text}} with at least one label.")
+    for label, descriptions in texts.items():
+        _check_texts(label, descriptions, f"{place}: ")
+    return texts
 
 
-def _entry(entries: dict[str, Any], key: str, complaint: str) -> Any:
+def _find_entry(entries: dict[str, Any], key: str, complaint: str) -> Any:
     if key in entries:
         return entries[key]
     hint = did_you_mean(str(key), entries)
@@ -320,15 +310,7 @@ def _entry(entries: dict[str, Any], key: str, complaint: str) -> Any:
     raise UsageError(f"{complaint} {key!r}.{hint} Known: {names}.")
 
 
-def _check_texts(label_to_text: Any, place: str) -> dict[str, str | list[str]]:
-    if not isinstance(label_to_text, dict) or not label_to_text:
-        raise FormatError(f"{place} must hold {{label: text}} with at least one label.")
-    for label, texts in label_to_text.items():
-        _texts_of(label, texts, f"{place}: ")
-    return label_to_text
-
-
-def _texts_of(label: Any, texts: Any, place: str = "") -> list[str]:
+def _check_texts(label: Any, texts: Any, place: str = "") -> list[str]:
     """Check the descriptions of one label: none may be empty."""
     many = [texts] if isinstance(texts, str) else texts
     sound = isinstance(many, list | tuple) and many
@@ -371,22 +353,20 @@ def encode_text_prototypes(
     if not isinstance(label_to_text, Mapping) or not label_to_text:
         raise UsageError("label_to_text must be {label: text} with at least one label.")
     pairs = [
-        (label, text) for label, texts in label_to_text.items() for text in _texts_of(label, texts)
+        (label, text)
+        for label, texts in label_to_text.items()
+        for text in _check_texts(label, texts)
     ]
     model = as_encoder(text_encoder, device=device)
     vectors = model.encode([text for _, text in pairs], progress=progress)
+    labels = [label for label, _ in pairs]
     if normalize:
-        vectors = _unit_rows(vectors, [label for label, _ in pairs])
-    return vectors, np.array([label for label, _ in pairs])
-
-
-def _unit_rows(vectors: NDArray[np.float32], labels: list[Any]) -> NDArray[np.float32]:
-    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
-    if not lengths.all():
-        label = labels[int(np.argmin(lengths))]
-        raise ValueRangeError(
-            f"The description of {label!r} became a zero vector, which has no direction: the "
-            "encoder knows none of its words. Describe the label in other words."
-        )
-    unit: NDArray[np.float32] = (vectors / lengths).astype(np.float32)
-    return unit
+        lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
+        if not lengths.all():
+            raise ValueRangeError(
+                f"The description of {labels[int(np.argmin(lengths))]!r} became a zero vector, "
+                "which has no direction: the encoder knows none of its words. Describe the label "
+                "in other words."
+            )
+        vectors = (vectors / lengths).astype(np.float32)
+    return vectors, np.array(labels)

@@ -51,7 +51,6 @@ _STEPS: Final = {
         ),
     }.items()
 }
-_FORMATS = output.offer_formats()
 _input = partial(option, section="Input")
 _input_file = partial(option, section="Input", reads=True)
 _measuring = partial(option, section="Measures and conventions")
@@ -159,18 +158,7 @@ _IMPORTING = {"unit": "--unit", "f1_unit": "--f1-unit", "baseline": "--baseline"
 @demo_option("words of Python's docstrings, and predictions of them,")
 @options.mismatch_option
 @options.threads_option
-@option(
-    "--format",
-    "named",
-    type=click.Choice(_FORMATS),
-    help="Layout of the result.",
-    section="Result",
-    aside=True,
-)
-@options.json_option
-@options.full_option
-@options.signature_option
-@options.output_option
+@options.result_options()
 @options.save_options("prediction")
 def command(
     *,
@@ -178,8 +166,7 @@ def command(
     results: tuple[str, ...],
     legacy_json: bool,
     reliability: str | None,
-    named: str | None,
-    json_wanted: bool,
+    layout: str,
     file: str | None,
     saving: Saving,
     demo: str | None,
@@ -206,11 +193,8 @@ def command(
         write_demo(Path(demo))
         walk(Path(demo), _STEPS, "predict")
         return 0
-    if legacy_json and named not in (None, "json"):
-        raise click.UsageError(f"--legacy-json and --format {named} exclude each other.")
-    layout = output.choose_format(
-        "json" if legacy_json else named, json_wanted, file, known=_FORMATS
-    )
+    if legacy_json and options.is_typed("named") and layout != "json":
+        raise click.UsageError(f"--legacy-json and --format {layout} exclude each other.")
     importing = {name: settings.pop(name) for name in _IMPORTING}
     if results:
         if files or legacy_json:
