@@ -362,6 +362,7 @@ def _evaluate(params: dict[str, Any], saving: Saving) -> CrossmodalResult:
         "metric": metric,
         **{name: params[name] for name in ("measures", "ties", "zero", "threads")},
     }
+    work: Any
     if params["protocol"]:
         work = evaluate.paired_retrieval
         arguments |= {"protocol": params["protocol"], "folds": params["folds"]}
@@ -390,7 +391,7 @@ def _evaluate(params: dict[str, Any], saving: Saving) -> CrossmodalResult:
             named_only = params["measures"] and not options.is_typed("k_values")
             arguments["k_values"] = () if named_only else params["k_values"]
     with progress_bar("searching", saving.listener) as progress:
-        result = work(modalities, **arguments, progress=progress)
+        result: CrossmodalResult = work(modalities, **arguments, progress=progress)
     if params["drop_labels"]:
         _narrate_absent(arguments)
     return result

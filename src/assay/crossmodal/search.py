@@ -384,7 +384,11 @@ class ConfusionCounter:
         return LabelConfusion(self.k, self.names, query, doc, self.counts)
 
 
-_KINDS: Final = {"scores": score, "chance": limits.chance, "ceiling": limits.ceiling}
+_KINDS: Final[dict[str, Callable[..., Scores]]] = {
+    "scores": score,
+    "chance": limits.chance,
+    "ceiling": limits.ceiling,
+}
 
 
 @dataclass

@@ -15,7 +15,6 @@ from assay.tables.table import Cell, Table
 
 if TYPE_CHECKING:
     from assay.crossmodal.results import CrossmodalResult, DirectionResult
-    from assay.runs.results import Aggregate
 
 
 Row = Sequence[str | float | int | None]
@@ -36,7 +35,7 @@ def measure_table(results: Iterable[DirectionResult], *, seed: int = 0) -> Table
         *("level", "direction", "measure", "micro", "95 % low", "95 % high", "macro", "chance"),
         *("ceiling", "queries", "empty", "tied share"),
     )
-    rows = []
+    rows: list[Row] = []
     for result in results:
         limits = (result.macro, result.chance.mean(), result.ceiling.mean())
         for (name, mean), span in zip(
@@ -98,10 +97,13 @@ def paper_table(result: CrossmodalResult) -> Table:
     ]
     rows = []
     for level, directions in result.levels.items():
-        cells = []
+        cells: list[Cell] = []
         for name, direction in pairs.items():
             absent = [replace(number, value=None) for number in direction.numbers]
-            cells += map(_paper_cell, directions[name].numbers if name in directions else absent)
+            for number in directions[name].numbers if name in directions else absent:
+                percent = 1 if number.measure in _NO_TIES else 100
+                value = None if number.value is None else f"{percent * number.value:.1f}"
+                cells.append(Cell(value, "figure"))
         rsum = f"{result.rsum(level).value:.1f}" if len(directions) == 2 else None
         rows.append((Cell(level), *cells, Cell(rsum, "figure")))
     return Table(("positives", *columns, "rSum"), tuple(rows))
@@ -115,11 +117,6 @@ def _short(measure: str) -> str:
     """
     kind, at, cutoff = measure.partition("@")
     return {"Success": "R", "R": "recall"}.get(kind, kind) + at + cutoff
-
-
-def _paper_cell(number: Aggregate) -> Cell:
-    percent = 1 if number.measure in _NO_TIES else 100
-    return Cell(None if number.value is None else f"{percent * number.value:.1f}", "figure")
 
 
 def number_table(result: CrossmodalResult) -> Table:
