@@ -147,14 +147,14 @@ def label_retrieval(
     total, before = sum(len(task.query_ids) for task in tasks), 0
     results: dict[str, list[DirectionResult]] = {level: [] for level in maker.levels}
     for task in tasks:
-        report = None if progress is None else partial(_shift_progress, progress, before, total)
+        report = None if progress is None else partial(_report, progress, before, total)
         for level, result in search_direction(task, settings, progress=report).items():
             results.setdefault(level, []).append(result)
         before += len(task.query_ids)
     return CrossmodalResult(chain.from_iterable(results.values()))
 
 
-def _shift_progress(progress: Progress, before: int, total: int, done: int, _: int) -> None:
+def _report(progress: Progress, before: int, total: int, done: int, _: int) -> None:
     """Report progress of one search as progress of all."""
     progress(before + done, total)
 

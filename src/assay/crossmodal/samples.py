@@ -111,14 +111,15 @@ class Prototypes:
         return Samples(Ids.count(len(self.labels)), {PROTOTYPE: self.vectors}, named)
 
 
-def average_by_label(samples: Samples, modality: str, level: str, *, unit: bool) -> Samples:
-    """Average the rows of each label, with `unit` of length 1.
+def average_by_label(prototypes: Samples, level: str, *, unit: bool) -> Samples:
+    """Average the prototypes of each label, with `unit` of length 1.
 
     That mean is CLIP's ensemble of prompts (Radford et al. 2021, §3.1.4). The only row of a label
     stays as it is.
     """
-    names, codes, counts = np.unique(samples.levels[level], return_inverse=True, return_counts=True)
-    vectors = np.asarray(samples.modalities[modality])
+    labels = prototypes.levels[level]
+    names, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    vectors = np.asarray(prototypes.modalities[PROTOTYPE])
     first = vectors[np.unique(codes, return_index=True)[1]]
     if (counts > 1).any():
         rows = vectors.astype(np.float64)
@@ -126,7 +127,7 @@ def average_by_label(samples: Samples, modality: str, level: str, *, unit: bool)
         sums = np.zeros((len(names), rows.shape[1]))
         np.add.at(sums, codes, rows / np.where(length > 0, length, 1))
         first = np.where(counts[:, None] > 1, sums / counts[:, None], first)
-    return Samples(Ids.count(len(names)), {modality: first}, {level: names})
+    return Samples(Ids.count(len(names)), {PROTOTYPE: first}, {level: names})
 
 
 def align_sides(
@@ -163,25 +164,31 @@ def align(modalities: Mapping[str, SampleRows], levels: Mapping[str, SampleRows]
     """
     if not levels:
         raise UsageError("There are no labels. Give one label for each sample.")
-    parts = {
+    parts = {f"embeddings {name!r}": rows for name, rows in modalities.items()}
+    parts |= {f"labels {name!r}": rows for name, rows in levels.items()}
+    vectors = {
         name: _matrix(rows.values, f"The embeddings {name!r}") for name, rows in modalities.items()
     }
     labels = {
         name: checks.check_labels(rows.values, f"The labels {name!r}")
         for name, rows in levels.items()
     }
-    lengths = {f"embeddings {name!r}": len(part) for name, part in parts.items()}
-    lengths |= {f"labels {name!r}": len(part) for name, part in labels.items()}
-    ids_of = _given_ids(modalities, levels, lengths)
+    lengths = dict(zip(parts, map(len, (*vectors.values(), *labels.values())), strict=True))
+    ids_of: dict[str, Ids] = {}
+    for part, rows in parts.items():
+        if rows.ids is not None:
+            ids = Ids.of(rows.ids, what="sample")
+            checks.check_unique(ids, "sample")
+            checks.check_lengths(**{f"sample_ids of {part}": len(ids), part: lengths[part]})
+            ids_of[part] = ids
     if not ids_of:
         checks.check_lengths(**lengths)
-        return Samples(Ids.count(next(iter(lengths.values()))), parts, labels)
+        return Samples(Ids.count(next(iter(lengths.values()))), vectors, labels)
     places = _places(ids_of, lengths)
-    ids = next(iter(ids_of.values()))
-    ids = ids.take(ids.order())
+    first = next(iter(ids_of.values()))
     return Samples(
-        ids,
-        {name: _reorder(part, places[f"embeddings {name!r}"]) for name, part in parts.items()},
+        first.take(first.order()),
+        {name: _reorder(part, places[f"embeddings {name!r}"]) for name, part in vectors.items()},
         {name: _reorder(part, places[f"labels {name!r}"]) for name, part in labels.items()},
     )
 
@@ -197,22 +204,6 @@ def _matrix(values: Any, what: str) -> Array:
             f"{what} must be samples × dimensions, each at least 1; found shape {array.shape}."
         )
     return array
-
-
-def _given_ids(
-    modalities: Mapping[str, SampleRows], levels: Mapping[str, SampleRows], lengths: dict[str, int]
-) -> dict[str, Ids]:
-    ids_of: dict[str, Ids] = {}
-    for kind, group in (("embeddings", modalities), ("labels", levels)):
-        for name, rows in group.items():
-            if rows.ids is None:
-                continue
-            part = f"{kind} {name!r}"
-            ids = Ids.of(rows.ids, what="sample")
-            checks.check_unique(ids, "sample")
-            checks.check_lengths(**{f"sample_ids of {part}": len(ids), part: lengths[part]})
-            ids_of[part] = ids
-    return ids_of
 
 
 def _places(ids_of: dict[str, Ids], lengths: dict[str, int]) -> dict[str, NDArray[np.int64]]:
@@ -290,12 +281,3 @@ def check_vectors(
                 f"cosine ({int((~some).sum())} such rows here). Remove it, or choose "
                 "zero='drop' or zero='last' (--zero)."
             )
-
-
-def check_dimensions(queries: NDArray[Any], searched: NDArray[Any], direction: str) -> None:
-    """Refuse queries and items of different dimensions."""
-    if queries.shape[1] != searched.shape[1]:
-        raise MismatchError(
-            f"{direction}: the queries have {queries.shape[1]} dimensions and the items "
-            f"{searched.shape[1]}. They must come from one common space."
-        )

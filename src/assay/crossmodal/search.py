@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
@@ -24,7 +25,6 @@ from assay.crossmodal.samples import (
     Prototypes,
     Samples,
     average_by_label,
-    check_dimensions,
     check_vectors,
     without_labels,
 )
@@ -193,7 +193,7 @@ class TaskMaker:
         for level in self.levels:
             queries, docs = (self._left(end, level) for end in direction.ends)
             if direction.target == PROTOTYPE:
-                docs = average_by_label(docs, PROTOTYPE, level, unit=unit)
+                docs = average_by_label(docs, level, unit=unit)
             groups.setdefault((id(queries), id(docs)), (queries, docs, []))[2].append(level)
         return [self._task(direction, *group) for group in groups.values()]
 
@@ -269,7 +269,12 @@ def check_tasks(tasks: list[SearchTask], settings: RetrievalSettings) -> None:
     directions_needed = settings.metric == "cosine" and settings.zero == "error"
     seen: set[int] = set()
     for task in tasks:
-        check_dimensions(task.queries, task.docs, task.direction.name)
+        sizes = task.queries.shape[1], task.docs.shape[1]
+        if sizes[0] != sizes[1]:
+            raise MismatchError(
+                f"{task.direction.name}: the queries have {sizes[0]} dimensions and the items "
+                f"{sizes[1]}. They must come from one common space."
+            )
         if task.excludes_own(settings) and not task.paired:
             raise UsageError(
                 f"{task.direction.name}: exclude_paired needs the sample_ids of both sides: "
@@ -344,7 +349,7 @@ def rank_blocks(
             keep_ties=True,
             zero=settings.zero,
             threads=settings.threads,
-            progress=None if progress is None else _shift_progress(progress, rows, n),
+            progress=None if progress is None else partial(_report, progress, rows, n),
         )
         yield rows, ranking
         start += len(rows)
@@ -352,13 +357,9 @@ def rank_blocks(
         size = min(size * _GROWTH, _LARGEST_BLOCK, max(ITEMS_PER_BLOCK // per_query, 1))
 
 
-def _shift_progress(progress: Progress, rows: Ints, n: int) -> Callable[[int, int | None], None]:
-    """Turn progress within a block into progress within all queries."""
-
-    def report(done: int, total: int | None) -> None:
-        progress(int(rows[0]) + len(rows) * done // max(total or 1, 1), n)
-
-    return report
+def _report(progress: Progress, rows: Ints, n: int, done: int, total: int | None) -> None:
+    """Report progress within a block as progress within all queries."""
+    progress(int(rows[0]) + len(rows) * done // max(total or 1, 1), n)
 
 
 class ConfusionCounter:
