@@ -17,7 +17,7 @@ from assay.comparison.gate import _read_gates
 from assay.compat import ranx
 from assay.core.hits import judge
 from assay.core.ids import Ids
-from assay.crossmodal.inputs import load_text_prototypes_from_metadata, read_labels
+from assay.crossmodal.samples import load_text_prototypes_from_metadata, read_labels
 from assay.errors import AssayError
 from assay.integrations.cards import read_model_card
 from assay.io.answers import read_answers

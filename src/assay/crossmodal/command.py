@@ -22,7 +22,7 @@ from assay.tables.page import Words
 if TYPE_CHECKING:
     from assay.cli.saving import Saving
     from assay.core import checks
-    from assay.crossmodal import compat, evaluate, inputs, tables
+    from assay.crossmodal import compat, evaluate, samples, tables
     from assay.crossmodal import demo as demo_files
     from assay.crossmodal.results import CrossmodalResult
     from assay.crossmodal.samples import Prototypes
@@ -31,7 +31,7 @@ else:
     compat = OnDemand("assay.crossmodal.compat")
     demo_files = OnDemand("assay.crossmodal.demo")
     evaluate = OnDemand("assay.crossmodal.evaluate")
-    inputs = OnDemand("assay.crossmodal.inputs")
+    samples = OnDemand("assay.crossmodal.samples")
     tables = OnDemand("assay.crossmodal.tables")
 
 
@@ -349,13 +349,13 @@ def _option_of(name: str) -> str:
 
 def _split(params: dict[str, Any], name: str) -> dict[str, str]:
     """Return the values of an option by the names before them."""
-    return inputs.split_names(params[name], _option_of(name))
+    return samples.split_names(params[name], _option_of(name))
 
 
 def _evaluate(params: dict[str, Any], saving: Saving) -> CrossmodalResult:
     metric: Any = params["metric"] or ("dot" if params["normalize"] is False else "cosine")
     files, keys = _find_modality_files(params)
-    modalities = inputs.read_modalities(files, keys, _split(params, "modality_ids"))
+    modalities = samples.read_modalities(files, keys, _split(params, "modality_ids"))
     arguments: dict[str, Any] = {
         **_read_all_labels(params),
         "qrels": _split(params, "qrels"),
@@ -401,10 +401,10 @@ def _read_all_labels(params: dict[str, Any]) -> dict[str, Any]:
     """Read the labels that all modalities share, or those of each."""
     maps = _split(params, "label_maps")
     if params["modality_labels"] or not params["labels"]:
-        levels = inputs.read_modality_labels(params["modality_labels"], maps)
+        levels = samples.read_modality_labels(params["modality_labels"], maps)
         return {"modality_labels": levels or None}
     labels, keys = _split(params, "labels"), _split(params, "labels_keys")
-    return {"labels": inputs.read_labels(labels, keys, maps)}
+    return {"labels": samples.read_labels(labels, keys, maps)}
 
 
 def _narrate_absent(arguments: dict[str, Any]) -> None:
@@ -443,12 +443,12 @@ def _read_prototypes(params: dict[str, Any], metric: str, saving: Saving) -> Pro
         **{name: name for name in ("metadata", "encoder", "checkpoint", "factory", "device")},
     }
     with progress_bar("encoding", saving.listener) as progress:
-        prototypes = inputs.read_prototypes(
+        prototypes = samples.read_prototypes(
             **{argument: params[name] for argument, name in named.items()},
             normalize=metric == "cosine",
             progress=progress,
         )
-    return inputs.map_prototypes(prototypes, _split(params, "label_maps"))
+    return samples.map_prototypes(prototypes, _split(params, "label_maps"))
 
 
 def _print_summary(result: CrossmodalResult, file: str | None) -> None:

@@ -21,9 +21,13 @@ from assay.arrays import or_none
 from assay.core.checks import is_real
 from assay.core.text import printable
 from assay.crossmodal.evaluate import label_retrieval
-from assay.crossmodal.inputs import encode_text_prototypes, load_text_prototypes_from_metadata
 from assay.crossmodal.results import DirectionResult
-from assay.crossmodal.samples import Direction, Prototypes
+from assay.crossmodal.samples import (
+    Direction,
+    Prototypes,
+    encode_text_prototypes,
+    load_text_prototypes_from_metadata,
+)
 from assay.errors import UsageError
 from assay.io.atomic import atomic_write
 

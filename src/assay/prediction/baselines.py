@@ -13,12 +13,19 @@ Each ranks the whole vocabulary for every sample, so that a baseline is a result
 What a rule does not name follows by the next simpler one: two classes, one class, the user's
 frequencies, those of all. Classes are numbers from 0; what was never seen ranks last, the lower
 number first.
+
+How predictable visits are at all is the bound of Song, Qu, Blumm and Barabási ("Limits of
+predictability in human mobility", Science 327, 2010): the entropy rate of a user's visits,
+estimated by Lempel and Ziv's matches (Kontoyiannis et al. 1998), put into Fano's inequality. Known
+caveats: the estimate needs long sequences (it is too high for short ones); it depends on how visits
+are cut out of tracks; and models that know more than the sequence (the hour, say) may exceed it.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -26,7 +33,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Ints
+from assay.arrays import Floats, Ints
 from assay.core import checks
 from assay.core.conventions import Conventions
 from assay.core.id_hints import check_labels_match
@@ -35,8 +42,10 @@ from assay.errors import UsageError, ValueRangeError
 from assay.measures import Measure
 from assay.measures.classes import Confusion
 from assay.prediction.evaluate import as_array, make_result, name_targets, rename_classes
-from assay.prediction.result import PredictionResult
+from assay.prediction.result import PredictionResult, as_table
 from assay.search.engine.target_search import TargetRanks
+from assay.stats import interval
+from assay.tables.table import Table
 
 _FEW = 10  # so few classes may well be new
 
@@ -465,3 +474,141 @@ def _as_numbers(n_classes: int | None, *columns: Any) -> tuple[NDArray[Any], lis
     for codes, place, part in zip(spread, places, np.split(numbers, ends), strict=True):
         codes[place] = part
     return names, spread
+
+
+def mark_new_places(
+    targets: Sequence[Any],
+    train: Sequence[Any],
+    users: Any = None,
+    sample_users: Any = None,
+    *,
+    allow_mismatch: bool = False,
+) -> list[str]:
+    """Mark samples whose true class is in the training (of their user, where known).
+
+    Classes and users that are written differently are refused unless `allow_mismatch`.
+
+    >>> mark_new_places(["home", "gym"], ["home", "work"])
+    ['seen', 'new']
+    """
+    named = [target for target in targets if target is not None and target != -1]
+    check_places_match(named, train, "true classes", allow=allow_mismatch)
+    if users is None or sample_users is None:
+        trained = set(train)
+        return ["seen" if target in trained else "new" for target in targets]
+    checks.check_lengths(train=len(train), train_users=len(users))
+    checks.check_lengths(users=len(sample_users), samples=len(targets))
+    check_users_match(users, sample_users, allow=allow_mismatch)
+    visits = set(zip(users, train, strict=True))
+    pairs = zip(sample_users, targets, strict=True)
+    return ["seen" if pair in visits else "new" for pair in pairs]
+
+
+@dataclass(frozen=True, eq=False)
+class Predictability:
+    """Entropies of each user's visits in bits, and the share that a best predictor may reach.
+
+    `random` counts places only, `frequency` how often each is visited, `sequence` their order.
+    `bound` has the same names: the bound of Fano's inequality for each entropy.
+    """
+
+    users: tuple[Any, ...]
+    visits: Ints
+    places: Ints
+    entropy: dict[str, Floats]
+    bound: dict[str, Floats]
+
+    def table(self) -> Table:
+        """Return means over users with 95 % intervals."""
+        rows = []
+        for name in self.entropy:
+            share = interval(self.bound[name], bounds=(0.0, 1.0))
+            bits = interval(self.entropy[name]).estimate
+            rows.append((name, bits, share.estimate, share.low, share.high))
+        return as_table(("knowing", "bits", "at most right", "95 % from", "to"), rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {
+            "users": [str(user) for user in self.users],
+            "visits": self.visits.tolist(),
+            "places": self.places.tolist(),
+            "bits": {name: values.tolist() for name, values in self.entropy.items()},
+            "bound": {name: values.tolist() for name, values in self.bound.items()},
+        }
+
+
+def measure_predictability(labels: Any, users: Any = None) -> Predictability:
+    """Bound the share of visits that a best predictor may get right.
+
+    Args:
+        labels: Places in order of time.
+        users: Whose visits they are; without it, those of one user.
+
+    Returns:
+        Entropies in bits and bounds, for each user with at least two visits.
+
+    Raises:
+        UsageError: No user has two visits.
+
+    >>> found = measure_predictability(["home", "work"] * 50)
+    >>> found.bound["frequency"].tolist(), float(found.bound["sequence"][0]) > 0.9
+    ([0.5], True)
+    """
+    names = checks.check_labels(labels, "labels")
+    owners = (
+        np.zeros(len(names), np.int64) if users is None else checks.check_labels(users, "users")
+    )
+    checks.check_lengths(labels=len(names), users=len(owners))
+    _, codes = np.unique(names, return_inverse=True)
+    names_of_users, owner = np.unique(owners, return_inverse=True)
+    each = [codes[owner == number] for number in range(len(names_of_users))]
+    long = [number for number, visits in enumerate(each) if len(visits) > 1]
+    if not long:
+        raise UsageError("No user has two visits: there is nothing to predict.")
+    counts = [np.unique(each[number], return_counts=True)[1] for number in long]
+    visits, places = np.array([(n.sum(), len(n)) for n in counts]).T
+    shares = [n / n.sum() for n in counts]
+    entropy = {
+        "random": np.array([math.log2(n) for n in places.tolist()]),
+        "frequency": np.array([float(-(share * np.log2(share)).sum()) + 0.0 for share in shares]),
+        "sequence": np.array([entropy_rate(each[number]) for number in long]),
+    }
+    bound = {
+        name: np.array(list(map(fano_bound, bits.tolist(), places.tolist())))
+        for name, bits in entropy.items()
+    }
+    users_with_visits = tuple(names_of_users[long].tolist())
+    return Predictability(users_with_visits, visits, places, entropy, bound)
+
+
+def entropy_rate(visits: Ints) -> float:
+    """Estimate bits per visit by Lempel and Ziv: n log2 n over the sum of Λ_i.
+
+    Λ_i is the length of the shortest run from visit i on that did not occur before visit i; a run
+    that reaches the end counts one more.
+    """
+    n = len(visits)
+    text = "".join(chr(code if code < 0xD800 else code + 0x800) for code in visits.tolist())
+    total, length = 0, 0
+    for start in range(n):
+        length = max(length - 1, 0)  # what follows the first of a known run is known, too
+        while start + length < n and text[start : start + length + 1] in text[:start]:
+            length += 1
+        total += length + 1
+    return n * math.log2(n) / total
+
+
+def fano_bound(bits: float, places: int) -> float:
+    """Return the largest Π with H(Π) + (1 − Π) log2(places − 1) = bits."""
+    if places < 2 or bits <= 0:
+        return 1.0
+    low, high = 1 / places, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        plain = sum(-x * math.log2(x) for x in (middle, 1 - middle) if x > 0)
+        if plain + (1 - middle) * math.log2(max(places - 1, 1)) > bits:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2

@@ -28,7 +28,12 @@ from assay.io.columns import split_column
 from assay.io.streams import open_chunks
 from assay.io.tables import read_groups
 from assay.prediction import files
-from assay.prediction.baselines import evaluate_baselines
+from assay.prediction.baselines import (
+    Predictability,
+    evaluate_baselines,
+    mark_new_places,
+    measure_predictability,
+)
 from assay.prediction.confidence import (
     Confidence,
     ConfidenceResult,
@@ -36,14 +41,12 @@ from assay.prediction.confidence import (
     decide_score_kind,
     evaluate_confidence,
 )
-from assay.prediction.diagnostics import (
+from assay.prediction.evaluate import (
+    Accumulator,
     DistanceResult,
-    Predictability,
     distance_errors,
-    mark_new_places,
-    measure_predictability,
+    evaluate_candidates,
 )
-from assay.prediction.evaluate import Accumulator, evaluate_candidates
 from assay.prediction.result import (
     PredictionResult,
     SeedReport,
