@@ -112,8 +112,8 @@ def label_retrieval(
         ValueRangeError: Vectors hold NaN, infinity or, under cosine, only zeros.
 
     >>> vectors = [[1, 0], [0.9, 0.1], [0, 1], [0.1, 0.9]]
-    >>> found = label_retrieval({"image": vectors}, ["cat", "cat", "dog", "dog"], k_values=[1])
-    >>> found["label"]["image2image"][1]
+    >>> result = label_retrieval({"image": vectors}, ["cat", "cat", "dog", "dog"], k_values=[1])
+    >>> result["label"]["image2image"][1]
     1.0
     """
     named = parse_many(measures) if measures else ()
@@ -228,7 +228,7 @@ def check_modality_name(name: str) -> str:
 def default_directions(modalities: Iterable[str], *, prototypes: bool) -> list[Direction]:
     """Return directions from prototypes, or from each modality to each other.
 
-    >>> [found.name for found in default_directions(["sensor", "text"], prototypes=False)]
+    >>> [way.name for way in default_directions(["sensor", "text"], prototypes=False)]
     ['text2sensor', 'sensor2text']
     """
     names = list(modalities)
@@ -309,12 +309,16 @@ def zero_shot_classification(
     Returns:
         Accuracies (`table`), classes and mistakes of every level and modality.
 
+    Raises:
+        UsageError: Settings contradict each other, or name nothing that is there.
+        MismatchError: Ids, labels or dimensions do not fit.
+
     >>> prototypes = Prototypes.of([[1, 0], [0, 1]], ["cat", "dog"])
     >>> vectors = [[3, 1], [2, 1], [1, 2], [2, 1]]
-    >>> found = zero_shot_classification(
+    >>> result = zero_shot_classification(
     ...     {"image": vectors}, ["cat", "cat", "dog", "dog"], prototypes=prototypes
     ... )
-    >>> found["image2prototype"].micro["Success@1"]
+    >>> result["image2prototype"].micro["Success@1"]
     0.75
     """
     named = [*_TOP, *(measure for measure in measures if str(measure) not in _TOP)]
@@ -385,8 +389,8 @@ def paired_retrieval(
         ShapeError: Rows cannot be paired, or not split into equal folds.
 
     >>> images, texts = [[1, 0], [0, 1]], [[1, 0], [2, 1], [1, 2], [3, 1]]
-    >>> found = paired_retrieval({"image": images, "text": texts})
-    >>> found.means("text2image")["Success@1"], found.rsum().value
+    >>> result = paired_retrieval({"image": images, "text": texts})
+    >>> result.means("text2image")["Success@1"], result.rsum().value
     (0.75, 575.0)
     """
     if protocol not in PROTOCOLS:

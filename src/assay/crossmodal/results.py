@@ -144,11 +144,28 @@ def _draw_medians(values: Floats, pairs: NDArray[Any], rng: np.random.Generator)
 class DirectionResult(Mapping[int, float]):
     """One direction at one level of labels.
 
-    As a mapping it holds the document's Label-Recall@K, which is P@k, by cut-off. `scores` has
-    every measure of every query with the group column `label`; `chance` and `ceiling` the same
-    for a random and a perfect order; `targets` says how many items carry each label, `zero_rows`
-    how many queries and items are vectors of zeros, where that matters. `ranks` are those of the
-    first positives; a direction that was searched in `folds` has its numbers from all of them.
+    As a mapping it holds the document's Label-Recall@K, which is P@k, by cut-off.
+
+    Args:
+        direction: Which modality searches which.
+        level: Level of the labels.
+        headlines: The measure that is Label-Recall@K, by cut-off.
+        scores: Every measure of every query, with the group column `label`.
+        chance: Scores of a random order.
+        ceiling: Scores of a perfect order.
+        confusion: Which labels were retrieved for which.
+        n_docs: Number of items.
+        targets: Number of items that carry each label.
+        skipped: Why a measure was left out.
+        zero_rows: Number of queries and of items that are vectors of zeros, where that matters.
+        ranks: Ranks of the first positives, by fold.
+        folds: The results of each gallery, where the direction was searched in several.
+
+    >>> from assay.crossmodal import label_retrieval
+    >>> vectors = [[1, 0], [0.9, 0.1], [0, 1], [0.1, 0.9]]
+    >>> result = label_retrieval({"image": vectors}, ["cat", "cat", "dog", "dog"], k_values=[1])
+    >>> round(result.direction("image2image").chance.mean()["P@1"], 4)
+    0.3333
     """
 
     direction: Direction

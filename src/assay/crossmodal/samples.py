@@ -71,7 +71,15 @@ class Direction:
 
 
 class SampleRows(NamedTuple):
-    """An array with one row (or label) per sample, and the ids of its rows where it has any."""
+    """An array with one row (or label) per sample, and the ids of its rows where it has any.
+
+    Args:
+        values: Vectors, or labels.
+        ids: Sample ids; None takes rows in the order in which they stand.
+
+    >>> SampleRows([[1.0, 0.0], [0.0, 1.0]], ["a", "b"]).ids
+    ['a', 'b']
+    """
 
     values: Any
     ids: Any = None
@@ -100,8 +108,14 @@ class Samples:
 class Prototypes:
     """Embedded descriptions of labels, one row each; a label may have several.
 
-    `settings` say how they were made, for the signature; `levels` are their labels at levels where
-    these are others, such as coarser ones.
+    Args:
+        vectors: An embedding per description.
+        labels: The label of each.
+        settings: How they were made, for the signature.
+        levels: Their labels at levels where these are others, such as coarser ones.
+
+    >>> Prototypes.of([[1, 0], [0, 1]], ["cat", "dog"]).labels.tolist()
+    ['cat', 'dog']
     """
 
     vectors: Array
@@ -330,8 +344,14 @@ def read_modalities(
         keys: Arrays of .npz files by modality.
         ids: Files with an id per line, by modality.
 
+    Returns:
+        Vectors by modality, with the ids of their rows where there are any.
+
     Raises:
         UsageError: A key or ids are of no modality.
+
+    Example:
+        modalities = read_modalities({"image": "images.npy", "text": "both.npz"}, {"text": "t"})
     """
     if "" in named:
         raise UsageError(f"--modality: write NAME=FILE, found {named['']!r}.")
@@ -367,9 +387,15 @@ def read_labels(
         keys: Arrays of .npz files by level.
         maps: JSON files {label: coarser label} by the name of a further level.
 
+    Returns:
+        Labels by level, with the ids of their samples where there are any.
+
     Raises:
         UsageError: Names are missing, or given twice.
         MismatchError: A map lacks a label.
+
+    Example:
+        levels = read_labels({"fine": "labels.npy"}, {}, {"coarse": "coarser.json"})
     """
     if not named:
         raise UsageError("--labels is missing: give a file with one label per sample.")
@@ -486,8 +512,16 @@ def read_prototypes(
         normalize: Bring vectors to length 1.
         progress: Called with the number of texts done, and of all.
 
+    Returns:
+        Vectors and labels of the descriptions.
+
     Raises:
         UsageError: Sources are missing, or contradict each other.
+
+    Example:
+        absent = dict.fromkeys(("key", "labels", "metadata", "dataset", "encoder", "checkpoint"))
+        absent |= dict.fromkeys(("factory", "device", "progress"))
+        read_prototypes(embeddings="prompts.npz", style="plain", normalize=True, **absent)
     """
     if embeddings is not None:
         if metadata or encoder or checkpoint:
@@ -563,6 +597,9 @@ def load_text_prototypes_from_metadata(
     Raises:
         UsageError: There is no such dataset or style.
         FormatError: The file has another form.
+
+    Example:
+        texts = load_text_prototypes_from_metadata("metadata.json", "pamap2", style="plain")
     """
     name = os.fspath(metadata_path)
     metadata = parse_json(read_text(metadata_path), name)
@@ -619,7 +656,11 @@ def encode_text_prototypes(
         normalize: Bring rows to length 1.
         progress: Called with the number of texts done, and of all.
 
+    Returns:
+        A vector per description, and the label of each.
+
     Raises:
+        UsageError: There is no label.
         ValueRangeError: A description is empty, or becomes a vector of zeros.
 
     >>> vectors, labels = encode_text_prototypes(

@@ -61,7 +61,15 @@ class Baseline:
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Training labels in order of time; `users` tells whose they are, so that none run together.
+    """Training labels in order of time, and the baselines that they allow.
+
+    `Training.of` makes it, with the labels of each user together.
+
+    Args:
+        labels: Class numbers, those of a user together and in order of time.
+        owners: Number of the user of each label.
+        user_names: Names of the users, in rising order; empty where they are not known.
+        n_classes: Size of the vocabulary.
 
     >>> training = Training.of([0, 1, 0, 1, 0, 2], n_classes=4)
     >>> training.majority([0, 2]).ranks.rank.tolist()
@@ -77,7 +85,19 @@ class Training:
 
     @classmethod
     def of(cls, labels: Any, *, n_classes: int, users: Any = None) -> Training:
-        """Check the labels; the visits of a user stand together or apart, but in order of time."""
+        """Check the labels of training.
+
+        Args:
+            labels: Class numbers; those of a user stand together or apart, but in order of time.
+            n_classes: Size of the vocabulary.
+            users: Whose the labels are, so that none run together.
+
+        Returns:
+            The labels, those of each user together.
+
+        Raises:
+            UsageError: There is no label.
+        """
         size = checks.check_cutoff(n_classes, "n_classes")
         numbers = checks.check_numbers(labels, size, "training labels")
         if not len(numbers):
@@ -346,8 +366,8 @@ def evaluate_baselines(
         UsageError: Both `previous` and `history` are given, or there is no training label.
         MismatchError: Classes or users of the samples do not match those of training.
 
-    >>> found = evaluate_baselines(["home", "work", "home"], ["work"], measures="RR")
-    >>> found[0].name, found[0].mean()["RR"]
+    >>> majority = evaluate_baselines(["home", "work", "home"], ["work"], measures="RR")[0]
+    >>> majority.name, majority.mean()["RR"]
     ('majority', 0.5)
     """
     if history is not None and previous is not None:
@@ -551,8 +571,8 @@ def measure_predictability(labels: Any, users: Any = None) -> Predictability:
     Raises:
         UsageError: No user has two visits.
 
-    >>> found = measure_predictability(["home", "work"] * 50)
-    >>> found.bound["frequency"].tolist(), float(found.bound["sequence"][0]) > 0.9
+    >>> bound = measure_predictability(["home", "work"] * 50).bound
+    >>> bound["frequency"].tolist(), float(bound["sequence"][0]) > 0.9
     ([0.5], True)
     """
     names = checks.check_labels(labels, "labels")

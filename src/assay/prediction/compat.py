@@ -202,10 +202,19 @@ class ImportedResult:
 
 @dataclass(frozen=True)
 class ImportedResults:
-    """Result files of several models, all of the same samples.
+    """Result files of several models, all of the same samples; `import_results` reads them.
 
-    `duplicates` are (file, the file of the same model that it repeats), which counts once;
-    `contradictions` name the file, the value and what it contradicts.
+    Args:
+        results: A result per file, with its values as fractions.
+        unit: Unit of the rates in the files.
+        f1_unit: Unit of F1 in the files.
+        baseline: The model that the others are compared with; None compares all pairs.
+        duplicates: (file, the file of the same model that it repeats), which counts once.
+        contradictions: Sentences that name the file, the value and what it contradicts.
+
+    Example:
+        results = import_results({"mhsa": ["seed1.json", "seed2.json"], "lstm": "lstm.json"})
+        results.seeds().rows, results.contradictions
     """
 
     results: tuple[ImportedResult, ...]

@@ -549,8 +549,8 @@ def evaluate_confidence(
         UsageError: The scores are neither clearly logits nor clearly probabilities.
         ValueRangeError: A score is NaN or +inf, or a row is −inf for every class.
 
-    >>> found = evaluate_confidence([[2.0, 0.0], [0.0, 2.0], [0.1, 0.0]], [0, 0, -1])
-    >>> round(found.calibration.ece, 4), found.detection[0].auroc, found.kind.name
+    >>> result = evaluate_confidence([[2.0, 0.0], [0.0, 2.0], [0.1, 0.0]], [0, 0, -1])
+    >>> round(result.calibration.ece, 4), result.detection[0].auroc, result.kind.name
     (0.3808, 1.0, 'logits')
     """
     with steady_files(scores):

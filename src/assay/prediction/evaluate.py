@@ -506,8 +506,9 @@ def distance_errors(
         UsageError: No sample has both a prediction and a target.
         ValueRangeError: A coordinate is no latitude and longitude.
 
-    >>> found = distance_errors(["b", "a"], ["a", "a"], {"a": (0, 0), "b": (0, 1)}, limits=[1000])
-    >>> found.metres.round().tolist(), found.within[1000].estimate
+    >>> places = {"a": (0, 0), "b": (0, 1)}
+    >>> errors = distance_errors(["b", "a"], ["a", "a"], places, limits=[1000])
+    >>> errors.metres.round().tolist(), errors.within[1000].estimate
     ([111195.0, 0.0], 0.5)
     """
     places = _check_coordinates(coordinates)

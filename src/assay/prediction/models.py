@@ -74,15 +74,32 @@ _OF_CLASSES: Final = ("accuracy", "f1", "f1_macro", "f1_weighted", "f1_micro", "
 class PredictionRequest:
     """Which files hold predictions, and what is computed from them.
 
-    `files` are `FILE` or `NAME=FILE`; the same name before several files makes them seeds of one
-    model. `targets` is a .npy of true classes for files that hold scores only. `candidates`,
-    `target` and `ids` name columns or arrays, `by` columns of the table or `FILE:COLUMN` whose
-    values group the samples; `new_places` groups them by whether the true class was in training.
-    `confidence` looks at the scores themselves, which are the `scores` logits, probabilities or
-    similarities, decided from all rows where it is None; `coordinates` (a file) looks at metres,
-    and `predictability` at the training labels. With `train`, labels in order of time (`FILE` or
-    `FILE:COLUMN`), baselines are evaluated beside the models; `users` are those of the samples,
-    `previous` is the class before each sample and `history` the list of all before it.
+    Args:
+        files: `FILE` or `NAME=FILE`; the same name before several files makes them seeds of one
+            model.
+        targets: A .npy of true classes, for files that hold scores only.
+        candidates: Columns or arrays with lists of candidates; several are several models.
+        target: Column or array of the true classes.
+        ids: Column of the sample ids.
+        measures: Measures of the ranking.
+        ks: Cut-offs of the accuracy.
+        by: Columns of the table, or `FILE:COLUMN`, whose values group the samples.
+        new_places: Group samples by whether the true class was in training.
+        confidence: Look at the scores themselves: calibration, samples without a class.
+        scores: "logits", "probabilities" or "similarities"; None decides from all rows.
+        coordinates: CSV of class, lat, lon: look at errors in metres.
+        predictability: Look at the entropy of the training labels.
+        train: Training labels in order of time (`FILE` or `FILE:COLUMN`), for baselines.
+        train_users: Users of the training labels.
+        users: Users of the samples.
+        previous: The class before each sample.
+        history: Instead of `previous`: the list of all classes before each sample.
+        n_classes: Size of the vocabulary, for lists.
+        per_class: Show each class.
+        histogram: Show the histogram of target ranks.
+        ties: How tied scores count; None is the order of the classes.
+        threads: Number of threads.
+        allow_mismatch: Accept classes or users that are written differently.
 
     Raises:
         UsageError: An option has no effect without another, or contradicts it.
@@ -216,7 +233,21 @@ class Diagnostics:
 
 @dataclass(frozen=True, eq=False)
 class ModelResults:
-    """Models (each a list of seeds), baselines, and how the models compare."""
+    """Models (each a list of seeds), baselines, and how the models compare.
+
+    Args:
+        request: The files, and what was computed from them.
+        models: Results of the seeds of each model.
+        baselines: A result per baseline; none without training labels.
+        columns: Columns that group the samples.
+        comparison: Comparison of models and seeds, where there are several.
+        diagnostics: Confidence, distances and predictability, as far as asked for.
+        notes: Remarks on the files.
+
+    Example:
+        results = evaluate_files(PredictionRequest(("a=a.npz", "b=b.npz")))
+        results.comparison.paired.verdicts
+    """
 
     request: PredictionRequest
     models: dict[str, list[PredictionResult]]

@@ -73,12 +73,23 @@ class RankBin:
 class PredictionResult:
     """One model on one set of samples, in the order of their ids.
 
-    `scores` holds a value per measure and sample; `targets` the true class of each sample and
-    `predicted` its first one, −1 or an empty text where there is none; `confusion` counts top-1
-    predictions by class; `depth` is the length of the candidate lists, 0 where all classes were
-    ranked; `repeated` is how often a list named a class again. `masked` samples have a score of
-    −inf at their true class, `unlisted` ones a true class that no list of any sample names,
-    `empty` ones an empty list.
+    Args:
+        name: Name of the model.
+        hits: Ranks of the true classes.
+        scores: A value per measure and sample.
+        targets: True class of each sample, −1 or an empty text where there is none.
+        predicted: First class of each sample, likewise.
+        confusion: Counts of the top-1 predictions by class.
+        depth: Length of the candidate lists, 0 where all classes were ranked.
+        repeated: Number of places at which a list names a class again.
+        masked: Number of samples with a score of −inf at their true class.
+        unlisted: Number of samples whose true class no list of any sample names.
+        empty: Number of samples with an empty list.
+
+    >>> from assay.prediction import evaluate_predictions
+    >>> result = evaluate_predictions([[0.1, 0.9], [0.6, 0.4]], [1, 1])
+    >>> result.rank.tolist(), result.mean()["Acc@1"]
+    ([1, 2], 0.5)
     """
 
     name: str
@@ -446,7 +457,18 @@ class WelchRow:
 
 @dataclass(frozen=True, eq=False)
 class SeedReport:
-    """Models over seeds; `paired` compares them over samples, where samples are known."""
+    """Models over seeds and, where samples are known, over samples.
+
+    Args:
+        rows: Mean, spread and interval of each model and measure.
+        welch: Welch's test of each pair of models on each measure.
+        paired: The comparison sample by sample; None where only means are known.
+
+    >>> means = {"a": {"RR": [0.41, 0.43]}, "b": {"RR": [0.31, 0.30]}}
+    >>> report = compare_seed_means(means)
+    >>> round(report.welch[0].difference, 4), report.paired
+    (0.115, None)
+    """
 
     rows: tuple[SeedRow, ...]
     welch: tuple[WelchRow, ...]
