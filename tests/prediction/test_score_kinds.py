@@ -195,7 +195,7 @@ def test_logits_that_look_like_probabilities_are_remarked():
 
 def test_unknown_kinds_and_mixed_batches_are_refused():
     logits, targets = simulated(50)
-    with pytest.raises(UsageError, match="not 'odds'"):
+    with pytest.raises(UsageError, match="found 'odds'"):
         evaluate_confidence(logits, targets, kind="odds")
     parts = [Confidence.of(logits, targets), Confidence.of(softmax(logits), targets)]
     with pytest.raises(MismatchError, match="read as logits and some as probabilities"):

@@ -148,13 +148,6 @@ class Confidence:
         return {}
 
 
-def check_score_kind(name: str | None) -> str | None:
-    """Return a name of `SCORE_KINDS`, or None; refuse other names."""
-    if name is not None and name not in SCORE_KINDS:
-        raise UsageError(f"Scores are {', '.join(SCORE_KINDS)}, not {name!r:.40}.")
-    return name
-
-
 def decide_score_kind(
     batches: Iterable[Any], stated: str | None = None, *, place: str = "this input"
 ) -> ScoreKind:
@@ -167,7 +160,8 @@ def decide_score_kind(
     >>> decide_score_kind([[[0.9, 0.1]], [[0.3, 0.7]]]).name
     'probabilities'
     """
-    check_score_kind(stated)
+    if stated is not None:
+        checks.check_choice(stated, SCORE_KINDS, "kind")
     lows, highs, sums, masked, tolerance = _look_at_rows(batches)
     like_shares = (lows >= -tolerance) & (np.abs(sums - 1) <= tolerance)
     shares_in_all = bool((like_shares & (lows >= 0) & ~masked).all())

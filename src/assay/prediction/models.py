@@ -37,7 +37,6 @@ from assay.prediction.baselines import (
 from assay.prediction.confidence import (
     Confidence,
     ConfidenceResult,
-    check_score_kind,
     decide_score_kind,
     evaluate_confidence,
 )
@@ -47,6 +46,7 @@ from assay.prediction.evaluate import (
     distance_errors,
     evaluate_candidates,
 )
+from assay.prediction.plugin import SCORE_KINDS
 from assay.prediction.result import (
     PredictionResult,
     SeedReport,
@@ -146,7 +146,9 @@ class PredictionRequest:
             if getattr(self, name) and not self.train:
                 option = f"--{name.replace('_', '-')}"
                 raise UsageError(f"{option} has no effect without --train. Add it.")
-        if check_score_kind(self.scores) and not self.confidence:
+        if self.scores is not None:
+            checks.check_choice(self.scores, SCORE_KINDS, "scores")
+        if self.scores and not self.confidence:
             raise UsageError("--scores has no effect without --confidence. Add it.")
         if self.users and not self.train_users:
             raise UsageError("--users needs --train-users: whose the training labels are.")
