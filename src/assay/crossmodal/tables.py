@@ -51,15 +51,12 @@ def measure_table(results: Iterable[DirectionResult], *, seed: int = 0) -> Table
 def label_table(results: Sequence[DirectionResult]) -> Table:
     """Return counts and means of each direction and label."""
     names = list(dict.fromkeys(name for result in results for name in result.micro))
-    rows = (
-        (
-            *(result.level, result.direction.name, label),
-            *(result.queries[label], result.targets[label]),
-            *map(values.get, names),
-        )
-        for result in results
-        for label, values in result.macro.groups.items()
-    )
+    rows: list[Row] = []
+    for result in results:
+        for label, values in result.macro.groups.items():
+            counts = result.queries[label], result.targets[label]
+            means = map(values.get, names)
+            rows.append((result.level, result.direction.name, label, *counts, *means))
     return _as_table(("level", "direction", "label", "queries", "items", *names), rows)
 
 
@@ -73,14 +70,11 @@ def accuracy_table(results: Iterable[DirectionResult]) -> Table:
     for result in results:
         top = dict(zip(result.micro, result.intervals(), strict=True))["Success@1"]
         sizes = [n for label, n in result.queries.items() if label not in result.empty_labels]
-        rows.append(
-            (
-                *(result.level, result.direction.source, result.n_docs, sum(sizes)),
-                *(result.micro["Success@1"], top.low, top.high, result.micro["Success@5"]),
-                *(result.macro["Success@1"], result.chance.mean()["Success@1"]),
-                max(sizes) / sum(sizes) if sizes else None,
-            )
-        )
+        first = result.level, result.direction.source, result.n_docs, sum(sizes)
+        accuracies = result.micro["Success@1"], top.low, top.high, result.micro["Success@5"]
+        limits = result.macro["Success@1"], result.chance.mean()["Success@1"]
+        majority = max(sizes) / sum(sizes) if sizes else None
+        rows.append((*first, *accuracies, *limits, majority))
     return _as_table(columns, rows)
 
 

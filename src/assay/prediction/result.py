@@ -421,6 +421,12 @@ class SeedRow:
         sd = float(np.std(defined, ddof=1)) if len(defined) > 1 else math.nan
         return cls(model, measure, mean.estimate, sd, mean, len(defined), data)
 
+    @property
+    def cells(self) -> Row:
+        """Its row in a table."""
+        ends = self.interval.low, self.interval.high
+        return self.measure, self.model, self.n_seeds, self.mean, self.sd, *ends
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; undefined numbers are None."""
         ends = {"sd": self.sd, "low": self.interval.low, "high": self.interval.high}
@@ -445,10 +451,18 @@ class WelchRow:
     test: TestResult
     data: str = ""
 
+    @property
+    def cells(self) -> Row:
+        """Its row in a table."""
+        models = f"{self.a} − {self.b}"
+        return self.measure, models, self.difference, self.test.p, self.test.note
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; undefined numbers are None."""
         return {
-            **{"a": self.a, "b": self.b, "measure": self.measure},
+            "a": self.a,
+            "b": self.b,
+            "measure": self.measure,
             **numbers_or_none({"difference": self.difference, "p": self.test.p}),
             "note": self.test.note,
             **({"data": self.data} if self.data else {}),
@@ -485,33 +499,22 @@ class SeedReport:
         """Return mean, sd and interval over seeds, a row for each model and measure."""
         order = list(dict.fromkeys(row.measure for row in self.rows))
         level = f"{self.rows[0].interval.level * 100:g} %" if self.rows else ""
-        return self._data_table(
-            ("measure", "model", "seeds", "mean", "sd", f"{level} from", "to"),
-            sorted(self.rows, key=lambda row: order.index(row.measure)),
-            lambda row: (
-                *(row.measure, row.model, row.n_seeds, row.mean, row.sd),
-                *(row.interval.low, row.interval.high),
-            ),
-        )
+        columns = ("measure", "model", "seeds", "mean", "sd", f"{level} from", "to")
+        rows = sorted(self.rows, key=lambda row: order.index(row.measure))
+        return self._data_table(columns, rows)
 
     def welch_table(self) -> Table:
         """Return Welch's test between models, over seeds."""
-        return self._data_table(
-            ("measure", "models", "difference", "p (Welch)", "note"),
-            self.welch,
-            lambda row: (
-                *(row.measure, f"{row.a} − {row.b}", row.difference),
-                *(row.test.p, row.test.note),
-            ),
-        )
+        columns = ("measure", "models", "difference", "p (Welch)", "note")
+        return self._data_table(columns, self.welch)
 
     def _data_table(
-        self, columns: Sequence[str], rows: Iterable[Any], cells: Callable[[Any], Row]
+        self, columns: Sequence[str], rows: Sequence[SeedRow] | Sequence[WelchRow]
     ) -> Table:
         """Return a table with the samples in front, where they have a name."""
         if not any(row.data for row in self.rows):
-            return as_table(columns, map(cells, rows))
-        return as_table(("samples", *columns), ((row.data, *cells(row)) for row in rows))
+            return as_table(columns, (row.cells for row in rows))
+        return as_table(("samples", *columns), ((row.data, *row.cells) for row in rows))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; undefined numbers are None."""
