@@ -126,7 +126,7 @@ class Prototypes:
     @classmethod
     def of(cls, vectors: Any, labels: Any, **settings: Any) -> Prototypes:
         """Make prototypes of vectors and the label of each."""
-        rows = _matrix(vectors, "The prototypes")
+        rows = _check_matrix(vectors, "The prototypes")
         names = checks.check_labels(labels, "prototype_labels")
         checks.check_lengths(prototype_embeddings=len(rows), prototype_labels=len(names))
         return cls(rows, names, as_settings(**settings))
@@ -199,7 +199,8 @@ def align(modalities: Mapping[str, SampleRows], levels: Mapping[str, SampleRows]
     parts = {f"embeddings {name!r}": rows for name, rows in modalities.items()}
     parts |= {f"labels {name!r}": rows for name, rows in levels.items()}
     vectors = {
-        name: _matrix(rows.values, f"The embeddings {name!r}") for name, rows in modalities.items()
+        name: _check_matrix(rows.values, f"The embeddings {name!r}")
+        for name, rows in modalities.items()
     }
     labels = {
         name: checks.check_labels(rows.values, f"The labels {name!r}")
@@ -216,7 +217,7 @@ def align(modalities: Mapping[str, SampleRows], levels: Mapping[str, SampleRows]
     if not ids_of:
         checks.check_lengths(**lengths)
         return Samples(Ids.count(next(iter(lengths.values()))), vectors, labels)
-    places = _places(ids_of, lengths)
+    places = _find_places(ids_of, lengths)
     first = next(iter(ids_of.values()))
     return Samples(
         first.take(first.order()),
@@ -225,10 +226,10 @@ def align(modalities: Mapping[str, SampleRows], levels: Mapping[str, SampleRows]
     )
 
 
-def _matrix(values: Any, what: str) -> Array:
+def _check_matrix(values: Any, what: str) -> Array:
     """Check the shape: two dimensions, one row at least."""
     if isinstance(values, NpyRows):
-        _matrix(values.stand_in, what)
+        _check_matrix(values.stand_in, what)
         return cast("Array", values)
     array = checks.plain_array(values, what)
     if array.ndim != 2 or 0 in array.shape:
@@ -238,7 +239,7 @@ def _matrix(values: Any, what: str) -> Array:
     return array
 
 
-def _places(ids_of: dict[str, Ids], lengths: dict[str, int]) -> dict[str, NDArray[np.int64]]:
+def _find_places(ids_of: dict[str, Ids], lengths: dict[str, int]) -> dict[str, NDArray[np.int64]]:
     """Return the rows of every part in the order of ids."""
     first_part, first = next(iter(ids_of.items()))
     order = first.take(first.order())

@@ -191,11 +191,11 @@ class TaskMaker:
         """Make one search for each set of samples that some levels share."""
         groups: dict[tuple[int, int], tuple[Samples, Samples, list[str]]] = {}
         for level in self.levels:
-            queries, docs = (self._left(end, level) for end in direction.ends)
+            queries, docs = (self._take_left(end, level) for end in direction.ends)
             if direction.target == PROTOTYPE:
                 docs = average_by_label(docs, level, unit=unit)
             groups.setdefault((id(queries), id(docs)), (queries, docs, []))[2].append(level)
-        return [self._task(direction, *group) for group in groups.values()]
+        return [self._make_task(direction, *group) for group in groups.values()]
 
     def make_judged(self, direction: Direction, qrels: Qrels) -> SearchTask:
         """Return the search of the judged queries.
@@ -208,11 +208,11 @@ class TaskMaker:
         judged = queries.take(np.isin(np.arange(len(queries.ids)), rows))
         row = np.repeat(np.searchsorted(np.sort(rows), rows), np.diff(qrels.offsets))
         pairs = Judgments.from_pairs(judged.ids, docs.ids, row, doc_rows[qrels.docs], qrels.grades)
-        task = self._task(direction, judged, docs, self.levels[:1])
+        task = self._make_task(direction, judged, docs, self.levels[:1])
         levels = {QRELS: next(iter(task.levels.values()))}
         return replace(task, levels=levels, qrels=replace(pairs, exhaustive=True))
 
-    def _left(self, side: str, level: str) -> Samples:
+    def _take_left(self, side: str, level: str) -> Samples:
         """Return the samples of a modality whose labels are not dropped.
 
         The same ones are one object.
@@ -230,7 +230,7 @@ class TaskMaker:
             self._taken[key] = left
         return self._taken[key]
 
-    def _task(
+    def _make_task(
         self, direction: Direction, queries: Samples, docs: Samples, levels: list[str]
     ) -> SearchTask:
         settings = as_settings(drop_labels=sorted(self.dropped))
@@ -407,7 +407,7 @@ class _Accumulator:
 
     def add(self, rows: Ints, ranking: Ranking, *, first_ranks: bool) -> None:
         """Judge, score and count one block of queries."""
-        hits = judge(ranking, self._judgments_of(rows), conventions=self.rules)
+        hits = judge(ranking, self._select_judgments(rows), conventions=self.rules)
         for kind, work in _KINDS.items():
             self.parts[kind].append(work(hits, self.measures, conventions=self.rules))
         if first_ranks:
@@ -415,7 +415,7 @@ class _Accumulator:
         self.zero_rows = (self.zero_rows[0] + ranking.zero_rows[0], ranking.zero_rows[1])
         self.counter.add(ranking, self.labels.query_labels[rows], self.labels.doc_labels)
 
-    def _judgments_of(self, rows: Ints) -> Judgments:
+    def _select_judgments(self, rows: Ints) -> Judgments:
         """Return the judgments for the queries of one block."""
         query_ids = self.labels.query_ids.take(rows)
         if self.qrels is None:

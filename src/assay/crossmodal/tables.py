@@ -85,7 +85,7 @@ def paper_table(result: CrossmodalResult) -> Table:
     """Return the row of a level as papers print it, in percent."""
     pairs = next(iter(result.levels.values()))
     columns = [
-        _short(number.measure) if place else f"{name} {_short(number.measure)}"
+        _shorten(number.measure) if place else f"{name} {_shorten(number.measure)}"
         for name, direction in pairs.items()
         for place, number in enumerate(direction.numbers)
     ]
@@ -103,10 +103,10 @@ def paper_table(result: CrossmodalResult) -> Table:
     return Table(("positives", *columns, "rSum"), tuple(rows))
 
 
-def _short(measure: str) -> str:
+def _shorten(measure: str) -> str:
     """Return the field's name of a measure: its R@K is Success@K.
 
-    >>> _short("Success@5"), _short("R@5")
+    >>> _shorten("Success@5"), _shorten("R@5")
     ('R@5', 'recall@5')
     """
     kind, at, cutoff = measure.partition("@")

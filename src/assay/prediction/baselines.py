@@ -131,7 +131,7 @@ class Training:
     def _counted(self) -> dict[tuple[int, bool], _Frequent]:
         return {}
 
-    def _frequent(self, steps: int, *, of_user: bool = True) -> _Frequent:
+    def _count_followers(self, steps: int, *, of_user: bool = True) -> _Frequent:
         """Return what followed so many classes, of each user or of all users together."""
         if (steps, of_user) not in self._counted:
             later = np.arange(steps, len(self.labels))
@@ -150,42 +150,44 @@ class Training:
 
     def last(self, previous: Any, *, targets: Any) -> Baseline:
         """Rank the last class first, then the most frequent; −1 has no past."""
-        before = self._previous(previous, targets)
-        return self._baseline("last-location", targets, (before,), _only)
+        before = self._check_previous(previous, targets)
+        return self._baseline("last-location", targets, (before,), _list_last)
 
     def markov(self, previous: Any, *, targets: Any) -> Baseline:
         """Rank first what most often followed the last class, then the most frequent.
 
         Steps of all users are counted together; equally frequent steps go by frequency.
         """
-        before = self._previous(previous, targets)
-        return self._baseline("markov-1", targets, (before,), self._frequent(1, of_user=False))
+        before = self._check_previous(previous, targets)
+        return self._baseline(
+            "markov-1", targets, (before,), self._count_followers(1, of_user=False)
+        )
 
     # Baselines of each user
 
     def user_majority(self, users: Any, *, targets: Any) -> Baseline:
         """Rank the user's classes by frequency; those of all without training."""
-        who = self._users(users, targets)
-        return self._baseline("user-majority", targets, (who,), self._frequent(0))
+        who = self._find_users(users, targets)
+        return self._baseline("user-majority", targets, (who,), self._count_followers(0))
 
     def user_recent(self, users: Any, previous: Any = None, *, targets: Any) -> Baseline:
         """Rank the last class first, then the user's classes, the latest first."""
-        who, before = self._users(users, targets), np.full(len(targets), -1)
+        who, before = self._find_users(users, targets), np.full(len(targets), -1)
         if previous is not None:
-            before = self._previous(previous, targets)
+            before = self._check_previous(previous, targets)
 
         def seen(user: int, last: int) -> Ints:
             inside = slice(*np.searchsorted(self.owners, [user, user + 1]))
-            return _first_mentions(_only(last), self.labels[inside][::-1])
+            return _keep_first_mentions(_list_last(last), self.labels[inside][::-1])
 
         return self._baseline("user-recent", targets, (who, before), seen)
 
     def return_home(self, users: Any, previous: Any, *, targets: Any) -> Baseline:
         """Rank home, the user's most frequent class, first; from there the next."""
-        who, before = self._users(users, targets), self._previous(previous, targets)
+        who, before = self._find_users(users, targets), self._check_previous(previous, targets)
 
         def seen(user: int, last: int) -> Ints:
-            frequent = self._frequent(0)(user)
+            frequent = self._count_followers(0)(user)
             return np.roll(frequent, -1) if len(frequent) and frequent[0] == last else frequent
 
         return self._baseline("return-home", targets, (who, before), seen)
@@ -196,13 +198,13 @@ class Training:
         `before` holds the classes before each sample, the later one last. Then comes what followed
         the last one, and the user's most frequent classes.
         """
-        who = self._users(users, targets)
-        past = [self._previous(column, targets) for column in before]
+        who = self._find_users(users, targets)
+        past = [self._check_previous(column, targets) for column in before]
 
         def seen(user: int, *last: int) -> Ints:
             longest_first = range(len(last), -1, -1)
-            parts = (self._frequent(n)(user, *last[len(last) - n :]) for n in longest_first)
-            return _first_mentions(*parts)
+            parts = (self._count_followers(n)(user, *last[len(last) - n :]) for n in longest_first)
+            return _keep_first_mentions(*parts)
 
         return self._baseline(f"user-markov-{len(past)}", targets, (who, *past), seen)
 
@@ -225,12 +227,12 @@ class Training:
                 baselines.append(self.user_markov(users, *past, targets=targets))
         return baselines
 
-    def _previous(self, previous: Any, targets: Any) -> Ints:
-        before = _classes_or_none(previous, self.n_classes, "previous")
+    def _check_previous(self, previous: Any, targets: Any) -> Ints:
+        before = _check_classes(previous, self.n_classes, "previous")
         checks.check_lengths(previous=len(before), targets=len(targets))
         return before
 
-    def _users(self, users: Any, targets: Any) -> Ints:
+    def _find_users(self, users: Any, targets: Any) -> Ints:
         """Return numbers of the samples' users; −1 for one without training."""
         if not self.user_names:
             raise UsageError("The training labels have no users, so no baseline is a user's own.")
@@ -248,7 +250,7 @@ class Training:
 
         Nothing ties: these rankings are orders, not scores.
         """
-        true = _classes_or_none(targets, self.n_classes, "targets")
+        true = _check_classes(targets, self.n_classes, "targets")
         columns = np.column_stack([*states, np.zeros_like(true)])
         keys, state = np.unique(columns, axis=0, return_inverse=True)
         ahead, best = np.empty(len(true), np.int64), np.empty(len(true), np.int64)
@@ -256,14 +258,14 @@ class Training:
         ends = np.cumsum(np.bincount(state.ravel(), minlength=len(keys)))
         for key, rows in zip(keys.tolist(), np.split(by_state, ends[:-1]), strict=True):
             first = seen(*key[:-1])
-            ahead[rows] = self._places_after(first, np.maximum(true[rows], 0))
+            ahead[rows] = self._count_before(first, np.maximum(true[rows], 0))
             best[rows] = first[0] if len(first) else self.order[0]
         none = true < 0
         zero = np.where(none, -1, 0)
         ranks = TargetRanks(np.where(none, -1, ahead), zero, zero, self.n_classes)
         return Baseline(name, ranks, best)
 
-    def _places_after(self, first: Ints, targets: Ints) -> Ints:
+    def _count_before(self, first: Ints, targets: Ints) -> Ints:
         """Count the classes before each target: few come first, the rest by frequency."""
         rest = self._place[targets]
         if not len(first):
@@ -277,11 +279,11 @@ class Training:
 _NOTHING: Final = np.empty(0, np.int64)
 
 
-def _only(last: int) -> Ints:
+def _list_last(last: int) -> Ints:
     return np.array([last]) if last >= 0 else _NOTHING
 
 
-def _first_mentions(*parts: Ints) -> Ints:
+def _keep_first_mentions(*parts: Ints) -> Ints:
     """Return the classes of all parts in this order, each once."""
     classes = np.concatenate(parts)
     _, first = np.unique(classes, return_index=True)
@@ -311,7 +313,7 @@ class _Frequent:
         return self.classes[slice(*self.inside.get(state, (0, 0)))]
 
 
-def _classes_or_none(values: Any, n_classes: int, what: str) -> Ints:
+def _check_classes(values: Any, n_classes: int, what: str) -> Ints:
     array = checks.plain_array(values, what)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise ValueRangeError(

@@ -126,7 +126,7 @@ def get_performance_dict(return_dict: Mapping[str, Any]) -> dict[str, Any]:
     (50.0, 75.0, 50.0)
     """
     checks.require(return_dict, Mapping, "return_dict", "a dictionary of sums")
-    sums = {key: _sum_of(return_dict, key) for key in SUMS}
+    sums = {key: _read_sum(return_dict, key) for key in SUMS}
     total = sums["total"]
     if not total > 0:
         raise ValueRangeError(f"total is {total:g}: without samples there is no percentage.")
@@ -137,14 +137,14 @@ def get_performance_dict(return_dict: Mapping[str, Any]) -> dict[str, Any]:
     rates = {**{f"acc@{k}": f"correct@{k}" for k in CUTS}, "mrr": "rr", "ndcg": "ndcg"}
     performance |= {rate: 100 * sums[key] / total for rate, key in rates.items()}
     if "f1" in return_dict:
-        f1 = _sum_of(return_dict, "f1")
+        f1 = _read_sum(return_dict, "f1")
         if not 0 <= f1 <= 1:
             raise ValueRangeError(f"f1 must be a fraction from 0 to 1, found {f1:g}.")
         performance["f1"] = 100 * f1
     return performance
 
 
-def _sum_of(sums: Mapping[str, Any], key: str) -> float:
+def _read_sum(sums: Mapping[str, Any], key: str) -> float:
     if key not in sums:
         raise MismatchError(f"return_dict has no {key!r}; it has: {', '.join(map(str, sums))}.")
     try:
@@ -363,19 +363,19 @@ def _parse_result(
     """Return the result, and where its values contradict its counts or what a ranking can do."""
     if not isinstance(data, dict):
         raise FormatError(f"{path}: expected a JSON object of results, found {repr(data)[:40]}.")
-    numbers = _numbers(data, path)
+    numbers = _read_numbers(data, path)
     if not numbers.keys() - {"total"}:
         raise FormatError(
             f"{path} holds no results: expected {', '.join((*_RATES, *_COUNTS))} at the top of the "
             f"file, found {checks.name_few(list(data)) if data else 'nothing'}."
         )
-    counted = _fractions_of_counts(numbers, path)
+    counted = _divide_counts(numbers, path)
     rates = {key: numbers[key] for key in _RATES if key in numbers}
     if "nDCG@10" in counted:
         del rates["ndcg"]
     f1 = {"f1": rates.pop("f1")} if "f1" in rates else {}
-    stated = _fractions(rates, path, unit, "--unit")
-    stated |= _fractions(f1, path, f1_unit or unit, "--f1-unit")
+    stated = _scale_rates(rates, path, unit, "--unit")
+    stated |= _scale_rates(f1, path, f1_unit or unit, "--f1-unit")
     values = {**counted, **stated}
     contradictions = [
         f"{path}: {measure} is {stated[measure]:.6g} as stated and {value:.6g} by its counts"
@@ -394,7 +394,7 @@ def _parse_result(
     return result, contradictions
 
 
-def _numbers(data: Mapping[str, Any], path: str) -> dict[str, float]:
+def _read_numbers(data: Mapping[str, Any], path: str) -> dict[str, float]:
     """Return the numbers under known keys; refuse what no rate or count can be."""
     numbers = {}
     for key, value in data.items():
@@ -411,7 +411,7 @@ def _numbers(data: Mapping[str, Any], path: str) -> dict[str, float]:
     return numbers
 
 
-def _fractions(
+def _scale_rates(
     rates: Mapping[str, float], path: str, unit: str | None, option: str
 ) -> dict[str, float]:
     """Return rates as fractions; percent is not assumed where no rate exceeds 1."""
@@ -432,7 +432,7 @@ def _fractions(
     return {_RATES[key]: value / scale for key, value in rates.items()}
 
 
-def _fractions_of_counts(numbers: Mapping[str, float], path: str) -> dict[str, float]:
+def _divide_counts(numbers: Mapping[str, float], path: str) -> dict[str, float]:
     """Return counts divided by the number of samples."""
     total = numbers.get("total", 0.0)
     counts = {name: numbers[key] for key, name in _COUNTS.items() if key in numbers}
@@ -468,7 +468,7 @@ def broken_laws(values: Mapping[str, float], slack: float = _ROUNDING) -> Iterat
         yield f"Success@{k} ({share:.4f}) is above Success@{m} ({other:.4f})"
     if unordered or not cuts:
         return
-    for name, (least, most) in _ranges(cuts).items():
+    for name, (least, most) in _bound_measures(cuts).items():
         value = values.get(name, least)
         if not least - slack <= value <= most + slack:
             yield (
@@ -477,7 +477,7 @@ def broken_laws(values: Mapping[str, float], slack: float = _ROUNDING) -> Iterat
             )
 
 
-def _ranges(cuts: list[tuple[int, float]]) -> dict[str, tuple[float, float]]:
+def _bound_measures(cuts: list[tuple[int, float]]) -> dict[str, tuple[float, float]]:
     """Return the least and the most that accuracies at cut-offs leave to other measures.
 
     A sample found between two cut-offs may stand at either end. Weighted F1 lies between

@@ -284,7 +284,7 @@ def _read_block(scores: Floats, targets: Ints, kind: ScoreKind) -> Confidence:
         best = scores.argmax(axis=1)
         top = scores[rows, best]
         right = has & (best == targets)
-        margin = top - _second(scores)
+        margin = top - _take_second(scores)
         return Confidence(unknown, top, margin, unknown, right, has, unknown, unknown, kind)
     logits = scores
     if kind.name == "probabilities":
@@ -300,7 +300,7 @@ def _read_block(scores: Floats, targets: Ints, kind: ScoreKind) -> Confidence:
     return Confidence(
         shares[rows, best],
         unknown,
-        shares[rows, best] - _second(shares),
+        shares[rows, best] - _take_second(shares),
         energy if kind.name == "logits" else unknown,
         has & (best == targets),
         has,
@@ -310,7 +310,7 @@ def _read_block(scores: Floats, targets: Ints, kind: ScoreKind) -> Confidence:
     )
 
 
-def _second(values: Floats) -> Any:
+def _take_second(values: Floats) -> Any:
     """Return the second highest value of each row; 0 where there is one class."""
     return np.partition(values, -2, axis=1)[:, -2] if values.shape[1] > 1 else 0.0
 
@@ -370,11 +370,11 @@ def calibrate(confidence: Confidence, *, bins: int = BINS, seed: int = 0) -> Cal
     if not len(sure):
         raise UsageError("No sample has a target: there is nothing to be sure of.")
     place = np.minimum((sure * bins).astype(np.int64), bins - 1)
-    ece = _ece(sure, right, place, bins)
+    ece = _measure_ece(sure, right, place, bins)
     # The ECE of models that are right exactly as often as they are sure.
     rng = np.random.default_rng(check_seed(seed))
     draws = (rng.random(len(sure)) < sure for _ in range(_DRAWS))
-    drawn = np.array([_ece(sure, hits.astype(float), place, bins) for hits in draws])
+    drawn = np.array([_measure_ece(sure, hits.astype(float), place, bins) for hits in draws])
     counts = np.bincount(place, minlength=bins)
     means = [np.bincount(place, column, bins) / np.maximum(counts, 1) for column in (sure, right)]
     table = []
@@ -388,12 +388,12 @@ def calibrate(confidence: Confidence, *, bins: int = BINS, seed: int = 0) -> Cal
         float(sure.mean()),
         interval(right, seed=seed),
         interval(confidence.brier[has], seed=seed, bounds=(0.0, 2.0)),
-        _loss_interval(-confidence.log_likelihood[has], seed),
+        _average_losses(-confidence.log_likelihood[has], seed),
         tuple(table),
     )
 
 
-def _loss_interval(losses: Floats, seed: int) -> Interval:
+def _average_losses(losses: Floats, seed: int) -> Interval:
     """Return the mean loss; a true class without any probability makes it infinite."""
     if np.isfinite(losses).all():
         return interval(losses, seed=seed)
@@ -402,7 +402,7 @@ def _loss_interval(losses: Floats, seed: int) -> Interval:
     return Interval(np.inf, np.nan, np.nan, 0.95, "none", len(losses), note=note)
 
 
-def _ece(sure: Floats, right: Floats, place: Ints, bins: int) -> float:
+def _measure_ece(sure: Floats, right: Floats, place: Ints, bins: int) -> float:
     return float(np.abs(np.bincount(place, right - sure, bins)).sum() / len(sure))
 
 

@@ -148,7 +148,7 @@ def evaluate_candidates(
     >>> result.mean()["RR@3"], result.repeated
     (0.41666666666666663, 1)
     """
-    lists = _candidate_rows(as_array(candidates))
+    lists = _read_lists(as_array(candidates))
     labels = checks.as_list(as_array(targets), "targets")
     checks.check_lengths(candidates=len(lists), targets=len(labels))
     names, codes, true = _number_classes(lists, labels)
@@ -330,7 +330,7 @@ def as_array(values: Any) -> Any:
     return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
 
 
-def _candidate_rows(candidates: Any) -> list[list[Any]]:
+def _read_lists(candidates: Any) -> list[list[Any]]:
     rows = checks.as_list(candidates, "candidates")
     if not rows:
         raise ShapeError("candidates hold no samples.")

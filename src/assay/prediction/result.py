@@ -290,16 +290,18 @@ def summary_table(
     A single result has its interval beside it. The last columns are guessing at random, one for
     each size of vocabulary.
     """
-    values = [_over_seeds(seeds) for seeds in models.values()]
-    baseline_means = [_over_seeds([result]) for result in baselines]
+    values = [_average_means(seeds) for seeds in models.values()]
+    baseline_means = [_average_means([result]) for result in baselines]
     results = [result for seeds in models.values() for result in seeds]
     ends = results[0].intervals() if len(results) == 1 else None
-    uniform = _guessing(results)
+    uniform = _expect_guessing(results)
     names = dict.fromkeys(name for column in values for name in column)
     rows = []
     for name in names:
         row = [column[name] for column in values]
-        cells = [Cell(value, "fraction", value == _best(row)) for value in row]
+        defined = _drop_undefined(row)
+        best = max(defined) if len(set(defined)) > 1 else math.nan
+        cells = [Cell(value, "fraction", value == best) for value in row]
         if ends is not None:  # averages over classes have no interval
             mean = ends.get(name)
             low, high = (math.nan, math.nan) if mean is None else (mean.low, mean.high)
@@ -316,7 +318,7 @@ def summary_table(
     return Table(("measure", *titles, *uniform), tuple(rows))
 
 
-def _guessing(results: Sequence[PredictionResult]) -> dict[str, Mapping[str, float]]:
+def _expect_guessing(results: Sequence[PredictionResult]) -> dict[str, Mapping[str, float]]:
     """Return the expectation of a random ranking for each size of vocabulary."""
     expected = {result.n_classes: result.uniform() for result in results}
     sizes = {size: values for size, values in expected.items() if values is not None}
@@ -325,15 +327,9 @@ def _guessing(results: Sequence[PredictionResult]) -> dict[str, Mapping[str, flo
     return {f"uniform of {size}": values for size, values in sorted(sizes.items())}
 
 
-def _over_seeds(seeds: Sequence[PredictionResult]) -> dict[str, float]:
+def _average_means(seeds: Sequence[PredictionResult]) -> dict[str, float]:
     each = [result.means() for result in seeds]
     return {name: math.fsum(result[name] for result in each) / len(each) for name in each[0]}
-
-
-def _best(values: Sequence[float]) -> float:
-    """Return the highest of several values that are not all equal."""
-    defined = [value for value in values if not math.isnan(value)]
-    return max(defined) if len(set(defined)) > 1 else math.nan
 
 
 def _model_table(
@@ -417,7 +413,7 @@ class SeedRow:
     ) -> SeedRow:
         """Average the seeds of one model; undefined means are left out."""
         mean = interval(values, method="t", level=level)
-        defined = _defined(values)
+        defined = _drop_undefined(values)
         sd = float(np.std(defined, ddof=1)) if len(defined) > 1 else math.nan
         return cls(model, measure, mean.estimate, sd, mean, len(defined), data)
 
@@ -557,18 +553,18 @@ def compare_seed_means(
         for measure in means[a]:
             if measure in means[b]:
                 left, right = means[a][measure], means[b][measure]
-                difference = _mean(left) - _mean(right)
+                difference = _average(left) - _average(right)
                 test = welch_test(left, right)
                 tests.append(WelchRow(a, b, measure, difference, test, data))
     return SeedReport(rows, tuple(tests))
 
 
-def _mean(values: Sequence[float]) -> float:
-    defined = _defined(values)
+def _average(values: Sequence[float]) -> float:
+    defined = _drop_undefined(values)
     return math.fsum(defined) / len(defined) if defined else math.nan
 
 
-def _defined(values: Sequence[float]) -> list[float]:
+def _drop_undefined(values: Sequence[float]) -> list[float]:
     return [value for value in values if not math.isnan(value)]
 
 
