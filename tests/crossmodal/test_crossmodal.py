@@ -149,9 +149,9 @@ def test_levels_share_one_search_and_equal_separate_runs(monkeypatch):
     sensor, text, fine = small_world(4)
     coarse = np.array([name[-1] in "01" for name in fine]).astype(int)
     searched = []
-    original = search._blocks
+    original = search.rank_blocks
     monkeypatch.setattr(
-        search, "_blocks", lambda q, *rest: searched.append(q) or original(q, *rest)
+        search, "rank_blocks", lambda q, *rest: searched.append(q) or original(q, *rest)
     )
     sides = {"sensor": sensor, "text": text}
     both = label_retrieval(sides, {"l1": coarse, "l2": fine}, metric="dot")
@@ -229,8 +229,8 @@ def test_block_sizes_change_nothing(monkeypatch):
     sensor, text, labels = small_world(8, n=20)
     sides = {"sensor": sensor, "text": text}
     whole = label_retrieval(sides, labels, directions=ALL, full=True, metric="dot")["label"]
-    monkeypatch.setattr(search, "_FIRST_BLOCK", 1)
-    monkeypatch.setattr(search, "_ITEMS_PER_BLOCK", 100)
+    monkeypatch.setattr(search, "FIRST_BLOCK", 1)
+    monkeypatch.setattr(search, "ITEMS_PER_BLOCK", 100)
     steps = []
     parts = label_retrieval(
         sides,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from assay.crossmodal.directions import Direction
 from assay.crossmodal.evaluate import default_directions, parse_directions
+from assay.crossmodal.samples import Direction
 from assay.errors import UsageError
 
 

@@ -10,7 +10,7 @@ import pytest
 import assay
 from assay.core.ids import Ids
 from assay.crossmodal import SampleRows, label_retrieval
-from assay.crossmodal.inputs import read_labels
+from assay.crossmodal.samples import read_labels
 from assay.errors import AssayError, MismatchError
 from assay.io.answers import read_answers
 from assay.io.tables import read_groups

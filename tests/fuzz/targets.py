@@ -17,7 +17,7 @@ from assay.comparison.gate import _read_gates
 from assay.compat import ranx
 from assay.core.hits import judge
 from assay.core.ids import Ids
-from assay.crossmodal.inputs import _level_files, load_text_prototypes_from_metadata
+from assay.crossmodal.samples import load_text_prototypes_from_metadata, read_labels
 from assay.errors import AssayError
 from assay.integrations.cards import read_model_card
 from assay.io.answers import read_answers
@@ -230,7 +230,7 @@ TARGETS: Final[dict[str, tuple[Target, ...]]] = {
     "captions.json": (lambda path: load_text_prototypes_from_metadata(path, "data", "plain"),),
     "categories.json": (lambda path: name_categories(["v_a", "i_b"], path),),
     "baseline.json": (load_scores,),
-    "levels.json": (lambda path: _level_files("", str(path), None),),
+    "levels.json": (lambda path: read_labels({"": str(path)}, {}, {}),),
 }
 
 

@@ -325,7 +325,7 @@ def test_metres_groups_and_predictability(assay, tmp_path):
         (["--new-places"], "no effect without --train"),
         (["--confidence"], "needs scores or logits"),
         (["--coordinates", "nowhere.csv"], "nowhere.csv"),
-        (["--coordinates", "odd.csv"], "needs one column lat or latitude"),
+        (["--coordinates", "odd.csv"], "no latitude: none of lat, latitude"),
         (["--coordinates", "bad.csv"], "is no number of degrees"),
         (["--users", "user", "--train", "p.csv:place"], "--users needs --train-users"),
     ],

@@ -104,8 +104,8 @@ def test_parquet_rows_of_different_lengths_are_named(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("id,target,top\ns1,7\n", "line 2: 2 columns, the first line has 3"),
-        ("id,target,top\n", "at least one sample"),
+        ("id,target,top\ns1,7\n", "line 2: expected 3 columns, found 2"),
+        ("id,target,top\n", "a header and no lines"),
         ("id,id,top\na,b,c\n", "same name"),
         ("id,target,best\ns1,7,8\n", "no candidates"),
         ("id,goal,top\ns1,7,8\n", "no targets"),

@@ -7,8 +7,7 @@ import gzip
 
 import pytest
 
-from assay.prediction import evaluate_baselines, evaluate_candidates
-from assay.prediction.seeds import compare_models
+from assay.prediction import compare_models, evaluate_baselines, evaluate_candidates
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,7 @@ import pytest
 
 from assay.errors import AssayError, MismatchError
 from assay.prediction import distance_errors, evaluate_baselines
-from assay.prediction.baselines import check_users_match
-from assay.prediction.diagnostics import mark_new_places
+from assay.prediction.baselines import check_users_match, mark_new_places
 
 HOUSES = "ABCDEFGH"
 

@@ -8,14 +8,8 @@ import numpy as np
 import pytest
 
 from assay.errors import AssayError, MismatchError, UsageError, ValueRangeError
-from assay.prediction.diagnostics import (
-    distance_errors,
-    entropy_rate,
-    fano_bound,
-    haversine,
-    measure_predictability,
-    median_interval,
-)
+from assay.prediction.baselines import entropy_rate, fano_bound, measure_predictability
+from assay.prediction.evaluate import distance_errors, haversine, median_interval
 
 
 @pytest.mark.parametrize(

@@ -99,9 +99,9 @@ def test_the_size_of_blocks_changes_nothing(rows, monkeypatch):
     logits[4100:4200] = softmax(logits[4100:4200])  # a block that looks like probabilities
     targets[::9] = -1
     whole = evaluate_confidence(logits, targets).to_dict()
-    monkeypatch.setattr(confidence, "_ROWS", rows)
+    monkeypatch.setattr(confidence, "BLOCK_ROWS", rows)
     assert evaluate_confidence(logits, targets).to_dict() == whole
-    monkeypatch.setattr(confidence, "_ROWS", 100)
+    monkeypatch.setattr(confidence, "BLOCK_ROWS", 100)
     assert evaluate_confidence(logits, targets).to_dict() == whole
     assert whole["scores"]["kind"] == "logits"
 
@@ -195,7 +195,7 @@ def test_logits_that_look_like_probabilities_are_remarked():
 
 def test_unknown_kinds_and_mixed_batches_are_refused():
     logits, targets = simulated(50)
-    with pytest.raises(UsageError, match="not 'odds'"):
+    with pytest.raises(UsageError, match="found 'odds'"):
         evaluate_confidence(logits, targets, kind="odds")
     parts = [Confidence.of(logits, targets), Confidence.of(softmax(logits), targets)]
     with pytest.raises(MismatchError, match="read as logits and some as probabilities"):
@@ -234,7 +234,7 @@ def test_batches_of_parquet_are_decided_together(assay, tmp_path, monkeypatch):
     shares[700] *= np.float32(1.0002)
     table = arrow.table({"scores": list(shares), "target": targets})
     parquet.write_table(table, tmp_path / "net.parquet")
-    monkeypatch.setattr(files, "_BATCH_ROWS", 64)
+    monkeypatch.setattr(files, "BATCH_ROWS", 64)
     given = ["predict", tmp_path / "net.parquet", "--confidence", "--json"]
     answer = assay(*given)
     assert answer.code != 0

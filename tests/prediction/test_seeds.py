@@ -7,7 +7,7 @@ import pytest
 
 from assay.errors import MismatchError, UsageError
 from assay.prediction import evaluate_predictions
-from assay.prediction.seeds import ADVICE, compare_models, compare_seed_means
+from assay.prediction.result import ADVICE, compare_models, compare_seed_means
 from assay.stats import welch_test
 
 

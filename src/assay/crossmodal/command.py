@@ -16,13 +16,13 @@ from assay.cli.settings import option
 from assay.cli.walkthrough import demo_option
 from assay.core.conventions import CHOICES
 from assay.core.on_demand import OnDemand
-from assay.crossmodal.directions import PROTOCOLS
+from assay.crossmodal.plugin import PROTOCOLS
 from assay.tables.page import Words
 
 if TYPE_CHECKING:
     from assay.cli.saving import Saving
     from assay.core import checks
-    from assay.crossmodal import compat, evaluate, inputs, tables
+    from assay.crossmodal import compat, evaluate, samples, tables
     from assay.crossmodal import demo as demo_files
     from assay.crossmodal.results import CrossmodalResult
     from assay.crossmodal.samples import Prototypes
@@ -31,7 +31,7 @@ else:
     compat = OnDemand("assay.crossmodal.compat")
     demo_files = OnDemand("assay.crossmodal.demo")
     evaluate = OnDemand("assay.crossmodal.evaluate")
-    inputs = OnDemand("assay.crossmodal.inputs")
+    samples = OnDemand("assay.crossmodal.samples")
     tables = OnDemand("assay.crossmodal.tables")
 
 
@@ -282,9 +282,31 @@ def command(*, saving: Saving, demo: str | None, **params: Any) -> None:
         output.narrate("Label-Recall@K divides by K: it is P@k, precision. --full has R@k, too.")
 
 
+# What says nothing in a mode, or contradicts it.
+_NOT_WITH_PROTOCOL = (
+    *("labels", "directions", "k_values", "label_maps", "drop_labels", "exclude_paired", "depth"),
+    *("full", "truncate", "confusions", "confusion_k", "use_prototypes", "prototype_embeddings"),
+    *("metadata", "encoder", "checkpoint", "zero_shot"),
+)
+_NOT_WITH_ZERO_SHOT = ("k_values", "truncate", "full", "qrels", "exclude_paired")
+
+
 def _refuse_contradictions(params: dict[str, Any], rich: bool, layout: str) -> None:
     file = params["file"]
-    _refuse_other_modes(params)
+    for mode, excluded in (("protocol", _NOT_WITH_PROTOCOL), ("zero_shot", _NOT_WITH_ZERO_SHOT)):
+        typed = [name for name in excluded if options.is_typed(name)]
+        if params[mode] and typed:
+            raise click.UsageError(
+                f"{_option_of(mode)} and {_option_of(typed[0])} exclude each other."
+            )
+    if params["folds"] and not params["protocol"]:
+        raise click.UsageError("--folds goes with --protocol: give it.")
+    if not (params["labels"] or params["modality_labels"] or params["protocol"]):
+        raise click.UsageError("Missing option '--labels'.")
+    if params["labels"] and params["modality_labels"]:
+        raise click.UsageError(
+            "--labels are of all modalities, --modality-labels of one: give one."
+        )
     if file and not rich and layout != "json":
         raise click.UsageError(f"{file}: the summary is saved as .json; other formats need --full.")
     for path in (file, *params["confusions"]):
@@ -320,121 +342,80 @@ def _list_inputs(params: dict[str, Any]) -> list[str]:
     ]
 
 
-# What says nothing in a mode, or contradicts it.
-_NOT_WITH_PROTOCOL = (
-    *("labels", "directions", "k_values", "label_maps", "drop_labels", "exclude_paired", "depth"),
-    *("full", "truncate", "confusions", "confusion_k", "use_prototypes", "prototype_embeddings"),
-    *("metadata", "encoder", "checkpoint", "zero_shot"),
-)
-_NOT_WITH_ZERO_SHOT = ("k_values", "truncate", "full", "qrels", "exclude_paired")
-
-
-def _refuse_other_modes(params: dict[str, Any]) -> None:
-    for mode, excluded in (("protocol", _NOT_WITH_PROTOCOL), ("zero_shot", _NOT_WITH_ZERO_SHOT)):
-        typed = [name for name in excluded if options.is_typed(name)]
-        if params[mode] and typed:
-            raise click.UsageError(
-                f"{_option_of(mode)} and {_option_of(typed[0])} exclude each other."
-            )
-    if params["folds"] and not params["protocol"]:
-        raise click.UsageError("--folds goes with --protocol: give it.")
-    if not (params["labels"] or params["modality_labels"] or params["protocol"]):
-        raise click.UsageError("Missing option '--labels'.")
-    if params["labels"] and params["modality_labels"]:
-        raise click.UsageError(
-            "--labels are of all modalities, --modality-labels of one: give one."
-        )
-
-
 def _option_of(name: str) -> str:
     declared = click.get_current_context().command.params
     return next(max(param.opts, key=len) for param in declared if param.name == name)
 
 
+def _split(params: dict[str, Any], name: str) -> dict[str, str]:
+    """Return the values of an option by the names before them."""
+    return samples.split_names(params[name], _option_of(name))
+
+
 def _evaluate(params: dict[str, Any], saving: Saving) -> CrossmodalResult:
     metric: Any = params["metric"] or ("dot" if params["normalize"] is False else "cosine")
     files, keys = _find_modality_files(params)
-    modalities = inputs.read_modalities(
-        files, keys, inputs.split_names(params["modality_ids"], "--modality-ids")
-    )
+    modalities = samples.read_modalities(files, keys, _split(params, "modality_ids"))
     arguments: dict[str, Any] = {
         **_read_all_labels(params),
-        "qrels": inputs.split_names(params["qrels"], "--qrels"),
+        "qrels": _split(params, "qrels"),
         "metric": metric,
         **{name: params[name] for name in ("measures", "ties", "zero", "threads")},
     }
+    work: Any
     if params["protocol"]:
+        work = evaluate.paired_retrieval
         arguments |= {"protocol": params["protocol"], "folds": params["folds"]}
-        with progress_bar("searching", saving.listener) as progress:
-            return evaluate.paired_retrieval(
-                _as_typed(params, modalities), **arguments, progress=progress
-            )
-    prototypes = _read_prototypes(params, metric, saving)
-    dropped = [name for part in params["drop_labels"] for name in part.split(",")]
-    arguments |= {
-        "prototypes": prototypes,
-        "drop_labels": dropped,
-        "directions": params["directions"] or None,
-        **{name: params[name] for name in ("depth", "allow_mismatch")},
-    }
+        # In the order of --modality: images stand before texts.
+        names = (*_split(params, "modalities"), *modalities)
+        modalities = {name: modalities[name] for name in names}
+    else:
+        prototypes = _read_prototypes(params, metric, saving)
+        arguments |= {
+            "prototypes": prototypes,
+            "drop_labels": [name for part in params["drop_labels"] for name in part.split(",")],
+            "directions": params["directions"] or None,
+            **{name: params[name] for name in ("depth", "allow_mismatch")},
+        }
+        if params["zero_shot"]:
+            if prototypes is None:
+                raise click.UsageError(
+                    "--zero-shot needs descriptions of labels: --metadata or others."
+                )
+            work = evaluate.zero_shot_classification
+            arguments |= {"confusion_k": params["confusion_k"] or 1}
+        else:
+            work = evaluate.label_retrieval
+            shared = ("exclude_paired", "truncate", "full", "confusion_k")
+            arguments |= {name: params[name] for name in shared}
+            named_only = params["measures"] and not options.is_typed("k_values")
+            arguments["k_values"] = () if named_only else params["k_values"]
     with progress_bar("searching", saving.listener) as progress:
-        results = _search(params, modalities, arguments | {"progress": progress})
-    if dropped:
-        _narrate_absent(dropped, arguments, prototypes)
-    return results
-
-
-def _as_typed(params: dict[str, Any], modalities: dict[str, Any]) -> dict[str, Any]:
-    """Return the modalities in the order of --modality: images stand before texts."""
-    typed = inputs.split_names(params["modalities"], "--modality")
-    return {name: modalities[name] for name in dict.fromkeys([*typed, *modalities])}
-
-
-def _search(
-    params: dict[str, Any], modalities: dict[str, Any], arguments: dict[str, Any]
-) -> CrossmodalResult:
-    if params["zero_shot"]:
-        if arguments["prototypes"] is None:
-            raise click.UsageError(
-                "--zero-shot needs descriptions of labels: --metadata or others."
-            )
-        if params["confusion_k"]:
-            arguments["confusion_k"] = params["confusion_k"]
-        return evaluate.zero_shot_classification(modalities, **arguments)
-    named_only = params["measures"] and not options.is_typed("k_values")
-    same = ("exclude_paired", "truncate", "full", "confusion_k")
-    return evaluate.label_retrieval(
-        modalities,
-        **arguments,
-        k_values=() if named_only else params["k_values"],
-        **{name: params[name] for name in same},
-    )
+        result: CrossmodalResult = work(modalities, **arguments, progress=progress)
+    if params["drop_labels"]:
+        _narrate_absent(arguments)
+    return result
 
 
 def _read_all_labels(params: dict[str, Any]) -> dict[str, Any]:
     """Read the labels that all modalities share, or those of each."""
-    maps = inputs.split_names(params["label_maps"], "--label-map")
+    maps = _split(params, "label_maps")
     if params["modality_labels"] or not params["labels"]:
-        levels = inputs.read_modality_labels(params["modality_labels"], maps)
+        levels = samples.read_modality_labels(params["modality_labels"], maps)
         return {"modality_labels": levels or None}
-    labels = inputs.split_names(params["labels"], "--labels")
-    keys = inputs.split_names(params["labels_keys"], "--labels-key")
-    return {"labels": inputs.read_labels(labels, keys, maps)}
+    labels, keys = _split(params, "labels"), _split(params, "labels_keys")
+    return {"labels": samples.read_labels(labels, keys, maps)}
 
 
-def _narrate_absent(
-    dropped: list[str], arguments: dict[str, Any], prototypes: Prototypes | None
-) -> None:
+def _narrate_absent(arguments: dict[str, Any]) -> None:
     """Warn of labels to drop that nothing has."""
     sides = (
         [arguments["labels"]] if "labels" in arguments else arguments["modality_labels"].values()
     )
     named = [rows.values for levels in sides for rows in levels.values()]
-    named += [prototypes.labels] if prototypes else []
-    present = {
-        str(label) for labels in named for label in set(checks.check_labels(labels, "").tolist())
-    }
-    absent = [name for name in dropped if name not in present]
+    named += [arguments["prototypes"].labels] if arguments["prototypes"] else []
+    present = {str(label) for labels in named for label in checks.check_labels(labels, "").tolist()}
+    absent = [name for name in arguments["drop_labels"] if name not in present]
     if absent:
         output.narrate(f"--drop-labels: nothing has the label {', '.join(map(repr, absent))}")
 
@@ -443,11 +424,11 @@ def _find_modality_files(params: dict[str, Any]) -> tuple[dict[str, str], dict[s
     """Return files and keys by modality."""
     files = {name: params[f"{name}_embeddings"] for name in ("sensor", "text")}
     keys = {name: params[f"{name}_key"] for name in ("sensor", "text")}
-    more = inputs.split_names(params["modalities"], "--modality")
+    more = _split(params, "modalities")
     for name in more:
         if files.get(name):
             raise click.UsageError(f"--modality {name} and --{name}-embeddings are the same.")
-    keys |= inputs.split_names(params["modality_keys"], "--modality-key")
+    keys |= _split(params, "modality_keys")
     paths = {name: path for name, path in (files | more).items() if path}
     return paths, {name: key for name, key in keys.items() if key}
 
@@ -462,14 +443,12 @@ def _read_prototypes(params: dict[str, Any], metric: str, saving: Saving) -> Pro
         **{name: name for name in ("metadata", "encoder", "checkpoint", "factory", "device")},
     }
     with progress_bar("encoding", saving.listener) as progress:
-        prototypes = inputs.read_prototypes(
+        prototypes = samples.read_prototypes(
             **{argument: params[name] for argument, name in named.items()},
             normalize=metric == "cosine",
             progress=progress,
         )
-    return inputs.map_prototypes(
-        prototypes, inputs.split_names(params["label_maps"], "--label-map")
-    )
+    return samples.map_prototypes(prototypes, _split(params, "label_maps"))
 
 
 def _print_summary(result: CrossmodalResult, file: str | None) -> None:

@@ -20,11 +20,14 @@ from typing import Any
 from assay.arrays import or_none
 from assay.core.checks import is_real
 from assay.core.text import printable
-from assay.crossmodal.directions import Direction
 from assay.crossmodal.evaluate import label_retrieval
-from assay.crossmodal.inputs import encode_text_prototypes, load_text_prototypes_from_metadata
 from assay.crossmodal.results import DirectionResult
-from assay.crossmodal.samples import Prototypes
+from assay.crossmodal.samples import (
+    Direction,
+    Prototypes,
+    encode_text_prototypes,
+    load_text_prototypes_from_metadata,
+)
 from assay.errors import UsageError
 from assay.io.atomic import atomic_write
 
@@ -57,7 +60,7 @@ def compute_label_recall_at_k(
     """
     modalities = {"sensor": sensor_embeddings, "text": text_embeddings}
     settings = {"directions": directions, "k_values": k_values}
-    return _retrieve(modalities, {"labels": labels}, normalize, verbose, **settings)
+    return _retrieve(modalities, "labels", labels, normalize, verbose, **settings)
 
 
 def compute_prototype_retrieval_metrics(
@@ -81,7 +84,8 @@ def compute_prototype_retrieval_metrics(
     modalities = {"sensor": sensor_embeddings, "text": text_embeddings}
     return _retrieve(
         modalities,
-        {"target_labels": target_labels},
+        "target_labels",
+        target_labels,
         normalize,
         verbose,
         directions=directions,
@@ -93,20 +97,20 @@ def compute_prototype_retrieval_metrics(
 
 def _retrieve(
     modalities: dict[str, Any],
-    named: dict[str, Any],
+    name: str,
+    labels: Any,
     normalize: bool,
     verbose: bool,
     **settings: Any,
 ) -> dict[str, DirectionResult]:
     """Search with one level of labels; with `verbose` print remarks to stderr."""
-    ((name, labels),) = named.items()
     if labels is None:
         raise UsageError(f"{name} is not given: one label for each sample is needed.")
     if isinstance(labels, Mapping):
         raise UsageError(
             f"{name} must be one label per sample. label_retrieval takes several levels."
         )
-    present = {name: vectors for name, vectors in modalities.items() if vectors is not None}
+    present = {side: vectors for side, vectors in modalities.items() if vectors is not None}
     settings["metric"] = "cosine" if normalize else "dot"
     result = label_retrieval(present, {"label": labels}, **settings)
     for direction in result.directions if verbose else ():
@@ -126,33 +130,24 @@ def summary(results: Results, *, level: str = "") -> str:
 
     Several levels of labels are told apart by name.
     """
-    title = "LABEL-RECALL@K RESULTS SUMMARY" + (f" ({printable(level)})" if level else "")
-    lines = ["=" * _WIDTH, title, "=" * _WIDTH, ""]
-    for name, values in _checked(results).items():
-        lines += [f"{printable(_title(name, values))}:", "-" * _RULE]
-        lines += [_line(int(k), value) for k, value in values.items()]
-        lines.append("")
-    return "\n".join([*lines, "=" * _WIDTH])
-
-
-def _checked(results: Results) -> Results:
     sound = isinstance(results, Mapping)
     if not sound or not all(isinstance(values, Mapping) for values in results.values()):
         raise UsageError("Results are {direction: {cut-off: value}}.")
-    return results
-
-
-def _title(name: str, values: Mapping[Any, float]) -> str:
-    if isinstance(values, DirectionResult):
-        return values.direction.title
-    source, cut, target = name.partition("2")
-    return Direction(source, target).title if cut else name
-
-
-def _line(k: int, value: float) -> str:
-    if value is None or math.isnan(value):
-        return f"  K={k:3d}  =>  Label-Recall@K undefined: no query has an item of its label"
-    return f"  K={k:3d}  =>  Label-Recall@K = {value:.4f} ({100 * value:.2f}%)"
+    title = "LABEL-RECALL@K RESULTS SUMMARY" + (f" ({printable(level)})" if level else "")
+    lines = ["=" * _WIDTH, title, "=" * _WIDTH, ""]
+    for name, values in results.items():
+        source, cut, target = name.partition("2")
+        heading = Direction(source, target).title if cut else name
+        if isinstance(values, DirectionResult):
+            heading = values.direction.title
+        lines += [f"{printable(heading)}:", "-" * _RULE]
+        for k, value in values.items():
+            words = "undefined: no query has an item of its label"
+            if value is not None and not math.isnan(value):
+                words = f"= {value:.4f} ({100 * value:.2f}%)"
+            lines.append(f"  K={int(k):3d}  =>  Label-Recall@K {words}")
+        lines.append("")
+    return "\n".join([*lines, "=" * _WIDTH])
 
 
 def print_results_summary(results: Results) -> None:

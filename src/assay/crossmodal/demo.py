@@ -68,10 +68,12 @@ def write_demo(folder: Path, *, seed: int = SEED) -> None:
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)
     np.savez(folder / "prompts.npz", embeddings=prompts, labels=np.repeat(names, 3))
-    (folder / "positives.txt").write_text("\n".join(_positives(scenes[:N_IMAGES])) + "\n", "utf-8")
+    (folder / "positives.txt").write_text(
+        "\n".join(_judge_captions(scenes[:N_IMAGES])) + "\n", "utf-8"
+    )
 
 
-def _positives(scenes: Floats) -> list[str]:
+def _judge_captions(scenes: Floats) -> list[str]:
     """Return qrels of captions: their image and the two nearest ones."""
     lines = []
     for image, scene in enumerate(scenes[:40]):

@@ -7,22 +7,22 @@ What is called Label-Recall@K here divides by K: it is precision, P@k.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain, product
 from typing import Any, Final, cast
 
 import numpy as np
 
-from assay.arrays import Array, Ints
+from assay.arrays import Ints
 from assay.core import checks
 from assay.core.id_hints import check_labels_match
-from assay.core.ids import Ids
 from assay.core.judgments import Qrels
 from assay.core.text import did_you_mean
-from assay.crossmodal.directions import PROTOCOLS, PROTOTYPE, Direction, Protocol
+from assay.crossmodal.plugin import PROTOCOLS, Protocol
 from assay.crossmodal.results import RECALLS, CrossmodalResult, DirectionResult
 from assay.crossmodal.samples import (
+    PROTOTYPE,
+    Direction,
     Prototypes,
     SampleRows,
     Samples,
@@ -112,8 +112,8 @@ def label_retrieval(
         ValueRangeError: Vectors hold NaN, infinity or, under cosine, only zeros.
 
     >>> vectors = [[1, 0], [0.9, 0.1], [0, 1], [0.1, 0.9]]
-    >>> found = label_retrieval({"image": vectors}, ["cat", "cat", "dog", "dog"], k_values=[1])
-    >>> found["label"]["image2image"][1]
+    >>> result = label_retrieval({"image": vectors}, ["cat", "cat", "dog", "dog"], k_values=[1])
+    >>> result["label"]["image2image"][1]
     1.0
     """
     named = parse_many(measures) if measures else ()
@@ -147,14 +147,14 @@ def label_retrieval(
     total, before = sum(len(task.query_ids) for task in tasks), 0
     results: dict[str, list[DirectionResult]] = {level: [] for level in maker.levels}
     for task in tasks:
-        report = None if progress is None else partial(_shift_progress, progress, before, total)
+        report = None if progress is None else partial(_report, progress, before, total)
         for level, result in search_direction(task, settings, progress=report).items():
             results.setdefault(level, []).append(result)
         before += len(task.query_ids)
     return CrossmodalResult(chain.from_iterable(results.values()))
 
 
-def _shift_progress(progress: Progress, before: int, total: int, done: int, _: int) -> None:
+def _report(progress: Progress, before: int, total: int, done: int, _: int) -> None:
     """Report progress of one search as progress of all."""
     progress(before + done, total)
 
@@ -228,7 +228,7 @@ def check_modality_name(name: str) -> str:
 def default_directions(modalities: Iterable[str], *, prototypes: bool) -> list[Direction]:
     """Return directions from prototypes, or from each modality to each other.
 
-    >>> [found.name for found in default_directions(["sensor", "text"], prototypes=False)]
+    >>> [way.name for way in default_directions(["sensor", "text"], prototypes=False)]
     ['text2sensor', 'sensor2text']
     """
     names = list(modalities)
@@ -309,12 +309,16 @@ def zero_shot_classification(
     Returns:
         Accuracies (`table`), classes and mistakes of every level and modality.
 
+    Raises:
+        UsageError: Settings contradict each other, or name nothing that is there.
+        MismatchError: Ids, labels or dimensions do not fit.
+
     >>> prototypes = Prototypes.of([[1, 0], [0, 1]], ["cat", "dog"])
     >>> vectors = [[3, 1], [2, 1], [1, 2], [2, 1]]
-    >>> found = zero_shot_classification(
+    >>> result = zero_shot_classification(
     ...     {"image": vectors}, ["cat", "cat", "dog", "dog"], prototypes=prototypes
     ... )
-    >>> found["image2prototype"].micro["Success@1"]
+    >>> result["image2prototype"].micro["Success@1"]
     0.75
     """
     named = [*_TOP, *(measure for measure in measures if str(measure) not in _TOP)]
@@ -385,8 +389,8 @@ def paired_retrieval(
         ShapeError: Rows cannot be paired, or not split into equal folds.
 
     >>> images, texts = [[1, 0], [0, 1]], [[1, 0], [2, 1], [1, 2], [3, 1]]
-    >>> found = paired_retrieval({"image": images, "text": texts})
-    >>> found.means("text2image")["Success@1"], found.rsum().value
+    >>> result = paired_retrieval({"image": images, "text": texts})
+    >>> result.means("text2image")["Success@1"], result.rsum().value
     (0.75, 575.0)
     """
     if protocol not in PROTOCOLS:
@@ -396,11 +400,12 @@ def paired_retrieval(
     checks.require(modalities, Mapping, "modalities", "{name: embeddings}")
     if len(modalities) != 2:
         raise UsageError(f"Pairs are of two modalities, images and texts; found {len(modalities)}.")
-    parts = {name: _as_part(name, rows) for name, rows in modalities.items()}
-    if modality_labels is None:
-        parts = _pair_by_layout(parts, rule)
-    else:
-        parts = {name: part.labelled(modality_labels.get(name)) for name, part in parts.items()}
+    rows = {
+        name: part if isinstance(part, SampleRows) else SampleRows(checks.plain_array(part, name))
+        for name, part in modalities.items()
+    }
+    pairs = _pair_by_layout(rows, rule) if modality_labels is None else modality_labels
+    parts = {name: _label_pairs(name, part, pairs.get(name)) for name, part in rows.items()}
     n_folds = rule.folds if folds is None else checks.check_cutoff(folds, "folds")
     if n_folds > 1 and qrels:
         raise UsageError("qrels judge the whole gallery: they do not go with folds.")
@@ -410,8 +415,8 @@ def paired_retrieval(
     named += [str(m) for m in (parse_many(measures) if measures else ()) if str(m) not in named]
     results = [
         label_retrieval(
-            {name: SampleRows(part.vectors, part.ids) for name, part in fold.items()},
-            modality_labels={name: {"pair": part.labels} for name, part in fold.items()},
+            {name: SampleRows(part.modalities[name], part.ids) for name, part in fold.items()},
+            modality_labels={name: part.levels for name, part in fold.items()},
             qrels=qrels,
             directions=ways,
             k_values=(),
@@ -424,7 +429,7 @@ def paired_retrieval(
             threads=threads,
             progress=progress,
         )
-        for fold in _split(parts, n_folds)
+        for fold in _split_folds(parts, n_folds)
     ]
     setting = {"protocol": rule.name, "folds": n_folds if n_folds > 1 else None}
     merged = [
@@ -433,91 +438,50 @@ def paired_retrieval(
         for name in ways
         if name in directions
     ]
-    n_images = len(np.unique(next(iter(parts.values())).labels))
+    n_images = len(np.unique(parts[image].levels["pair"]))
     return CrossmodalResult(merged, protocol=rule.name, folds=n_folds, n_images=n_images)
 
 
-@dataclass(frozen=True, eq=False)
-class _PairedRows:
-    """One modality: vectors, ids of its rows, and the id of each row's pair."""
-
-    name: str
-    vectors: Any
-    ids: Ids
-    labels: Array
-
-    def take(self, rows: Ints) -> _PairedRows:
-        return _PairedRows(self.name, self.vectors[rows], self.ids.take(rows), self.labels[rows])
-
-    def labelled(self, labels: Any) -> _PairedRows:
-        """Return the rows with the ids of their pairs."""
-        if labels is None:
-            raise UsageError(f"The modality {self.name!r} has no labels of its own.")
-        levels = dict(labels) if isinstance(labels, Mapping) else {"pair": labels}
-        if len(levels) != 1:
-            raise UsageError(f"Pairs of {self.name!r} have one level, found {len(levels)}.")
-        (values,) = levels.values()
-        rows = values if isinstance(values, SampleRows) else SampleRows(values)
-        vectors = SampleRows(self.vectors, None if self.ids.numbered else self.ids)
-        samples = align({self.name: vectors}, {"pair": rows})
-        return _PairedRows(
-            self.name, samples.modalities[self.name], samples.ids, samples.levels["pair"]
-        )
+def _label_pairs(name: str, rows: SampleRows, labels: Any) -> Samples:
+    """Return the rows of a modality with the ids of their pairs."""
+    if labels is None:
+        raise UsageError(f"The modality {name!r} has no labels of its own.")
+    levels = _as_rows(labels if isinstance(labels, Mapping) else {"pair": labels})
+    if len(levels) != 1:
+        raise UsageError(f"Pairs of {name!r} have one level, found {len(levels)}.")
+    return align({name: rows}, {"pair": next(iter(levels.values()))})
 
 
-def _as_part(name: str, rows: Any) -> _PairedRows:
-    values, ids = rows if isinstance(rows, SampleRows) else (checks.plain_array(rows, name), None)
-    return _PairedRows(
-        name,
-        values,
-        Ids.count(len(values)) if ids is None else Ids.of(ids, what="sample"),
-        np.zeros(0, np.int64),
-    )
+def _pair_by_layout(rows: dict[str, SampleRows], rule: Protocol) -> dict[str, Ints]:
+    """Pair texts in the order of their images, equally many each.
 
-
-def _pair_by_layout(parts: dict[str, _PairedRows], rule: Protocol) -> dict[str, _PairedRows]:
-    """Pair texts in the order of their images, equally many each."""
-    image, text = parts.values()
-    captions = rule.captions or max(len(text.ids) // max(len(image.ids), 1), 1)
-    if len(image.ids) == len(text.ids) and captions > 1:
-        image = _drop_repeats(image, captions)
-    n = len(image.ids)
-    if len(text.ids) != captions * n:
+    Images that their file repeats for each caption stay once, in `rows`.
+    """
+    image, text = rows
+    n, n_texts = len(rows[image].values), len(rows[text].values)
+    captions = rule.captions or max(n_texts // max(n, 1), 1)
+    if n == n_texts and captions > 1 and n % captions == 0:
+        vectors = np.asarray(rows[image].values[:])
+        if np.array_equal(np.repeat(vectors[::captions], captions, axis=0), vectors):
+            rows[image], n = SampleRows(vectors[::captions]), n // captions
+    if n_texts != captions * n:
         raise ShapeError(
-            f"{rule.name}: {captions} rows of {text.name!r} for each of {image.name!r} are "
-            f"expected, found {len(text.ids)} for {n}. Give the pair of each row "
-            "(modality_labels)."
+            f"{rule.name}: {captions} rows of {text!r} for each of {image!r} are expected, found "
+            f"{n_texts} for {n}. Give the pair of each row (modality_labels)."
         )
-    return {
-        image.name: image.labelled(np.arange(n)),
-        text.name: text.labelled(np.arange(captions * n) // captions),
-    }
+    return {image: np.arange(n), text: np.arange(captions * n) // captions}
 
 
-def _drop_repeats(part: _PairedRows, times: int) -> _PairedRows:
-    """Keep each image once, where a file repeats it for each caption."""
-    rows = np.asarray(part.vectors[:])
-    first = rows[::times]
-    whole = len(rows) % times == 0
-    if not whole or not np.array_equal(np.repeat(first, times, axis=0), rows):
-        return part
-    return _PairedRows(part.name, first, Ids.count(len(first)), part.labels)
-
-
-def _split(parts: dict[str, _PairedRows], n_folds: int) -> list[dict[str, _PairedRows]]:
+def _split_folds(parts: dict[str, Samples], n_folds: int) -> list[dict[str, Samples]]:
     """Split into folds of consecutive images with all their texts."""
     if n_folds == 1:
         return [parts]
-    labels = next(iter(parts.values())).labels
+    labels = next(iter(parts.values())).levels["pair"]
     names = labels[np.sort(np.unique(labels, return_index=True)[1])]
     folds = [
-        {
-            name: part.take(np.flatnonzero(np.isin(part.labels, some)))
-            for name, part in parts.items()
-        }
+        {name: part.take(np.isin(part.levels["pair"], some)) for name, part in parts.items()}
         for some in np.array_split(names, n_folds)
     ]
-    sizes = {tuple(len(part.ids) for part in fold.values()) for fold in folds}
-    if len(sizes) > 1:
+    if len({tuple(len(part.ids) for part in fold.values()) for fold in folds}) > 1:
         raise ShapeError(f"{len(names)} pairs cannot be parted into {n_folds} folds of one size.")
     return folds

@@ -1,6 +1,31 @@
-"""Declare what the crossmodal room offers to the rest of the house."""
+"""Offer label retrieval across modalities to the rest of the house; nothing here needs numpy."""
+
+from dataclasses import dataclass
 
 from assay.plugins import CommandEntry, Plugin
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How pairs stand in the files, and what is averaged; None is left to the files."""
+
+    name: str
+    about: str
+    captions: int | None = None
+    images: int | None = None
+    folds: int = 1
+
+
+# The values of --protocol and `protocol=`.
+PROTOCOLS = {
+    protocol.name: protocol
+    for protocol in (
+        Protocol("coco-5k", "MS-COCO 5K test: 5,000 images, 5 captions each", 5, 5000),
+        Protocol("coco-1k", "MS-COCO 1K test: mean over 5 folds of 1,000 images", 5, 5000, 5),
+        Protocol("flickr30k", "Flickr30K test: 1,000 images, 5 captions each", 5, 1000),
+        Protocol("pairs", "any number of images, any number of texts each"),
+    )
+}
 
 PLUGIN = Plugin(
     "crossmodal",

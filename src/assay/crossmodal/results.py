@@ -16,11 +16,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats, Ints, or_none
+from assay.arrays import Floats, Ints, numbers_or_none, or_none
 from assay.core.hits import Hits
 from assay.core.ids import Ids
 from assay.crossmodal import tables
-from assay.crossmodal.directions import PROTOCOLS, PROTOTYPE, Direction
+from assay.crossmodal.plugin import PROTOCOLS
+from assay.crossmodal.samples import PROTOTYPE, Direction
 from assay.crossmodal.tables import LabelConfusion
 from assay.errors import UsageError
 from assay.runs.record import RunRecord
@@ -86,12 +87,6 @@ class FirstRanks:
         return cls(ids.take(by_id), *columns)
 
     @property
-    def mean(self) -> float:
-        """The mean rank; NaN without queries."""
-        ranks = self.values[np.isfinite(self.values)]
-        return float(ranks.mean()) if len(ranks) else math.nan
-
-    @property
     def median(self) -> float:
         """The median rank, rounded down as the field does."""
         ranks = self.values[np.isfinite(self.values)]
@@ -110,26 +105,20 @@ class FirstRanks:
         P(rank > m) = C(N − m, R) / C(N, R), averaged over queries.
         """
         some = self.n_relevant > 0
-        sizes = np.stack([self.n_docs[some], self.n_relevant[some]], axis=1)
-        if not len(sizes):
+        if not some.any():
             return math.nan
-        kinds, weights = np.unique(sizes, axis=0, return_counts=True)
-        low, high = 1, int(kinds[:, 0].max())
+        sizes = Counter(
+            zip(self.n_docs[some].tolist(), self.n_relevant[some].tolist(), strict=True)
+        )
+        low, high = 1, max(n for n, _ in sizes)
         while low < high:
             middle = (low + high) // 2
             later = sum(
-                count * _later(int(n), int(r), middle)
-                for (n, r), count in zip(kinds, weights, strict=True)
+                count * (math.comb(max(n - middle, 0), r) / math.comb(n, r))
+                for (n, r), count in sorted(sizes.items())
             )
-            low, high = (low, middle) if later <= weights.sum() / 2 + 1e-9 else (middle + 1, high)
+            low, high = (low, middle) if later <= some.sum() / 2 + 1e-9 else (middle + 1, high)
         return float(low)
-
-
-def _later(n: int, r: int, m: int) -> float:
-    """Return the probability that r of n shuffled items are all beyond rank m."""
-    if m > n - r:
-        return 0.0
-    return math.comb(n - m, r) / math.comb(n, r)
 
 
 _RESAMPLES: Final = 1000
@@ -155,11 +144,28 @@ def _draw_medians(values: Floats, pairs: NDArray[Any], rng: np.random.Generator)
 class DirectionResult(Mapping[int, float]):
     """One direction at one level of labels.
 
-    As a mapping it holds the document's Label-Recall@K, which is P@k, by cut-off. `scores` has
-    every measure of every query with the group column `label`; `chance` and `ceiling` the same
-    for a random and a perfect order; `targets` says how many items carry each label, `zero_rows`
-    how many queries and items are vectors of zeros, where that matters. `ranks` are those of the
-    first positives; a direction that was searched in `folds` has its numbers from all of them.
+    As a mapping it holds the document's Label-Recall@K, which is P@k, by cut-off.
+
+    Args:
+        direction: Which modality searches which.
+        level: Level of the labels.
+        headlines: The measure that is Label-Recall@K, by cut-off.
+        scores: Every measure of every query, with the group column `label`.
+        chance: Scores of a random order.
+        ceiling: Scores of a perfect order.
+        confusion: Which labels were retrieved for which.
+        n_docs: Number of items.
+        targets: Number of items that carry each label.
+        skipped: Why a measure was left out.
+        zero_rows: Number of queries and of items that are vectors of zeros, where that matters.
+        ranks: Ranks of the first positives, by fold.
+        folds: The results of each gallery, where the direction was searched in several.
+
+    >>> from assay.crossmodal import label_retrieval
+    >>> vectors = [[1, 0], [0.9, 0.1], [0, 1], [0.1, 0.9]]
+    >>> result = label_retrieval({"image": vectors}, ["cat", "cat", "dog", "dog"], k_values=[1])
+    >>> round(result.direction("image2image").chance.mean()["P@1"], 4)
+    0.3333
     """
 
     direction: Direction
@@ -276,20 +282,15 @@ class DirectionResult(Mapping[int, float]):
             clusters=self.pairs if self.clusters else None,
             bounds=(1.0, float(self.n_docs)),
         )
-        chances = {
-            "MedR": np.mean([fold.chance_median() for fold in self.ranks]),
-            "MeanR": np.mean([fold.chance_mean() for fold in self.ranks]),
-        }
+        shared: dict[str, Any] = {"ceiling": 1.0, "clusters": self.clusters}
         return [
             _as_aggregate(
-                name,
-                span,
-                chance=float(chances[name]),
-                ceiling=1.0,
-                empty=span.n_removed,
-                clusters=self.clusters,
+                name, span, chance=float(np.mean(chances)), empty=span.n_removed, **shared
             )
-            for name, span in {"MedR": self._median_interval(), "MeanR": mean}.items()
+            for name, span, chances in (
+                ("MedR", self._median_interval(), [fold.chance_median() for fold in self.ranks]),
+                ("MeanR", mean, [fold.chance_mean() for fold in self.ranks]),
+            )
         ]
 
     def _median_interval(self) -> Interval:
@@ -330,7 +331,17 @@ class DirectionResult(Mapping[int, float]):
         """Return plain data for JSON: means, intervals, limits, labels, confusion."""
         micro, macro = self.micro, self.macro
         chance, ceiling = self.chance.mean(), self.ceiling.mean()
-        spans = dict(zip(micro, self.intervals(), strict=True))
+        measures = {}
+        for name, span in zip(micro, self.intervals(), strict=True):
+            counts = micro.counts[name]
+            means = {"micro": micro[name], "macro": macro[name], "low": span.low, "high": span.high}
+            limits = {"chance": chance[name], "ceiling": ceiling[name]}
+            measures[name] = {
+                **numbers_or_none(means),
+                "interval": span.method,
+                **numbers_or_none(limits),
+                **{key: getattr(counts, key) for key in ("n", "empty", "tied", "tied_share")},
+            }
         return {
             "direction": self.direction.name,
             "level": self.level,
@@ -340,57 +351,23 @@ class DirectionResult(Mapping[int, float]):
             "docs": self.n_docs,
             "zero_vectors": dict(zip(("queries", "docs"), self.zero_rows, strict=True)),
             "label_recall_at_k": {str(k): or_none(value) for k, value in self.items()},
-            "measures": {
-                name: {
-                    "micro": or_none(micro[name]),
-                    "macro": or_none(macro[name]),
-                    "low": or_none(spans[name].low),
-                    "high": or_none(spans[name].high),
-                    "interval": spans[name].method,
-                    "chance": or_none(chance[name]),
-                    "ceiling": or_none(ceiling[name]),
-                    "n": micro.counts[name].n,
-                    "empty": micro.counts[name].empty,
-                    "tied": micro.counts[name].tied,
-                    "tied_share": micro.counts[name].tied_share,
-                }
-                for name in micro
-            },
+            "measures": measures,
             "empty_labels": self.empty_labels,
             "labels": {
                 label: {
                     "queries": self.queries[label],
                     "docs": self.targets[label],
-                    "measures": {name: or_none(value) for name, value in values.items()},
+                    "measures": numbers_or_none(values),
                 }
                 for label, values in macro.groups.items()
             },
             "confusion": self.confusion.to_dict(),
         }
 
-    def _paper_data(self) -> dict[str, Any]:
-        """Return plain data of a direction under a protocol."""
-        return {
-            "queries": self.scores.n_queries,
-            "docs": self.n_docs,
-            "signature": self.scores.signature,
-            "measures": {number.measure: _number_data(number) for number in self.numbers},
-        }
-
 
 def _as_aggregate(name: str, span: Interval, **facts: Any) -> Aggregate:
-    return Aggregate(
-        name,
-        **{
-            "value": span.estimate,
-            "low": span.low,
-            "high": span.high,
-            "level": span.level,
-            "method": span.method,
-            "n": span.n,
-            **facts,
-        },
-    )
+    fields = {key: getattr(span, key) for key in ("low", "high", "level", "method", "n")}
+    return Aggregate(name, **{"value": span.estimate, **fields, **facts})
 
 
 def _number_data(number: Aggregate) -> dict[str, Any]:
@@ -586,18 +563,24 @@ class CrossmodalResult(Mapping[str, Any]):
         if not self.zero_shot:
             return {"levels": levels}
         table = self.table()
-        values = [[cell.value for cell in row] for row in table.rows]
+        values = ([cell.value for cell in row] for row in table.rows)
         rows = [dict(zip(table.columns, row, strict=True)) for row in values]
         return {"zero_shot": rows, "levels": levels}
 
     def _paper_data(self) -> dict[str, Any]:
-        levels = {
-            level: {name: result._paper_data() for name, result in results.items()}
-            for level, results in self.items()
-        }
-        for level, data in levels.items():
-            if len(data) == 2:
-                data["rSum"] = _number_data(self.rsum(level))
+        levels: dict[str, dict[str, Any]] = {}
+        for level, results in self.items():
+            levels[level] = {
+                name: {
+                    "queries": result.scores.n_queries,
+                    "docs": result.n_docs,
+                    "signature": result.scores.signature,
+                    "measures": {number.measure: _number_data(number) for number in result.numbers},
+                }
+                for name, result in results.items()
+            }
+            if len(results) == 2:
+                levels[level]["rSum"] = _number_data(self.rsum(level))
         return {
             "protocol": self.protocol,
             "images": self.n_images,
@@ -609,26 +592,27 @@ class CrossmodalResult(Mapping[str, Any]):
 
     def records(self) -> list[RunRecord]:
         """Return a record for each level and direction."""
-        return [self._record(result) for result in self.directions]
-
-    def _record(self, result: DirectionResult) -> RunRecord:
-        name = result.direction.name
-        facts: dict[str, Any] = {"config": {"level": result.level, "direction": name}}
-        if self.protocol:
-            sums = [self.rsum(result.level)] if len(self.levels[result.level]) == 2 else []
-            facts = {
-                "config": {"protocol": self.protocol, **facts["config"]},
-                "clusters": result.clusters,
-                "aggregates": [*result.rank_numbers, *sums],
-            }
-        return RunRecord(
-            f"{result.level}: {name}" if len(self) > 1 else name,
-            result.scores,
-            task="crossmodal",
-            chance=result.chance.mean(),
-            ceiling=result.ceiling.mean(),
-            **facts,
-        )
+        records = []
+        for result in self.directions:
+            name = result.direction.name
+            config = {"level": result.level, "direction": name}
+            facts: dict[str, Any] = {}
+            if self.protocol:
+                config = {"protocol": self.protocol, **config}
+                sums = [self.rsum(result.level)] if len(self.levels[result.level]) == 2 else []
+                facts = {"clusters": result.clusters, "aggregates": [*result.rank_numbers, *sums]}
+            records.append(
+                RunRecord(
+                    f"{result.level}: {name}" if len(self) > 1 else name,
+                    result.scores,
+                    task="crossmodal",
+                    chance=result.chance.mean(),
+                    ceiling=result.ceiling.mean(),
+                    config=config,
+                    **facts,
+                )
+            )
+        return records
 
 
 # Names from when each evaluation had a result of its own.

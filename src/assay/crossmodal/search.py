@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
@@ -17,20 +18,20 @@ from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Labels, Qrels
 from assay.core.ranking import Ranking
 from assay.core.settings import Settings, as_settings
-from assay.crossmodal.directions import PROTOTYPE, Direction
 from assay.crossmodal.results import DirectionResult, FirstRanks
 from assay.crossmodal.samples import (
+    PROTOTYPE,
+    Direction,
     Prototypes,
     Samples,
     average_by_label,
-    check_dimensions,
     check_vectors,
     without_labels,
 )
 from assay.crossmodal.tables import LabelConfusion
 from assay.errors import MismatchError, UsageError
 from assay.measures import Measure
-from assay.scoring.chance import ceiling, chance
+from assay.scoring import chance as limits
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Scores
 from assay.search.engine import rank
@@ -60,10 +61,8 @@ class RetrievalSettings:
     first_ranks: bool = False
 
     def __post_init__(self) -> None:
-        for name, choices in (("metric", get_args(Metric)), ("zero", get_args(Zero))):
-            if getattr(self, name) not in choices:
-                value = getattr(self, name)
-                raise UsageError(f"{name} must be one of {', '.join(choices)}, found {value!r}.")
+        checks.check_choice(self.metric, get_args(Metric), "metric")
+        checks.check_choice(self.zero, get_args(Zero), "zero")
         for name in ("depth", "confusion_k", "threads"):
             if getattr(self, name) is not None:
                 checks.check_cutoff(getattr(self, name), name)
@@ -76,13 +75,10 @@ class RetrievalSettings:
             rules = rules.but(depth=self.depth)
         return rules.but(self_match="exclude") if exclude_own else rules
 
-    def headline(self, k: int, *, prototypes: bool) -> str:
-        """Return the measure that the document calls Label-Recall@K."""
-        return f"P(trunc=true)@{k}" if self.truncate and prototypes else f"P@{k}"
-
     def headlines(self, *, prototypes: bool) -> dict[int, str]:
-        """Return that measure by cut-off."""
-        return {k: self.headline(k, prototypes=prototypes) for k in self.k_values}
+        """Return by cut-off the measure that the document calls Label-Recall@K."""
+        name = "P(trunc=true)" if self.truncate and prototypes else "P"
+        return {k: f"{name}@{k}" for k in self.k_values}
 
     def measures(self, most_relevant: int, *, prototypes: bool) -> list[str]:
         """List the measures for labels of at most `most_relevant` items."""
@@ -101,13 +97,12 @@ class RetrievalSettings:
         depths = [1, *self.k_values, self.depth or 1, self.counted_places]
         if self.full and most_relevant <= (self.depth or DEEPEST):
             depths.append(most_relevant)
-        depths += [self._places_for(measure, most_relevant, n_docs) for measure in self.named]
+        for measure in self.named:
+            if _looks_everywhere(measure):
+                depths.append(self.depth or n_docs)
+            else:
+                depths.append(measure.cutoff if isinstance(measure.cutoff, int) else most_relevant)
         return max(depths)
-
-    def _places_for(self, measure: Measure, most_relevant: int, n_docs: int) -> int:
-        if _looks_everywhere(measure):
-            return self.depth or n_docs
-        return measure.cutoff if isinstance(measure.cutoff, int) else most_relevant
 
     @property
     def counted_places(self) -> int:
@@ -196,11 +191,11 @@ class TaskMaker:
         """Make one search for each set of samples that some levels share."""
         groups: dict[tuple[int, int], tuple[Samples, Samples, list[str]]] = {}
         for level in self.levels:
-            queries, docs = (self._left(end, level) for end in direction.ends)
+            queries, docs = (self._take_left(end, level) for end in direction.ends)
             if direction.target == PROTOTYPE:
-                docs = average_by_label(docs, PROTOTYPE, level, unit=unit)
+                docs = average_by_label(docs, level, unit=unit)
             groups.setdefault((id(queries), id(docs)), (queries, docs, []))[2].append(level)
-        return [self._task(direction, *group) for group in groups.values()]
+        return [self._make_task(direction, *group) for group in groups.values()]
 
     def make_judged(self, direction: Direction, qrels: Qrels) -> SearchTask:
         """Return the search of the judged queries.
@@ -208,14 +203,16 @@ class TaskMaker:
         The first labels say which of them belong together.
         """
         queries, docs = (self.sides[end] for end in direction.ends)
-        rows = _judged_rows(queries.ids, docs.ids, qrels, direction)
-        judged = _in_order_of(qrels, queries.ids.take(rows), docs.ids)
-        judged_rows = np.isin(np.arange(len(queries.ids)), rows)
-        task = self._task(direction, queries.take(judged_rows), docs, self.levels[:1])
+        rows = _match(qrels.query_ids, queries.ids, direction.name, direction.source)
+        doc_rows = _match(qrels.doc_ids, docs.ids, direction.name, direction.target)
+        judged = queries.take(np.isin(np.arange(len(queries.ids)), rows))
+        row = np.repeat(np.searchsorted(np.sort(rows), rows), np.diff(qrels.offsets))
+        pairs = Judgments.from_pairs(judged.ids, docs.ids, row, doc_rows[qrels.docs], qrels.grades)
+        task = self._make_task(direction, judged, docs, self.levels[:1])
         levels = {QRELS: next(iter(task.levels.values()))}
-        return replace(task, levels=levels, qrels=judged)
+        return replace(task, levels=levels, qrels=replace(pairs, exhaustive=True))
 
-    def _left(self, side: str, level: str) -> Samples:
+    def _take_left(self, side: str, level: str) -> Samples:
         """Return the samples of a modality whose labels are not dropped.
 
         The same ones are one object.
@@ -233,7 +230,7 @@ class TaskMaker:
             self._taken[key] = left
         return self._taken[key]
 
-    def _task(
+    def _make_task(
         self, direction: Direction, queries: Samples, docs: Samples, levels: list[str]
     ) -> SearchTask:
         settings = as_settings(drop_labels=sorted(self.dropped))
@@ -258,38 +255,13 @@ class TaskMaker:
         )
 
 
-def _judged_rows(query_ids: Ids, doc_ids: Ids, qrels: Qrels, direction: Direction) -> Ints:
-    """Return the rows of the judged queries in order.
-
-    Every judged id must be a sample's.
-    """
-    rows = _match(qrels.query_ids, query_ids)
-    for ids, places, side in (
-        (qrels.query_ids, rows, direction.source),
-        (qrels.doc_ids, _match(qrels.doc_ids, doc_ids), direction.target),
-    ):
-        if (places < 0).any():
-            strange = ids.take(np.flatnonzero(places < 0))
-            raise MismatchError(
-                f"qrels of {direction.name}: {checks.name_few(strange)} is no sample of {side!r}."
-            )
-    return np.sort(rows)
-
-
-def _match(judged: Ids, samples: Ids) -> Ints:
-    """Return the places of judged ids.
-
-    Judgments name samples without ids by their row's number.
-    """
-    return judged.match(samples.as_text() if samples.numbered else samples)
-
-
-def _in_order_of(qrels: Qrels, query_ids: Ids, doc_ids: Ids) -> Qrels:
-    """Return the judgments with the ids of the samples, in their order."""
-    row = np.repeat(_match(qrels.query_ids, query_ids), np.diff(qrels.offsets))
-    docs = _match(qrels.doc_ids, doc_ids)[qrels.docs]
-    reordered = Judgments.from_pairs(query_ids, doc_ids, row, docs, qrels.grades)
-    return replace(reordered, exhaustive=True)
+def _match(judged: Ids, samples: Ids, direction: str, side: str) -> Ints:
+    """Return the places of judged ids; samples without ids are named by their row's number."""
+    places = judged.match(samples.as_text() if samples.numbered else samples)
+    if (places < 0).any():
+        strange = checks.name_few(judged.take(np.flatnonzero(places < 0)))
+        raise MismatchError(f"qrels of {direction}: {strange} is no sample of {side!r}.")
+    return places
 
 
 def check_tasks(tasks: list[SearchTask], settings: RetrievalSettings) -> None:
@@ -297,7 +269,12 @@ def check_tasks(tasks: list[SearchTask], settings: RetrievalSettings) -> None:
     directions_needed = settings.metric == "cosine" and settings.zero == "error"
     seen: set[int] = set()
     for task in tasks:
-        check_dimensions(task.queries, task.docs, task.direction.name)
+        sizes = task.queries.shape[1], task.docs.shape[1]
+        if sizes[0] != sizes[1]:
+            raise MismatchError(
+                f"{task.direction.name}: the queries have {sizes[0]} dimensions and the items "
+                f"{sizes[1]}. They must come from one common space."
+            )
         if task.excludes_own(settings) and not task.paired:
             raise UsageError(
                 f"{task.direction.name}: exclude_paired needs the sample_ids of both sides: "
@@ -323,8 +300,8 @@ Progress = Callable[[int, int], None]
 
 # Retrieved items that a block may hold. A label's items may all tie, so that what is kept can be
 # far more than the depth: the next block is as large as the last one says it may be.
-_ITEMS_PER_BLOCK: Final = 1 << 22
-_FIRST_BLOCK, _LARGEST_BLOCK, _GROWTH = 64, 16384, 8
+ITEMS_PER_BLOCK: Final = 1 << 22
+FIRST_BLOCK, _LARGEST_BLOCK, _GROWTH = 64, 16384, 8
 
 
 def search_direction(
@@ -345,7 +322,7 @@ def search_direction(
         for level, labels in task.levels.items()
     }
     depth = settings.depth_for(most, len(task.doc_ids))
-    for rows, ranking in _blocks(task, settings, depth, progress):
+    for rows, ranking in rank_blocks(task, settings, depth, progress):
         for accumulator in by_level.values():
             accumulator.add(rows, ranking, first_ranks=settings.first_ranks)
     return {
@@ -354,11 +331,11 @@ def search_direction(
     }
 
 
-def _blocks(
+def rank_blocks(
     task: SearchTask, settings: RetrievalSettings, depth: int, progress: Progress | None
 ) -> Iterator[tuple[Ints, Ranking]]:
     """Yield rankings block by block, with everything that ties at the end."""
-    n, size, start = len(task.query_ids), _FIRST_BLOCK, 0
+    n, size, start = len(task.query_ids), FIRST_BLOCK, 0
     while start < n:
         rows = np.arange(start, min(start + size, n))
         ranking = rank(
@@ -372,21 +349,17 @@ def _blocks(
             keep_ties=True,
             zero=settings.zero,
             threads=settings.threads,
-            progress=None if progress is None else _shift_progress(progress, rows, n),
+            progress=None if progress is None else partial(_report, progress, rows, n),
         )
         yield rows, ranking
         start += len(rows)
         per_query = max(len(ranking.given_docs) // len(rows), 1)
-        size = min(size * _GROWTH, _LARGEST_BLOCK, max(_ITEMS_PER_BLOCK // per_query, 1))
+        size = min(size * _GROWTH, _LARGEST_BLOCK, max(ITEMS_PER_BLOCK // per_query, 1))
 
 
-def _shift_progress(progress: Progress, rows: Ints, n: int) -> Callable[[int, int | None], None]:
-    """Turn progress within a block into progress within all queries."""
-
-    def report(done: int, total: int | None) -> None:
-        progress(int(rows[0]) + len(rows) * done // max(total or 1, 1), n)
-
-    return report
+def _report(progress: Progress, rows: Ints, n: int, done: int, total: int | None) -> None:
+    """Report progress within a block as progress within all queries."""
+    progress(int(rows[0]) + len(rows) * done // max(total or 1, 1), n)
 
 
 class ConfusionCounter:
@@ -412,6 +385,13 @@ class ConfusionCounter:
         return LabelConfusion(self.k, self.names, query, doc, self.counts)
 
 
+_KINDS: Final[dict[str, Callable[..., Scores]]] = {
+    "scores": score,
+    "chance": limits.chance,
+    "ceiling": limits.ceiling,
+}
+
+
 @dataclass
 class _Accumulator:
     """What one level of labels has collected so far."""
@@ -421,27 +401,21 @@ class _Accumulator:
     measures: tuple[str, ...]
     rules: Conventions
     counter: ConfusionCounter
-    scores: list[Scores] = field(default_factory=list)
-    chances: list[Scores] = field(default_factory=list)
-    ceilings: list[Scores] = field(default_factory=list)
+    parts: dict[str, list[Scores]] = field(default_factory=lambda: {kind: [] for kind in _KINDS})
     first: list[FirstRanks] = field(default_factory=list)
     zero_rows: tuple[int, int] = (0, 0)
 
     def add(self, rows: Ints, ranking: Ranking, *, first_ranks: bool) -> None:
         """Judge, score and count one block of queries."""
-        hits = judge(ranking, self._judgments_of(rows), conventions=self.rules)
-        for parts, work in (
-            (self.scores, score),
-            (self.chances, chance),
-            (self.ceilings, ceiling),
-        ):
-            parts.append(work(hits, self.measures, conventions=self.rules))
+        hits = judge(ranking, self._select_judgments(rows), conventions=self.rules)
+        for kind, work in _KINDS.items():
+            self.parts[kind].append(work(hits, self.measures, conventions=self.rules))
         if first_ranks:
             self.first.append(FirstRanks.of(hits, self.rules.ties))
         self.zero_rows = (self.zero_rows[0] + ranking.zero_rows[0], ranking.zero_rows[1])
         self.counter.add(ranking, self.labels.query_labels[rows], self.labels.doc_labels)
 
-    def _judgments_of(self, rows: Ints) -> Judgments:
+    def _select_judgments(self, rows: Ints) -> Judgments:
         """Return the judgments for the queries of one block."""
         query_ids = self.labels.query_ids.take(rows)
         if self.qrels is None:
@@ -466,19 +440,26 @@ class _Accumulator:
         groups = [names[code] for code in self.labels.query_labels.tolist()]
         label_of = dict(zip(self.labels.query_ids.to_list(), groups, strict=True))
         sizes = np.bincount(self.labels.doc_labels, minlength=len(names)).tolist()
-        scores = (
-            Scores.merge(*self.scores)
-            .with_groups(label=label_of)
-            .but_settings(
-                direction=task.direction.name,
-                labels=level,
-                samples="apart"
-                if not task.paired and PROTOTYPE not in task.direction.ends
-                else None,
-                truncate=settings.truncate and prototypes,
-                confusion_k=settings.counted_places,
-                **task.settings,
+        apart = not task.paired and PROTOTYPE not in task.direction.ends
+        merged = {kind: Scores.merge(*parts) for kind, parts in self.parts.items()}
+        scores = merged["scores"].with_groups(label=label_of)
+        scores = scores.but_settings(
+            direction=task.direction.name,
+            labels=level,
+            samples="apart" if apart else None,
+            truncate=settings.truncate and prototypes,
+            confusion_k=settings.counted_places,
+            **task.settings,
+        )
+        # Chance and ceiling are scores of the same queries.
+        chance, ceiling = (
+            replace(
+                scores,
+                values=merged[kind].values,
+                tied=np.zeros_like(scores.tied),
+                not_computed=merged[kind].not_computed,
             )
+            for kind in ("chance", "ceiling")
         )
         lacking = settings.full and "MAP@R" not in self.measures
         return DirectionResult(
@@ -486,8 +467,8 @@ class _Accumulator:
             level=level,
             headlines=settings.headlines(prototypes=prototypes),
             scores=scores,
-            chance=_as_limit(scores, self.chances),
-            ceiling=_as_limit(scores, self.ceilings),
+            chance=chance,
+            ceiling=ceiling,
             confusion=self.counter.result(),
             n_docs=len(self.labels.doc_ids),
             targets=dict(zip(names, sizes, strict=True)),
@@ -495,14 +476,3 @@ class _Accumulator:
             zero_rows=self.zero_rows if settings.metric == "cosine" else (0, 0),
             ranks=(FirstRanks.merge(self.first),) if self.first else (),
         )
-
-
-def _as_limit(scores: Scores, parts: list[Scores]) -> Scores:
-    """Return chance or ceiling as scores of the same queries."""
-    limit = Scores.merge(*parts)
-    return replace(
-        scores,
-        values=limit.values,
-        tied=np.zeros_like(scores.tied),
-        not_computed=limit.not_computed,
-    )

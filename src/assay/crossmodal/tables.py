@@ -15,7 +15,18 @@ from assay.tables.table import Cell, Table
 
 if TYPE_CHECKING:
     from assay.crossmodal.results import CrossmodalResult, DirectionResult
-    from assay.runs.results import Aggregate
+
+
+Row = Sequence[str | float | int | None]
+
+
+def _as_table(columns: Iterable[str], rows: Iterable[Row]) -> Table:
+    """Return a table of texts, whole numbers as counts, and other numbers as fractions."""
+    kinds = {str: "text", int: "count"}
+    cells = (
+        tuple(Cell(value, kinds.get(type(value), "fraction")) for value in row) for row in rows
+    )
+    return Table(tuple(columns), tuple(cells))
 
 
 def measure_table(results: Iterable[DirectionResult], *, seed: int = 0) -> Table:
@@ -24,40 +35,29 @@ def measure_table(results: Iterable[DirectionResult], *, seed: int = 0) -> Table
         *("level", "direction", "measure", "micro", "95 % low", "95 % high", "macro", "chance"),
         *("ceiling", "queries", "empty", "tied share"),
     )
-    rows = []
+    rows: list[Row] = []
     for result in results:
-        micro, counts = result.micro, result.micro.counts
         limits = (result.macro, result.chance.mean(), result.ceiling.mean())
-        for name, span in zip(micro, result.intervals(seed=seed), strict=True):
-            means = (micro[name], span.low, span.high, *(mean[name] for mean in limits))
-            rows.append(
-                (
-                    *_cells(result.level, result.direction.name, name),
-                    *_cells(*means, kind="fraction"),
-                    *_cells(counts[name].n, counts[name].empty, kind="count"),
-                    Cell(counts[name].tied_share, "fraction"),
-                )
-            )
-    return Table(columns, tuple(rows))
-
-
-def _cells(*values: Any, kind: str = "text") -> Iterator[Cell]:
-    return (Cell(value, kind) for value in values)
+        for (name, mean), span in zip(
+            result.micro.items(), result.intervals(seed=seed), strict=True
+        ):
+            count = result.micro.counts[name]
+            ends = (mean, span.low, span.high, *(limit[name] for limit in limits))
+            counts = (count.n, count.empty, count.tied_share)
+            rows.append((result.level, result.direction.name, name, *ends, *counts))
+    return _as_table(columns, rows)
 
 
 def label_table(results: Sequence[DirectionResult]) -> Table:
     """Return counts and means of each direction and label."""
     names = list(dict.fromkeys(name for result in results for name in result.micro))
-    rows = [
-        (
-            *_cells(result.level, result.direction.name, label),
-            *_cells(result.queries[label], result.targets[label], kind="count"),
-            *_cells(*(values.get(name) for name in names), kind="fraction"),
-        )
-        for result in results
-        for label, values in result.macro.groups.items()
-    ]
-    return Table(("level", "direction", "label", "queries", "items", *names), tuple(rows))
+    rows: list[Row] = []
+    for result in results:
+        for label, values in result.macro.groups.items():
+            counts = result.queries[label], result.targets[label]
+            means = map(values.get, names)
+            rows.append((result.level, result.direction.name, label, *counts, *means))
+    return _as_table(("level", "direction", "label", "queries", "items", *names), rows)
 
 
 def accuracy_table(results: Iterable[DirectionResult]) -> Table:
@@ -69,21 +69,13 @@ def accuracy_table(results: Iterable[DirectionResult]) -> Table:
     rows = []
     for result in results:
         top = dict(zip(result.micro, result.intervals(), strict=True))["Success@1"]
-        empty = result.empty_labels
-        sizes = [n for label, n in result.queries.items() if label not in empty]
-        fractions = (
-            *(result.micro["Success@1"], top.low, top.high, result.micro["Success@5"]),
-            *(result.macro["Success@1"], result.chance.mean()["Success@1"]),
-            max(sizes) / sum(sizes) if sizes else None,
-        )
-        rows.append(
-            (
-                *_cells(result.level, result.direction.source),
-                *_cells(result.n_docs, sum(sizes), kind="count"),
-                *_cells(*fractions, kind="fraction"),
-            )
-        )
-    return Table(columns, tuple(rows))
+        sizes = [n for label, n in result.queries.items() if label not in result.empty_labels]
+        first = result.level, result.direction.source, result.n_docs, sum(sizes)
+        accuracies = result.micro["Success@1"], top.low, top.high, result.micro["Success@5"]
+        limits = result.macro["Success@1"], result.chance.mean()["Success@1"]
+        majority = max(sizes) / sum(sizes) if sizes else None
+        rows.append((*first, *accuracies, *limits, majority))
+    return _as_table(columns, rows)
 
 
 _NO_TIES: Final = ("MedR", "MeanR", "rSum")
@@ -93,37 +85,32 @@ def paper_table(result: CrossmodalResult) -> Table:
     """Return the row of a level as papers print it, in percent."""
     pairs = next(iter(result.levels.values()))
     columns = [
-        _short(number.measure) if place else f"{name} {_short(number.measure)}"
+        _shorten(number.measure) if place else f"{name} {_shorten(number.measure)}"
         for name, direction in pairs.items()
         for place, number in enumerate(direction.numbers)
     ]
     rows = []
     for level, directions in result.levels.items():
-        cells = []
+        cells: list[Cell] = []
         for name, direction in pairs.items():
-            here = directions[name].numbers if name in directions else None
-            for place, number in enumerate(direction.numbers):
-                cells.append(_paper_cell(here[place] if here else replace(number, value=None)))
+            absent = [replace(number, value=None) for number in direction.numbers]
+            for number in directions[name].numbers if name in directions else absent:
+                percent = 1 if number.measure in _NO_TIES else 100
+                value = None if number.value is None else f"{percent * number.value:.1f}"
+                cells.append(Cell(value, "figure"))
         rsum = f"{result.rsum(level).value:.1f}" if len(directions) == 2 else None
         rows.append((Cell(level), *cells, Cell(rsum, "figure")))
     return Table(("positives", *columns, "rSum"), tuple(rows))
 
 
-def _short(measure: str) -> str:
+def _shorten(measure: str) -> str:
     """Return the field's name of a measure: its R@K is Success@K.
 
-    >>> _short("Success@5"), _short("R@5")
+    >>> _shorten("Success@5"), _shorten("R@5")
     ('R@5', 'recall@5')
     """
     kind, at, cutoff = measure.partition("@")
     return {"Success": "R", "R": "recall"}.get(kind, kind) + at + cutoff
-
-
-def _paper_cell(number: Aggregate) -> Cell:
-    if number.value is None:
-        return Cell(None, "figure")
-    percent = 1 if number.measure in _NO_TIES else 100
-    return Cell(f"{percent * number.value:.1f}", "figure")
 
 
 def number_table(result: CrossmodalResult) -> Table:
@@ -138,17 +125,10 @@ def number_table(result: CrossmodalResult) -> Table:
         if len(directions) == 2:
             numbers.append(("both", result.rsum(level)))
         for name, number in numbers:
-            values = (number.value, number.low, number.high, number.chance, number.ceiling)
             tied = None if number.measure in _NO_TIES else number.tied / max(number.n, 1)
-            rows.append(
-                (
-                    *_cells(level, name, number.measure),
-                    *_cells(*values, kind="fraction"),
-                    *_cells(number.n, number.empty, kind="count"),
-                    Cell(tied, "fraction"),
-                )
-            )
-    return Table(columns, tuple(rows))
+            ends = (number.value, number.low, number.high, number.chance, number.ceiling)
+            rows.append((level, name, number.measure, *ends, number.n, number.empty, tied))
+    return _as_table(columns, rows)
 
 
 @dataclass(frozen=True)
@@ -211,10 +191,13 @@ class LabelConfusion:
         Rows of labels that no query carries are NaN.
         """
         n = len(self.names)
-        if n <= largest:
-            place, names = np.arange(n), [str(name) for name in self.names]
-        else:
-            place, names = self._lump_rare_labels(largest)
+        place, names = np.arange(n), [str(name) for name in self.names]
+        if n > largest:
+            weight = np.bincount(self.query, self.count, minlength=n)
+            frequent = np.sort(np.argsort(-weight, kind="stable")[: largest - 1])
+            place = np.full(n, largest - 1, np.int64)
+            place[frequent] = np.arange(len(frequent))
+            names = [*(names[i] for i in frequent), f"{n - len(frequent)} other labels"]
         square = np.zeros((len(names), len(names)))
         np.add.at(square, (place[self.query], place[self.doc]), self.count)
         total = square.sum(axis=1, keepdims=True)
@@ -223,14 +206,6 @@ class LabelConfusion:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         return {"k": self.k, "pairs": [asdict(row) for row in self.rows()]}
-
-    def _lump_rare_labels(self, largest: int) -> tuple[Ints, list[str]]:
-        n = len(self.names)
-        weight = np.bincount(self.query, self.count, minlength=n)
-        frequent = np.sort(np.argsort(-weight, kind="stable")[: largest - 1])
-        place = np.full(n, largest - 1, np.int64)
-        place[frequent] = np.arange(len(frequent))
-        return place, [*(str(self.names[i]) for i in frequent), f"{n - len(frequent)} other labels"]
 
 
 def confusion_table(results: Iterable[DirectionResult]) -> Table:
@@ -247,17 +222,11 @@ def mistake_table(results: Iterable[DirectionResult], limit: int = 5) -> Table:
 
 def _pair_table(pairs: Iterable[tuple[DirectionResult, RetrievedLabel]]) -> Table:
     columns = ("level", "direction", "k", "query label", "retrieved label", "count", "share")
-    rows = [
-        (
-            *_cells(result.level, result.direction.name),
-            Cell(result.confusion.k, "count"),
-            *_cells(pair.query_label, pair.doc_label),
-            Cell(pair.count, "count"),
-            Cell(pair.share, "fraction"),
-        )
+    rows = (
+        (result.level, result.direction.name, result.confusion.k, *vars(pair).values())
         for result, pair in pairs
-    ]
-    return Table(columns, tuple(rows))
+    )
+    return _as_table(columns, rows)
 
 
 def confusion_picture(results: Sequence[DirectionResult]) -> str:

@@ -1,11 +1,11 @@
 from assay.prediction.baselines import Training as Training
 from assay.prediction.baselines import evaluate_baselines as evaluate_baselines
+from assay.prediction.baselines import measure_predictability as measure_predictability
 from assay.prediction.compat import ImportedResults as ImportedResults
 from assay.prediction.compat import import_results as import_results
 from assay.prediction.confidence import evaluate_confidence as evaluate_confidence
-from assay.prediction.diagnostics import distance_errors as distance_errors
-from assay.prediction.diagnostics import measure_predictability as measure_predictability
 from assay.prediction.evaluate import Accumulator as Accumulator
+from assay.prediction.evaluate import distance_errors as distance_errors
 from assay.prediction.evaluate import evaluate_candidates as evaluate_candidates
 from assay.prediction.evaluate import evaluate_predictions as evaluate_predictions
 from assay.prediction.files import read_labels as read_labels
@@ -14,6 +14,6 @@ from assay.prediction.models import ModelResults as ModelResults
 from assay.prediction.models import PredictionRequest as PredictionRequest
 from assay.prediction.models import evaluate_files as evaluate_files
 from assay.prediction.result import PredictionResult as PredictionResult
-from assay.prediction.seeds import SeedReport as SeedReport
-from assay.prediction.seeds import compare_models as compare_models
-from assay.prediction.seeds import compare_seed_means as compare_seed_means
+from assay.prediction.result import SeedReport as SeedReport
+from assay.prediction.result import compare_models as compare_models
+from assay.prediction.result import compare_seed_means as compare_seed_means

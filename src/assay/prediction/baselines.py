@@ -13,12 +13,19 @@ Each ranks the whole vocabulary for every sample, so that a baseline is a result
 What a rule does not name follows by the next simpler one: two classes, one class, the user's
 frequencies, those of all. Classes are numbers from 0; what was never seen ranks last, the lower
 number first.
+
+How predictable visits are at all is the bound of Song, Qu, Blumm and Barabási ("Limits of
+predictability in human mobility", Science 327, 2010): the entropy rate of a user's visits,
+estimated by Lempel and Ziv's matches (Kontoyiannis et al. 1998), put into Fano's inequality. Known
+caveats: the estimate needs long sequences (it is too high for short ones); it depends on how visits
+are cut out of tracks; and models that know more than the sequence (the hour, say) may exceed it.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -26,7 +33,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Ints
+from assay.arrays import Floats, Ints
 from assay.core import checks
 from assay.core.conventions import Conventions
 from assay.core.id_hints import check_labels_match
@@ -34,9 +41,11 @@ from assay.core.order import rank_order, sort_rows
 from assay.errors import UsageError, ValueRangeError
 from assay.measures import Measure
 from assay.measures.classes import Confusion
-from assay.prediction.evaluate import as_array, rename_classes
-from assay.prediction.result import PredictionResult, make_result, name_targets
-from assay.search.engine.targets import TargetRanks
+from assay.prediction.evaluate import as_array, make_result, name_targets, rename_classes
+from assay.prediction.result import PredictionResult, as_table
+from assay.search.engine.target_search import TargetRanks
+from assay.stats import interval
+from assay.tables.table import Table
 
 _FEW = 10  # so few classes may well be new
 
@@ -52,7 +61,15 @@ class Baseline:
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Training labels in order of time; `users` tells whose they are, so that none run together.
+    """Training labels in order of time, and the baselines that they allow.
+
+    `Training.of` makes it, with the labels of each user together.
+
+    Args:
+        labels: Class numbers, those of a user together and in order of time.
+        owners: Number of the user of each label.
+        user_names: Names of the users, in rising order; empty where they are not known.
+        n_classes: Size of the vocabulary.
 
     >>> training = Training.of([0, 1, 0, 1, 0, 2], n_classes=4)
     >>> training.majority([0, 2]).ranks.rank.tolist()
@@ -68,7 +85,19 @@ class Training:
 
     @classmethod
     def of(cls, labels: Any, *, n_classes: int, users: Any = None) -> Training:
-        """Check the labels; the visits of a user stand together or apart, but in order of time."""
+        """Check the labels of training.
+
+        Args:
+            labels: Class numbers; those of a user stand together or apart, but in order of time.
+            n_classes: Size of the vocabulary.
+            users: Whose the labels are, so that none run together.
+
+        Returns:
+            The labels, those of each user together.
+
+        Raises:
+            UsageError: There is no label.
+        """
         size = checks.check_cutoff(n_classes, "n_classes")
         numbers = checks.check_numbers(labels, size, "training labels")
         if not len(numbers):
@@ -80,8 +109,6 @@ class Training:
         user_names, owners = np.unique(names, return_inverse=True)
         order = np.argsort(owners, kind="stable")
         return cls(numbers[order], owners[order], tuple(user_names.tolist()), size)
-
-    # What was counted in training
 
     @cached_property
     def counts(self) -> Ints:
@@ -100,40 +127,20 @@ class Training:
         place[self.order] = np.arange(self.n_classes)
         return place
 
-    def _follows(self, steps: int) -> Ints:
-        """Return places of labels with `steps` labels of the same user before them."""
-        later = np.arange(steps, len(self.labels))
-        followers: Ints = later[self.owners[later] == self.owners[later - steps]]
-        return followers
-
     @cached_property
-    def _after_any(self) -> _Frequent:
-        """What followed a class, of all users together."""
-        at = self._follows(1)
-        return _Frequent.of(self.labels[at], self._place, self.labels[at - 1])
+    def _counted(self) -> dict[tuple[int, bool], _Frequent]:
+        return {}
 
-    @cached_property
-    def _own(self) -> _Frequent:
-        """The classes of each user."""
-        return _Frequent.of(self.labels, self._place, self.owners)
-
-    @cached_property
-    def _after_one(self) -> _Frequent:
-        """What followed a class of each user."""
-        at = self._follows(1)
-        return _Frequent.of(self.labels[at], self._place, self.owners[at], self.labels[at - 1])
-
-    @cached_property
-    def _after_two(self) -> _Frequent:
-        """What followed two classes of each user."""
-        at = self._follows(2)
-        before = self.labels[at - 2], self.labels[at - 1]
-        return _Frequent.of(self.labels[at], self._place, self.owners[at], *before)
-
-    def _latest(self, user: int) -> Ints:
-        """Return the classes of a user, the latest first."""
-        inside = slice(*np.searchsorted(self.owners, [user, user + 1]))
-        return _first_mentions(self.labels[inside][::-1])
+    def _count_followers(self, steps: int, *, of_user: bool = True) -> _Frequent:
+        """Return what followed so many classes, of each user or of all users together."""
+        if (steps, of_user) not in self._counted:
+            later = np.arange(steps, len(self.labels))
+            at = later[self.owners[later] == self.owners[later - steps]]
+            states = [self.owners[at]] if of_user else []
+            states += [self.labels[at - back] for back in range(steps, 0, -1)]
+            frequent = _Frequent.of(self.labels[at], self._place, *states)
+            self._counted[steps, of_user] = frequent
+        return self._counted[steps, of_user]
 
     # Baselines for anyone
 
@@ -143,41 +150,44 @@ class Training:
 
     def last(self, previous: Any, *, targets: Any) -> Baseline:
         """Rank the last class first, then the most frequent; −1 has no past."""
-        before = self._previous(previous, targets)
-        return self._baseline("last-location", targets, (before,), _only)
+        before = self._check_previous(previous, targets)
+        return self._baseline("last-location", targets, (before,), _list_last)
 
     def markov(self, previous: Any, *, targets: Any) -> Baseline:
         """Rank first what most often followed the last class, then the most frequent.
 
         Steps of all users are counted together; equally frequent steps go by frequency.
         """
-        before = self._previous(previous, targets)
-        return self._baseline("markov-1", targets, (before,), self._after_any)
+        before = self._check_previous(previous, targets)
+        return self._baseline(
+            "markov-1", targets, (before,), self._count_followers(1, of_user=False)
+        )
 
     # Baselines of each user
 
     def user_majority(self, users: Any, *, targets: Any) -> Baseline:
         """Rank the user's classes by frequency; those of all without training."""
-        who = self._users(users, targets)
-        return self._baseline("user-majority", targets, (who,), self._own)
+        who = self._find_users(users, targets)
+        return self._baseline("user-majority", targets, (who,), self._count_followers(0))
 
     def user_recent(self, users: Any, previous: Any = None, *, targets: Any) -> Baseline:
         """Rank the last class first, then the user's classes, the latest first."""
-        who, before = self._users(users, targets), np.full(len(targets), -1)
+        who, before = self._find_users(users, targets), np.full(len(targets), -1)
         if previous is not None:
-            before = self._previous(previous, targets)
+            before = self._check_previous(previous, targets)
 
         def seen(user: int, last: int) -> Ints:
-            return _first_mentions(_only(last), self._latest(user))
+            inside = slice(*np.searchsorted(self.owners, [user, user + 1]))
+            return _keep_first_mentions(_list_last(last), self.labels[inside][::-1])
 
         return self._baseline("user-recent", targets, (who, before), seen)
 
     def return_home(self, users: Any, previous: Any, *, targets: Any) -> Baseline:
         """Rank home, the user's most frequent class, first; from there the next."""
-        who, before = self._users(users, targets), self._previous(previous, targets)
+        who, before = self._find_users(users, targets), self._check_previous(previous, targets)
 
         def seen(user: int, last: int) -> Ints:
-            frequent = self._own(user)
+            frequent = self._count_followers(0)(user)
             return np.roll(frequent, -1) if len(frequent) and frequent[0] == last else frequent
 
         return self._baseline("return-home", targets, (who, before), seen)
@@ -188,12 +198,13 @@ class Training:
         `before` holds the classes before each sample, the later one last. Then comes what followed
         the last one, and the user's most frequent classes.
         """
-        who = self._users(users, targets)
-        past = [self._previous(column, targets) for column in before]
+        who = self._find_users(users, targets)
+        past = [self._check_previous(column, targets) for column in before]
 
         def seen(user: int, *last: int) -> Ints:
-            two = self._after_two(user, *last) if len(last) == 2 else _NOTHING
-            return _first_mentions(two, self._after_one(user, last[-1]), self._own(user))
+            longest_first = range(len(last), -1, -1)
+            parts = (self._count_followers(n)(user, *last[len(last) - n :]) for n in longest_first)
+            return _keep_first_mentions(*parts)
 
         return self._baseline(f"user-markov-{len(past)}", targets, (who, *past), seen)
 
@@ -203,8 +214,7 @@ class Training:
         """Return every baseline that the columns allow."""
         baselines = [self.majority(targets)]
         if previous is not None:
-            baselines.append(self.last(previous, targets=targets))
-            baselines.append(self.markov(previous, targets=targets))
+            baselines += [work(previous, targets=targets) for work in (self.last, self.markov)]
         if users is None:
             return baselines
         baselines.append(self.user_majority(users, targets=targets))
@@ -212,16 +222,17 @@ class Training:
         if previous is not None:
             baselines.append(self.return_home(users, previous, targets=targets))
             baselines.append(self.user_markov(users, previous, targets=targets))
-        if previous is not None and before_previous is not None:
-            baselines.append(self.user_markov(users, before_previous, previous, targets=targets))
+            if before_previous is not None:
+                past = before_previous, previous
+                baselines.append(self.user_markov(users, *past, targets=targets))
         return baselines
 
-    def _previous(self, previous: Any, targets: Any) -> Ints:
-        before = _classes_or_none(previous, self.n_classes, "previous")
+    def _check_previous(self, previous: Any, targets: Any) -> Ints:
+        before = _check_classes(previous, self.n_classes, "previous")
         checks.check_lengths(previous=len(before), targets=len(targets))
         return before
 
-    def _users(self, users: Any, targets: Any) -> Ints:
+    def _find_users(self, users: Any, targets: Any) -> Ints:
         """Return numbers of the samples' users; −1 for one without training."""
         if not self.user_names:
             raise UsageError("The training labels have no users, so no baseline is a user's own.")
@@ -239,7 +250,7 @@ class Training:
 
         Nothing ties: these rankings are orders, not scores.
         """
-        true = _classes_or_none(targets, self.n_classes, "targets")
+        true = _check_classes(targets, self.n_classes, "targets")
         columns = np.column_stack([*states, np.zeros_like(true)])
         keys, state = np.unique(columns, axis=0, return_inverse=True)
         ahead, best = np.empty(len(true), np.int64), np.empty(len(true), np.int64)
@@ -247,14 +258,14 @@ class Training:
         ends = np.cumsum(np.bincount(state.ravel(), minlength=len(keys)))
         for key, rows in zip(keys.tolist(), np.split(by_state, ends[:-1]), strict=True):
             first = seen(*key[:-1])
-            ahead[rows] = self._places_after(first, np.maximum(true[rows], 0))
+            ahead[rows] = self._count_before(first, np.maximum(true[rows], 0))
             best[rows] = first[0] if len(first) else self.order[0]
         none = true < 0
         zero = np.where(none, -1, 0)
         ranks = TargetRanks(np.where(none, -1, ahead), zero, zero, self.n_classes)
         return Baseline(name, ranks, best)
 
-    def _places_after(self, first: Ints, targets: Ints) -> Ints:
+    def _count_before(self, first: Ints, targets: Ints) -> Ints:
         """Count the classes before each target: few come first, the rest by frequency."""
         rest = self._place[targets]
         if not len(first):
@@ -268,11 +279,11 @@ class Training:
 _NOTHING: Final = np.empty(0, np.int64)
 
 
-def _only(last: int) -> Ints:
+def _list_last(last: int) -> Ints:
     return np.array([last]) if last >= 0 else _NOTHING
 
 
-def _first_mentions(*parts: Ints) -> Ints:
+def _keep_first_mentions(*parts: Ints) -> Ints:
     """Return the classes of all parts in this order, each once."""
     classes = np.concatenate(parts)
     _, first = np.unique(classes, return_index=True)
@@ -302,7 +313,7 @@ class _Frequent:
         return self.classes[slice(*self.inside.get(state, (0, 0)))]
 
 
-def _classes_or_none(values: Any, n_classes: int, what: str) -> Ints:
+def _check_classes(values: Any, n_classes: int, what: str) -> Ints:
     array = checks.plain_array(values, what)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise ValueRangeError(
@@ -357,8 +368,8 @@ def evaluate_baselines(
         UsageError: Both `previous` and `history` are given, or there is no training label.
         MismatchError: Classes or users of the samples do not match those of training.
 
-    >>> found = evaluate_baselines(["home", "work", "home"], ["work"], measures="RR")
-    >>> found[0].name, found[0].mean()["RR"]
+    >>> majority = evaluate_baselines(["home", "work", "home"], ["work"], measures="RR")[0]
+    >>> majority.name, majority.mean()["RR"]
     ('majority', 0.5)
     """
     if history is not None and previous is not None:
@@ -366,26 +377,30 @@ def evaluate_baselines(
     older = None
     if history is not None:
         previous, older = last_classes(history)
-    names, (labels, true, before, twice) = _as_numbers(n_classes, train, targets, previous, older)
+    names, (labels, true, last, before_last) = _as_numbers(
+        n_classes, train, targets, previous, older
+    )
     training = Training.of(labels, n_classes=len(names), users=users)
     has_target = true >= 0
     trained = names[np.unique(labels)].tolist()
+    columns = {
+        "true classes": true,
+        "previous classes": last,
+        "classes before the previous": before_last,
+    }
     remarks: list[str] = []
-    for what, codes in (
-        ("true classes", true),
-        ("previous classes", before),
-        ("classes before the previous", twice),
-    ):
+    for what, codes in columns.items():
         classes = names[np.unique(codes[codes >= 0])].tolist()
         remarks += check_places_match(classes, trained, what, allow=allow_mismatch)
     if users is not None and sample_users is not None:
         remarks += check_users_match(users, sample_users, allow=allow_mismatch)
     results = []
-    past = (
-        None if column is None else codes for column, codes in ((previous, before), (older, twice))
-    )
-    last, before_last = past
-    for baseline in training.all(true, last, sample_users, before_last):
+    for baseline in training.all(
+        true,
+        None if previous is None else last,
+        sample_users,
+        None if older is None else before_last,
+    ):
         counts = Confusion.count(true[has_target], baseline.best[has_target])
         hits = baseline.ranks.hits(query_ids)
         hits = replace(hits, remarks=(*hits.remarks, *remarks))
@@ -458,38 +473,164 @@ _COLUMNS: Final = ("training labels", "targets", "previous", "history")
 def _as_numbers(n_classes: int | None, *columns: Any) -> tuple[NDArray[Any], list[Ints]]:
     """Return the vocabulary, and each column as numbers into it; −1 for none."""
     size = 0 if n_classes is None else checks.check_cutoff(n_classes, "n_classes")
-    label_columns, places = [], []
+    labels, places = [], []
     for what, column in zip(_COLUMNS, columns, strict=True):
         values = [] if column is None else checks.as_list(as_array(column), what)
-        has = np.array([value is not None and value != -1 for value in values], bool)
-        named_values = [value for value, present in zip(values, has, strict=True) if present]
-        label_columns.append(checks.check_labels(named_values, what) if named_values else None)
-        places.append(has)
-    labels = [column for column in label_columns if column is not None]
+        places.append(np.array([value is not None and value != -1 for value in values], bool))
+        if places[-1].any():
+            present = [value for value in values if value is not None and value != -1]
+            labels.append(checks.check_labels(present, what))
     for column in labels[1:]:
         checks.check_one_kind_of_label(labels[0], column)
-    named, codes = np.unique(np.concatenate(labels), return_inverse=True)
-    direct = named.dtype.kind in "iu" and named[0] >= 0 and named[-1] < size
-    names = np.arange(size) if direct else named
-    if not direct and size > len(named):  # classes that nobody names come last
-        names = np.concatenate([named, _nameless(size - len(named), named)])
-    numbers = named[codes] if direct else codes
-    return names, _spread(numbers, label_columns, places)
+    named, numbers = np.unique(np.concatenate(labels), return_inverse=True)
+    names, unnamed = named, size - len(named)
+    if named.dtype.kind in "iu" and named[0] >= 0 and named[-1] < size:
+        names, numbers = np.arange(size), named[numbers]
+    elif unnamed > 0:  # classes that nobody names come last
+        more = np.array([f"(not named {number})" for number in range(1, unnamed + 1)])
+        if named.dtype.kind in "iu":
+            more = np.arange(unnamed) + int(named[-1]) + 1
+        names = np.concatenate([named, more])
+    spread = [np.full(len(place), -1, np.int64) for place in places]
+    ends = np.cumsum([place.sum() for place in places])[:-1]
+    for codes, place, part in zip(spread, places, np.split(numbers, ends), strict=True):
+        codes[place] = part
+    return names, spread
 
 
-def _nameless(count: int, named: NDArray[Any]) -> NDArray[Any]:
-    if named.dtype.kind in "iu":
-        return np.arange(count) + int(named[-1]) + 1
-    return np.array([f"(not named {number})" for number in range(1, count + 1)])
+def mark_new_places(
+    targets: Sequence[Any],
+    train: Sequence[Any],
+    users: Any = None,
+    sample_users: Any = None,
+    *,
+    allow_mismatch: bool = False,
+) -> list[str]:
+    """Mark samples whose true class is in the training (of their user, where known).
+
+    Classes and users that are written differently are refused unless `allow_mismatch`.
+
+    >>> mark_new_places(["home", "gym"], ["home", "work"])
+    ['seen', 'new']
+    """
+    named = [target for target in targets if target is not None and target != -1]
+    check_places_match(named, train, "true classes", allow=allow_mismatch)
+    if users is None or sample_users is None:
+        trained = set(train)
+        return ["seen" if target in trained else "new" for target in targets]
+    checks.check_lengths(train=len(train), train_users=len(users))
+    checks.check_lengths(users=len(sample_users), samples=len(targets))
+    check_users_match(users, sample_users, allow=allow_mismatch)
+    visits = set(zip(users, train, strict=True))
+    pairs = zip(sample_users, targets, strict=True)
+    return ["seen" if pair in visits else "new" for pair in pairs]
 
 
-def _spread(numbers: Ints, columns: list[Any], places: list[NDArray[np.bool_]]) -> list[Ints]:
-    """Cut the numbers of all columns apart and put each where its label stood."""
-    spread_columns, start = [], 0
-    for column, has in zip(columns, places, strict=True):
-        spread = np.full(len(has), -1, np.int64)
-        stop = start + (0 if column is None else len(column))
-        spread[has] = numbers[start:stop]
-        spread_columns.append(spread)
-        start = stop
-    return spread_columns
+@dataclass(frozen=True, eq=False)
+class Predictability:
+    """Entropies of each user's visits in bits, and the share that a best predictor may reach.
+
+    `random` counts places only, `frequency` how often each is visited, `sequence` their order.
+    `bound` has the same names: the bound of Fano's inequality for each entropy.
+    """
+
+    users: tuple[Any, ...]
+    visits: Ints
+    places: Ints
+    entropy: dict[str, Floats]
+    bound: dict[str, Floats]
+
+    def table(self) -> Table:
+        """Return means over users with 95 % intervals."""
+        rows = []
+        for name in self.entropy:
+            share = interval(self.bound[name], bounds=(0.0, 1.0))
+            bits = interval(self.entropy[name]).estimate
+            rows.append((name, bits, share.estimate, share.low, share.high))
+        return as_table(("knowing", "bits", "at most right", "95 % from", "to"), rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {
+            "users": [str(user) for user in self.users],
+            "visits": self.visits.tolist(),
+            "places": self.places.tolist(),
+            "bits": {name: values.tolist() for name, values in self.entropy.items()},
+            "bound": {name: values.tolist() for name, values in self.bound.items()},
+        }
+
+
+def measure_predictability(labels: Any, users: Any = None) -> Predictability:
+    """Bound the share of visits that a best predictor may get right.
+
+    Args:
+        labels: Places in order of time.
+        users: Whose visits they are; without it, those of one user.
+
+    Returns:
+        Entropies in bits and bounds, for each user with at least two visits.
+
+    Raises:
+        UsageError: No user has two visits.
+
+    >>> bound = measure_predictability(["home", "work"] * 50).bound
+    >>> bound["frequency"].tolist(), float(bound["sequence"][0]) > 0.9
+    ([0.5], True)
+    """
+    names = checks.check_labels(labels, "labels")
+    owners = (
+        np.zeros(len(names), np.int64) if users is None else checks.check_labels(users, "users")
+    )
+    checks.check_lengths(labels=len(names), users=len(owners))
+    _, codes = np.unique(names, return_inverse=True)
+    names_of_users, owner = np.unique(owners, return_inverse=True)
+    each = [codes[owner == number] for number in range(len(names_of_users))]
+    long = [number for number, visits in enumerate(each) if len(visits) > 1]
+    if not long:
+        raise UsageError("No user has two visits: there is nothing to predict.")
+    counts = [np.unique(each[number], return_counts=True)[1] for number in long]
+    visits, places = np.array([(n.sum(), len(n)) for n in counts]).T
+    shares = [n / n.sum() for n in counts]
+    entropy = {
+        "random": np.array([math.log2(n) for n in places.tolist()]),
+        "frequency": np.array([float(-(share * np.log2(share)).sum()) + 0.0 for share in shares]),
+        "sequence": np.array([entropy_rate(each[number]) for number in long]),
+    }
+    bound = {
+        name: np.array(list(map(fano_bound, bits.tolist(), places.tolist())))
+        for name, bits in entropy.items()
+    }
+    users_with_visits = tuple(names_of_users[long].tolist())
+    return Predictability(users_with_visits, visits, places, entropy, bound)
+
+
+def entropy_rate(visits: Ints) -> float:
+    """Estimate bits per visit by Lempel and Ziv: n log2 n over the sum of Λ_i.
+
+    Λ_i is the length of the shortest run from visit i on that did not occur before visit i; a run
+    that reaches the end counts one more.
+    """
+    n = len(visits)
+    text = "".join(chr(code if code < 0xD800 else code + 0x800) for code in visits.tolist())
+    total, length = 0, 0
+    for start in range(n):
+        length = max(length - 1, 0)  # what follows the first of a known run is known, too
+        while start + length < n and text[start : start + length + 1] in text[:start]:
+            length += 1
+        total += length + 1
+    return n * math.log2(n) / total
+
+
+def fano_bound(bits: float, places: int) -> float:
+    """Return the largest Π with H(Π) + (1 − Π) log2(places − 1) = bits."""
+    if places < 2 or bits <= 0:
+        return 1.0
+    low, high = 1 / places, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        plain = sum(-x * math.log2(x) for x in (middle, 1 - middle) if x > 0)
+        if plain + (1 - middle) * math.log2(max(places - 1, 1)) > bits:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2

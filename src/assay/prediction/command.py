@@ -19,19 +19,14 @@ from assay.prediction.plugin import SCORE_KINDS
 
 if TYPE_CHECKING:
     from assay.cli.saving import Saving
-    from assay.prediction.compat import ImportedResults, import_results
-    from assay.prediction.compat import legacy_json as legacy_data
-    from assay.prediction.demo import write_demo
-    from assay.prediction.files import name_files
-    from assay.prediction.models import PredictionRequest, evaluate_files
+    from assay.prediction import compat, models
+    from assay.prediction import demo as demo_files
+    from assay.prediction import files as prediction_files
 else:
-    legacy_data = OnDemand("assay.prediction.compat").legacy_json
-    write_demo = OnDemand("assay.prediction.demo").write_demo
-    import_results = OnDemand("assay.prediction.compat").import_results
-    name_files = OnDemand("assay.prediction.files").name_files
-    PredictionRequest = OnDemand("assay.prediction.models").PredictionRequest
-    evaluate_files = OnDemand("assay.prediction.models").evaluate_files
-
+    compat = OnDemand("assay.prediction.compat")
+    demo_files = OnDemand("assay.prediction.demo")
+    models = OnDemand("assay.prediction.models")
+    prediction_files = OnDemand("assay.prediction.files")
 
 _BOTH: Final = "before.npy mixed.npy -t targets.npy"
 _TRAINED: Final = "--train train.npy --train-users train-modules.npy --users modules.npy"
@@ -51,7 +46,6 @@ _STEPS: Final = {
         ),
     }.items()
 }
-_FORMATS = output.offer_formats()
 _input = partial(option, section="Input")
 _input_file = partial(option, section="Input", reads=True)
 _measuring = partial(option, section="Measures and conventions")
@@ -159,18 +153,7 @@ _IMPORTING = {"unit": "--unit", "f1_unit": "--f1-unit", "baseline": "--baseline"
 @demo_option("words of Python's docstrings, and predictions of them,")
 @options.mismatch_option
 @options.threads_option
-@option(
-    "--format",
-    "named",
-    type=click.Choice(_FORMATS),
-    help="Layout of the result.",
-    section="Result",
-    aside=True,
-)
-@options.json_option
-@options.full_option
-@options.signature_option
-@options.output_option
+@options.result_options()
 @options.save_options("prediction")
 def command(
     *,
@@ -178,8 +161,7 @@ def command(
     results: tuple[str, ...],
     legacy_json: bool,
     reliability: str | None,
-    named: str | None,
-    json_wanted: bool,
+    layout: str,
     file: str | None,
     saving: Saving,
     demo: str | None,
@@ -203,14 +185,11 @@ def command(
           --results lstm=lstm1.json --results lstm=lstm2.json --results lstm=lstm3.json
     """
     if demo is not None:
-        write_demo(Path(demo))
+        demo_files.write_demo(Path(demo))
         walk(Path(demo), _STEPS, "predict")
         return 0
-    if legacy_json and named not in (None, "json"):
-        raise click.UsageError(f"--legacy-json and --format {named} exclude each other.")
-    layout = output.choose_format(
-        "json" if legacy_json else named, json_wanted, file, known=_FORMATS
-    )
+    if legacy_json and options.is_typed("named") and layout != "json":
+        raise click.UsageError(f"--legacy-json and --format {layout} exclude each other.")
     importing = {name: settings.pop(name) for name in _IMPORTING}
     if results:
         if files or legacy_json:
@@ -223,20 +202,20 @@ def command(
     if wrong := [option for name, option in _IMPORTING.items() if importing[name]]:
         raise click.UsageError(f"{' and '.join(wrong)}: only for --results.")
     settings["confidence"] |= reliability is not None
-    request = PredictionRequest(files=files, **settings)
+    request = models.PredictionRequest(files=files, **settings)
     for path in (file, reliability):
         output.refuse_input(path, *request.paths())
     output.refuse_same_file(file, reliability)
     bar = partial(progress_bar, listener=saving.listener)
-    models = evaluate_files(request, progress_bar=bar)
-    saving.save(models.records(), *request.paths())
+    evaluated = models.evaluate_files(request, progress_bar=bar)
+    saving.save(evaluated.records(), *request.paths())
     if reliability is not None:
-        output.put(models.diagnostics.reliability_picture(), reliability)
+        output.put(evaluated.diagnostics.reliability_picture(), reliability)
     if legacy_json:
-        output.narrate_all(models.remarks)
-        output.put(json.dumps(legacy_data(models.only_result()), indent=2), file)
+        output.narrate_all(evaluated.remarks)
+        output.put(json.dumps(compat.legacy_json(evaluated.only_result()), indent=2), file)
     else:
-        output.emit(models, layout, file, remarks=output.own_remarks(models, layout))
+        output.emit(evaluated, layout, file, remarks=output.own_remarks(evaluated, layout))
     return 0
 
 
@@ -244,11 +223,11 @@ def _import(
     results: tuple[str, ...], importing: dict[str, Any], layout: str, file: str | None
 ) -> int:
     """Print result files as one table; contradictions in them make the exit code 1."""
-    models: dict[str, list[str]] = {}
-    for model, path in name_files(results):
-        models.setdefault(model, []).append(path)
-    output.refuse_input(file, *(path for paths in models.values() for path in paths))
-    imported: ImportedResults = import_results(models, **importing)
+    paths: dict[str, list[str]] = {}
+    for model, path in prediction_files.name_files(results):
+        paths.setdefault(model, []).append(path)
+        output.refuse_input(file, path)
+    imported = compat.import_results(paths, **importing)
     output.emit(imported, layout, file, remarks=output.own_remarks(imported, layout))
     if layout != "json" and (advice := imported.seeds().advice):
         output.narrate(advice)

@@ -25,9 +25,9 @@ from assay.errors import FormatError, InputError, MismatchError, UsageError, Val
 from assay.io.json_text import parse_json
 from assay.io.streams import FilePath, read_text
 from assay.prediction.evaluate import as_array
-from assay.prediction.seeds import SeedReport, compare_seed_means
-from assay.search.engine.targets import ranks_and_best
-from assay.tables.table import Cell, Table
+from assay.prediction.result import SeedReport, as_table, compare_seed_means
+from assay.search.engine.score_ranks import ranks_and_best
+from assay.tables.table import Table
 
 if TYPE_CHECKING:
     from assay.prediction.result import PredictionResult
@@ -65,7 +65,7 @@ def calculate_correct_total_prediction(logits: Any, true_y: Any) -> tuple[Floats
     ranks, best = ranks_and_best(as_array(logits), targets)
     has_target = ranks.has_target
     rank = ranks.rank[has_target]
-    hits = [_count_within(rank, k) for k in CUTS]
+    hits = [int((rank <= k).sum()) for k in CUTS]
     sums = np.array([*hits, _sum_rr(rank), _sum_ndcg(rank, CUTS[-1]), len(rank)], np.float64)
     return sums, np.asarray(targets, np.int64)[has_target], best[has_target]
 
@@ -76,7 +76,7 @@ def top_k_accuracy(logits: Any, targets: Any, k: int) -> int:
     >>> top_k_accuracy([[0.1, 0.7, 0.2], [0.9, 0.1, 0.0]], [2, 2], 2)
     1
     """
-    return _count_within(_known_ranks(logits, targets), checks.check_cutoff(k))
+    return int((_rank_targets(logits, targets) <= checks.check_cutoff(k)).sum())
 
 
 def get_mrr(prediction: Any, targets: Any) -> float:
@@ -85,7 +85,7 @@ def get_mrr(prediction: Any, targets: Any) -> float:
     >>> get_mrr([[0.1, 0.7, 0.2], [0.9, 0.1, 0.0]], [2, 0])
     1.5
     """
-    return _sum_rr(_known_ranks(prediction, targets))
+    return _sum_rr(_rank_targets(prediction, targets))
 
 
 def get_ndcg(prediction: Any, targets: Any, k: int = 10) -> float:
@@ -94,28 +94,22 @@ def get_ndcg(prediction: Any, targets: Any, k: int = 10) -> float:
     >>> round(get_ndcg([[0.1, 0.7, 0.2], [0.9, 0.1, 0.0]], [2, 0]), 4)
     1.6309
     """
-    return _sum_ndcg(_known_ranks(prediction, targets), checks.check_cutoff(k))
+    return _sum_ndcg(_rank_targets(prediction, targets), checks.check_cutoff(k))
 
 
-def _known_ranks(logits: Any, targets: Any) -> Ints:
+def _rank_targets(logits: Any, targets: Any) -> Ints:
     ranks, _ = ranks_and_best(as_array(logits), as_array(targets))
     return ranks.rank[ranks.has_target]
 
 
-def _count_within(ranks: Ints, k: int) -> int:
-    return int((ranks <= k).sum())
-
-
 def _sum_rr(ranks: Ints) -> float:
-    counts = np.bincount(ranks)
-    taken = np.flatnonzero(counts)
-    return math.fsum((counts[taken] / taken).tolist())
+    distinct, counts = np.unique(ranks, return_counts=True)
+    return math.fsum((counts / distinct).tolist())
 
 
 def _sum_ndcg(ranks: Ints, k: int) -> float:
-    counts = np.bincount(ranks[ranks <= k])
-    taken = np.flatnonzero(counts)
-    return math.fsum((counts[taken] / np.log2(taken + 1)).tolist())
+    distinct, counts = np.unique(ranks[ranks <= k], return_counts=True)
+    return math.fsum((counts / np.log2(distinct + 1)).tolist())
 
 
 def get_performance_dict(return_dict: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,23 +126,25 @@ def get_performance_dict(return_dict: Mapping[str, Any]) -> dict[str, Any]:
     (50.0, 75.0, 50.0)
     """
     checks.require(return_dict, Mapping, "return_dict", "a dictionary of sums")
-    sums = {key: _sum_of(return_dict, key) for key in SUMS}
+    sums = {key: _read_sum(return_dict, key) for key in SUMS}
     total = sums["total"]
     if not total > 0:
         raise ValueRangeError(f"total is {total:g}: without samples there is no percentage.")
     for key in SUMS[:-1]:
         if not 0 <= sums[key] <= total * (1 + 1e-9):
             raise ValueRangeError(f"{key} is {sums[key]:g}, which does not fit total {total:g}.")
-    counts = [*(f"correct@{k}" for k in CUTS), "rr", "total"]
-    performance = {key: return_dict[key] for key in counts}
-    performance |= {f"acc@{k}": 100 * sums[f"correct@{k}"] / total for k in CUTS}
-    performance |= {"mrr": 100 * sums["rr"] / total, "ndcg": 100 * sums["ndcg"] / total}
+    performance = {key: return_dict[key] for key in SUMS if key != "ndcg"}
+    rates = {**{f"acc@{k}": f"correct@{k}" for k in CUTS}, "mrr": "rr", "ndcg": "ndcg"}
+    performance |= {rate: 100 * sums[key] / total for rate, key in rates.items()}
     if "f1" in return_dict:
-        performance["f1"] = 100 * _f1_of(return_dict)
+        f1 = _read_sum(return_dict, "f1")
+        if not 0 <= f1 <= 1:
+            raise ValueRangeError(f"f1 must be a fraction from 0 to 1, found {f1:g}.")
+        performance["f1"] = 100 * f1
     return performance
 
 
-def _sum_of(sums: Mapping[str, Any], key: str) -> float:
+def _read_sum(sums: Mapping[str, Any], key: str) -> float:
     if key not in sums:
         raise MismatchError(f"return_dict has no {key!r}; it has: {', '.join(map(str, sums))}.")
     try:
@@ -157,13 +153,6 @@ def _sum_of(sums: Mapping[str, Any], key: str) -> float:
         value = math.nan
     if not math.isfinite(value):
         raise ValueRangeError(f"{key} must be a finite number, found {sums[key]!r}.")
-    return value
-
-
-def _f1_of(sums: Mapping[str, Any]) -> float:
-    value = _sum_of(sums, "f1")
-    if not 0 <= value <= 1:
-        raise ValueRangeError(f"f1 must be a fraction from 0 to 1, found {value:g}.")
     return value
 
 
@@ -213,10 +202,19 @@ class ImportedResult:
 
 @dataclass(frozen=True)
 class ImportedResults:
-    """Result files of several models, all of the same samples.
+    """Result files of several models, all of the same samples; `import_results` reads them.
 
-    `duplicates` are (file, the file of the same model that it repeats), which counts once;
-    `contradictions` name the file, the value and what it contradicts.
+    Args:
+        results: A result per file, with its values as fractions.
+        unit: Unit of the rates in the files.
+        f1_unit: Unit of F1 in the files.
+        baseline: The model that the others are compared with; None compares all pairs.
+        duplicates: (file, the file of the same model that it repeats), which counts once.
+        contradictions: Sentences that name the file, the value and what it contradicts.
+
+    Example:
+        results = import_results({"mhsa": ["seed1.json", "seed2.json"], "lstm": "lstm.json"})
+        results.seeds().rows, results.contradictions
     """
 
     results: tuple[ImportedResult, ...]
@@ -251,30 +249,23 @@ class ImportedResults:
     @property
     def remarks(self) -> tuple[str, ...]:
         """Repeated files, files of unknown samples and contradictions, a line each."""
+        remarks = [
+            f"{path}: repeats {first} exactly, not counted again" for path, first in self.duplicates
+        ]
         unknown = [result.path for result in self.results if result.total is None]
-        count = f"{len(unknown)} of {len(self.results)} files do not state the number of samples"
-        return (
-            *(
-                f"{path}: repeats {first} exactly, not counted again"
-                for path, first in self.duplicates
-            ),
-            *([f"{count} (first: {unknown[0]})"] if unknown else []),
-            *self.contradictions,
-        )
+        if unknown:
+            share = f"{len(unknown)} of {len(self.results)} files"
+            remarks.append(f"{share} do not state the number of samples (first: {unknown[0]})")
+        return (*remarks, *self.contradictions)
 
     def tables(self) -> list[Table]:
         """Return a row per file; then means over seeds and Welch's tests, where there are any."""
         report, measures = self.seeds(), self.measures
-        rows = tuple(
-            (
-                Cell(result.path),
-                Cell(result.model),
-                *(Cell(result.values.get(name, math.nan), "fraction") for name in measures),
-                Cell(result.total, "count"),
-            )
+        rows = (
+            (result.path, result.model, *map(result.values.get, measures), result.total)
             for result in self.results
         )
-        tables = [Table(("file", "model", *measures, "samples"), rows)]
+        tables = [as_table(("file", "model", *measures, "samples"), rows)]
         tables += [report.seed_table()] if any(row.n_seeds > 1 for row in report.rows) else []
         tables += [report.welch_table()] if report.welch else []
         return tables
@@ -372,19 +363,19 @@ def _parse_result(
     """Return the result, and where its values contradict its counts or what a ranking can do."""
     if not isinstance(data, dict):
         raise FormatError(f"{path}: expected a JSON object of results, found {repr(data)[:40]}.")
-    numbers = _numbers(data, path)
+    numbers = _read_numbers(data, path)
     if not numbers.keys() - {"total"}:
         raise FormatError(
             f"{path} holds no results: expected {', '.join((*_RATES, *_COUNTS))} at the top of the "
             f"file, found {checks.name_few(list(data)) if data else 'nothing'}."
         )
-    counted = _fractions_of_counts(numbers, path)
+    counted = _divide_counts(numbers, path)
     rates = {key: numbers[key] for key in _RATES if key in numbers}
     if "nDCG@10" in counted:
         del rates["ndcg"]
     f1 = {"f1": rates.pop("f1")} if "f1" in rates else {}
-    stated = _fractions(rates, path, unit, "--unit")
-    stated |= _fractions(f1, path, f1_unit or unit, "--f1-unit")
+    stated = _scale_rates(rates, path, unit, "--unit")
+    stated |= _scale_rates(f1, path, f1_unit or unit, "--f1-unit")
     values = {**counted, **stated}
     contradictions = [
         f"{path}: {measure} is {stated[measure]:.6g} as stated and {value:.6g} by its counts"
@@ -403,7 +394,7 @@ def _parse_result(
     return result, contradictions
 
 
-def _numbers(data: Mapping[str, Any], path: str) -> dict[str, float]:
+def _read_numbers(data: Mapping[str, Any], path: str) -> dict[str, float]:
     """Return the numbers under known keys; refuse what no rate or count can be."""
     numbers = {}
     for key, value in data.items():
@@ -420,7 +411,7 @@ def _numbers(data: Mapping[str, Any], path: str) -> dict[str, float]:
     return numbers
 
 
-def _fractions(
+def _scale_rates(
     rates: Mapping[str, float], path: str, unit: str | None, option: str
 ) -> dict[str, float]:
     """Return rates as fractions; percent is not assumed where no rate exceeds 1."""
@@ -441,7 +432,7 @@ def _fractions(
     return {_RATES[key]: value / scale for key, value in rates.items()}
 
 
-def _fractions_of_counts(numbers: Mapping[str, float], path: str) -> dict[str, float]:
+def _divide_counts(numbers: Mapping[str, float], path: str) -> dict[str, float]:
     """Return counts divided by the number of samples."""
     total = numbers.get("total", 0.0)
     counts = {name: numbers[key] for key, name in _COUNTS.items() if key in numbers}
@@ -477,7 +468,7 @@ def broken_laws(values: Mapping[str, float], slack: float = _ROUNDING) -> Iterat
         yield f"Success@{k} ({share:.4f}) is above Success@{m} ({other:.4f})"
     if unordered or not cuts:
         return
-    for name, (least, most) in _ranges(cuts).items():
+    for name, (least, most) in _bound_measures(cuts).items():
         value = values.get(name, least)
         if not least - slack <= value <= most + slack:
             yield (
@@ -486,7 +477,7 @@ def broken_laws(values: Mapping[str, float], slack: float = _ROUNDING) -> Iterat
             )
 
 
-def _ranges(cuts: list[tuple[int, float]]) -> dict[str, tuple[float, float]]:
+def _bound_measures(cuts: list[tuple[int, float]]) -> dict[str, tuple[float, float]]:
     """Return the least and the most that accuracies at cut-offs leave to other measures.
 
     A sample found between two cut-offs may stand at either end. Weighted F1 lies between
@@ -496,22 +487,15 @@ def _ranges(cuts: list[tuple[int, float]]) -> dict[str, tuple[float, float]]:
     steps = [(0, 0.0), *cuts]
     gains = [(after - before, k, m) for (k, before), (m, after) in pairwise(steps)]
     last, share = cuts[-1]
-    beyond = 1 - share
-    ranges = {
-        "RR": (
-            math.fsum(part / m for part, _, m in gains),
-            math.fsum([*(part / (k + 1) for part, k, _ in gains), beyond / (last + 1)]),
-        ),
-        "nDCG@10": (
-            math.fsum(part / math.log2(m + 1) for part, _, m in gains),
-            math.fsum(
-                [
-                    *(part / math.log2(k + 2) for part, k, _ in gains),
-                    beyond / math.log2(last + 2) if last < CUTS[-1] else 0.0,
-                ]
-            ),
-        ),
-    }
+    ranges = {}
+    for name, discount, deepest in (
+        ("RR", float, math.inf),
+        ("nDCG@10", lambda rank: math.log2(rank + 1), CUTS[-1]),
+    ):
+        most = [part / discount(k + 1) for part, k, _ in gains]
+        most.append((1 - share) / discount(last + 1) if last < deepest else 0.0)
+        least = math.fsum(part / discount(m) for part, _, m in gains)
+        ranges[name] = (least, math.fsum(most))
     if cuts[0][0] == 1:
         a = cuts[0][1]
         ranges["F1(avg=weighted)"] = (2 * a * a / (1 + a), 2 * a / (1 + a))

@@ -11,41 +11,64 @@ are judged by AUROC, AUPR and FPR@95.
 
 What can be computed depends on what the scores are: calibration needs probabilities or logits, the
 energy logits. Similarities, such as cosines, have neither; their top and margin detect.
+
+Whether scores are logits, probabilities or similarities is decided once for a whole input.
+Probabilities are not negative and sum to 1 in every row, within the precision of the numbers: a
+softmax in float16 misses 1 by a thousandth. Logits lie beyond ±1. Anything else, such as cosines,
+sigmoids, small logits or probabilities with a few odd rows, is for the caller to state.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from assay.arrays import Flags, Floats, Ints, numbers_or_none
 from assay.core import checks
 from assay.errors import MismatchError, UsageError, ValueRangeError
 from assay.io.mapped import steady_files
-from assay.prediction.evaluate import RowLooks, ScoreKind, as_array, check_score_kind
-from assay.search.engine.targets import score_matrix, target_columns
+from assay.prediction.evaluate import as_array
+from assay.prediction.plugin import SCORE_KINDS
+from assay.prediction.result import as_table
+from assay.search.engine.score_ranks import score_matrix, target_columns
 from assay.stats import Interval, interval
-from assay.stats.effects import (
-    auroc,
-    auroc_interval,
-    false_positive_rate,
-    grouped_ap,
-)
+from assay.stats.effects import auroc, auroc_interval, false_positive_rate, grouped_ap
 from assay.stats.samples import check_seed
 from assay.tables.svg import BLUE, GREY, Drawing, Scale, circle, line, rect, svg_text, vertical_text
-from assay.tables.table import Cell, Table
+from assay.tables.table import Table
 
 BINS: Final = 15  # as Guo et al. have it
 _DRAWS: Final = 1000
-_ROWS: Final = 4096
+_LOSSES: Final = ("Brier", "NLL", "Accuracy")
+BLOCK_ROWS: Final = 4096
+_SHARE: Final = 0.1  # of rows: fewer of another look are accidents of logits
+_ROUNDINGS: Final = 4  # of the exponential, their sum, the quotient, and one to spare
+_LEAST_TOLERANCE: Final = 1e-4  # float32 sums of many classes, in any order
+# Relative spacing and smallest number, the coarsest format first.
+_FORMATS: Final = {"bfloat16": (2.0**-7, 2.0**-133), "float16": (2.0**-10, 2.0**-24)}
 _SIGNALS: Final = {
     "logits": ("probability", "margin", "energy"),
     "probabilities": ("probability", "margin"),
     "similarities": ("similarity", "margin"),
 }
+
+
+@dataclass(frozen=True)
+class ScoreKind:
+    """What the scores of an input are, and why they were read so.
+
+    `tolerance` is how far the sum of probabilities may lie from 1 by rounding alone.
+    """
+
+    name: str
+    stated: bool = False
+    reason: str = ""
+    tolerance: float = _LEAST_TOLERANCE
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,10 +101,9 @@ class Confidence:
         if not isinstance(kind, ScoreKind):
             kind = decide_score_kind([matrix], kind)
         parts = []
-        for start in range(0, len(columns), _ROWS):
-            block = np.asarray(matrix[start : start + _ROWS], np.float64)
-            values = _block(block, columns[start : start + _ROWS], kind.name)
-            parts.append(cls(*(*values, kind)))
+        for start in range(0, len(columns), BLOCK_ROWS):
+            block = np.asarray(matrix[start : start + BLOCK_ROWS], np.float64)
+            parts.append(_read_block(block, columns[start : start + BLOCK_ROWS], kind))
         return cls.merge(parts)
 
     @classmethod
@@ -131,19 +153,111 @@ def decide_score_kind(
 ) -> ScoreKind:
     """Decide from all rows of all batches what scores are; `stated` is checked and taken.
 
+    Raises:
+        UsageError: The rows are neither clearly logits nor clearly probabilities.
+        ValueRangeError: Stated probabilities are negative or sum to 0.
+
     >>> decide_score_kind([[[0.9, 0.1]], [[0.3, 0.7]]]).name
     'probabilities'
     """
-    check_score_kind(stated)
-    looks, done = RowLooks(), 0
+    if stated is not None:
+        checks.check_choice(stated, SCORE_KINDS, "kind")
+    lows, highs, sums, masked, tolerance = _look_at_rows(batches)
+    like_shares = (lows >= -tolerance) & (np.abs(sums - 1) <= tolerance)
+    shares_in_all = bool((like_shares & (lows >= 0) & ~masked).all())
+    if stated is not None:
+        remarks: tuple[str, ...] = ()
+        if stated == "probabilities":
+            _check_shares(lows, sums, masked, place)
+            remarks = _describe_rescaled(sums, ~like_shares)
+        elif stated == "logits" and shares_in_all:
+            remarks = (
+                "every row sums to 1, as probabilities do, but they are taken as logits, as stated",
+            )
+        return ScoreKind(stated, True, "stated", tolerance, remarks)
+    if shares_in_all:
+        reason = f"every row sums to 1 within {tolerance:.2g}"
+        return ScoreKind("probabilities", False, reason, tolerance)
+    beyond = (lows < -1 - tolerance) | (highs > 1 + tolerance)
+    if like_shares.mean() < _SHARE <= beyond.mean():
+        reason = f"{np.floor(100 * beyond.mean()):.0f} % of rows have values beyond ±1"
+        return ScoreKind("logits", False, reason, tolerance)
+    raise UsageError(
+        f"Cannot tell whether the scores of {place} are logits, probabilities or similarities: "
+        f"{_describe_rows(like_shares, lows, highs, sums)}. "
+        f"State it with --scores {'|'.join(SCORE_KINDS)} (kind=...)."
+    )
+
+
+def _look_at_rows(batches: Iterable[Any]) -> tuple[Floats, Floats, Floats, Flags, float]:
+    """Return lowest value, highest value and sum of every row, whether a class was ruled out.
+
+    A class at -inf was ruled out. Last comes what rounding may do to a sum, in the coarsest format
+    that holds every value.
+    """
+    parts, formats, done, n_classes = [], dict(_FORMATS), 0, 0
     for batch in batches:
         matrix = score_matrix(as_array(batch))
-        for start in range(0, len(matrix), _ROWS):
-            block = np.asarray(matrix[start : start + _ROWS], np.float64)
-            _check_softmax(block, done + start)
-            looks.add(block)
+        for start in range(0, len(matrix), BLOCK_ROWS):
+            scores = np.asarray(matrix[start : start + BLOCK_ROWS], np.float64)
+            _check_softmax(scores, done + start)
+            ruled_out = scores == -np.inf
+            plain = np.where(ruled_out, 0.0, scores)
+            lows = np.where(ruled_out, np.inf, scores).min(axis=1)
+            parts.append((lows, scores.max(axis=1), plain.sum(axis=1), ruled_out.any(axis=1)))
+            formats = {name: size for name, size in formats.items() if _is_exact(plain, name)}
         done += len(matrix)
-    return looks.decide(stated, place)
+        n_classes = matrix.shape[1]
+    tolerance = _LEAST_TOLERANCE
+    if formats:
+        spacing, smallest = next(iter(formats.values()))
+        tolerance = max(tolerance, _ROUNDINGS * spacing + n_classes * smallest)
+    lows, highs, sums, masked = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return lows, highs, sums, masked, tolerance
+
+
+def _is_exact(values: Floats, name: str) -> bool:
+    """Return whether a narrow format holds all values, also after they were widened."""
+    with np.errstate(over="ignore"):
+        if name == "float16":
+            return bool((values.astype(np.float16) == values).all())
+        single = values.astype(np.float32)
+    bits: NDArray[np.uint32] = single.view(np.uint32)
+    return bool((single == values).all() and not (bits & 0xFFFF).any())
+
+
+def _check_shares(lows: Floats, sums: Floats, masked: Flags, place: str) -> None:
+    """Refuse probabilities below 0, and rows without any."""
+    problems = {"has a value below 0": (lows < 0) | masked, "sums to 0": sums <= 0}
+    for words, wrong in problems.items():
+        if wrong.any():
+            raise ValueRangeError(
+                f"{place}: row {int(wrong.argmax())} {words}, so the scores are not probabilities. "
+                "Pass --scores logits or similarities, or correct the rows."
+            )
+
+
+def _describe_rescaled(sums: Floats, off: Flags) -> tuple[str, ...]:
+    if not off.any():
+        return ()
+    low, high = sums[off].min(), sums[off].max()
+    return (
+        f"{int(off.sum()):,} of {len(sums):,} rows of probabilities do not sum to 1 (sums from "
+        f"{low:.5g} to {high:.5g}): each was divided by its sum",
+    )
+
+
+def _describe_rows(like_shares: Flags, lows: Floats, highs: Floats, sums: Floats) -> str:
+    """Say what does not fit, with the first row that shows it."""
+    odd = np.flatnonzero(~like_shares)
+    if 0 < len(odd) < len(sums):
+        return (
+            f"{int(like_shares.sum()):,} of {len(sums):,} rows sum to 1, but row {odd[0]} to "
+            f"{sums[odd[0]]:.5g}"
+        )
+    which = "no" if len(odd) else "every"
+    extent = f"values lie between {lows.min():.4g} and {highs.max():.4g}"
+    return f"{extent}, and {which} row sums to 1"
 
 
 def _check_softmax(scores: Floats, start: int) -> None:
@@ -163,16 +277,17 @@ def _check_softmax(scores: Floats, start: int) -> None:
         )
 
 
-def _block(scores: Floats, targets: Ints, kind: str) -> tuple[Any, ...]:
+def _read_block(scores: Floats, targets: Ints, kind: ScoreKind) -> Confidence:
     rows, has = np.arange(len(targets)), targets >= 0
     unknown = np.full(len(targets), np.nan)
-    if kind == "similarities":
+    if kind.name == "similarities":
         best = scores.argmax(axis=1)
         top = scores[rows, best]
-        margin = top - _second(scores)
-        return unknown, top, margin, unknown, has & (best == targets), has, unknown, unknown
+        right = has & (best == targets)
+        margin = top - _take_second(scores)
+        return Confidence(unknown, top, margin, unknown, right, has, unknown, unknown, kind)
     logits = scores
-    if kind == "probabilities":
+    if kind.name == "probabilities":
         with np.errstate(divide="ignore"):
             logits = np.log(scores)
     highest = logits.max(axis=1, keepdims=True)
@@ -182,20 +297,20 @@ def _block(scores: Floats, targets: Ints, kind: str) -> tuple[Any, ...]:
     true_share = np.where(has, shares[rows, np.maximum(targets, 0)], np.nan)
     with np.errstate(divide="ignore"):
         likelihood = np.where(has, logits[rows, np.maximum(targets, 0)] - energy, np.nan)
-    brier = (shares**2).sum(axis=1) - 2 * true_share + 1
-    return (
+    return Confidence(
         shares[rows, best],
         unknown,
-        shares[rows, best] - _second(shares),
-        energy if kind == "logits" else unknown,
+        shares[rows, best] - _take_second(shares),
+        energy if kind.name == "logits" else unknown,
         has & (best == targets),
         has,
         likelihood,
-        brier,
+        (shares**2).sum(axis=1) - 2 * true_share + 1,
+        kind,
     )
 
 
-def _second(values: Floats) -> Any:
+def _take_second(values: Floats) -> Any:
     """Return the second highest value of each row; 0 where there is one class."""
     return np.partition(values, -2, axis=1)[:, -2] if values.shape[1] > 1 else 0.0
 
@@ -238,13 +353,12 @@ class Calibration:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        plain = {
-            name: getattr(self, name) for name in ("ece", "expected_ece", "p", "mean_confidence")
-        }
+        names = ("ece", "expected_ece", "p", "mean_confidence")
+        plain = {name: getattr(self, name) for name in names}
         for name, loss in (("brier", self.brier), ("nll", self.nll)):
             plain[name] = loss.estimate if np.isfinite(loss.estimate) else np.nan
             plain |= {f"{name}_low": loss.low, f"{name}_high": loss.high}
-        return {**numbers_or_none(plain), "bins": [asdict(group) for group in self.bins]}
+        return {**numbers_or_none(plain), "bins": [vars(group) for group in self.bins]}
 
 
 def calibrate(confidence: Confidence, *, bins: int = BINS, seed: int = 0) -> Calibration:
@@ -256,16 +370,17 @@ def calibrate(confidence: Confidence, *, bins: int = BINS, seed: int = 0) -> Cal
     if not len(sure):
         raise UsageError("No sample has a target: there is nothing to be sure of.")
     place = np.minimum((sure * bins).astype(np.int64), bins - 1)
-    drawn = _calibrated_eces(sure, place, bins, seed)
-    ece = _ece(sure, right, place, bins)
+    ece = _measure_ece(sure, right, place, bins)
+    # The ECE of models that are right exactly as often as they are sure.
+    rng = np.random.default_rng(check_seed(seed))
+    draws = (rng.random(len(sure)) < sure for _ in range(_DRAWS))
+    drawn = np.array([_measure_ece(sure, hits.astype(float), place, bins) for hits in draws])
     counts = np.bincount(place, minlength=bins)
     means = [np.bincount(place, column, bins) / np.maximum(counts, 1) for column in (sure, right)]
-    table = [
-        ReliabilityBin(
-            i / bins, (i + 1) / bins, int(counts[i]), float(means[0][i]), float(means[1][i])
-        )
-        for i in np.flatnonzero(counts).tolist()
-    ]
+    table = []
+    for i in np.flatnonzero(counts).tolist():
+        values = (float(mean[i]) for mean in means)
+        table.append(ReliabilityBin(i / bins, (i + 1) / bins, int(counts[i]), *values))
     return Calibration(
         ece,
         float(drawn.mean()),
@@ -273,12 +388,12 @@ def calibrate(confidence: Confidence, *, bins: int = BINS, seed: int = 0) -> Cal
         float(sure.mean()),
         interval(right, seed=seed),
         interval(confidence.brier[has], seed=seed, bounds=(0.0, 2.0)),
-        _loss_interval(-confidence.log_likelihood[has], seed),
+        _average_losses(-confidence.log_likelihood[has], seed),
         tuple(table),
     )
 
 
-def _loss_interval(losses: Floats, seed: int) -> Interval:
+def _average_losses(losses: Floats, seed: int) -> Interval:
     """Return the mean loss; a true class without any probability makes it infinite."""
     if np.isfinite(losses).all():
         return interval(losses, seed=seed)
@@ -287,19 +402,8 @@ def _loss_interval(losses: Floats, seed: int) -> Interval:
     return Interval(np.inf, np.nan, np.nan, 0.95, "none", len(losses), note=note)
 
 
-def _ece(sure: Floats, right: Floats, place: Ints, bins: int) -> float:
+def _measure_ece(sure: Floats, right: Floats, place: Ints, bins: int) -> float:
     return float(np.abs(np.bincount(place, right - sure, bins)).sum() / len(sure))
-
-
-def _calibrated_eces(sure: Floats, place: Ints, bins: int, seed: int) -> Floats:
-    """Return the ECE of models that are right exactly as often as they are sure."""
-    rng = np.random.default_rng(check_seed(seed))
-    return np.array(
-        [
-            _ece(sure, (rng.random(len(sure)) < sure).astype(float), place, bins)
-            for _ in range(_DRAWS)
-        ]
-    )
 
 
 @dataclass(frozen=True)
@@ -327,17 +431,10 @@ def detect_unanswerable(confidence: Confidence) -> list[Detection]:
     results = []
     for name in confidence.signals:
         values = getattr(confidence, name)
-        low, high = auroc_interval(values[inside], values[outside])
-        results.append(
-            Detection(
-                name,
-                auroc(values[inside], values[outside]),
-                low,
-                high,
-                grouped_ap(values, outside),
-                false_positive_rate(values[inside], values[outside], 0.95),
-            )
-        )
+        sides = values[inside], values[outside]
+        ends, aupr = auroc_interval(*sides), grouped_ap(values, outside)
+        fpr95 = false_positive_rate(*sides, 0.95)
+        results.append(Detection(name, auroc(*sides), *ends, aupr, fpr95))
     return results
 
 
@@ -373,45 +470,21 @@ class ConfidenceResult:
 
     def tables(self) -> list[Table]:
         """Return tables of calibration and of detection."""
-        tables = [] if self.calibration is None else [self._calibration_table(self.calibration)]
-        return tables + ([self._detection_table()] if self.detection else [])
-
-    def _calibration_table(self, calibration: Calibration) -> Table:
-        rows = [
-            (
-                Cell("ECE"),
-                Cell(calibration.ece, "fraction"),
-                *(Cell(None),) * 2,
-                Cell(calibration.expected_ece, "fraction"),
-            ),
-            *(
-                (
-                    Cell(name),
-                    *(Cell(value, "fraction") for value in (x.estimate, x.low, x.high)),
-                    Cell(None),
-                )
-                for name, x in (
-                    ("Brier", calibration.brier),
-                    ("NLL", calibration.nll),
-                    ("Accuracy", calibration.accuracy),
-                )
-            ),
-        ]
-        return Table(("calibration", self.name, "95 % from", "to", "if calibrated"), tuple(rows))
-
-    def _detection_table(self) -> Table:
-        share = self.n_without_target / self.n_samples
-        rows = [
-            (
-                Cell(detection.signal),
-                *(Cell(value, "fraction") for value in list(vars(detection).values())[1:]),
-            )
-            for detection in self.detection
-        ]
-        guess = (0.5, None, None, share, 0.95)
-        rows.append((Cell("chance"), *(Cell(value, "fraction") for value in guess)))
-        columns = ("signal", "AUROC", "95 % from", "to", "AUPR", "FPR@95")
-        return Table(columns, tuple(rows))
+        tables = []
+        if self.calibration is not None:
+            losses = {name: getattr(self.calibration, name.lower()) for name in _LOSSES}
+            rows: list[tuple[Any, ...]] = [
+                ("ECE", self.calibration.ece, None, None, self.calibration.expected_ece),
+                *((name, x.estimate, x.low, x.high, None) for name, x in losses.items()),
+            ]
+            head = ("calibration", self.name, "95 % from", "to", "if calibrated")
+            tables.append(as_table(head, rows))
+        if self.detection:
+            rows = [tuple(vars(detection).values()) for detection in self.detection]
+            rows.append(("chance", 0.5, None, None, self.n_without_target / self.n_samples, 0.95))
+            columns = ("signal", "AUROC", "95 % from", "to", "AUPR", "FPR@95")
+            tables.append(as_table(columns, rows))
+        return tables
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -420,11 +493,8 @@ class ConfidenceResult:
             "scores": {"kind": kind.name, "stated": kind.stated, "reason": kind.reason},
             "calibration": None if self.calibration is None else self.calibration.to_dict(),
             "detection": [
-                {
-                    "signal": each.signal,
-                    **numbers_or_none({k: v for k, v in asdict(each).items() if k != "signal"}),
-                }
-                for each in self.detection
+                dict([signal, *numbers_or_none(dict(numbers)).items()])
+                for signal, *numbers in (vars(detection).items() for detection in self.detection)
             ],
             "without_target": self.n_without_target,
             "absent": self.absent,
@@ -473,8 +543,8 @@ def evaluate_confidence(
         UsageError: The scores are neither clearly logits nor clearly probabilities.
         ValueRangeError: A score is NaN or +inf, or a row is −inf for every class.
 
-    >>> found = evaluate_confidence([[2.0, 0.0], [0.0, 2.0], [0.1, 0.0]], [0, 0, -1])
-    >>> round(found.calibration.ece, 4), found.detection[0].auroc, found.kind.name
+    >>> result = evaluate_confidence([[2.0, 0.0], [0.0, 2.0], [0.1, 0.0]], [0, 0, -1])
+    >>> round(result.calibration.ece, 4), result.detection[0].auroc, result.kind.name
     (0.3808, 1.0, 'logits')
     """
     with steady_files(scores):

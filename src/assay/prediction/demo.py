@@ -31,7 +31,7 @@ def write_demo(folder: Path, collection: Collection | None = None) -> None:
     how often each word stands in that module.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    users, words = _walks(stdlib_collection() if collection is None else collection)
+    users, words = _read_walks(stdlib_collection() if collection is None else collection)
     lengths = np.bincount(users)
     late = np.concatenate([np.arange(length) >= 0.8 * length for length in lengths])
     previous = np.roll(words, 1)
@@ -40,8 +40,8 @@ def write_demo(folder: Path, collection: Collection | None = None) -> None:
     often = _count(words[~late], np.zeros_like(words[~late]), 1)[0]
     after = _count(words[early], previous[early], N_CLASSES)
     there = _count(words[~late], users[~late], int(users.max()) + 1)
-    before = _log_shares(after[previous[test]], often)
-    in_module = _log_shares(there[users[test]], often) - _log_shares(often[None], often)
+    before = _smooth_shares(after[previous[test]], often)
+    in_module = _smooth_shares(there[users[test]], often) - _smooth_shares(often[None], often)
     arrays = {
         "before": before,
         "mixed": before + in_module,
@@ -55,7 +55,7 @@ def write_demo(folder: Path, collection: Collection | None = None) -> None:
         np.save(folder / f"{name}.npy", array.astype(np.float32 if array.ndim == 2 else np.int64))
 
 
-def _walks(collection: Collection) -> tuple[Ints, Ints]:
+def _read_walks(collection: Collection) -> tuple[Ints, Ints]:
     """Return users and words: the frequent words of each module's docstrings."""
     by_module: dict[str, list[str]] = {}
     for name, text in sorted(zip(map(str, collection.doc_ids), collection.doc_texts, strict=True)):
@@ -76,7 +76,7 @@ def _count(words: Ints, context: Ints, n_contexts: int) -> Floats:
     return counts.reshape(n_contexts, N_CLASSES).astype(np.float64)
 
 
-def _log_shares(counts: Floats, often: Floats) -> Floats:
+def _smooth_shares(counts: Floats, often: Floats) -> Floats:
     """Return shares as logits, smoothed by how often words stand anywhere."""
     leaning = counts + 10 * (often + 1) / (often + 1).sum()
     logits: Floats = np.log(leaning / leaning.sum(axis=1, keepdims=True))
@@ -93,15 +93,15 @@ def write_files(folder: Path, rng: np.random.Generator) -> None:
     np.save(file, labels)
     for model, signal in (("a", 1.5), ("b", 1.2)):
         for seed in (1, 2, 3):
-            scores = _logits(labels, signal, rng)
+            scores = _draw_logits(labels, signal, rng)
             np.savez(folder / f"{model}{seed}.npz", scores=scores, targets=labels)
-    np.save(folder / "logits.npy", _logits(labels, 1.5, rng))
+    np.save(folder / "logits.npy", _draw_logits(labels, 1.5, rng))
     np.save(folder / "train.npy", rng.integers(_CLASSES, size=2 * _SAMPLES))
     _write_places(folder, labels, rng)
     _write_results(folder, rng)
 
 
-def _logits(labels: Ints, signal: float, rng: np.random.Generator) -> NDArray[np.float32]:
+def _draw_logits(labels: Ints, signal: float, rng: np.random.Generator) -> NDArray[np.float32]:
     return (signal * np.eye(_CLASSES)[labels] + rng.normal(size=(len(labels), _CLASSES))).astype(
         np.float32
     )
@@ -110,7 +110,7 @@ def _logits(labels: Ints, signal: float, rng: np.random.Generator) -> NDArray[np
 def _write_places(folder: Path, labels: Ints, rng: np.random.Generator) -> None:
     """Write lists of predicted places, their coordinates, and earlier visits."""
     ranked = {
-        name: Ranking.from_scores(_logits(labels, signal, rng))
+        name: Ranking.from_scores(_draw_logits(labels, signal, rng))
         .first(10)
         .docs.reshape(-1, 10)
         .tolist()

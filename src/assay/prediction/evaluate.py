@@ -4,47 +4,52 @@ Scores or logits (samples × classes) with the true class of each sample give ra
 vocabulary; lists of candidates give ranks down to their end. Both lead to a `PredictionResult`.
 A list may name a class again: the first mention counts, and the later one still takes its place.
 
-Whether scores are logits, probabilities or similarities is decided once for a whole input.
-Probabilities are not negative and sum to 1 in every row, within the precision of the numbers: a
-softmax in float16 misses 1 by a thousandth. Logits lie beyond ±1. Anything else, such as cosines,
-sigmoids, small logits or probabilities with a few odd rows, is for the caller to state.
+Where classes are places, `distance_errors` measures how far the predicted one lies from the true
+one: great-circle distances by the haversine formula on a sphere of the Earth's mean radius (IUGG),
+at most 0.6 % off the ellipsoid.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Flags, Floats, Ints
+from assay.arrays import Floats, Ints
 from assay.core import checks
 from assay.core.conventions import Conventions
-from assay.core.hits import judge_ranks
-from assay.core.id_hints import check_labels_match
+from assay.core.hits import Hits, judge_ranks
+from assay.core.id_hints import check_labels_match, describe_near
+from assay.core.ids import Ids
 from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.io.mapped import steady_files
 from assay.measures import Measure
 from assay.measures.classes import Confusion
-from assay.prediction.plugin import SCORE_KINDS
-from assay.prediction.result import PredictionResult, make_result, name_targets
-from assay.search.engine.targets import (
-    TargetRanks,
+from assay.prediction.result import PredictionResult
+from assay.scoring.evaluate import score
+from assay.search.engine.score_ranks import (
     masked_targets,
     ranks_and_best,
     score_matrix,
     target_columns,
 )
 from assay.search.engine.workers import Progress
+from assay.stats import Interval, interval
+from assay.tables.table import Cell, Table
 
 Measures = str | Measure | Iterable[str | Measure]
 KS = (1, 3, 5, 10)
 FULL_MEASURES = (*(f"Success@{k}" for k in KS), "RR", "nDCG@10")
 _UNUSED = -1
 _FEW = 10  # of so few classes, lists may well name none
+RADIUS: Final = 6_371_008.8  # metres
+LIMITS: Final = (100.0, 500.0, 1000.0, 5000.0)
+_Z: Final = 1.959964
 
 
 def evaluate_predictions(
@@ -62,9 +67,27 @@ def evaluate_predictions(
 ) -> PredictionResult:
     """Evaluate scores or logits, samples × classes, against the true class of each sample.
 
-    Numpy arrays, memory maps and torch tensors will do. A target of −1 is a sample without one; it
-    is counted and left out. A score of −inf marks a class that was ruled out: it ranks last, also
-    where it is the true one. Without `measures`: Success@1, 3, 5, 10, RR over all classes, nDCG@10.
+    Numpy arrays, memory maps and torch tensors will do.
+
+    Args:
+        scores: Samples × classes. −inf marks a class that was ruled out: it ranks last, also where
+            it is the true one.
+        targets: True classes; −1 is a sample without one, which is counted and left out.
+        measures: Measures; by default Success@1, 3, 5, 10, RR over all classes, and nDCG@10.
+        name: Name of the model.
+        class_names: Names of the classes, one a column.
+        query_ids: Ids of the samples; without them samples are numbered.
+        groups: {column: {sample id: group}}.
+        conventions: Conventions of the measures.
+        threads: Number of threads.
+        progress: Called with the number of samples done, and of all.
+
+    Returns:
+        Scores of every sample, ranks, and counts of every class.
+
+    Raises:
+        MismatchError: Scores, targets, ids or names have different lengths.
+        ValueRangeError: A score is NaN, or a target is no class.
 
     >>> result = evaluate_predictions([[0.1, 0.7, 0.2], [0.5, 0.4, 0.1]], [2, 0])
     >>> result.mean()["Acc@1"], result.mean()["MRR"], round(result.confusion.f1("macro"), 4)
@@ -95,18 +118,36 @@ def evaluate_candidates(
 ) -> PredictionResult:
     """Evaluate lists of candidates, best first, against the true class of each sample.
 
-    Classes are text or integers. Where a list names a class again, the first mention counts and the
-    later one still takes its place. A target beyond the list is not found; so the reciprocal rank
-    ends with the list and is called RR@10 for lists of ten. The result's `remarks` tell how many
-    targets no list names at all, how many lists are empty, and how many places repeat a class.
-    `n_classes` is needed for chance only. Classes that lists and targets write differently, as `1`
-    and `01`, are refused unless `allow_mismatch`.
+    Where a list names a class again, the first mention counts and the later one still takes its
+    place. A target beyond the list is not found; so the reciprocal rank ends with the list and is
+    called RR@10 for lists of ten. The result's `remarks` tell how many targets no list names at
+    all, how many lists are empty, and how many places repeat a class.
+
+    Args:
+        candidates: A list of classes, text or integers, for each sample; best first.
+        targets: True classes; None or −1 is a sample without one.
+        measures: Measures with a cut-off inside the lists; by default Success@k, RR and nDCG.
+        name: Name of the model.
+        n_classes: Size of the vocabulary, needed for chance only.
+        query_ids: Ids of the samples; without them samples are numbered.
+        groups: {column: {sample id: group}}.
+        conventions: Conventions of the measures.
+        allow_mismatch: Accept classes that lists and targets write differently, as `1` and `01`.
+
+    Returns:
+        Scores of every sample, ranks, and counts of every class.
+
+    Raises:
+        MismatchError: Lists and targets write classes differently, or differ in number.
+        ShapeError: There is no list, or all lists are empty.
+        UsageError: A measure looks beyond the end of the lists.
+        ValueRangeError: No sample has a target.
 
     >>> result = evaluate_candidates([["home", "work"], ["gym", "gym", "home"]], ["work", "home"])
     >>> result.mean()["RR@3"], result.repeated
     (0.41666666666666663, 1)
     """
-    lists = _candidate_rows(as_array(candidates))
+    lists = _read_lists(as_array(candidates))
     labels = checks.as_list(as_array(targets), "targets")
     checks.check_lengths(candidates=len(lists), targets=len(labels))
     names, codes, true = _number_classes(lists, labels)
@@ -123,13 +164,19 @@ def evaluate_candidates(
         allow=allow_mismatch,
         none=len(true_classes) >= _FEW,
     )
+    size = None if n_classes is None else checks.check_cutoff(n_classes, "n_classes")
+    if size is not None and size < len(names):
+        raise ValueRangeError(
+            f"n_classes is {size}, but lists and targets name {len(names)} different classes."
+        )
     matches = (codes == true[:, None]) & has_target[:, None]
     hits = judge_ranks(
         np.where(matches.any(axis=1), matches.argmax(axis=1) + 1, 0),
-        n_docs=_vocabulary(n_classes, len(names)),
+        n_docs=size,
         has_target=has_target,
         query_ids=query_ids,
     )
+    ordered = np.sort(codes, axis=1)  # equal neighbours: a class that its list names again
     # An empty list is a miss, but −1 is no class.
     counts = Confusion.count(true[has_target], codes[has_target, 0])
     return make_result(
@@ -143,7 +190,7 @@ def evaluate_candidates(
         groups=groups,
         conventions=conventions,
         depth=depth,
-        repeated=_repeats(codes),
+        repeated=int(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != _UNUSED)).sum()),
         unlisted=int((has_target & ~np.isin(true, codes)).sum()),
         empty=int((has_target & (codes == _UNUSED).all(axis=1)).sum()),
     )
@@ -155,8 +202,20 @@ def list_measures(depth: int) -> tuple[str, ...]:
     return (*(f"Success@{k}" for k in cuts), f"RR@{depth}", f"nDCG@{min(10, depth)}")
 
 
+class _Batch(NamedTuple):
+    ranks: TargetRanks
+    targets: Ints
+    best: Ints
+    ids: list[Any] | None
+    masked: int
+
+
 class Accumulator:
     """Collects batches of scores and targets; the result has the same bytes as in one go.
+
+    Args:
+        threads: Number of threads.
+        progress: Called with the number of samples of a batch done, and of all.
 
     >>> batches = Accumulator()
     >>> for scores, target in (([[0.1, 0.9]], [1]), ([[0.3, 0.2]], [1])):
@@ -167,11 +226,7 @@ class Accumulator:
 
     def __init__(self, *, threads: int | None = None, progress: Progress | None = None) -> None:
         self._threads, self._progress = threads, progress
-        self._ranks: list[TargetRanks] = []
-        self._targets: list[Ints] = []
-        self._best: list[Ints] = []
-        self._ids: list[Any] = []
-        self._masked = 0
+        self._batches: list[_Batch] = []
 
     def add(self, scores: Any, targets: Any, *, query_ids: Any = None) -> None:
         """Count the ranks of one batch; the scores themselves are not stored."""
@@ -183,35 +238,28 @@ class Accumulator:
         ids = None if query_ids is None else checks.as_list(query_ids, "query_ids")
         if ids is not None:
             checks.check_lengths(scores=len(ranks), query_ids=len(ids))
-        self._check_batch(ranks, ids)
-        self._ranks.append(ranks)
-        self._targets.append(columns)
-        self._best.append(best)
-        self._ids.append(ids)
         with steady_files(matrix):
-            self._masked += int(masked_targets(matrix, columns).sum())
+            masked = int(masked_targets(matrix, columns).sum())
+        self._append(_Batch(ranks, columns, best, ids, masked))
 
-    def _check_batch(self, ranks: TargetRanks, ids: list[Any] | None) -> None:
-        if self._ranks and ranks.n_docs != self._ranks[0].n_docs:
+    def _append(self, batch: _Batch) -> None:
+        first = self._batches[0] if self._batches else batch
+        if batch.ranks.n_docs != first.ranks.n_docs:
             raise MismatchError(
-                f"This batch has {ranks.n_docs} classes, those before have "
-                f"{self._ranks[0].n_docs}. All batches must have the same classes."
+                f"This batch has {batch.ranks.n_docs} classes, those before have "
+                f"{first.ranks.n_docs}. All batches must have the same classes."
             )
-        if self._ids and (ids is None) != (self._ids[0] is None):
+        if (batch.ids is None) != (first.ids is None):
             raise MismatchError("Some batches have query_ids and some do not. Give all or none.")
+        self._batches.append(batch)
 
     def merge(self, *others: Accumulator) -> Accumulator:
         """Return a new one with all batches of this one, then of the others."""
         whole = Accumulator(threads=self._threads, progress=self._progress)
         for part in (self, *others):
             checks.require(part, Accumulator, "every part", "an Accumulator")
-            for ranks, ids in zip(part._ranks, part._ids, strict=True):
-                whole._check_batch(ranks, ids)
-            whole._ranks += part._ranks
-            whole._targets += part._targets
-            whole._best += part._best
-            whole._ids += part._ids
-            whole._masked += part._masked
+            for batch in part._batches:
+                whole._append(batch)
         return whole
 
     def result(
@@ -224,24 +272,28 @@ class Accumulator:
         conventions: str | Conventions = "next_location",
     ) -> PredictionResult:
         """Return the result of all batches; without ids samples are numbered."""
-        if not self._ranks:
+        if not self._batches:
             raise UsageError("Nothing was added to this Accumulator yet.")
-        n_classes = self._ranks[0].n_docs
+        ranks, targets, tops, id_lists, masked = zip(*self._batches, strict=True)
+        n_classes = ranks[0].n_docs
         above, tied, before = (
-            np.concatenate([getattr(part, key) for part in self._ranks])
+            np.concatenate([getattr(part, key) for part in ranks])
             for key in ("above", "tied", "before")
         )
         whole = TargetRanks(above, tied, before, n_classes)
-        ids = (
-            None
-            if self._ids[0] is None
-            else [sample_id for part in self._ids for sample_id in part]
-        )
-        true, best = np.concatenate(self._targets), np.concatenate(self._best)
+        ids = None if id_lists[0] is None else list(chain.from_iterable(id_lists))
+        true, best = np.concatenate(targets), np.concatenate(tops)
         has_target = true >= 0
         confusion = Confusion.count(true[has_target], best[has_target])
         if class_names is not None:
-            names = _distinct_names(class_names, n_classes)
+            names = checks.check_labels(class_names, "class_names")
+            checks.check_lengths(class_names=len(names), classes=n_classes)
+            distinct, counts = np.unique(names, return_counts=True)
+            if len(distinct) < len(names):
+                twice = distinct[counts > 1][0]
+                raise MismatchError(
+                    f"class_names holds {twice!r} twice; each class needs its own name."
+                )
             order = np.argsort(names[confusion.classes])
             confusion = rename_classes(confusion, names, order)
             true, best = name_targets(true, names), name_targets(best, names)
@@ -255,18 +307,8 @@ class Accumulator:
             name=name,
             groups=groups,
             conventions=conventions,
-            masked=self._masked,
+            masked=sum(masked),
         )
-
-
-def _distinct_names(names: Any, n_classes: int) -> NDArray[Any]:
-    labels = checks.check_labels(names, "class_names")
-    checks.check_lengths(class_names=len(labels), classes=n_classes)
-    distinct, counts = np.unique(labels, return_counts=True)
-    if len(distinct) < len(labels):
-        twice = distinct[counts > 1][0]
-        raise MismatchError(f"class_names holds {twice!r} twice; each class needs its own name.")
-    return labels
 
 
 def rename_classes(counts: Confusion, names: NDArray[Any], rows: Any = slice(None)) -> Confusion:
@@ -287,14 +329,7 @@ def as_array(values: Any) -> Any:
     return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
 
 
-def _repeats(codes: Ints) -> int:
-    """How many places name a class that their list has named before."""
-    ordered = np.sort(codes, axis=1)
-    again = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != _UNUSED)
-    return int(again.sum())
-
-
-def _candidate_rows(candidates: Any) -> list[list[Any]]:
+def _read_lists(candidates: Any) -> list[list[Any]]:
     rows = checks.as_list(candidates, "candidates")
     if not rows:
         raise ShapeError("candidates hold no samples.")
@@ -335,153 +370,201 @@ def _number_classes(lists: list[list[Any]], targets: list[Any]) -> tuple[NDArray
     return names, matrix, true
 
 
-def _vocabulary(n_classes: int | None, n_named: int) -> int | None:
-    if n_classes is None:
-        return None
-    size = checks.check_cutoff(n_classes, "n_classes")
-    if size < n_named:
-        raise ValueRangeError(
-            f"n_classes is {size}, but lists and targets name {n_named} different classes."
-        )
-    return size
+def name_targets(numbers: Ints, names: NDArray[Any]) -> NDArray[Any]:
+    """Return class numbers as names; −1, which is none, becomes −1 or an empty text."""
+    if not len(names):
+        return numbers
+    none = -1 if names.dtype.kind in "iu" else ""
+    labels: NDArray[Any] = np.where(numbers >= 0, names[np.maximum(numbers, 0)], none)
+    return labels
 
 
-_SHARE: Final = 0.1  # of rows: fewer of another look are accidents of logits
-_ROUNDINGS: Final = 4  # of the exponential, their sum, the quotient, and one to spare
-_LEAST_TOLERANCE: Final = 1e-4  # float32 sums of many classes, in any order
-# Relative spacing and smallest number, the coarsest format first.
-_FORMATS: Final = {"bfloat16": (2.0**-7, 2.0**-133), "float16": (2.0**-10, 2.0**-24)}
+def make_result(
+    hits: Hits,
+    confusion: Confusion,
+    *,
+    targets: NDArray[Any],
+    predicted: NDArray[Any],
+    query_ids: Any,
+    measures: Measures,
+    name: str,
+    groups: Mapping[str, Any] | None,
+    conventions: str | Conventions,
+    depth: int = 0,
+    **counts: int,
+) -> PredictionResult:
+    """Score the hits; `targets` and `predicted` are in the order of `query_ids`.
+
+    Groups are {column: {sample id: group}}, or lists where samples have no id.
+    A rank beyond the end of a list is not known, so a cut-off must not lie there. `counts` are
+    those of `PredictionResult`: repeated, masked, unlisted, empty.
+    """
+    scores = score(hits, measures, conventions=conventions).but_settings(
+        n_docs=int(hits.n_docs.max(initial=0)) or None, list_length=depth or None
+    )
+    for measure in scores.measures:
+        cutoff = measure.cutoff
+        if depth and not (isinstance(cutoff, int) and cutoff <= depth):
+            raise UsageError(
+                f"{measure} looks beyond the end of lists of {depth} candidates. "
+                f"Use {measure.name}@{depth} or a smaller cut-off, or give scores of all classes."
+            )
+    if groups is not None:
+        checks.require(groups, Mapping, "groups", "{column: {sample id: group}}")
+        scores = scores.with_groups(**groups)
+    ids = Ids.count(len(targets)) if query_ids is None else Ids.of(query_ids, what="query")
+    order = ids.order()  # as hits are
+    return PredictionResult(
+        name, hits, scores, targets[order], predicted[order], confusion, depth, **counts
+    )
 
 
-@dataclass(frozen=True)
-class ScoreKind:
-    """What the scores of an input are, and why they were read so.
+def haversine(a: Any, b: Any) -> Floats:
+    """Return metres between places, rows of latitude and longitude in degrees.
 
-    `tolerance` is how far the sum of probabilities may lie from 1 by rounding alone.
+    >>> float(haversine([48.8566, 2.3522], [51.5074, -0.1278]).round(-3))
+    344000.0
+    """
+    (lat_a, lon_a), (lat_b, lon_b) = (np.radians(np.asarray(x, np.float64).T) for x in (a, b))
+    half = np.sin((lat_b - lat_a) / 2) ** 2
+    half = half + np.cos(lat_a) * np.cos(lat_b) * np.sin((lon_b - lon_a) / 2) ** 2
+    metres: Floats = 2 * RADIUS * np.arcsin(np.sqrt(np.minimum(half, 1.0)))
+    return metres
+
+
+@dataclass(frozen=True, eq=False)
+class DistanceResult:
+    """How far the predicted place lies from the true one, for each sample that has both.
+
+    `within` has, by metres, the share of samples that are as near.
     """
 
     name: str
-    stated: bool = False
-    reason: str = ""
-    tolerance: float = _LEAST_TOLERANCE
-    remarks: tuple[str, ...] = ()
+    metres: Floats
+    median: Interval
+    mean: Interval
+    within: dict[float, Interval]
+    n_without: int
+
+    @property
+    def intervals(self) -> dict[str, Interval]:
+        """Median and mean in metres, and the share within each limit."""
+        return {
+            "median": self.median,
+            "mean": self.mean,
+            **{
+                f"Acc@{limit:g}m" if limit < 1000 else f"Acc@{limit / 1000:g}km": share
+                for limit, share in self.within.items()
+            },
+        }
+
+    def table(self) -> Table:
+        """Return median, mean and the shares, with 95 % intervals."""
+        rows = []
+        for name, value in self.intervals.items():
+            in_metres = not name.startswith("Acc@")
+            cells = [
+                Cell(f"{end:,.0f}", "figure")
+                if in_metres and not math.isnan(end)
+                else Cell(end, "fraction")
+                for end in (value.estimate, value.low, value.high)
+            ]
+            rows.append((Cell(f"{name} error (m)" if in_metres else name), *cells))
+        return Table(("distance", self.name, "95 % from", "to"), tuple(rows))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        ends = {name: value.to_dict("value") for name, value in self.intervals.items()}
+        return {"metres": ends, "samples": len(self.metres), "without_place": self.n_without}
 
 
-def check_score_kind(name: str | None) -> str | None:
-    """Return a name of `SCORE_KINDS`, or None; refuse other names."""
-    if name is not None and name not in SCORE_KINDS:
-        raise UsageError(f"Scores are {', '.join(SCORE_KINDS)}, not {name!r:.40}.")
-    return name
+def distance_errors(
+    predicted: Any,
+    targets: Any,
+    coordinates: Mapping[Any, Sequence[float]],
+    *,
+    limits: Sequence[float] = LIMITS,
+    name: str = "model",
+    seed: int = 0,
+) -> DistanceResult:
+    """Measure the distances between predicted and true classes in metres.
 
+    Args:
+        predicted: The first class of each sample; None, −1 or "" is left out and counted.
+        targets: The true class of each sample, likewise.
+        coordinates: {class: (latitude, longitude)} in degrees.
+        limits: Metres within which a prediction counts as right.
+        name: Name of the model.
+        seed: Random seed of the intervals.
 
-@dataclass
-class RowLooks:
-    """Lowest value, highest value and sum of every row, collected block by block."""
+    Returns:
+        Median and mean error, and the share within each limit, with intervals.
 
-    lows: list[Floats] = field(default_factory=list)
-    highs: list[Floats] = field(default_factory=list)
-    sums: list[Floats] = field(default_factory=list)
-    masked: list[Flags] = field(default_factory=list)
-    formats: set[str] = field(default_factory=lambda: set(_FORMATS))
-    n_classes: int = 0
+    Raises:
+        MismatchError: A class has no coordinates.
+        UsageError: No sample has both a prediction and a target.
+        ValueRangeError: A coordinate is no latitude and longitude.
 
-    def add(self, scores: Floats) -> None:
-        """Look at more rows, without NaN or +inf; a class at -inf was ruled out."""
-        masked = scores == -np.inf
-        plain = np.where(masked, 0.0, scores)
-        self.lows.append(np.where(masked, np.inf, scores).min(axis=1))
-        self.highs.append(scores.max(axis=1))
-        self.sums.append(plain.sum(axis=1))
-        self.masked.append(masked.any(axis=1))
-        self.formats -= {name for name in self.formats if not _is_exact(plain, name)}
-        self.n_classes = scores.shape[1]
-
-    def decide(self, stated: str | None, place: str) -> ScoreKind:
-        """Return the kind of all rows, the stated one if it is possible.
-
-        Raises:
-            UsageError: The rows are neither clearly logits nor clearly probabilities.
-            ValueRangeError: Stated probabilities are negative or sum to 0.
-        """
-        lows, highs, sums = (np.concatenate(part) for part in (self.lows, self.highs, self.sums))
-        masked, tolerance = np.concatenate(self.masked), self._tolerance()
-        like_shares = (lows >= -tolerance) & (np.abs(sums - 1) <= tolerance)
-        if stated == "probabilities":
-            _check_shares(lows, sums, masked, place)
-            remarks = _normalised(sums, ~like_shares)
-            return ScoreKind(stated, True, "stated", tolerance, remarks)
-        shares_in_all = bool((like_shares & (lows >= 0) & ~masked).all())
-        if stated is not None:
-            doubt = shares_in_all and stated == "logits"
-            remarks = (f"every row sums to 1, as probabilities do, but {_STATED}",) if doubt else ()
-            return ScoreKind(stated, True, "stated", tolerance, remarks)
-        if shares_in_all:
-            reason = f"every row sums to 1 within {tolerance:.2g}"
-            return ScoreKind("probabilities", False, reason, tolerance)
-        beyond = (lows < -1 - tolerance) | (highs > 1 + tolerance)
-        if like_shares.mean() < _SHARE <= beyond.mean():
-            reason = f"{np.floor(100 * beyond.mean()):.0f} % of rows have values beyond ±1"
-            return ScoreKind("logits", False, reason, tolerance)
-        raise UsageError(
-            f"Cannot tell whether the scores of {place} are logits, probabilities or similarities: "
-            f"{_describe(like_shares, lows, highs, sums)}. "
-            f"State it with --scores {'|'.join(SCORE_KINDS)} (kind=...)."
+    >>> places = {"a": (0, 0), "b": (0, 1)}
+    >>> errors = distance_errors(["b", "a"], ["a", "a"], places, limits=[1000])
+    >>> errors.metres.round().tolist(), errors.within[1000].estimate
+    ([111195.0, 0.0], 0.5)
+    """
+    places = _check_coordinates(coordinates)
+    first, true = checks.as_list(predicted, "predicted"), checks.as_list(targets, "targets")
+    checks.check_lengths(predicted=len(first), targets=len(true))
+    complete = [
+        row
+        for row in zip(first, true, strict=True)
+        if not any(place is None or place in (-1, "") for place in row)
+    ]
+    absent = sorted({str(place) for row in complete for place in row if place not in places})
+    if absent:
+        near = describe_near(absent, places)
+        raise MismatchError(
+            f"Classes without coordinates: {checks.name_few(absent)}.{near} Add them."
         )
-
-    def _tolerance(self) -> float:
-        """Return what rounding may do to a sum, in the coarsest format that holds every value."""
-        coarsest = next((name for name in _FORMATS if name in self.formats), None)
-        if coarsest is None:
-            return _LEAST_TOLERANCE
-        spacing, smallest = _FORMATS[coarsest]
-        return max(_LEAST_TOLERANCE, _ROUNDINGS * spacing + self.n_classes * smallest)
-
-
-_STATED: Final = "they are taken as logits, as stated"
-
-
-def _is_exact(values: Floats, name: str) -> bool:
-    """Return whether a narrow format holds all values, also after they were widened."""
-    with np.errstate(over="ignore"):
-        if name == "float16":
-            return bool((values.astype(np.float16) == values).all())
-        single = values.astype(np.float32)
-    bits: NDArray[np.uint32] = single.view(np.uint32)
-    return bool((single == values).all() and not (bits & 0xFFFF).any())
+    if not complete:
+        raise UsageError("No sample has both a prediction and a target: there is no distance.")
+    metres = haversine([places[a] for a, _ in complete], [places[b] for _, b in complete])
+    return DistanceResult(
+        name,
+        metres,
+        median_interval(metres),
+        interval(metres, seed=seed),
+        {float(limit): interval(metres <= limit, seed=seed) for limit in sorted(limits)},
+        len(first) - len(complete),
+    )
 
 
-def _check_shares(lows: Floats, sums: Floats, masked: Flags, place: str) -> None:
-    """Refuse probabilities below 0, and rows without any."""
-    for wrong, words in (
-        ((lows < 0) | masked, "has a value below 0"),
-        (sums <= 0, "sums to 0"),
-    ):
-        if wrong.any():
+def _check_coordinates(
+    coordinates: Mapping[Any, Sequence[float]],
+) -> dict[Any, tuple[float, float]]:
+    checks.require(coordinates, Mapping, "coordinates", "{class: (latitude, longitude)}")
+    places = {}
+    for place, pair in coordinates.items():
+        try:
+            lat, lon = map(float, pair)
+        except (TypeError, ValueError):
+            lat = lon = math.nan
+        if not (abs(lat) <= 90 and abs(lon) <= 360):
             raise ValueRangeError(
-                f"{place}: row {int(wrong.argmax())} {words}, so the scores are not probabilities. "
-                "Pass --scores logits or similarities, or correct the rows."
+                f"coordinates of {place!r}: {pair!r:.60} is no latitude (−90 to 90) and longitude."
             )
+        places[place] = (lat, lon)
+    return places
 
 
-def _normalised(sums: Floats, off: Flags) -> tuple[str, ...]:
-    if not off.any():
-        return ()
-    low, high = sums[off].min(), sums[off].max()
-    return (
-        f"{int(off.sum()):,} of {len(sums):,} rows of probabilities do not sum to 1 (sums from "
-        f"{low:.5g} to {high:.5g}): each was divided by its sum",
-    )
+def median_interval(values: Any) -> Interval:
+    """Return the median with an interval between two of the values.
 
-
-def _describe(like_shares: Flags, lows: Floats, highs: Floats, sums: Floats) -> str:
-    """Say what does not fit, with the first row that shows it."""
-    extent = f"values lie between {lows.min():.4g} and {highs.max():.4g}"
-    if not like_shares.any():
-        return f"{extent}, and no row sums to 1"
-    odd = np.flatnonzero(~like_shares)
-    if not len(odd):
-        return f"{extent}, and every row sums to 1"
-    return (
-        f"{int(like_shares.sum()):,} of {len(sums):,} rows sum to 1, but row {odd[0]} to "
-        f"{sums[odd[0]]:.5g}"
-    )
+    Their ranks leave at most 2.5 % of a binomial distribution on either side, as the normal
+    distribution has it.
+    """
+    ordered = np.sort(np.asarray(values, np.float64))
+    n = len(ordered)
+    below = math.floor((n - _Z * math.sqrt(n)) / 2)
+    low, high, note = math.nan, math.nan, "too few values"
+    if below >= 1:
+        low, high, note = float(ordered[below - 1]), float(ordered[n - below]), ""
+    return Interval(float(np.median(ordered)), low, high, 0.95, "order statistics", n, note=note)

@@ -12,52 +12,56 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
-import numpy as np
-
-from assay.core.checks import name_few
+from assay.core import checks
 from assay.core.conventions import Conventions, preset
 from assay.core.ids import Ids
 from assay.core.numbers import parse_whole
 from assay.errors import MismatchError, UsageError
+from assay.io.columns import split_column
 from assay.io.streams import open_chunks
-from assay.io.tables import groups_path, read_groups
-from assay.prediction.baselines import evaluate_baselines
-from assay.prediction.diagnostics import (
-    Diagnostics,
-    confidence_of_file,
-    distances_of,
+from assay.io.tables import read_groups
+from assay.prediction import files
+from assay.prediction.baselines import (
+    Predictability,
+    evaluate_baselines,
     mark_new_places,
     measure_predictability,
-    read_coordinates,
 )
-from assay.prediction.evaluate import Accumulator, check_score_kind, evaluate_candidates
-from assay.prediction.files import (
-    PredictionFile,
-    as_lists,
-    name_files,
-    read_labels,
-    read_prediction_file,
+from assay.prediction.confidence import (
+    Confidence,
+    ConfidenceResult,
+    decide_score_kind,
+    evaluate_confidence,
 )
+from assay.prediction.evaluate import (
+    Accumulator,
+    DistanceResult,
+    distance_errors,
+    evaluate_candidates,
+)
+from assay.prediction.plugin import SCORE_KINDS
 from assay.prediction.result import (
     PredictionResult,
+    SeedReport,
     class_table,
+    compare_models,
     group_table,
     mistake_table,
-    model_records,
     rank_table,
     summary_table,
 )
-from assay.prediction.seeds import SeedReport, compare_models
 from assay.runs.record import RunRecord
 from assay.scoring.scores import signature_of
 from assay.search.engine.workers import Progress
 from assay.tables.page import Page, Words
+from assay.tables.svg import Drawing
 from assay.tables.table import Table
 
 # Makes a progress bar with a title; it gives None where nobody watches.
@@ -70,15 +74,38 @@ _OF_CLASSES: Final = ("accuracy", "f1", "f1_macro", "f1_weighted", "f1_micro", "
 class PredictionRequest:
     """Which files hold predictions, and what is computed from them.
 
-    `files` are `FILE` or `NAME=FILE`; the same name before several files makes them seeds of one
-    model. `targets` is a .npy of true classes for files that hold scores only. `candidates`,
-    `target` and `ids` name columns or arrays, `by` columns of the table or `FILE:COLUMN` whose
-    values group the samples; `new_places` groups them by whether the true class was in training.
-    `confidence` looks at the scores themselves, which are the `scores` logits, probabilities or
-    similarities, decided from all rows where it is None; `coordinates` (a file) looks at metres,
-    and `predictability` at the training labels. With `train`, labels in order of time (`FILE` or
-    `FILE:COLUMN`), baselines are evaluated beside the models; `users` are those of the samples,
-    `previous` is the class before each sample and `history` the list of all before it.
+    Args:
+        files: `FILE` or `NAME=FILE`; the same name before several files makes them seeds of one
+            model.
+        targets: A .npy of true classes, for files that hold scores only.
+        candidates: Columns or arrays with lists of candidates; several are several models.
+        target: Column or array of the true classes.
+        ids: Column of the sample ids.
+        measures: Measures of the ranking.
+        ks: Cut-offs of the accuracy.
+        by: Columns of the table, or `FILE:COLUMN`, whose values group the samples.
+        new_places: Group samples by whether the true class was in training.
+        confidence: Look at the scores themselves: calibration, samples without a class.
+        scores: "logits", "probabilities" or "similarities"; None decides from all rows.
+        coordinates: CSV of class, lat, lon: look at errors in metres.
+        predictability: Look at the entropy of the training labels.
+        train: Training labels in order of time (`FILE` or `FILE:COLUMN`), for baselines.
+        train_users: Users of the training labels.
+        users: Users of the samples.
+        previous: The class before each sample.
+        history: Instead of `previous`: the list of all classes before each sample.
+        n_classes: Size of the vocabulary, for lists.
+        per_class: Show each class.
+        histogram: Show the histogram of target ranks.
+        ties: How tied scores count; None is the order of the classes.
+        threads: Number of threads.
+        allow_mismatch: Accept classes or users that are written differently.
+
+    Raises:
+        UsageError: An option has no effect without another, or contradicts it.
+
+    Example:
+        request = PredictionRequest(("net=a.npz", "net=b.npz"), ks=(1, 5), train="train.npy")
     """
 
     files: tuple[str, ...]
@@ -119,7 +146,9 @@ class PredictionRequest:
             if getattr(self, name) and not self.train:
                 option = f"--{name.replace('_', '-')}"
                 raise UsageError(f"{option} has no effect without --train. Add it.")
-        if check_score_kind(self.scores) and not self.confidence:
+        if self.scores is not None:
+            checks.check_choice(self.scores, SCORE_KINDS, "scores")
+        if self.scores and not self.confidence:
             raise UsageError("--scores has no effect without --confidence. Add it.")
         if self.users and not self.train_users:
             raise UsageError("--users needs --train-users: whose the training labels are.")
@@ -129,12 +158,12 @@ class PredictionRequest:
     @cached_property
     def train_labels(self) -> list[Any]:
         """The training labels; none without `train`."""
-        return [] if self.train is None else read_labels(self.train)
+        return [] if self.train is None else files.read_labels(self.train)
 
     @cached_property
     def train_owners(self) -> list[Any] | None:
         """The users of the training labels, where they are known."""
-        return None if self.train_users is None else read_labels(self.train_users)
+        return None if self.train_users is None else files.read_labels(self.train_users)
 
     @property
     def rules(self) -> Conventions:
@@ -143,22 +172,84 @@ class PredictionRequest:
 
     def named_files(self) -> list[tuple[str, str]]:
         """Return (model, path) of each file; without a name the file's own is taken."""
-        return name_files(self.files)
+        return files.name_files(self.files)
 
     def paths(self) -> list[str | None]:
-        """All files that are read."""
+        """Return all files that are read."""
         sources = (self.train, self.train_users, self.users, self.previous, self.history, *self.by)
         return [
             *(path for _, path in self.named_files()),
             self.targets,
             self.coordinates,
-            *(None if text is None else groups_path(text) for text in sources),
+            *(None if source is None else split_column(source)[0] for source in sources),
         ]
+
+
+_CAVEAT: Final = (
+    "The bound is Song et al.'s (2010) for a predictor that knows the sequence of places alone; "
+    "short sequences overestimate the entropy, and other knowledge may exceed it."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnostics:
+    """Confidence, distances and predictability by model; empty where nobody asked for them."""
+
+    confidence: dict[str, ConfidenceResult] = field(default_factory=dict)
+    distances: dict[str, DistanceResult] = field(default_factory=dict)
+    predictability: Predictability | None = None
+
+    def page(self) -> Page:
+        """Return each diagnostic with its sentence."""
+        page: Page = []
+        for name, result in self.confidence.items():
+            if result.calibration is not None:
+                page.append(Words(f"{name}: {result.calibration.verdict}", "verdict"))
+            page += [Words(f"{name}: {result.decision}"), *result.tables()]
+        page += [result.table() for result in self.distances.values()]
+        if self.predictability is not None:
+            page += [self.predictability.table(), Words(_CAVEAT)]
+        return page
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON; only what was asked for."""
+        data: dict[str, Any] = {
+            "confidence": {name: result.to_dict() for name, result in self.confidence.items()},
+            "distances": {name: result.to_dict() for name, result in self.distances.items()},
+            "predictability": self.predictability and self.predictability.to_dict(),
+        }
+        return {name: values for name, values in data.items() if values}
+
+    def reliability_picture(self) -> str:
+        """Return the reliability diagrams of all models as one SVG."""
+        if not self.confidence:
+            raise UsageError("A reliability diagram needs scores of all classes, not lists.")
+        return Drawing.stack([result.drawing() for result in self.confidence.values()]).to_svg()
+
+    @property
+    def score_kinds(self) -> str | None:
+        """What the scores of all models were read as; each in turn where they differ."""
+        kinds = [result.kind.name for result in self.confidence.values()]
+        return ";".join(kinds if len(set(kinds)) > 1 else kinds[:1]) or None
 
 
 @dataclass(frozen=True, eq=False)
 class ModelResults:
-    """Models (each a list of seeds), baselines, and how the models compare."""
+    """Models (each a list of seeds), baselines, and how the models compare.
+
+    Args:
+        request: The files, and what was computed from them.
+        models: Results of the seeds of each model.
+        baselines: A result per baseline; none without training labels.
+        columns: Columns that group the samples.
+        comparison: Comparison of models and seeds, where there are several.
+        diagnostics: Confidence, distances and predictability, as far as asked for.
+        notes: Remarks on the files.
+
+    Example:
+        results = evaluate_files(PredictionRequest(("a=a.npz", "b=b.npz")))
+        results.comparison.paired.verdicts
+    """
 
     request: PredictionRequest
     models: dict[str, list[PredictionResult]]
@@ -174,41 +265,47 @@ class ModelResults:
         return [results[0] for results in self.models.values()]
 
     @property
+    def _seeds(self) -> Iterator[tuple[str, str, int, PredictionResult]]:
+        """Every seed: its model, its name, its number and its result."""
+        for model, results in self.models.items():
+            for number, result in enumerate(results, 1):
+                yield model, model if len(results) == 1 else f"{model} ({number})", number, result
+
+    @property
     def signature(self) -> str:
         """The conventions and the settings of all models, listed where they differ."""
-        seeds = [result.scores for results in self.models.values() for result in results]
         looks = {"by": ",".join(self.columns) or None, "score_kind": self.diagnostics.score_kinds}
-        return signature_of(seeds, looks)
+        return signature_of([result.scores for *_, result in self._seeds], looks)
 
     @property
     def remarks(self) -> Iterator[str]:
         """What a reader of the numbers should know, a line each."""
         yield from self.notes
-        for name, seeds in self.models.items():
-            for number, result in enumerate(seeds, 1):
-                label = name if len(seeds) == 1 else f"{name} ({number})"
-                yield from (f"{label}: {remark}" for remark in result.remarks)
-        yield from self.diagnostics.remarks
+        for _, name, _, result in self._seeds:
+            yield from (f"{name}: {remark}" for remark in result.remarks)
+        for name, confidence in self.diagnostics.confidence.items():
+            yield from (f"{name}: {remark}" for remark in confidence.remarks)
 
     def page(self) -> Page:
         """Return the tables with words between them, for people."""
-        page: Page = [summary_table(self.models, self.baselines)]
+        first, *more = self._tables()
+        page: Page = [first]
         report = self.comparison
         if report is not None and report.paired is not None:
             page += [Words(words, "verdict") for words in report.paired.verdicts.values()]
             page += [Words(words, "remark") for words in report.paired.remarks]
         if report is not None and self._has_seeds:
             page.append(Words(report.advice))
-        page += [*self._more_tables(), *self.diagnostics.page()]
-        return [*page, Words(self.signature, "signature")]
+        return [*page, *more, *self.diagnostics.page(), Words(self.signature, "signature")]
 
     def tables(self) -> list[Table]:
         """Return the summary and every other table of the request."""
-        first = summary_table(self.models, self.baselines)
-        return [first, *self._more_tables(), *self.diagnostics.tables()]
+        more = [part for part in self.diagnostics.page() if isinstance(part, Table)]
+        return [*self._tables(), *more]
 
-    def _more_tables(self) -> list[Table]:
-        tables = [group_table(self.firsts, column) for column in self.columns]
+    def _tables(self) -> list[Table]:
+        tables = [summary_table(self.models, self.baselines)]
+        tables += [group_table(self.firsts, column) for column in self.columns]
         if self.comparison is not None and self._has_seeds:
             tables.append(self.comparison.seed_table())
             tables += [self.comparison.welch_table()] if self.comparison.welch else []
@@ -231,7 +328,11 @@ class ModelResults:
 
     def records(self) -> list[RunRecord]:
         """Return a record for each model and seed."""
-        return model_records(self.models)
+        return [
+            record.but(model=model)
+            for model, name, number, result in self._seeds
+            for record in result.records(name=name, number=number)
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -264,16 +365,20 @@ def evaluate_files(
     Raises:
         UsageError: Options contradict each other, or no file is left.
         MismatchError: Models predict different samples.
+
+    Example:
+        request = PredictionRequest(("a=a1.npz", "a=a2.npz", "b=b1.npz"), ks=(1, 5))
+        evaluate_files(request).comparison.rows
     """
     bar = progress_bar or (lambda title: nullcontext())
-    targets = None if request.targets is None else read_labels(request.targets)
+    targets = None if request.targets is None else files.read_labels(request.targets)
     models: dict[str, list[PredictionResult]] = {}
     notes: list[str] = []
-    first: PredictionFile | None = None
+    first: files.PredictionFile | None = None
     columns: tuple[str, ...] = ()
-    confidence = {}
+    diagnostics = Diagnostics()
     for model, path in _without_duplicates(request.named_files(), notes):
-        read = read_prediction_file(
+        read = files.read_prediction_file(
             path,
             targets=targets,
             candidates=request.candidates,
@@ -281,46 +386,57 @@ def evaluate_files(
             ids=request.ids,
         )
         first = first or read
-        groups = _groups(request, read)
+        groups = _read_groups(request, read)
         columns = tuple(groups)
-        for name, result in _results(request, model, read, groups, bar):
+        for name, result in _evaluate_file(request, model, read, groups, bar):
             models.setdefault(name, []).append(result)
-        if request.confidence and model not in confidence:
-            labels = _numbers(read.targets)
-            confidence[model] = confidence_of_file(read, labels, model, request.scores)
+        if request.confidence and model not in diagnostics.confidence:
+            diagnostics.confidence[model] = _evaluate_confidence(read, model, request.scores)
     if first is None:
         raise UsageError("No file is left to evaluate.")
-    first_result = next(iter(models.values()))[0]
-    baselines = _baselines(request, first, first_result)
+    firsts = [results[0] for results in models.values()]
+    baselines = _evaluate_baselines(request, first, firsts[0])
     if baselines:
         # Remarks on the join with training; those of the model itself stand beside it.
         notes += [
             f"baselines: {remark}"
             for remark in baselines[0].scores.remarks
-            if remark not in first_result.scores.remarks
+            if remark not in firsts[0].scores.remarks
         ]
     several = len(models) > 1 or any(len(results) > 1 for results in models.values())
     comparison = compare_models(models) if several else None
-    firsts = [results[0] for results in models.values()]
-    diagnostics = Diagnostics(
-        confidence,
-        distances_of(firsts, read_coordinates(request.coordinates)) if request.coordinates else {},
-        measure_predictability(request.train_labels, request.train_owners)
-        if request.predictability
-        else None,
-    )
+    if request.coordinates:
+        coordinates = files.read_coordinates(request.coordinates)
+        for result in firsts:
+            diagnostics.distances[result.name] = distance_errors(
+                _as_places(result.predicted),
+                _as_places(result.targets),
+                coordinates,
+                name=result.name,
+            )
+    if request.predictability:
+        predictability = measure_predictability(request.train_labels, request.train_owners)
+        diagnostics = replace(diagnostics, predictability=predictability)
     return ModelResults(request, models, baselines, columns, comparison, diagnostics, notes)
 
 
+def _as_places(classes: Any) -> list[str | None]:
+    """Return classes as text, as the file of coordinates has them."""
+    return [None if label in (-1, "") else str(label) for label in classes.tolist()]
+
+
 def _without_duplicates(
-    files: list[tuple[str, str]], notes: list[str]
+    named_files: list[tuple[str, str]], notes: list[str]
 ) -> Iterator[tuple[str, str]]:
     """Yield the files without copies: equal bytes are one seed of a model."""
     seen: dict[tuple[str, str], str] = {}
-    several = {name for name, _ in files if sum(name == other for other, _ in files) > 1}
-    for model, path in files:
-        if model in several:
-            key = (model, _digest(path))
+    counts = Counter(model for model, _ in named_files)
+    for model, path in named_files:
+        if counts[model] > 1:
+            digest = hashlib.sha256()
+            for chunk in open_chunks(path):
+                digest.update(chunk)
+            key = (model, digest.hexdigest())
             if key in seen:
                 notes.append(f"{path} repeats {seen[key]} exactly and is not counted as a seed")
                 continue
@@ -328,49 +444,48 @@ def _without_duplicates(
         yield model, path
 
 
-def _digest(path: str) -> str:
-    digest = hashlib.sha256()
-    for chunk in open_chunks(path):
-        digest.update(chunk)
-    return digest.hexdigest()
-
-
-def _results(
+def _evaluate_file(
     request: PredictionRequest,
     model: str,
-    read: PredictionFile,
+    read: files.PredictionFile,
     groups: dict[str, Any],
     progress_bar: ProgressBar,
 ) -> Iterator[tuple[str, PredictionResult]]:
-    shared: dict[str, Any] = {"groups": groups or None, "conventions": request.rules}
-    measures = _measures(request, lists=bool(read.candidates))
+    """Yield the scores' result, or that of each column of candidates, by the model's name."""
+    measures = (*request.measures, *(f"Success@{k}" for k in request.ks))
+    if request.ks and not request.measures:
+        top = max(request.ks)
+        measures = (*measures, f"RR@{top}" if read.candidates else "RR", f"nDCG@{top}")
+    shared: dict[str, Any] = {
+        "groups": groups or None,
+        "conventions": request.rules,
+        "measures": measures or None,
+    }
     if not read.candidates:
         batches = _rank_scores(request, read, progress_bar)
-        names = read.class_names
-        yield model, batches.result(measures=measures, name=model, class_names=names, **shared)
+        yield model, batches.result(name=model, class_names=read.class_names, **shared)
     for column, lists in read.candidates.items():
-        named = model
+        name = model
         if len(read.candidates) > 1:
-            named = column if len(request.files) == 1 else f"{model}/{column}"
+            name = column if len(request.files) == 1 else f"{model}/{column}"
         result = evaluate_candidates(
             lists,
             read.targets,
-            name=named,
+            name=name,
             n_classes=request.n_classes,
             query_ids=read.query_ids,
-            measures=measures,
             allow_mismatch=request.allow_mismatch,
             **shared,
         )
-        yield named, result
+        yield name, result
 
 
 def _rank_scores(
-    request: PredictionRequest, read: PredictionFile, progress_bar: ProgressBar
+    request: PredictionRequest, read: files.PredictionFile, progress_bar: ProgressBar
 ) -> Accumulator:
     if request.n_classes is not None:
         raise UsageError("--n-classes is for lists; scores name all classes themselves.")
-    targets, done = _numbers(read.targets), 0
+    targets, done = read.target_numbers, 0
     with progress_bar(f"ranking {os.path.basename(read.name)}") as progress:
         batches = Accumulator(threads=request.threads, progress=progress)
         if read.batches is None:
@@ -388,104 +503,91 @@ def _rank_scores(
     return batches
 
 
-def _numbers(targets: Any) -> Any:
-    """Return targets as an array; a missing one is −1."""
-    if not isinstance(targets, list):
-        return targets
-    return np.asarray([-1 if target is None else target for target in targets])
+def _evaluate_confidence(
+    read: files.PredictionFile, name: str, kind: str | None
+) -> ConfidenceResult:
+    """Evaluate the confidence of a file's scores, batch by batch where it is read so.
+
+    Batches are read twice, because all rows decide what the scores are unless `kind` states it.
+    """
+    if read.candidates:
+        raise UsageError(
+            f"{read.name} holds lists of candidates, which have no probabilities: --confidence "
+            "needs scores or logits of all classes."
+        )
+    decision = decide_score_kind(read.score_batches(), kind, place=read.name)
+    targets, parts, done = read.target_numbers, [], 0
+    for scores in read.score_batches():
+        parts.append(Confidence.of(scores, targets[done : done + len(scores)], kind=decision))
+        done += len(scores)
+    return evaluate_confidence(Confidence.merge(parts), targets, name=name)
 
 
-def _measures(request: PredictionRequest, lists: bool) -> Any:
-    """Return the measures; with cut-offs alone also RR, and nDCG at the largest."""
-    accuracies = [f"Success@{k}" for k in request.ks]
-    if request.measures:
-        return (*request.measures, *accuracies)
-    if not accuracies:
-        return None
-    top = max(request.ks)
-    return (*accuracies, f"RR@{top}" if lists else "RR", f"nDCG@{top}")
-
-
-def _groups(request: PredictionRequest, read: PredictionFile) -> dict[str, Any]:
-    """Return {column: {sample id: group}} of every column of --by."""
+def _read_groups(request: PredictionRequest, read: files.PredictionFile) -> dict[str, Any]:
+    """Return {column: {sample id: group}} of every column of --by, and of --new-places."""
     groups: dict[str, Any] = {}
-    for column in request.by:
-        groups |= _group_column(column, read)
-    if request.new_places and request.train is not None:
-        users = _users(request, read)
-        train = _like(request.train_labels, read.targets)
+    for source in request.by:
+        if source in read.columns:
+            groups[source] = read.by_id(read.columns[source])
+            continue
+        if not os.path.exists(split_column(source)[0]):
+            have = checks.name_few(list(read.columns)) if read.columns else "none"
+            raise UsageError(
+                f"--by {source}: not a column of {read.name} (it has: {have}), and not a file."
+            )
+        ids = Ids.count(len(read.targets))
+        if read.query_ids is not None:
+            ids = Ids.of(read.query_ids, what="sample")
+        column, groups_of = read_groups(source, ids)
+        groups[column] = groups_of
+    if request.new_places:
         marks = mark_new_places(
             list(read.targets),
-            train,
-            users.get("users"),
-            users.get("sample_users"),
+            _as_kind_of(read.targets, request.train_labels),
+            **_read_users(request, read),
             allow_mismatch=request.allow_mismatch,
         )
-        groups["place"] = _by_id(marks, read)
+        groups["place"] = read.by_id(marks)
     return groups
 
 
-def _by_id(values: list[Any], read: PredictionFile) -> dict[Any, Any]:
-    ids = range(len(values)) if read.query_ids is None else read.query_ids
-    return dict(zip(ids, values, strict=True))
-
-
-def _group_column(column_name: str, read: PredictionFile) -> dict[str, Any]:
-    if column_name in read.columns:
-        return {column_name: _by_id(read.columns[column_name], read)}
-    if not os.path.exists(groups_path(column_name)):
-        have = name_few(list(read.columns)) if read.columns else "none"
-        raise UsageError(
-            f"--by {column_name}: not a column of {read.name} (it has: {have}), and not a file."
-        )
-    count = len(read.targets)
-    ids = Ids.count(count) if read.query_ids is None else Ids.of(read.query_ids, what="sample")
-    column, groups = read_groups(column_name, ids)
-    return {column: groups}
-
-
-def _baselines(
-    request: PredictionRequest, read: PredictionFile, result: PredictionResult
+def _evaluate_baselines(
+    request: PredictionRequest, read: files.PredictionFile, result: PredictionResult
 ) -> list[PredictionResult]:
     if request.train is None:
         return []
     previous = history = None
     if request.previous is not None:
-        labels = _like(_column(request.previous, read), read.targets)
+        labels = _as_kind_of(read.targets, read.labels(request.previous))
         previous = [None if label in ("", None) else label for label in labels]
     if request.history is not None:
-        rows = as_lists(_column(request.history, read), request.history, read.name)
-        history = [_like(row, read.targets) if row else [] for row in rows]
+        rows = files.as_lists(read.labels(request.history), request.history, read.name)
+        history = [_as_kind_of(read.targets, row) if row else [] for row in rows]
     return evaluate_baselines(
-        _like(request.train_labels, read.targets),
+        _as_kind_of(read.targets, request.train_labels),
         read.targets,
         measures=result.scores.measures,
         n_classes=result.n_classes or None,
         previous=previous,
         history=history,
-        **_users(request, read),
+        **_read_users(request, read),
         query_ids=read.query_ids,
         conventions=request.rules,
         allow_mismatch=request.allow_mismatch,
     )
 
 
-def _users(request: PredictionRequest, read: PredictionFile) -> dict[str, Any]:
+def _read_users(request: PredictionRequest, read: files.PredictionFile) -> dict[str, Any]:
     """Return users of training and of samples, as text: a CSV holds nothing else."""
     if request.train_owners is None:
         return {}
     owners = {"users": request.train_owners}
     if request.users is not None:
-        owners["sample_users"] = _column(request.users, read)
+        owners["sample_users"] = read.labels(request.users)
     return {name: [str(user) for user in users] for name, users in owners.items()}
 
 
-def _column(name: str, read: PredictionFile) -> list[Any]:
-    """Return a column of the predictions, or one of another file."""
-    return read.columns[name] if name in read.columns else read_labels(name)
-
-
-def _like(labels: list[Any], targets: Any) -> list[Any]:
+def _as_kind_of(targets: Any, labels: list[Any]) -> list[Any]:
     """Return labels as text or numbers, like the targets: a CSV holds text only."""
     if any(isinstance(target, str) for target in list(targets)[:1]):
         return [str(label) if isinstance(label, int) else label for label in labels]

@@ -1,37 +1,56 @@
-"""PredictionResult: scores of every sample, counts of every class, ranks, and their tables."""
+"""PredictionResult: scores of every sample, counts of every class, ranks, and their tables.
+
+Several seeds of a model have a mean, a spread and Student's interval. Welch's test compares the
+means of seeds; the paired test compares models sample by sample, on the mean over seeds of each
+sample. The second is the one to prefer, and `ADVICE` says why.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any
+from itertools import combinations
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Ints, numbers_or_none
-from assay.core import checks
-from assay.core.conventions import Conventions
+from assay.comparison.compare import Comparison, compare
 from assay.core.hits import Hits
-from assay.core.ids import Ids
-from assay.errors import UsageError
-from assay.measures import Measure
+from assay.errors import MismatchError, UsageError
 from assay.measures.classes import AVERAGES, Confusion
 from assay.runs.record import RunRecord
 from assay.runs.results import Aggregate
 from assay.scoring.chance import chance
-from assay.scoring.evaluate import score
 from assay.scoring.output import limit_remarks, tied_remark
 from assay.scoring.scores import Mean, Scores
-from assay.stats import Interval, intervals
+from assay.stats import Interval, TestResult, interval, intervals, welch_test
 from assay.tables.table import Cell, Table
 
 _ENDS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
-_MOST_RESAMPLED = 20_000  # samples
 CLASS_MEASURES = ("F1", "Precision", "Recall")
+# By the counts of a result, and of its samples.
+_REMARKS: Final = {
+    "n_without_target": "samples without a target, left out: {}",
+    "masked": "{} of {} samples have -inf at their true class: it ranks last, with the other "
+    "masked classes",
+    "unlisted": "{} of {} samples have a true class that none of the lists names: they count 0",
+    "empty": "{} of {} samples have an empty list: they count 0",
+    "repeated": "repeated candidates in the lists: {}; the first mention counts",
+}
+ADVICE: Final = (
+    "Prefer the paired test over samples: it compares the models on the same samples, of which "
+    "there are many, while Welch's test has as many numbers as there are seeds and only asks "
+    "whether other seeds would change the means."
+)
+_ONLY_WELCH: Final = (
+    "Only means are known here. With the predictions of each sample, the paired test over samples "
+    "would be the one to prefer."
+)
 
 
 @dataclass(frozen=True)
@@ -54,12 +73,23 @@ class RankBin:
 class PredictionResult:
     """One model on one set of samples, in the order of their ids.
 
-    `scores` holds a value per measure and sample; `targets` the true class of each sample and
-    `predicted` its first one, −1 or an empty text where there is none; `confusion` counts top-1
-    predictions by class; `depth` is the length of the candidate lists, 0 where all classes were
-    ranked; `repeated` is how often a list named a class again. `masked` samples have a score of
-    −inf at their true class, `unlisted` ones a true class that no list of any sample names,
-    `empty` ones an empty list.
+    Args:
+        name: Name of the model.
+        hits: Ranks of the true classes.
+        scores: A value per measure and sample.
+        targets: True class of each sample, −1 or an empty text where there is none.
+        predicted: First class of each sample, likewise.
+        confusion: Counts of the top-1 predictions by class.
+        depth: Length of the candidate lists, 0 where all classes were ranked.
+        repeated: Number of places at which a list names a class again.
+        masked: Number of samples with a score of −inf at their true class.
+        unlisted: Number of samples whose true class no list of any sample names.
+        empty: Number of samples with an empty list.
+
+    >>> from assay.prediction import evaluate_predictions
+    >>> result = evaluate_predictions([[0.1, 0.9], [0.6, 0.4]], [1, 1])
+    >>> result.rank.tolist(), result.mean()["Acc@1"]
+    ([1, 2], 0.5)
     """
 
     name: str
@@ -115,24 +145,10 @@ class PredictionResult:
     @property
     def remarks(self) -> Iterator[str]:
         """What a reader of the numbers should know, a line each."""
-        n = self.n_samples
         yield from self.scores.remarks
-        if self.n_without_target:
-            yield f"samples without a target, left out: {self.n_without_target}"
-        if self.masked:
-            yield (
-                f"{self.masked} of {n} samples have -inf at their true class: it ranks last, with "
-                "the other masked classes"
-            )
-        if self.unlisted:
-            yield (
-                f"{self.unlisted} of {n} samples have a true class that none of the lists names: "
-                "they count 0"
-            )
-        if self.empty:
-            yield f"{self.empty} of {n} samples have an empty list: they count 0"
-        if self.repeated:
-            yield f"repeated candidates in the lists: {self.repeated}; the first mention counts"
+        for name, words in _REMARKS.items():
+            if count := getattr(self, name):
+                yield words.format(count, self.n_samples)
         yield from filter(None, [tied_remark(self.scores, "samples")])
         yield from limit_remarks(self.scores, self.uniform())
 
@@ -174,17 +190,17 @@ class PredictionResult:
     def by_class(self) -> list[dict[str, Any]]:
         """Return support, predictions, hits, precision, recall and F1 of each class."""
         counts = self.confusion
-        columns = (
-            counts.classes.tolist(),
-            counts.actual.tolist(),
-            counts.predicted.tolist(),
-            counts.right.tolist(),
-            counts.precision_by_class().tolist(),
-            counts.recall_by_class().tolist(),
-            counts.f1_by_class().tolist(),
-        )
-        keys = ("class", "support", "predicted", "right", "precision", "recall", "f1")
-        return [dict(zip(keys, row, strict=True)) for row in zip(*columns, strict=True)]
+        columns = {
+            "class": counts.classes,
+            "support": counts.actual,
+            "predicted": counts.predicted,
+            "right": counts.right,
+            "precision": counts.precision_by_class(),
+            "recall": counts.recall_by_class(),
+            "f1": counts.f1_by_class(),
+        }
+        rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+        return [dict(zip(columns, row, strict=True)) for row in rows]
 
     def mistakes(self, limit: int = 20) -> list[tuple[Any, Any, int]]:
         """Return the most frequent pairs of a true class and a wrong prediction."""
@@ -210,9 +226,7 @@ class PredictionResult:
             "intervals": {
                 name: {
                     **numbers_or_none({"low": mean.low, "high": mean.high}),
-                    "level": mean.level,
-                    "method": mean.method,
-                    "note": mean.note,
+                    **{key: getattr(mean, key) for key in ("level", "method", "note")},
                 }
                 for name, mean in self.intervals().items()
             },
@@ -256,65 +270,16 @@ class PredictionResult:
         return f"PredictionResult({self.name}, {self.n_samples} samples: {means})"
 
 
-def name_targets(numbers: Ints, names: NDArray[Any]) -> NDArray[Any]:
-    """Return class numbers as names; −1, which is none, becomes −1 or an empty text."""
-    if not len(names):
-        return numbers
-    none = -1 if names.dtype.kind in "iu" else ""
-    labels: NDArray[Any] = np.where(numbers >= 0, names[np.maximum(numbers, 0)], none)
-    return labels
+Row = Sequence[str | float | int | None]
 
 
-def make_result(
-    hits: Hits,
-    confusion: Confusion,
-    *,
-    targets: NDArray[Any],
-    predicted: NDArray[Any],
-    query_ids: Any,
-    measures: str | Measure | Iterable[str | Measure],
-    name: str,
-    groups: Mapping[str, Any] | None,
-    conventions: str | Conventions,
-    depth: int = 0,
-    **counts: int,
-) -> PredictionResult:
-    """Score the hits; `targets` and `predicted` are in the order of `query_ids`.
-
-    Groups are {column: {sample id: group}}, or lists where samples have no id.
-    A rank beyond the end of a list is not known, so a cut-off must not lie there. `counts` are
-    those of `PredictionResult`: repeated, masked, unlisted, empty.
-    """
-    scores = score(hits, measures, conventions=conventions).but_settings(
-        n_docs=int(hits.n_docs.max(initial=0)) or None, list_length=depth or None
+def as_table(columns: Iterable[str], rows: Iterable[Row]) -> Table:
+    """Return a table of texts, whole numbers as counts, and other numbers as fractions."""
+    kinds = {str: "text", int: "count"}
+    cells = (
+        tuple(Cell(value, kinds.get(type(value), "fraction")) for value in row) for row in rows
     )
-    for measure in scores.measures:
-        cutoff = measure.cutoff
-        if depth and not (isinstance(cutoff, int) and cutoff <= depth):
-            raise UsageError(
-                f"{measure} looks beyond the end of lists of {depth} candidates. "
-                f"Use {measure.name}@{depth} or a smaller cut-off, or give scores of all classes."
-            )
-    if groups is not None:
-        checks.require(groups, Mapping, "groups", "{column: {sample id: group}}")
-        scores = scores.with_groups(**groups)
-    ids = Ids.count(len(targets)) if query_ids is None else Ids.of(query_ids, what="query")
-    order = ids.order()  # as hits are
-    return PredictionResult(
-        name, hits, scores, targets[order], predicted[order], confusion, depth, **counts
-    )
-
-
-def model_records(models: Mapping[str, Sequence[PredictionResult]]) -> list[RunRecord]:
-    """Return records of models, one per seed."""
-    return [
-        record.but(model=name)
-        for name, seeds in models.items()
-        for number, result in enumerate(seeds, 1)
-        for record in result.records(
-            name=name if len(seeds) == 1 else f"{name} ({number})", number=number
-        )
-    ]
+    return Table(tuple(columns), tuple(cells))
 
 
 def summary_table(
@@ -325,16 +290,18 @@ def summary_table(
     A single result has its interval beside it. The last columns are guessing at random, one for
     each size of vocabulary.
     """
-    values = [_over_seeds(seeds) for seeds in models.values()]
-    baseline_means = [_over_seeds([result]) for result in baselines]
+    values = [_average_means(seeds) for seeds in models.values()]
+    baseline_means = [_average_means([result]) for result in baselines]
     results = [result for seeds in models.values() for result in seeds]
     ends = results[0].intervals() if len(results) == 1 else None
-    uniform = _guessing(results)
+    uniform = _expect_guessing(results)
     names = dict.fromkeys(name for column in values for name in column)
     rows = []
     for name in names:
         row = [column[name] for column in values]
-        cells = [Cell(value, "fraction", value == _best(row)) for value in row]
+        defined = _drop_undefined(row)
+        best = max(defined) if len(set(defined)) > 1 else math.nan
+        cells = [Cell(value, "fraction", value == best) for value in row]
         if ends is not None:  # averages over classes have no interval
             mean = ends.get(name)
             low, high = (math.nan, math.nan) if mean is None else (mean.low, mean.high)
@@ -351,7 +318,7 @@ def summary_table(
     return Table(("measure", *titles, *uniform), tuple(rows))
 
 
-def _guessing(results: Sequence[PredictionResult]) -> dict[str, Mapping[str, float]]:
+def _expect_guessing(results: Sequence[PredictionResult]) -> dict[str, Mapping[str, float]]:
     """Return the expectation of a random ranking for each size of vocabulary."""
     expected = {result.n_classes: result.uniform() for result in results}
     sizes = {size: values for size, values in expected.items() if values is not None}
@@ -360,46 +327,41 @@ def _guessing(results: Sequence[PredictionResult]) -> dict[str, Mapping[str, flo
     return {f"uniform of {size}": values for size, values in sorted(sizes.items())}
 
 
-def _over_seeds(seeds: Sequence[PredictionResult]) -> dict[str, float]:
+def _average_means(seeds: Sequence[PredictionResult]) -> dict[str, float]:
     each = [result.means() for result in seeds]
     return {name: math.fsum(result[name] for result in each) / len(each) for name in each[0]}
-
-
-def _best(values: Sequence[float]) -> float:
-    """Return the highest of several values that are not all equal."""
-    defined = [value for value in values if not math.isnan(value)]
-    return max(defined) if len(set(defined)) > 1 else math.nan
 
 
 def _model_table(
     models: Sequence[PredictionResult],
     columns: Iterable[str],
-    rows_of: Callable[[PredictionResult], Iterable[tuple[Cell, ...]]],
+    rows_of: Callable[[PredictionResult], Iterable[Row]],
 ) -> Table:
     """Return the rows of all models, with the model's name in front where there are several."""
     if len(models) == 1:
-        return Table(tuple(columns), tuple(rows_of(models[0])))
-    rows = ((Cell(result.name), *row) for result in models for row in rows_of(result))
-    return Table(("model", *columns), tuple(rows))
+        return as_table(columns, rows_of(models[0]))
+    rows = ((result.name, *row) for result in models for row in rows_of(result))
+    return as_table(("model", *columns), rows)
 
 
 def class_table(models: Sequence[PredictionResult]) -> Table:
     """Return support and top-1 measures of each class, the most frequent first."""
-    kinds = {"class": "text", "support": "count", "predicted": "count", "right": "count"}
 
-    def rows_of(result: PredictionResult) -> Iterator[tuple[Cell, ...]]:
+    def rows_of(result: PredictionResult) -> Iterator[Row]:
         for row in sorted(result.by_class(), key=lambda row: -row["support"]):
-            yield tuple(Cell(value, kinds.get(key, "fraction")) for key, value in row.items())
+            label, *numbers = row.values()
+            yield str(label), *numbers
 
-    return _model_table(models, (*kinds, "precision", "recall", "F1"), rows_of)
+    names = ("class", "support", "predicted", "right", "precision", "recall", "F1")
+    return _model_table(models, names, rows_of)
 
 
 def mistake_table(models: Sequence[PredictionResult]) -> Table:
     """Return the classes that are most often predicted for another one."""
 
-    def rows_of(result: PredictionResult) -> Iterator[tuple[Cell, ...]]:
+    def rows_of(result: PredictionResult) -> Iterator[Row]:
         for true, wrong, n in result.mistakes():
-            yield Cell(str(true)), Cell(str(wrong)), Cell(n, "count")
+            yield str(true), str(wrong), n
 
     return _model_table(models, ("class", "predicted instead", "samples"), rows_of)
 
@@ -407,14 +369,12 @@ def mistake_table(models: Sequence[PredictionResult]) -> Table:
 def rank_table(models: Sequence[PredictionResult]) -> Table:
     """Return how many targets stand at which ranks, with cumulative shares."""
 
-    def rows_of(result: PredictionResult) -> Iterator[tuple[Cell, ...]]:
+    def rows_of(result: PredictionResult) -> Iterator[Row]:
         bins = result.rank_histogram()
         total, so_far = sum(rank_bin.samples for rank_bin in bins), 0
         for rank_bin in bins:
             so_far += rank_bin.samples
-            shares = (rank_bin.samples / total, so_far / total)
-            counts = Cell(rank_bin.label), Cell(rank_bin.samples, "count")
-            yield (*counts, *(Cell(share, "fraction") for share in shares))
+            yield rank_bin.label, rank_bin.samples, rank_bin.samples / total, so_far / total
 
     return _model_table(models, ("rank", "samples", "share", "so far"), rows_of)
 
@@ -422,14 +382,272 @@ def rank_table(models: Sequence[PredictionResult]) -> Table:
 def group_table(models: Sequence[PredictionResult], column: str) -> Table:
     """Return the mean over samples (micro), over groups (macro), and of each group."""
 
-    def rows_of(result: PredictionResult) -> Iterator[tuple[Cell, ...]]:
+    def rows_of(result: PredictionResult) -> Iterator[Row]:
         micro, macro = result.mean(), result.mean(by=column)
-        lines: list[tuple[str, int, Mapping[str, float]]] = [
-            ("micro (over samples)", micro.n, micro),
-            (f"macro (over {column})", macro.n, macro),
-            *((name, macro.sizes[name], values) for name, values in macro.groups.items()),
-        ]
-        for label, n, values in lines:
-            yield Cell(label), Cell(n, "count"), *(Cell(v, "fraction") for v in values.values())
+        yield "micro (over samples)", micro.n, *micro.values()
+        yield f"macro (over {column})", macro.n, *macro.values()
+        for name, values in macro.groups.items():
+            yield name, macro.sizes[name], *values.values()
 
     return _model_table(models, (column, "n", *models[0].mean()), rows_of)
+
+
+Means = Mapping[str, Mapping[str, Sequence[float]]]
+
+
+@dataclass(frozen=True)
+class SeedRow:
+    """One model on one measure: mean over seeds, standard deviation between them, interval."""
+
+    model: str
+    measure: str
+    mean: float
+    sd: float
+    interval: Interval
+    n_seeds: int
+    data: str = ""
+
+    @classmethod
+    def of(
+        cls, model: str, measure: str, values: Sequence[float], level: float, data: str
+    ) -> SeedRow:
+        """Average the seeds of one model; undefined means are left out."""
+        mean = interval(values, method="t", level=level)
+        defined = _drop_undefined(values)
+        sd = float(np.std(defined, ddof=1)) if len(defined) > 1 else math.nan
+        return cls(model, measure, mean.estimate, sd, mean, len(defined), data)
+
+    @property
+    def cells(self) -> Row:
+        """Its row in a table."""
+        ends = self.interval.low, self.interval.high
+        return self.measure, self.model, self.n_seeds, self.mean, self.sd, *ends
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON; undefined numbers are None."""
+        ends = {"sd": self.sd, "low": self.interval.low, "high": self.interval.high}
+        return {
+            "model": self.model,
+            "measure": self.measure,
+            **numbers_or_none({"mean": self.mean, **ends}),
+            "seeds": self.n_seeds,
+            "note": self.interval.note,
+            **({"data": self.data} if self.data else {}),
+        }
+
+
+@dataclass(frozen=True)
+class WelchRow:
+    """Two models on one measure: the difference of their means over seeds, and Welch's test."""
+
+    a: str
+    b: str
+    measure: str
+    difference: float
+    test: TestResult
+    data: str = ""
+
+    @property
+    def cells(self) -> Row:
+        """Its row in a table."""
+        models = f"{self.a} − {self.b}"
+        return self.measure, models, self.difference, self.test.p, self.test.note
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON; undefined numbers are None."""
+        return {
+            "a": self.a,
+            "b": self.b,
+            "measure": self.measure,
+            **numbers_or_none({"difference": self.difference, "p": self.test.p}),
+            "note": self.test.note,
+            **({"data": self.data} if self.data else {}),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class SeedReport:
+    """Models over seeds and, where samples are known, over samples.
+
+    Args:
+        rows: Mean, spread and interval of each model and measure.
+        welch: Welch's test of each pair of models on each measure.
+        paired: The comparison sample by sample; None where only means are known.
+
+    >>> means = {"a": {"RR": [0.41, 0.43]}, "b": {"RR": [0.31, 0.30]}}
+    >>> report = compare_seed_means(means)
+    >>> round(report.welch[0].difference, 4), report.paired
+    (0.115, None)
+    """
+
+    rows: tuple[SeedRow, ...]
+    welch: tuple[WelchRow, ...]
+    paired: Comparison | None = None
+
+    @property
+    def advice(self) -> str:
+        """Which test to believe; empty for a single model."""
+        if not self.welch:
+            return ""
+        return _ONLY_WELCH if self.paired is None else ADVICE
+
+    def seed_table(self) -> Table:
+        """Return mean, sd and interval over seeds, a row for each model and measure."""
+        order = list(dict.fromkeys(row.measure for row in self.rows))
+        level = f"{self.rows[0].interval.level * 100:g} %" if self.rows else ""
+        columns = ("measure", "model", "seeds", "mean", "sd", f"{level} from", "to")
+        rows = sorted(self.rows, key=lambda row: order.index(row.measure))
+        return self._data_table(columns, rows)
+
+    def welch_table(self) -> Table:
+        """Return Welch's test between models, over seeds."""
+        columns = ("measure", "models", "difference", "p (Welch)", "note")
+        return self._data_table(columns, self.welch)
+
+    def _data_table(
+        self, columns: Sequence[str], rows: Sequence[SeedRow] | Sequence[WelchRow]
+    ) -> Table:
+        """Return a table with the samples in front, where they have a name."""
+        if not any(row.data for row in self.rows):
+            return as_table(columns, (row.cells for row in rows))
+        return as_table(("samples", *columns), ((row.data, *row.cells) for row in rows))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON; undefined numbers are None."""
+        return {
+            "models": [row.to_dict() for row in self.rows],
+            "welch": [row.to_dict() for row in self.welch],
+            "paired": None if self.paired is None else self.paired.to_dict(),
+            "advice": self.advice,
+        }
+
+
+def compare_seed_means(
+    means: Means, *, level: float = 0.95, data: str = "", baseline: str | None = None
+) -> SeedReport:
+    """Compare models of which only means are known.
+
+    Args:
+        means: {model: {measure: [a mean per seed]}}, all of the same samples.
+        level: Confidence level of the intervals.
+        data: Name of the samples in the rows.
+        baseline: The model that the others are compared with. Without it, all pairs are compared.
+
+    Returns:
+        A row per model and measure, and Welch's test of each pair on the measures of both.
+
+    >>> report = compare_seed_means({"a": {"RR": [0.41, 0.43, 0.42]}})
+    >>> round(report.rows[0].mean, 4), round(report.rows[0].sd, 4)
+    (0.42, 0.01)
+    """
+    rows = tuple(
+        SeedRow.of(model, measure, values, level, data)
+        for model, by_measure in means.items()
+        for measure, values in by_measure.items()
+    )
+    pairs = list(combinations(means, 2))
+    if baseline is not None:
+        pairs = [(model, baseline) for model in means if model != baseline]
+    tests = []
+    for a, b in pairs:
+        for measure in means[a]:
+            if measure in means[b]:
+                left, right = means[a][measure], means[b][measure]
+                difference = _average(left) - _average(right)
+                test = welch_test(left, right)
+                tests.append(WelchRow(a, b, measure, difference, test, data))
+    return SeedReport(rows, tuple(tests))
+
+
+def _average(values: Sequence[float]) -> float:
+    defined = _drop_undefined(values)
+    return math.fsum(defined) / len(defined) if defined else math.nan
+
+
+def _drop_undefined(values: Sequence[float]) -> list[float]:
+    return [value for value in values if not math.isnan(value)]
+
+
+def compare_models(
+    models: Mapping[str, Sequence[PredictionResult]],
+    *,
+    level: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> SeedReport:
+    """Compare models over seeds and, paired, over samples.
+
+    Args:
+        models: {model: results of its seeds}, all on the same samples, which are matched by id, or
+            by row where there are no ids.
+        level: Confidence level of the intervals.
+        resamples: Number of resamples of the paired test.
+        seed: Random seed of the paired test.
+
+    Returns:
+        Means over seeds, Welch's tests and the paired comparison.
+
+    Raises:
+        MismatchError: Results have other samples, targets or measures.
+        UsageError: A model has no results.
+
+    >>> from assay.prediction import evaluate_predictions
+    >>> result = evaluate_predictions([[0.1, 0.9], [0.6, 0.4]], [1, 1])
+    >>> report = compare_models({"net": [result, result]})
+    >>> report.rows[0].measure, report.rows[0].mean, report.rows[0].n_seeds
+    ('Success@1', 0.5, 2)
+    """
+    for model, results in models.items():
+        if not results:
+            raise UsageError(f"Model {model!r} has no results.")
+    _check_same_targets(models)
+    averaged = {model: _average_seeds(model, results) for model, results in models.items()}
+    means = {}
+    for model, results in models.items():
+        each = [result.means() for result in results]
+        # Other top-1 measures than F1 add nothing.
+        names = [*results[0].mean(), "F1(avg=weighted)", "F1(avg=macro)"]
+        means[model] = {name: [mean[name] for mean in each] for name in names}
+    report = compare_seed_means(means, level=level)
+    if len(models) < 2:
+        return report
+    paired = compare(
+        *averaged.values(),
+        names=list(averaged),
+        level=round(1 - level, 12),  # 0.05, not 0.050000000000000044
+        resamples=resamples,
+        seed=seed,
+    )
+    return replace(report, paired=paired)
+
+
+def _check_same_targets(models: Mapping[str, Sequence[PredictionResult]]) -> None:
+    """Refuse results of other samples: as many, but with other true classes."""
+    named = [(model, result) for model, results in models.items() for result in results]
+    first_name, first = named[0]
+    for name, result in named[1:]:
+        if result.scores.query_ids != first.scores.query_ids:
+            continue  # the comparison aligns them by id, or refuses them
+        other = result.targets != first.targets
+        if np.any(other):
+            row = int(np.argmax(other))
+            raise MismatchError(
+                f"{first_name} and {name} have different targets, first in sample "
+                f"{first.scores.query_ids[row]!r}: {first.targets[row]} and "
+                f"{result.targets[row]}. Only predictions of the same samples can be compared."
+            )
+
+
+def _average_seeds(model: str, results: Sequence[PredictionResult]) -> Scores:
+    """Return the mean over seeds of every sample."""
+    first = results[0].scores
+    for number, result in enumerate(results[1:], 2):
+        other = result.scores
+        if other.query_ids != first.query_ids or other.measures != first.measures:
+            raise MismatchError(
+                f"Seed {number} of {model!r} has other samples or measures than seed 1. "
+                "All seeds must predict the same samples."
+            )
+    values = np.mean([result.scores.values for result in results], axis=0)
+    tied = np.any([result.scores.tied for result in results], axis=0)
+    return replace(first, values=values, tied=tied)
