@@ -11,7 +11,7 @@ from assay.errors import UsageError
 from assay.vision import Candidates, PooledResult, count_candidates
 from assay.vision.matching import count_matches, evaluate_image_retrieval
 from assay.vision.patches import PatchScene, evaluate_patches, read_patch_scenes
-from assay.vision.result import default_conventions
+from assay.vision.settings import default_conventions
 from assay.vision.verification import RULES
 
 from .samples import distances

@@ -3,7 +3,6 @@ from assay.vision.compat import read_metadata as read_metadata
 from assay.vision.compat import wide_row as wide_row
 from assay.vision.descriptors import DESCRIPTORS as DESCRIPTORS
 from assay.vision.descriptors import Described as Described
-from assay.vision.experiment import Experiment as Experiment
 from assay.vision.experiment import experiment_from as experiment_from
 from assay.vision.experiment import read_experiment as read_experiment
 from assay.vision.ground_truth import Status as Status
@@ -29,7 +28,6 @@ from assay.vision.matching import error_auc as error_auc
 from assay.vision.matching import evaluate_image_retrieval as evaluate_image_retrieval
 from assay.vision.opencv_features import DETECTORS as DETECTORS
 from assay.vision.opencv_features import read_image as read_image
-from assay.vision.pairs import KeypointSettings as KeypointSettings
 from assay.vision.pairs import PairCounts as PairCounts
 from assay.vision.pairs import PairData as PairData
 from assay.vision.pairs import Side as Side
@@ -57,6 +55,8 @@ from assay.vision.scenes import Scene as Scene
 from assay.vision.scenes import find_scenes as find_scenes
 from assay.vision.scenes import make_demo_scenes as make_demo_scenes
 from assay.vision.scenes import write_scenes as write_scenes
+from assay.vision.settings import Experiment as Experiment
+from assay.vision.settings import KeypointSettings as KeypointSettings
 from assay.vision.tables import CategorySummary as CategorySummary
 from assay.vision.tables import compare_descriptors as compare_descriptors
 from assay.vision.tables import summarize as summarize

@@ -14,10 +14,11 @@ from assay.cli import options, output
 from assay.cli.commands import CommandGroup
 from assay.cli.progress import progress_bar
 from assay.cli.saving import Saving, repeated_batch
-from assay.cli.settings import argument, option
+from assay.cli.settings import argument, option, settings_of
 from assay.core.on_demand import OnDemand
 from assay.errors import UsageError
 from assay.tables.table import as_csv
+from assay.vision.settings import ESTIMATOR, INLIER, DescriptorSettings, KeypointSettings
 
 if TYPE_CHECKING:
     from assay.vision.ranks import choose_metric
@@ -182,15 +183,7 @@ def run(
     help="May be repeated.",
     section="Models",
 )
-@option(
-    "--strongest",
-    type=click.IntRange(min=1),
-    default=300,
-    show_default=True,
-    metavar="N",
-    help="Keypoints of each image.",
-    section="Input",
-)
+@settings_of(KeypointSettings)["strongest"].declare(default=300)
 @option(
     "--write",
     "folder",
@@ -245,23 +238,8 @@ def demo(
     help="nn, mutual, ratio or mutual-ratio; ratio:0.9 sets the limit. May be repeated.",
     section="Models",
 )
-@option(
-    "--estimator",
-    type=click.Choice(["ransac", "magsac"]),
-    default="ransac",
-    show_default=True,
-    help="How OpenCV estimates homographies.",
-    section="Models",
-)
-@option(
-    "--inlier",
-    type=click.FloatRange(min=0, min_open=True),
-    default=3.0,
-    show_default=True,
-    metavar="PIXELS",
-    help="Largest error of an inlier.",
-    section="Search",
-)
+@ESTIMATOR.declare()
+@INLIER.declare()
 @option("--scenes", "per_scene", is_flag=True, help="A row for each scene.", section="Result")
 @option(
     "--allow-code",
@@ -363,12 +341,7 @@ def _matching_experiment(path: str | None, allow_code: bool) -> vision.Experimen
     help="HPatches' task files: splits.json, verif_pos_split-a.csv, … [drawn by --seed]",
     section="Input",
 )
-@option(
-    "--metric",
-    type=click.Choice(["l2", "cosine", "hamming"]),
-    help="Distance of descriptors. [l2; hamming for bits]",
-    section="Search",
-)
+@settings_of(DescriptorSettings)["metric"].declare()
 @options.seed_option_for("For pairs and queries that are drawn.")
 @option("--timings", is_flag=True, help="Time and bytes of a descriptor.", section="Machines")
 @_chart_option

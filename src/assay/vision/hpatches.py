@@ -38,7 +38,8 @@ from assay.vision.ranks import (
     row_distances,
     trapezoid_area,
 )
-from assay.vision.result import default_conventions, interval_aggregate
+from assay.vision.result import interval_aggregate
+from assay.vision.settings import default_conventions
 from assay.vision.tables import ends_of, interval_data
 
 REFERENCE: Final = "ref"

@@ -44,8 +44,8 @@ from assay.vision.ground_truth import (
     nearest_within,
     project_points,
 )
+from assay.vision.settings import BORDER
 
-BORDER = 40.0  # pixels from the edge within which keypoints are dropped
 UPRIGHT = -1.0  # the angle of a keypoint whose direction is not known
 
 

@@ -22,7 +22,6 @@ from assay.search.engine.workers import Progress
 from assay.stats import Interval, intervals
 from assay.tables.page import Page, Words
 from assay.tables.table import Cell, Table
-from assay.vision.experiment import Experiment
 from assay.vision.keypoints import as_id
 from assay.vision.matching import (
     HEADLINE,
@@ -34,7 +33,7 @@ from assay.vision.matching import (
     match_pair,
 )
 from assay.vision.ranks import PRCurve, mean_curve
-from assay.vision.result import Failure, default_conventions, interval_aggregate
+from assay.vision.result import Failure, interval_aggregate
 from assay.vision.run import (
     BROKEN,
     SceneContext,
@@ -44,6 +43,7 @@ from assay.vision.run import (
     wanted_pairs,
 )
 from assay.vision.scenes import Scene
+from assay.vision.settings import Experiment, default_conventions
 from assay.vision.tables import (
     ALL,
     SHARE,

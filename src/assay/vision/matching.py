@@ -42,12 +42,12 @@ from assay.vision.opencv_features import steady
 from assay.vision.pairs import Side, usable_rows
 from assay.vision.ranks import RECALLS, Neighbours, curve_of, nearest_two
 from assay.vision.scenes import Scene
+from assay.vision.settings import ESTIMATORS
 from assay.vision.verification import counts_among
 
 HEADLINE: Final = 3  # pixels within which a match is right, where one number is asked for
 PIXELS: Final = tuple(range(1, 11))  # tolerances of D2-Net's curve
 RATIO: Final = 0.8  # Lowe, IJCV 60 (2004)
-ESTIMATORS: Final = {"ransac": "RANSAC", "magsac": "USAC_MAGSAC"}  # as OpenCV calls them
 MATCHERS: Final = {
     "nn": (False, False),
     "mutual": (True, False),

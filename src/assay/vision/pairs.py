@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,6 @@ from assay.vision.ground_truth import (
     project_points,
 )
 from assay.vision.keypoints import (
-    BORDER,
     Keypoints,
     by_size,
     fill_path,
@@ -41,46 +40,7 @@ from assay.vision.keypoints import (
 )
 from assay.vision.opencv_features import Image, detect
 from assay.vision.scenes import Scene
-
-Source = Literal["detect", "project", "file"]
-
-
-@dataclass(frozen=True)
-class KeypointSettings:
-    """How keypoints are chosen.
-
-    `source`: "detect" finds them in each image, "project" takes those of image 1 through the
-    homography, "file" reads `path`, in which {scene} and {image} stand for names. Then those near
-    the border go, and those of other sizes; `shared_with` keeps what a second detector found, too;
-    then the `strongest` and a `random` choice of so many stay.
-    """
-
-    source: Source = "detect"
-    detector: str = "sift"
-    options: Mapping[str, Any] = field(default_factory=dict)
-    path: str | None = None
-    border: float = BORDER
-    least_size: float = 0.0
-    most_size: float = float("inf")
-    shared_with: str | None = None
-    shared_side: Literal["left", "right"] = "left"  # whose sizes and angles: detector or the other
-    tolerance: float = 3.0
-    strongest: int | None = None
-    random: int | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
-        if self.source not in ("detect", "project", "file"):
-            raise UsageError(f"source must be detect, project or file; found {self.source!r}.")
-        if self.shared_side not in ("left", "right"):
-            raise UsageError(f"shared_side must be left or right; found {self.shared_side!r}.")
-        if self.source == "file" and self.path is None:
-            raise UsageError(
-                "Keypoints from files need a path such as keypoints/{scene}/{image}.csv."
-            )
-        if self.source == "detect" and self.path is not None:
-            raise UsageError("A path of keypoints needs the source file or project, not detect.")
+from assay.vision.settings import BORDER, KeypointSettings
 
 
 class Detections:

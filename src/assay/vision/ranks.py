@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from assay.search.engine import TargetRanks, rank, target_ranks
 from assay.search.engine.code_search import distance_histogram, rank_codes
 from assay.search.engine.codes import Codes
 from assay.search.engine.target_search import target_scores
+from assay.vision.settings import METRICS, Metric
 
 RECALLS: Final = tuple(step / 100 for step in range(101))
 
@@ -310,10 +311,8 @@ def nearest_two(left: NDArray[Any], right: NDArray[Any], metric: str) -> Neighbo
     return Neighbours(nearest, best, second)
 
 
-Metric = Literal["l2", "cosine", "hamming"]
 STATUSES: Final = ("matched", "no_match", "outside")
 MATCHED, NO_MATCH, OUTSIDE = range(3)
-METRICS: Final = ("l2", "cosine", "hamming")
 
 
 @dataclass(frozen=True, eq=False)

@@ -46,8 +46,8 @@ from assay.vision.tables import (
 
 if TYPE_CHECKING:
     from assay.comparison.compare import Comparison
-    from assay.vision.experiment import DescriptorSettings
     from assay.vision.scenes import Scene
+    from assay.vision.settings import DescriptorSettings
 
 
 _MOST_NOTES: Final = 3

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from assay.arrays import Array, Floats, Ints
 from assay.core import checks
-from assay.core.conventions import Conventions, as_conventions, preset
+from assay.core.conventions import Conventions, as_conventions
 from assay.core.exact_sums import exact_sum
 from assay.core.hits import Hits, judge_ranks
 from assay.core.ids import Ids
@@ -31,18 +31,11 @@ from assay.stats import Interval, interval
 from assay.vision.compat import row_with_metadata
 from assay.vision.keypoints import as_id, as_ids
 from assay.vision.ranks import MATCHED, OUTSIDE, PairRanks, PRCurve, curve_of, mean_curve
+from assay.vision.settings import default_conventions
 from assay.vision.verification import TASKS, CandidateCounts, PooledResult, counts_among, list_hits
 
 MEASURES: Final = ("AP", "Success@1", "Success@5", "Success@10")
 _BIN_ENDS: Final = (1, 2, 3, 4, 5, 10, 20, 50, 100)
-
-
-def default_conventions() -> Conventions:
-    """Return the preset with expected ties.
-
-    With optimistic ones a constant descriptor would look good.
-    """
-    return preset("keypoints").but(ties="expected")
 
 
 @dataclass(frozen=True, order=True)

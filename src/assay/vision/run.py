@@ -24,22 +24,12 @@ from assay.core.settings import as_settings
 from assay.errors import InputError, StorageError, UsageError
 from assay.runs.record import RunRecord
 from assay.search.engine.workers import Control, run
-from assay.vision.experiment import (
-    DEMO,
-    DatasetSettings,
-    DescriptorSettings,
-    DistractorSettings,
-    EvaluationSettings,
-    Experiment,
-    SceneCheckpoint,
-    fingerprint,
-)
+from assay.vision.experiment import SceneCheckpoint, fingerprint
 from assay.vision.ground_truth import Truth, project_points
 from assay.vision.keypoints import choose_names, choose_rows
 from assay.vision.matching import evaluate_image_retrieval
 from assay.vision.pairs import (
     Detections,
-    KeypointSettings,
     Side,
     describe_image,
     timed,
@@ -49,6 +39,15 @@ from assay.vision.pairs import (
 from assay.vision.ranks import OUTSIDE, PairRanks, choose_metric, rank_pair
 from assay.vision.result import DescriptorCost, DescriptorResult, Failure, ScenePart
 from assay.vision.scenes import Scene, find_scenes, make_demo_scenes
+from assay.vision.settings import (
+    DEMO,
+    DatasetSettings,
+    DescriptorSettings,
+    DistractorSettings,
+    EvaluationSettings,
+    Experiment,
+    KeypointSettings,
+)
 from assay.vision.verification import (
     LOST,
     NO_MATCH,
@@ -577,7 +576,7 @@ def _image_retrieval(parts: Sequence[ScenePart], context: SceneContext) -> Any:
 def keypoint_name(settings: Any) -> str:
     """Describe a keypoint set in a few words.
 
-    >>> from assay.vision.pairs import KeypointSettings
+    >>> from assay.vision.settings import KeypointSettings
     >>> keypoint_name(KeypointSettings(strongest=500))
     'detect sift, border 40, strongest 500'
     """

@@ -1,0 +1,234 @@
+"""Settings of experiments, each declared once: keys of experiment files, checks, and options.
+
+Nothing here needs numpy, so that `assay descriptors --help` is quick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any, Final, Literal, get_args
+
+from assay.cli.settings import POSITIVE, About, Setting, one_of
+from assay.core.conventions import Conventions, preset
+from assay.errors import UsageError
+
+DEMO: Final = "demo"  # the path of scenes that are made on the spot
+BORDER: Final = 40.0  # pixels from the edge within which keypoints are dropped
+ESTIMATORS: Final = {"ransac": "RANSAC", "magsac": "USAC_MAGSAC"}  # as OpenCV calls them
+Source = Literal["detect", "project", "file"]
+Metric = Literal["l2", "cosine", "hamming"]
+METRICS: Final = get_args(Metric)
+
+
+def default_conventions() -> Conventions:
+    """Return the preset with expected ties.
+
+    With optimistic ones a constant descriptor would look good.
+    """
+    return preset("keypoints").but(ties="expected")
+
+
+@dataclass(frozen=True)
+class KeypointSettings:
+    """How keypoints are chosen.
+
+    The source "detect" finds them in each image, "project" takes those of image 1 through the
+    homography, "file" reads `path`, in which {scene} and {image} stand for names. Keypoints near
+    the border go first, then those of other sizes; `shared_with` keeps what a second detector
+    detected, too; then the `strongest` and a `random` choice of so many stay.
+
+    Example:
+        >>> KeypointSettings(strongest=200).detector
+        'sift'
+    """
+
+    source: Annotated[Source, "detect, project those of image 1, or file (path)."] = "detect"
+    detector: Annotated[str, "Detector, such as sift or orb."] = "sift"
+    options: Annotated[Mapping[str, Any], "Options of the detector."] = field(default_factory=dict)
+    path: Annotated[str | None, "File; {scene} and {image} stand for names."] = None
+    border: Annotated[float, "Pixels at the edge without keypoints."] = BORDER
+    least_size: Annotated[float, "Smallest size."] = 0.0
+    most_size: Annotated[float, "Largest size."] = float("inf")
+    shared_with: Annotated[str | None, "A second detector; only shared keypoints stay."] = None
+    shared_side: Annotated[Literal["left", "right"], "Whose sizes and angles count."] = "left"
+    tolerance: Annotated[float, "Pixels within which two detectors share a keypoint."] = 3.0
+    strongest: Annotated[
+        int | None,
+        About(
+            "Keypoints of each image.",
+            {"minimum": 1},
+            option={"section": "Input", "metavar": "N", "show_default": True},
+        ),
+    ] = None
+    random: Annotated[int | None, "Number of keypoints to draw at random."] = None
+    seed: Annotated[int, "Seed of that draw."] = 0
+
+    def __post_init__(self) -> None:
+        """Refuse settings that make no sense."""
+        if self.source not in get_args(Source):
+            raise UsageError(f"source must be detect, project or file; found {self.source!r}.")
+        if self.shared_side not in ("left", "right"):
+            raise UsageError(f"shared_side must be left or right; found {self.shared_side!r}.")
+        if self.source == "file" and self.path is None:
+            raise UsageError(
+                "Keypoints from files need a path such as keypoints/{scene}/{image}.csv."
+            )
+        if self.source == "detect" and self.path is not None:
+            raise UsageError("A path of keypoints needs the source file or project, not detect.")
+
+
+@dataclass(frozen=True)
+class DatasetSettings:
+    """Where the scenes are."""
+
+    path: Annotated[str, "Folder of scenes; demo: scenes that are made on the spot."]
+    layout: Annotated[Literal["auto", "hpatches", "oxford"], "Layout of the folder."] = "auto"
+    scenes: Annotated[tuple[str, ...], "Names of the scenes to use; all by default."] = ()
+    categories: Annotated[
+        Mapping[str, str] | str | None, "Categories by scene, or a file that holds them."
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Refuse categories that are neither a file nor a table."""
+        if not isinstance(self.categories, Mapping | str | None):
+            raise UsageError(
+                f"categories: expected keys and values, or a file, found {self.categories!r:.60}."
+            )
+
+
+@dataclass(frozen=True)
+class DescriptorSettings:
+    """A descriptor; with keypoints of its own, results are not comparable with others."""
+
+    name: Annotated[str, "Its name in results; by default its type."]
+    type: Annotated[str, "A name such as SIFT, a file, a network or module:function."]
+    options: Annotated[Mapping[str, Any], "Options of the descriptor."] = field(
+        default_factory=dict
+    )
+    metric: Annotated[
+        Metric | None,
+        About("Distance of descriptors. [l2; hamming for bits]", option={"section": "Search"}),
+    ] = None
+    keypoints: Annotated[KeypointSettings | None, "Keypoints instead of the experiment's."] = None
+
+
+@dataclass(frozen=True)
+class DistractorSettings:
+    """Distractors from other scenes."""
+
+    scenes: Annotated[int, About("Number of other scenes.", {"minimum": 1})] = 10
+    keypoints: Annotated[int, About("Number of keypoints of each.", {"minimum": 1})] = 20
+    seed: Annotated[int, About("Seed of the draw.", {"minimum": 0})] = 0
+
+
+@dataclass(frozen=True)
+class ImageRetrievalSettings:
+    """Image retrieval by some keypoints of each image."""
+
+    keypoints: Annotated[int, About("Number of keypoints of each image.", {"minimum": 1})] = 200
+    ratio: Annotated[float, "Limit of the ratio test."] = 0.8
+    seed: Annotated[int, About("Seed of the draw.", {"minimum": 0})] = 0
+
+    def __post_init__(self) -> None:
+        """Refuse a ratio that is none."""
+        if not 0 < self.ratio <= 1:
+            raise UsageError(f"ratio must lie above 0 and not above 1, found {self.ratio!r}.")
+
+
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """What is measured."""
+
+    tau: Annotated[tuple[float, ...], "Tolerances in pixels; the first is the headline's."] = (3.0,)
+    pairs: Annotated[tuple[int, ...], "Images to compare image 1 with; all by default."] = ()
+    ties: Annotated[
+        Literal["order", "expected", "best", "worst", "midrank-up"], "How equal distances count."
+    ] = "expected"
+    one_to_one: Annotated[bool, "Match each query and target once, nearest pairs first."] = False
+    symmetric: Annotated[bool, "Ask that a match holds in both directions."] = False
+    matching: Annotated[bool, "Evaluate image matching, too."] = True
+    rule: Annotated[Literal["paper", "program"], "Matching as HPatches' paper or program."] = (
+        "paper"
+    )
+    verification: Annotated[DistractorSettings | None, "Verification among distractors."] = None
+    retrieval: Annotated[DistractorSettings | None, "Retrieval among distractors."] = None
+    image_retrieval: Annotated[ImageRetrievalSettings | None, "Image retrieval."] = None
+    level: Annotated[float, "Level of the intervals."] = 0.95
+    resamples: Annotated[int, "Number of resamples."] = 10_000
+    seed: Annotated[int, About("Seed of the resamples.", {"minimum": 0})] = 0
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that make no sense."""
+        from assay.stats.samples import check_level
+        from assay.vision.ground_truth import check_taus
+
+        check_taus(self.tau)
+        check_level(self.level)
+        for pair in self.pairs:
+            if pair < 2:
+                raise UsageError(f"pairs are numbers of images from 2 on, found {pair}.")
+
+    @property
+    def resampling(self) -> dict[str, Any]:
+        """How intervals are drawn."""
+        return {"level": self.level, "resamples": self.resamples, "seed": self.seed}
+
+    @property
+    def conventions(self) -> Conventions:
+        """The preset of keypoints, with the chosen ties."""
+        return default_conventions().but(ties=self.ties)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything that an experiment file says."""
+
+    dataset: Annotated[DatasetSettings, "Where the scenes are."]
+    descriptors: Annotated[tuple[DescriptorSettings, ...], "Descriptors; a type alone is a name."]
+    name: Annotated[str, "Its name in results."] = "experiment"
+    keypoints: Annotated[KeypointSettings, "How keypoints are chosen."] = field(
+        default_factory=KeypointSettings
+    )
+    evaluation: Annotated[EvaluationSettings, "What is measured."] = field(
+        default_factory=EvaluationSettings
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse an experiment without descriptors, or with two of one name."""
+        names = [descriptor.name for descriptor in self.descriptors]
+        if not names:
+            raise UsageError("An experiment needs at least one descriptor.")
+        for name in names:
+            if names.count(name) > 1:
+                raise UsageError(f"Two descriptors are called {name!r}. Give each its own name.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON; a missing limit is None."""
+        data: dict[str, Any] = _as_data(asdict(self))
+        return data
+
+
+def _as_data(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _as_data(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_data(item) for item in value]
+    return None if value == float("inf") else value
+
+
+# Options of `assay descriptors match` that are no keys of an experiment file.
+ESTIMATOR: Final = Setting(
+    "estimator",
+    "How OpenCV estimates homographies.",
+    one_of(ESTIMATORS),
+    "ransac",
+    {"section": "Models", "show_default": True},
+)
+INLIER: Final = Setting(
+    "inlier",
+    "Largest error of an inlier.",
+    POSITIVE,
+    3.0,
+    {"section": "Search", "show_default": True, "metavar": "PIXELS"},
+)
