@@ -3,6 +3,9 @@ from assay.vision.compat import read_metadata as read_metadata
 from assay.vision.compat import wide_row as wide_row
 from assay.vision.descriptors import DESCRIPTORS as DESCRIPTORS
 from assay.vision.descriptors import Described as Described
+from assay.vision.drawing import draw_curves as draw_curves
+from assay.vision.drawing import draw_matches as draw_matches
+from assay.vision.drawing import draw_pair as draw_pair
 from assay.vision.experiment import experiment_from as experiment_from
 from assay.vision.experiment import read_experiment as read_experiment
 from assay.vision.ground_truth import Status as Status
@@ -44,10 +47,10 @@ from assay.vision.patches import read_patch_scenes as read_patch_scenes
 from assay.vision.ranks import PairRanks as PairRanks
 from assay.vision.ranks import PRCurve as PRCurve
 from assay.vision.ranks import rank_pair as rank_pair
+from assay.vision.report import CategorySummary as CategorySummary
 from assay.vision.report import ExperimentReport as ExperimentReport
-from assay.vision.report import draw_curves as draw_curves
-from assay.vision.report import draw_matches as draw_matches
-from assay.vision.report import draw_pair as draw_pair
+from assay.vision.report import compare_descriptors as compare_descriptors
+from assay.vision.report import summarize as summarize
 from assay.vision.result import DescriptorResult as DescriptorResult
 from assay.vision.run import ExperimentResult as ExperimentResult
 from assay.vision.run import run_experiment as run_experiment
@@ -57,9 +60,6 @@ from assay.vision.scenes import make_demo_scenes as make_demo_scenes
 from assay.vision.scenes import write_scenes as write_scenes
 from assay.vision.settings import Experiment as Experiment
 from assay.vision.settings import KeypointSettings as KeypointSettings
-from assay.vision.tables import CategorySummary as CategorySummary
-from assay.vision.tables import compare_descriptors as compare_descriptors
-from assay.vision.tables import summarize as summarize
 from assay.vision.verification import Candidates as Candidates
 from assay.vision.verification import PooledResult as PooledResult
 from assay.vision.verification import count_candidates as count_candidates

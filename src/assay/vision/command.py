@@ -21,15 +21,15 @@ from assay.tables.table import as_csv
 from assay.vision.settings import ESTIMATOR, INLIER, DescriptorSettings, KeypointSettings
 
 if TYPE_CHECKING:
+    from assay.vision.drawing import find_pair
     from assay.vision.ranks import choose_metric
-    from assay.vision.report import find_pair
+    from assay.vision.report import wide_table
     from assay.vision.run import load_scenes
-    from assay.vision.tables import wide_table
 else:
     choose_metric = OnDemand("assay.vision.ranks").choose_metric
-    find_pair = OnDemand("assay.vision.report").find_pair
+    find_pair = OnDemand("assay.vision.drawing").find_pair
     load_scenes = OnDemand("assay.vision.run").load_scenes
-    wide_table = OnDemand("assay.vision.tables").wide_table
+    wide_table = OnDemand("assay.vision.report").wide_table
 
 _DEMO_DESCRIPTORS = ("SIFT", "RootSIFT", "ORB")
 _DEMO_PATCHES = ("SIFT", "ORB")

@@ -38,9 +38,9 @@ from assay.vision.ranks import (
     row_distances,
     trapezoid_area,
 )
+from assay.vision.report import fractions, interval_data, level_heading
 from assay.vision.result import interval_aggregate
 from assay.vision.settings import default_conventions
-from assay.vision.tables import ends_of, interval_data
 
 REFERENCE: Final = "ref"
 DIFFICULTIES: Final = {"e": "easy", "h": "hard", "t": "tough"}
@@ -104,13 +104,13 @@ def number_table(names: Sequence[str], numbers: Sequence[Sequence[PatchNumber]])
                 (
                     Cell(number.name),
                     Cell(name),
-                    *(Cell(value, "fraction") for value in parts),
+                    *fractions(parts),
                     Cell(whole, "fraction", whole == best),
-                    Cell(ends_of(number.whole), "figure"),
+                    number.whole.cell(),
                     Cell(number.chance, "fraction"),
                 )
             )
-    level = f"{100 * first.whole.level:g} %"
+    level = level_heading(first.whole.level)
     return Table(("task", "descriptor", *first.found, level, "chance"), tuple(rows))
 
 

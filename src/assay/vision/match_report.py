@@ -33,6 +33,15 @@ from assay.vision.matching import (
     match_pair,
 )
 from assay.vision.ranks import PRCurve, mean_curve
+from assay.vision.report import (
+    ALL,
+    compare_named,
+    comparison_words,
+    fractions,
+    interval_data,
+    level_heading,
+    mean_defined,
+)
 from assay.vision.result import Failure, interval_aggregate
 from assay.vision.run import (
     BROKEN,
@@ -43,16 +52,7 @@ from assay.vision.run import (
     wanted_pairs,
 )
 from assay.vision.scenes import Scene
-from assay.vision.settings import Experiment, default_conventions
-from assay.vision.tables import (
-    ALL,
-    SHARE,
-    compare_named,
-    comparison_words,
-    ends_of,
-    interval_data,
-    mean_defined,
-)
+from assay.vision.settings import SHARE, Experiment, default_conventions
 
 _CORNERS: Final = (1, 3, 5)  # pixels of homography estimation
 
@@ -176,14 +176,8 @@ class MatchingSummary:
 
 
 _COUNTS: Final = (
-    "descriptor",
-    "matcher",
-    "category",
-    "scenes",
-    "pairs",
-    "keypoints",
-    "matches",
-    "not_estimated",
+    *("descriptor", "matcher", "category", "scenes"),
+    *("pairs", "keypoints", "matches", "not_estimated"),
 )
 
 
@@ -289,26 +283,27 @@ class MatchingReport:
 
     def _table(self, columns: tuple[str, ...]) -> Table:
         """Build a table of columns; `±` adds a measure's interval."""
+        heads = []
+        for name in columns:
+            bare = name.removesuffix(" ±").replace("_", " ")
+            heads.append(bare.replace("score@", "matching score@"))
+            if name.endswith("±"):
+                heads.append(level_heading(self.experiment.evaluation.level))
         rows = [
-            [cell for name in columns for cell in _cells(summary, name)] for summary in self._rows()
+            tuple(cell for name in columns for cell in _cells(summary, name))
+            for summary in self._rows()
         ]
-        level = f"{100 * self.experiment.evaluation.level:g} %"
-        heads = [head for name in columns for head in _heads(name, level)]
-        return Table(tuple(heads), tuple(map(tuple, rows)))
+        return Table(tuple(heads), tuple(rows))
 
     def _scene_table(self) -> Table:
         rows = []
         for result in self.results:
             for scene in dict.fromkeys(pair.scene for pair in result.pairs):
                 pairs = [pair for pair in result.pairs if pair.scene == scene]
-                means = {
-                    name: mean_defined(numbers) for name, numbers in result.values(pairs).items()
-                }
-                cells = [Cell(means[name], "fraction") for name in _OF_SCENE]
-                count = Cell(len(pairs), "count")
-                rows.append(
-                    (Cell(result.descriptor), Cell(result.matcher), Cell(scene), count, *cells)
-                )
+                values = result.values(pairs)
+                means = fractions(mean_defined(values[name]) for name in _OF_SCENE)
+                names = map(Cell, (result.descriptor, result.matcher, scene))
+                rows.append((*names, Cell(len(pairs), "count"), *means))
         return Table(("descriptor", "matcher", "scene", "pairs", *_OF_SCENE), tuple(rows))
 
     def table(self) -> Table:
@@ -365,19 +360,9 @@ class MatchingReport:
 
 
 _MATCHES: Final = (
-    "descriptor",
-    "matcher",
-    "category",
-    "pairs",
-    "keypoints",
-    "matches",
-    f"repeatability@{HEADLINE}",
-    f"score@{HEADLINE}",
-    "MMA@1",
-    f"MMA@{HEADLINE} ±",
-    "MMA@5",
-    "MMA@10",
-    f"chance MMA@{HEADLINE}",
+    *("descriptor", "matcher", "category", "pairs", "keypoints", "matches"),
+    *(f"repeatability@{HEADLINE}", f"score@{HEADLINE}", "MMA@1", f"MMA@{HEADLINE} ±"),
+    *("MMA@5", "MMA@10", f"chance MMA@{HEADLINE}"),
 )
 _HOMOGRAPHIES: Final = (
     *("descriptor", "matcher", "category", "pairs", "not_estimated"),
@@ -389,38 +374,23 @@ _OF_SCENE: Final = tuple(
 )
 
 
-def _heads(name: str, level: str) -> list[str]:
-    bare = name.removesuffix(" ±").replace("_", " ").replace("score@", "matching score@")
-    return [bare, level] if name.endswith("±") else [bare]
-
-
 def _cells(summary: MatchingSummary, name: str) -> list[Cell]:
     kind, _, rest = name.partition(" ")
     if kind in _COUNTS:
         value = getattr(summary, kind)
         return [Cell(value) if isinstance(value, str) else Cell(value, "count")]
     if kind in ("chance", "trapezoid"):
-        return [
-            Cell((summary.chance if kind == "chance" else summary.trapezoids)[rest], "fraction")
-        ]
+        return fractions([(summary.chance if kind == "chance" else summary.trapezoids)[rest]])
     mean = summary.found[kind]
-    cells = [Cell(mean.estimate, "fraction")]
-    if rest:
-        cells.append(Cell(ends_of(mean), "figure"))
-    return cells
+    return [Cell(mean.estimate, "fraction"), *([mean.cell()] if rest else [])]
 
 
 def _long_rows(summary: MatchingSummary) -> Iterator[tuple[Cell, ...]]:
     start = [cell for name in _COUNTS[:5] for cell in _cells(summary, name)]
     for name, mean in summary.found.items():
-        numbers = (mean.estimate, mean.low, mean.high, mean.level)
-        yield (
-            *start,
-            Cell(name),
-            *(Cell(value, "fraction") for value in numbers),
-            Cell(mean.method),
-            Cell(summary.chance.get(name), "fraction"),
-        )
+        numbers = fractions((mean.estimate, mean.low, mean.high, mean.level))
+        chance = Cell(summary.chance.get(name), "fraction")
+        yield (*start, Cell(name), *numbers, Cell(mean.method), chance)
 
 
 def match_images(

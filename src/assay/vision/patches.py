@@ -48,9 +48,7 @@ from assay.vision.keypoints import Keypoints, draw
 from assay.vision.opencv_features import Image, read_image
 from assay.vision.patch_tasks import read_tasks, split_scenes
 from assay.vision.ranks import PairRanks, PRCurve, paired_distances, rank_pair
-from assay.vision.result import DescriptorCost, DescriptorResult
-from assay.vision.scenes import category_of, make_demo_patches
-from assay.vision.tables import (
+from assay.vision.report import (
     CategorySummary,
     category_data,
     category_table,
@@ -60,6 +58,8 @@ from assay.vision.tables import (
     summarize,
     timing_table,
 )
+from assay.vision.result import DescriptorCost, DescriptorResult
+from assay.vision.scenes import category_of, make_demo_patches
 
 if TYPE_CHECKING:
     from assay.comparison.compare import Comparison

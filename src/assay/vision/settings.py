@@ -5,13 +5,16 @@ Nothing here needs numpy, so that `assay descriptors --help` is quick.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
 
 from assay.cli.settings import POSITIVE, About, Setting, one_of
 from assay.core.conventions import Conventions, preset
 from assay.errors import UsageError
+
+if TYPE_CHECKING:
+    from assay.scoring.scores import Scores
 
 DEMO: Final = "demo"  # the path of scenes that are made on the spot
 BORDER: Final = 40.0  # pixels from the edge within which keypoints are dropped
@@ -19,6 +22,7 @@ ESTIMATORS: Final = {"ransac": "RANSAC", "magsac": "USAC_MAGSAC"}  # as OpenCV c
 Source = Literal["detect", "project", "file"]
 Metric = Literal["l2", "cosine", "hamming"]
 METRICS: Final = get_args(Metric)
+SHARE: Final = "SetP"  # MMA of a pair of images is the precision of its matches
 
 
 def default_conventions() -> Conventions:
@@ -232,3 +236,11 @@ INLIER: Final = Setting(
     3.0,
     {"section": "Search", "show_default": True, "metavar": "PIXELS"},
 )
+
+
+def name_measures(task: str, scores: Sequence[Scores]) -> dict[str, str]:
+    """Return the names of the measures of stored image matches: MMA with the pixels of its rule."""
+    if task != "matching":
+        return {}
+    pixels = {system.settings.get("pixels") for system in scores}
+    return {SHARE: f"MMA@{pixels.pop()}"} if len(pixels) == 1 else {}
