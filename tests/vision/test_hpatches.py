@@ -16,8 +16,12 @@ from assay.errors import FormatError, MismatchError, UsageError
 from assay.stats import interval
 from assay.stats.confidence import jackknife_interval
 from assay.vision import PatchScene, evaluate_patches, read_patch_scenes
-from assay.vision.hpatches import ProtocolResult, matching_chance
-from assay.vision.patch_tasks import split_scenes
+from assay.vision.hpatches import (
+    ProtocolResult,
+    matching_chance,
+    split_scenes,
+    trapezoid_chance,
+)
 from assay.vision.ranks import RECALLS, chance_area, trapezoid_area
 
 SCENES = ("i_dome", "i_fog", "v_wall", "v_yard")
@@ -327,8 +331,6 @@ def test_chance_is_the_mean_over_all_orders() -> None:
 
 def test_chance_of_random_neighbours_in_all_patches() -> None:
     """All ways in which four patches choose a neighbour, in all orders of distance."""
-    from assay.vision.hpatches import _matching_chance
-
     n, trapezoid, steps = 4, [], []
     for number in range(n**n):
         judged = [int((number // n**row) % n == row) for row in range(n)]
@@ -336,7 +338,7 @@ def test_chance_of_random_neighbours_in_all_patches() -> None:
             trapezoid.append(_plain_pr([(i, one) for i, one in enumerate(order)], n))
             hits = [at for at, one in enumerate(order) if one]
             steps.append(sum((i + 1) / (at + 1) for i, at in enumerate(hits)) / n)
-    assert _matching_chance(n) == pytest.approx(np.mean(trapezoid))
+    assert trapezoid_chance([n]) == pytest.approx(np.mean(trapezoid))
     assert matching_chance([n]) == pytest.approx(np.mean(steps))
 
 

@@ -107,9 +107,8 @@ def _of_xml(text: str, name: str) -> Floats:
     matrices = [node for node in builder.close() if node.get("type_id") == "opencv-matrix"]
     if len(matrices) != 1:
         raise FormatError(f"{name}: expected one OpenCV matrix, found {len(matrices)}.")
-    rows, columns = (
-        parse_whole(matrices[0].findtext(key, "0").strip()) for key in ("rows", "cols")
-    )
+    node = matrices[0]
+    rows, columns = (parse_whole(node.findtext(key, "0").strip()) for key in ("rows", "cols"))
     try:
         values = list(map(_number, node.findtext("data", "").split()))
         if rows is None or columns is None:
