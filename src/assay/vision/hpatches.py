@@ -29,12 +29,10 @@ from numpy.typing import NDArray
 
 from assay.arrays import Array, Floats, Ints, or_none
 from assay.core.checks import name_few
-from assay.core.ids import Ids
 from assay.errors import FormatError, MismatchError, UsageError
 from assay.io.columns import numbered_rows
 from assay.io.json_text import parse_json
 from assay.io.streams import read_text
-from assay.measures import parse_many
 from assay.runs.results import Aggregate
 from assay.scoring.scores import Scores
 from assay.stats import Interval, interval
@@ -44,8 +42,7 @@ from assay.vision import ranks
 from assay.vision.keypoints import as_id, draw
 from assay.vision.ranks import PRCurve, curve_of, mean_curve, trapezoid_area
 from assay.vision.report import fractions, interval_data, level_heading
-from assay.vision.result import interval_aggregate
-from assay.vision.settings import default_conventions
+from assay.vision.result import interval_aggregate, plain_scores
 
 REFERENCE: Final = "ref"
 DIFFICULTIES: Final = {"e": "easy", "h": "hard", "t": "tough"}
@@ -136,7 +133,7 @@ def read_splits(folder: Path) -> dict[str, tuple[str, ...]]:
         isinstance(test, list) and all(isinstance(name, str) for name in test) for test in tests
     ):
         raise FormatError(f"{file}: each split needs a list of sequences under 'test'.")
-    return {split: tuple(test) for split, test in zip(listed, tests, strict=True)}
+    return {split: tuple(listing["test"]) for split, listing in listed.items()}
 
 
 def read_tasks(
@@ -556,14 +553,11 @@ class _Protocol:
     def _scores(self, named: list[tuple[str, str]], values: Sequence[float]) -> Scores:
         """Return areas as AP of lists with these ids and sequences."""
         order = sorted(range(len(named)), key=lambda place: named[place][0])
-        shape = (1, len(order))
-        return Scores(
-            parse_many("AP"),
-            Ids.of([named[place][0] for place in order], what="list"),
-            np.array([[values[place] for place in order]], float).reshape(shape),
-            np.zeros(shape, bool),
-            np.zeros(len(order), bool),
-            default_conventions(),
+        return plain_scores(
+            "AP",
+            [named[place][0] for place in order],
+            [values[place] for place in order],
+            what="list",
             groups={"scene": np.array([named[place][1] for place in order], np.str_)},
         ).but_settings(
             area="trapezoids", split=self.tasks.split, tasks=self.tasks.source, metric=self.metric

@@ -94,15 +94,13 @@ class Keypoints:
                 f"{what}: the size of {named[row]!r} is {sizes[row]}; it is a diameter in pixels, "
                 "above 0."
             )
-        turned, strength = (
-            _column(values, n, np.float64, f"{what}: {name}")
-            for values, name in ((angle, "angle"), (response, "response"))
-        )
-        scale = (
-            _column(values, n, np.int64, f"{what}: {name}")
-            for values, name in ((octave, "octave"), (level, "level"))
-        )
-        return Keypoints(named, places, sizes, turned, strength, *scale, detector)
+        columns = {
+            "angle": _column(angle, n, np.float64, f"{what}: angle"),
+            "response": _column(response, n, np.float64, f"{what}: response"),
+            "octave": _column(octave, n, np.int64, f"{what}: octave"),
+            "level": _column(level, n, np.int64, f"{what}: level"),
+        }
+        return Keypoints(named, places, sizes, **columns, detector=detector)
 
     def __len__(self) -> int:
         return len(self.xy)

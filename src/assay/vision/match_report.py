@@ -12,9 +12,7 @@ import numpy as np
 
 from assay.arrays import Floats, or_none
 from assay.comparison.compare import Comparison
-from assay.core.ids import Ids
 from assay.errors import MismatchError, UsageError
-from assay.measures import parse_many
 from assay.runs.record import RunRecord
 from assay.runs.results import Aggregate
 from assay.scoring.scores import Scores, signature_of
@@ -42,7 +40,7 @@ from assay.vision.report import (
     level_heading,
     mean_defined,
 )
-from assay.vision.result import Failure, interval_aggregate
+from assay.vision.result import Failure, interval_aggregate, plain_scores
 from assay.vision.run import (
     BROKEN,
     SceneContext,
@@ -52,7 +50,7 @@ from assay.vision.run import (
     wanted_pairs,
 )
 from assay.vision.scenes import Scene
-from assay.vision.settings import SHARE, Experiment, default_conventions
+from assay.vision.settings import SHARE, Experiment
 
 _CORNERS: Final = (1, 3, 5)  # pixels of homography estimation
 
@@ -121,14 +119,11 @@ class MatchingResult:
         by_id = {as_id(f"{pair.scene}/{pair.pair}"): pair for pair in self.pairs}
         ids = sorted(by_id)
         place = PIXELS.index(HEADLINE)
-        values = np.array([[by_id[pair_id].accuracy[place] for pair_id in ids]], float)
-        return Scores(
-            parse_many(SHARE),
-            Ids.of(ids, what="pair"),
-            values.reshape(1, len(ids)),
-            np.zeros((1, len(ids)), bool),
-            np.zeros(len(ids), bool),
-            default_conventions(),
+        return plain_scores(
+            SHARE,
+            ids,
+            [by_id[pair_id].accuracy[place] for pair_id in ids],
+            what="pair",
             groups={
                 name: np.array([getattr(by_id[pair_id], name) for pair_id in ids], np.str_)
                 for name in ("scene", "category")

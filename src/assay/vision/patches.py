@@ -28,7 +28,7 @@ from assay.io.streams import list_folder, read_lines
 from assay.runs.record import RunRecord
 from assay.scoring.scores import Scores, signature_of
 from assay.search.engine.codes import Codes
-from assay.stats import Interval, interval
+from assay.stats import Interval
 from assay.stats.confidence import jackknife_interval
 from assay.stats.effects import false_positive_rate
 from assay.tables.page import Page, Words
@@ -59,7 +59,7 @@ from assay.vision.report import (
     summarize,
     timing_table,
 )
-from assay.vision.result import DescriptorCost, DescriptorResult
+from assay.vision.result import DescriptorCost, DescriptorResult, scene_interval
 from assay.vision.scenes import category_of, make_demo_patches
 
 if TYPE_CHECKING:
@@ -151,9 +151,10 @@ class PatchResult:
         }
         results = {key: replace(self.result, pairs=pairs) for key, pairs in parts.items()}
         sizes = [pair.n_docs for pair in self.result.pairs]
-        patches = {key: self._mean(result.scores) for key, result in results.items()}
+        how = self.resampling
+        patches = {key: scene_interval(result.scores, **how) for key, result in results.items()}
         matching = {
-            key: self._mean(result.matching)
+            key: scene_interval(result.matching, **how)
             for key, result in results.items()
             if result.matching is not None
         }
@@ -165,11 +166,6 @@ class PatchResult:
             ),
             *self._rates(list(parts)),
         ]
-
-    def _mean(self, scores: Scores) -> Interval:
-        return interval(
-            scores["AP"], clusters=scores.groups["scene"], bounds=(0.0, 1.0), **self.resampling
-        )
 
     def _rates(self, parts: Sequence[str]) -> Iterator[PatchNumber]:
         """Yield FPR@95 against both kinds of wrong pairs."""

@@ -148,10 +148,10 @@ def hamming_target_ranks(
     tied, bits = np.flatnonzero(same > 1), _bits(docs)
     step = max(1, _BLOCK // len(docs))
     for start in range(0, len(tied), step):
-        rows = tied[start : start + step]
-        lower = np.arange(len(docs)) < targets[rows][:, None]
-        equal = _distances(_bits(queries[rows]), bits) == target_distance[rows]
-        before[rows] = (equal & lower).sum(axis=1)
+        some = tied[start : start + step]
+        lower = np.arange(len(docs)) < targets[some][:, None]
+        equal = _distances(_bits(queries[some]), bits) == target_distance[some]
+        before[some] = (equal & lower).sum(axis=1)
     return TargetRanks(above, same - 1, before, len(docs), search="hamming-exact")
 
 

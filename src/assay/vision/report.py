@@ -13,7 +13,6 @@ import numpy as np
 from assay.arrays import or_none
 from assay.comparison.compare import Comparison, compare
 from assay.core import checks
-from assay.core.ids import Ids
 from assay.errors import MismatchError, UsageError
 from assay.measures import parse_many
 from assay.runs.record import RunRecord
@@ -25,9 +24,14 @@ from assay.tables.table import Cell, Table
 from assay.vision.compat import row_with_metadata
 from assay.vision.keypoints import as_id
 from assay.vision.ranks import PRCurve
-from assay.vision.result import DescriptorCost, DescriptorResult, image_intervals
+from assay.vision.result import (
+    DescriptorCost,
+    DescriptorResult,
+    image_intervals,
+    plain_scores,
+)
 from assay.vision.run import ExperimentResult
-from assay.vision.verification import RULES, TASKS, PooledResult
+from assay.vision.verification import RULES, PooledResult
 
 ALL: Final = "all"
 _HEADLINE: Final = ("Success@1", "Success@10")
@@ -113,10 +117,8 @@ def task_table(
         rows.append((Cell(name), Cell(task), *value, *counts(labels)))
 
     for result in results:
-        for task in TASKS:
-            pooled = result.task(task)
-            for kind in _kinds(task) if pooled is not None else ():
-                assert pooled is not None
+        for task, pooled in result.tasks.items():
+            for kind in _kinds(task):
                 right, wrong = pooled.author_counts()
                 authors = kind == "authors"
                 name = f"keypoint {task}" + (" (authors)" if authors else f", {kind} ({rule})")
@@ -217,8 +219,7 @@ def result_data(
         "ceiling": _plain_numbers(result.ceiling()),
         "tasks": {
             task: _task_data(result, pooled, rule, resampling)
-            for task in TASKS
-            if (pooled := result.task(task))
+            for task, pooled in result.tasks.items()
         },
         "image_tasks": {
             name: interval_data(item) for name, item in image_intervals(result, resampling).items()
@@ -423,14 +424,12 @@ def _scene_scores(result: DescriptorResult, measures: Any) -> Scores:
     parsed = parse_many(measures)
     scenes = result.scene_names
     values = [[result.scene_means(str(measure))[scene] for scene in scenes] for measure in parsed]
-    shape = (len(parsed), len(scenes))
-    return Scores(
+    return plain_scores(
         parsed,
-        Ids.of(list(map(as_id, scenes)), what="scene"),
-        np.array(values).reshape(shape),
-        np.zeros(shape, bool),
-        np.zeros(len(scenes), bool),
-        result.conventions,
+        list(map(as_id, scenes)),
+        values,
+        what="scene",
+        conventions=result.conventions,
         settings=result.scores.settings,
     )
 
