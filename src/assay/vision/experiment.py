@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from functools import partial
 from pathlib import Path
@@ -97,20 +97,14 @@ def experiment_from(data: Any, place: str = "experiment") -> Experiment:
     (3.0,)
     """
     if isinstance(data, Mapping) and isinstance(data.get("descriptors"), list):
-        data = {
-            **data,
-            "descriptors": [_as_settings(descriptor) for descriptor in data["descriptors"]],
-        }
+        # A type alone is a descriptor, and its name is the type.
+        listed = [{"type": item} if isinstance(item, str) else item for item in data["descriptors"]]
+        named = [
+            {"name": item["type"], **item} if isinstance(item, Mapping) and "type" in item else item
+            for item in listed
+        ]
+        data = {**data, "descriptors": named}
     return fill(Experiment, data, place)
-
-
-def _as_settings(descriptor: Any) -> Any:
-    """Return a descriptor's settings; a type alone is its name, too."""
-    if isinstance(descriptor, str):
-        return {"name": descriptor, "type": descriptor}
-    if isinstance(descriptor, Mapping) and "type" in descriptor:
-        return {"name": descriptor["type"], **descriptor}
-    return descriptor
 
 
 def _resolve_paths(experiment: Experiment, folder: Path) -> Experiment:
@@ -272,20 +266,20 @@ def fingerprint(scene: Scene, context: SceneContext) -> str:
         "keypoints": asdict(context.keypoints),
     }
     digest.update(json.dumps(settings, sort_keys=True, default=str).encode())
-    for name in _needed(scene, context):
-        print_ = context.prints.get(name, partial(_scene_print, context.scenes[name]))
+    # Distractors come from all scenes.
+    pooled = context.evaluation.verification or context.evaluation.retrieval
+    for name in sorted(context.scenes) if pooled else [scene.name]:
+        needed = context.scenes[name]
+        print_ = context.prints.get(name, partial(_scene_print, needed))
         digest.update(f"{name}\0{print_}\0".encode())
-        for file in _given_files(context.scenes[name], context):
-            digest.update(f"{file}\0{_file_print(file)}\0".encode())
-    code = _own_code(context.descriptor.type)
+        for spec in (context.keypoints.path, context.descriptor.type):
+            if spec is not None and spec.lower().endswith((".npy", ".npz", ".csv")):
+                for k in range(1, len(needed.images) + 1):
+                    file = fill_path(spec, {"scene": name, "image": k})
+                    digest.update(f"{file}\0{_file_print(file)}\0".encode())
+    code = _code_file(context.descriptor.type)
     digest.update(f"{code}\0{_file_print(code)}\0".encode() if code else b"")
     return digest.hexdigest()
-
-
-def _needed(scene: Scene, context: SceneContext) -> list[str]:
-    """Return the scene, and all others where distractors come from them."""
-    pooled = context.evaluation.verification or context.evaluation.retrieval
-    return sorted(context.scenes) if pooled else [scene.name]
 
 
 def _scene_print(scene: Scene) -> str:
@@ -301,16 +295,7 @@ def _scene_print(scene: Scene) -> str:
     return digest.hexdigest()
 
 
-def _given_files(scene: Scene, context: SceneContext) -> Iterator[str]:
-    """Yield the files of keypoints and descriptors of a scene."""
-    for spec in (context.keypoints.path, context.descriptor.type):
-        if spec is None or not spec.lower().endswith((".npy", ".npz", ".csv")):
-            continue
-        for k in range(1, len(scene.images) + 1):
-            yield fill_path(spec, {"scene": scene.name, "image": k})
-
-
-def _own_code(spec: str) -> str | None:
+def _code_file(spec: str) -> str | None:
     """Return the file of a network or of the user's function."""
     module, colon, _ = spec.partition(":")
     if not colon or is_file(spec):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Array, Ints
+from assay.arrays import Array
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.core.once import Once
@@ -74,7 +74,15 @@ def keypoints_of(
         candidates = ask(settings.detector, settings.options)
     else:
         candidates = read_keypoints(fill_path(settings.path, {"scene": scene.name, "image": k}))
-    selected = _select(candidates, image, settings, ask)
+    selected = _limit(candidates, image, settings)
+    if settings.shared_with is None:
+        selected = _subset(selected, settings)
+    else:
+        others = _limit(ask(settings.shared_with, {}), image, settings)
+        left, right = shared(selected, others, tolerance=settings.tolerance)
+        selected = _subset(left, settings)
+        if settings.shared_side == "right":
+            selected = right.take(selected.ids.match(right.ids))
     if not len(selected):
         raise InputError(
             f"Image {k} of scene {scene.name!r} has no keypoints left: {len(candidates)} found, "
@@ -96,21 +104,6 @@ def project_keypoints(
             f"{border:g} pixels from its border."
         )
     return ahead
-
-
-def _select(
-    candidates: Keypoints,
-    image: Image,
-    settings: KeypointSettings,
-    ask: Callable[[str, Mapping[str, Any]], Keypoints],
-) -> Keypoints:
-    ours = _limit(candidates, image, settings)
-    if settings.shared_with is None:
-        return _subset(ours, settings)
-    theirs = _limit(ask(settings.shared_with, {}), image, settings)
-    left, right = shared(ours, theirs, tolerance=settings.tolerance)
-    selected = _subset(left, settings)
-    return selected if settings.shared_side == "left" else right.take(selected.ids.match(right.ids))
 
 
 def _limit(keypoints: Keypoints, image: Image, settings: KeypointSettings) -> Keypoints:
@@ -260,8 +253,7 @@ def make_pair(
         projected=left.keypoints if settings.source == "project" else None,
     )
     seconds = dict(left.seconds)
-    for stage, spent in right.seconds.items():
-        seconds[stage] = seconds.get(stage, 0.0) + spent
+    add_seconds(seconds, right.seconds)
     with timed(seconds, "truth"):
         whole = true_matches(
             scene,
@@ -284,7 +276,12 @@ def make_pair(
         truths,
         counts,
         seconds,
-        _failures(scene.name, descriptor, ((1, left), (k, right))),
+        tuple(
+            f"{scene.name}/{number}: {descriptor} failed for {len(side.described.failed)} of "
+            f"{len(side.keypoints)} keypoints: {checks.name_few(side.described.failed)}"
+            for number, side in ((1, left), (k, right))
+            if len(side.described.failed)
+        ),
     )
 
 
@@ -338,7 +335,13 @@ def timed(seconds: Seconds, stage: str) -> Iterator[None]:
     """Add the time of a block to a stage."""
     start = perf_counter()
     yield
-    seconds[stage] = seconds.get(stage, 0.0) + perf_counter() - start
+    add_seconds(seconds, {stage: perf_counter() - start})
+
+
+def add_seconds(seconds: Seconds, more: Mapping[str, float]) -> None:
+    """Add the times of some stages."""
+    for stage, spent in more.items():
+        seconds[stage] = seconds.get(stage, 0.0) + spent
 
 
 def true_matches(
@@ -368,8 +371,13 @@ def true_matches(
         The truth for each tolerance.
     """
     radii = check_taus(taus)
-    if by_id:
-        return _truths_by_id(scene, k, left, right, radii)
+    if by_id:  # at distance 0
+        target = left.keypoints.ids.match(right.keypoints.ids)
+        ahead = project_points(left.keypoints.xy, scene.homographies[k])
+        status = np.where(target >= 0, Status.MATCHED, Status.NO_MATCH).astype(np.int8)
+        status[~inside(ahead, right.shape)] = Status.OUTSIDE
+        distance = np.where(target >= 0, 0.0, np.inf)
+        return {tau: Truth(tau, target, status, distance) for tau in radii}
     return match_truths(
         left.keypoints.xy,
         right.keypoints.xy,
@@ -382,18 +390,6 @@ def true_matches(
     )
 
 
-def _truths_by_id(
-    scene: Scene, k: int, left: Side, right: Side, taus: list[float]
-) -> dict[float, Truth]:
-    """Match each query with its own projection, at distance 0."""
-    target = left.keypoints.ids.match(right.keypoints.ids)
-    ahead = project_points(left.keypoints.xy, scene.homographies[k])
-    status = np.where(target >= 0, Status.MATCHED, Status.NO_MATCH).astype(np.int8)
-    status[~inside(ahead, right.shape)] = Status.OUTSIDE
-    distance = np.where(target >= 0, 0.0, np.inf)
-    return {tau: Truth(tau, target, status, distance) for tau in taus}
-
-
 def _select_described(
     whole: Mapping[float, Truth], left: Side, right: Side
 ) -> tuple[dict[float, Truth], dict[float, PairCounts]]:
@@ -401,7 +397,13 @@ def _select_described(
     targets = right.keypoints.ids.match(right.described.keypoints.ids)
     truths, counts = {}, {}
     for tau, truth in whole.items():
-        truths[tau] = _renumber(truth.take(queries), targets)
+        part = truth.take(queries)
+        # Rows among the targets that were described.
+        target = np.where(part.target >= 0, targets[part.target], -1)
+        lost = (part.status == Status.MATCHED) & (target < 0)
+        status = np.where(lost, Status.FAILED, part.status).astype(np.int8)
+        distance = np.where(target >= 0, part.distance, np.inf)
+        truths[tau] = Truth(tau, target, status, distance)
         matched = truths[tau].count(Status.MATCHED)
         counts[tau] = PairCounts(
             matched,
@@ -410,20 +412,3 @@ def _select_described(
             truth.count(Status.MATCHED) - matched,
         )
     return truths, counts
-
-
-def _renumber(truth: Truth, targets: Ints) -> Truth:
-    """Renumber targets: rows among those that were described."""
-    target = np.where(truth.target >= 0, targets[truth.target], -1)
-    lost = (truth.status == Status.MATCHED) & (target < 0)
-    status = np.where(lost, Status.FAILED, truth.status).astype(np.int8)
-    return Truth(truth.tau, target, status, np.where(target >= 0, truth.distance, np.inf))
-
-
-def _failures(scene: str, descriptor: str, sides: Iterable[tuple[int, Side]]) -> tuple[str, ...]:
-    return tuple(
-        f"{scene}/{k}: {descriptor} failed for {len(side.described.failed)} of "
-        f"{len(side.keypoints)} keypoints: {checks.name_few(side.described.failed)}"
-        for k, side in sides
-        if len(side.described.failed)
-    )

@@ -31,6 +31,7 @@ from assay.vision.matching import evaluate_image_retrieval
 from assay.vision.pairs import (
     Detections,
     Side,
+    add_seconds,
     describe_image,
     timed,
     true_matches,
@@ -132,14 +133,12 @@ class SceneContext:
 def evaluate_scene(scene: Scene, context: SceneContext) -> ScenePart:
     """Evaluate all pairs of a scene; what cannot be evaluated is listed, never dropped."""
     pairs = wanted_pairs(scene, context.evaluation)
-    seconds: dict[str, float] = {}
     try:
         first = context.first(scene)
     except BROKEN as error:
         failures = tuple(Failure(scene.name, f"1-{k}", str(error)) for k in pairs)
         return ScenePart(scene.name, dict.fromkeys(context.evaluation.tau, ()), failures=failures)
-    _add(seconds, first.seconds)
-    done = _SceneEvaluation(scene, context, first, seconds)
+    done = _SceneEvaluation(scene, context, first)
     for k in pairs:
         if context.control.stop[0]:
             raise KeyboardInterrupt  # as in the thread that was interrupted
@@ -164,11 +163,11 @@ def wanted_pairs(scene: Scene, evaluation: EvaluationSettings) -> tuple[int, ...
 class _SceneEvaluation:
     """The pairs of a scene that were evaluated so far."""
 
-    def __init__(
-        self, scene: Scene, context: SceneContext, first: Side, seconds: dict[str, float]
-    ) -> None:
-        self.scene, self.context, self.first, self.seconds = scene, context, first, seconds
+    def __init__(self, scene: Scene, context: SceneContext, first: Side) -> None:
+        self.scene, self.context, self.first = scene, context, first
+        self.seconds = dict(first.seconds)
         self.metric = context.metric(first)
+        self.query_ids = list(map(str, first.keypoints.ids))
         self.vectors, self.lost = whole_rows(first)
         self.ranks: dict[float, list[PairRanks]] = {tau: [] for tau in context.evaluation.tau}
         self.images: list[Candidates] = []
@@ -185,33 +184,33 @@ class _SceneEvaluation:
         except BROKEN as error:
             self.failures.append(Failure(self.scene.name, f"1-{k}", str(error)))
             return
-        _add(self.seconds, side.seconds)
+        add_seconds(self.seconds, side.seconds)
         self.notes += _notes(self.scene, k, self.context.descriptor, side)
         self.described += len(side.described)
+        how = self.context.evaluation
         with timed(self.seconds, "truth"):
-            truths = self._truths(k, side)
+            truths = true_matches(
+                self.scene,
+                k,
+                left=self.first,
+                right=side,
+                taus=how.tau,
+                one_to_one=how.one_to_one,
+                symmetric=how.symmetric,
+                by_id=self.context.keypoints.source == "project",
+            )
         vectors, lost = whole_rows(side)
         with timed(self.seconds, "rank"):
             for tau, truth in truths.items():
                 self.ranks[tau].append(self._rank(k, side, truth, vectors, lost))
         self.samples.append(self._sample(side, k))
-        headline = truths[self.context.evaluation.tau[0]]
-        self.images.append(_candidates(headline, side))
+        # Described keypoints, and each query's match among them.
+        target = truths[how.tau[0]].target
+        place = side.keypoints.ids.match(side.described.keypoints.ids)
+        match_rows = np.where(target >= 0, np.where(place >= 0, place, LOST)[target], NO_MATCH)
+        self.images.append(Candidates(usable_rows(side), match_rows))
         projected = project_points(self.first.keypoints.xy, self.scene.homographies[k])
         self.placed.append(PlacedRows(usable_rows(side), side.described.keypoints.xy, projected))
-
-    def _truths(self, k: int, side: Side) -> dict[float, Truth]:
-        how = self.context.evaluation
-        return true_matches(
-            self.scene,
-            k,
-            left=self.first,
-            right=side,
-            taus=how.tau,
-            one_to_one=how.one_to_one,
-            symmetric=how.symmetric,
-            by_id=self.context.keypoints.source == "project",
-        )
 
     def _rank(
         self, k: int, side: Side, truth: Truth, vectors: Array, lost: NDArray[np.bool_]
@@ -224,14 +223,18 @@ class _SceneEvaluation:
             pair=f"1-{k}",
             category=self.scene.category,
             metric=self.metric,  # type: ignore[arg-type]
-            query_ids=[str(keypoint_id) for keypoint_id in self.first.keypoints.ids],
+            query_ids=self.query_ids,
             outside=truth.status == OUTSIDE,
             failed_queries=self.lost,
             failed_targets=lost,
             matching=self.context.evaluation.matching,
             threads=self.context.threads,
         )
-        return replace(ranks, truth=_fingerprint(self.first, side, truth))
+        # A digest of keypoints and true matches, not of descriptors.
+        digest = hashlib.sha256()
+        for part in (self.first.keypoints.xy, side.keypoints.xy, truth.target):
+            digest.update(np.ascontiguousarray(part).tobytes())
+        return replace(ranks, truth=digest.hexdigest()[:16])
 
     def _sample(self, side: Side, k: int) -> Array:
         """Return descriptors for image retrieval; none if not evaluated."""
@@ -281,7 +284,7 @@ class _SceneEvaluation:
             scene=self.scene.name,
             category=self.scene.category,
             metric=self.metric,
-            query_ids=[str(keypoint_id) for keypoint_id in self.first.keypoints.ids],
+            query_ids=self.query_ids,
             chosen=list(rows),
             seed=settings.seed,
             failed=self.lost,
@@ -299,15 +302,6 @@ class _SceneEvaluation:
         ]
 
 
-def _candidates(truth: Truth, side: Side) -> Candidates:
-    """Return described keypoints, and each query's match among them."""
-    ids = side.keypoints.ids
-    place = ids.match(side.described.keypoints.ids)
-    place = np.where(place >= 0, place, LOST)
-    match_rows = np.where(truth.target >= 0, place[truth.target], NO_MATCH)
-    return Candidates(usable_rows(side), match_rows)
-
-
 def whole_rows(side: Side) -> tuple[Array, NDArray[np.bool_]]:
     """Return a row for every keypoint, and which failed.
 
@@ -322,25 +316,12 @@ def whole_rows(side: Side) -> tuple[Array, NDArray[np.bool_]]:
     return whole, lost
 
 
-def _fingerprint(first: Side, other: Side, truth: Truth) -> str:
-    """Return a digest of keypoints and true matches, not descriptors."""
-    digest = hashlib.sha256(np.ascontiguousarray(first.keypoints.xy).tobytes())
-    for part in (other.keypoints.xy, truth.target):
-        digest.update(np.ascontiguousarray(part).tobytes())
-    return digest.hexdigest()[:16]
-
-
 def _notes(scene: Scene, k: int, descriptor: DescriptorSettings, side: Side) -> Iterable[str]:
     if len(side.described.failed):
         yield (
             f"{descriptor.name}: {len(side.described.failed)} of {len(side.keypoints)} keypoints "
             f"of {scene.name}/{k} could not be described"
         )
-
-
-def _add(seconds: dict[str, float], more: Mapping[str, float]) -> None:
-    for stage, spent in more.items():
-        seconds[stage] = seconds.get(stage, 0.0) + spent
 
 
 Progress = Callable[[int, int | None], object]
@@ -385,13 +366,12 @@ class ExperimentResult:
         Scenes are resampled as a whole.
         """
         how = self.experiment.evaluation
-        stated = rule or how.rule
         several = len(how.tau) > 1
         return [
             record
             for result in self.results
             for record in result.records(
-                rule=stated,
+                rule=rule or how.rule,
                 name=f"{result.name} τ={result.tau:g}" if several else result.name,
                 config={"experiment": self.experiment.to_dict()},
                 seeds={"intervals": how.seed},
@@ -532,8 +512,7 @@ def join_scenes(parts: Sequence[ScenePart], context: SceneContext) -> Iterable[D
     """Yield a descriptor's results from its scenes, by tolerance."""
     seconds: dict[str, float] = {}
     for part in parts:
-        for stage in part.seconds:
-            seconds[stage] = math.fsum((seconds.get(stage, 0.0), part.seconds[stage]))
+        add_seconds(seconds, part.seconds)
     shared: dict[str, Any] = {
         "keypoints": keypoint_name(context.keypoints),
         "timings": seconds,
@@ -545,32 +524,30 @@ def join_scenes(parts: Sequence[ScenePart], context: SceneContext) -> Iterable[D
             seconds.get("describe", 0.0),
         ),
     }
-    for tau in context.evaluation.tau:
-        headline = tau == context.evaluation.tau[0]
+    how, retrieved = context.evaluation, None
+    images = {part.scene: part.samples for part in parts if part.samples}
+    if how.image_retrieval is not None and len(images) > 1:
+        retrieved = evaluate_image_retrieval(
+            images,
+            conventions=how.conventions,
+            metric=shared["metric"],
+            ratio=how.image_retrieval.ratio,
+        )
+    for tau in how.tau:
+        headline = tau == how.tau[0]
         yield DescriptorResult.of(
             context.descriptor.name,
             (pair for part in parts for pair in part.ranks[tau]),
-            conventions=context.evaluation.conventions,
+            conventions=how.conventions,
             tau=tau,
             settings=as_settings(
                 descriptor=os.path.basename(context.descriptor.type),
                 options=context.descriptor.options or None,
             ),
             pooled=tuple(counts for part in parts for counts in part.pooled) if headline else (),
-            image_retrieval=_image_retrieval(parts, context) if headline else None,
+            image_retrieval=retrieved if headline else None,
             **shared,
         )
-
-
-def _image_retrieval(parts: Sequence[ScenePart], context: SceneContext) -> Any:
-    settings = context.evaluation.image_retrieval
-    images = {part.scene: part.samples for part in parts if part.samples}
-    if settings is None or len(images) < 2:
-        return None
-    metric = next(part.metric for part in parts if part.samples)
-    return evaluate_image_retrieval(
-        images, conventions=context.evaluation.conventions, metric=metric, ratio=settings.ratio
-    )
 
 
 def keypoint_name(settings: Any) -> str:
