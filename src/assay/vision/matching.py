@@ -224,7 +224,10 @@ def match_pair(
     views = _view(*sides, H), _view(*sides[::-1], inverse)
     left, right = map(usable_rows, sides)
     ahead, back = nearest_two(left, right, metric), nearest_two(right, left, metric)
-    repeated, chance = _repeatability(*views), _chance(views[0])
+    repeated = _repeatability(*views)
+    # MMA of random nearest neighbours: the share of all pairs that are near enough.
+    near = pairs_within(views[0].ahead, views[0].others, float(PIXELS[-1])).distance
+    chance = _within(near) / (len(views[0].ahead) * len(views[0].others))
     matched = []
     for matcher in matchers:
         rows = choose_matches(ahead, back, matcher, metric)
@@ -324,15 +327,6 @@ def _repeatability(first: _OwnView, other: _OwnView) -> Floats:
     ahead = nearest_within(first.projected, other.places, widest).distance
     back = nearest_within(other.places, first.projected, widest).distance
     return (_within(ahead) + _within(back)) / total
-
-
-def _chance(first: _OwnView) -> Floats:
-    """Return the MMA of random nearest neighbours.
-
-    It is the share of all pairs that are near enough.
-    """
-    near = pairs_within(first.ahead, first.others, float(PIXELS[-1])).distance
-    return _within(near) / (len(first.ahead) * len(first.others))
 
 
 def count_matches(
