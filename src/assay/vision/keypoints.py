@@ -35,15 +35,7 @@ from assay.io.atomic import atomic_write
 from assay.io.columns import numbered_rows
 from assay.native.random_words import stream_key, words
 from assay.stats.samples import check_seed
-from assay.vision.ground_truth import (
-    as_homography,
-    check_points,
-    image_size,
-    inside,
-    local_affine,
-    nearest_within,
-    project_points,
-)
+from assay.vision import ground_truth
 from assay.vision.settings import BORDER
 
 UPRIGHT = -1.0  # the angle of a keypoint whose direction is not known
@@ -81,7 +73,9 @@ class Keypoints:
         Keypoints(2)
         """
         points = checks.plain_array(xy, f"{what}: xy")
-        places = _frozen(check_points(points if points.size else np.zeros((0, 2)), f"{what}: xy"))
+        places = _frozen(
+            ground_truth.check_points(points if points.size else np.zeros((0, 2)), f"{what}: xy")
+        )
         n = len(places)
         named = Ids.count(n) if ids is None else Ids.of(ids, "keypoint")
         checks.check_lengths(keypoints=n, ids=len(named))
@@ -135,16 +129,18 @@ def project(keypoints: Keypoints, H: Any, shape: tuple[int, ...]) -> Keypoints:
         ShapeError: If H is not 3 × 3.
         ValueRangeError: If H is singular or not finite.
     """
-    matrix = as_homography(H)
-    seen = np.flatnonzero(inside(project_points(keypoints.xy, matrix), shape))
+    matrix = ground_truth.as_homography(H)
+    seen = np.flatnonzero(
+        ground_truth.inside(ground_truth.project_points(keypoints.xy, matrix), shape)
+    )
     visible = keypoints.take(seen)
-    affine = local_affine(visible.xy, matrix)
+    affine = ground_truth.local_affine(visible.xy, matrix)
     radians = np.deg2rad(visible.angle)
     ahead = np.stack([np.cos(radians), np.sin(radians)], axis=1)
     x, y = (affine @ ahead[:, :, None])[:, :, 0].T
     turned = np.rad2deg(np.arctan2(y, x)) % 360.0
     return Keypoints.of(
-        project_points(visible.xy, matrix),
+        ground_truth.project_points(visible.xy, matrix),
         visible.ids,
         size=visible.size * np.sqrt(np.abs(np.linalg.det(affine))),
         angle=np.where(visible.angle == UPRIGHT, UPRIGHT, turned),  # unknown stays unknown
@@ -190,7 +186,7 @@ def inside_border(
     Ids(1 integer: 1)
     """
     _require_pixels(border, "border")
-    height, width = image_size(shape)
+    height, width = ground_truth.image_size(shape)
     x, y = keypoints.xy[:, 0], keypoints.xy[:, 1]
     return keypoints.take(
         (x >= border) & (x <= width - 1 - border) & (y >= border) & (y <= height - 1 - border)
@@ -276,8 +272,8 @@ def shared(
         UsageError: If the tolerance is no number ≥ 0.
     """
     _require_pixels(tolerance, "tolerance")
-    ahead = nearest_within(left.xy, right.xy, tolerance).number
-    back = nearest_within(right.xy, left.xy, tolerance).number
+    ahead = ground_truth.nearest_within(left.xy, right.xy, tolerance).number
+    back = ground_truth.nearest_within(right.xy, left.xy, tolerance).number
     rows = np.flatnonzero(ahead >= 0)
     rows = rows[back[ahead[rows]] == rows]
     ours, theirs = left.take(rows), right.take(ahead[rows])

@@ -20,6 +20,7 @@ from assay.search.engine.workers import Progress
 from assay.stats import Interval, intervals
 from assay.tables.page import Page, Words
 from assay.tables.table import Cell, Table
+from assay.vision import report, run
 from assay.vision.keypoints import as_id
 from assay.vision.matching import (
     HEADLINE,
@@ -31,24 +32,7 @@ from assay.vision.matching import (
     match_pair,
 )
 from assay.vision.ranks import PRCurve, mean_curve
-from assay.vision.report import (
-    ALL,
-    compare_named,
-    comparison_words,
-    fractions,
-    interval_data,
-    level_heading,
-    mean_defined,
-)
 from assay.vision.result import Failure, interval_aggregate, plain_scores
-from assay.vision.run import (
-    BROKEN,
-    SceneContext,
-    evaluate_scenes,
-    keypoint_name,
-    load_scenes,
-    wanted_pairs,
-)
 from assay.vision.scenes import Scene
 from assay.vision.settings import SHARE, Experiment
 
@@ -74,7 +58,7 @@ class MatchingResult:
     def categories(self) -> list[str]:
         """All of them together, then each, if there are several."""
         names = sorted({pair.category for pair in self.pairs})
-        return [ALL, *names] if len(names) > 1 else [ALL]
+        return [report.ALL, *names] if len(names) > 1 else [report.ALL]
 
     def values(self, pairs: Sequence[MatchedPair] | None = None) -> dict[str, Floats]:
         """Return each pair's value by measure, such as `MMA@3` (pixels).
@@ -96,9 +80,9 @@ class MatchingResult:
 
     def of_category(self, category: str) -> list[MatchedPair]:
         """Return the pairs of a category, or all."""
-        return [pair for pair in self.pairs if category in (ALL, pair.category)]
+        return [pair for pair in self.pairs if category in (report.ALL, pair.category)]
 
-    def trapezoids(self, category: str = ALL) -> dict[str, float]:
+    def trapezoids(self, category: str = report.ALL) -> dict[str, float]:
         """Return AUC over all pairs as SuperGlue's program computes it."""
         errors = np.array([pair.corners for pair in self.of_category(category)], float)
         defined = errors[~np.isnan(errors)]
@@ -154,7 +138,7 @@ class MatchingSummary:
         """Return plain data for JSON; undefined numbers are None."""
         data = {name: getattr(self, name) for name in _COUNTS}
         data["measures"] = {
-            name: {**interval_data(mean), "chance": self.chance.get(name)}
+            name: {**report.interval_data(mean), "chance": self.chance.get(name)}
             for name, mean in self.found.items()
         }
         data["auc_trapezoid"] = {name: or_none(value) for name, value in self.trapezoids.items()}
@@ -162,7 +146,7 @@ class MatchingSummary:
 
     def aggregates(self) -> Iterator[Aggregate]:
         """Yield the numbers of a stored run."""
-        subset = "" if self.category == ALL else self.category
+        subset = "" if self.category == report.ALL else self.category
         for name, mean in self.found.items():
             about = {"average": "pairs", "subset": subset, "chance": self.chance.get(name)}
             yield interval_aggregate(name, mean, **about)
@@ -242,7 +226,7 @@ class MatchingReport:
         if len(self.results) < 2 or len(self.summaries) < len(self.results):
             return None
         try:
-            return compare_named(
+            return report.compare_named(
                 f"MMA@{HEADLINE}",
                 SHARE,
                 [result.scores for result in self.results],
@@ -283,7 +267,7 @@ class MatchingReport:
             bare = name.removesuffix(" ±").replace("_", " ")
             heads.append(bare.replace("score@", "matching score@"))
             if name.endswith("±"):
-                heads.append(level_heading(self.experiment.evaluation.level))
+                heads.append(report.level_heading(self.experiment.evaluation.level))
         rows = [
             tuple(cell for name in columns for cell in _cells(summary, name))
             for summary in self._rows()
@@ -296,7 +280,7 @@ class MatchingReport:
             for scene in dict.fromkeys(pair.scene for pair in result.pairs):
                 pairs = [pair for pair in result.pairs if pair.scene == scene]
                 values = result.values(pairs)
-                means = fractions(mean_defined(values[name]) for name in _OF_SCENE)
+                means = report.fractions(report.mean_defined(values[name]) for name in _OF_SCENE)
                 names = map(Cell, (result.descriptor, result.matcher, scene))
                 rows.append((*names, Cell(len(pairs), "count"), *means))
         return Table(("descriptor", "matcher", "scene", "pairs", *_OF_SCENE), tuple(rows))
@@ -313,7 +297,7 @@ class MatchingReport:
         about = f"homographies by {self.estimator.name}; keypoints: {sets}"
         page: Page = [Words(f"pixels in image k; {about}"), matches]
         if self.comparison is not None:
-            page += comparison_words(self.comparison)
+            page += report.comparison_words(self.comparison)
         page += [*rest, *(Words(line, "remark") for line in self.remarks)]
         return [*page, Words(self.signature, "signature")]
 
@@ -375,7 +359,9 @@ def _cells(summary: MatchingSummary, name: str) -> list[Cell]:
         value = getattr(summary, kind)
         return [Cell(value) if isinstance(value, str) else Cell(value, "count")]
     if kind in ("chance", "trapezoid"):
-        return fractions([(summary.chance if kind == "chance" else summary.trapezoids)[rest]])
+        return report.fractions(
+            [(summary.chance if kind == "chance" else summary.trapezoids)[rest]]
+        )
     mean = summary.found[kind]
     return [Cell(mean.estimate, "fraction"), *([mean.cell()] if rest else [])]
 
@@ -383,7 +369,7 @@ def _cells(summary: MatchingSummary, name: str) -> list[Cell]:
 def _long_rows(summary: MatchingSummary) -> Iterator[tuple[Cell, ...]]:
     start = [cell for name in _COUNTS[:5] for cell in _cells(summary, name)]
     for name, mean in summary.found.items():
-        numbers = fractions((mean.estimate, mean.low, mean.high, mean.level))
+        numbers = report.fractions((mean.estimate, mean.low, mean.high, mean.level))
         chance = Cell(summary.chance.get(name), "fraction")
         yield (*start, Cell(name), *numbers, Cell(mean.method), chance)
 
@@ -416,12 +402,12 @@ def match_images(
         UsageError: If a matcher is unknown, or there are none, or no scenes.
     """
     parsed = tuple(Matcher.of(name) for name in dict.fromkeys(matchers))
-    loaded = load_scenes(experiment.dataset) if scenes is None else list(scenes)
+    loaded = run.load_scenes(experiment.dataset) if scenes is None else list(scenes)
     if not parsed or not loaded:
         raise UsageError("Matching needs at least one matcher and one scene.")
     how = estimator or Estimator()
     evaluate = partial(_match_scene, matchers=parsed, estimator=how)
-    parts = evaluate_scenes(experiment, loaded, evaluate, threads=threads, progress=progress)
+    parts = run.evaluate_scenes(experiment, loaded, evaluate, threads=threads, progress=progress)
     results = tuple(
         MatchingResult(
             context.descriptor.name,
@@ -431,7 +417,7 @@ def match_images(
             {
                 "matcher": matcher.name,
                 "estimator": f"{how.name},{how.pixels:g}",
-                "keypoints": keypoint_name(context.keypoints),
+                "keypoints": run.keypoint_name(context.keypoints),
             },
         )
         for context, scene_parts in parts
@@ -441,13 +427,13 @@ def match_images(
 
 
 def _match_scene(
-    scene: Scene, context: SceneContext, matchers: tuple[Matcher, ...], estimator: Estimator
+    scene: Scene, context: run.SceneContext, matchers: tuple[Matcher, ...], estimator: Estimator
 ) -> tuple[list[list[MatchedPair]], list[Failure]]:
     """Match image 1 with the others by each matcher; list pairs that fail."""
     pairs: list[list[MatchedPair]] = []
     failures: list[Failure] = []
     first = None
-    for k in wanted_pairs(scene, context.evaluation):
+    for k in run.wanted_pairs(scene, context.evaluation):
         if context.control.stop[0]:
             raise KeyboardInterrupt  # as in the thread that was interrupted
         try:
@@ -457,6 +443,6 @@ def _match_scene(
             pairs.append(
                 match_pair(scene, k, sides, matchers=matchers, metric=metric, estimator=estimator)
             )
-        except BROKEN as error:
+        except run.BROKEN as error:
             failures.append(Failure(scene.name, f"1-{k}", str(error)))
     return pairs, failures

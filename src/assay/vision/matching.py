@@ -30,13 +30,7 @@ from assay.core.text import did_you_mean
 from assay.errors import UsageError
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Scores
-from assay.vision.ground_truth import (
-    image_size,
-    inside,
-    nearest_within,
-    pairs_within,
-    project_points,
-)
+from assay.vision import ground_truth
 from assay.vision.keypoints import as_id
 from assay.vision.opencv_features import steady
 from assay.vision.pairs import Side, usable_rows
@@ -146,14 +140,14 @@ def corner_error(true: Floats, found: Floats | None, shape: tuple[int, ...]) -> 
     >>> corner_error(np.eye(3), np.array([[1.0, 0, 3], [0, 1, 4], [0, 0, 1]]), (10, 20))
     5.0
     """
-    height, width = image_size(shape)
+    height, width = ground_truth.image_size(shape)
     corners = np.array([[0, 0], [width - 1, 0], [0, height - 1], [width - 1, height - 1]], float)
-    expected = project_points(corners, true)
+    expected = ground_truth.project_points(corners, true)
     if np.isnan(expected).any():
         return math.nan
     if found is None:
         return math.inf
-    apart = np.linalg.norm(project_points(corners, found) - expected, axis=1)
+    apart = np.linalg.norm(ground_truth.project_points(corners, found) - expected, axis=1)
     return math.inf if np.isnan(apart).any() else float(apart.mean())
 
 
@@ -226,7 +220,7 @@ def match_pair(
     ahead, back = nearest_two(left, right, metric), nearest_two(right, left, metric)
     repeated = _repeatability(*views)
     # MMA of random nearest neighbours: the share of all pairs that are near enough.
-    near = pairs_within(views[0].ahead, views[0].others, float(PIXELS[-1])).distance
+    near = ground_truth.pairs_within(views[0].ahead, views[0].others, float(PIXELS[-1])).distance
     chance = _within(near) / (len(views[0].ahead) * len(views[0].others))
     matched = []
     for matcher in matchers:
@@ -284,7 +278,7 @@ class _OwnView(NamedTuple):
     def n_true(self, pixels: float) -> int:
         """Count keypoints that have a keypoint where they should be."""
         before = self.ahead[np.isfinite(self.ahead).all(axis=1)]  # the camera
-        nearest = nearest_within(before, self.others, pixels).distance
+        nearest = ground_truth.nearest_within(before, self.others, pixels).distance
         return int((nearest <= pixels).sum())
 
     def errors(self, rows: Ints) -> Floats:
@@ -299,16 +293,16 @@ class _OwnView(NamedTuple):
 
 
 def _view(here: Side, there: Side, H: Floats) -> _OwnView:
-    whole = project_points(here.keypoints.xy, H)
-    common = inside(whole, there.shape)
+    whole = ground_truth.project_points(here.keypoints.xy, H)
+    common = ground_truth.inside(whole, there.shape)
     points = here.described.keypoints.xy
-    ahead = project_points(points, H)
+    ahead = ground_truth.project_points(points, H)
     return _OwnView(
         here.keypoints.xy[common],
         whole[common],
         points,
         ahead,
-        inside(ahead, there.shape),
+        ground_truth.inside(ahead, there.shape),
         there.described.keypoints.xy,
     )
 
@@ -324,8 +318,8 @@ def _repeatability(first: _OwnView, other: _OwnView) -> Floats:
     if not total:
         return np.full(len(PIXELS), np.nan)
     widest = float(PIXELS[-1])
-    ahead = nearest_within(first.projected, other.places, widest).distance
-    back = nearest_within(other.places, first.projected, widest).distance
+    ahead = ground_truth.nearest_within(first.projected, other.places, widest).distance
+    back = ground_truth.nearest_within(other.places, first.projected, widest).distance
     return (_within(ahead) + _within(back)) / total
 
 

@@ -33,32 +33,11 @@ from assay.stats.confidence import jackknife_interval
 from assay.stats.effects import false_positive_rate
 from assay.tables.page import Page, Words
 from assay.tables.table import Table
+from assay.vision import hpatches, report
 from assay.vision.descriptors import describe, describe_patches, load_network, network_file
-from assay.vision.hpatches import (
-    DIFFICULTIES,
-    REFERENCE,
-    PatchNumber,
-    ProtocolResult,
-    evaluate_protocol,
-    matching_chance,
-    number_table,
-    read_tasks,
-    scene_sizes,
-    split_scenes,
-)
 from assay.vision.keypoints import Keypoints, draw
 from assay.vision.opencv_features import Image, read_image
 from assay.vision.ranks import PairRanks, PRCurve, paired_distances, rank_pair
-from assay.vision.report import (
-    CategorySummary,
-    category_data,
-    category_table,
-    compare_named,
-    comparison_words,
-    result_data,
-    summarize,
-    timing_table,
-)
 from assay.vision.result import DescriptorCost, DescriptorResult, scene_interval
 from assay.vision.scenes import category_of, make_demo_patches
 
@@ -82,7 +61,7 @@ class PatchScene:
 
     def __post_init__(self) -> None:
         """Refuse a scene without a reference, or files of different lengths."""
-        if REFERENCE not in self.vectors or len(self.vectors) < 2:
+        if hpatches.REFERENCE not in self.vectors or len(self.vectors) < 2:
             names = ", ".join(self.vectors) or "none"
             raise FormatError(
                 f"Scene {self.name!r} needs ref and at least one of e1, h1, t1, …; found {names}."
@@ -108,7 +87,7 @@ class PatchResult:
     error_rates: dict[str, Interval]
     seed: int
     cost: DescriptorCost
-    protocol: ProtocolResult | None = None
+    protocol: hpatches.ProtocolResult | None = None
     resampling: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -127,9 +106,9 @@ class PatchResult:
         return {kind: rate.estimate for kind, rate in self.error_rates.items()}
 
     @cached_property
-    def summaries(self) -> list[CategorySummary]:
+    def summaries(self) -> list[report.CategorySummary]:
         """Means of all scenes and of each category, with intervals over scenes."""
-        return summarize(self.result, **self.resampling)
+        return report.summarize(self.result, **self.resampling)
 
     @property
     def by_difficulty(self) -> dict[str, dict[str, float]]:
@@ -142,12 +121,12 @@ class PatchResult:
         }
 
     @cached_property
-    def numbers(self) -> list[PatchNumber]:
+    def numbers(self) -> list[hpatches.PatchNumber]:
         """Patch mAP, matching mAP and FPR@95, by difficulty and of all patches, with intervals."""
         keys = dict.fromkeys(_difficulty(pair.pair) for pair in self.result.pairs)
         parts = {
             key: tuple(pair for pair in self.result.pairs if key in (_ALL, _difficulty(pair.pair)))
-            for key in (*(each for each in DIFFICULTIES.values() if each in keys), _ALL)
+            for key in (*(each for each in hpatches.DIFFICULTIES.values() if each in keys), _ALL)
         }
         results = {key: replace(self.result, pairs=pairs) for key, pairs in parts.items()}
         sizes = [pair.n_docs for pair in self.result.pairs]
@@ -160,14 +139,20 @@ class PatchResult:
         }
         chance = self.result.chance()["AP"]
         return [
-            PatchNumber("patch mAP", "", "AP", patches, chance, sum(sizes), "patches"),
-            PatchNumber(
-                "matching mAP", "", "AP", matching, matching_chance(sizes), len(sizes), "patches"
+            hpatches.PatchNumber("patch mAP", "", "AP", patches, chance, sum(sizes), "patches"),
+            hpatches.PatchNumber(
+                "matching mAP",
+                "",
+                "AP",
+                matching,
+                hpatches.matching_chance(sizes),
+                len(sizes),
+                "patches",
             ),
             *self._rates(list(parts)),
         ]
 
-    def _rates(self, parts: Sequence[str]) -> Iterator[PatchNumber]:
+    def _rates(self, parts: Sequence[str]) -> Iterator[hpatches.PatchNumber]:
         """Yield FPR@95 against both kinds of wrong pairs."""
         n = sum(pair.n_queries for pair in self.result.pairs)
         for where, place in (("same", "the same scene"), ("other", "other scenes")):
@@ -175,7 +160,7 @@ class PatchResult:
                 keys = {part: where if part == _ALL else f"{where}/{part}" for part in parts}
                 rates = {part: self.error_rates[key] for part, key in keys.items()}
                 about = f"wrong pairs of {place}"
-                yield PatchNumber("FPR@95", about, "FPR@95", rates, _RECALL, n, "patches")
+                yield hpatches.PatchNumber("FPR@95", about, "FPR@95", rates, _RECALL, n, "patches")
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -187,7 +172,7 @@ class PatchResult:
             "seed": self.seed,
             "bytes_per_descriptor": self.cost.row_bytes,
             "protocol": None if self.protocol is None else self.protocol.to_dict(),
-            "result": result_data(
+            "result": report.result_data(
                 self.result, self.summaries, rule="paper", resampling=self.resampling
             ),
         }
@@ -212,7 +197,7 @@ class PatchResult:
 
 def _difficulty(pair: str) -> str:
     """Return easy, hard or tough for a pair such as `ref-h2`."""
-    return DIFFICULTIES[pair.removeprefix(f"{REFERENCE}-")[0]]
+    return hpatches.DIFFICULTIES[pair.removeprefix(f"{hpatches.REFERENCE}-")[0]]
 
 
 def read_patch_scenes(folder: str | os.PathLike[str]) -> list[PatchScene]:
@@ -240,13 +225,14 @@ def _read_scenes(
         files = {
             path.stem: path
             for path in sorted(home.iterdir())
-            if path.suffix in endings and (path.stem == REFERENCE or _TARGET.fullmatch(path.stem))
+            if path.suffix in endings
+            and (path.stem == hpatches.REFERENCE or _TARGET.fullmatch(path.stem))
         }
-        if REFERENCE in files:
+        if hpatches.REFERENCE in files:
             vectors = {name: read(path) for name, path in files.items()}
             scenes.append(PatchScene(home.name, category_of(home.name), vectors))
     if not scenes:
-        names = " or ".join(f"{REFERENCE}{ending}" for ending in endings)
+        names = " or ".join(f"{hpatches.REFERENCE}{ending}" for ending in endings)
         raise FormatError(f"There are no scenes of patches: no folder has {names}.")
     return scenes
 
@@ -299,7 +285,7 @@ def evaluate_patches(
     by_name = {scene.name: scene for scene in scenes}
     if split is None and tasks is not None:
         raise UsageError("Task files belong to a split, such as a. Name it.")
-    names = list(by_name) if split is None else split_scenes(split, list(by_name), tasks)
+    names = list(by_name) if split is None else hpatches.split_scenes(split, list(by_name), tasks)
     if not names:
         place = f" in split {split!r}" if split else ""
         raise UsageError(f"There are no scenes of patches{place}.")
@@ -309,12 +295,14 @@ def evaluate_patches(
     protocol = None
     if split is not None:
         vectors = {scene.name: scene.vectors for scene in test_scenes}
-        patch_tasks = read_tasks(split, scene_sizes(vectors), tasks, seed=seed)
-        protocol = evaluate_protocol(vectors, patch_tasks, name=name, metric=metric, **resampling)
+        patch_tasks = hpatches.read_tasks(split, hpatches.scene_sizes(vectors), tasks, seed=seed)
+        protocol = hpatches.evaluate_protocol(
+            vectors, patch_tasks, name=name, metric=metric, **resampling
+        )
         settings = as_settings(split=split, tasks=patch_tasks.source)
         result = replace(result, settings=settings)
     rates = _verify(test_scenes, metric, seed, resampling.get("level", 0.95))
-    rows = test_scenes[0].vectors[REFERENCE]
+    rows = test_scenes[0].vectors[hpatches.REFERENCE]
     size = 1 if rows.dtype == np.uint8 else 4  # floats count as float32, whatever the file has
     cost = DescriptorCost(
         size * rows.shape[1],
@@ -325,21 +313,21 @@ def evaluate_patches(
 
 
 def _pairs(scene: PatchScene, metric: Any, threads: int | None) -> list[PairRanks]:
-    reference = scene.vectors[REFERENCE]
+    reference = scene.vectors[hpatches.REFERENCE]
     return [
         rank_pair(
             reference,
             vectors,
             truth=np.arange(len(reference)),
             scene=scene.name,
-            pair=f"{REFERENCE}-{key}",
+            pair=f"{hpatches.REFERENCE}-{key}",
             category=scene.category,
             metric=metric,
             matching=True,
             threads=threads,
         )
         for key, vectors in scene.vectors.items()
-        if key != REFERENCE
+        if key != hpatches.REFERENCE
     ]
 
 
@@ -360,16 +348,18 @@ def _verify(
     wrong: dict[tuple[str, str], list[JudgedPairs]] = {}
     for number, scene in enumerate(scenes):
         for key, rows in scene.vectors.items():
-            if key == REFERENCE:
+            if key == hpatches.REFERENCE:
                 continue
-            ref = scene.vectors[REFERENCE]
+            ref = scene.vectors[hpatches.REFERENCE]
             n, chance = len(ref), draw(seed, f"{scene.name}/{key}", len(ref))
             wrong_rows = {"same": rows[:0]}
             if n > 1:  # another row for each row, all equally likely
                 steps = (chance % np.uint64(n - 1)).astype(np.int64) + 1
                 wrong_rows["same"] = rows[(np.arange(n) + steps) % n]
             if len(scenes) > 1:
-                others = [s.vectors[REFERENCE] for i, s in enumerate(scenes) if i != number]
+                others = [
+                    s.vectors[hpatches.REFERENCE] for i, s in enumerate(scenes) if i != number
+                ]
                 pool = np.concatenate(others)
                 wrong_rows["other"] = pool[(chance % np.uint64(len(pool))).astype(np.int64)]
             near = JudgedPairs(number, paired_distances(ref, rows, metric))
@@ -382,7 +372,7 @@ def _verify(
                 for kind, judged in far.items():
                     wrong.setdefault((kind, group), []).append(judged)
     return {
-        kind + (f"/{DIFFICULTIES[group]}" if group else ""): error_rate(
+        kind + (f"/{hpatches.DIFFICULTIES[group]}" if group else ""): error_rate(
             right[group], parts, len(scenes), level
         )
         for (kind, group), parts in wrong.items()
@@ -513,7 +503,7 @@ class PatchReport:
         return signature_of([item.result.scores for item in self.results], settings)
 
     @property
-    def protocols(self) -> list[ProtocolResult]:
+    def protocols(self) -> list[hpatches.ProtocolResult]:
         """The results of HPatches' own tasks, where a split was asked for."""
         return [item.protocol for item in self.results if item.protocol is not None]
 
@@ -543,7 +533,7 @@ class PatchReport:
         level = round(1 - how.get("level", 0.95), 12)
         drawn = {key: how[key] for key in ("resamples", "seed") if key in how}
         return [
-            compare_named(name, "AP", scores, names, by="scene", level=level, **drawn)
+            report.compare_named(name, "AP", scores, names, by="scene", level=level, **drawn)
             for name, scores in judged.items()
         ]
 
@@ -571,21 +561,24 @@ class PatchReport:
         """Return tables of mAP, of HPatches' own tasks, and of cost."""
         summaries = [row for item in self.results for row in item.summaries]
         names = [item.name for item in self.results]
-        tables = [category_table(summaries), number_table(names, [r.numbers for r in self.results])]
+        tables = [
+            report.category_table(summaries),
+            hpatches.number_table(names, [r.numbers for r in self.results]),
+        ]
         if self.protocols:
-            tables.append(number_table(names, [item.numbers for item in self.protocols]))
+            tables.append(hpatches.number_table(names, [item.numbers for item in self.protocols]))
         costs = [(item.name, {"describe": item.cost.seconds}, item.cost) for item in self.results]
-        return [*tables, timing_table(costs)] if self.timings else tables
+        return [*tables, report.timing_table(costs)] if self.timings else tables
 
     def table(self) -> Table:
         """Return the categories with every digit, for programs."""
-        return category_data([row for item in self.results for row in item.summaries])
+        return report.category_data([row for item in self.results for row in item.summaries])
 
     def page(self) -> Page:
         """Return tables with words between them, for people."""
         page: Page = list(self.tables())
         for comparison in self.comparisons:
-            page += comparison_words(comparison)
+            page += report.comparison_words(comparison)
         page += [Words(line, "remark") for line in self.remarks]
         return [*page, Words(self.signature, "signature")]
 

@@ -24,6 +24,7 @@ from assay.core.settings import as_settings
 from assay.errors import InputError, StorageError, UsageError
 from assay.runs.record import RunRecord
 from assay.search.engine.workers import Control, run
+from assay.vision import verification
 from assay.vision.experiment import SceneCheckpoint, fingerprint
 from assay.vision.ground_truth import Truth, project_points
 from assay.vision.keypoints import choose_names, choose_rows
@@ -48,16 +49,6 @@ from assay.vision.settings import (
     EvaluationSettings,
     Experiment,
     KeypointSettings,
-)
-from assay.vision.verification import (
-    LOST,
-    NO_MATCH,
-    TASKS,
-    CandidateCounts,
-    Candidates,
-    PlacedRows,
-    count_candidates,
-    match_like_authors,
 )
 
 BROKEN: Final = (InputError, StorageError)
@@ -170,8 +161,8 @@ class _SceneEvaluation:
         self.query_ids = list(map(str, first.keypoints.ids))
         self.vectors, self.lost = whole_rows(first)
         self.ranks: dict[float, list[PairRanks]] = {tau: [] for tau in context.evaluation.tau}
-        self.images: list[Candidates] = []
-        self.placed: list[PlacedRows] = []
+        self.images: list[verification.Candidates] = []
+        self.placed: list[verification.PlacedRows] = []
         self.samples = [self._sample(first, 1)]
         self.failures: list[Failure] = []
         self.notes = list(_notes(scene, 1, context.descriptor, first))
@@ -207,10 +198,16 @@ class _SceneEvaluation:
         # Described keypoints, and each query's match among them.
         target = truths[how.tau[0]].target
         place = side.keypoints.ids.match(side.described.keypoints.ids)
-        match_rows = np.where(target >= 0, np.where(place >= 0, place, LOST)[target], NO_MATCH)
-        self.images.append(Candidates(usable_rows(side), match_rows))
+        match_rows = np.where(
+            target >= 0,
+            np.where(place >= 0, place, verification.LOST)[target],
+            verification.NO_MATCH,
+        )
+        self.images.append(verification.Candidates(usable_rows(side), match_rows))
         projected = project_points(self.first.keypoints.xy, self.scene.homographies[k])
-        self.placed.append(PlacedRows(usable_rows(side), side.described.keypoints.xy, projected))
+        self.placed.append(
+            verification.PlacedRows(usable_rows(side), side.described.keypoints.xy, projected)
+        )
 
     def _rank(
         self, k: int, side: Side, truth: Truth, vectors: Array, lost: NDArray[np.bool_]
@@ -248,7 +245,7 @@ class _SceneEvaluation:
     def part(self) -> ScenePart:
         """Return everything about the scene."""
         pooled = []
-        for task in TASKS:
+        for task in verification.TASKS:
             settings: DistractorSettings | None = getattr(self.context.evaluation, task)
             if settings is not None and self.images:
                 with timed(self.seconds, task):
@@ -266,7 +263,9 @@ class _SceneEvaluation:
             self.vectors.itemsize * self.vectors.shape[1],
         )
 
-    def _count_pooled(self, task: str, settings: DistractorSettings) -> list[CandidateCounts]:
+    def _count_pooled(
+        self, task: str, settings: DistractorSettings
+    ) -> list[verification.CandidateCounts]:
         rows, broken = self.context.distractors(self.scene.name, settings)
         if broken:
             what = "fewer distractors" if rows else "not computed, as there are no distractors"
@@ -276,7 +275,7 @@ class _SceneEvaluation:
             )
         if not rows:
             return []
-        counted = count_candidates(
+        counted = verification.count_candidates(
             self.vectors,
             self.images,
             np.concatenate(list(rows.values())),
@@ -289,7 +288,7 @@ class _SceneEvaluation:
             seed=settings.seed,
             failed=self.lost,
         )
-        judged = match_like_authors(
+        judged = verification.match_like_authors(
             task,
             self.vectors,
             self.placed,

@@ -33,14 +33,8 @@ from assay.scoring.scores import Scores
 from assay.stats import Interval, interval
 from assay.stats.confidence import jackknife_interval
 from assay.stats.effects import grouped_ap
+from assay.vision import ranks
 from assay.vision.keypoints import as_id, as_ids
-from assay.vision.ranks import (
-    curve_of,
-    largest_distance,
-    nearest_two,
-    pair_distances,
-    row_distances,
-)
 
 
 def counts_among(values: Floats, others: Floats) -> tuple[Ints, Ints]:
@@ -239,7 +233,7 @@ def _count_labels(
     Zeros and distractors are counted in both kinds of lists.
     """
     pools = [image.vectors for image in images]
-    scale = largest_distance(queries, *pools, distractors, metric=metric)
+    scale = ranks.largest_distance(queries, *pools, distractors, metric=metric)
     query, distance = _true_matches(queries, images, metric, scale)
     zeros = _counts(queries, query, distance, pools, metric, scale)
     distractor_counts = _counts(queries, query, distance, [distractors], metric, scale)
@@ -261,7 +255,7 @@ def _true_matches(
         has = np.flatnonzero(image.truth >= 0)
         rows.append(has)
         distances.append(
-            row_distances(queries[has], image.vectors[image.truth[has]], metric, scale)
+            ranks.row_distances(queries[has], image.vectors[image.truth[has]], metric, scale)
         )
     return np.concatenate(rows), np.concatenate(distances)
 
@@ -279,7 +273,7 @@ def _counts(
     for pool in pools:
         step = max(1, _BLOCK // max(len(pool), 1))
         for start in range(0, len(queries) if len(pool) else 0, step):
-            block = pair_distances(queries[start : start + step], pool, metric, scale)
+            block = ranks.pair_distances(queries[start : start + step], pool, metric, scale)
             below, same = counts_among(distance, block)
             counts[0] += below
             counts[1] += same
@@ -428,7 +422,7 @@ class PooledResult:
         missed = sum(scene.author_missed for scene in self.scenes)
         wrong = np.sort(sum(counts_among(distance[right], distance[~right])))
         total = len(wrong) + missed
-        return curve_of(wrong, total), len(wrong) / max(len(distance), 1)
+        return ranks.curve_of(wrong, total), len(wrong) / max(len(distance), 1)
 
     def interval(
         self, kind: str, rule: str = "paper", *, category: str | None = None, **resampling: Any
@@ -534,7 +528,7 @@ def match_like_authors(
     judge = _nearest_by_descriptor if task == "verification" else _nearest_by_place
     judged = [judge(vectors, described, image, metric) for image in images]
     for rows in distractors:
-        apart = nearest_two(vectors, rows, metric).best
+        apart = ranks.nearest_two(vectors, rows, metric).best
         judged.append((described, apart, np.zeros(len(described), bool)))
     query, distance, right = (np.concatenate(part) for part in zip(*judged, strict=True))
     lost = int(failed.sum())
@@ -546,7 +540,7 @@ def match_like_authors(
 def _nearest_by_descriptor(
     vectors: NDArray[Any], described: Ints, image: PlacedRows, metric: str
 ) -> tuple[Ints, Floats, NDArray[np.bool_]]:
-    near = nearest_two(vectors, image.vectors, metric)
+    near = ranks.nearest_two(vectors, image.vectors, metric)
     projected = image.projected[described]
     closest = _closest(projected, image.places)[1]
     apart = np.linalg.norm(image.places[near.nearest] - projected, axis=1)
@@ -558,8 +552,8 @@ def _nearest_by_place(
 ) -> tuple[Ints, Floats, NDArray[np.bool_]]:
     row, apart = _closest(image.projected[described], image.places)
     has = np.flatnonzero(np.isfinite(apart))
-    scale = largest_distance(vectors, image.vectors, metric=metric)
-    distance = row_distances(vectors[has], image.vectors[row[has]], metric, scale)
+    scale = ranks.largest_distance(vectors, image.vectors, metric=metric)
+    distance = ranks.row_distances(vectors[has], image.vectors[row[has]], metric, scale)
     return described[has], distance, np.ones(len(has), bool)
 
 
