@@ -13,8 +13,8 @@ pytest.importorskip("cv2")
 
 from assay.errors import InputError, MismatchError, ShapeError, ValueRangeError
 from assay.vision import DescriptorResult, Scene, experiment_from, rank_pair, run_experiment
-from assay.vision.experiment import SceneCheckpoint
 from assay.vision.keypoints import choose_names
+from assay.vision.run import SceneCheckpoint
 from tests.conftest import Answer
 from tests.vision.small_scenes import experiment_text, scene_folders, small_scenes
 

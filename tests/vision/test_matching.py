@@ -30,8 +30,8 @@ from assay.vision import (
     match_images,
 )
 from assay.vision.matching import PIXELS, choose_matches, corner_error, match_pair
+from assay.vision.pairs import usable_rows
 from assay.vision.ranks import nearest_two
-from assay.vision.run import usable_rows
 
 from .small_scenes import small_scenes
 

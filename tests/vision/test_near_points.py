@@ -42,7 +42,7 @@ def test_blocks_do_not_change_the_answer(monkeypatch):
     rng = np.random.default_rng(3)
     points, others = rng.uniform(0, 40, (300, 2)), rng.uniform(0, 40, (200, 2))
     whole, all_pairs = nearest_within(points, others, 3), pairs_within(points, others, 3)
-    monkeypatch.setattr(ground_truth, "_MOST_PAIRS", 7)
+    monkeypatch.setattr(ground_truth, "MOST_PAIRS", 7)
     np.testing.assert_array_equal(nearest_within(points, others, 3), whole)
     np.testing.assert_array_equal(pairs_within(points, others, 3), all_pairs)
 

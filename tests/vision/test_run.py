@@ -97,7 +97,7 @@ def test_each_image_is_searched_for_keypoints_once(
         asked.append(f"{detector} {more['options']} {hash(image.tobytes())}")
         return detect(image, detector, **more)
 
-    monkeypatch.setattr("assay.vision.pairs.detect", counting)
+    monkeypatch.setattr("assay.vision.scenes.detect", counting)
     fewer = {"detector": "orb", "border": 20, "strongest": 30}
     other = {"detector": "orb", "border": 20, "options": {"nfeatures": 100}}
     descriptors = [

@@ -6,8 +6,6 @@ from assay.vision.descriptors import Described as Described
 from assay.vision.drawing import draw_curves as draw_curves
 from assay.vision.drawing import draw_matches as draw_matches
 from assay.vision.drawing import draw_pair as draw_pair
-from assay.vision.experiment import experiment_from as experiment_from
-from assay.vision.experiment import read_experiment as read_experiment
 from assay.vision.ground_truth import Status as Status
 from assay.vision.ground_truth import Truth as Truth
 from assay.vision.ground_truth import match_truth as match_truth
@@ -60,6 +58,8 @@ from assay.vision.scenes import make_demo_scenes as make_demo_scenes
 from assay.vision.scenes import write_scenes as write_scenes
 from assay.vision.settings import Experiment as Experiment
 from assay.vision.settings import KeypointSettings as KeypointSettings
+from assay.vision.settings import experiment_from as experiment_from
+from assay.vision.settings import read_experiment as read_experiment
 from assay.vision.verification import Candidates as Candidates
 from assay.vision.verification import PooledResult as PooledResult
 from assay.vision.verification import count_candidates as count_candidates

@@ -157,7 +157,7 @@ def _read_experiment(path: str, allow_code: bool) -> vision.Experiment:
 @_repeated(
     "--descriptor",
     "descriptors",
-    allow="assay.vision.experiment:allow_descriptors",
+    allow="assay.vision.settings:allow_descriptors",
     default=_DEMO_DESCRIPTORS,
     show_default=True,
     help="May be repeated.",
@@ -282,7 +282,7 @@ def match(
 @_repeated(
     "--describe",
     "descriptors",
-    allow="assay.vision.experiment:allow_descriptors",
+    allow="assay.vision.settings:allow_descriptors",
     help="FOLDER holds pictures of patches: describe them by SIFT, ORB, onnx:FILE, … "
     "May be repeated.",
     section="Models",

@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
@@ -41,24 +40,14 @@ from assay.vision.opencv_features import (
     positive_option,
     steady,
 )
+from assay.vision.settings import is_file, network_file
 
 if TYPE_CHECKING:
     from assay.models.adapters.onnx import open_session
 else:  # another room, which only networks need
     open_session = OnDemand("assay.models.adapters.onnx").open_session
 
-_KINDS: Final = ("onnx", "torch")
 _CODE_OF_OTHERS: Final = Lock()  # a script need not bear being called by two threads
-
-
-def network_file(spec: str) -> str | None:
-    """Return the file of `onnx:FILE` or `torch:FILE`; else None.
-
-    >>> network_file("onnx:hardnet.onnx"), network_file("SIFT")
-    ('hardnet.onnx', None)
-    """
-    kind, colon, file = spec.partition(":")
-    return file if colon and kind in _KINDS else None
 
 
 Orientation = Literal["keypoint", "upright"]
@@ -236,11 +225,6 @@ def _as_input(patches: Image, how: PatchOptions) -> Floats32:
 
 _KEYS: Final = ("vectors", "codes", "ids", *FEATURES)
 _OTHERS_CODE: Final = Lock()  # a function of others need not bear being called by two threads
-
-
-def is_file(spec: str) -> bool:
-    """Return whether a spec names an array file."""
-    return Path(spec).suffix.lower() in (".npy", ".npz")
 
 
 def from_file(spec: str, keypoints: Keypoints, names: Mapping[str, object]) -> DescribedRows:

@@ -172,8 +172,8 @@ def image_size(shape: tuple[int, ...]) -> tuple[int, int]:
     return sizes
 
 
-_MOST_PAIRS = 1 << 21  # distances at a time
-_MOST_KEPT = 1 << 24
+MOST_PAIRS = 1 << 21  # distances at a time
+MOST_KEPT = 1 << 24
 _SPAN = 1 << 30
 
 
@@ -225,9 +225,9 @@ def pairs_within(points: Floats, others: Floats, radius: float) -> NearPairs:
     for block in _blocks(points, others, radius):
         blocks.append(block)
         total += len(block.left)
-        if total > _MOST_KEPT:
+        if total > MOST_KEPT:
             raise InputError(
-                f"More than {_MOST_KEPT} pairs of points lie within {radius:g} pixels. Use a "
+                f"More than {MOST_KEPT} pairs of points lie within {radius:g} pixels. Use a "
                 "smaller tolerance, or fewer points."
             )
     left, right, apart = (
@@ -287,7 +287,7 @@ def _row_blocks(counts: Ints) -> Iterator[slice]:
     start = 0
     while start < len(counts):
         done = ends[start - 1] if start else 0
-        stop = max(start + 1, int(np.searchsorted(ends, done + _MOST_PAIRS, side="right")))
+        stop = max(start + 1, int(np.searchsorted(ends, done + MOST_PAIRS, side="right")))
         yield slice(start, stop)
         start = stop
 

@@ -31,6 +31,7 @@ from assay.vision.matching import (
     error_auc,
     match_pair,
 )
+from assay.vision.pairs import BROKEN, SceneContext, wanted_pairs
 from assay.vision.ranks import PRCurve, mean_curve
 from assay.vision.result import Failure, interval_aggregate, plain_scores
 from assay.vision.scenes import Scene
@@ -427,13 +428,13 @@ def match_images(
 
 
 def _match_scene(
-    scene: Scene, context: run.SceneContext, matchers: tuple[Matcher, ...], estimator: Estimator
+    scene: Scene, context: SceneContext, matchers: tuple[Matcher, ...], estimator: Estimator
 ) -> tuple[list[list[MatchedPair]], list[Failure]]:
     """Match image 1 with the others by each matcher; list pairs that fail."""
     pairs: list[list[MatchedPair]] = []
     failures: list[Failure] = []
     first = None
-    for k in run.wanted_pairs(scene, context.evaluation):
+    for k in wanted_pairs(scene, context.evaluation):
         if context.control.stop[0]:
             raise KeyboardInterrupt  # as in the thread that was interrupted
         try:
@@ -443,6 +444,6 @@ def _match_scene(
             pairs.append(
                 match_pair(scene, k, sides, matchers=matchers, metric=metric, estimator=estimator)
             )
-        except run.BROKEN as error:
+        except BROKEN as error:
             failures.append(Failure(scene.name, f"1-{k}", str(error)))
     return pairs, failures

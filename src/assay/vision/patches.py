@@ -34,12 +34,13 @@ from assay.stats.effects import false_positive_rate
 from assay.tables.page import Page, Words
 from assay.tables.table import Table
 from assay.vision import hpatches, report
-from assay.vision.descriptors import describe, describe_patches, load_network, network_file
+from assay.vision.descriptors import describe, describe_patches, load_network
 from assay.vision.keypoints import Keypoints, draw
 from assay.vision.opencv_features import Image, read_image
 from assay.vision.ranks import PairRanks, PRCurve, paired_distances, rank_pair
 from assay.vision.result import DescriptorCost, DescriptorResult, scene_interval
 from assay.vision.scenes import category_of, make_demo_patches
+from assay.vision.settings import network_file
 
 if TYPE_CHECKING:
     from assay.comparison.compare import Comparison

@@ -110,7 +110,7 @@ def mean_curve(curves: Iterable[Floats]) -> Floats:
     return np.mean(lists, axis=0) if lists else np.full(len(RECALLS), np.nan)
 
 
-_BLOCK = 1 << 22  # distances at a time
+BLOCK = 1 << 22  # distances at a time
 
 
 def hamming_distances(queries: NDArray[np.uint8], docs: NDArray[np.uint8]) -> Floats32:
@@ -137,7 +137,7 @@ def hamming_target_ranks(
     """
     target_distance = hamming_apart(queries, docs[targets])[:, None]
     above, same, before = (np.zeros(len(queries), np.int64) for _ in range(3))
-    step = max(1, _BLOCK // (8 * queries.shape[1] + 1))
+    step = max(1, BLOCK // (8 * queries.shape[1] + 1))
     for start in range(0, len(queries), step):
         rows = slice(start, start + step)
         counts = distance_histogram(_codes(queries[rows]), _codes(docs), threads=threads)
@@ -146,7 +146,7 @@ def hamming_target_ranks(
         above[rows] = np.take_along_axis(nearer, target_distance[rows], axis=1)[:, 0]
     # Of documents as far as the target, those with a lower number stand before it.
     tied, bits = np.flatnonzero(same > 1), _bits(docs)
-    step = max(1, _BLOCK // len(docs))
+    step = max(1, BLOCK // len(docs))
     for start in range(0, len(tied), step):
         some = tied[start : start + step]
         lower = np.arange(len(docs)) < targets[some][:, None]
@@ -285,7 +285,7 @@ def nearest_two(left: NDArray[Any], right: NDArray[Any], metric: str) -> Neighbo
     nearest = np.zeros(len(left), np.int64)
     best, second = np.full((2, len(left)), np.inf)
     scale = largest_distance(left, right, metric=metric)
-    step = max(1, _BLOCK // max(1, len(right)))
+    step = max(1, BLOCK // max(1, len(right)))
     for start in range(0, len(left) if len(right) else 0, step):
         rows = slice(start, start + step)
         apart = pair_distances(left[rows], right, metric, scale)

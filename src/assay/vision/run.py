@@ -1,327 +1,50 @@
 """Run an experiment: every descriptor on every scene, resumable, with all failures in sight.
 
-A scene is evaluated from images to ranks, label counts and samples of descriptors.
+Finished scenes are stored in a folder, one part for each descriptor and scene. A part is used again
+only if its fingerprint fits: settings, images, homographies, the code of the user's own function,
+and versions. A damaged part counts as absent.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Array
-from assay.core import checks
+from assay import __version__
+from assay.core.callables import named_callable
 from assay.core.checks import thread_count
-from assay.core.once import Once
 from assay.core.settings import as_settings
 from assay.errors import InputError, StorageError, UsageError
+from assay.io.checkpoint import Checkpoint, file_label
+from assay.io.fingerprints import digest_of_file
 from assay.runs.record import RunRecord
 from assay.search.engine.workers import Control, run
-from assay.vision import verification
-from assay.vision.experiment import SceneCheckpoint, fingerprint
-from assay.vision.ground_truth import Truth, project_points
-from assay.vision.keypoints import choose_names, choose_rows
+from assay.vision.keypoints import fill_path
 from assay.vision.matching import evaluate_image_retrieval
-from assay.vision.pairs import (
-    Detections,
-    Side,
-    add_seconds,
-    describe_image,
-    timed,
-    true_matches,
-    usable_rows,
-)
-from assay.vision.ranks import OUTSIDE, PairRanks, choose_metric, rank_pair
+from assay.vision.opencv_features import opencv
+from assay.vision.pairs import SceneContext, add_seconds, evaluate_scene
+from assay.vision.ranks import PairRanks
 from assay.vision.result import DescriptorCost, DescriptorResult, Failure, ScenePart
-from assay.vision.scenes import Scene, find_scenes, make_demo_scenes
+from assay.vision.scenes import Detections, Scene, find_scenes, make_demo_scenes
 from assay.vision.settings import (
     DEMO,
     DatasetSettings,
-    DescriptorSettings,
-    DistractorSettings,
-    EvaluationSettings,
     Experiment,
-    KeypointSettings,
+    is_file,
+    network_file,
 )
-
-BROKEN: Final = (InputError, StorageError)
-
-
-class Distractors(NamedTuple):
-    """Descriptors from other scenes, by scene, and the chosen scenes that have none."""
-
-    rows: dict[str, Array]
-    broken: list[str]
-
-
-@dataclass(frozen=True, eq=False)
-class SceneContext:
-    """How every scene of a descriptor is evaluated; `scenes` are all of the experiment."""
-
-    scenes: Mapping[str, Scene]
-    descriptor: DescriptorSettings
-    keypoints: KeypointSettings
-    evaluation: EvaluationSettings
-    threads: int | None = None
-    detections: Detections = field(default_factory=Detections)
-    control: Control = field(default_factory=Control.new)
-    prints: Once[str, str] = field(default_factory=Once)
-    _firsts: Once[str, Side] = field(default_factory=Once)
-
-    def side(self, scene: Scene, k: int, reference: Side | None = None) -> Side:
-        """Describe image k of a scene.
-
-        `reference` is image 1, if its keypoints are projected.
-        """
-        projected = None
-        if reference is not None and self.keypoints.source == "project":
-            projected = reference.keypoints
-        return describe_image(
-            scene,
-            k,
-            keypoints=self.keypoints,
-            descriptor=self.descriptor.type,
-            options=self.descriptor.options,
-            projected=projected,
-            detections=self.detections,
-        )
-
-    def first(self, scene: Scene) -> Side:
-        """Describe image 1, once where it provides distractors."""
-        if self.evaluation.verification is None and self.evaluation.retrieval is None:
-            return self.side(scene, 1)
-        return self._firsts.get(scene.name, lambda: self.side(scene, 1))
-
-    def metric(self, side: Side) -> str:
-        """Return the metric: Hamming for bits, else as stated, or L2."""
-        kind = side.described.kind
-        return choose_metric(
-            self.descriptor.metric, kind, f"The descriptor {self.descriptor.name!r}"
-        )
-
-    def distractors(self, scene: str, settings: DistractorSettings) -> Distractors:
-        """Draw keypoints of the first images of other scenes."""
-        candidates = [name for name in self.scenes if name != scene]
-        names = choose_names(settings.seed, f"distractors of {scene}", candidates, settings.scenes)
-        picked = {}
-        for name in names:
-            try:
-                rows = usable_rows(self.first(self.scenes[name]))
-            except BROKEN:  # the scene itself says why
-                continue
-            label = f"distractors from {name}"
-            picked[name] = rows[choose_rows(settings.seed, label, len(rows), settings.keypoints)]
-        return Distractors(picked, [name for name in names if name not in picked])
-
-
-def evaluate_scene(scene: Scene, context: SceneContext) -> ScenePart:
-    """Evaluate all pairs of a scene; what cannot be evaluated is listed, never dropped."""
-    pairs = wanted_pairs(scene, context.evaluation)
-    try:
-        first = context.first(scene)
-    except BROKEN as error:
-        failures = tuple(Failure(scene.name, f"1-{k}", str(error)) for k in pairs)
-        return ScenePart(scene.name, dict.fromkeys(context.evaluation.tau, ()), failures=failures)
-    done = _SceneEvaluation(scene, context, first)
-    for k in pairs:
-        if context.control.stop[0]:
-            raise KeyboardInterrupt  # as in the thread that was interrupted
-        done.add(k)
-    return done.part()
-
-
-def wanted_pairs(scene: Scene, evaluation: EvaluationSettings) -> tuple[int, ...]:
-    """Return the images that image 1 is compared with.
-
-    One that the scene lacks is refused.
-    """
-    absent = [k for k in evaluation.pairs if k not in scene.pairs]
-    if absent:
-        raise UsageError(
-            f"Scene {scene.name!r} has no image {absent[0]}; it has 1 to {len(scene.images)}. "
-            "Change pairs."
-        )
-    return evaluation.pairs or scene.pairs
-
-
-class _SceneEvaluation:
-    """The pairs of a scene that were evaluated so far."""
-
-    def __init__(self, scene: Scene, context: SceneContext, first: Side) -> None:
-        self.scene, self.context, self.first = scene, context, first
-        self.seconds = dict(first.seconds)
-        self.metric = context.metric(first)
-        self.query_ids = list(map(str, first.keypoints.ids))
-        self.vectors, self.lost = whole_rows(first)
-        self.ranks: dict[float, list[PairRanks]] = {tau: [] for tau in context.evaluation.tau}
-        self.images: list[verification.Candidates] = []
-        self.placed: list[verification.PlacedRows] = []
-        self.samples = [self._sample(first, 1)]
-        self.failures: list[Failure] = []
-        self.notes = list(_notes(scene, 1, context.descriptor, first))
-        self.described = len(first.described)
-
-    def add(self, k: int) -> None:
-        """Evaluate the pair of images 1 and k."""
-        try:
-            side = self.context.side(self.scene, k, self.first)
-        except BROKEN as error:
-            self.failures.append(Failure(self.scene.name, f"1-{k}", str(error)))
-            return
-        add_seconds(self.seconds, side.seconds)
-        self.notes += _notes(self.scene, k, self.context.descriptor, side)
-        self.described += len(side.described)
-        how = self.context.evaluation
-        with timed(self.seconds, "truth"):
-            truths = true_matches(
-                self.scene,
-                k,
-                left=self.first,
-                right=side,
-                taus=how.tau,
-                one_to_one=how.one_to_one,
-                symmetric=how.symmetric,
-                by_id=self.context.keypoints.source == "project",
-            )
-        vectors, lost = whole_rows(side)
-        with timed(self.seconds, "rank"):
-            for tau, truth in truths.items():
-                self.ranks[tau].append(self._rank(k, side, truth, vectors, lost))
-        self.samples.append(self._sample(side, k))
-        # Described keypoints, and each query's match among them.
-        target = truths[how.tau[0]].target
-        place = side.keypoints.ids.match(side.described.keypoints.ids)
-        match_rows = np.where(
-            target >= 0,
-            np.where(place >= 0, place, verification.LOST)[target],
-            verification.NO_MATCH,
-        )
-        self.images.append(verification.Candidates(usable_rows(side), match_rows))
-        projected = project_points(self.first.keypoints.xy, self.scene.homographies[k])
-        self.placed.append(
-            verification.PlacedRows(usable_rows(side), side.described.keypoints.xy, projected)
-        )
-
-    def _rank(
-        self, k: int, side: Side, truth: Truth, vectors: Array, lost: NDArray[np.bool_]
-    ) -> PairRanks:
-        ranks = rank_pair(
-            self.vectors,
-            vectors,
-            truth=truth.target,
-            scene=self.scene.name,
-            pair=f"1-{k}",
-            category=self.scene.category,
-            metric=self.metric,  # type: ignore[arg-type]
-            query_ids=self.query_ids,
-            outside=truth.status == OUTSIDE,
-            failed_queries=self.lost,
-            failed_targets=lost,
-            matching=self.context.evaluation.matching,
-            threads=self.context.threads,
-        )
-        # A digest of keypoints and true matches, not of descriptors.
-        digest = hashlib.sha256()
-        for part in (self.first.keypoints.xy, side.keypoints.xy, truth.target):
-            digest.update(np.ascontiguousarray(part).tobytes())
-        return replace(ranks, truth=digest.hexdigest()[:16])
-
-    def _sample(self, side: Side, k: int) -> Array:
-        """Return descriptors for image retrieval; none if not evaluated."""
-        settings = self.context.evaluation.image_retrieval
-        rows = usable_rows(side)
-        if settings is None:
-            return rows[:0]
-        name = f"image {self.scene.name}/{k}"
-        return rows[choose_rows(settings.seed, name, len(rows), settings.keypoints)]
-
-    def part(self) -> ScenePart:
-        """Return everything about the scene."""
-        pooled = []
-        for task in verification.TASKS:
-            settings: DistractorSettings | None = getattr(self.context.evaluation, task)
-            if settings is not None and self.images:
-                with timed(self.seconds, task):
-                    pooled += self._count_pooled(task, settings)
-        return ScenePart(
-            self.scene.name,
-            {tau: tuple(ranks) for tau, ranks in self.ranks.items()},
-            tuple(pooled),
-            tuple(self.failures),
-            tuple(self.notes),
-            tuple(self.samples),
-            self.metric,
-            self.seconds,
-            self.described,
-            self.vectors.itemsize * self.vectors.shape[1],
-        )
-
-    def _count_pooled(
-        self, task: str, settings: DistractorSettings
-    ) -> list[verification.CandidateCounts]:
-        rows, broken = self.context.distractors(self.scene.name, settings)
-        if broken:
-            what = "fewer distractors" if rows else "not computed, as there are no distractors"
-            self.notes.append(
-                f"{self.context.descriptor.name}: {task} of {self.scene.name}: {what}: the first "
-                f"image of {checks.name_few(broken)} could not be used"
-            )
-        if not rows:
-            return []
-        counted = verification.count_candidates(
-            self.vectors,
-            self.images,
-            np.concatenate(list(rows.values())),
-            task=task,
-            scene=self.scene.name,
-            category=self.scene.category,
-            metric=self.metric,
-            query_ids=self.query_ids,
-            chosen=list(rows),
-            seed=settings.seed,
-            failed=self.lost,
-        )
-        judged = verification.match_like_authors(
-            task,
-            self.vectors,
-            self.placed,
-            list(rows.values()),
-            metric=self.metric,
-            failed=self.lost,
-        )
-        return [
-            replace(counted, **{f"author_{key}": value for key, value in judged._asdict().items()})
-        ]
-
-
-def whole_rows(side: Side) -> tuple[Array, NDArray[np.bool_]]:
-    """Return a row for every keypoint, and which failed.
-
-    Rows that failed are zeros.
-    """
-    rows = usable_rows(side)
-    at = side.described.keypoints.ids.match(side.keypoints.ids)
-    whole = np.zeros((len(side.keypoints), rows.shape[1]), rows.dtype)
-    whole[at] = rows
-    lost = np.ones(len(whole), bool)
-    lost[at] = False
-    return whole, lost
-
-
-def _notes(scene: Scene, k: int, descriptor: DescriptorSettings, side: Side) -> Iterable[str]:
-    if len(side.described.failed):
-        yield (
-            f"{descriptor.name}: {len(side.described.failed)} of {len(side.keypoints)} keypoints "
-            f"of {scene.name}/{k} could not be described"
-        )
-
+from assay.vision.verification import CandidateCounts
 
 Progress = Callable[[int, int | None], object]
 Part = TypeVar("Part")
@@ -565,3 +288,164 @@ def keypoint_name(settings: Any) -> str:
     parts += [f"strongest {settings.strongest}"] if settings.strongest else []
     parts += [f"random {settings.random} by seed {settings.seed}"] if settings.random else []
     return ", ".join(parts)
+
+
+_LAYOUT: Final = 3  # of these files; a new number makes all old ones useless
+_IN_JSON: Final = (str, int, float, tuple)
+
+
+class SceneCheckpoint:
+    """The folder; without one nothing is stored and nothing found."""
+
+    def __init__(self, folder: str | os.PathLike[str] | None) -> None:
+        self.folder = None if folder is None else Path(folder)
+
+    def path(self, descriptor: str, scene: str) -> Path | None:
+        """Return the file of a scene, without names used as paths."""
+        return Checkpoint(self.folder).path(_name_of(descriptor, scene))
+
+    def load(self, descriptor: str, scene: str, fingerprint: str) -> ScenePart | None:
+        """Load the part with this fingerprint, if it exists and is sound."""
+        part = Checkpoint(self.folder, fingerprint).load(_name_of(descriptor, scene))
+        return None if part is None else _from_part(part.notes, part.arrays)
+
+    def save(self, part: ScenePart, descriptor: str, fingerprint: str) -> None:
+        """Write a part, whole or not at all."""
+        arrays: dict[str, Any] = {}
+        notes = _notes_of(part, arrays)
+        Checkpoint(self.folder, fingerprint).save(_name_of(descriptor, part.scene), arrays, notes)
+
+
+def _name_of(descriptor: str, scene: str) -> str:
+    return f"{file_label(descriptor)}--{file_label(scene)}.part"
+
+
+def _notes_of(part: ScenePart, arrays: dict[str, Any]) -> dict[str, Any]:
+    """Return what JSON can hold; arrays go to `arrays` by name."""
+    return {
+        "scene": part.scene,
+        "metric": part.metric,
+        "seconds": dict(part.seconds),
+        "cost": [part.described, part.row_bytes],
+        "notes": list(part.notes),
+        "failures": [asdict(failure) for failure in part.failures],
+        "ranks": [
+            [tau, [_split(pair, f"rank{i}x{j}", arrays) for j, pair in enumerate(pairs)]]
+            for i, (tau, pairs) in enumerate(part.ranks.items())
+        ],
+        "pooled": [_split(counts, f"pool{i}", arrays) for i, counts in enumerate(part.pooled)],
+        "samples": [_store(rows, f"sample{i}", arrays) for i, rows in enumerate(part.samples)],
+    }
+
+
+def _split(value: Any, name: str, arrays: dict[str, Any]) -> dict[str, Any]:
+    plain: dict[str, Any] = {}
+    for item in fields(value):
+        content = getattr(value, item.name)
+        key = f"{name}_{item.name}"
+        plain[item.name] = (
+            _store(content, key, arrays) if isinstance(content, np.ndarray) else content
+        )
+    return plain
+
+
+def _store(content: NDArray[Any], key: str, arrays: dict[str, Any]) -> dict[str, Any]:
+    """Store an array and return its place; empty ones are only described."""
+    if content.size:
+        arrays[key] = content
+        return {"array": key}
+    return {"empty": content.shape, "dtype": content.dtype.str}
+
+
+def _from_part(notes: Mapping[str, Any], arrays: Mapping[str, Any]) -> ScenePart:
+    return ScenePart(
+        notes["scene"],
+        {
+            float(tau): tuple(_build(PairRanks, plain, arrays) for plain in pairs)
+            for tau, pairs in notes["ranks"]
+        },
+        tuple(_build(CandidateCounts, plain, arrays) for plain in notes["pooled"]),
+        tuple(Failure(**plain) for plain in notes["failures"]),
+        tuple(notes["notes"]),
+        tuple(_content(plain, arrays) for plain in notes["samples"]),
+        notes["metric"],
+        notes["seconds"],
+        *notes["cost"],
+    )
+
+
+def _build(kind: Any, plain: Mapping[str, Any], arrays: Mapping[str, Any]) -> Any:
+    return kind(**{key: _content(value, arrays) for key, value in plain.items()})
+
+
+def _content(value: Any, arrays: Mapping[str, Any]) -> Any:
+    if isinstance(value, dict):
+        if "array" in value:
+            return arrays[value["array"]]
+        return np.empty(value["empty"], value["dtype"])
+    return tuple(value) if isinstance(value, list) else value
+
+
+def fingerprint(scene: Scene, context: SceneContext) -> str:
+    """Return a digest of all that the part of a scene depends on."""
+    digest = hashlib.sha256()
+    evaluation = asdict(context.evaluation)
+    for key in ("ties", "rule", "level", "resamples", "seed"):
+        del evaluation[key]  # these only read what is stored
+    settings = {
+        "layout": _LAYOUT,
+        "assay": __version__,
+        "opencv": opencv().__version__,
+        "scene": scene.name,
+        "category": scene.category,
+        "evaluation": evaluation,
+        "descriptor": asdict(context.descriptor),
+        "keypoints": asdict(context.keypoints),
+    }
+    digest.update(json.dumps(settings, sort_keys=True, default=str).encode())
+    # Distractors come from all scenes.
+    pooled = context.evaluation.verification or context.evaluation.retrieval
+    for name in sorted(context.scenes) if pooled else [scene.name]:
+        needed = context.scenes[name]
+        print_ = context.prints.get(name, partial(_scene_print, needed))
+        digest.update(f"{name}\0{print_}\0".encode())
+        for spec in (context.keypoints.path, context.descriptor.type):
+            if spec is not None and spec.lower().endswith((".npy", ".npz", ".csv")):
+                for k in range(1, len(needed.images) + 1):
+                    file = fill_path(spec, {"scene": name, "image": k})
+                    digest.update(f"{file}\0{_file_print(file)}\0".encode())
+    code = _code_file(context.descriptor.type)
+    digest.update(f"{code}\0{_file_print(code)}\0".encode() if code else b"")
+    return digest.hexdigest()
+
+
+def _scene_print(scene: Scene) -> str:
+    digest = hashlib.sha256()
+    for image in scene.images:
+        digest.update(
+            _file_print(image).encode()
+            if isinstance(image, Path)
+            else np.ascontiguousarray(image).tobytes()
+        )
+    for k, matrix in scene.homographies.items():
+        digest.update(f"{k}".encode() + np.ascontiguousarray(matrix).tobytes())
+    return digest.hexdigest()
+
+
+def _code_file(spec: str) -> str | None:
+    """Return the file of a network or of the user's function."""
+    module, colon, _ = spec.partition(":")
+    if not colon or is_file(spec):
+        return None
+    if network_file(spec) is not None:
+        return network_file(spec)
+    named_callable(spec, "module:function")
+    return getattr(sys.modules[module], "__file__", None)
+
+
+def _file_print(file: str | Path) -> str:
+    """Return a digest of a file; "absent" if it does not exist."""
+    try:
+        return digest_of_file(file)
+    except StorageError:
+        return "absent"

@@ -1,4 +1,4 @@
-"""Scenes: images of one plane, and the homographies from the first to each of the others.
+"""Scenes: images of one plane, the homographies from the first to the others, and keypoints.
 
 Demo scenes are made from pictures that ship inside scikit-image: no download, and exact
 homographies. `write_files` makes scenes and patches for the commands of the documentation.
@@ -12,6 +12,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from assay.arrays import Floats
 from assay.core import checks
 from assay.core.id_hints import describe_near
+from assay.core.once import Once
 from assay.errors import FormatError, InputError, MismatchError, MissingPackageError, UsageError
 from assay.io.atomic import atomic_write
 from assay.io.columns import numbered_rows
@@ -31,8 +33,19 @@ from assay.io.streams import list_folder, read_text
 from assay.native.random_words import stream_key, words
 from assay.stats.samples import check_seed
 from assay.vision.ground_truth import as_homography, read_homography
-from assay.vision.keypoints import Keypoints, inside_border, project, strongest
+from assay.vision.keypoints import (
+    Keypoints,
+    by_size,
+    fill_path,
+    inside_border,
+    project,
+    random_subset,
+    read_keypoints,
+    shared,
+    strongest,
+)
 from assay.vision.opencv_features import Image, cut_patches, detect, opencv, read_image, steady
+from assay.vision.settings import BORDER, KeypointSettings
 
 Categories = Mapping[str, str] | Callable[[str], str] | str | os.PathLike[str] | None
 UNKNOWN: Final = "uncategorised"
@@ -262,6 +275,82 @@ def _refuse_gaps(folder: Path, images: dict[int, Path], homographies: dict[int, 
         )
     if 1 in homographies:
         raise FormatError(f"{homographies[1]} maps image 1 to itself. Remove it.")
+
+
+class Detections:
+    """What detectors found in images, so that each is asked once, whoever describes it."""
+
+    def __init__(self) -> None:
+        self._found: Once[tuple[str, int, str], Keypoints] = Once()
+
+    def detect(
+        self, scene: Scene, k: int, image: Image, detector: str, options: Mapping[str, Any]
+    ) -> Keypoints:
+        """Detect all keypoints of image k of a scene, once."""
+        key = scene.name, k, f"{detector.lower()} {sorted(options.items())!r}"
+        return self._found.get(key, lambda: detect(image, detector, options=options))
+
+    def forget(self, scene: Scene) -> None:
+        """Forget a scene but its first image, a distractor in others."""
+        self._found.forget(lambda key: key[0] == scene.name and key[1] > 1)
+
+
+def keypoints_of(
+    scene: Scene,
+    k: int,
+    image: Image,
+    settings: KeypointSettings,
+    detections: Detections | None = None,
+) -> Keypoints:
+    """Return the keypoints of image k; refuse an image without any."""
+    ask = partial((detections or Detections()).detect, scene, k, image)
+    if settings.path is None:
+        candidates = ask(settings.detector, settings.options)
+    else:
+        candidates = read_keypoints(fill_path(settings.path, {"scene": scene.name, "image": k}))
+    selected = _limit(candidates, image, settings)
+    if settings.shared_with is None:
+        selected = _subset(selected, settings)
+    else:
+        others = _limit(ask(settings.shared_with, {}), image, settings)
+        left, right = shared(selected, others, tolerance=settings.tolerance)
+        selected = _subset(left, settings)
+        if settings.shared_side == "right":
+            selected = right.take(selected.ids.match(right.ids))
+    if not len(selected):
+        raise InputError(
+            f"Image {k} of scene {scene.name!r} has no keypoints left: {len(candidates)} found, "
+            f"none of which is {settings.border:g} pixels from the border of its "
+            f"{image.shape[1]} × {image.shape[0]} pixels and within the other limits. Change the "
+            "limits, or leave the image out."
+        )
+    return selected
+
+
+def project_keypoints(
+    scene: Scene, k: int, reference: Keypoints, shape: tuple[int, ...], *, border: float = BORDER
+) -> Keypoints:
+    """Project the keypoints of image 1 into image k, with ids."""
+    ahead = inside_border(project(reference, scene.homographies[k], shape), shape, border=border)
+    if not len(ahead):
+        raise InputError(
+            f"None of the {len(reference)} keypoints of scene {scene.name!r} lies in image {k}, "
+            f"{border:g} pixels from its border."
+        )
+    return ahead
+
+
+def _limit(keypoints: Keypoints, image: Image, settings: KeypointSettings) -> Keypoints:
+    inner = inside_border(keypoints, image.shape, border=settings.border)
+    return by_size(inner, least=settings.least_size, most=settings.most_size)
+
+
+def _subset(keypoints: Keypoints, settings: KeypointSettings) -> Keypoints:
+    if settings.strongest is not None:
+        keypoints = strongest(keypoints, settings.strongest)
+    if settings.random is not None:
+        keypoints = random_subset(keypoints, settings.random, seed=settings.seed)
+    return keypoints
 
 
 DEMO_PICTURES: Final = {

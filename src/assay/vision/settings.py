@@ -1,17 +1,23 @@
 """Settings of experiments, each declared once: keys of experiment files, checks, and options.
 
+Experiment files are YAML or TOML; unknown keys and wrong types are refused where they stand.
 Nothing here needs numpy, so that `assay descriptors --help` is quick.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
 
-from assay.cli.settings import POSITIVE, About, Setting, one_of
+from assay.cli.settings import POSITIVE, About, Setting, fill, one_of
+from assay.core.callables import own_callable
+from assay.core.consent import Consent
 from assay.core.conventions import Conventions, preset
-from assay.errors import UsageError
+from assay.errors import FormatError, UsageError
+from assay.io.config_text import parse_toml, parse_yaml, read_config_text
 
 if TYPE_CHECKING:
     from assay.scoring.scores import Scores
@@ -219,6 +225,132 @@ def _as_data(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_as_data(item) for item in value]
     return None if value == float("inf") else value
+
+
+def network_file(spec: str) -> str | None:
+    """Return the file of `onnx:FILE` or `torch:FILE`; else None.
+
+    >>> network_file("onnx:hardnet.onnx"), network_file("SIFT")
+    ('hardnet.onnx', None)
+    """
+    kind, colon, file = spec.partition(":")
+    return file if colon and kind in ("onnx", "torch") else None
+
+
+def is_file(spec: str) -> bool:
+    """Return whether a spec names an array file."""
+    return Path(spec).suffix.lower() in (".npy", ".npz")
+
+
+def read_experiment(path: str | os.PathLike[str], *, allow_code: bool = False) -> Experiment:
+    """Read an experiment from a .yaml, .yml or .toml file.
+
+    Args:
+        path: The file; paths in it are relative to it.
+        allow_code: Whether it may name functions, which are run.
+
+    Returns:
+        The experiment, checked.
+
+    Raises:
+        FormatError: If a key is unknown or missing, or a value has the wrong type.
+        UsageError: If it names code that is not allowed.
+    """
+    name = os.fspath(path)
+    ending = Path(name).suffix.lower()
+    if ending not in (".yaml", ".yml", ".toml"):
+        raise FormatError(f"{name}: an experiment file ends in .yaml, .yml or .toml.")
+    parse = parse_toml if ending == ".toml" else parse_yaml
+    data = parse(read_config_text(path), name)
+    experiment = experiment_from(data, name)
+    for descriptor in experiment.descriptors:
+        allow_descriptor(descriptor.type, Consent.of(allow_code), name)
+    return _resolve_paths(experiment, Path(name).resolve().parent)
+
+
+def allow_descriptor(spec: str, consent: Consent, place: str) -> None:
+    """Refuse code that a file names, unless code is allowed; a function must be the user's own.
+
+    A script of torch is code; a graph of ONNX is not.
+    """
+    if ":" not in spec or is_file(spec) or spec.startswith("onnx:"):
+        return
+    consent.check_code(f"the descriptor {spec!r}", place)
+    if network_file(spec) is None:
+        own_callable(spec, "module:function")
+
+
+def experiment_from(data: Any, place: str = "experiment") -> Experiment:
+    """Build an experiment from plain data.
+
+    Args:
+        data: What an experiment file holds: dataset, descriptors, keypoints, evaluation.
+        place: Where it stands, for messages.
+
+    Returns:
+        The experiment, checked.
+
+    Raises:
+        FormatError: If a key is unknown or missing, or a value has the wrong type.
+
+    >>> experiment_from({"dataset": {"path": "demo"}, "descriptors": ["SIFT"]}).evaluation.tau
+    (3.0,)
+    """
+    if isinstance(data, Mapping) and isinstance(data.get("descriptors"), list):
+        # A type alone is a descriptor, and its name is the type.
+        listed = [{"type": item} if isinstance(item, str) else item for item in data["descriptors"]]
+        named = [
+            {"name": item["type"], **item} if isinstance(item, Mapping) and "type" in item else item
+            for item in listed
+        ]
+        data = {**data, "descriptors": named}
+    return fill(Experiment, data, place)
+
+
+def _resolve_paths(experiment: Experiment, folder: Path) -> Experiment:
+    """Resolve relative paths against the folder of the file."""
+    dataset = experiment.dataset
+    path = dataset.path if dataset.path == DEMO else str(folder / dataset.path)
+    categories = dataset.categories
+    if isinstance(categories, str):
+        categories = str(folder / categories)
+    descriptors = tuple(
+        replace(
+            descriptor,
+            type=_resolve_type(descriptor.type, folder),
+            keypoints=_resolve_keypoints(descriptor.keypoints, folder),
+        )
+        for descriptor in experiment.descriptors
+    )
+    return replace(
+        experiment,
+        dataset=replace(dataset, path=path, categories=categories),
+        descriptors=descriptors,
+        keypoints=_resolve_keypoints(experiment.keypoints, folder),
+    )
+
+
+def _resolve_type(spec: str, folder: Path) -> str:
+    file = network_file(spec)
+    if file is not None:
+        return f"{spec.partition(':')[0]}:{folder / file}"
+    return str(folder / spec) if is_file(spec) else spec
+
+
+def _resolve_keypoints(keypoints: Any, folder: Path) -> Any:
+    return (
+        keypoints
+        if keypoints is None or keypoints.path is None
+        else replace(keypoints, path=str(folder / keypoints.path))
+    )
+
+
+def allow_descriptors(
+    specs: list[str], params: Mapping[str, Any], consent: Consent, place: str
+) -> None:
+    """Refuse descriptors of a stored command without consent."""
+    for spec in specs:
+        allow_descriptor(spec, consent, place)
 
 
 # Options of `assay descriptors match` that are no keys of an experiment file.
