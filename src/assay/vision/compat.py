@@ -259,6 +259,9 @@ def wide_row(result: DescriptorResult, *, rule: str = "paper") -> dict[str, Any]
 
     Returns:
         Values by column, as fractions.
+
+    Example:
+        wide_row(result)["true_map_micro"]
     """
     zeros = {empty: result.mean(empty=empty) for empty in ("skip", "zero")}
     by_scene = {empty: result.mean(by="scene", empty=empty) for empty in ("skip", "zero")}
@@ -334,6 +337,9 @@ def metadata_text(result: DescriptorResult, *, rule: str = "paper") -> str:
 
     Returns:
         The text; undefined numbers are left out.
+
+    Example:
+        metadata_text(result)[:20]
     """
     return str(row_with_metadata(result, rule=rule)["metadata"])
 

@@ -60,6 +60,10 @@ def draw_matches(found: ExperimentResult, pair: str, folder: str) -> Iterator[st
 
     Raises:
         UsageError: If there is no such pair.
+
+    Example:
+        for line in draw_matches(result, "v_wall/1-4", "pictures"):
+            print(line)
     """
     scene, k = find_pair(found.scenes, pair)
     how = found.experiment.evaluation
@@ -136,6 +140,9 @@ def draw_pair(
 
     Raises:
         UsageError: If ranks or rows do not fit the pair.
+
+    Example:
+        draw_pair(scene, pair, "pair.png", ranks=ranks, found=nearest)
     """
     picture = picture_of_pair(scene, pair, ranks=ranks, found=found, n=n)
     with atomic_write(path) as file:
@@ -262,6 +269,9 @@ def draw_curves(curves: Sequence[PRCurve]) -> str:
 
     Returns:
         The picture as text.
+
+    Example:
+        svg = draw_curves(report.curves)
     """
     tasks, names, parts = (
         list(dict.fromkeys(getattr(curve, key) for curve in curves))

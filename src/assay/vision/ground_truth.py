@@ -427,6 +427,10 @@ def match_truths(
 
     Raises:
         UsageError: If a tolerance is no number ≥ 0, or stands there twice.
+
+    Example:
+        >>> sorted(match_truths([[1, 1]], [[1, 2]], np.eye(3), taus=[1, 3], target_shape=(9, 9)))
+        [1.0, 3.0]
     """
     radii = check_taus(taus)
     queries, targets = check_points(query_xy, "query_xy"), check_points(target_xy, "target_xy")

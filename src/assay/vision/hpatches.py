@@ -292,13 +292,13 @@ def _draw_rows(sizes: Mapping[str, SceneSize], seed: int) -> dict[str, Ints]:
 class PatchNumber:
     """One number by difficulty (easy, …) and of all together, with intervals and chance.
 
-    The last of `found` is over all difficulties: their mean, or that of all patches.
+    The last of `intervals` is over all difficulties: their mean, or that of all patches.
     """
 
     task: str
     variant: str
     measure: str
-    found: Mapping[str, Interval]
+    intervals: Mapping[str, Interval]
     chance: float
     n: int
     average: str = "hpatches"
@@ -312,17 +312,19 @@ class PatchNumber:
     @property
     def whole(self) -> Interval:
         """The number over all difficulties."""
-        return list(self.found.values())[-1]
+        return list(self.intervals.values())[-1]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         about = {"task": self.task, "variant": self.variant, "measure": self.measure}
-        parts = {part: interval_data(part_interval) for part, part_interval in self.found.items()}
+        parts = {
+            part: interval_data(part_interval) for part, part_interval in self.intervals.items()
+        }
         return {**about, "n": self.n, "chance": or_none(self.chance), **parts}
 
     def aggregates(self) -> Iterator[Aggregate]:
         """Yield the numbers of a stored run."""
-        for part, part_interval in self.found.items():
+        for part, part_interval in self.intervals.items():
             subset = "/".join(filter(None, (self.task, self.variant, part)))
             about = {"average": self.average, "subset": subset, "chance": self.chance, "n": self.n}
             yield interval_aggregate(self.measure, part_interval, **about)
@@ -336,7 +338,7 @@ def number_table(names: Sequence[str], numbers: Sequence[Sequence[PatchNumber]])
         choose = min if same[0].measure.startswith("FPR") else max
         best = choose(number.whole.estimate for number in same) if len(same) > 1 else math.nan
         for name, number in zip(names, same, strict=True):
-            *parts, whole = (each.estimate for each in number.found.values())
+            *parts, whole = (each.estimate for each in number.intervals.values())
             rows.append(
                 (
                     Cell(number.name),
@@ -348,7 +350,7 @@ def number_table(names: Sequence[str], numbers: Sequence[Sequence[PatchNumber]])
                 )
             )
     level = level_heading(first.whole.level)
-    return Table(("task", "descriptor", *first.found, level, "chance"), tuple(rows))
+    return Table(("task", "descriptor", *first.intervals, level, "chance"), tuple(rows))
 
 
 @dataclass(frozen=True, eq=False)

@@ -128,6 +128,11 @@ def project(keypoints: Keypoints, H: Any, shape: tuple[int, ...]) -> Keypoints:
     Raises:
         ShapeError: If H is not 3 × 3.
         ValueRangeError: If H is singular or not finite.
+
+    Example:
+        >>> moved = [[1, 0, 5], [0, 1, 0], [0, 0, 1]]
+        >>> project(Keypoints.of([[10, 20]], size=8), moved, (50, 50)).xy.tolist()
+        [[15.0, 20.0]]
     """
     matrix = ground_truth.as_homography(H)
     seen = np.flatnonzero(
@@ -249,6 +254,10 @@ def random_subset(keypoints: Keypoints, n: int, *, seed: int = 0) -> Keypoints:
 
     Raises:
         UsageError: If n or the seed is out of range.
+
+    Example:
+        >>> len(random_subset(Keypoints.of([[1, 2], [3, 4]], size=5), 1))
+        1
     """
     count = checks.check_cutoff(n, "n")
     draw = words(stream_key(check_seed(seed), "keypoints"), 0, len(keypoints))
@@ -270,6 +279,11 @@ def shared(
 
     Raises:
         UsageError: If the tolerance is no number ≥ 0.
+
+    Example:
+        >>> left, right = (Keypoints.of([[x, 9]], size=5) for x in (1, 2))
+        >>> [len(side) for side in shared(left, right)]
+        [1, 1]
     """
     _require_pixels(tolerance, "tolerance")
     ahead = ground_truth.nearest_within(left.xy, right.xy, tolerance).number
@@ -381,6 +395,9 @@ def read_keypoints(path: str | os.PathLike[str]) -> Keypoints:
     Raises:
         UsageError: If the file ends in neither .csv nor .npz.
         FormatError: If columns are missing or a value is no number.
+
+    Example:
+        points = read_keypoints("keypoints/v_wall/1.csv")
     """
     return _read_npz(path) if _ending(path) == ".npz" else _read_csv(path)
 
@@ -394,6 +411,9 @@ def write_keypoints(keypoints: Keypoints, path: str | os.PathLike[str]) -> None:
 
     Raises:
         UsageError: If the file ends in neither .csv nor .npz.
+
+    Example:
+        write_keypoints(points, "keypoints/v_wall/1.csv")
     """
     columns = {name: getattr(keypoints, name) for name in (*_FLOATS, *_WHOLE)}
     if _ending(path) == ".npz":

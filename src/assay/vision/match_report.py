@@ -132,7 +132,7 @@ class MatchingSummary:
     matches: float
     not_estimated: int
     chance: dict[str, float]
-    found: dict[str, Interval]
+    intervals: dict[str, Interval]
     trapezoids: dict[str, float]
 
     def to_dict(self) -> dict[str, Any]:
@@ -140,7 +140,7 @@ class MatchingSummary:
         data = {name: getattr(self, name) for name in _COUNTS}
         data["measures"] = {
             name: {**report.interval_data(mean), "chance": self.chance.get(name)}
-            for name, mean in self.found.items()
+            for name, mean in self.intervals.items()
         }
         data["auc_trapezoid"] = {name: or_none(value) for name, value in self.trapezoids.items()}
         return data
@@ -148,7 +148,7 @@ class MatchingSummary:
     def aggregates(self) -> Iterator[Aggregate]:
         """Yield the numbers of a stored run."""
         subset = "" if self.category == report.ALL else self.category
-        for name, mean in self.found.items():
+        for name, mean in self.intervals.items():
             about = {"average": "pairs", "subset": subset, "chance": self.chance.get(name)}
             yield interval_aggregate(name, mean, **about)
         for name, value in self.trapezoids.items():
@@ -363,13 +363,13 @@ def _cells(summary: MatchingSummary, name: str) -> list[Cell]:
         return report.fractions(
             [(summary.chance if kind == "chance" else summary.trapezoids)[rest]]
         )
-    mean = summary.found[kind]
+    mean = summary.intervals[kind]
     return [Cell(mean.estimate, "fraction"), *([mean.cell()] if rest else [])]
 
 
 def _long_rows(summary: MatchingSummary) -> Iterator[tuple[Cell, ...]]:
     start = [cell for name in _COUNTS[:5] for cell in _cells(summary, name)]
-    for name, mean in summary.found.items():
+    for name, mean in summary.intervals.items():
         numbers = report.fractions((mean.estimate, mean.low, mean.high, mean.level))
         chance = Cell(summary.chance.get(name), "fraction")
         yield (*start, Cell(name), *numbers, Cell(mean.method), chance)
@@ -401,6 +401,10 @@ def match_images(
 
     Raises:
         UsageError: If a matcher is unknown, or there are none, or no scenes.
+
+    Example:
+        report = match_images(read_experiment("experiment.yaml"), matchers=["ratio:0.9"])
+        report.results[0].trapezoids()
     """
     parsed = tuple(Matcher.of(name) for name in dict.fromkeys(matchers))
     loaded = run.load_scenes(experiment.dataset) if scenes is None else list(scenes)

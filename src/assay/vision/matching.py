@@ -131,7 +131,7 @@ class Estimator:
         return None if matrix is None else np.asarray(matrix, np.float64)
 
 
-def corner_error(true: Floats, found: Floats | None, shape: tuple[int, ...]) -> float:
+def corner_error(true: Floats, estimated: Floats | None, shape: tuple[int, ...]) -> float:
     """Return how far apart two homographies put image 1's corners.
 
     The mean over the four corners, as in SuperPoint. Infinite where none was found; NaN where the
@@ -145,9 +145,9 @@ def corner_error(true: Floats, found: Floats | None, shape: tuple[int, ...]) -> 
     expected = ground_truth.project_points(corners, true)
     if np.isnan(expected).any():
         return math.nan
-    if found is None:
+    if estimated is None:
         return math.inf
-    apart = np.linalg.norm(ground_truth.project_points(corners, found) - expected, axis=1)
+    apart = np.linalg.norm(ground_truth.project_points(corners, estimated) - expected, axis=1)
     return math.inf if np.isnan(apart).any() else float(apart.mean())
 
 
@@ -359,6 +359,12 @@ def evaluate_image_retrieval(
 
     Raises:
         UsageError: If there are fewer than two scenes.
+
+    Example:
+        >>> from assay.vision.settings import default_conventions
+        >>> images = {"a": [np.eye(4)] * 2, "b": [1 - np.eye(4)] * 2}
+        >>> evaluate_image_retrieval(images, conventions=default_conventions())["AP"].tolist()
+        [1.0, 1.0]
     """
     if len(images) < 2:
         raise UsageError("Image retrieval needs two or more scenes to choose from.")

@@ -103,6 +103,9 @@ def read_image(source: str | os.PathLike[str] | NDArray[Any]) -> Image:
         FormatError: If the file is truncated or no image.
         ShapeError: If the array has the shape of no image.
         ValueRangeError: If it is neither uint8 nor uint16.
+
+    Example:
+        image = read_image("v_wall/1.ppm")
     """
     if isinstance(source, np.ndarray):
         return as_bgr(source)

@@ -165,6 +165,10 @@ def make_pair(
     Raises:
         UsageError: If the scene has no image k.
         InputError: If an image has no keypoints that can be described.
+
+    Example:
+        pair = make_pair(scene, 2, keypoints=KeypointSettings(strongest=200))
+        pair.n_failed
     """
     settings = keypoints or KeypointSettings()
     radii = check_taus(taus)
@@ -240,6 +244,9 @@ def describe_image(
 
     Raises:
         InputError: If no keypoint is left, or none can be described.
+
+    Example:
+        side = describe_image(scene, 1, descriptor="RootSIFT")
     """
     settings = keypoints or KeypointSettings()
     seconds: Seconds = {}
@@ -298,6 +305,10 @@ def true_matches(
 
     Returns:
         The truth for each tolerance.
+
+    Example:
+        left, right = (describe_image(scene, k) for k in (1, 2))
+        truths = true_matches(scene, 2, left=left, right=right, taus=[1, 3])
     """
     radii = check_taus(taus)
     if by_id:  # at distance 0

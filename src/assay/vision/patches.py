@@ -116,7 +116,7 @@ class PatchResult:
         """Patch mAP and matching mAP of easy, hard and tough patches, as far as there are any."""
         return {
             number.task: {
-                part: each.estimate for part, each in number.found.items() if part != _ALL
+                part: each.estimate for part, each in number.intervals.items() if part != _ALL
             }
             for number in self.numbers[:2]
         }
@@ -213,6 +213,9 @@ def read_patch_scenes(folder: str | os.PathLike[str]) -> list[PatchScene]:
     Raises:
         FormatError: If there are no scenes, or a file holds no table of numbers.
         MismatchError: If files of a scene differ in length.
+
+    Example:
+        result = evaluate_patches(read_patch_scenes("descriptors/sift"))
     """
     return _read_scenes(folder, (".csv", ".npy"), _read)
 
@@ -423,6 +426,9 @@ def describe_patch_scenes(
     Raises:
         FormatError: If there are no scenes, or no patch can be described.
         ShapeError: If a picture is no column of squares.
+
+    Example:
+        scenes = describe_patch_scenes("hpatches", "RootSIFT")
     """
     strips = _read_scenes(folder, (".png",), _read_strip)
     return [_describe_scene(scene, descriptor, options or {}) for scene in strips]
@@ -440,6 +446,9 @@ def demo_patch_scenes(descriptor: str = "SIFT", *, seed: int = 0) -> list[PatchS
 
     Raises:
         MissingPackageError: If scikit-image is not installed.
+
+    Example:
+        result = evaluate_patches(demo_patch_scenes("ORB"), metric="hamming")
     """
     return [
         _describe_scene(PatchScene(name, category_of(name), strips), descriptor, {})

@@ -308,6 +308,10 @@ def summarize(
 
     Returns:
         One summary of all scenes, and one of each category if there are several.
+
+    Example:
+        whole, *categories = summarize(result.headline[0])
+        whole.micro.text()
     """
     settings = {"level": level, "resamples": resamples, "seed": seed}
     several = len(set(result.categories.values())) != 1
@@ -367,6 +371,9 @@ def compare_descriptors(
     Raises:
         UsageError: If there are fewer than two results.
         MismatchError: If queries differ in number and difficulty, without `force`.
+
+    Example:
+        comparison = compare_descriptors(result.headline, measures=["AP", "Success@1"])
     """
     if len(results) < 2:
         raise UsageError("A comparison takes two or more results.")

@@ -140,6 +140,10 @@ def run_experiment(
 
     Raises:
         UsageError: If there are too few scenes for what is measured.
+
+    Example:
+        result = run_experiment(read_experiment("experiment.yaml"), work_folder="parts")
+        result.headline[0].mean()["AP"]
     """
     loaded = load_scenes(experiment.dataset) if scenes is None else list(scenes)
     if not loaded:

@@ -210,6 +210,9 @@ def find_scenes(
         InputError: If there are no scenes.
         FormatError: If a scene lacks images or homographies.
         MismatchError: If `categories` leave a scene out.
+
+    Example:
+        scenes = find_scenes("hpatches-sequences-release")
     """
     if layout not in ("auto", *LAYOUTS):
         raise UsageError(f"layout must be auto, {' or '.join(LAYOUTS)}; found {layout!r}.")
@@ -383,6 +386,9 @@ def make_demo_scenes(
     Raises:
         UsageError: If there is no such scene, or n_images is below 2.
         MissingPackageError: If scikit-image is not installed.
+
+    Example:
+        first, *others = make_demo_scenes(["v_brick", "i_camera"], n_images=3)
     """
     selected = list(DEMO_PICTURES) if names is None else list(names)
     unknown = [name for name in selected if name not in DEMO_PICTURES]
@@ -442,6 +448,9 @@ def write_scenes(scenes: Iterable[Scene], folder: str | os.PathLike[str]) -> Non
     Args:
         scenes: The scenes.
         folder: Where a folder for each scene is made.
+
+    Example:
+        write_scenes(make_demo_scenes(), "scenes")
     """
     cv2 = opencv()
     for scene in scenes:

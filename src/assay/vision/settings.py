@@ -255,6 +255,10 @@ def read_experiment(path: str | os.PathLike[str], *, allow_code: bool = False) -
     Raises:
         FormatError: If a key is unknown or missing, or a value has the wrong type.
         UsageError: If it names code that is not allowed.
+
+    Example:
+        experiment = read_experiment("experiment.yaml")
+        experiment.evaluation.tau
     """
     name = os.fspath(path)
     ending = Path(name).suffix.lower()

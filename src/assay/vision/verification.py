@@ -195,6 +195,12 @@ def count_candidates(
 
     Raises:
         UsageError: If the task is unknown.
+
+    Example:
+        >>> rows = np.eye(3)
+        >>> images = [Candidates(rows, np.arange(3))]
+        >>> count_candidates(rows, images, rows + 2, task="retrieval", scene="a").n_matches
+        3
     """
     if task not in TASKS:
         raise UsageError(f"task must be verification or retrieval, found {task!r}.")
