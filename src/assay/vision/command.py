@@ -264,7 +264,8 @@ def match(
             progress=progress,
             per_scene=per_scene,
         )
-    saving.save(report.records(), *inputs)
+    if saving.wanted:
+        saving.save(report.records(), *inputs)
     _put_chart(report.curves, chart)
     output.emit(report, layout, file, command="descriptors")
     return 1 if report.failures else 0
@@ -349,7 +350,8 @@ def patches(
     ]
     report = vision.PatchReport(tuple(results), timings)
     _put_chart(report.curves, chart)
-    saving.save(report.records())
+    if saving.wanted:
+        saving.save(report.records())
     output.note_inputs(*folders, task_options.get("tasks"))
     output.emit(report, layout, file, command="descriptors patches")
 
@@ -432,6 +434,7 @@ def _evaluate(
     if wide is not None:
         output.put(as_csv(wide_table(result.results, report.rule)), wide)
     _put_chart(report.curves, chart)
-    saving.save(report.records(), *inputs)
+    if saving.wanted:
+        saving.save(report.records(), *inputs)
     output.emit(report, layout, file, command="descriptors")
     return 1 if result.failures else 0

@@ -16,11 +16,17 @@ from assay.cli.settings import POSITIVE, About, Setting, fill, one_of
 from assay.core.callables import own_callable
 from assay.core.consent import Consent
 from assay.core.conventions import Conventions, preset
+from assay.core.on_demand import OnDemand
 from assay.errors import FormatError, UsageError
 from assay.io.config_text import parse_toml, parse_yaml, read_config_text
 
 if TYPE_CHECKING:
     from assay.scoring.scores import Scores
+    from assay.stats import samples
+    from assay.vision import ground_truth
+else:  # which need numpy
+    samples = OnDemand("assay.stats.samples")
+    ground_truth = OnDemand("assay.vision.ground_truth")
 
 DEMO: Final = "demo"  # the path of scenes that are made on the spot
 BORDER: Final = 40.0  # pixels from the edge within which keypoints are dropped
@@ -170,11 +176,8 @@ class EvaluationSettings:
 
     def __post_init__(self) -> None:
         """Refuse numbers that make no sense."""
-        from assay.stats.samples import check_level
-        from assay.vision.ground_truth import check_taus
-
-        check_taus(self.tau)
-        check_level(self.level)
+        ground_truth.check_taus(self.tau)
+        samples.check_level(self.level)
         for pair in self.pairs:
             if pair < 2:
                 raise UsageError(f"pairs are numbers of images from 2 on, found {pair}.")
