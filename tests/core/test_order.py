@@ -78,7 +78,7 @@ OTHER_SORTS = {
     "bench/findings.py": "queries by spread",
     "crossmodal/tables.py": "confused labels by count",
     "prediction/result.py": "classes by support, for a table",
-    "vision/report.py": "matches to draw",
+    "vision/drawing.py": "matches to draw",
     "vision/keypoints.py": "keypoints by response",
     "web/pages/leaderboard.py": "runs by value",
     "web/pages/run.py": "groups by size",

@@ -13,8 +13,8 @@ pytest.importorskip("cv2")
 
 from assay.errors import InputError, MismatchError, ShapeError, ValueRangeError
 from assay.vision import DescriptorResult, Scene, experiment_from, rank_pair, run_experiment
-from assay.vision.experiment import SceneCheckpoint
 from assay.vision.keypoints import choose_names
+from assay.vision.run import SceneCheckpoint
 from tests.conftest import Answer
 from tests.vision.small_scenes import experiment_text, scene_folders, small_scenes
 
@@ -260,7 +260,7 @@ def test_an_unknown_key_ends_with_3(assay: Assay, tmp_path: Path) -> None:
     (tmp_path / "e.yaml").write_text(experiment_text("data", evaluation="{tua: 3}"))
     answer = assay("descriptors", "run", tmp_path / "e.yaml")
     assert answer.code == 3
-    assert "unknown key 'tua'. Did you mean tau?" in answer.err
+    assert "there is no key 'tua'. Did you mean tau?" in answer.err
     assert not (tmp_path / "e.yaml.parts").exists()
 
 

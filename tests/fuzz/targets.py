@@ -33,12 +33,12 @@ from assay.prediction import import_results
 from assay.prediction.files import read_prediction_file
 from assay.scoring.score_data import load_scores
 from assay.search.engine.prepared import prepare
-from assay.vision.experiment import read_experiment
 from assay.vision.ground_truth import read_homography
+from assay.vision.hpatches import read_splits
 from assay.vision.keypoints import read_keypoints
-from assay.vision.patch_tasks import _read_splits
 from assay.vision.patches import evaluate_patches, read_patch_scenes
 from assay.vision.scenes import name_categories
+from assay.vision.settings import read_experiment
 
 Target = Callable[[Path], Any]
 ALLOWED: Final = frozenset({0, 1, 2, 3, 4, 5})
@@ -226,7 +226,7 @@ TARGETS: Final[dict[str, tuple[Target, ...]]] = {
     "answers.json": (_answers,),
     "answers.jsonl": (_answers,),
     "card.md": (read_model_card,),
-    "splits.json": (lambda path: _read_splits(path.parent),),
+    "splits.json": (lambda path: read_splits(path.parent),),
     "captions.json": (lambda path: load_text_prototypes_from_metadata(path, "data", "plain"),),
     "categories.json": (lambda path: name_categories(["v_a", "i_b"], path),),
     "baseline.json": (load_scores,),

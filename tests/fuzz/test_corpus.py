@@ -21,11 +21,11 @@ from assay.io.tables import read_groups
 from assay.io.task_tables import read_mteb, read_task_lines
 from assay.measures import parse_many
 from assay.models.safetensors import load_safetensors
-from assay.vision.experiment import read_experiment
 from assay.vision.ground_truth import read_homography
 from assay.vision.keypoints import read_keypoints
 from assay.vision.patches import read_patch_scenes
 from assay.vision.scenes import find_scenes
+from assay.vision.settings import read_experiment
 from tests.fuzz.seeds import delimited, parquet
 
 LONG = "9" * 5000

@@ -24,7 +24,7 @@ from assay.io.formats import read_qrels, read_run
 from assay.io.task_tables import read_task_lines
 from assay.io.texts import read_texts
 from assay.models.safetensors import load_safetensors
-from assay.vision.experiment import read_experiment
+from assay.vision.settings import read_experiment
 from tests.zst import zst_compress as zst
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

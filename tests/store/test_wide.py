@@ -19,7 +19,7 @@ from assay.store import Store
 from assay.store.schema import escape_text
 from assay.tables.table import as_csv
 from assay.vision import DescriptorResult, rank_pair, read_metadata
-from assay.vision.tables import wide_table
+from assay.vision.report import wide_table
 from tests.store.places import HOSTILE, make_scores
 from tests.vision.samples import random_pair
 

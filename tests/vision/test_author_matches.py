@@ -14,8 +14,8 @@ pytest.importorskip("cv2")
 from assay.stats.confidence import jackknife_interval
 from assay.stats.effects import grouped_ap
 from assay.vision import ExperimentResult, experiment_from, run_experiment
-from assay.vision.experiment import DistractorSettings
-from assay.vision.run import SceneContext, usable_rows
+from assay.vision.pairs import SceneContext, usable_rows
+from assay.vision.settings import DistractorSettings
 
 from .small_scenes import small_scenes
 

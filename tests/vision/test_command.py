@@ -271,7 +271,7 @@ def test_demo_needs_no_files(assay: Assay, tmp_path: Path, monkeypatch: pytest.M
 def _two_scenes() -> object:
     from assay.vision import scenes
 
-    return [scenes._make_scene(name, 0, 2) for name in ("i_camera", "v_coffee")]
+    return [scenes.make_demo_scene(name, 0, 2) for name in ("i_camera", "v_coffee")]
 
 
 def test_patches(assay: Assay, tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from assay.errors import StorageError, UsageError
 from assay.vision import KeypointSettings, draw_pair, make_pair
+from assay.vision.drawing import TRUE_COLOUR, WRONG_COLOUR, choose_panels, picture_of_pair
 from assay.vision.ground_truth import Status
-from assay.vision.report import _TRUE, _WRONG, _panels, picture_of_pair
 from assay.vision.scenes import make_demo_scenes
 
 
@@ -33,19 +33,19 @@ def test_best_above_worst(drawn):
     height, width = scene.image(1).shape[:2]
     assert picture.shape == (2 * (height + 34), 2 * width + 8, 3)
     half = picture.shape[0] // 2
-    assert _holds(picture[:half], _TRUE)
-    assert _holds(picture[half:], _TRUE)
-    assert not _holds(picture[:half], _WRONG)  # the best have rank 1
-    assert _holds(picture[half:], _WRONG)
+    assert _holds(picture[:half], TRUE_COLOUR)
+    assert _holds(picture[half:], TRUE_COLOUR)
+    assert not _holds(picture[:half], WRONG_COLOUR)  # the best have rank 1
+    assert _holds(picture[half:], WRONG_COLOUR)
 
 
 def test_rows_are_chosen_by_rank(drawn):
     _, pair, ranks, _ = drawn
-    best, worst = _panels(pair, ranks, 5)
+    best, worst = choose_panels(pair, ranks, 5)
     matched = pair.truth.status == Status.MATCHED
     assert sorted(ranks[best.rows]) == sorted(ranks[matched])[:5]
     assert sorted(ranks[worst.rows]) == sorted(ranks[matched])[-5:]
-    everything, rest = _panels(pair, ranks, 999)
+    everything, rest = choose_panels(pair, ranks, 999)
     assert (len(everything.rows), len(rest.rows)) == (matched.sum(), 0)
     assert ": none  (" in rest.title
 

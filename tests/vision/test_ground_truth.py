@@ -164,7 +164,7 @@ def test_strange_points_are_refused(xy):
 def test_real_keypoints_and_homographies(data_dir):
     """graf and leuven, whose homography has w < 0 in the file, against plain loops."""
     from assay.vision import KeypointSettings, find_scenes
-    from assay.vision.pairs import keypoints_of
+    from assay.vision.scenes import keypoints_of
 
     scenes = {scene.name: scene for scene in find_scenes(data_dir("oxford_affine"))}
     for name, k in (("graf", 4), ("leuven", 5)):
@@ -188,7 +188,7 @@ def test_strange_shapes_are_refused(shape):
 
 
 def test_one_to_one_refuses_what_does_not_fit_into_memory(monkeypatch):
-    monkeypatch.setattr("assay.vision.ground_truth._MOST_KEPT", 100)
+    monkeypatch.setattr("assay.vision.ground_truth.MOST_KEPT", 100)
     points = np.ones((20, 2))
     with pytest.raises(InputError, match="smaller tolerance"):
         match_truth(points, points, np.eye(3), target_shape=(9, 9), one_to_one=True)

@@ -16,8 +16,12 @@ from assay.errors import FormatError, MismatchError, UsageError
 from assay.stats import interval
 from assay.stats.confidence import jackknife_interval
 from assay.vision import PatchScene, evaluate_patches, read_patch_scenes
-from assay.vision.hpatches import ProtocolResult, matching_chance
-from assay.vision.patch_tasks import split_scenes
+from assay.vision.hpatches import (
+    ProtocolResult,
+    matching_chance,
+    split_scenes,
+    trapezoid_chance,
+)
 from assay.vision.ranks import RECALLS, chance_area, trapezoid_area
 
 SCENES = ("i_dome", "i_fog", "v_wall", "v_yard")
@@ -194,8 +198,8 @@ def test_all_tasks_are_those_of_plain_loops(
     assert found.tasks.drawn == ()
     for (variant, measure, part), value in _plain_verification(files, tmp_path, "a").items():
         number = _number(found, "verification", variant, measure)
-        assert number.found[part].estimate == pytest.approx(value, abs=1e-9), (variant, part)
-    matching = _number(found, "matching", "", "AP").found
+        assert number.intervals[part].estimate == pytest.approx(value, abs=1e-9), (variant, part)
+    matching = _number(found, "matching", "", "AP").intervals
     for letter, part in LETTERS.items():
         plain = _plain_matching(files, split, letter)
         assert matching[part].estimate == pytest.approx(np.mean(list(plain.values())), abs=1e-9)
@@ -205,10 +209,10 @@ def test_all_tasks_are_those_of_plain_loops(
         for pool in (9, 13, 100):
             plain = _plain_retrieval(files, tmp_path, "a", letter, pool)
             number = _number(found, "retrieval", f"pool of {pool}", "AP")
-            assert number.found[part].estimate == pytest.approx(np.mean(list(plain.values())))
+            assert number.intervals[part].estimate == pytest.approx(np.mean(list(plain.values())))
     for number in found.numbers:
-        parts = [number.found[part].estimate for part in LETTERS.values()]
-        assert number.found["mean"].estimate == pytest.approx(np.mean(parts))
+        parts = [number.intervals[part].estimate for part in LETTERS.values()]
+        assert number.intervals["mean"].estimate == pytest.approx(np.mean(parts))
 
 
 def test_intervals_are_over_sequences(tmp_path: Path) -> None:
@@ -222,9 +226,9 @@ def test_intervals_are_over_sequences(tmp_path: Path) -> None:
         bounds=(0.0, 1.0),
         resamples=200,
     )
-    own = _number(found, "matching", "", "AP").found["hard"]
+    own = _number(found, "matching", "", "AP").intervals["hard"]
     assert (own.low, own.high) == pytest.approx((wanted.low, wanted.high))
-    pooled = _number(found, "verification", "other sequences, imbalanced", "AP").found["hard"]
+    pooled = _number(found, "verification", "other sequences, imbalanced", "AP").intervals["hard"]
     left_out = []
     for scene in SCENES:
         (tmp_path / scene).mkdir()
@@ -327,8 +331,6 @@ def test_chance_is_the_mean_over_all_orders() -> None:
 
 def test_chance_of_random_neighbours_in_all_patches() -> None:
     """All ways in which four patches choose a neighbour, in all orders of distance."""
-    from assay.vision.hpatches import _matching_chance
-
     n, trapezoid, steps = 4, [], []
     for number in range(n**n):
         judged = [int((number // n**row) % n == row) for row in range(n)]
@@ -336,7 +338,7 @@ def test_chance_of_random_neighbours_in_all_patches() -> None:
             trapezoid.append(_plain_pr([(i, one) for i, one in enumerate(order)], n))
             hits = [at for at, one in enumerate(order) if one]
             steps.append(sum((i + 1) / (at + 1) for i, at in enumerate(hits)) / n)
-    assert _matching_chance(n) == pytest.approx(np.mean(trapezoid))
+    assert trapezoid_chance([n]) == pytest.approx(np.mean(trapezoid))
     assert matching_chance([n]) == pytest.approx(np.mean(steps))
 
 
@@ -371,6 +373,6 @@ def test_rows_of_zeros_are_taken_as_they_are_and_counted(tmp_path: Path) -> None
     found = _evaluate(files, tmp_path, "full")
     assert found.empty_rows == 3
     plain = _plain_matching(files, SCENES, "h")
-    assert _number(found, "matching", "", "AP").found["hard"].estimate == pytest.approx(
+    assert _number(found, "matching", "", "AP").intervals["hard"].estimate == pytest.approx(
         np.mean(list(plain.values()))
     )

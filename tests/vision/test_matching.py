@@ -30,8 +30,8 @@ from assay.vision import (
     match_images,
 )
 from assay.vision.matching import PIXELS, choose_matches, corner_error, match_pair
+from assay.vision.pairs import usable_rows
 from assay.vision.ranks import nearest_two
-from assay.vision.run import usable_rows
 
 from .small_scenes import small_scenes
 
@@ -245,13 +245,13 @@ def test_means_are_over_pairs_and_intervals_over_scenes(report: MatchingReport) 
     values = [pair.accuracy[2] for pair in result.pairs]
     scenes = [pair.scene for pair in result.pairs]
     expected = interval(values, clusters=scenes, bounds=(0.0, 1.0), resamples=300)
-    assert whole.found["MMA@3"] == expected
+    assert whole.intervals["MMA@3"] == expected
     assert expected.low < expected.estimate < expected.high
-    assert whole.chance["MMA@3"] < 0.05 < whole.found["MMA@3"].estimate
+    assert whole.chance["MMA@3"] < 0.05 < whole.intervals["MMA@3"].estimate
     errors = np.array([pair.corners for pair in result.pairs])
-    assert whole.found["accuracy@3"].estimate == pytest.approx(np.mean(errors <= 3))
+    assert whole.intervals["accuracy@3"].estimate == pytest.approx(np.mean(errors <= 3))
     assert whole.trapezoids["AUC@3"] == error_auc(errors, 3.0)
-    curve = [whole.found[f"MMA@{pixels}"].estimate for pixels in PIXELS]
+    curve = [whole.intervals[f"MMA@{pixels}"].estimate for pixels in PIXELS]
     assert curve == sorted(curve)
 
 
@@ -266,8 +266,8 @@ def test_records_are_stored_with_scenes_as_clusters(report: MatchingReport, tmp_
     own = report.summaries["ORB, mutual"][0]
     for name in ("MMA@3", "repeatability@3", "score@3", "accuracy@3", "AUC@5"):
         stored = found[name, "pairs", ""]
-        assert stored.value == own.found[name].estimate
-        assert (stored.low, stored.high) == (own.found[name].low, own.found[name].high)
+        assert stored.value == own.intervals[name].estimate
+        assert (stored.low, stored.high) == (own.intervals[name].low, own.intervals[name].high)
         assert stored.clusters == "scene"
     assert found["AUC@3", "trapezoid", ""].value == own.trapezoids["AUC@3"]
 

@@ -42,7 +42,7 @@ def test_blocks_do_not_change_the_answer(monkeypatch):
     rng = np.random.default_rng(3)
     points, others = rng.uniform(0, 40, (300, 2)), rng.uniform(0, 40, (200, 2))
     whole, all_pairs = nearest_within(points, others, 3), pairs_within(points, others, 3)
-    monkeypatch.setattr(ground_truth, "_MOST_PAIRS", 7)
+    monkeypatch.setattr(ground_truth, "MOST_PAIRS", 7)
     np.testing.assert_array_equal(nearest_within(points, others, 3), whole)
     np.testing.assert_array_equal(pairs_within(points, others, 3), all_pairs)
 
@@ -63,9 +63,9 @@ def test_nothing_on_either_side():
 
 def test_many_equal_points_cost_as_much_as_one(monkeypatch):
     compared = []
-    real = ground_truth._distance
+    real = ground_truth.point_distances
     monkeypatch.setattr(
-        ground_truth, "_distance", lambda a, b: (compared.append(len(a)), real(a, b))[1]
+        ground_truth, "point_distances", lambda a, b: (compared.append(len(a)), real(a, b))[1]
     )
     others = np.ones((20_000, 2))
     assert nearest_within(np.ones((5000, 2)), others, 3.0).number.tolist() == [0] * 5000
@@ -74,9 +74,9 @@ def test_many_equal_points_cost_as_much_as_one(monkeypatch):
 
 def test_random_points_need_few_distances(monkeypatch):
     compared = []
-    real = ground_truth._distance
+    real = ground_truth.point_distances
     monkeypatch.setattr(
-        ground_truth, "_distance", lambda a, b: (compared.append(len(a)), real(a, b))[1]
+        ground_truth, "point_distances", lambda a, b: (compared.append(len(a)), real(a, b))[1]
     )
     rng = np.random.default_rng(0)
     points, others = rng.uniform(0, 1000, (20_000, 2)), rng.uniform(0, 1000, (20_000, 2))

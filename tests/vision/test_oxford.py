@@ -13,10 +13,11 @@ import pytest
 pytest.importorskip("cv2")
 
 from assay.vision import KeypointSettings, find_scenes
-from assay.vision.experiment import DescriptorSettings, EvaluationSettings
+from assay.vision.pairs import SceneContext, evaluate_scene, whole_rows
 from assay.vision.ranks import MATCHED, NO_MATCH, OUTSIDE
 from assay.vision.result import DescriptorResult
-from assay.vision.run import SceneContext, evaluate_scene, join_scenes, whole_rows
+from assay.vision.run import join_scenes
+from assay.vision.settings import DescriptorSettings, EvaluationSettings
 
 from .samples import sorted_ap
 

@@ -22,8 +22,7 @@ from assay.vision import (
 )
 from assay.vision.descriptors import describe
 from assay.vision.ground_truth import project_points
-from assay.vision.pairs import keypoints_of
-from assay.vision.scenes import make_demo_scenes
+from assay.vision.scenes import keypoints_of, make_demo_scenes
 
 FEW = KeypointSettings(strongest=60)
 

@@ -131,9 +131,9 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
 
     how = PatchOptions(side=8, channels=1)
     with pytest.raises(FormatError, match="one row of floats for each"):
-        descriptors._describe(flat, patches, how)
+        descriptors.run_network(flat, patches, how)
     with pytest.raises(InputError, match="failing failed: ZeroDivisionError"):
-        descriptors._describe(failing, patches, how)
+        descriptors.run_network(failing, patches, how)
 
 
 def test_a_network_that_changes_is_read_again(tmp_path: Path) -> None:

@@ -366,7 +366,7 @@ def test_the_nearest_is_what_a_search_of_its_own_finds(metric: str) -> None:
 
 @pytest.mark.parametrize("block", [1, 100, 1 << 22])
 def test_hamming_ranks_do_not_depend_on_blocks(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
-    monkeypatch.setattr("assay.vision.ranks._BLOCK", block)
+    monkeypatch.setattr("assay.vision.ranks.BLOCK", block)
     rng = np.random.default_rng(2)
     left, right = (rng.integers(0, 4, (n, 2)).astype(np.uint8) for n in (17, 23))
     target = rng.integers(0, 23, 17)

@@ -25,8 +25,8 @@ from assay.vision import (
     run_experiment,
     wide_row,
 )
-from assay.vision.experiment import DistractorSettings
 from assay.vision.opencv_features import detect
+from assay.vision.settings import DistractorSettings
 
 from .small_scenes import experiment_text, scene_folders, small_scenes
 
@@ -97,7 +97,7 @@ def test_each_image_is_searched_for_keypoints_once(
         asked.append(f"{detector} {more['options']} {hash(image.tobytes())}")
         return detect(image, detector, **more)
 
-    monkeypatch.setattr("assay.vision.pairs.detect", counting)
+    monkeypatch.setattr("assay.vision.scenes.detect", counting)
     fewer = {"detector": "orb", "border": 20, "strongest": 30}
     other = {"detector": "orb", "border": 20, "options": {"nfeatures": 100}}
     descriptors = [
@@ -356,20 +356,24 @@ def test_toml_and_yaml_say_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("keypoint", "{}", r"unknown key 'keypoint'\. Did you mean keypoints\?"),
-        ("evaluation", "{taus: 3}", r"evaluation: unknown key 'taus'\. Did you mean tau\?"),
-        ("evaluation", "{tau: three}", r"evaluation, tau 1: must be a number, found 'three'"),
+        ("keypoint", "{}", r"there is no key 'keypoint'\. Did you mean keypoints\?"),
+        ("evaluation", "{taus: 3}", r"evaluation: there is no key 'taus'\. Did you mean tau\?"),
+        (
+            "evaluation",
+            "{tau: three}",
+            r"evaluation: tau, number 1: expected a number, found 'three'",
+        ),
         ("evaluation", "{tau: [3, -1]}", r"evaluation: tau must be a number of pixels ≥ 0"),
-        ("evaluation", "{ties: lucky}", r"ties: must be order, .* or midrank-up, found 'lucky'"),
-        ("evaluation", "{matching: 1}", r"matching: must be true or false, found 1"),
+        ("evaluation", "{ties: lucky}", r"ties: 'lucky' is none of order, .*, midrank-up"),
+        ("evaluation", "{matching: 1}", r"matching: expected a boolean, found 1"),
         ("evaluation", "{pairs: [1]}", r"pairs are numbers of images from 2 on, found 1"),
-        ("evaluation", "{verification: {scenes: 0}}", r"verification: scenes must be a whole"),
-        ("keypoints", "{strongest: 2.5}", r"keypoints, strongest: must be a whole number"),
-        ("keypoints", "[1]", r"keypoints: expected keys and values, found \[1\]"),
+        ("evaluation", "{verification: {scenes: 0}}", r"verification: scenes: 0 is below 1"),
+        ("keypoints", "{strongest: 2.5}", r"keypoints: strongest: expected a whole number"),
+        ("keypoints", "[1]", r"keypoints: expected a table, found \[1\]"),
         ("descriptors", "[SIFT, SIFT]", r"Two descriptors are called 'SIFT'"),
         ("descriptors", "[]", r"needs at least one descriptor"),
-        ("descriptors", "[{name: x}]", r"descriptors 1: the key type is missing"),
-        ("descriptors", "", r"the key descriptors is missing"),
+        ("descriptors", "[{name: x}]", r"descriptors, number 1: the key 'type' is missing"),
+        ("descriptors", "", r"the key 'descriptors' is missing"),
         ("dataset", "{path: !!python/object:os.system x}", r"is not YAML"),
         ("dataset", "{path: [a, b", r"is not YAML"),
         ("dataset", "{path: a, path: b}", r"the key 'path' appears twice"),

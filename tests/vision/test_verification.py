@@ -10,8 +10,14 @@ import pytest
 from assay.errors import UsageError
 from assay.vision import Candidates, PooledResult, count_candidates
 from assay.vision.matching import count_matches, evaluate_image_retrieval
-from assay.vision.patches import PatchScene, evaluate_patches, read_patch_scenes
-from assay.vision.result import default_conventions
+from assay.vision.patches import (
+    JudgedPairs,
+    PatchScene,
+    error_rate,
+    evaluate_patches,
+    read_patch_scenes,
+)
+from assay.vision.settings import default_conventions
 from assay.vision.verification import RULES
 
 from .samples import distances
@@ -129,14 +135,12 @@ def test_a_constant_descriptor_verifies_at_chance() -> None:
 
 
 def test_false_positive_rate_at_recall() -> None:
-    from assay.vision.patches import _error_rate, _Judged
-
-    near = [_Judged(number, np.arange(float(number), 100.0, 4)) for number in range(4)]
-    far = [_Judged(0, np.array([93.5, 94.0])), _Judged(1, np.array([94.5, 200.0]))]
-    found = _error_rate(near, far, 4, 0.95)
+    near = [JudgedPairs(number, np.arange(float(number), 100.0, 4)) for number in range(4)]
+    far = [JudgedPairs(0, np.array([93.5, 94.0])), JudgedPairs(1, np.array([94.5, 200.0]))]
+    found = error_rate(near, far, 4, 0.95)
     assert found.estimate == 0.5  # 95 of 100 lie at 94 or below
     assert found.low < 0.5 < found.high
-    assert np.isnan(_error_rate(near, [], 4, 0.95).estimate)
+    assert np.isnan(error_rate(near, [], 4, 0.95).estimate)
 
 
 def test_image_retrieval_finds_the_images_of_the_scene() -> None:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from assay.bench.settings import OPTIONS, REQUEST_KEYS, Setting
+from assay.bench.settings import OPTIONS, REQUEST_KEYS
 from assay.cli import options, output
 from assay.cli.cluster_options import cluster_options, refuse_idle_workers
 from assay.cli.commands import Command
@@ -69,26 +69,6 @@ def _without_secret(
 
 
 _CALLBACKS = {"base_url": _without_password, "rerank": _without_secret, "index": _without_secret}
-
-
-def _declare(setting: Setting) -> Callable[[Any], Any]:
-    """Return the option of a setting, its type, help and default taken from the declaration."""
-    attributes, value = dict(setting.option or {}), setting.value
-    flags = attributes.pop("flags", (f"--{setting.name.replace('_', '-')}",))
-    words = setting.help
-    if "enum" in value:
-        attributes["type"] = click.Choice(value["enum"])
-    elif value["type"] == "integer":
-        attributes["type"] = click.IntRange(min=value["minimum"])
-    elif value["type"] == "boolean":
-        attributes["default"] = None
-    if value["type"] == "array" or attributes.get("multiple"):
-        attributes["multiple"] = True
-        words += " May be repeated."
-    if setting.default is not None:
-        default = setting.default
-        words += f" [{default if isinstance(default, str) else ', '.join(default)}]"
-    return option(*flags, help=words, callback=_CALLBACKS.get(setting.name), **attributes)
 
 
 # What is no setting of the bench, but of the machine.
@@ -157,7 +137,9 @@ _output_options = options.add_options(
     reads=True,
     names="assay.cli.repeating:texts_of_config",
 )
-@options.add_options(*map(_declare, OPTIONS))
+@options.add_options(
+    *(setting.declare(callback=_CALLBACKS.get(setting.name)) for setting in OPTIONS)
+)
 @_machine_options
 @options.consent_options("The config file")
 @options.statistics_options

@@ -7,10 +7,21 @@ Nothing here needs numpy, so that `assay bench --help` is quick.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any, Final, Literal, get_args
 
+from assay.cli.settings import (
+    ANY_TEXT,
+    POSITIVE,
+    SWITCH,
+    TEXT,
+    TEXTS,
+    WHOLE,
+    Setting,
+    at_least,
+    object_schema,
+    one_of,
+)
 from assay.models.settings import DTYPES
 
 Metric = Literal["cosine", "dot", "l2"]
@@ -19,69 +30,15 @@ METHODS: Final = ("rrf", "combsum", "combmnz")
 NORMALIZATIONS: Final = ("minmax", "zscore")
 MEASURES: Final = ("nDCG@10", "R@100", "RR")
 
-_TEXT: Final = {"type": "string", "minLength": 1}
-_ANY_TEXT: Final = {"type": "string"}
-_TEXTS: Final = {"type": "array", "items": _TEXT}
-_POSITIVE: Final = {"type": "number", "exclusiveMinimum": 0}
-_SWITCH: Final = {"type": "boolean"}
-
-
-def _at_least(least: int) -> dict[str, Any]:
-    return {"type": "integer", "minimum": least}
-
-
-_WHOLE: Final = _at_least(1)
-
-
-def _one_of(names: Iterable[str]) -> dict[str, Any]:
-    return {"type": "string", "enum": list(names)}
-
-
-@dataclass(frozen=True)
-class Setting:
-    """A setting of a bench: a key of `bench.toml`, an option of the command, or both.
-
-    Args:
-        name: The key; the option has dashes for underscores.
-        help: Text of the help and of the schema.
-        value: JSON schema of the value, of which the option has its type, too.
-        default: Value where none is given; both texts state it.
-        option: What the option has beside, as `assay.cli.settings.option` takes it, its names as
-            `flags` where they are others; None for a key without an option.
-    """
-
-    name: str
-    help: str
-    value: Mapping[str, Any] = field(default_factory=lambda: _TEXT)
-    default: Any = None
-    option: Mapping[str, Any] | None = None
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        """The JSON schema of the key."""
-        default = {} if self.default is None else {"default": self.default}
-        return {**self.value, "description": self.help, **default}
-
-
-def _object(settings: Iterable[Setting], *required: str, **more: Any) -> dict[str, Any]:
-    """Return the schema of a table whose keys are these settings."""
-    return {
-        **more,
-        "type": "object",
-        "additionalProperties": False,
-        "required": list(required),
-        "properties": {setting.name: setting.schema for setting in settings},
-    }
-
 
 def _input(
-    name: str, help: str, value: Mapping[str, Any] = _TEXT, default: Any = None, **option: Any
+    name: str, help: str, value: Mapping[str, Any] = TEXT, default: Any = None, **option: Any
 ) -> Setting:
     """Declare a setting with an option in the section of inputs."""
     return Setting(name, help, value, default, {"section": "Input", **option})
 
 
-def _of_models(name: str, help: str, value: Mapping[str, Any] = _TEXT, **option: Any) -> Setting:
+def _of_models(name: str, help: str, value: Mapping[str, Any] = TEXT, **option: Any) -> Setting:
     """Declare a setting with an option in the section of models."""
     return Setting(name, help, value, None, {"section": "Models", **option})
 
@@ -89,17 +46,17 @@ def _of_models(name: str, help: str, value: Mapping[str, Any] = _TEXT, **option:
 # Keys of [[model]]; those with an option hold for all models that have vectors.
 _HUB_AND_SIZE: Final = (
     _of_models(
-        "max_length", "Maximum number of tokens; longer texts are truncated.", _WHOLE, metavar="N"
+        "max_length", "Maximum number of tokens; longer texts are truncated.", WHOLE, metavar="N"
     ),
     _of_models("revision", "Commit, branch or tag of st: models.", metavar="REV"),
-    _of_models("dtype", "Numbers of st: models.", _one_of(DTYPES)),
+    _of_models("dtype", "Numbers of st: models.", one_of(DTYPES)),
     _of_models(
         "trust_remote_code",
         "Run code that st: models bring along; a config needs --allow-code.",
-        _SWITCH,
+        SWITCH,
         is_flag=True,
     ),
-    _of_models("batch_size", "Encoding batch size.", _WHOLE, metavar="N"),
+    _of_models("batch_size", "Encoding batch size.", WHOLE, metavar="N"),
     _of_models(
         "price",
         "Price of a million tokens of a model or reranker.",
@@ -111,16 +68,16 @@ _HUB_AND_SIZE: Final = (
 MODEL: Final = (
     Setting("name", "Its name in results; by default the spec."),
     Setting("spec", "Such as bm25, wordllama, st:MODEL, py:MODULE:FUNCTION."),
-    _of_models("query_prefix", "Prefix of every query.", _ANY_TEXT, metavar="TEXT"),
-    _of_models("doc_prefix", "Prefix of every document.", _ANY_TEXT, metavar="TEXT"),
+    _of_models("query_prefix", "Prefix of every query.", ANY_TEXT, metavar="TEXT"),
+    _of_models("doc_prefix", "Prefix of every document.", ANY_TEXT, metavar="TEXT"),
     _of_models(
         "normalize",
         "Whether vectors are scaled to length 1.",
-        _SWITCH,
+        SWITCH,
         flags=("--normalize/--no-normalize",),
     ),
     _of_models(
-        "dimensions", "Number of leading dimensions to keep (Matryoshka).", _WHOLE, metavar="N"
+        "dimensions", "Number of leading dimensions to keep (Matryoshka).", WHOLE, metavar="N"
     ),
     _of_models(
         "base_url",
@@ -132,7 +89,7 @@ MODEL: Final = (
         "key_env", "Environment variable with the key of that endpoint; without it none is sent."
     ),
     *_HUB_AND_SIZE,
-    Setting("metric", "Similarity of its vectors, if another.", _one_of(METRICS)),
+    Setting("metric", "Similarity of its vectors, if another.", one_of(METRICS)),
     Setting("codes", "What its vectors are searched as: int8, binary, pq:M, ..."),
     Setting(
         "settings", "Settings of bm25, tfidf and lsa, such as k1, b, stemmer.", {"type": "object"}
@@ -140,13 +97,13 @@ MODEL: Final = (
 )
 _FUSION: Final = (
     Setting("name", "Its name in results."),
-    Setting("of", "Names of the models to fuse.", {**_TEXTS, "minItems": 2}),
-    Setting("method", "How rankings are fused.", _one_of(METHODS)),
-    Setting("normalize", "How scores are put on one scale.", _one_of(NORMALIZATIONS)),
-    Setting("weights", "Weights of the models.", {"type": "array", "items": _POSITIVE}),
-    Setting("rrf_k", "Constant of rrf.", _at_least(0)),
-    Setting("tune", "Fit weights by cross-validation in this number of folds.", _at_least(2)),
-    Setting("seed", "Seed of the folds.", _at_least(0), 0),
+    Setting("of", "Names of the models to fuse.", {**TEXTS, "minItems": 2}),
+    Setting("method", "How rankings are fused.", one_of(METHODS)),
+    Setting("normalize", "How scores are put on one scale.", one_of(NORMALIZATIONS)),
+    Setting("weights", "Weights of the models.", {"type": "array", "items": POSITIVE}),
+    Setting("rrf_k", "Constant of rrf.", at_least(0)),
+    Setting("tune", "Fit weights by cross-validation in this number of folds.", at_least(2)),
+    Setting("seed", "Seed of the folds.", at_least(0), 0),
 )
 _RERANK: Final = (
     Setting("name", "Its name in results."),
@@ -154,10 +111,10 @@ _RERANK: Final = (
     Setting(
         "spec", "What puts them in order: py:MODULE:FUNCTION, st:MODEL, onnx:FOLDER, rerank:URL."
     ),
-    Setting("depth", "Number of documents of each query to rerank; 100 by default.", _WHOLE),
+    Setting("depth", "Number of documents of each query to rerank; 100 by default.", WHOLE),
     *_HUB_AND_SIZE,
 )
-RERANK_SCHEMA: Final = _object(_RERANK, "of", "spec")
+RERANK_SCHEMA: Final = object_schema(_RERANK, "of", "spec")
 
 # Keys of the file itself.
 BENCH: Final = (
@@ -204,7 +161,7 @@ BENCH: Final = (
     _input(
         "judged",
         "What the judgments are of: documents, or chunks DOC#1, DOC#2.",
-        _one_of(["documents", "chunks"]),
+        one_of(["documents", "chunks"]),
         "documents",
     ),
     _of_models(
@@ -212,7 +169,7 @@ BENCH: Final = (
         "bm25, tfidf, lsa:DIM, wordllama, minilm:DIR, st:MODEL, onnx:DIR, model2vec:MODEL, "
         "openai:MODEL, npy:..., py:MODULE:FUNCTION; with ?codes=int8, ?codes=binary its vectors as "
         "codes.",
-        {"type": "array", "items": _object(MODEL, "spec"), "minItems": 1},
+        {"type": "array", "items": object_schema(MODEL, "spec"), "minItems": 1},
         metavar="[NAME=]SPEC",
         offers="assay.models.specs:offer_models",
         allow="assay.bench.config:allow_models",
@@ -221,7 +178,7 @@ BENCH: Final = (
         "fusion",
         "A fusion of models: rrf:bm25+wordllama, combsum/zscore:0.3*bm25+0.7*mini; with ?tune, "
         "weights by cross-validation.",
-        {"type": "array", "items": _object(_FUSION, "of")},
+        {"type": "array", "items": object_schema(_FUSION, "of")},
         metavar="[NAME=]METHOD:A+B",
     ),
     _of_models(
@@ -235,16 +192,16 @@ BENCH: Final = (
     _of_models(
         "index",
         "Search vectors also by faiss:HNSW32, usearch, lancedb, ...",
-        _TEXTS,
+        TEXTS,
         metavar="SPEC",
         allow="assay.bench.config:allow_indexes",
     ),
-    Setting("metric", "Similarity of vectors.", _one_of(METRICS), "cosine", {"section": "Search"}),
+    Setting("metric", "Similarity of vectors.", one_of(METRICS), "cosine", {"section": "Search"}),
     _of_models("device", "Device of the models.", metavar="NAME"),
     Setting(
         "measures",
         "A measure; the first decides the order.",
-        {**_TEXTS, "minItems": 1},
+        {**TEXTS, "minItems": 1},
         list(MEASURES),
         {
             "flags": ("-m", "--measure", "measures"),
@@ -254,10 +211,10 @@ BENCH: Final = (
         },
     ),
     # Options of all commands that score, which make conventions.
-    Setting("depth", "Number of documents to retrieve for each query.", _WHOLE),
-    Setting("conventions", "A preset or a signature.", _TEXT, "trec_eval"),
+    Setting("depth", "Number of documents to retrieve for each query.", WHOLE),
+    Setting("conventions", "A preset or a signature.", TEXT, "trec_eval"),
 )
-SCHEMA: Final[dict[str, Any]] = _object(
+SCHEMA: Final[dict[str, Any]] = object_schema(
     BENCH,
     "corpus",
     "model",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,21 +15,22 @@ from assay.cli import options, output
 from assay.cli.commands import CommandGroup
 from assay.cli.progress import progress_bar
 from assay.cli.saving import Saving, repeated_batch
-from assay.cli.settings import argument, option
+from assay.cli.settings import argument, option, settings_of
 from assay.core.on_demand import OnDemand
 from assay.errors import UsageError
 from assay.tables.table import as_csv
+from assay.vision.settings import ESTIMATOR, INLIER, DescriptorSettings, KeypointSettings
 
 if TYPE_CHECKING:
+    from assay.vision.drawing import find_pair
     from assay.vision.ranks import choose_metric
-    from assay.vision.report import find_pair
+    from assay.vision.report import wide_table
     from assay.vision.run import load_scenes
-    from assay.vision.tables import wide_table
 else:
     choose_metric = OnDemand("assay.vision.ranks").choose_metric
-    find_pair = OnDemand("assay.vision.report").find_pair
+    find_pair = OnDemand("assay.vision.drawing").find_pair
     load_scenes = OnDemand("assay.vision.run").load_scenes
-    wide_table = OnDemand("assay.vision.tables").wide_table
+    wide_table = OnDemand("assay.vision.report").wide_table
 
 _DEMO_DESCRIPTORS = ("SIFT", "RootSIFT", "ORB")
 _DEMO_PATCHES = ("SIFT", "ORB")
@@ -46,13 +48,17 @@ def command() -> None:
     """
 
 
-_chart_option = option(
-    "--chart",
-    type=options.output_file,
-    metavar="FILE",
-    help="Also draw precision over recall as SVG.",
-    section="Result",
-    writes=True,
+_switch = partial(option, is_flag=True)
+_result_file = partial(
+    option, type=options.output_file, metavar="FILE", section="Result", writes=True
+)
+_folder = partial(option, type=options.output_folder, metavar="FOLDER", writes=True)
+_repeated = partial(option, multiple=True, metavar="NAME")
+
+_chart_option = _result_file("--chart", help="Also draw precision over recall as SVG.")
+_scenes_option = _switch("--scenes", "per_scene", help="A row for each scene.", section="Result")
+_code_option = _switch(
+    "--allow-code", help="EXPERIMENT may name functions that are run.", section="Trust"
 )
 
 
@@ -69,14 +75,11 @@ def _put_chart(curves: Sequence[vision.PRCurve], chart: str | None) -> None:
 
 # What is shown, and how.
 _report_options = options.add_options(
-    option("--scenes", "per_scene", is_flag=True, help="A row for each scene.", section="Result"),
-    option(
-        "--ranks", is_flag=True, help="Histogram of the ranks of true matches.", section="Result"
-    ),
-    option("--timings", is_flag=True, help="Seconds of each stage.", section="Machines"),
-    option(
+    _scenes_option,
+    _switch("--ranks", help="Histogram of the ranks of true matches.", section="Result"),
+    _switch("--timings", help="Seconds of each stage.", section="Machines"),
+    _switch(
         "--force",
-        is_flag=True,
         help="Compare descriptors on different keypoints, scene by scene.",
         section="Search",
     ),
@@ -87,23 +90,8 @@ _report_options = options.add_options(
         section="Result",
         writes=True,
     ),
-    option(
-        "--show-to",
-        type=options.output_folder,
-        metavar="FOLDER",
-        help="Where pictures go. [this folder]",
-        section="Result",
-        writes=True,
-    ),
-    option(
-        "--csv",
-        "wide",
-        type=options.output_file,
-        metavar="FILE",
-        help="Also write the wide rows, with their metadata, as CSV.",
-        section="Result",
-        writes=True,
-    ),
+    _folder("--show-to", help="Where pictures go. [this folder]", section="Result"),
+    _result_file("--csv", "wide", help="Also write the wide rows, with their metadata, as CSV."),
     _chart_option,
     options.threads_option,
     options.result_options(),
@@ -112,27 +100,18 @@ _report_options = options.add_options(
 
 @command.command("run")
 @argument("experiment", metavar="EXPERIMENT", reads=True)
-@option(
+@_folder(
     "--work",
-    type=options.output_folder,
-    metavar="FOLDER",
     help="Folder of finished scenes. [EXPERIMENT.parts]",
     section="Search",
-    writes=True,
     folder=True,
 )
-@option(
+@_switch(
     "--fresh",
-    is_flag=True,
     help="Evaluate every scene again; neither read nor write finished ones.",
     section="Search",
 )
-@option(
-    "--allow-code",
-    is_flag=True,
-    help="EXPERIMENT may name functions that are run.",
-    section="Trust",
-)
+@_code_option
 @_report_options
 @options.save_options("descriptors")
 def run(
@@ -163,43 +142,30 @@ def run(
     """
     if fresh and work:
         raise click.UsageError("--fresh stores no scenes, so --work changes nothing.")
-    repeated = options.repeated_consent.get()
-    read = vision.read_experiment(experiment, allow_code=repeated.code if repeated else allow_code)
+    read = _read_experiment(experiment, allow_code)
     # What is repeated to see whether the same numbers come out is computed again.
     folder = None if fresh or repeated_batch.get() else work or f"{experiment}.parts"
     return _evaluate(read, folder, saving, inputs=[experiment], **report_options)
 
 
+def _read_experiment(path: str, allow_code: bool) -> vision.Experiment:
+    repeated = options.repeated_consent.get()
+    return vision.read_experiment(path, allow_code=repeated.code if repeated else allow_code)
+
+
 @command.command("demo")
-@option(
+@_repeated(
     "--descriptor",
     "descriptors",
-    allow="assay.vision.experiment:allow_descriptors",
-    multiple=True,
+    allow="assay.vision.settings:allow_descriptors",
     default=_DEMO_DESCRIPTORS,
     show_default=True,
-    metavar="NAME",
     help="May be repeated.",
     section="Models",
 )
-@option(
-    "--strongest",
-    type=click.IntRange(min=1),
-    default=300,
-    show_default=True,
-    metavar="N",
-    help="Keypoints of each image.",
-    section="Input",
-)
-@option(
-    "--write",
-    "folder",
-    type=options.output_folder,
-    metavar="FOLDER",
-    help="Also write the scenes as folders.",
-    section="Input",
-    writes=True,
-    folder=True,
+@settings_of(KeypointSettings)["strongest"].declare(default=300)
+@_folder(
+    "--write", "folder", help="Also write the scenes as folders.", section="Input", folder=True
 )
 @_report_options
 @options.save_options("descriptors")
@@ -235,40 +201,18 @@ def demo(
 
 @command.command("match")
 @argument("experiment", metavar="[EXPERIMENT]", required=False, reads=True)
-@option(
+@_repeated(
     "--matcher",
     "matchers",
-    multiple=True,
     default=("nn", "mutual", "ratio"),
     show_default=True,
-    metavar="NAME",
     help="nn, mutual, ratio or mutual-ratio; ratio:0.9 sets the limit. May be repeated.",
     section="Models",
 )
-@option(
-    "--estimator",
-    type=click.Choice(["ransac", "magsac"]),
-    default="ransac",
-    show_default=True,
-    help="How OpenCV estimates homographies.",
-    section="Models",
-)
-@option(
-    "--inlier",
-    type=click.FloatRange(min=0, min_open=True),
-    default=3.0,
-    show_default=True,
-    metavar="PIXELS",
-    help="Largest error of an inlier.",
-    section="Search",
-)
-@option("--scenes", "per_scene", is_flag=True, help="A row for each scene.", section="Result")
-@option(
-    "--allow-code",
-    is_flag=True,
-    help="EXPERIMENT may name functions that are run.",
-    section="Trust",
-)
+@ESTIMATOR.declare()
+@INLIER.declare()
+@_scenes_option
+@_code_option
 @options.threads_option
 @_chart_option
 @options.result_options()
@@ -300,7 +244,17 @@ def match(
     inputs = [experiment] if experiment else []
     output.refuse_input(file, *inputs)
     _check_chart(chart, file)
-    read = _matching_experiment(experiment, allow_code)
+    demo = {
+        "name": "demo",
+        "dataset": {"path": "demo"},
+        "keypoints": {"strongest": 200},
+        "descriptors": ["SIFT", "ORB"],
+    }
+    read = (
+        _read_experiment(experiment, allow_code)
+        if experiment is not None
+        else vision.experiment_from(demo)
+    )
     with progress_bar(f"{read.name}: scenes", saving.listener) as progress:
         report = vision.match_images(
             read,
@@ -310,43 +264,26 @@ def match(
             progress=progress,
             per_scene=per_scene,
         )
-    saving.save(report.records(), *inputs)
+    if saving.wanted:
+        saving.save(report.records(), *inputs)
     _put_chart(report.curves, chart)
     output.emit(report, layout, file, command="descriptors")
     return 1 if report.failures else 0
 
 
-def _matching_experiment(path: str | None, allow_code: bool) -> vision.Experiment:
-    if path is not None:
-        repeated = options.repeated_consent.get()
-        return vision.read_experiment(path, allow_code=repeated.code if repeated else allow_code)
-    return vision.experiment_from(
-        {
-            "name": "demo",
-            "dataset": {"path": "demo"},
-            "keypoints": {"strongest": 200},
-            "descriptors": ["SIFT", "ORB"],
-        }
-    )
-
-
 @command.command("patches", verified=True)
 @argument("folders", metavar="[FOLDER]...", nargs=-1)
-@option(
+@_repeated(
     "--name",
     "names",
-    multiple=True,
-    metavar="NAME",
     help="Name of a descriptor, once for each. [the folder's name]",
     section="Input",
     offers="assay.cli.completion:offer_measures",
 )
-@option(
+@_repeated(
     "--describe",
     "descriptors",
-    allow="assay.vision.experiment:allow_descriptors",
-    multiple=True,
-    metavar="NAME",
+    allow="assay.vision.settings:allow_descriptors",
     help="FOLDER holds pictures of patches: describe them by SIFT, ORB, onnx:FILE, … "
     "May be repeated.",
     section="Models",
@@ -363,14 +300,9 @@ def _matching_experiment(path: str | None, allow_code: bool) -> vision.Experimen
     help="HPatches' task files: splits.json, verif_pos_split-a.csv, … [drawn by --seed]",
     section="Input",
 )
-@option(
-    "--metric",
-    type=click.Choice(["l2", "cosine", "hamming"]),
-    help="Distance of descriptors. [l2; hamming for bits]",
-    section="Search",
-)
+@settings_of(DescriptorSettings)["metric"].declare()
 @options.seed_option_for("For pairs and queries that are drawn.")
-@option("--timings", is_flag=True, help="Time and bytes of a descriptor.", section="Machines")
+@_switch("--timings", help="Time and bytes of a descriptor.", section="Machines")
 @_chart_option
 @options.result_options()
 @options.save_options("descriptors")
@@ -418,7 +350,8 @@ def patches(
     ]
     report = vision.PatchReport(tuple(results), timings)
     _put_chart(report.curves, chart)
-    saving.save(report.records())
+    if saving.wanted:
+        saving.save(report.records())
     output.note_inputs(*folders, task_options.get("tasks"))
     output.emit(report, layout, file, command="descriptors patches")
 
@@ -484,8 +417,13 @@ def _evaluate(
     _check_chart(chart, None)
     scenes = load_scenes(experiment.dataset)
     pictures = show_to or "."
-    if show is not None:
-        _check_pictures(scenes, show, pictures)
+    if show is not None:  # a mistake is refused before hours of work
+        try:
+            find_pair(scenes, show)
+        except UsageError as error:
+            raise click.UsageError(str(error)) from None
+        if not os.path.isdir(pictures):
+            raise click.UsageError(f"--show-to {pictures} is not a folder. Make it first.")
     with progress_bar(f"{experiment.name}: scenes", saving.listener) as progress:
         result = vision.run_experiment(
             experiment, work_folder=folder, scenes=scenes, threads=threads, progress=progress
@@ -496,16 +434,7 @@ def _evaluate(
     if wide is not None:
         output.put(as_csv(wide_table(result.results, report.rule)), wide)
     _put_chart(report.curves, chart)
-    saving.save(report.records(), *inputs)
+    if saving.wanted:
+        saving.save(report.records(), *inputs)
     output.emit(report, layout, file, command="descriptors")
     return 1 if result.failures else 0
-
-
-def _check_pictures(scenes: Sequence[vision.Scene], pair: str, folder: str) -> None:
-    """Refuse a pair that does not exist, and a missing folder, before hours of work."""
-    try:
-        find_pair(scenes, pair)
-    except UsageError as error:
-        raise click.UsageError(str(error)) from None
-    if not os.path.isdir(folder):
-        raise click.UsageError(f"--show-to {folder} is not a folder. Make it first.")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
@@ -185,12 +185,15 @@ class ExperimentMetrics:
         self.true_map_micro = _mean(self.ap_per_query)
         self.true_map_macro_by_scene = _mean(map(_mean, self.per_scene_ap.values()))
         self.true_map_micro_including_zeros = _mean(self.ap_per_query, self.total_queries_excluded)
-        self.true_map_macro_by_scene_including_zeros = _mean(map(self._with_zeros, self._queried))
+        self.true_map_macro_by_scene_including_zeros = _mean(
+            _mean(self.per_scene_ap.get(scene, []), self.per_scene_excluded[scene])
+            for scene in self._queried
+        )
         for category, start in (("viewpoint", "v_"), ("illumination", "i_")):
             scenes = (name for name in self.per_scene_ap if name.startswith(start))
             setattr(self, f"{category}_map", _mean(_mean(self.per_scene_ap[s]) for s in scenes))
-        for k in (1, 5, 10):
-            ranks = [rank for rank in self.ranks_per_query if rank >= 0]
+        ranks = [rank for rank in self.ranks_per_query if rank >= 0]
+        for k in _CUTS:
             share = _mean([float(0 < rank <= k) for rank in ranks])
             setattr(self, f"precision_at_{k}", share)
             setattr(self, f"recall_at_{k}", share)
@@ -198,9 +201,6 @@ class ExperimentMetrics:
     @property
     def _queried(self) -> list[str]:
         return sorted({*self.per_scene_ap, *self.per_scene_excluded})
-
-    def _with_zeros(self, scene: str) -> float:
-        return _mean(self.per_scene_ap.get(scene, []), self.per_scene_excluded[scene])
 
     def scene_average_precision(self, scene: str) -> float:
         """Return the mean precision of a scene's images.
@@ -259,6 +259,9 @@ def wide_row(result: DescriptorResult, *, rule: str = "paper") -> dict[str, Any]
 
     Returns:
         Values by column, as fractions.
+
+    Example:
+        wide_row(result)["true_map_micro"]
     """
     zeros = {empty: result.mean(empty=empty) for empty in ("skip", "zero")}
     by_scene = {empty: result.mean(by="scene", empty=empty) for empty in ("skip", "zero")}
@@ -286,15 +289,22 @@ def wide_row(result: DescriptorResult, *, rule: str = "paper") -> dict[str, Any]
         for category in categories:
             value = math.nan if pooled is None else pooled.mean(rule, category=category)
             row[f"{task}_{category}_ap"] = value
-    row |= _retrieval_counts(result)
+    pooled = result.task("retrieval")
+    labels = {"+1": "true_positives", "0": "hard_negatives", "-1": "distractors"}
+    counts = dict.fromkeys(labels, 0) if pooled is None else pooled.counts()
+    row |= {f"retrieval_num_{labels[label]}": count for label, count in counts.items()}
     row["image_matching_map"] = _mean_ap(result.matching)
     row["image_retrieval_map"] = _mean_ap(result.image_retrieval)
     for k in _CUTS:
         row[f"precision_at_{k}"] = row[f"recall_at_{k}"] = zeros["skip"].get(
             f"Success@{k}", math.nan
         )
-    row |= _legacy_precision(result)
+    legacy = "Success@1" in map(str, result.measures)
     row |= {
+        "mean_precision": result.legacy.mean()["Success@1"] if legacy else math.nan,
+        "legacy_macro_precision_by_scene": (
+            result.legacy.mean(by="scene")["Success@1"] if legacy else math.nan
+        ),
         "total_queries_processed": result.n_queries - result.n_excluded,
         "total_queries_excluded": result.n_excluded,
         "total_queries_failed": result.n_failed,
@@ -303,30 +313,19 @@ def wide_row(result: DescriptorResult, *, rule: str = "paper") -> dict[str, Any]
     return row
 
 
-def _retrieval_counts(result: DescriptorResult) -> dict[str, int]:
-    names = {"+1": "true_positives", "0": "hard_negatives", "-1": "distractors"}
-    pooled = result.task("retrieval")
-    counts = dict.fromkeys(names, 0) if pooled is None else pooled.counts()
-    return {f"retrieval_num_{names[label]}": count for label, count in counts.items()}
-
-
 def _mean_ap(scores: Any) -> float:
     return math.nan if scores is None else float(scores.mean(empty="skip")["AP"])
-
-
-def _legacy_precision(result: DescriptorResult) -> dict[str, float]:
-    if "Success@1" not in map(str, result.measures):
-        return {"mean_precision": math.nan, "legacy_macro_precision_by_scene": math.nan}
-    return {
-        "mean_precision": result.legacy.mean()["Success@1"],
-        "legacy_macro_precision_by_scene": result.legacy.mean(by="scene")["Success@1"],
-    }
 
 
 def row_with_metadata(result: DescriptorResult, *, rule: str = "paper") -> dict[str, Any]:
     """Return the wide row with its metadata as the last column."""
     row = wide_row(result, rule=rule)
-    return {**row, "metadata": _as_pairs({**row, **_scene_values(result)})}
+    pairs = [
+        f"{as_key(key)}={value!r};"
+        for key, value in {**row, **_scene_values(result)}.items()
+        if not isinstance(value, str) and not math.isnan(value)
+    ]
+    return {**row, "metadata": "".join(pairs)}
 
 
 def metadata_text(result: DescriptorResult, *, rule: str = "paper") -> str:
@@ -338,6 +337,9 @@ def metadata_text(result: DescriptorResult, *, rule: str = "paper") -> str:
 
     Returns:
         The text; undefined numbers are left out.
+
+    Example:
+        metadata_text(result)[:20]
     """
     return str(row_with_metadata(result, rule=rule)["metadata"])
 
@@ -357,12 +359,6 @@ def _scene_values(result: DescriptorResult) -> dict[str, float]:
             f"{scene}_excluded_count": row["excluded"],
         }
     return numbers
-
-
-def _as_pairs(values: Mapping[str, Any]) -> str:
-    numbers = {key: value for key, value in values.items() if not isinstance(value, str)}
-    defined = {key: value for key, value in numbers.items() if not math.isnan(value)}
-    return "".join(f"{as_key(key)}={value!r};" for key, value in defined.items())
 
 
 def read_metadata(text: str, place: str = "metadata") -> dict[str, float | int | str]:

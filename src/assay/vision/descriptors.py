@@ -12,13 +12,13 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from assay import errors
 from assay.arrays import Array, Floats32
 from assay.core import checks
 from assay.core.callables import named_callable
@@ -26,17 +26,7 @@ from assay.core.checks import check_choice, check_cutoff
 from assay.core.ids import Ids
 from assay.core.on_demand import OnDemand
 from assay.core.text import did_you_mean
-from assay.errors import (
-    FormatError,
-    InputError,
-    MismatchError,
-    ShapeError,
-    StorageError,
-    UsageError,
-    ValueRangeError,
-    error_text,
-    need,
-)
+from assay.errors import FormatError, InputError, MismatchError, UsageError, error_text
 from assay.io.arrays import load_npy, load_npz
 from assay.search.engine.codes import Codes
 from assay.vision import opencv_features
@@ -50,24 +40,14 @@ from assay.vision.opencv_features import (
     positive_option,
     steady,
 )
+from assay.vision.settings import is_file, network_file
 
 if TYPE_CHECKING:
     from assay.models.adapters.onnx import open_session
 else:  # another room, which only networks need
     open_session = OnDemand("assay.models.adapters.onnx").open_session
 
-_KINDS: Final = ("onnx", "torch")
 _CODE_OF_OTHERS: Final = Lock()  # a script need not bear being called by two threads
-
-
-def network_file(spec: str) -> str | None:
-    """Return the file of `onnx:FILE` or `torch:FILE`; else None.
-
-    >>> network_file("onnx:hardnet.onnx"), network_file("SIFT")
-    ('hardnet.onnx', None)
-    """
-    kind, colon, file = spec.partition(":")
-    return file if colon and kind in _KINDS else None
 
 
 Orientation = Literal["keypoint", "upright"]
@@ -137,16 +117,14 @@ def load_network(spec: str) -> PatchNetwork:
     try:
         stamp = os.stat(file)
     except (OSError, ValueError):
-        raise StorageError(f"{spec}: there is no file {file!r}.") from None
+        raise errors.StorageError(f"{spec}: there is no file {file!r}.") from None
     return _load(kind, file, stamp.st_mtime_ns, stamp.st_size)
 
 
 @lru_cache(8)
 def _load(kind: str, file: str, *stamp: int) -> PatchNetwork:
-    return _load_onnx(file) if kind == "onnx" else _load_torch(file)
-
-
-def _load_onnx(file: str) -> PatchNetwork:
+    if kind == "torch":
+        return _load_torch(file)
     session = open_session(file, file, "onnx")
     inputs = session.get_inputs()
     shape = inputs[0].shape if len(inputs) == 1 and inputs[0].type == "tensor(float)" else ()
@@ -162,7 +140,7 @@ def _load_onnx(file: str) -> PatchNetwork:
 
 
 def _load_torch(file: str) -> PatchNetwork:
-    torch = need("torch", "A descriptor in TorchScript", "torch")
+    torch = errors.need("torch", "A descriptor in TorchScript", "torch")
     try:
         module = torch.jit.load(file, map_location="cpu").eval()
     except Exception as error:  # torch may raise anything
@@ -187,7 +165,7 @@ def describe_patches(spec: str, patches: Image, options: Mapping[str, Any]) -> A
     how = PatchOptions.of(options).of_network(network)
     with steady() as cv2:
         resized = np.stack([cv2.resize(patch, (how.side, how.side)) for patch in patches])
-    return _describe(network, resized, how)
+    return run_network(network, resized, how)
 
 
 def describe_keypoints(
@@ -203,33 +181,29 @@ def describe_keypoints(
         magnification=how.magnification,
         upright=how.orientation == "upright",
     )
-    return _describe(network, patches, how)
+    return run_network(network, patches, how)
 
 
-def _describe(network: PatchNetwork, patches: Image, how: PatchOptions) -> Array:
+def run_network(network: PatchNetwork, patches: Image, how: PatchOptions) -> Array:
+    """Return a row for each patch, batch by batch; a batch of fixed size is filled up."""
     batch = network.batch or how.batch
-    batches = [
-        _run(network, _as_input(patches[start : start + batch], how), batch)
-        for start in range(0, len(patches), batch)
-    ]
+    batches = []
+    for start in range(0, len(patches), batch):
+        part = _as_input(patches[start : start + batch], how)
+        n = len(part)
+        if network.batch is not None and n < batch:
+            part = np.concatenate([part, np.zeros((batch - n, *part.shape[1:]), np.float32)])
+        try:
+            rows = np.asarray(network.run(part))
+        except Exception as error:  # networks fail in their own ways
+            raise InputError(f"{network.name} failed: {error_text(error)}.") from error
+        if rows.ndim < 2 or len(rows) != len(part) or rows.dtype.kind != "f":
+            raise FormatError(
+                f"{network.name} gave {rows.dtype} of the shape {rows.shape} for {len(part)} "
+                "patches; expected one row of floats for each."
+            )
+        batches.append(rows[:n].reshape(n, -1))
     return np.concatenate(batches)
-
-
-def _run(network: PatchNetwork, patches: Floats32, batch: int) -> Array:
-    """Describe a batch; a batch of fixed size is filled up."""
-    n = len(patches)
-    if network.batch is not None and n < batch:
-        patches = np.concatenate([patches, np.zeros((batch - n, *patches.shape[1:]), np.float32)])
-    try:
-        rows = np.asarray(network.run(patches))
-    except Exception as error:  # networks fail in their own ways
-        raise InputError(f"{network.name} failed: {error_text(error)}.") from error
-    if rows.ndim < 2 or len(rows) != len(patches) or rows.dtype.kind != "f":
-        raise FormatError(
-            f"{network.name} gave {rows.dtype} of the shape {rows.shape} for {len(patches)} "
-            "patches; expected one row of floats for each."
-        )
-    return rows[:n].reshape(n, -1)
 
 
 def _as_input(patches: Image, how: PatchOptions) -> Floats32:
@@ -251,11 +225,6 @@ def _as_input(patches: Image, how: PatchOptions) -> Floats32:
 
 _KEYS: Final = ("vectors", "codes", "ids", *FEATURES)
 _OTHERS_CODE: Final = Lock()  # a function of others need not bear being called by two threads
-
-
-def is_file(spec: str) -> bool:
-    """Return whether a spec names an array file."""
-    return Path(spec).suffix.lower() in (".npy", ".npz")
 
 
 def from_file(spec: str, keypoints: Keypoints, names: Mapping[str, object]) -> DescribedRows:
@@ -308,7 +277,10 @@ def _arrays(path: str, keypoints: Keypoints) -> tuple[Array, Ids | None]:
     codes, ids = arrays.get("codes"), arrays.get("ids")
     if codes is not None and codes.dtype != np.uint8:
         raise FormatError(f"{path}: codes are packed bits of uint8, found {codes.dtype}.")
-    values = _as_floats(arrays["vectors"], path) if codes is None else codes
+    values = arrays["vectors"] if codes is None else codes
+    _check_matrix(values, path)
+    if codes is None and values.dtype == np.uint8:
+        values = values.astype(np.float64)
     if ids is None:
         return values, None
     checks.check_lengths(ids=len(ids), descriptors=len(values))
@@ -336,11 +308,6 @@ def _learned(points: Array, values: Array, keypoints: Keypoints, path: str) -> t
     return _pack_bits(values), ids
 
 
-def _as_floats(vectors: Array, path: str) -> Array:
-    _check_matrix(vectors, path)
-    return vectors.astype(np.float64) if vectors.dtype == np.uint8 else vectors
-
-
 def _not_bytes(values: Array, path: str) -> Array:
     if values.dtype == np.uint8:
         raise FormatError(
@@ -356,7 +323,7 @@ def _pack_bits(values: Array) -> Array:
 
 def _check_matrix(values: Array, what: str) -> None:
     if values.ndim != 2 or 0 in values.shape or values.dtype.kind not in "biuf":
-        raise ShapeError(
+        raise errors.ShapeError(
             f"{what}: descriptors are rows of numbers, found shape {values.shape} of "
             f"{values.dtype}."
         )
@@ -425,10 +392,14 @@ def describe(
         rows = _usable(rows, keypoints.ids, spec)
     if not len(rows.places):
         raise InputError(f"{spec} described none of the {len(keypoints)} keypoints.")
+    vectors: NDArray[np.float32] | Codes
+    if kind == "binary":
+        vectors = Codes(rows.values, 8 * rows.values.shape[1])
+    else:
+        vectors = np.ascontiguousarray(rows.values, np.float32)
+        vectors.flags.writeable = False
     lost = np.setdiff1d(np.arange(len(keypoints)), rows.places)
-    return Described(
-        keypoints.take(rows.places), _pack(rows.values), kind, keypoints.ids.take(lost)
-    )
+    return Described(keypoints.take(rows.places), vectors, kind, keypoints.ids.take(lost))
 
 
 def _rows(
@@ -466,18 +437,10 @@ def _usable(rows: DescribedRows, ids: Ids, spec: str) -> DescribedRows:
     bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
     if len(bad):
         row = int(bad[0])
-        raise ValueRangeError(
+        raise errors.ValueRangeError(
             f"{spec} gives NaN, Inf or a number beyond float32 for keypoint "
             f"{ids[int(rows.places[row])]!r} (row {row}); {len(bad)} such rows in all. Leave such "
             "keypoints out."
         )
     nonzero = values.any(axis=1)
     return DescribedRows(rows.places[nonzero], values[nonzero])
-
-
-def _pack(values: NDArray[Any]) -> NDArray[np.float32] | Codes:
-    if values.dtype == np.uint8:
-        return Codes(values, 8 * values.shape[1])
-    vectors = np.ascontiguousarray(values, np.float32)
-    vectors.flags.writeable = False
-    return vectors

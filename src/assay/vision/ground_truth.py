@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple
-from xml.etree.ElementTree import Element, TreeBuilder
+from xml.etree.ElementTree import TreeBuilder
 from xml.parsers.expat import ExpatError, ParserCreate
 
 import numpy as np
@@ -70,10 +70,11 @@ def _of_text(text: str, name: str) -> list[list[float]]:
         matrix = [list(map(_number, row)) for row in rows]
     except ValueError as error:
         raise FormatError(f"{name}: a homography is nine numbers; {error}.") from None
-    if [len(row) for row in matrix] != [3, 3, 3]:
+    lengths = list(map(len, matrix))
+    if lengths != [3, 3, 3]:
         raise ShapeError(
-            f"{name}: a homography is three lines of three numbers, found lines of "
-            f"{[len(row) for row in matrix]} numbers."
+            f"{name}: a homography is three lines of three numbers, found lines of {lengths} "
+            "numbers."
         )
     return matrix
 
@@ -88,41 +89,32 @@ def _number(text: str) -> float:
 def _of_xml(text: str, name: str) -> Floats:
     """Read the only matrix of an OpenCV file.
 
-    Definitions of types and entities are refused unread.
+    Definitions of types and entities are refused unread: without entities XML cannot grow.
     """
-    try:
-        root = _parse_xml(text)
-    except (ExpatError, ValueError) as error:
-        raise FormatError(f"{name} is not valid XML ({error}).") from None
-    matrices = [node for node in root if node.get("type_id") == "opencv-matrix"]
-    if len(matrices) != 1:
-        raise FormatError(f"{name}: expected one OpenCV matrix, found {len(matrices)}.")
-    return _matrix(matrices[0], name)
 
+    def refuse_declarations(*_: object) -> None:
+        raise ValueError("it declares types or entities, which are not read")
 
-def _parse_xml(text: str) -> Element:
-    """Parse XML without declarations: without entities it cannot grow."""
     builder, parser = TreeBuilder(), ParserCreate()
-    parser.StartDoctypeDeclHandler = _refuse_declarations
+    parser.StartDoctypeDeclHandler = refuse_declarations
     parser.StartElementHandler = builder.start
     parser.EndElementHandler = builder.end
     parser.CharacterDataHandler = builder.data
-    parser.Parse(text, True)
-    return builder.close()
-
-
-def _refuse_declarations(*_: object) -> None:
-    raise ValueError("it declares types or entities, which are not read")
-
-
-def _matrix(node: Any, name: str) -> Floats:
+    try:
+        parser.Parse(text, True)
+    except (ExpatError, ValueError) as error:
+        raise FormatError(f"{name} is not valid XML ({error}).") from None
+    matrices = [node for node in builder.close() if node.get("type_id") == "opencv-matrix"]
+    if len(matrices) != 1:
+        raise FormatError(f"{name}: expected one OpenCV matrix, found {len(matrices)}.")
+    node = matrices[0]
     rows, columns = (parse_whole(node.findtext(key, "0").strip()) for key in ("rows", "cols"))
     try:
         values = list(map(_number, node.findtext("data", "").split()))
+        if rows is None or columns is None:
+            raise ValueError("rows or cols is none")
     except ValueError as error:
         raise FormatError(f"{name}: the matrix is not made of numbers; {error}.") from None
-    if rows is None or columns is None:
-        raise FormatError(f"{name}: the matrix is not made of numbers; rows or cols is none.")
     if (rows, columns, len(values)) != (3, 3, 9):
         raise ShapeError(
             f"{name}: a homography has 3 rows, 3 columns and 9 numbers, found {rows} rows, "
@@ -180,8 +172,8 @@ def image_size(shape: tuple[int, ...]) -> tuple[int, int]:
     return sizes
 
 
-_MOST_PAIRS = 1 << 21  # distances at a time
-_MOST_KEPT = 1 << 24
+MOST_PAIRS = 1 << 21  # distances at a time
+MOST_KEPT = 1 << 24
 _SPAN = 1 << 30
 
 
@@ -228,26 +220,22 @@ def pairs_within(points: Floats, others: Floats, radius: float) -> NearPairs:
 
     Ties stand by number, left then right; the radius is inclusive.
     """
-    blocks = list(_limit_pairs(_blocks(points, others, radius), radius))
+    blocks: list[NearPairs] = []
+    total = 0
+    for block in _blocks(points, others, radius):
+        blocks.append(block)
+        total += len(block.left)
+        if total > MOST_KEPT:
+            raise InputError(
+                f"More than {MOST_KEPT} pairs of points lie within {radius:g} pixels. Use a "
+                "smaller tolerance, or fewer points."
+            )
     left, right, apart = (
         np.concatenate([block[part] for block in blocks]) if blocks else np.zeros(0, kind)
         for part, kind in enumerate((np.int64, np.int64, np.float64))
     )
     order = np.lexsort((right, left, apart))
     return NearPairs(left[order], right[order], apart[order])
-
-
-def _limit_pairs(blocks: Iterator[NearPairs], radius: float) -> Iterator[NearPairs]:
-    """Yield the blocks as long as all of them fit into memory."""
-    total = 0
-    for block in blocks:
-        total += len(block.left)
-        if total > _MOST_KEPT:
-            raise InputError(
-                f"More than {_MOST_KEPT} pairs of points lie within {radius:g} pixels. Use a "
-                "smaller tolerance, or fewer points."
-            )
-        yield block
 
 
 def _first_at_each_place(points: Floats) -> Ints:
@@ -270,12 +258,16 @@ def _blocks(points: Floats, targets: Floats, radius: float) -> Iterator[NearPair
     keys = _keys(_cells(targets, side))
     order = np.argsort(keys, kind="stable").astype(np.int64)
     valid = np.flatnonzero(np.isfinite(points).all(axis=1))
-    starts, counts = _runs(_cells(points[valid], side), keys[order])
+    # Candidates stand in three rows of cells.
+    cells = _cells(points[valid], side)[:, None, :] + np.array([[0, -1], [0, 0], [0, 1]])
+    sorted_keys, beside = keys[order], np.array([1, 0])
+    starts = np.searchsorted(sorted_keys, _keys(cells - beside), side="left")
+    counts = np.searchsorted(sorted_keys, _keys(cells + beside), side="right") - starts
     for rows in _row_blocks(counts.sum(axis=1)):
         left, places = _spread(starts[rows], counts[rows])
         candidates = order[places]
         numbers = valid[rows.start + left]
-        apart = _distance(points[numbers], targets[candidates])
+        apart = point_distances(points[numbers], targets[candidates])
         close = apart <= radius
         yield NearPairs(numbers[close], candidates[close], apart[close])
 
@@ -289,22 +281,13 @@ def _keys(cells: Ints) -> Ints:
     return cells[..., 1] * (4 * _SPAN) + cells[..., 0]
 
 
-def _runs(cells: Ints, keys: Ints) -> tuple[Ints, Ints]:
-    """Find where candidates start and end in three rows of cells."""
-    rows = cells[:, None, :] + np.array([[0, -1], [0, 0], [0, 1]])
-    right = np.array([1, 0])
-    first = np.searchsorted(keys, _keys(rows - right), side="left")
-    last = np.searchsorted(keys, _keys(rows + right), side="right")
-    return first, last - first
-
-
 def _row_blocks(counts: Ints) -> Iterator[slice]:
     """Cut the points so that each block holds few pairs, and at least one point."""
     ends = np.cumsum(counts)
     start = 0
     while start < len(counts):
         done = ends[start - 1] if start else 0
-        stop = max(start + 1, int(np.searchsorted(ends, done + _MOST_PAIRS, side="right")))
+        stop = max(start + 1, int(np.searchsorted(ends, done + MOST_PAIRS, side="right")))
         yield slice(start, stop)
         start = stop
 
@@ -318,10 +301,10 @@ def _spread(starts: Ints, counts: Ints) -> tuple[Ints, Ints]:
     return rows, np.repeat(starts.ravel(), flat) + within
 
 
-def _distance(left: Floats, right: Floats) -> Floats:
-    apart = left - right
-    result: Floats = np.sqrt(apart[:, 0] * apart[:, 0] + apart[:, 1] * apart[:, 1])
-    return result
+def point_distances(left: Floats, right: Floats) -> Floats:
+    """Return how far apart points are, row by row."""
+    x, y = (left - right).T
+    return np.asarray(np.sqrt(x * x + y * y))
 
 
 class Status(IntEnum):
@@ -444,6 +427,10 @@ def match_truths(
 
     Raises:
         UsageError: If a tolerance is no number ≥ 0, or stands there twice.
+
+    Example:
+        >>> sorted(match_truths([[1, 1]], [[1, 2]], np.eye(3), taus=[1, 3], target_shape=(9, 9)))
+        [1.0, 3.0]
     """
     radii = check_taus(taus)
     queries, targets = check_points(query_xy, "query_xy"), check_points(target_xy, "target_xy")
@@ -522,24 +509,18 @@ def _nearest(
 def _one_to_one(
     ahead: Floats, targets: Floats, taus: list[float], back: _Back | None
 ) -> dict[float, NearestPoints]:
+    """Give pairs away from the nearest to the farthest, each side once."""
     pairs = pairs_within(ahead, targets, max(taus))
     nearest = {}
     for tau in taus:
         good = pairs.distance <= tau
         if back is not None:
             good &= back.agrees(pairs.left, pairs.right, tau)
-        left, right, apart = pairs.left[good], pairs.right[good], pairs.distance[good]
-        nearest[tau] = _given_away(left, right, apart, len(ahead))
+        number, apart = np.full(len(ahead), -1, np.int64), np.full(len(ahead), np.inf)
+        taken: set[int] = set()
+        for query, target, pixels in zip(*(part[good].tolist() for part in pairs), strict=True):
+            if number[query] < 0 and target not in taken:
+                taken.add(target)
+                number[query], apart[query] = target, pixels
+        nearest[tau] = NearestPoints(number, apart)
     return nearest
-
-
-def _given_away(left: Ints, right: Ints, distance: Floats, n_queries: int) -> NearestPoints:
-    """Assign pairs in their order, each side once."""
-    index = np.full(n_queries, -1, np.int64)
-    apart = np.full(n_queries, np.inf)
-    taken: set[int] = set()
-    for query, target, pixels in zip(left.tolist(), right.tolist(), distance.tolist(), strict=True):
-        if index[query] < 0 and target not in taken:
-            taken.add(target)
-            index[query], apart[query] = target, pixels
-    return NearestPoints(index, apart)

@@ -1,45 +1,48 @@
-"""HPatches' own benchmark: verification, matching and retrieval of patches.
+"""HPatches' own benchmark: its task files; verification, matching and retrieval of patches.
 
 Balntas, Lenc, Vedaldi, Mikolajczyk, "HPatches: a benchmark and evaluation of handcrafted and
 learned local descriptors" (CVPR 2017), as the program of its authors computes them
 (github.com/hpatches/hpatches-benchmark): areas are those of trapezoids, all images of a sequence
 count alike, and of equal distances wrong pairs stand first in verification, last in retrieval.
+
+A folder as `tasks` of the hpatches-benchmark repository holds `splits/splits.json` and, for each
+split, verif_pos_split-a.csv, verif_neg_intra_split-a.csv and verif_neg_inter_split-a.csv (columns
+s1, t1, idx1, s2, t2, idx2), retr_queries_split-a.csv and retr_distractors_split-a.csv (s, idx). A
+sequence is `s`, an image `t` (0 is the reference), a patch `idx`. Files that are not there are
+replaced by a draw of the same kind.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Array, Floats, Ints, or_none
-from assay.core.ids import Ids
-from assay.measures import parse_many
+from assay.core.checks import name_few
+from assay.errors import FormatError, MismatchError, UsageError
+from assay.io.columns import numbered_rows
+from assay.io.json_text import parse_json
+from assay.io.streams import read_text
 from assay.runs.results import Aggregate
 from assay.scoring.scores import Scores
 from assay.stats import Interval, interval
 from assay.stats.confidence import jackknife_interval
 from assay.tables.table import Cell, Table
-from assay.vision.keypoints import as_id
-from assay.vision.patch_tasks import PatchTasks, SceneSize
-from assay.vision.ranks import (
-    PRCurve,
-    chance_area,
-    curve_of,
-    largest_distance,
-    mean_curve,
-    nearest_two,
-    pair_distances,
-    paired_distances,
-    row_distances,
-    trapezoid_area,
-)
-from assay.vision.result import default_conventions, interval_aggregate
-from assay.vision.tables import ends_of, interval_data
+from assay.vision import ranks
+from assay.vision.keypoints import as_id, draw
+from assay.vision.ranks import PRCurve, curve_of, mean_curve, trapezoid_area
+from assay.vision.report import fractions, interval_data, level_heading
+from assay.vision.result import interval_aggregate, plain_scores
 
 REFERENCE: Final = "ref"
 DIFFICULTIES: Final = {"e": "easy", "h": "hard", "t": "tough"}
@@ -48,19 +51,254 @@ _RIGHT_SHARE: Final = 0.2  # of the right pairs, in the imbalanced protocol
 _BATCH: Final = 1 << 16
 _MEAN: Final = "mean"
 Vectors = Mapping[str, Mapping[str, NDArray[Any]]]
+PAIRS: Final = ("right", "intra", "inter")
+_FILES: Final = {
+    "right": "verif_pos",
+    "intra": "verif_neg_intra",
+    "inter": "verif_neg_inter",
+    "queries": "retr_queries",
+    "distractors": "retr_distractors",
+}
+_OF_PAIRS: Final = ("s1", "t1", "idx1", "s2", "t2", "idx2")
+_OF_ROWS: Final = ("s", "idx")
+_BY_NAME: Final = {"view": "v_", "illum": "i_", "full": ""}  # these splits need no list
+_DRAWN: Final = {"pairs": 100_000, "queries": 10_000, "distractors": 20_000}  # at most
+
+
+class SceneSize(NamedTuple):
+    """How many patches a sequence has, and in which images beside the reference, from 1 on."""
+
+    patches: int
+    images: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class PatchTasks:
+    """What is judged: sequences as numbers into `scenes`, a row for each pair or patch.
+
+    Pairs have the columns sequence, image, patch, twice; queries and distractors sequence and
+    patch. `drawn` are the files that were not there.
+    """
+
+    split: str
+    scenes: tuple[str, ...]
+    pairs: Mapping[str, Ints]
+    queries: Ints
+    distractors: Ints
+    drawn: tuple[str, ...] = ()
+    seed: int = 0
+
+    @cached_property
+    def source(self) -> str:
+        """Where they come from, with a digest of what they are, for the signature."""
+        digest = hashlib.sha256()
+        for rows in (*self.pairs.values(), self.queries, self.distractors):
+            digest.update(np.ascontiguousarray(rows).tobytes())
+        return f"{'drawn' if self.drawn else 'files'}-{digest.hexdigest()[:8]}"
+
+
+def split_scenes(
+    split: str, names: Sequence[str], folder: str | os.PathLike[str] | None = None
+) -> tuple[str, ...]:
+    """Return the test sequences of a split; all must exist.
+
+    Without a list view and illum are the sequences v_… and i_…, full is all of them.
+    """
+    listed = {} if folder is None else read_splits(Path(folder))
+    if split not in listed:
+        if split not in _BY_NAME:
+            has = f" {folder} has: {', '.join(listed)}." if listed else ""
+            raise UsageError(
+                f"The split {split!r} is a list of sequences in splits.json of HPatches' tasks: "
+                f"name their folder.{has} Without a list there are {', '.join(_BY_NAME)}."
+            )
+        return tuple(sorted(name for name in names if name.startswith(_BY_NAME[split])))
+    absent = [name for name in listed[split] if name not in names]
+    if absent:
+        raise MismatchError(
+            f"The split {split!r} has the sequences {name_few(absent)}, for which there are no "
+            "patches. Choose another split, or add them."
+        )
+    return listed[split]
+
+
+def read_splits(folder: Path) -> dict[str, tuple[str, ...]]:
+    """Read the test sequences of each split that is listed."""
+    places = (folder / "splits" / "splits.json", folder / "splits.json")
+    file = next((path for path in places if path.is_file()), None)
+    listed = {} if file is None else parse_json(read_text(file), str(file))
+    listings = listed.values() if isinstance(listed, dict) else [None]
+    tests = [listing.get("test") if isinstance(listing, dict) else None for listing in listings]
+    if not all(
+        isinstance(test, list) and all(isinstance(name, str) for name in test) for test in tests
+    ):
+        raise FormatError(f"{file}: each split needs a list of sequences under 'test'.")
+    return {split: tuple(listing["test"]) for split, listing in listed.items()}
+
+
+def read_tasks(
+    split: str,
+    sizes: Mapping[str, SceneSize],
+    folder: str | os.PathLike[str] | None = None,
+    *,
+    seed: int = 0,
+) -> PatchTasks:
+    """Read a split's tasks from a folder, or draw them."""
+    scenes = tuple(sizes)
+    rows: dict[str, Ints] = {}
+    for kind, name in _FILES.items():
+        path = None if folder is None else Path(folder) / f"{name}_split-{split}.csv"
+        if path is not None and path.is_file():
+            columns = _OF_PAIRS if kind in PAIRS else _OF_ROWS
+            rows[kind] = _read(path, columns, sizes)
+    drawn = tuple(kind for kind in _FILES if kind not in rows)
+    if any(kind in drawn for kind in PAIRS):  # the three belong together
+        drawn = tuple(dict.fromkeys((*PAIRS, *drawn)))
+        rows.update(_draw_pairs(sizes, seed))
+    if "queries" in drawn or "distractors" in drawn:
+        drawn = tuple(dict.fromkeys((*drawn, "queries", "distractors")))
+        rows.update(_draw_rows(sizes, seed))
+    pairs = {kind: rows[kind] for kind in PAIRS}
+    return PatchTasks(split, scenes, pairs, rows["queries"], rows["distractors"], drawn, seed)
+
+
+def _read(path: Path, columns: tuple[str, ...], sizes: Mapping[str, SceneSize]) -> Ints:
+    """Read a task file, sequences as numbers; check its ranges."""
+    lines = numbered_rows(path)
+    header = next(lines, (0, []))[1]
+    if tuple(header) != columns:
+        raise FormatError(
+            f"{path}: the first line must be {','.join(columns)}, found {','.join(header)[:100]!r}."
+        )
+    number = {name: i for i, name in enumerate(sizes)}
+    parts = [np.empty((0, len(columns)), np.int64)]
+    while batch := list(islice(lines, _BATCH)):
+        parts.append(_as_numbers(batch, columns, number, path))
+    rows = np.concatenate(parts)
+    _check_places(rows, columns, sizes, path)
+    return rows
+
+
+def _as_numbers(
+    batch: list[tuple[int, list[str]]], columns: tuple[str, ...], number: dict[str, int], path: Path
+) -> Ints:
+    try:
+        texts = list(zip(*(row for _, row in batch), strict=True))
+        return np.array(
+            [
+                [number[text] for text in column] if name.startswith("s") else column
+                for name, column in zip(columns, texts, strict=True)
+            ],
+            dtype=object,
+        ).T.astype(np.int64)
+    except (ValueError, KeyError, OverflowError):
+        line, row = next((at, row) for at, row in batch if not _is_row(row, columns, number))
+        raise FormatError(
+            f"{path}, line {line}: {','.join(row)[:100]!r} is no row of {','.join(columns)} with "
+            "a sequence of the split and whole numbers."
+        ) from None
+
+
+def _is_row(row: list[str], columns: tuple[str, ...], number: dict[str, int]) -> bool:
+    return len(row) == len(columns) and all(
+        cell in number if name.startswith("s") else cell.isdecimal() and len(cell) < 16
+        for name, cell in zip(columns, row, strict=True)
+    )
+
+
+def _check_places(
+    rows: Ints, columns: tuple[str, ...], sizes: Mapping[str, SceneSize], path: Path
+) -> None:
+    """Refuse patches and images beyond those of their sequence."""
+    names = list(sizes)
+    patches = np.array([size.patches for size in sizes.values()])
+    images = np.array([max(size.images) for size in sizes.values()])
+    for at, name in enumerate(columns):
+        if name.startswith("s"):
+            scene = rows[:, at]
+            continue
+        limit = images[scene] + 1 if name.startswith("t") else patches[scene]
+        bad = np.flatnonzero((rows[:, at] < 0) | (rows[:, at] >= limit))
+        if len(bad):
+            row = int(bad[0])
+            raise MismatchError(
+                f"{path}: {name} is {rows[row, at]}, but {names[scene[row]]!r} has only "
+                f"{limit[row]}. Are the patches those that the tasks were made for?"
+            )
+
+
+def _draw_pairs(sizes: Mapping[str, SceneSize], seed: int) -> dict[str, Ints]:
+    """Draw as many right, intra and inter pairs.
+
+    The other two take the first patch of a right pair.
+    """
+    all_sizes = list(sizes.values())
+    some = [i for i, size in enumerate(all_sizes) if size.patches > 1]
+    if not some or len(sizes) < 2:
+        raise UsageError(
+            "Verification needs two sequences or more, and one with two patches, to draw wrong "
+            "pairs from."
+        )
+    n = min(_DRAWN["pairs"], 4 * sum(size.patches * len(size.images) for size in all_sizes))
+    rng = _SeededDraws(seed, "patch pairs", n)
+    scene = np.array(some)[rng.below(np.full(n, len(some)))]
+    patches = np.array([size.patches for size in all_sizes])
+    first, second = rng.two_below(patches[scene])
+    images = [(0, *size.images) for size in all_sizes]
+    counts = np.array(list(map(len, images)))
+    left, right = rng.two_below(counts[scene])
+    other = rng.below(np.full(n, len(all_sizes)))
+    far = rng.below(patches[other])
+    t1, t2, t3 = (
+        np.array([images[s][k] for s, k in zip(rows, places, strict=True)])
+        for rows, places in ((scene, left), (scene, right), (other, right % counts[other]))
+    )
+    return {
+        "right": np.stack([scene, t1, first, scene, t2, first], axis=1),
+        "intra": np.stack([scene, t1, first, scene, t2, second], axis=1),
+        "inter": np.stack([scene, t1, first, other, t3, far], axis=1),
+    }
+
+
+class _SeededDraws:
+    """Random numbers by a seed, column after column."""
+
+    def __init__(self, seed: int, name: str, n: int) -> None:
+        self._seed, self._name, self._n, self._column = seed, name, n, 0
+
+    def below(self, limit: Array) -> Ints:
+        """Draw a number from 0 to below each limit."""
+        self._column += 1
+        words = draw(self._seed, f"{self._name} {self._column}", self._n)
+        return np.asarray(words % limit.astype(np.uint64), np.int64)
+
+    def two_below(self, limit: Array) -> tuple[Ints, Ints]:
+        """Draw two different numbers from 0 to below each limit (≥ 2)."""
+        first = self.below(limit)
+        return first, (first + 1 + self.below(limit - 1)) % limit
+
+
+def _draw_rows(sizes: Mapping[str, SceneSize], seed: int) -> dict[str, Ints]:
+    """Draw queries and distractors: different reference patches."""
+    patches = [(at, row) for at, size in enumerate(sizes.values()) for row in range(size.patches)]
+    every = np.array(patches, np.int64).reshape(-1, 2)
+    order = np.argsort(draw(seed, "retrieval patches", len(every)), kind="stable")
+    n = min(_DRAWN["queries"], len(every) // 3)
+    shuffled = every[order]
+    return {"queries": shuffled[:n], "distractors": shuffled[n : n + _DRAWN["distractors"]]}
 
 
 @dataclass(frozen=True)
 class PatchNumber:
     """One number by difficulty (easy, …) and of all together, with intervals and chance.
 
-    The last of `found` is over all difficulties: their mean, or that of all patches.
+    The last of `intervals` is over all difficulties: their mean, or that of all patches.
     """
 
     task: str
     variant: str
     measure: str
-    found: Mapping[str, Interval]
+    intervals: Mapping[str, Interval]
     chance: float
     n: int
     average: str = "hpatches"
@@ -74,17 +312,19 @@ class PatchNumber:
     @property
     def whole(self) -> Interval:
         """The number over all difficulties."""
-        return list(self.found.values())[-1]
+        return list(self.intervals.values())[-1]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         about = {"task": self.task, "variant": self.variant, "measure": self.measure}
-        parts = {part: interval_data(part_interval) for part, part_interval in self.found.items()}
+        parts = {
+            part: interval_data(part_interval) for part, part_interval in self.intervals.items()
+        }
         return {**about, "n": self.n, "chance": or_none(self.chance), **parts}
 
     def aggregates(self) -> Iterator[Aggregate]:
         """Yield the numbers of a stored run."""
-        for part, part_interval in self.found.items():
+        for part, part_interval in self.intervals.items():
             subset = "/".join(filter(None, (self.task, self.variant, part)))
             about = {"average": self.average, "subset": subset, "chance": self.chance, "n": self.n}
             yield interval_aggregate(self.measure, part_interval, **about)
@@ -98,19 +338,19 @@ def number_table(names: Sequence[str], numbers: Sequence[Sequence[PatchNumber]])
         choose = min if same[0].measure.startswith("FPR") else max
         best = choose(number.whole.estimate for number in same) if len(same) > 1 else math.nan
         for name, number in zip(names, same, strict=True):
-            *parts, whole = (each.estimate for each in number.found.values())
+            *parts, whole = (each.estimate for each in number.intervals.values())
             rows.append(
                 (
                     Cell(number.name),
                     Cell(name),
-                    *(Cell(value, "fraction") for value in parts),
+                    *fractions(parts),
                     Cell(whole, "fraction", whole == best),
-                    Cell(ends_of(number.whole), "figure"),
+                    number.whole.cell(),
                     Cell(number.chance, "fraction"),
                 )
             )
-    level = f"{100 * first.whole.level:g} %"
-    return Table(("task", "descriptor", *first.found, level, "chance"), tuple(rows))
+    level = level_heading(first.whole.level)
+    return Table(("task", "descriptor", *first.intervals, level, "chance"), tuple(rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,16 +390,15 @@ def scene_sizes(vectors: Vectors) -> dict[str, SceneSize]:
 
     An image counts where every difficulty has it.
     """
-    letters = _letters(vectors)
-    return {name: _size_of(files, letters) for name, files in vectors.items()}
-
-
-def _size_of(files: Mapping[str, NDArray[Any]], letters: str) -> SceneSize:
-    images = [
-        {int(key[1:]) for key in files if key != REFERENCE and key[0] == letter}
-        for letter in letters
-    ]
-    return SceneSize(len(files[REFERENCE]), tuple(sorted(set.intersection(*images))))
+    sizes = {}
+    for name, files in vectors.items():
+        images = [
+            {int(key[1:]) for key in files if key != REFERENCE and key[0] == letter}
+            for letter in _letters(vectors)
+        ]
+        shared = tuple(sorted(set.intersection(*images)))
+        sizes[name] = SceneSize(len(files[REFERENCE]), shared)
+    return sizes
 
 
 def _letters(vectors: Vectors) -> str:
@@ -178,25 +417,15 @@ def evaluate_protocol(
     `vectors` are rows by sequence and file (ref, e1, …). `resampling` goes to the intervals: level,
     resamples, seed. Whole sequences are resampled.
     """
-    work = _Protocol(
-        {scene: vectors[scene] for scene in tasks.scenes}, tasks, metric, resampling, name
-    )
+    judged = {scene: vectors[scene] for scene in tasks.scenes}
+    work = _Protocol(judged, tasks, metric, resampling, name)
     verification = [number for kind in ("intra", "inter") for number in work.verify(kind)]
     matching, matched = work.match()
     retrieval, retrieved = work.retrieve()
-    return ProtocolResult(
-        name,
-        tasks,
-        (*verification, matching, *retrieval),
-        matched,
-        retrieved,
-        tuple(work.curves),
-        sum(
-            int((~rows.any(axis=1)).sum())
-            for files in work.vectors.values()
-            for rows in files.values()
-        ),
-    )
+    numbers = (*verification, matching, *retrieval)
+    every = [rows for files in judged.values() for rows in files.values()]
+    empty = sum(int((~rows.any(axis=1)).sum()) for rows in every)
+    return ProtocolResult(name, tasks, numbers, matched, retrieved, tuple(work.curves), empty)
 
 
 class _Protocol:
@@ -231,7 +460,7 @@ class _Protocol:
                 for key, (near, far) in apart.items()
             }
             size = n + len(wrong)
-            chance = {"AUC": 0.5, "AP": float(chance_area(n, size))}
+            chance = {"AUC": 0.5, "AP": float(ranks.chance_area(n, size))}
             # The area under ROC hardly depends on the balance.
             for measure in ("AUC", "AP") if balance == "balanced" else ("AP",):
                 areas = self._pooled(lists, _PairList.auc if measure == "AUC" else _PairList.ap)
@@ -249,7 +478,7 @@ class _Protocol:
         for start in range(0, len(pairs), _BATCH):
             left, right = np.hsplit(pairs[start : start + _BATCH], 2)
             rows = self._rows(letter, left), self._rows(letter, right)
-            distances[start : start + _BATCH] = paired_distances(*rows, self.metric)
+            distances[start : start + _BATCH] = ranks.paired_distances(*rows, self.metric)
         return distances
 
     def _rows(self, letter: str, places: Ints) -> Array:
@@ -291,19 +520,16 @@ class _Protocol:
             for scene, files, size in zip(self.vectors, self.files, self.sizes, strict=True)
             for image in size.images
         ]
-        chance = [_matching_chance(len(files[REFERENCE])) for _, files, _ in images]
+        sizes = [len(files[REFERENCE]) for _, files, _ in images]
         areas: dict[str, Floats] = {}
         for letter in self.letters:
-            wrong = [
-                _matched(files[REFERENCE], files[f"{letter}{image}"], self.metric)
-                for _, files, image in images
+            lists = [
+                (_count_wrong(files[REFERENCE], files[f"{letter}{image}"], self.metric), n)
+                for (_, files, image), n in zip(images, sizes, strict=True)
             ]
-            totals = [len(files[REFERENCE]) for _, files, _ in images]
-            areas[letter] = np.array(
-                [float(trapezoid_area(counts, n)) for counts, n in zip(wrong, totals, strict=True)]
-            )
-            curve = mean_curve(curve_of(counts, n) for counts, n in zip(wrong, totals, strict=True))
-            self._add_curve("matching", letter, curve, float(np.mean([1 / n for n in totals])))
+            areas[letter] = np.array([float(trapezoid_area(wrong, n)) for wrong, n in lists])
+            curve = mean_curve(curve_of(wrong, n) for wrong, n in lists)
+            self._add_curve("matching", letter, curve, float(np.mean([1 / n for n in sizes])))
         intervals = self._means(areas, [scene for scene, _, _ in images])
         n = len(images) * len(areas)
         named = [
@@ -311,7 +537,7 @@ class _Protocol:
             for letter in areas
             for scene, _, image in images
         ]
-        number = PatchNumber("matching", "", "AP", intervals, float(np.mean(chance)), n)
+        number = PatchNumber("matching", "", "AP", intervals, trapezoid_chance(sizes), n)
         return number, self._scores(named, np.concatenate(list(areas.values())).tolist())
 
     def _means(self, values: Mapping[str, Floats], scenes: list[str]) -> dict[str, Interval]:
@@ -329,14 +555,11 @@ class _Protocol:
     def _scores(self, named: list[tuple[str, str]], values: Sequence[float]) -> Scores:
         """Return areas as AP of lists with these ids and sequences."""
         order = sorted(range(len(named)), key=lambda place: named[place][0])
-        shape = (1, len(order))
-        return Scores(
-            parse_many("AP"),
-            Ids.of([named[place][0] for place in order], what="list"),
-            np.array([[values[place] for place in order]], float).reshape(shape),
-            np.zeros(shape, bool),
-            np.zeros(len(order), bool),
-            default_conventions(),
+        return plain_scores(
+            "AP",
+            [named[place][0] for place in order],
+            [values[place] for place in order],
+            what="list",
             groups={"scene": np.array([named[place][1] for place in order], np.str_)},
         ).but_settings(
             area="trapezoids", split=self.tasks.split, tasks=self.tasks.source, metric=self.metric
@@ -345,7 +568,9 @@ class _Protocol:
     def retrieve(self) -> tuple[list[PatchNumber], Scores]:
         """Retrieve the query's patch among patches of other sequences."""
         tasks, n = self.tasks, len(self.tasks.queries)
-        pools = _pool_sizes(len(tasks.distractors))
+        # The benchmark's sizes up to the first with all distractors.
+        whole = [at for at, size in enumerate(POOLS) if size >= len(tasks.distractors)]
+        pools = list(POOLS[: whole[0] + 1 if whole else len(POOLS)])
         areas = {letter: np.zeros((n, len(pools))) for letter in self.letters}
         chance = np.zeros((n, len(pools)))
         for scene in np.unique(tasks.queries[:, 0]):
@@ -355,8 +580,7 @@ class _Protocol:
             for letter, part in by_letter.items():
                 areas[letter][rows] = part
             right = len(self.sizes[scene].images)
-            sizes = np.minimum(pools, right + len(pool))
-            chance[rows] = chance_area(right, sizes)
+            chance[rows] = ranks.chance_area(right, np.minimum(pools, right + len(pool)))
         scenes = [tasks.scenes[number] for number in tasks.queries[:, 0]]
         numbers = [
             PatchNumber(
@@ -388,25 +612,19 @@ class _Protocol:
             for letter in self.letters
         }
         every = [rows for per_image in right.values() for rows in per_image]
-        scale = largest_distance(queries, distractors, *every, metric=self.metric)
-        table = pair_distances(queries, distractors, self.metric, scale)
+        scale = ranks.largest_distance(queries, distractors, *every, metric=self.metric)
+        table = ranks.pair_distances(queries, distractors, self.metric, scale)
         ends = [max(0, min(size - len(images), len(pool))) for size in pools]
         areas = {}
         for letter, rows in right.items():
             near = np.stack(
-                [row_distances(queries, image_rows, self.metric, scale) for image_rows in rows],
+                [ranks.row_distances(queries, image, self.metric, scale) for image in rows],
                 axis=1,
             )
             near.sort(axis=1)
             nearer = np.stack([_count_nearer(table, limits, ends) for limits in near.T], axis=-1)
             areas[letter] = trapezoid_area(nearer, len(images))
         return areas
-
-
-def _pool_sizes(n_distractors: int) -> list[int]:
-    """Return the benchmark's sizes up to the first with all distractors."""
-    beyond = next((i for i, size in enumerate(POOLS) if size >= n_distractors), len(POOLS) - 1)
-    return list(POOLS[: beyond + 1])
 
 
 def _count_nearer(table: Floats, limit: Floats, ends: Sequence[int]) -> Ints:
@@ -417,30 +635,33 @@ def _count_nearer(table: Floats, limit: Floats, ends: Sequence[int]) -> Ints:
     return np.cumsum(np.stack(more, axis=1), axis=1)
 
 
-def _matched(reference: Array, rows: Array, metric: str) -> Ints:
+def _count_wrong(reference: Array, rows: Array, metric: str) -> Ints:
     """Count the wrong nearest neighbours before each right one."""
-    near = nearest_two(reference, rows, metric)
+    near = ranks.nearest_two(reference, rows, metric)
     right = near.nearest == np.arange(len(reference))
     judged = right[np.argsort(near.best, kind="stable")]
     return np.asarray(np.cumsum(~judged)[judged], np.int64)
 
 
 def matching_chance(sizes: Sequence[int]) -> float:
-    """Return the mean AP of random nearest neighbours.
-
-    See `_matching_chance`.
-    """
-    shares = [(float((1 / np.arange(1, n + 1)).sum()) / n, n) for n in sizes]
+    """Return the mean AP of random nearest neighbours, for images of so many patches."""
+    shares = [(harmonic_mean(n), n) for n in sizes]
     return float(np.mean([(harmonic + (1 - harmonic) / n) / n for harmonic, n in shares]))
 
 
-def _matching_chance(n: int) -> float:
-    """Return the mean area of random nearest neighbours.
+def trapezoid_chance(sizes: Sequence[int]) -> float:
+    """Return the mean area of random nearest neighbours, for images of so many patches.
 
     m of n are right, m binomial with mean 1.
     """
-    harmonic = float((1 / np.arange(1, n + 1)).sum()) / n
-    return (2 / n - 1 / n**2 + harmonic + (1 - harmonic) / n) / (2 * n)
+    shares = [(harmonic_mean(n), n) for n in sizes]
+    areas = [(2 / n - 1 / n**2 + mean + (1 - mean) / n) / (2 * n) for mean, n in shares]
+    return float(np.mean(areas))
+
+
+def harmonic_mean(n: int) -> float:
+    """Return the mean of 1, 1/2, … 1/n."""
+    return float((1 / np.arange(1, n + 1)).sum()) / n
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Array, Floats, Ints
+from assay.arrays import Floats, Ints
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.core.numbers import parse_number, parse_whole
@@ -35,17 +35,9 @@ from assay.io.atomic import atomic_write
 from assay.io.columns import numbered_rows
 from assay.native.random_words import stream_key, words
 from assay.stats.samples import check_seed
-from assay.vision.ground_truth import (
-    as_homography,
-    check_points,
-    image_size,
-    inside,
-    local_affine,
-    nearest_within,
-    project_points,
-)
+from assay.vision import ground_truth
+from assay.vision.settings import BORDER
 
-BORDER = 40.0  # pixels from the edge within which keypoints are dropped
 UPRIGHT = -1.0  # the angle of a keypoint whose direction is not known
 
 
@@ -80,23 +72,29 @@ class Keypoints:
         >>> Keypoints.of([[10, 20], [30, 40]], ["a", "b"], size=8)
         Keypoints(2)
         """
-        places = _places(xy, what)
+        points = checks.plain_array(xy, f"{what}: xy")
+        places = _frozen(
+            ground_truth.check_points(points if points.size else np.zeros((0, 2)), f"{what}: xy")
+        )
         n = len(places)
         named = Ids.count(n) if ids is None else Ids.of(ids, "keypoint")
         checks.check_lengths(keypoints=n, ids=len(named))
         checks.check_unique(named, "keypoint")
         sizes = _column(size, n, np.float64, f"{what}: size")
-        _refuse_no_size(sizes, named, what)
-        return Keypoints(
-            named,
-            places,
-            sizes,
-            _column(angle, n, np.float64, f"{what}: angle"),
-            _column(response, n, np.float64, f"{what}: response"),
-            _column(octave, n, np.int64, f"{what}: octave"),
-            _column(level, n, np.int64, f"{what}: level"),
-            detector,
-        )
+        bad = np.flatnonzero(sizes <= 0)
+        if len(bad):
+            row = int(bad[0])
+            raise ValueRangeError(
+                f"{what}: the size of {named[row]!r} is {sizes[row]}; it is a diameter in pixels, "
+                "above 0."
+            )
+        columns = {
+            "angle": _column(angle, n, np.float64, f"{what}: angle"),
+            "response": _column(response, n, np.float64, f"{what}: response"),
+            "octave": _column(octave, n, np.int64, f"{what}: octave"),
+            "level": _column(level, n, np.int64, f"{what}: level"),
+        }
+        return Keypoints(named, places, sizes, **columns, detector=detector)
 
     def __len__(self) -> int:
         return len(self.xy)
@@ -130,35 +128,30 @@ def project(keypoints: Keypoints, H: Any, shape: tuple[int, ...]) -> Keypoints:
     Raises:
         ShapeError: If H is not 3 × 3.
         ValueRangeError: If H is singular or not finite.
+
+    Example:
+        >>> moved = [[1, 0, 5], [0, 1, 0], [0, 0, 1]]
+        >>> project(Keypoints.of([[10, 20]], size=8), moved, (50, 50)).xy.tolist()
+        [[15.0, 20.0]]
     """
-    matrix = as_homography(H)
-    seen = np.flatnonzero(inside(project_points(keypoints.xy, matrix), shape))
+    matrix = ground_truth.as_homography(H)
+    seen = np.flatnonzero(
+        ground_truth.inside(ground_truth.project_points(keypoints.xy, matrix), shape)
+    )
     visible = keypoints.take(seen)
-    affine = local_affine(visible.xy, matrix)
-    size = visible.size * np.sqrt(np.abs(np.linalg.det(affine)))
+    affine = ground_truth.local_affine(visible.xy, matrix)
+    radians = np.deg2rad(visible.angle)
+    ahead = np.stack([np.cos(radians), np.sin(radians)], axis=1)
+    x, y = (affine @ ahead[:, :, None])[:, :, 0].T
+    turned = np.rad2deg(np.arctan2(y, x)) % 360.0
     return Keypoints.of(
-        project_points(visible.xy, matrix),
+        ground_truth.project_points(visible.xy, matrix),
         visible.ids,
-        size=size,
-        angle=_turn(visible.angle, affine),
+        size=visible.size * np.sqrt(np.abs(np.linalg.det(affine))),
+        angle=np.where(visible.angle == UPRIGHT, UPRIGHT, turned),  # unknown stays unknown
         response=visible.response,
         what="The projected keypoints",
     )
-
-
-def _turn(angle: Floats, affine: Floats) -> Floats:
-    radians = np.deg2rad(angle)
-    ahead = np.stack([np.cos(radians), np.sin(radians)], axis=1)
-    x, y = (affine @ ahead[:, :, None])[:, :, 0].T
-    # What is not known stays unknown.
-    return np.where(angle == UPRIGHT, UPRIGHT, np.rad2deg(np.arctan2(y, x)) % 360.0)
-
-
-def _places(xy: Any, what: str) -> Floats:
-    places = checks.plain_array(xy, f"{what}: xy")
-    result = check_points(places if places.size else np.zeros((0, 2)), f"{what}: xy")
-    result.flags.writeable = False
-    return result
 
 
 def _column(values: Any, n: int, dtype: Any, what: str) -> Any:
@@ -171,15 +164,6 @@ def _column(values: Any, n: int, dtype: Any, what: str) -> Any:
     if dtype is np.float64:
         checks.check_finite(result, what)
     return _frozen(result)
-
-
-def _refuse_no_size(size: Floats, ids: Ids, what: str) -> None:
-    bad = np.flatnonzero(size <= 0)
-    if len(bad):
-        row = int(bad[0])
-        raise ValueRangeError(
-            f"{what}: the size of {ids[row]!r} is {size[row]}; it is a diameter in pixels, above 0."
-        )
 
 
 def _frozen(array: Any) -> Any:
@@ -207,7 +191,7 @@ def inside_border(
     Ids(1 integer: 1)
     """
     _require_pixels(border, "border")
-    height, width = image_size(shape)
+    height, width = ground_truth.image_size(shape)
     x, y = keypoints.xy[:, 0], keypoints.xy[:, 1]
     return keypoints.take(
         (x >= border) & (x <= width - 1 - border) & (y >= border) & (y <= height - 1 - border)
@@ -270,6 +254,10 @@ def random_subset(keypoints: Keypoints, n: int, *, seed: int = 0) -> Keypoints:
 
     Raises:
         UsageError: If n or the seed is out of range.
+
+    Example:
+        >>> len(random_subset(Keypoints.of([[1, 2], [3, 4]], size=5), 1))
+        1
     """
     count = checks.check_cutoff(n, "n")
     draw = words(stream_key(check_seed(seed), "keypoints"), 0, len(keypoints))
@@ -291,10 +279,15 @@ def shared(
 
     Raises:
         UsageError: If the tolerance is no number ≥ 0.
+
+    Example:
+        >>> left, right = (Keypoints.of([[x, 9]], size=5) for x in (1, 2))
+        >>> [len(side) for side in shared(left, right)]
+        [1, 1]
     """
     _require_pixels(tolerance, "tolerance")
-    ahead = nearest_within(left.xy, right.xy, tolerance).number
-    back = nearest_within(right.xy, left.xy, tolerance).number
+    ahead = ground_truth.nearest_within(left.xy, right.xy, tolerance).number
+    back = ground_truth.nearest_within(right.xy, left.xy, tolerance).number
     rows = np.flatnonzero(ahead >= 0)
     rows = rows[back[ahead[rows]] == rows]
     ours, theirs = left.take(rows), right.take(ahead[rows])
@@ -402,6 +395,9 @@ def read_keypoints(path: str | os.PathLike[str]) -> Keypoints:
     Raises:
         UsageError: If the file ends in neither .csv nor .npz.
         FormatError: If columns are missing or a value is no number.
+
+    Example:
+        points = read_keypoints("keypoints/v_wall/1.csv")
     """
     return _read_npz(path) if _ending(path) == ".npz" else _read_csv(path)
 
@@ -415,8 +411,25 @@ def write_keypoints(keypoints: Keypoints, path: str | os.PathLike[str]) -> None:
 
     Raises:
         UsageError: If the file ends in neither .csv nor .npz.
+
+    Example:
+        write_keypoints(points, "keypoints/v_wall/1.csv")
     """
-    data = _npz_bytes(keypoints) if _ending(path) == ".npz" else _csv_bytes(keypoints)
+    columns = {name: getattr(keypoints, name) for name in (*_FLOATS, *_WHOLE)}
+    if _ending(path) == ".npz":
+        ids = np.array(keypoints.ids.to_list()) if len(keypoints) else np.zeros(0, np.int64)
+        buffer = io.BytesIO()
+        detector = np.array(keypoints.detector)
+        np.savez(buffer, ids=ids, detector=detector, xy=keypoints.xy, **columns)
+        data = buffer.getvalue()
+    else:
+        cells = (column.tolist() for column in (*keypoints.xy.T, *columns.values()))
+        named = [keypoints.detector] * len(keypoints)
+        text = io.StringIO()
+        table = csv.writer(text, lineterminator="\n")
+        table.writerow(_COLUMNS)
+        table.writerows(zip(keypoints.ids.to_list(), *cells, named, strict=True))
+        data = text.getvalue().encode()
     with atomic_write(path) as file:
         file.write(data)
 
@@ -431,10 +444,16 @@ def _ending(path: str | os.PathLike[str]) -> str:
 def _read_npz(path: str | os.PathLike[str]) -> Keypoints:
     name = os.fspath(path)
     arrays = load_npz(path, (*_ARRAYS, *FEATURES))
-    if "keypoints" in arrays and "xy" not in arrays:
-        return _of_features(arrays["keypoints"], arrays.get("scores"), name)
-    for key in FEATURES:
-        arrays.pop(key, None)
+    points, scores, _ = (arrays.pop(key, None) for key in FEATURES)
+    if points is not None and "xy" not in arrays:  # upright ones of a learned detector
+        if points.ndim != 2 or points.shape[1] < 2 or points.dtype.kind not in "iuf":
+            raise ShapeError(
+                f"{name}: keypoints are rows of x, y and perhaps a size, found shape "
+                f"{points.shape} of {points.dtype}."
+            )
+        diameter = points[:, 2] if points.shape[1] > 2 else 1.0
+        response = 0.0 if scores is None else np.asarray(scores).reshape(-1)
+        return Keypoints.of(points[:, :2], size=diameter, response=response, what=name)
     missing = [key for key in ("ids", "xy", "size") if key not in arrays]
     if missing:
         raise FormatError(f"{name} lacks {', '.join(missing)}.")
@@ -447,87 +466,38 @@ def _read_npz(path: str | os.PathLike[str]) -> Keypoints:
     return Keypoints.of(xy, named, **columns, detector=str(detector), what=name)
 
 
-def _of_features(points: Array, scores: Array | None, name: str) -> Keypoints:
-    """Build upright keypoints of a learned detector; rows are ids."""
-    if points.ndim != 2 or points.shape[1] < 2 or points.dtype.kind not in "iuf":
-        raise ShapeError(
-            f"{name}: keypoints are rows of x, y and perhaps a size, found shape {points.shape} of "
-            f"{points.dtype}."
-        )
-    size = points[:, 2] if points.shape[1] > 2 else 1.0
-    response = 0.0 if scores is None else np.asarray(scores).reshape(-1)
-    return Keypoints.of(points[:, :2], size=size, response=response, what=name)
-
-
-def _npz_bytes(keypoints: Keypoints) -> bytes:
-    columns = {name: getattr(keypoints, name) for name in ("xy", *_FLOATS, *_WHOLE)}
-    ids = np.array(keypoints.ids.to_list()) if len(keypoints) else np.zeros(0, np.int64)
-    buffer = io.BytesIO()
-    np.savez(buffer, ids=ids, detector=np.array(keypoints.detector), **columns)
-    return buffer.getvalue()
-
-
-def _csv_bytes(keypoints: Keypoints) -> bytes:
-    columns = [getattr(keypoints, name).tolist() for name in (*_FLOATS, *_WHOLE)]
-    x, y = keypoints.xy.T.tolist()
-    detector = [keypoints.detector] * len(keypoints)
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(_COLUMNS)
-    table.writerows(zip(keypoints.ids.to_list(), x, y, *columns, detector, strict=True))
-    return text.getvalue().encode()
-
-
 def _read_csv(path: str | os.PathLike[str]) -> Keypoints:
     name = os.fspath(path)
     lines = numbered_rows(path)
     header = next(lines, (0, []))[1]
-    _check_header(header, name)
-    rows = [row for _, row in lines]
-    _check_widths(rows, len(header), name)
-    cells = {column: [row[at] for row in rows] for at, column in enumerate(header)}
-    return _of_cells(cells, name)
-
-
-def _check_header(header: Sequence[str], name: str) -> None:
-    strange = [column for column in header if column not in _COLUMNS]
-    missing = [column for column in _NEEDED if column not in header]
-    if strange or missing or len(set(header)) < len(header):
+    missing = set(_NEEDED) - set(header)
+    if missing or not set(header) <= set(_COLUMNS) or len(set(header)) < len(header):
         raise FormatError(
             f"{name}: the first line must name the columns {', '.join(_NEEDED)} and, if known, "
             f"{', '.join(_COLUMNS[4:])}; found {', '.join(header)[:200]}."
         )
-
-
-def _check_widths(rows: list[list[str]], width: int, name: str) -> None:
-    bad = next((at for at, row in enumerate(rows) if len(row) != width), None)
+    rows = [row for _, row in lines]
+    bad = next((at for at, row in enumerate(rows) if len(row) != len(header)), None)
     if bad is not None:
         raise FormatError(
-            f"{name}, keypoint {bad + 1}: expected {width} cells, found {len(rows[bad])}."
+            f"{name}, keypoint {bad + 1}: expected {len(header)} cells, found {len(rows[bad])}."
         )
-
-
-def _of_cells(cells: dict[str, list[str]], name: str) -> Keypoints:
-    ids = cells.pop("id")
-    detectors = set(cells.pop("detector", [])) or {""}
+    cells = {column: [row[at] for row in rows] for at, column in enumerate(header)}
+    ids, detectors = cells.pop("id"), set(cells.pop("detector", [])) or {""}
     if len(detectors) > 1:
         raise FormatError(f"{name} mixes the detectors {', '.join(sorted(detectors))}.")
-    columns: dict[str, Any] = {
-        column: _numbers(texts, column, name) for column, texts in cells.items()
-    }
+    columns: dict[str, Any] = {}
+    for column, texts in cells.items():
+        whole = column in _WHOLE
+        values = [parse_whole(text) if whole else parse_number(text) for text in texts]
+        if None in values:
+            row = values.index(None)
+            what = "a whole number up to 10^15" if whole else "a finite number"
+            raise FormatError(
+                f"{name}, keypoint {row + 1}: {column} is {texts[row][:60]!r}, not {what}."
+            )
+        columns[column] = np.array(values, np.int64 if whole else np.float64)
     xy = np.stack([columns.pop("x"), columns.pop("y")], axis=1)
-    whole = bool(ids) and all(map(_NUMBER.fullmatch, ids))
-    named = Ids.of([int(text) for text in ids] if whole else ids, "keypoint")
+    numbered = bool(ids) and all(map(_NUMBER.fullmatch, ids))
+    named = Ids.of([int(text) for text in ids] if numbered else ids, "keypoint")
     return Keypoints.of(xy, named, **columns, detector=detectors.pop(), what=name)
-
-
-def _numbers(texts: list[str], column: str, name: str) -> Any:
-    whole = column in _WHOLE
-    values = [parse_whole(text) if whole else parse_number(text) for text in texts]
-    if None in values:
-        row = values.index(None)
-        what = "a whole number up to 10^15" if whole else "a finite number"
-        raise FormatError(
-            f"{name}, keypoint {row + 1}: {column} is {texts[row][:60]!r}, not {what}."
-        )
-    return np.array(values, np.int64 if whole else np.float64)

@@ -12,9 +12,7 @@ import numpy as np
 
 from assay.arrays import Floats, or_none
 from assay.comparison.compare import Comparison
-from assay.core.ids import Ids
 from assay.errors import MismatchError, UsageError
-from assay.measures import parse_many
 from assay.runs.record import RunRecord
 from assay.runs.results import Aggregate
 from assay.scoring.scores import Scores, signature_of
@@ -22,7 +20,7 @@ from assay.search.engine.workers import Progress
 from assay.stats import Interval, intervals
 from assay.tables.page import Page, Words
 from assay.tables.table import Cell, Table
-from assay.vision.experiment import Experiment
+from assay.vision import report, run
 from assay.vision.keypoints import as_id
 from assay.vision.matching import (
     HEADLINE,
@@ -33,26 +31,11 @@ from assay.vision.matching import (
     error_auc,
     match_pair,
 )
+from assay.vision.pairs import BROKEN, SceneContext, wanted_pairs
 from assay.vision.ranks import PRCurve, mean_curve
-from assay.vision.result import Failure, default_conventions, interval_aggregate
-from assay.vision.run import (
-    BROKEN,
-    SceneContext,
-    evaluate_scenes,
-    keypoint_name,
-    load_scenes,
-    wanted_pairs,
-)
+from assay.vision.result import Failure, interval_aggregate, plain_scores
 from assay.vision.scenes import Scene
-from assay.vision.tables import (
-    ALL,
-    SHARE,
-    compare_named,
-    comparison_words,
-    ends_of,
-    interval_data,
-    mean_defined,
-)
+from assay.vision.settings import SHARE, Experiment
 
 _CORNERS: Final = (1, 3, 5)  # pixels of homography estimation
 
@@ -76,7 +59,7 @@ class MatchingResult:
     def categories(self) -> list[str]:
         """All of them together, then each, if there are several."""
         names = sorted({pair.category for pair in self.pairs})
-        return [ALL, *names] if len(names) > 1 else [ALL]
+        return [report.ALL, *names] if len(names) > 1 else [report.ALL]
 
     def values(self, pairs: Sequence[MatchedPair] | None = None) -> dict[str, Floats]:
         """Return each pair's value by measure, such as `MMA@3` (pixels).
@@ -98,9 +81,9 @@ class MatchingResult:
 
     def of_category(self, category: str) -> list[MatchedPair]:
         """Return the pairs of a category, or all."""
-        return [pair for pair in self.pairs if category in (ALL, pair.category)]
+        return [pair for pair in self.pairs if category in (report.ALL, pair.category)]
 
-    def trapezoids(self, category: str = ALL) -> dict[str, float]:
+    def trapezoids(self, category: str = report.ALL) -> dict[str, float]:
         """Return AUC over all pairs as SuperGlue's program computes it."""
         errors = np.array([pair.corners for pair in self.of_category(category)], float)
         defined = errors[~np.isnan(errors)]
@@ -121,14 +104,11 @@ class MatchingResult:
         by_id = {as_id(f"{pair.scene}/{pair.pair}"): pair for pair in self.pairs}
         ids = sorted(by_id)
         place = PIXELS.index(HEADLINE)
-        values = np.array([[by_id[pair_id].accuracy[place] for pair_id in ids]], float)
-        return Scores(
-            parse_many(SHARE),
-            Ids.of(ids, what="pair"),
-            values.reshape(1, len(ids)),
-            np.zeros((1, len(ids)), bool),
-            np.zeros(len(ids), bool),
-            default_conventions(),
+        return plain_scores(
+            SHARE,
+            ids,
+            [by_id[pair_id].accuracy[place] for pair_id in ids],
+            what="pair",
             groups={
                 name: np.array([getattr(by_id[pair_id], name) for pair_id in ids], np.str_)
                 for name in ("scene", "category")
@@ -152,23 +132,23 @@ class MatchingSummary:
     matches: float
     not_estimated: int
     chance: dict[str, float]
-    found: dict[str, Interval]
+    intervals: dict[str, Interval]
     trapezoids: dict[str, float]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; undefined numbers are None."""
         data = {name: getattr(self, name) for name in _COUNTS}
         data["measures"] = {
-            name: {**interval_data(mean), "chance": self.chance.get(name)}
-            for name, mean in self.found.items()
+            name: {**report.interval_data(mean), "chance": self.chance.get(name)}
+            for name, mean in self.intervals.items()
         }
         data["auc_trapezoid"] = {name: or_none(value) for name, value in self.trapezoids.items()}
         return data
 
     def aggregates(self) -> Iterator[Aggregate]:
         """Yield the numbers of a stored run."""
-        subset = "" if self.category == ALL else self.category
-        for name, mean in self.found.items():
+        subset = "" if self.category == report.ALL else self.category
+        for name, mean in self.intervals.items():
             about = {"average": "pairs", "subset": subset, "chance": self.chance.get(name)}
             yield interval_aggregate(name, mean, **about)
         for name, value in self.trapezoids.items():
@@ -176,14 +156,8 @@ class MatchingSummary:
 
 
 _COUNTS: Final = (
-    "descriptor",
-    "matcher",
-    "category",
-    "scenes",
-    "pairs",
-    "keypoints",
-    "matches",
-    "not_estimated",
+    *("descriptor", "matcher", "category", "scenes"),
+    *("pairs", "keypoints", "matches", "not_estimated"),
 )
 
 
@@ -253,7 +227,7 @@ class MatchingReport:
         if len(self.results) < 2 or len(self.summaries) < len(self.results):
             return None
         try:
-            return compare_named(
+            return report.compare_named(
                 f"MMA@{HEADLINE}",
                 SHARE,
                 [result.scores for result in self.results],
@@ -289,26 +263,27 @@ class MatchingReport:
 
     def _table(self, columns: tuple[str, ...]) -> Table:
         """Build a table of columns; `±` adds a measure's interval."""
+        heads = []
+        for name in columns:
+            bare = name.removesuffix(" ±").replace("_", " ")
+            heads.append(bare.replace("score@", "matching score@"))
+            if name.endswith("±"):
+                heads.append(report.level_heading(self.experiment.evaluation.level))
         rows = [
-            [cell for name in columns for cell in _cells(summary, name)] for summary in self._rows()
+            tuple(cell for name in columns for cell in _cells(summary, name))
+            for summary in self._rows()
         ]
-        level = f"{100 * self.experiment.evaluation.level:g} %"
-        heads = [head for name in columns for head in _heads(name, level)]
-        return Table(tuple(heads), tuple(map(tuple, rows)))
+        return Table(tuple(heads), tuple(rows))
 
     def _scene_table(self) -> Table:
         rows = []
         for result in self.results:
             for scene in dict.fromkeys(pair.scene for pair in result.pairs):
                 pairs = [pair for pair in result.pairs if pair.scene == scene]
-                means = {
-                    name: mean_defined(numbers) for name, numbers in result.values(pairs).items()
-                }
-                cells = [Cell(means[name], "fraction") for name in _OF_SCENE]
-                count = Cell(len(pairs), "count")
-                rows.append(
-                    (Cell(result.descriptor), Cell(result.matcher), Cell(scene), count, *cells)
-                )
+                values = result.values(pairs)
+                means = report.fractions(report.mean_defined(values[name]) for name in _OF_SCENE)
+                names = map(Cell, (result.descriptor, result.matcher, scene))
+                rows.append((*names, Cell(len(pairs), "count"), *means))
         return Table(("descriptor", "matcher", "scene", "pairs", *_OF_SCENE), tuple(rows))
 
     def table(self) -> Table:
@@ -323,7 +298,7 @@ class MatchingReport:
         about = f"homographies by {self.estimator.name}; keypoints: {sets}"
         page: Page = [Words(f"pixels in image k; {about}"), matches]
         if self.comparison is not None:
-            page += comparison_words(self.comparison)
+            page += report.comparison_words(self.comparison)
         page += [*rest, *(Words(line, "remark") for line in self.remarks)]
         return [*page, Words(self.signature, "signature")]
 
@@ -365,19 +340,9 @@ class MatchingReport:
 
 
 _MATCHES: Final = (
-    "descriptor",
-    "matcher",
-    "category",
-    "pairs",
-    "keypoints",
-    "matches",
-    f"repeatability@{HEADLINE}",
-    f"score@{HEADLINE}",
-    "MMA@1",
-    f"MMA@{HEADLINE} ±",
-    "MMA@5",
-    "MMA@10",
-    f"chance MMA@{HEADLINE}",
+    *("descriptor", "matcher", "category", "pairs", "keypoints", "matches"),
+    *(f"repeatability@{HEADLINE}", f"score@{HEADLINE}", "MMA@1", f"MMA@{HEADLINE} ±"),
+    *("MMA@5", "MMA@10", f"chance MMA@{HEADLINE}"),
 )
 _HOMOGRAPHIES: Final = (
     *("descriptor", "matcher", "category", "pairs", "not_estimated"),
@@ -389,38 +354,25 @@ _OF_SCENE: Final = tuple(
 )
 
 
-def _heads(name: str, level: str) -> list[str]:
-    bare = name.removesuffix(" ±").replace("_", " ").replace("score@", "matching score@")
-    return [bare, level] if name.endswith("±") else [bare]
-
-
 def _cells(summary: MatchingSummary, name: str) -> list[Cell]:
     kind, _, rest = name.partition(" ")
     if kind in _COUNTS:
         value = getattr(summary, kind)
         return [Cell(value) if isinstance(value, str) else Cell(value, "count")]
     if kind in ("chance", "trapezoid"):
-        return [
-            Cell((summary.chance if kind == "chance" else summary.trapezoids)[rest], "fraction")
-        ]
-    mean = summary.found[kind]
-    cells = [Cell(mean.estimate, "fraction")]
-    if rest:
-        cells.append(Cell(ends_of(mean), "figure"))
-    return cells
+        return report.fractions(
+            [(summary.chance if kind == "chance" else summary.trapezoids)[rest]]
+        )
+    mean = summary.intervals[kind]
+    return [Cell(mean.estimate, "fraction"), *([mean.cell()] if rest else [])]
 
 
 def _long_rows(summary: MatchingSummary) -> Iterator[tuple[Cell, ...]]:
     start = [cell for name in _COUNTS[:5] for cell in _cells(summary, name)]
-    for name, mean in summary.found.items():
-        numbers = (mean.estimate, mean.low, mean.high, mean.level)
-        yield (
-            *start,
-            Cell(name),
-            *(Cell(value, "fraction") for value in numbers),
-            Cell(mean.method),
-            Cell(summary.chance.get(name), "fraction"),
-        )
+    for name, mean in summary.intervals.items():
+        numbers = report.fractions((mean.estimate, mean.low, mean.high, mean.level))
+        chance = Cell(summary.chance.get(name), "fraction")
+        yield (*start, Cell(name), *numbers, Cell(mean.method), chance)
 
 
 def match_images(
@@ -449,14 +401,18 @@ def match_images(
 
     Raises:
         UsageError: If a matcher is unknown, or there are none, or no scenes.
+
+    Example:
+        report = match_images(read_experiment("experiment.yaml"), matchers=["ratio:0.9"])
+        report.results[0].trapezoids()
     """
     parsed = tuple(Matcher.of(name) for name in dict.fromkeys(matchers))
-    loaded = load_scenes(experiment.dataset) if scenes is None else list(scenes)
+    loaded = run.load_scenes(experiment.dataset) if scenes is None else list(scenes)
     if not parsed or not loaded:
         raise UsageError("Matching needs at least one matcher and one scene.")
     how = estimator or Estimator()
     evaluate = partial(_match_scene, matchers=parsed, estimator=how)
-    parts = evaluate_scenes(experiment, loaded, evaluate, threads=threads, progress=progress)
+    parts = run.evaluate_scenes(experiment, loaded, evaluate, threads=threads, progress=progress)
     results = tuple(
         MatchingResult(
             context.descriptor.name,
@@ -466,7 +422,7 @@ def match_images(
             {
                 "matcher": matcher.name,
                 "estimator": f"{how.name},{how.pixels:g}",
-                "keypoints": keypoint_name(context.keypoints),
+                "keypoints": run.keypoint_name(context.keypoints),
             },
         )
         for context, scene_parts in parts

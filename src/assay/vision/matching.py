@@ -30,24 +30,18 @@ from assay.core.text import did_you_mean
 from assay.errors import UsageError
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Scores
-from assay.vision.ground_truth import (
-    image_size,
-    inside,
-    nearest_within,
-    pairs_within,
-    project_points,
-)
+from assay.vision import ground_truth
 from assay.vision.keypoints import as_id
 from assay.vision.opencv_features import steady
 from assay.vision.pairs import Side, usable_rows
 from assay.vision.ranks import RECALLS, Neighbours, curve_of, nearest_two
 from assay.vision.scenes import Scene
+from assay.vision.settings import ESTIMATORS
 from assay.vision.verification import counts_among
 
 HEADLINE: Final = 3  # pixels within which a match is right, where one number is asked for
 PIXELS: Final = tuple(range(1, 11))  # tolerances of D2-Net's curve
 RATIO: Final = 0.8  # Lowe, IJCV 60 (2004)
-ESTIMATORS: Final = {"ransac": "RANSAC", "magsac": "USAC_MAGSAC"}  # as OpenCV calls them
 MATCHERS: Final = {
     "nn": (False, False),
     "mutual": (True, False),
@@ -137,7 +131,7 @@ class Estimator:
         return None if matrix is None else np.asarray(matrix, np.float64)
 
 
-def corner_error(true: Floats, found: Floats | None, shape: tuple[int, ...]) -> float:
+def corner_error(true: Floats, estimated: Floats | None, shape: tuple[int, ...]) -> float:
     """Return how far apart two homographies put image 1's corners.
 
     The mean over the four corners, as in SuperPoint. Infinite where none was found; NaN where the
@@ -146,14 +140,14 @@ def corner_error(true: Floats, found: Floats | None, shape: tuple[int, ...]) -> 
     >>> corner_error(np.eye(3), np.array([[1.0, 0, 3], [0, 1, 4], [0, 0, 1]]), (10, 20))
     5.0
     """
-    height, width = image_size(shape)
+    height, width = ground_truth.image_size(shape)
     corners = np.array([[0, 0], [width - 1, 0], [0, height - 1], [width - 1, height - 1]], float)
-    expected = project_points(corners, true)
+    expected = ground_truth.project_points(corners, true)
     if np.isnan(expected).any():
         return math.nan
-    if found is None:
+    if estimated is None:
         return math.inf
-    apart = np.linalg.norm(project_points(corners, found) - expected, axis=1)
+    apart = np.linalg.norm(ground_truth.project_points(corners, estimated) - expected, axis=1)
     return math.inf if np.isnan(apart).any() else float(apart.mean())
 
 
@@ -224,7 +218,10 @@ def match_pair(
     views = _view(*sides, H), _view(*sides[::-1], inverse)
     left, right = map(usable_rows, sides)
     ahead, back = nearest_two(left, right, metric), nearest_two(right, left, metric)
-    repeated, chance = _repeatability(*views), _chance(views[0])
+    repeated = _repeatability(*views)
+    # MMA of random nearest neighbours: the share of all pairs that are near enough.
+    near = ground_truth.pairs_within(views[0].ahead, views[0].others, float(PIXELS[-1])).distance
+    chance = _within(near) / (len(views[0].ahead) * len(views[0].others))
     matched = []
     for matcher in matchers:
         rows = choose_matches(ahead, back, matcher, metric)
@@ -281,7 +278,7 @@ class _OwnView(NamedTuple):
     def n_true(self, pixels: float) -> int:
         """Count keypoints that have a keypoint where they should be."""
         before = self.ahead[np.isfinite(self.ahead).all(axis=1)]  # the camera
-        nearest = nearest_within(before, self.others, pixels).distance
+        nearest = ground_truth.nearest_within(before, self.others, pixels).distance
         return int((nearest <= pixels).sum())
 
     def errors(self, rows: Ints) -> Floats:
@@ -296,16 +293,16 @@ class _OwnView(NamedTuple):
 
 
 def _view(here: Side, there: Side, H: Floats) -> _OwnView:
-    whole = project_points(here.keypoints.xy, H)
-    common = inside(whole, there.shape)
+    whole = ground_truth.project_points(here.keypoints.xy, H)
+    common = ground_truth.inside(whole, there.shape)
     points = here.described.keypoints.xy
-    ahead = project_points(points, H)
+    ahead = ground_truth.project_points(points, H)
     return _OwnView(
         here.keypoints.xy[common],
         whole[common],
         points,
         ahead,
-        inside(ahead, there.shape),
+        ground_truth.inside(ahead, there.shape),
         there.described.keypoints.xy,
     )
 
@@ -321,18 +318,9 @@ def _repeatability(first: _OwnView, other: _OwnView) -> Floats:
     if not total:
         return np.full(len(PIXELS), np.nan)
     widest = float(PIXELS[-1])
-    ahead = nearest_within(first.projected, other.places, widest).distance
-    back = nearest_within(other.places, first.projected, widest).distance
+    ahead = ground_truth.nearest_within(first.projected, other.places, widest).distance
+    back = ground_truth.nearest_within(other.places, first.projected, widest).distance
     return (_within(ahead) + _within(back)) / total
-
-
-def _chance(first: _OwnView) -> Floats:
-    """Return the MMA of random nearest neighbours.
-
-    It is the share of all pairs that are near enough.
-    """
-    near = pairs_within(first.ahead, first.others, float(PIXELS[-1])).distance
-    return _within(near) / (len(first.ahead) * len(first.others))
 
 
 def count_matches(
@@ -371,6 +359,12 @@ def evaluate_image_retrieval(
 
     Raises:
         UsageError: If there are fewer than two scenes.
+
+    Example:
+        >>> from assay.vision.settings import default_conventions
+        >>> images = {"a": [np.eye(4)] * 2, "b": [1 - np.eye(4)] * 2}
+        >>> evaluate_image_retrieval(images, conventions=default_conventions())["AP"].tolist()
+        [1.0, 1.0]
     """
     if len(images) < 2:
         raise UsageError("Image retrieval needs two or more scenes to choose from.")

@@ -103,24 +103,18 @@ def read_image(source: str | os.PathLike[str] | NDArray[Any]) -> Image:
         FormatError: If the file is truncated or no image.
         ShapeError: If the array has the shape of no image.
         ValueRangeError: If it is neither uint8 nor uint16.
+
+    Example:
+        image = read_image("v_wall/1.ppm")
     """
     if isinstance(source, np.ndarray):
         return as_bgr(source)
     name = os.fspath(check_path(source))
     data = b"".join(open_chunks(name))
-    _refuse_truncated(data, name)
-    return as_bgr(_decode(data, name), what=name)
-
-
-def _refuse_truncated(data: bytes, name: str) -> None:
-    """Refuse a truncated file, which OpenCV would fill with grey."""
-    for start, last, end in _ENDS:
+    for start, last, end in _ENDS:  # OpenCV would fill a truncated file with grey
         at = data.rfind(last)
         if data.startswith(start) and (at < 0 or data.find(end, at) < 0):
             raise FormatError(f"{name} is truncated: its end is missing. Fetch it again.")
-
-
-def _decode(data: bytes, name: str) -> NDArray[Any]:
     with steady() as cv2:
         flags = cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH | cv2.IMREAD_IGNORE_ORIENTATION
         try:
@@ -132,7 +126,7 @@ def _decode(data: bytes, name: str) -> NDArray[Any]:
             f"{name} cannot be read as an image: {len(data)} bytes that OpenCV does not "
             "understand. Is it damaged, or of another format?"
         )
-    return image
+    return as_bgr(image, what=name)
 
 
 def as_bgr(image: Any, *, what: str = "The image") -> Image:
@@ -143,21 +137,15 @@ def as_bgr(image: Any, *, what: str = "The image") -> Image:
             f"{what} must have the shape rows × columns or rows × columns × 3 (blue, green, red); "
             f"found {array.shape}."
         )
-    eight = _eight_bits(array, what)
-    if eight.ndim == 2:
-        eight = eight[:, :, None]
-    return np.ascontiguousarray(np.broadcast_to(eight, (*eight.shape[:2], 3)))
-
-
-def _eight_bits(array: NDArray[Any], what: str) -> Image:
-    if array.dtype == np.uint8:
-        return array
     if array.dtype.newbyteorder("=") == np.uint16:  # 65535 = 257 · 255; halves go up
-        return ((array.astype(np.uint32) + 128) // 257).astype(np.uint8)
-    raise ValueRangeError(
-        f"{what} holds {array.dtype}; images are uint8 or uint16. Scale it, so that the range of "
-        "its values is known."
-    )
+        array = ((array.astype(np.uint32) + 128) // 257).astype(np.uint8)
+    if array.dtype != np.uint8:
+        raise ValueRangeError(
+            f"{what} holds {array.dtype}; images are uint8 or uint16. Scale it, so that the range "
+            "of its values is known."
+        )
+    eight = array[:, :, None] if array.ndim == 2 else array
+    return np.ascontiguousarray(np.broadcast_to(eight, (*eight.shape[:2], 3)))
 
 
 def grey(image: Image) -> Image:
@@ -371,15 +359,11 @@ def _akaze_scale(size: Floats, shape: tuple[int, ...], options: Mapping[str, Any
     OpenCV builds an octave only if it is at least 80 pixels wide and 40 high.
     """
     layers = int(positive_option(options, "nOctaveLayers", 4))
-    octaves = _akaze_octaves(shape, int(positive_option(options, "nOctaves", 4)))
+    most, (height, width) = int(positive_option(options, "nOctaves", 4)), shape[:2]
+    octaves = next((k for k in range(1, most) if width >> k < 80 or height >> k < 40), most)
     level = np.rint(np.log2(size / 4.8) * layers).astype(np.int64)
     level = np.clip(level, 0, octaves * layers - 1)
     return KeypointScale(level // layers, level)
-
-
-def _akaze_octaves(shape: tuple[int, ...], most: int) -> int:
-    height, width = shape[:2]
-    return next((k for k in range(1, most) if width >> k < 80 or height >> k < 40), most)
 
 
 POOLED_SIZES: Final = tuple(float(size) for size in np.linspace(1 / 6, 3, 10))
@@ -445,27 +429,23 @@ def _pool_sizes(channel: Image, keypoints: Keypoints, options: Mapping[str, Any]
 
     The pyramid level of each follows its size.
     """
-    sizes = _check_sizes(options.get("sizes", POOLED_SIZES))
+    stated = options.get("sizes", POOLED_SIZES)
+    sizes = np.asarray(stated)
+    if sizes.ndim != 1 or not sizes.size or sizes.dtype.kind not in "iuf":
+        raise UsageError(f"sizes must be a list of numbers such as [0.5, 1, 2], found {stated!r}.")
+    if not (np.isfinite(sizes) & (sizes > 0)).all():
+        raise UsageError(f"sizes are multiples above 0 of a keypoint's size, found {stated!r}.")
     rest = {key: value for key, value in options.items() if key != "sizes"}
     n = len(keypoints)
     rows = np.repeat(np.arange(n), len(sizes))
     every = keypoints.take(rows)
-    scaled = replace(every, size=every.size * np.tile(sizes, n), detector="")
+    scaled = replace(every, size=every.size * np.tile(sizes.astype(np.float64), n), detector="")
     places, values = _sift(channel, scaled, rest)
     # SIFT leaves out what lies outside the image only: all sizes of a keypoint, or none.
     pooled = values.astype(np.float64).reshape(-1, len(sizes), values.shape[1]).mean(axis=1)
     norm = np.sqrt((pooled * pooled).sum(axis=1, keepdims=True))
     unit = (pooled / np.where(norm > 0, norm, 1.0)).astype(np.float32)
     return DescribedRows(rows[places[:: len(sizes)]], unit)
-
-
-def _check_sizes(sizes: Any) -> Floats:
-    multiples = np.asarray(sizes)
-    if multiples.ndim != 1 or not multiples.size or multiples.dtype.kind not in "iuf":
-        raise UsageError(f"sizes must be a list of numbers such as [0.5, 1, 2], found {sizes!r}.")
-    if not (np.isfinite(multiples) & (multiples > 0)).all():
-        raise UsageError(f"sizes are multiples above 0 of a keypoint's size, found {sizes!r}.")
-    return multiples.astype(np.float64)
 
 
 def _scale_of(size: Floats, shape: tuple[int, ...], options: Mapping[str, Any]) -> KeypointScale:
@@ -501,27 +481,17 @@ def cut_patches(
     angle = np.where((keypoints.angle == UPRIGHT) | upright, 0.0, np.deg2rad(keypoints.angle))
     patches = np.empty((len(keypoints), side, side, 3), np.uint8)
     with steady() as cv2:
-        for row, smaller in _by_level(cv2, as_bgr(image), level):
-            scale = 0.5 ** level[row]
-            to_image = _patch_map(
-                keypoints.xy[row] * scale, steps[row] * scale, float(angle[row]), side
-            )
-            patches[row] = cv2.warpAffine(
-                smaller,
-                to_image,
-                (side, side),
-                flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
-                borderMode=cv2.BORDER_REPLICATE,
-            )
+        flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+        smaller = as_bgr(image)
+        for height in range(int(level.max(initial=0)) + 1):
+            for row in np.flatnonzero(level == height):
+                scale, turn = 0.5 ** level[row], float(angle[row])
+                to_image = _patch_map(keypoints.xy[row] * scale, steps[row] * scale, turn, side)
+                patches[row] = cv2.warpAffine(
+                    smaller, to_image, (side, side), flags=flags, borderMode=cv2.BORDER_REPLICATE
+                )
+            smaller = cv2.pyrDown(smaller)
     return patches
-
-
-def _by_level(cv2: Any, image: Image, level: Ints) -> Any:
-    """Yield rows with the copy of the image they are cut from."""
-    for height in range(int(level.max(initial=0)) + 1):
-        for row in np.flatnonzero(level == height):
-            yield row, image
-        image = cv2.pyrDown(image)
 
 
 def _patch_map(place: Floats, step: float, angle: float, side: int) -> Floats:

@@ -1,24 +1,29 @@
-"""One pair of images, ready to be evaluated: keypoints, descriptors and the true matches."""
+"""Pairs of images: keypoints, descriptors and the true matches; and the pairs of a scene, ranked.
+
+A scene is evaluated from images to ranks, label counts and samples of descriptors.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Array, Ints
+from assay.arrays import Array
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.core.once import Once
-from assay.errors import InputError, UsageError
+from assay.errors import InputError, StorageError, UsageError
 from assay.search.engine.codes import Codes
-from assay.vision.descriptors import Described, Kind, describe, load_network, network_file
+from assay.search.engine.workers import Control
+from assay.vision import verification
+from assay.vision.descriptors import Described, Kind, describe, load_network
 from assay.vision.ground_truth import (
     Status,
     Truth,
@@ -28,143 +33,20 @@ from assay.vision.ground_truth import (
     project_points,
 )
 from assay.vision.keypoints import (
-    BORDER,
     Keypoints,
-    by_size,
-    fill_path,
-    inside_border,
-    project,
-    random_subset,
-    read_keypoints,
-    shared,
-    strongest,
+    choose_names,
+    choose_rows,
 )
-from assay.vision.opencv_features import Image, detect
-from assay.vision.scenes import Scene
-
-Source = Literal["detect", "project", "file"]
-
-
-@dataclass(frozen=True)
-class KeypointSettings:
-    """How keypoints are chosen.
-
-    `source`: "detect" finds them in each image, "project" takes those of image 1 through the
-    homography, "file" reads `path`, in which {scene} and {image} stand for names. Then those near
-    the border go, and those of other sizes; `shared_with` keeps what a second detector found, too;
-    then the `strongest` and a `random` choice of so many stay.
-    """
-
-    source: Source = "detect"
-    detector: str = "sift"
-    options: Mapping[str, Any] = field(default_factory=dict)
-    path: str | None = None
-    border: float = BORDER
-    least_size: float = 0.0
-    most_size: float = float("inf")
-    shared_with: str | None = None
-    shared_side: Literal["left", "right"] = "left"  # whose sizes and angles: detector or the other
-    tolerance: float = 3.0
-    strongest: int | None = None
-    random: int | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
-        if self.source not in ("detect", "project", "file"):
-            raise UsageError(f"source must be detect, project or file; found {self.source!r}.")
-        if self.shared_side not in ("left", "right"):
-            raise UsageError(f"shared_side must be left or right; found {self.shared_side!r}.")
-        if self.source == "file" and self.path is None:
-            raise UsageError(
-                "Keypoints from files need a path such as keypoints/{scene}/{image}.csv."
-            )
-        if self.source == "detect" and self.path is not None:
-            raise UsageError("A path of keypoints needs the source file or project, not detect.")
-
-
-class Detections:
-    """What detectors found in images, so that each is asked once, whoever describes it."""
-
-    def __init__(self) -> None:
-        self._found: Once[tuple[str, int, str], Keypoints] = Once()
-
-    def detect(
-        self, scene: Scene, k: int, image: Image, detector: str, options: Mapping[str, Any]
-    ) -> Keypoints:
-        """Detect all keypoints of image k of a scene, once."""
-        key = scene.name, k, f"{detector.lower()} {sorted(options.items())!r}"
-        return self._found.get(key, lambda: detect(image, detector, options=options))
-
-    def forget(self, scene: Scene) -> None:
-        """Forget a scene but its first image, a distractor in others."""
-        self._found.forget(lambda key: key[0] == scene.name and key[1] > 1)
-
-
-def keypoints_of(
-    scene: Scene,
-    k: int,
-    image: Image,
-    settings: KeypointSettings,
-    detections: Detections | None = None,
-) -> Keypoints:
-    """Return the keypoints of image k; refuse an image without any."""
-    ask = partial((detections or Detections()).detect, scene, k, image)
-    if settings.path is None:
-        candidates = ask(settings.detector, settings.options)
-    else:
-        candidates = read_keypoints(fill_path(settings.path, {"scene": scene.name, "image": k}))
-    selected = _select(candidates, image, settings, ask)
-    if not len(selected):
-        raise InputError(
-            f"Image {k} of scene {scene.name!r} has no keypoints left: {len(candidates)} found, "
-            f"none of which is {settings.border:g} pixels from the border of its "
-            f"{image.shape[1]} × {image.shape[0]} pixels and within the other limits. Change the "
-            "limits, or leave the image out."
-        )
-    return selected
-
-
-def project_keypoints(
-    scene: Scene, k: int, reference: Keypoints, shape: tuple[int, ...], *, border: float = BORDER
-) -> Keypoints:
-    """Project the keypoints of image 1 into image k, with ids."""
-    ahead = inside_border(project(reference, scene.homographies[k], shape), shape, border=border)
-    if not len(ahead):
-        raise InputError(
-            f"None of the {len(reference)} keypoints of scene {scene.name!r} lies in image {k}, "
-            f"{border:g} pixels from its border."
-        )
-    return ahead
-
-
-def _select(
-    candidates: Keypoints,
-    image: Image,
-    settings: KeypointSettings,
-    ask: Callable[[str, Mapping[str, Any]], Keypoints],
-) -> Keypoints:
-    ours = _limit(candidates, image, settings)
-    if settings.shared_with is None:
-        return _subset(ours, settings)
-    theirs = _limit(ask(settings.shared_with, {}), image, settings)
-    left, right = shared(ours, theirs, tolerance=settings.tolerance)
-    selected = _subset(left, settings)
-    return selected if settings.shared_side == "left" else right.take(selected.ids.match(right.ids))
-
-
-def _limit(keypoints: Keypoints, image: Image, settings: KeypointSettings) -> Keypoints:
-    inner = inside_border(keypoints, image.shape, border=settings.border)
-    return by_size(inner, least=settings.least_size, most=settings.most_size)
-
-
-def _subset(keypoints: Keypoints, settings: KeypointSettings) -> Keypoints:
-    if settings.strongest is not None:
-        keypoints = strongest(keypoints, settings.strongest)
-    if settings.random is not None:
-        keypoints = random_subset(keypoints, settings.random, seed=settings.seed)
-    return keypoints
-
+from assay.vision.ranks import OUTSIDE, PairRanks, choose_metric, rank_pair
+from assay.vision.result import Failure, ScenePart
+from assay.vision.scenes import Detections, Scene, keypoints_of, project_keypoints
+from assay.vision.settings import (
+    DescriptorSettings,
+    DistractorSettings,
+    EvaluationSettings,
+    KeypointSettings,
+    network_file,
+)
 
 Seconds = dict[str, float]
 
@@ -283,6 +165,10 @@ def make_pair(
     Raises:
         UsageError: If the scene has no image k.
         InputError: If an image has no keypoints that can be described.
+
+    Example:
+        pair = make_pair(scene, 2, keypoints=KeypointSettings(strongest=200))
+        pair.n_failed
     """
     settings = keypoints or KeypointSettings()
     radii = check_taus(taus)
@@ -300,8 +186,7 @@ def make_pair(
         projected=left.keypoints if settings.source == "project" else None,
     )
     seconds = dict(left.seconds)
-    for stage, spent in right.seconds.items():
-        seconds[stage] = seconds.get(stage, 0.0) + spent
+    add_seconds(seconds, right.seconds)
     with timed(seconds, "truth"):
         whole = true_matches(
             scene,
@@ -324,7 +209,12 @@ def make_pair(
         truths,
         counts,
         seconds,
-        _failures(scene.name, descriptor, ((1, left), (k, right))),
+        tuple(
+            f"{scene.name}/{number}: {descriptor} failed for {len(side.described.failed)} of "
+            f"{len(side.keypoints)} keypoints: {checks.name_few(side.described.failed)}"
+            for number, side in ((1, left), (k, right))
+            if len(side.described.failed)
+        ),
     )
 
 
@@ -354,6 +244,9 @@ def describe_image(
 
     Raises:
         InputError: If no keypoint is left, or none can be described.
+
+    Example:
+        side = describe_image(scene, 1, descriptor="RootSIFT")
     """
     settings = keypoints or KeypointSettings()
     seconds: Seconds = {}
@@ -378,7 +271,13 @@ def timed(seconds: Seconds, stage: str) -> Iterator[None]:
     """Add the time of a block to a stage."""
     start = perf_counter()
     yield
-    seconds[stage] = seconds.get(stage, 0.0) + perf_counter() - start
+    add_seconds(seconds, {stage: perf_counter() - start})
+
+
+def add_seconds(seconds: Seconds, more: Mapping[str, float]) -> None:
+    """Add the times of some stages."""
+    for stage, spent in more.items():
+        seconds[stage] = seconds.get(stage, 0.0) + spent
 
 
 def true_matches(
@@ -406,10 +305,19 @@ def true_matches(
 
     Returns:
         The truth for each tolerance.
+
+    Example:
+        left, right = (describe_image(scene, k) for k in (1, 2))
+        truths = true_matches(scene, 2, left=left, right=right, taus=[1, 3])
     """
     radii = check_taus(taus)
-    if by_id:
-        return _truths_by_id(scene, k, left, right, radii)
+    if by_id:  # at distance 0
+        target = left.keypoints.ids.match(right.keypoints.ids)
+        ahead = project_points(left.keypoints.xy, scene.homographies[k])
+        status = np.where(target >= 0, Status.MATCHED, Status.NO_MATCH).astype(np.int8)
+        status[~inside(ahead, right.shape)] = Status.OUTSIDE
+        distance = np.where(target >= 0, 0.0, np.inf)
+        return {tau: Truth(tau, target, status, distance) for tau in radii}
     return match_truths(
         left.keypoints.xy,
         right.keypoints.xy,
@@ -422,18 +330,6 @@ def true_matches(
     )
 
 
-def _truths_by_id(
-    scene: Scene, k: int, left: Side, right: Side, taus: list[float]
-) -> dict[float, Truth]:
-    """Match each query with its own projection, at distance 0."""
-    target = left.keypoints.ids.match(right.keypoints.ids)
-    ahead = project_points(left.keypoints.xy, scene.homographies[k])
-    status = np.where(target >= 0, Status.MATCHED, Status.NO_MATCH).astype(np.int8)
-    status[~inside(ahead, right.shape)] = Status.OUTSIDE
-    distance = np.where(target >= 0, 0.0, np.inf)
-    return {tau: Truth(tau, target, status, distance) for tau in taus}
-
-
 def _select_described(
     whole: Mapping[float, Truth], left: Side, right: Side
 ) -> tuple[dict[float, Truth], dict[float, PairCounts]]:
@@ -441,7 +337,13 @@ def _select_described(
     targets = right.keypoints.ids.match(right.described.keypoints.ids)
     truths, counts = {}, {}
     for tau, truth in whole.items():
-        truths[tau] = _renumber(truth.take(queries), targets)
+        part = truth.take(queries)
+        # Rows among the targets that were described.
+        target = np.where(part.target >= 0, targets[part.target], -1)
+        lost = (part.status == Status.MATCHED) & (target < 0)
+        status = np.where(lost, Status.FAILED, part.status).astype(np.int8)
+        distance = np.where(target >= 0, part.distance, np.inf)
+        truths[tau] = Truth(tau, target, status, distance)
         matched = truths[tau].count(Status.MATCHED)
         counts[tau] = PairCounts(
             matched,
@@ -452,18 +354,273 @@ def _select_described(
     return truths, counts
 
 
-def _renumber(truth: Truth, targets: Ints) -> Truth:
-    """Renumber targets: rows among those that were described."""
-    target = np.where(truth.target >= 0, targets[truth.target], -1)
-    lost = (truth.status == Status.MATCHED) & (target < 0)
-    status = np.where(lost, Status.FAILED, truth.status).astype(np.int8)
-    return Truth(truth.tau, target, status, np.where(target >= 0, truth.distance, np.inf))
+BROKEN: Final = (InputError, StorageError)
 
 
-def _failures(scene: str, descriptor: str, sides: Iterable[tuple[int, Side]]) -> tuple[str, ...]:
-    return tuple(
-        f"{scene}/{k}: {descriptor} failed for {len(side.described.failed)} of "
-        f"{len(side.keypoints)} keypoints: {checks.name_few(side.described.failed)}"
-        for k, side in sides
-        if len(side.described.failed)
-    )
+class Distractors(NamedTuple):
+    """Descriptors from other scenes, by scene, and the chosen scenes that have none."""
+
+    rows: dict[str, Array]
+    broken: list[str]
+
+
+@dataclass(frozen=True, eq=False)
+class SceneContext:
+    """How every scene of a descriptor is evaluated; `scenes` are all of the experiment."""
+
+    scenes: Mapping[str, Scene]
+    descriptor: DescriptorSettings
+    keypoints: KeypointSettings
+    evaluation: EvaluationSettings
+    threads: int | None = None
+    detections: Detections = field(default_factory=Detections)
+    control: Control = field(default_factory=Control.new)
+    prints: Once[str, str] = field(default_factory=Once)
+    _firsts: Once[str, Side] = field(default_factory=Once)
+
+    def side(self, scene: Scene, k: int, reference: Side | None = None) -> Side:
+        """Describe image k of a scene.
+
+        `reference` is image 1, if its keypoints are projected.
+        """
+        projected = None
+        if reference is not None and self.keypoints.source == "project":
+            projected = reference.keypoints
+        return describe_image(
+            scene,
+            k,
+            keypoints=self.keypoints,
+            descriptor=self.descriptor.type,
+            options=self.descriptor.options,
+            projected=projected,
+            detections=self.detections,
+        )
+
+    def first(self, scene: Scene) -> Side:
+        """Describe image 1, once where it provides distractors."""
+        if self.evaluation.verification is None and self.evaluation.retrieval is None:
+            return self.side(scene, 1)
+        return self._firsts.get(scene.name, lambda: self.side(scene, 1))
+
+    def metric(self, side: Side) -> str:
+        """Return the metric: Hamming for bits, else as stated, or L2."""
+        kind = side.described.kind
+        return choose_metric(
+            self.descriptor.metric, kind, f"The descriptor {self.descriptor.name!r}"
+        )
+
+    def distractors(self, scene: str, settings: DistractorSettings) -> Distractors:
+        """Draw keypoints of the first images of other scenes."""
+        candidates = [name for name in self.scenes if name != scene]
+        names = choose_names(settings.seed, f"distractors of {scene}", candidates, settings.scenes)
+        picked = {}
+        for name in names:
+            try:
+                rows = usable_rows(self.first(self.scenes[name]))
+            except BROKEN:  # the scene itself says why
+                continue
+            label = f"distractors from {name}"
+            picked[name] = rows[choose_rows(settings.seed, label, len(rows), settings.keypoints)]
+        return Distractors(picked, [name for name in names if name not in picked])
+
+
+def evaluate_scene(scene: Scene, context: SceneContext) -> ScenePart:
+    """Evaluate all pairs of a scene; what cannot be evaluated is listed, never dropped."""
+    pairs = wanted_pairs(scene, context.evaluation)
+    try:
+        first = context.first(scene)
+    except BROKEN as error:
+        failures = tuple(Failure(scene.name, f"1-{k}", str(error)) for k in pairs)
+        return ScenePart(scene.name, dict.fromkeys(context.evaluation.tau, ()), failures=failures)
+    done = _SceneEvaluation(scene, context, first)
+    for k in pairs:
+        if context.control.stop[0]:
+            raise KeyboardInterrupt  # as in the thread that was interrupted
+        done.add(k)
+    return done.part()
+
+
+def wanted_pairs(scene: Scene, evaluation: EvaluationSettings) -> tuple[int, ...]:
+    """Return the images that image 1 is compared with.
+
+    One that the scene lacks is refused.
+    """
+    absent = [k for k in evaluation.pairs if k not in scene.pairs]
+    if absent:
+        raise UsageError(
+            f"Scene {scene.name!r} has no image {absent[0]}; it has 1 to {len(scene.images)}. "
+            "Change pairs."
+        )
+    return evaluation.pairs or scene.pairs
+
+
+class _SceneEvaluation:
+    """The pairs of a scene that were evaluated so far."""
+
+    def __init__(self, scene: Scene, context: SceneContext, first: Side) -> None:
+        self.scene, self.context, self.first = scene, context, first
+        self.seconds = dict(first.seconds)
+        self.metric = context.metric(first)
+        self.query_ids = list(map(str, first.keypoints.ids))
+        self.vectors, self.lost = whole_rows(first)
+        self.ranks: dict[float, list[PairRanks]] = {tau: [] for tau in context.evaluation.tau}
+        self.images: list[verification.Candidates] = []
+        self.placed: list[verification.PlacedRows] = []
+        self.samples = [self._sample(first, 1)]
+        self.failures: list[Failure] = []
+        self.notes = list(_notes(scene, 1, context.descriptor, first))
+        self.described = len(first.described)
+
+    def add(self, k: int) -> None:
+        """Evaluate the pair of images 1 and k."""
+        try:
+            side = self.context.side(self.scene, k, self.first)
+        except BROKEN as error:
+            self.failures.append(Failure(self.scene.name, f"1-{k}", str(error)))
+            return
+        add_seconds(self.seconds, side.seconds)
+        self.notes += _notes(self.scene, k, self.context.descriptor, side)
+        self.described += len(side.described)
+        how = self.context.evaluation
+        with timed(self.seconds, "truth"):
+            truths = true_matches(
+                self.scene,
+                k,
+                left=self.first,
+                right=side,
+                taus=how.tau,
+                one_to_one=how.one_to_one,
+                symmetric=how.symmetric,
+                by_id=self.context.keypoints.source == "project",
+            )
+        vectors, lost = whole_rows(side)
+        with timed(self.seconds, "rank"):
+            for tau, truth in truths.items():
+                self.ranks[tau].append(self._rank(k, side, truth, vectors, lost))
+        self.samples.append(self._sample(side, k))
+        # Described keypoints, and each query's match among them.
+        target = truths[how.tau[0]].target
+        place = side.keypoints.ids.match(side.described.keypoints.ids)
+        match_rows = np.where(
+            target >= 0,
+            np.where(place >= 0, place, verification.LOST)[target],
+            verification.NO_MATCH,
+        )
+        self.images.append(verification.Candidates(usable_rows(side), match_rows))
+        projected = project_points(self.first.keypoints.xy, self.scene.homographies[k])
+        self.placed.append(
+            verification.PlacedRows(usable_rows(side), side.described.keypoints.xy, projected)
+        )
+
+    def _rank(
+        self, k: int, side: Side, truth: Truth, vectors: Array, lost: NDArray[np.bool_]
+    ) -> PairRanks:
+        ranks = rank_pair(
+            self.vectors,
+            vectors,
+            truth=truth.target,
+            scene=self.scene.name,
+            pair=f"1-{k}",
+            category=self.scene.category,
+            metric=self.metric,  # type: ignore[arg-type]
+            query_ids=self.query_ids,
+            outside=truth.status == OUTSIDE,
+            failed_queries=self.lost,
+            failed_targets=lost,
+            matching=self.context.evaluation.matching,
+            threads=self.context.threads,
+        )
+        # A digest of keypoints and true matches, not of descriptors.
+        digest = hashlib.sha256()
+        for part in (self.first.keypoints.xy, side.keypoints.xy, truth.target):
+            digest.update(np.ascontiguousarray(part).tobytes())
+        return replace(ranks, truth=digest.hexdigest()[:16])
+
+    def _sample(self, side: Side, k: int) -> Array:
+        """Return descriptors for image retrieval; none if not evaluated."""
+        settings = self.context.evaluation.image_retrieval
+        rows = usable_rows(side)
+        if settings is None:
+            return rows[:0]
+        name = f"image {self.scene.name}/{k}"
+        return rows[choose_rows(settings.seed, name, len(rows), settings.keypoints)]
+
+    def part(self) -> ScenePart:
+        """Return everything about the scene."""
+        pooled = []
+        for task in verification.TASKS:
+            settings: DistractorSettings | None = getattr(self.context.evaluation, task)
+            if settings is not None and self.images:
+                with timed(self.seconds, task):
+                    pooled += self._count_pooled(task, settings)
+        return ScenePart(
+            self.scene.name,
+            {tau: tuple(ranks) for tau, ranks in self.ranks.items()},
+            tuple(pooled),
+            tuple(self.failures),
+            tuple(self.notes),
+            tuple(self.samples),
+            self.metric,
+            self.seconds,
+            self.described,
+            self.vectors.itemsize * self.vectors.shape[1],
+        )
+
+    def _count_pooled(
+        self, task: str, settings: DistractorSettings
+    ) -> list[verification.CandidateCounts]:
+        rows, broken = self.context.distractors(self.scene.name, settings)
+        if broken:
+            what = "fewer distractors" if rows else "not computed, as there are no distractors"
+            self.notes.append(
+                f"{self.context.descriptor.name}: {task} of {self.scene.name}: {what}: the first "
+                f"image of {checks.name_few(broken)} could not be used"
+            )
+        if not rows:
+            return []
+        counted = verification.count_candidates(
+            self.vectors,
+            self.images,
+            np.concatenate(list(rows.values())),
+            task=task,
+            scene=self.scene.name,
+            category=self.scene.category,
+            metric=self.metric,
+            query_ids=self.query_ids,
+            chosen=list(rows),
+            seed=settings.seed,
+            failed=self.lost,
+        )
+        judged = verification.match_like_authors(
+            task,
+            self.vectors,
+            self.placed,
+            list(rows.values()),
+            metric=self.metric,
+            failed=self.lost,
+        )
+        return [
+            replace(counted, **{f"author_{key}": value for key, value in judged._asdict().items()})
+        ]
+
+
+def whole_rows(side: Side) -> tuple[Array, NDArray[np.bool_]]:
+    """Return a row for every keypoint, and which failed.
+
+    Rows that failed are zeros.
+    """
+    rows = usable_rows(side)
+    at = side.described.keypoints.ids.match(side.keypoints.ids)
+    whole = np.zeros((len(side.keypoints), rows.shape[1]), rows.dtype)
+    whole[at] = rows
+    lost = np.ones(len(whole), bool)
+    lost[at] = False
+    return whole, lost
+
+
+def _notes(scene: Scene, k: int, descriptor: DescriptorSettings, side: Side) -> Iterable[str]:
+    if len(side.described.failed):
+        yield (
+            f"{descriptor.name}: {len(side.described.failed)} of {len(side.keypoints)} keypoints "
+            f"of {scene.name}/{k} could not be described"
+        )

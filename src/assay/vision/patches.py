@@ -28,38 +28,19 @@ from assay.io.streams import list_folder, read_lines
 from assay.runs.record import RunRecord
 from assay.scoring.scores import Scores, signature_of
 from assay.search.engine.codes import Codes
-from assay.stats import Interval, interval
+from assay.stats import Interval
 from assay.stats.confidence import jackknife_interval
 from assay.stats.effects import false_positive_rate
 from assay.tables.page import Page, Words
 from assay.tables.table import Table
-from assay.vision.descriptors import describe, describe_patches, load_network, network_file
-from assay.vision.hpatches import (
-    DIFFICULTIES,
-    REFERENCE,
-    PatchNumber,
-    ProtocolResult,
-    evaluate_protocol,
-    matching_chance,
-    number_table,
-    scene_sizes,
-)
+from assay.vision import hpatches, report
+from assay.vision.descriptors import describe, describe_patches, load_network
 from assay.vision.keypoints import Keypoints, draw
 from assay.vision.opencv_features import Image, read_image
-from assay.vision.patch_tasks import read_tasks, split_scenes
 from assay.vision.ranks import PairRanks, PRCurve, paired_distances, rank_pair
-from assay.vision.result import DescriptorCost, DescriptorResult
+from assay.vision.result import DescriptorCost, DescriptorResult, scene_interval
 from assay.vision.scenes import category_of, make_demo_patches
-from assay.vision.tables import (
-    CategorySummary,
-    category_data,
-    category_table,
-    compare_named,
-    comparison_words,
-    result_data,
-    summarize,
-    timing_table,
-)
+from assay.vision.settings import network_file
 
 if TYPE_CHECKING:
     from assay.comparison.compare import Comparison
@@ -81,7 +62,7 @@ class PatchScene:
 
     def __post_init__(self) -> None:
         """Refuse a scene without a reference, or files of different lengths."""
-        if REFERENCE not in self.vectors or len(self.vectors) < 2:
+        if hpatches.REFERENCE not in self.vectors or len(self.vectors) < 2:
             names = ", ".join(self.vectors) or "none"
             raise FormatError(
                 f"Scene {self.name!r} needs ref and at least one of e1, h1, t1, …; found {names}."
@@ -107,7 +88,7 @@ class PatchResult:
     error_rates: dict[str, Interval]
     seed: int
     cost: DescriptorCost
-    protocol: ProtocolResult | None = None
+    protocol: hpatches.ProtocolResult | None = None
     resampling: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -126,51 +107,53 @@ class PatchResult:
         return {kind: rate.estimate for kind, rate in self.error_rates.items()}
 
     @cached_property
-    def summaries(self) -> list[CategorySummary]:
+    def summaries(self) -> list[report.CategorySummary]:
         """Means of all scenes and of each category, with intervals over scenes."""
-        return summarize(self.result, **self.resampling)
+        return report.summarize(self.result, **self.resampling)
 
     @property
     def by_difficulty(self) -> dict[str, dict[str, float]]:
         """Patch mAP and matching mAP of easy, hard and tough patches, as far as there are any."""
         return {
             number.task: {
-                part: each.estimate for part, each in number.found.items() if part != _ALL
+                part: each.estimate for part, each in number.intervals.items() if part != _ALL
             }
             for number in self.numbers[:2]
         }
 
     @cached_property
-    def numbers(self) -> list[PatchNumber]:
+    def numbers(self) -> list[hpatches.PatchNumber]:
         """Patch mAP, matching mAP and FPR@95, by difficulty and of all patches, with intervals."""
         keys = dict.fromkeys(_difficulty(pair.pair) for pair in self.result.pairs)
         parts = {
             key: tuple(pair for pair in self.result.pairs if key in (_ALL, _difficulty(pair.pair)))
-            for key in (*(each for each in DIFFICULTIES.values() if each in keys), _ALL)
+            for key in (*(each for each in hpatches.DIFFICULTIES.values() if each in keys), _ALL)
         }
         results = {key: replace(self.result, pairs=pairs) for key, pairs in parts.items()}
         sizes = [pair.n_docs for pair in self.result.pairs]
-        patches = {key: self._mean(result.scores) for key, result in results.items()}
+        how = self.resampling
+        patches = {key: scene_interval(result.scores, **how) for key, result in results.items()}
         matching = {
-            key: self._mean(result.matching)
+            key: scene_interval(result.matching, **how)
             for key, result in results.items()
             if result.matching is not None
         }
         chance = self.result.chance()["AP"]
         return [
-            PatchNumber("patch mAP", "", "AP", patches, chance, sum(sizes), "patches"),
-            PatchNumber(
-                "matching mAP", "", "AP", matching, matching_chance(sizes), len(sizes), "patches"
+            hpatches.PatchNumber("patch mAP", "", "AP", patches, chance, sum(sizes), "patches"),
+            hpatches.PatchNumber(
+                "matching mAP",
+                "",
+                "AP",
+                matching,
+                hpatches.matching_chance(sizes),
+                len(sizes),
+                "patches",
             ),
             *self._rates(list(parts)),
         ]
 
-    def _mean(self, scores: Scores) -> Interval:
-        return interval(
-            scores["AP"], clusters=scores.groups["scene"], bounds=(0.0, 1.0), **self.resampling
-        )
-
-    def _rates(self, parts: Sequence[str]) -> Iterator[PatchNumber]:
+    def _rates(self, parts: Sequence[str]) -> Iterator[hpatches.PatchNumber]:
         """Yield FPR@95 against both kinds of wrong pairs."""
         n = sum(pair.n_queries for pair in self.result.pairs)
         for where, place in (("same", "the same scene"), ("other", "other scenes")):
@@ -178,7 +161,7 @@ class PatchResult:
                 keys = {part: where if part == _ALL else f"{where}/{part}" for part in parts}
                 rates = {part: self.error_rates[key] for part, key in keys.items()}
                 about = f"wrong pairs of {place}"
-                yield PatchNumber("FPR@95", about, "FPR@95", rates, _RECALL, n, "patches")
+                yield hpatches.PatchNumber("FPR@95", about, "FPR@95", rates, _RECALL, n, "patches")
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -190,7 +173,7 @@ class PatchResult:
             "seed": self.seed,
             "bytes_per_descriptor": self.cost.row_bytes,
             "protocol": None if self.protocol is None else self.protocol.to_dict(),
-            "result": result_data(
+            "result": report.result_data(
                 self.result, self.summaries, rule="paper", resampling=self.resampling
             ),
         }
@@ -202,25 +185,20 @@ class PatchResult:
         """
         protocol = [] if self.protocol is None else self.protocol.aggregates()
         numbers = [each for number in self.numbers for each in number.aggregates()]
-        details = {"fpr95": self.fpr95, "by_difficulty": self.by_difficulty}
+        details: dict[str, Any] = {"fpr95": self.fpr95, "by_difficulty": self.by_difficulty}
+        if self.protocol is not None:
+            details["curves"] = [curve.to_dict() for curve in self.protocol.curves]
         return [
-            record.but(
-                details=details if self.protocol is None else {**details, **self._curves()},
-                aggregates=(*record.aggregates, *numbers, *protocol),
-            )
+            record.but(details=details, aggregates=(*record.aggregates, *numbers, *protocol))
             for record in self.result.records(
                 seeds={"wrong pairs": self.seed}, resampling=self.resampling
             )
         ]
 
-    def _curves(self) -> dict[str, Any]:
-        assert self.protocol is not None
-        return {"curves": [curve.to_dict() for curve in self.protocol.curves]}
-
 
 def _difficulty(pair: str) -> str:
     """Return easy, hard or tough for a pair such as `ref-h2`."""
-    return DIFFICULTIES[pair.removeprefix(f"{REFERENCE}-")[0]]
+    return hpatches.DIFFICULTIES[pair.removeprefix(f"{hpatches.REFERENCE}-")[0]]
 
 
 def read_patch_scenes(folder: str | os.PathLike[str]) -> list[PatchScene]:
@@ -235,6 +213,9 @@ def read_patch_scenes(folder: str | os.PathLike[str]) -> list[PatchScene]:
     Raises:
         FormatError: If there are no scenes, or a file holds no table of numbers.
         MismatchError: If files of a scene differ in length.
+
+    Example:
+        result = evaluate_patches(read_patch_scenes("descriptors/sift"))
     """
     return _read_scenes(folder, (".csv", ".npy"), _read)
 
@@ -243,26 +224,21 @@ def _read_scenes(
     folder: str | os.PathLike[str], endings: tuple[str, ...], read: Callable[[Path], NDArray[Any]]
 ) -> list[PatchScene]:
     """Read each sub-folder that has a reference of these endings."""
-    candidates = [_scene(path, endings, read) for path in list_folder(folder) if path.is_dir()]
-    scenes = [scene for scene in candidates if scene is not None]
+    scenes = []
+    for home in filter(Path.is_dir, list_folder(folder)):
+        files = {
+            path.stem: path
+            for path in sorted(home.iterdir())
+            if path.suffix in endings
+            and (path.stem == hpatches.REFERENCE or _TARGET.fullmatch(path.stem))
+        }
+        if hpatches.REFERENCE in files:
+            vectors = {name: read(path) for name, path in files.items()}
+            scenes.append(PatchScene(home.name, category_of(home.name), vectors))
     if not scenes:
-        names = " or ".join(f"{REFERENCE}{ending}" for ending in endings)
+        names = " or ".join(f"{hpatches.REFERENCE}{ending}" for ending in endings)
         raise FormatError(f"There are no scenes of patches: no folder has {names}.")
     return scenes
-
-
-def _scene(
-    folder: Path, endings: tuple[str, ...], read: Callable[[Path], NDArray[Any]]
-) -> PatchScene | None:
-    files = {
-        path.stem: path
-        for path in sorted(folder.iterdir())
-        if path.suffix in endings and (path.stem == REFERENCE or _TARGET.fullmatch(path.stem))
-    }
-    if REFERENCE not in files:
-        return None
-    vectors = {name: read(path) for name, path in files.items()}
-    return PatchScene(folder.name, category_of(folder.name), vectors)
 
 
 def _read(path: Path) -> NDArray[Any]:
@@ -310,63 +286,56 @@ def evaluate_patches(
     >>> result.patch_map, result.fpr95["same"]
     (1.0, 0.0)
     """
-    test_scenes = _choose_split(scenes, split, tasks)
+    by_name = {scene.name: scene for scene in scenes}
+    if split is None and tasks is not None:
+        raise UsageError("Task files belong to a split, such as a. Name it.")
+    names = list(by_name) if split is None else hpatches.split_scenes(split, list(by_name), tasks)
+    if not names:
+        place = f" in split {split!r}" if split else ""
+        raise UsageError(f"There are no scenes of patches{place}.")
+    test_scenes = [by_name[scene] for scene in names]
     pairs = [pair for scene in test_scenes for pair in _pairs(scene, metric, threads)]
     result = DescriptorResult.of(name, pairs, keypoints="patches", metric=metric, tau=0.0)
     protocol = None
     if split is not None:
         vectors = {scene.name: scene.vectors for scene in test_scenes}
-        patch_tasks = read_tasks(split, scene_sizes(vectors), tasks, seed=seed)
-        protocol = evaluate_protocol(vectors, patch_tasks, name=name, metric=metric, **resampling)
+        patch_tasks = hpatches.read_tasks(split, hpatches.scene_sizes(vectors), tasks, seed=seed)
+        protocol = hpatches.evaluate_protocol(
+            vectors, patch_tasks, name=name, metric=metric, **resampling
+        )
         settings = as_settings(split=split, tasks=patch_tasks.source)
         result = replace(result, settings=settings)
-    level = resampling.get("level", 0.95)
-    rates = _verify(test_scenes, metric, seed, level)
-    return PatchResult(result, rates, seed, _cost_of(test_scenes), protocol, resampling)
-
-
-def _choose_split(
-    scenes: Sequence[PatchScene], split: str | None, tasks: str | os.PathLike[str] | None
-) -> list[PatchScene]:
-    by_name = {scene.name: scene for scene in scenes}
-    if split is None and tasks is not None:
-        raise UsageError("Task files belong to a split, such as a. Name it.")
-    names = list(by_name) if split is None else split_scenes(split, list(by_name), tasks)
-    if not names:
-        place = f" in split {split!r}" if split else ""
-        raise UsageError(f"There are no scenes of patches{place}.")
-    return [by_name[name] for name in names]
-
-
-def _cost_of(scenes: Sequence[PatchScene]) -> DescriptorCost:
-    """Return the cost of all files: a row each."""
-    rows = scenes[0].vectors[REFERENCE]
+    rates = _verify(test_scenes, metric, seed, resampling.get("level", 0.95))
+    rows = test_scenes[0].vectors[hpatches.REFERENCE]
     size = 1 if rows.dtype == np.uint8 else 4  # floats count as float32, whatever the file has
-    n = sum(len(vectors) for scene in scenes for vectors in scene.vectors.values())
-    seconds = math.fsum(scene.seconds for scene in scenes)
-    return DescriptorCost(size * rows.shape[1], n, seconds)
+    cost = DescriptorCost(
+        size * rows.shape[1],
+        sum(len(vectors) for scene in test_scenes for vectors in scene.vectors.values()),
+        math.fsum(scene.seconds for scene in test_scenes),
+    )
+    return PatchResult(result, rates, seed, cost, protocol, resampling)
 
 
 def _pairs(scene: PatchScene, metric: Any, threads: int | None) -> list[PairRanks]:
-    reference = scene.vectors[REFERENCE]
+    reference = scene.vectors[hpatches.REFERENCE]
     return [
         rank_pair(
             reference,
             vectors,
             truth=np.arange(len(reference)),
             scene=scene.name,
-            pair=f"{REFERENCE}-{key}",
+            pair=f"{hpatches.REFERENCE}-{key}",
             category=scene.category,
             metric=metric,
             matching=True,
             threads=threads,
         )
         for key, vectors in scene.vectors.items()
-        if key != REFERENCE
+        if key != hpatches.REFERENCE
     ]
 
 
-class _Judged(NamedTuple):
+class JudgedPairs(NamedTuple):
     """Distances of right or wrong pairs of one file, by scene."""
 
     scene: int
@@ -379,20 +348,27 @@ def _verify(
     """Return FPR@95 by kind of wrong pair and difficulty."""
     sets = [rows for scene in scenes for rows in scene.vectors.values()]
     checks.check_lengths(**{f"columns of set {i}": s.shape[1] for i, s in enumerate(sets)})
-    right: dict[str, list[_Judged]] = {}
-    wrong: dict[tuple[str, str], list[_Judged]] = {}
+    right: dict[str, list[JudgedPairs]] = {}
+    wrong: dict[tuple[str, str], list[JudgedPairs]] = {}
     for number, scene in enumerate(scenes):
         for key, rows in scene.vectors.items():
-            if key == REFERENCE:
+            if key == hpatches.REFERENCE:
                 continue
-            ref = scene.vectors[REFERENCE]
-            chance = draw(seed, f"{scene.name}/{key}", len(ref))
-            wrong_rows = {"same": rows[_another(chance, len(ref))] if len(ref) > 1 else rows[:0]}
+            ref = scene.vectors[hpatches.REFERENCE]
+            n, chance = len(ref), draw(seed, f"{scene.name}/{key}", len(ref))
+            wrong_rows = {"same": rows[:0]}
+            if n > 1:  # another row for each row, all equally likely
+                steps = (chance % np.uint64(n - 1)).astype(np.int64) + 1
+                wrong_rows["same"] = rows[(np.arange(n) + steps) % n]
             if len(scenes) > 1:
-                wrong_rows["other"] = _elsewhere(scenes, number, chance)
-            near = _Judged(number, paired_distances(ref, rows, metric))
+                others = [
+                    s.vectors[hpatches.REFERENCE] for i, s in enumerate(scenes) if i != number
+                ]
+                pool = np.concatenate(others)
+                wrong_rows["other"] = pool[(chance % np.uint64(len(pool))).astype(np.int64)]
+            near = JudgedPairs(number, paired_distances(ref, rows, metric))
             far = {
-                kind: _Judged(number, paired_distances(ref[: len(picked)], picked, metric))
+                kind: JudgedPairs(number, paired_distances(ref[: len(picked)], picked, metric))
                 for kind, picked in wrong_rows.items()
             }
             for group in ("", key[0]):
@@ -400,15 +376,15 @@ def _verify(
                 for kind, judged in far.items():
                     wrong.setdefault((kind, group), []).append(judged)
     return {
-        kind + (f"/{DIFFICULTIES[group]}" if group else ""): _error_rate(
+        kind + (f"/{hpatches.DIFFICULTIES[group]}" if group else ""): error_rate(
             right[group], parts, len(scenes), level
         )
         for (kind, group), parts in wrong.items()
     }
 
 
-def _error_rate(
-    right: Sequence[_Judged], wrong: Sequence[_Judged], n_scenes: int, level: float
+def error_rate(
+    right: Sequence[JudgedPairs], wrong: Sequence[JudgedPairs], n_scenes: int, level: float
 ) -> Interval:
     """Return FPR@95 with a jackknife interval over scenes."""
 
@@ -422,20 +398,6 @@ def _error_rate(
         return false_positive_rate(-near, -far, _RECALL) if len(near) and len(far) else math.nan
 
     return jackknife_interval(rate(-1), np.array(list(map(rate, range(n_scenes)))), level=level)
-
-
-def _another(chance: NDArray[np.uint64], n: int) -> NDArray[np.int64]:
-    """Return another row for each row, all equally likely."""
-    shift = (chance % np.uint64(n - 1)).astype(np.int64) + 1
-    return np.asarray((np.arange(n) + shift) % n, np.int64)
-
-
-def _elsewhere(
-    scenes: Sequence[PatchScene], number: int, chance: NDArray[np.uint64]
-) -> NDArray[Any]:
-    """Return a reference patch of another scene for each row."""
-    pool = np.concatenate([s.vectors[REFERENCE] for i, s in enumerate(scenes) if i != number])
-    return np.asarray(pool[(chance % np.uint64(len(pool))).astype(np.int64)])
 
 
 # SIFT's grid is six keypoint sizes wide, so this size makes it cover the patch.
@@ -464,6 +426,9 @@ def describe_patch_scenes(
     Raises:
         FormatError: If there are no scenes, or no patch can be described.
         ShapeError: If a picture is no column of squares.
+
+    Example:
+        scenes = describe_patch_scenes("hpatches", "RootSIFT")
     """
     strips = _read_scenes(folder, (".png",), _read_strip)
     return [_describe_scene(scene, descriptor, options or {}) for scene in strips]
@@ -481,6 +446,9 @@ def demo_patch_scenes(descriptor: str = "SIFT", *, seed: int = 0) -> list[PatchS
 
     Raises:
         MissingPackageError: If scikit-image is not installed.
+
+    Example:
+        result = evaluate_patches(demo_patch_scenes("ORB"), metric="hamming")
     """
     return [
         _describe_scene(PatchScene(name, category_of(name), strips), descriptor, {})
@@ -501,23 +469,19 @@ def _describe_scene(strips: PatchScene, descriptor: str, options: Mapping[str, A
     if network_file(descriptor) is not None:
         load_network(descriptor)  # what it takes is not the time of a descriptor
     start = perf_counter()
-    vectors = {
-        key: _describe_rows(patches, descriptor, options, f"{strips.name}/{key}")
-        for key, patches in strips.vectors.items()
-    }
+    vectors = {}
+    for key, patches in strips.vectors.items():
+        if network_file(descriptor) is not None:
+            vectors[key] = describe_patches(descriptor, patches, options).astype(np.float32)
+            continue
+        rows = [_row(patch, descriptor, options) for patch in patches]
+        example = next((row for row in rows if row is not None), None)
+        if example is None:
+            raise FormatError(
+                f"{strips.name}/{key}: {descriptor} described none of {len(rows)} patches."
+            )
+        vectors[key] = np.stack([np.zeros_like(example) if row is None else row for row in rows])
     return replace(strips, vectors=vectors, seconds=perf_counter() - start)
-
-
-def _describe_rows(
-    patches: Image, descriptor: str, options: Mapping[str, Any], what: str
-) -> NDArray[Any]:
-    if network_file(descriptor) is not None:
-        return describe_patches(descriptor, patches, options).astype(np.float32)
-    rows = [_row(patch, descriptor, options) for patch in patches]
-    example = next((row for row in rows if row is not None), None)
-    if example is None:
-        raise FormatError(f"{what}: {descriptor} described none of {len(rows)} patches.")
-    return np.stack([np.zeros_like(example) if row is None else row for row in rows])
 
 
 def _row(patch: NDArray[Any], descriptor: str, options: Mapping[str, Any]) -> NDArray[Any] | None:
@@ -546,16 +510,12 @@ class PatchReport:
         """The conventions and the settings behind the numbers."""
         first = self.results[0]
         settings = {"seed": first.seed, **first.resampling}
-        return signature_of([patch_result.result.scores for patch_result in self.results], settings)
+        return signature_of([item.result.scores for item in self.results], settings)
 
     @property
-    def protocols(self) -> list[ProtocolResult]:
+    def protocols(self) -> list[hpatches.ProtocolResult]:
         """The results of HPatches' own tasks, where a split was asked for."""
-        return [
-            patch_result.protocol
-            for patch_result in self.results
-            if patch_result.protocol is not None
-        ]
+        return [item.protocol for item in self.results if item.protocol is not None]
 
     @property
     def curves(self) -> list[PRCurve]:
@@ -573,19 +533,19 @@ class PatchReport:
         if self.protocols:
             judged["matching AP"] = [item.matching for item in self.protocols]
             judged["retrieval AP"] = [item.retrieval for item in self.protocols]
-        return [self._compare(name, scores) for name, scores in judged.items()]
-
-    def _compare(self, name: str, scores: list[Scores]) -> Comparison:
-        if len({patch_result.result.query_set for patch_result in self.results}) > 1:
+        if len({item.result.query_set for item in self.results}) > 1:
             raise MismatchError(
                 "These descriptors are of different patches, so their means are not comparable: "
                 "each folder needs the same scenes and files, with as many patches."
             )
-        names = [patch_result.name for patch_result in self.results]
+        names = [item.name for item in self.results]
         how = self.results[0].resampling
         level = round(1 - how.get("level", 0.95), 12)
         drawn = {key: how[key] for key in ("resamples", "seed") if key in how}
-        return compare_named(name, "AP", scores, names, by="scene", level=level, **drawn)
+        return [
+            report.compare_named(name, "AP", scores, names, by="scene", level=level, **drawn)
+            for name, scores in judged.items()
+        ]
 
     @property
     def remarks(self) -> list[str]:
@@ -611,23 +571,24 @@ class PatchReport:
         """Return tables of mAP, of HPatches' own tasks, and of cost."""
         summaries = [row for item in self.results for row in item.summaries]
         names = [item.name for item in self.results]
-        tables = [category_table(summaries), number_table(names, [r.numbers for r in self.results])]
+        tables = [
+            report.category_table(summaries),
+            hpatches.number_table(names, [r.numbers for r in self.results]),
+        ]
         if self.protocols:
-            tables.append(number_table(names, [item.numbers for item in self.protocols]))
+            tables.append(hpatches.number_table(names, [item.numbers for item in self.protocols]))
         costs = [(item.name, {"describe": item.cost.seconds}, item.cost) for item in self.results]
-        return [*tables, timing_table(costs)] if self.timings else tables
+        return [*tables, report.timing_table(costs)] if self.timings else tables
 
     def table(self) -> Table:
         """Return the categories with every digit, for programs."""
-        return category_data(
-            [row for patch_result in self.results for row in patch_result.summaries]
-        )
+        return report.category_data([row for item in self.results for row in item.summaries])
 
     def page(self) -> Page:
         """Return tables with words between them, for people."""
         page: Page = list(self.tables())
         for comparison in self.comparisons:
-            page += comparison_words(comparison)
+            page += report.comparison_words(comparison)
         page += [Words(line, "remark") for line in self.remarks]
         return [*page, Words(self.signature, "signature")]
 

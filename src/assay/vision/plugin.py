@@ -12,7 +12,7 @@ PLUGIN = Plugin(
             "assay.vision.command:command",
         ),
     ),
-    hooks={"measure_names": "assay.vision.tables:name_measures"},
+    hooks={"measure_names": "assay.vision.settings:name_measures"},
     schemas="assay.vision:schemas.json",
     demo_files="assay.vision.scenes:write_files",
 )

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,10 @@ from assay.arrays import Flags, Floats, Floats32, Ints
 from assay.core import checks
 from assay.errors import MismatchError, UsageError, ValueRangeError
 from assay.search.engine import TargetRanks, rank, target_ranks
-from assay.search.engine.codes import Codes, distance_histogram, rank_codes
-from assay.search.engine.targets import target_scores
+from assay.search.engine.code_search import distance_histogram, rank_codes
+from assay.search.engine.codes import Codes
+from assay.search.engine.target_search import target_scores
+from assay.vision.settings import METRICS, Metric
 
 RECALLS: Final = tuple(step / 100 for step in range(101))
 
@@ -55,15 +57,15 @@ def chance_area(right: Any, size: Any) -> Floats:
     0.625
     """
     n, r = np.asarray(size, np.float64), np.asarray(right, np.float64)
-    harmonic = np.array([_harmonic(int(count)) for count in n.flat]).reshape(n.shape) / n
+    sums = [
+        float((1 / np.arange(1, count + 1)).sum())
+        if count <= 1_000_000
+        else math.log(count) + 0.5772156649015329 + 1 / (2 * count)
+        for count in map(int, n.flat)
+    ]
+    harmonic = np.array(sums).reshape(n.shape) / n
     share = (r - 1) / np.maximum(n - 1, 1)
     return np.asarray((r / n + harmonic + share * (1 - harmonic)) / 2)
-
-
-def _harmonic(n: int) -> float:
-    if n > 1_000_000:
-        return math.log(n) + 0.5772156649015329 + 1 / (2 * n)
-    return float((1 / np.arange(1, n + 1)).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +110,7 @@ def mean_curve(curves: Iterable[Floats]) -> Floats:
     return np.mean(lists, axis=0) if lists else np.full(len(RECALLS), np.nan)
 
 
-_BLOCK = 1 << 22  # distances at a time
+BLOCK = 1 << 22  # distances at a time
 
 
 def hamming_distances(queries: NDArray[np.uint8], docs: NDArray[np.uint8]) -> Floats32:
@@ -135,15 +137,21 @@ def hamming_target_ranks(
     """
     target_distance = hamming_apart(queries, docs[targets])[:, None]
     above, same, before = (np.zeros(len(queries), np.int64) for _ in range(3))
-    step = max(1, _BLOCK // (8 * queries.shape[1] + 1))
+    step = max(1, BLOCK // (8 * queries.shape[1] + 1))
     for start in range(0, len(queries), step):
         rows = slice(start, start + step)
         counts = distance_histogram(_codes(queries[rows]), _codes(docs), threads=threads)
         same[rows] = np.take_along_axis(counts, target_distance[rows], axis=1)[:, 0]
         nearer = np.cumsum(counts, axis=1) - counts
         above[rows] = np.take_along_axis(nearer, target_distance[rows], axis=1)[:, 0]
-    tied = np.flatnonzero(same > 1)
-    before[tied] = _count_before(queries[tied], docs, targets[tied], target_distance[tied])
+    # Of documents as far as the target, those with a lower number stand before it.
+    tied, bits = np.flatnonzero(same > 1), _bits(docs)
+    step = max(1, BLOCK // len(docs))
+    for start in range(0, len(tied), step):
+        some = tied[start : start + step]
+        lower = np.arange(len(docs)) < targets[some][:, None]
+        equal = _distances(_bits(queries[some]), bits) == target_distance[some]
+        before[some] = (equal & lower).sum(axis=1)
     return TargetRanks(above, same - 1, before, len(docs), search="hamming-exact")
 
 
@@ -170,27 +178,6 @@ def hamming_apart(left: NDArray[np.uint8], right: NDArray[np.uint8]) -> Ints:
 
 def _codes(packed: NDArray[np.uint8]) -> Codes:
     return Codes(packed, 8 * packed.shape[1])
-
-
-def _count_before(
-    queries: NDArray[np.uint8], docs: NDArray[np.uint8], targets: Ints, target_distance: Ints
-) -> Ints:
-    """Count documents as far as the target with a lower number."""
-    before = np.zeros(len(queries), np.int64)
-    for rows, distances in _blocks(queries, docs):
-        lower = np.arange(len(docs)) < targets[rows][:, None]
-        before[rows] = ((distances == target_distance[rows]) & lower).sum(axis=1)
-    return before
-
-
-def _blocks(
-    queries: NDArray[np.uint8], docs: NDArray[np.uint8]
-) -> Iterator[tuple[slice, Floats32]]:
-    left, right = _bits(queries), _bits(docs)
-    step = max(1, _BLOCK // len(docs))
-    for start in range(0, len(left), step):
-        rows = slice(start, min(start + step, len(left)))
-        yield rows, _distances(left[rows], right)
 
 
 def _bits(packed: NDArray[np.uint8]) -> Floats32:
@@ -298,7 +285,7 @@ def nearest_two(left: NDArray[Any], right: NDArray[Any], metric: str) -> Neighbo
     nearest = np.zeros(len(left), np.int64)
     best, second = np.full((2, len(left)), np.inf)
     scale = largest_distance(left, right, metric=metric)
-    step = max(1, _BLOCK // max(1, len(right)))
+    step = max(1, BLOCK // max(1, len(right)))
     for start in range(0, len(left) if len(right) else 0, step):
         rows = slice(start, start + step)
         apart = pair_distances(left[rows], right, metric, scale)
@@ -309,10 +296,8 @@ def nearest_two(left: NDArray[Any], right: NDArray[Any], metric: str) -> Neighbo
     return Neighbours(nearest, best, second)
 
 
-Metric = Literal["l2", "cosine", "hamming"]
 STATUSES: Final = ("matched", "no_match", "outside")
 MATCHED, NO_MATCH, OUTSIDE = range(3)
-METRICS: Final = ("l2", "cosine", "hamming")
 
 
 @dataclass(frozen=True, eq=False)
@@ -441,11 +426,21 @@ def rank_pair(
     [0, 1]
     """
     queries, docs = _vectors(query_vectors, target_vectors, metric)
-    targets = _truth(truth, len(queries), len(docs))
+    array = checks.plain_array(truth, "truth")
+    checks.check_lengths(truth=len(array), query_vectors=len(queries))
+    targets = checks.check_numbers(array + 1, len(docs) + 1, "truth + 1") - 1
     lost = _find_failed(queries, failed_queries, metric, "failed_queries")
     lost_docs = _find_failed(docs, failed_targets, metric, "failed_targets")
-    ids = _ids(query_ids, len(queries))
+    ids = _count_up(len(queries))
+    if query_ids is not None:
+        ids = tuple(map(str, checks.as_list(query_ids, "query_ids")))
+        checks.check_lengths(query_ids=len(ids), query_vectors=len(queries))
     has = targets >= 0
+    status = np.where(has, MATCHED, NO_MATCH).astype(np.uint8)
+    if outside is not None:
+        beyond = checks.plain_array(outside, "outside").astype(bool)
+        checks.check_lengths(outside=len(beyond), truth=len(has))
+        status[beyond & ~has] = OUTSIDE
     failed = lost.copy()
     failed[has] |= lost_docs[targets[has]]
     usable = np.flatnonzero(~lost_docs)
@@ -465,7 +460,7 @@ def rank_pair(
         above,
         tied,
         before,
-        _statuses(has, outside),
+        status,
         failed,
         len(docs),
         nearest,
@@ -495,12 +490,6 @@ def _vectors(queries: Any, docs: Any, metric: str) -> tuple[NDArray[Any], NDArra
     return left, right
 
 
-def _truth(truth: Any, n_queries: int, n_docs: int) -> Ints:
-    array = checks.plain_array(truth, "truth")
-    checks.check_lengths(truth=len(array), query_vectors=n_queries)
-    return checks.check_numbers(array + 1, n_docs + 1, "truth + 1") - 1
-
-
 def _find_failed(vectors: NDArray[Any], marks: Any, metric: str, what: str) -> Flags:
     """Return rows that failed, and float rows of length 0."""
     flags = np.zeros(len(vectors), bool) if marks is None else checks.plain_array(marks, what)
@@ -517,26 +506,9 @@ def _find_failed(vectors: NDArray[Any], marks: Any, metric: str, what: str) -> F
     return np.asarray(flags | zero)
 
 
-def _ids(query_ids: Any, n_queries: int) -> tuple[str, ...]:
-    if query_ids is None:
-        return _count_up(n_queries)
-    ids = tuple(map(str, checks.as_list(query_ids, "query_ids")))
-    checks.check_lengths(query_ids=len(ids), query_vectors=n_queries)
-    return ids
-
-
 @lru_cache(8)
 def _count_up(n: int) -> tuple[str, ...]:
     return tuple(map(str, range(n)))
-
-
-def _statuses(has: Flags, outside: Any) -> NDArray[np.uint8]:
-    status = np.where(has, MATCHED, NO_MATCH).astype(np.uint8)
-    if outside is not None:
-        beyond = checks.plain_array(outside, "outside").astype(bool)
-        checks.check_lengths(outside=len(beyond), truth=len(has))
-        status[beyond & ~has] = OUTSIDE
-    return status
 
 
 def _count_ranks(
@@ -567,17 +539,6 @@ def _count_ranks(
     return counts  # type: ignore[return-value]
 
 
-def _score_pairs(
-    queries: NDArray[Any], docs: NDArray[Any], places: Ints, metric: str, threads: int | None
-) -> Floats:
-    """Return the score of one document for each query."""
-    if metric == "hamming":
-        return -hamming_apart(queries, docs[places]).astype(np.float64)
-    return target_scores(
-        queries, docs, places, metric=metric, zero="error", threads=threads, engine=None
-    )
-
-
 def _taken(vectors: NDArray[Any], rows: Ints) -> NDArray[Any]:
     """Return some rows; all of them are not copied."""
     return vectors if len(rows) == len(vectors) else vectors[rows]
@@ -603,7 +564,14 @@ def _nearest(
     pool = _taken(docs, usable)
     if len(settled):
         places = np.searchsorted(usable, first[settled])
-        score[settled] = _score_pairs(_taken(queries, settled), pool, places, metric, threads)
+        left = _taken(queries, settled)
+        score[settled] = (
+            -hamming_apart(left, pool[places]).astype(np.float64)
+            if metric == "hamming"
+            else target_scores(
+                left, pool, places, metric=metric, zero="error", threads=threads, engine=None
+            )
+        )
     if len(rows) and len(usable):
         left = _taken(queries, rows)
         if metric == "hamming":

@@ -1,56 +1,444 @@
-"""The report of an experiment: tables, comparison, remarks, plain data, and pictures."""
+"""Reports of descriptors: summaries by category, comparisons, tables, and data for JSON."""
 
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.arrays import or_none
+from assay.comparison.compare import Comparison, compare
 from assay.core import checks
-from assay.errors import InputError, MismatchError, UsageError
-from assay.io.atomic import atomic_write
+from assay.errors import MismatchError, UsageError
+from assay.measures import parse_many
 from assay.runs.record import RunRecord
 from assay.scoring.output import tied_remark
-from assay.scoring.scores import signature_of
-from assay.search.engine import Codes, rank, target_ranks
-from assay.tables.html import tag
+from assay.scoring.scores import Scores, signature_of
+from assay.stats import Interval, interval
 from assay.tables.page import Page, Words
-from assay.tables.svg import COLOURS, GREY, Drawing, Scale, circle, group, line, svg_text
-from assay.tables.table import Table
-from assay.vision import tables
-from assay.vision.ground_truth import Status
-from assay.vision.opencv_features import Image, opencv, steady
-from assay.vision.pairs import PairData, make_pair
-from assay.vision.ranks import (
-    RECALLS,
-    PRCurve,
-    choose_metric,
-    hamming_nearest,
-    hamming_target_ranks,
+from assay.tables.table import Cell, Table
+from assay.vision.compat import row_with_metadata
+from assay.vision.keypoints import as_id
+from assay.vision.ranks import PRCurve
+from assay.vision.result import (
+    DescriptorCost,
+    DescriptorResult,
+    image_intervals,
+    plain_scores,
 )
 from assay.vision.run import ExperimentResult
-from assay.vision.scenes import Scene
-from assay.vision.tables import (
-    CategorySummary,
-    compare_descriptors,
-    comparison_words,
-    result_data,
-    summarize,
-)
+from assay.vision.verification import RULES, PooledResult
 
-if TYPE_CHECKING:
-    from assay.comparison.compare import Comparison
-    from assay.vision.experiment import DescriptorSettings
-    from assay.vision.scenes import Scene
-
-
+ALL: Final = "all"
+_HEADLINE: Final = ("Success@1", "Success@10")
+_LAST: Final = "metadata"
+_ABOUT: Final = ("descriptor", "category", "scenes", "queries", "excluded", "failed")
 _MOST_NOTES: Final = 3
+
+
+def level_heading(level: float) -> str:
+    """Return the heading of a column of intervals, as short as these tables have it."""
+    return f"{100 * level:g} %"
+
+
+def fractions(values: Iterable[float | None]) -> list[Cell]:
+    """Return a cell for each number from 0 to 1."""
+    return [Cell(value, "fraction") for value in values]
+
+
+def counts(values: Iterable[float | None]) -> list[Cell]:
+    """Return a cell for each count."""
+    return [Cell(value, "count") for value in values]
+
+
+def category_table(summaries: Sequence[CategorySummary]) -> Table:
+    """Tabulate both means with intervals by descriptor and category."""
+    level = level_heading(summaries[0].micro.level)
+    means = ("mAP (micro)", level, "mAP (macro)", level)
+    rows = []
+    for summary in summaries:
+        micro, macro = summary.micro, summary.macro
+        same = [other.micro.estimate for other in summaries if other.category == summary.category]
+        defined = [value for value in same if not math.isnan(value)]
+        best = len(defined) > 1 and micro.estimate == max(defined)
+        rows.append(
+            (
+                *_about(summary),
+                Cell(micro.estimate, "fraction", best),
+                micro.cell(),
+                Cell(macro.estimate, "fraction"),
+                macro.cell(),
+                *fractions([*map(summary.means.get, _HEADLINE), summary.chance]),
+            )
+        )
+    return Table((*_ABOUT, *means, *_HEADLINE, "chance mAP"), tuple(rows))
+
+
+def _about(summary: CategorySummary) -> list[Cell]:
+    numbers = counts(getattr(summary, name) for name in _ABOUT[2:])
+    return [Cell(summary.descriptor), Cell(summary.category), *numbers]
+
+
+def interval_data(mean: Interval) -> dict[str, Any]:
+    """Return a mean with its interval as plain data.
+
+    Undefined numbers are None.
+    """
+    about = {"level": mean.level, "method": mean.method, "note": mean.note}
+    return {**mean.to_dict("mean"), **about}
+
+
+def category_data(summaries: Sequence[CategorySummary]) -> Table:
+    """Tabulate every digit, ends of intervals in own columns."""
+    names = list(summaries[0].means)
+    micro = ("true_map_micro", "micro_low", "micro_high")
+    macro = ("true_map_macro_by_scene", "macro_low", "macro_high")
+    rows = []
+    for summary in summaries:
+        means = [(mean.estimate, mean.low, mean.high) for mean in (summary.micro, summary.macro)]
+        bounds = (summary.chance, summary.ceiling)
+        numbers = (*means[0], *means[1], *(summary.means[name] for name in names), *bounds)
+        rows.append((*_about(summary), *fractions(numbers)))
+    return Table((*_ABOUT, *micro, *macro, *names, "chance", "ceiling"), tuple(rows))
+
+
+def task_table(
+    results: Sequence[DescriptorResult], rule: str, resampling: Mapping[str, Any]
+) -> Table | None:
+    """Tabulate verification, retrieval and image tasks; None without any."""
+    rows: list[tuple[Cell, ...]] = []
+
+    def add(name: str, task: str, mean: Interval, labels: Sequence[int | None]) -> None:
+        value = (Cell(mean.estimate, "fraction"), mean.cell())
+        rows.append((Cell(name), Cell(task), *value, *counts(labels)))
+
+    for result in results:
+        for task, pooled in result.tasks.items():
+            for kind in _kinds(task):
+                right, wrong = pooled.author_counts()
+                authors = kind == "authors"
+                name = f"keypoint {task}" + (" (authors)" if authors else f", {kind} ({rule})")
+                labels = (right, None, wrong) if authors else tuple(pooled.counts().values())
+                add(result.name, name, pooled.interval(kind, rule, **resampling), labels)
+        for task, mean in image_intervals(result, resampling).items():
+            add(result.name, task.replace("_", " "), mean, (None, None, None))
+    level = level_heading(resampling.get("level", 0.95))
+    columns = ("descriptor", "task", "AP", level, "+1", "0", "-1")
+    return Table(columns, tuple(rows)) if rows else None
+
+
+def _kinds(task: str) -> tuple[str, ...]:
+    return ("pooled", "per query", "authors") if task == "retrieval" else ("pooled", "authors")
+
+
+def scene_table(results: Sequence[DescriptorResult]) -> Table:
+    """Tabulate descriptors × scenes, with all counts."""
+    words = ("scene", "category")
+    numbers = ("pairs", "queries", "with_truth", "excluded", "outside", "failed", "failed_pairs")
+    means = ("AP", "AP_including_zeros", "Success@1", "Success@5", "Success@10")
+    rows = [
+        (
+            *map(Cell, (result.name, *(row[name] for name in words))),
+            *counts(row[name] for name in (*numbers, "pool")),
+            *fractions(map(row.get, means)),
+        )
+        for result in results
+        for row in result.scene_rows()
+    ]
+    return Table(("descriptor", *words, *numbers, "pool", *means), tuple(rows))
+
+
+def rank_table(results: Sequence[DescriptorResult]) -> Table:
+    """Tabulate true matches by rank, a column for each descriptor."""
+    bins = zip(*(result.rank_histogram() for result in results), strict=True)
+    rows = [(Cell(row[0].label), *counts(rank_bin.queries for rank_bin in row)) for row in bins]
+    rows.append((Cell("failed"), *counts(result.n_failed for result in results)))
+    return Table(("rank", *(result.name for result in results)), tuple(rows))
+
+
+def timing_table(costs: Sequence[tuple[str, Mapping[str, float], DescriptorCost]]) -> Table:
+    """Tabulate seconds of each stage, then bytes and time each."""
+    stages = list(dict.fromkeys(stage for _, timings, _ in costs for stage in timings))
+
+    def rounded(value: float | None, digits: int) -> Cell:
+        return Cell(None if value is None else f"{value:.{digits}f}", "figure")
+
+    rows = [
+        (
+            Cell(name),
+            *(rounded(timings.get(stage), 2) for stage in stages),
+            Cell(cost.row_bytes or None, "count"),
+            rounded(cost.microseconds, 1),
+        )
+        for name, timings, cost in costs
+    ]
+    return Table(("seconds", *stages, "bytes each", "µs each"), tuple(rows))
+
+
+def wide_table(results: Sequence[DescriptorResult], rule: str) -> Table:
+    """Tabulate the workbench's wide rows, metadata last."""
+    rows = [row_with_metadata(result, rule=rule) for result in results]
+    columns = [key for key in dict.fromkeys(key for row in rows for key in row) if key != _LAST]
+    cells = [tuple(_cell(row.get(column)) for column in (*columns, _LAST)) for row in rows]
+    return Table((*columns, _LAST), tuple(cells))
+
+
+def _cell(value: Any) -> Cell:
+    if isinstance(value, int):
+        return Cell(value, "count")
+    return Cell(value, "fraction" if isinstance(value, float) else "text")
+
+
+def result_data(
+    result: DescriptorResult,
+    summaries: Sequence[CategorySummary],
+    *,
+    rule: str,
+    resampling: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return everything about one descriptor; undefined numbers are None."""
+    row = row_with_metadata(result, rule=rule)
+    metadata = row.pop(_LAST)
+    return {
+        "descriptor": result.name,
+        "tau": result.tau,
+        "keypoints": result.keypoints,
+        "metric": result.metric,
+        "query_set": result.query_set,
+        "signature": result.scores.signature,
+        "wide": _plain_numbers(row),
+        "metadata": metadata,
+        "categories": [item.to_dict() for item in summaries if item.descriptor == result.name],
+        "scenes": [_plain_numbers(row) for row in result.scene_rows()],
+        "ranks": [asdict(item) for item in result.rank_histogram()],
+        "chance": _plain_numbers(result.chance()),
+        "ceiling": _plain_numbers(result.ceiling()),
+        "tasks": {
+            task: _task_data(result, pooled, rule, resampling)
+            for task, pooled in result.tasks.items()
+        },
+        "image_tasks": {
+            name: interval_data(item) for name, item in image_intervals(result, resampling).items()
+        },
+        "bytes_per_descriptor": result.cost.row_bytes or None,
+        "timings": dict(result.timings),
+        "failures": [asdict(item) for item in result.failures],
+    }
+
+
+def _plain_numbers(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace undefined numbers by None."""
+    return {
+        key: or_none(value) if isinstance(value, float) else value for key, value in row.items()
+    }
+
+
+def _task_data(
+    result: DescriptorResult, pooled: PooledResult, rule: str, resampling: Mapping[str, Any]
+) -> dict[str, Any]:
+    parts = {ALL: None, **{name: name for name in result.category_names}}
+    return {
+        "pooled": {
+            rule: _plain_numbers(
+                {name: pooled.mean(rule, category=part) for name, part in parts.items()}
+            )
+            for rule in RULES
+        },
+        "per_query": _plain_numbers({rule: pooled.query_mean(rule) for rule in RULES}),
+        "authors": _plain_numbers({name: pooled.author_mean(part) for name, part in parts.items()}),
+        "intervals": {
+            kind: {
+                name: interval_data(pooled.interval(kind, rule, category=part, **resampling))
+                for name, part in parts.items()
+            }
+            for kind in _kinds(pooled.scenes[0].task)
+        },
+        "labels": pooled.counts(),
+        "distractors": {
+            scene.scene: {
+                "scenes": list(scene.chosen),
+                "seed": scene.seed,
+                "keypoints": int(scene.query_negatives.max(initial=0)),
+            }
+            for scene in pooled.scenes
+        },
+    }
+
+
+@dataclass(frozen=True)
+class CategorySummary:
+    """One descriptor on the scenes of a category, or on all of them.
+
+    `micro` is the mean over keypoints, `macro` the mean over scenes; intervals resample scenes.
+    `chance` and `ceiling` are those of the mean over keypoints.
+    """
+
+    descriptor: str
+    category: str
+    scenes: int
+    queries: int
+    excluded: int
+    failed: int
+    micro: Interval
+    macro: Interval
+    means: dict[str, float]
+    chance: float
+    ceiling: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON; undefined numbers are None."""
+        intervals = {name: interval_data(getattr(self, name)) for name in ("micro", "macro")}
+        return {**_plain_numbers(asdict(self)), **intervals, "means": _plain_numbers(self.means)}
+
+
+def summarize(
+    result: DescriptorResult, *, level: float = 0.95, resamples: int = 10_000, seed: int = 0
+) -> list[CategorySummary]:
+    """Summarise all scenes, then each category.
+
+    Args:
+        result: The result of a descriptor.
+        level: Level of the intervals.
+        resamples: Number of resamples of scenes.
+        seed: Seed of the resamples.
+
+    Returns:
+        One summary of all scenes, and one of each category if there are several.
+
+    Example:
+        whole, *categories = summarize(result.headline[0])
+        whole.micro.text()
+    """
+    settings = {"level": level, "resamples": resamples, "seed": seed}
+    several = len(set(result.categories.values())) != 1
+    names = [ALL, *(result.category_names if several else ())]
+    return [_summary(result, name, settings) for name in names]
+
+
+def _summary(result: DescriptorResult, category: str, settings: dict[str, Any]) -> CategorySummary:
+    scores = result.scores
+    every = category == ALL
+    rows = slice(None) if every else scores.groups["category"] == category
+    scenes = [
+        s for s, scene_category in result.categories.items() if every or scene_category == category
+    ]
+    values, clusters = scores["AP"][rows], scores.groups["scene"][rows]
+    means = np.array([result.scene_means()[scene] for scene in scenes])
+    pairs = [pair for pair in result.pairs if every or pair.category == category]
+    return CategorySummary(
+        result.name,
+        category,
+        len(scenes),
+        queries=sum(pair.n_queries for pair in pairs),
+        excluded=sum(pair.n_excluded for pair in pairs),
+        failed=sum(pair.n_failed for pair in pairs),
+        micro=interval(values, clusters=clusters, bounds=(0.0, 1.0), **settings),
+        macro=interval(means, bounds=(0.0, 1.0), **settings),
+        means={str(measure): mean_defined(scores[measure][rows]) for measure in result.measures},
+        chance=result.chance(None if every else category)["AP"],
+        ceiling=result.ceiling(None if every else category)["AP"],
+    )
+
+
+def mean_defined(values: Any) -> float:
+    """Return the mean of all values but NaN; NaN without any."""
+    defined = values[~np.isnan(values)]
+    return math.fsum(defined.tolist()) / len(defined) if len(defined) else math.nan
+
+
+def compare_descriptors(
+    results: Sequence[DescriptorResult],
+    *,
+    measures: Any = "AP",
+    force: bool = False,
+    **settings: Any,
+) -> Comparison:
+    """Compare descriptors on the same keypoints; whole scenes are resampled.
+
+    Args:
+        results: Two results or more.
+        measures: One or several measures.
+        force: Compare means of scenes where keypoints or truths differ.
+        **settings: Of `compare`: baseline, test, correction, level, resamples, seed, margin.
+
+    Returns:
+        The comparison.
+
+    Raises:
+        UsageError: If there are fewer than two results.
+        MismatchError: If queries differ in number and difficulty, without `force`.
+
+    Example:
+        comparison = compare_descriptors(result.headline, measures=["AP", "Success@1"])
+    """
+    if len(results) < 2:
+        raise UsageError("A comparison takes two or more results.")
+    for result in results:
+        checks.require(result, DescriptorResult, "every result", "a DescriptorResult")
+    names = [result.name for result in results]
+    if len({result.query_set for result in results}) == 1:
+        return compare(
+            *(result.scores for result in results),
+            names=names,
+            measures=measures,
+            by="scene",
+            **settings,
+        )
+    if not force:
+        raise MismatchError(_why_not(results))
+    scenes = (_scene_scores(result, measures) for result in results)
+    return compare(*scenes, names=names, measures=measures, **settings)
+
+
+def comparison_words(comparison: Comparison) -> Page:
+    """Return verdicts, remarks and pairs of a comparison, for people."""
+    verdicts = [Words(words, "verdict") for words in comparison.verdicts.values()]
+    remarks = [Words(words, "remark") for words in comparison.remarks]
+    return [*verdicts, *remarks, comparison.pair_table()]
+
+
+def compare_named(
+    name: str, measure: str, scores: Sequence[Scores], names: Sequence[str], **settings: Any
+) -> Comparison:
+    """Compare scores on a measure that the field knows by another `name`, such as MMA@3."""
+    comparison = compare(*scores, names=names, measures=measure, **settings)
+    return comparison.called({measure: name})
+
+
+def _why_not(results: Sequence[DescriptorResult]) -> str:
+    """Explain what differs, with sizes and chance."""
+    lines = []
+    for result in results[:5]:
+        pool = float(np.mean([pair.n_docs for pair in result.pairs])) if result.pairs else 0.0
+        lines.append(
+            f"{result.name!r} has {result.n_queries - result.n_excluded} keypoints with a true "
+            f"match among {pool:.0f} on average (chance AP {result.chance()['AP']:.4f}"
+            + (f", keypoints {result.keypoints!r})" if result.keypoints else ")")
+        )
+    return (
+        "These results are of different queries, so their means are not comparable: "
+        f"{'; '.join(lines)}. Use one locked set of keypoints for all, or force the comparison of "
+        "scene means."
+    )
+
+
+def _scene_scores(result: DescriptorResult, measures: Any) -> Scores:
+    """Return scores whose queries are the scenes."""
+    parsed = parse_many(measures)
+    scenes = result.scene_names
+    values = [[result.scene_means(str(measure))[scene] for scene in scenes] for measure in parsed]
+    return plain_scores(
+        parsed,
+        list(map(as_id, scenes)),
+        values,
+        what="scene",
+        conventions=result.conventions,
+        settings=result.scores.settings,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +525,7 @@ class ExperimentReport:
         for name, failure in experiment.failures:
             lines.append(f"FAILED {name} {failure.scene} {failure.pair}: {failure.reason}")
         if self.comparison is None and len(experiment.headline) > 1:
-            lines.append(self._why_not_compared())
+            lines.append(f"not compared: {_why_not(experiment.headline)} (--force)")
         if self.force and len({result.query_set for result in experiment.headline}) > 1:
             lines.append("comparison forced: scene means on different keypoints")
         tied = (
@@ -145,28 +533,21 @@ class ExperimentReport:
         )
         return lines + [f"{name}: {remark}" for name, remark in tied if remark]
 
-    def _why_not_compared(self) -> str:
-        try:
-            compare_descriptors(self.found.headline)
-        except MismatchError as error:
-            return f"not compared: {error} (--force)"
-        return ""
-
     def tables(self) -> list[Table]:
         """Return the summary, the tasks and the tables asked for."""
-        parts = [tables.category_table(self.summaries)]
+        parts = [category_table(self.summaries)]
         headline = self.found.headline
         how = self.found.experiment.evaluation.resampling
-        tasks = tables.task_table(headline, self.rule, how)
+        tasks = task_table(headline, self.rule, how)
         parts += [tasks] if tasks is not None else []
-        parts += [tables.scene_table(headline)] if self.per_scene else []
-        parts += [tables.rank_table(headline)] if self.ranks else []
+        parts += [scene_table(headline)] if self.per_scene else []
+        parts += [rank_table(headline)] if self.ranks else []
         costs = [(result.name, result.timings, result.cost) for result in headline]
-        return [*parts, tables.timing_table(costs)] if self.timings else parts
+        return [*parts, timing_table(costs)] if self.timings else parts
 
     def table(self) -> Table:
         """Return descriptors × categories with every digit, for programs."""
-        return tables.category_data(self.summaries)
+        return category_data(self.summaries)
 
     def records(self) -> list[RunRecord]:
         """Return a record for each descriptor and tolerance."""
@@ -183,7 +564,7 @@ class ExperimentReport:
             page += comparison_words(self.comparison)
         page += rest
         for tau in how.tau[1:]:
-            page += [Words(f"τ = {tau:g} px"), tables.category_table(self.summaries_at(tau))]
+            page += [Words(f"τ = {tau:g} px"), category_table(self.summaries_at(tau))]
         page += [Words(line, "remark") for line in self.remarks]
         return [*page, Words(self.signature, "signature")]
 
@@ -209,327 +590,3 @@ class ExperimentReport:
             "failed": experiment.n_failed,
             "remarks": self.remarks,
         }
-
-
-def find_pair(scenes: Sequence[Scene], text: str) -> tuple[Scene, int]:
-    """Return scene and second image of a pair such as `v_wall/1-4`."""
-    name, slash, numbers = text.rpartition("/")
-    by_name = {scene.name: scene for scene in scenes}
-    number = numbers.removeprefix("1-")
-    if not slash or name not in by_name or not number.isdecimal():
-        raise UsageError(
-            f"--show takes a pair such as {scenes[0].name}/1-2; found {text!r}. Scenes: "
-            f"{', '.join(by_name)}."
-        )
-    if int(number) not in by_name[name].pairs:
-        raise UsageError(f"Scene {name!r} has no pair 1-{number}.")
-    return by_name[name], int(number)
-
-
-def draw_matches(found: ExperimentResult, pair: str, folder: str) -> Iterator[str]:
-    """Draw a pair by every descriptor; yield a line on each picture.
-
-    Keypoints and descriptors of the pair are computed again.
-
-    Args:
-        found: Result of an experiment.
-        pair: Scene and images, such as v_wall/1-4.
-        folder: Where the pictures go.
-
-    Yields:
-        The file that was written, or why there is none.
-
-    Raises:
-        UsageError: If there is no such pair.
-    """
-    scene, k = find_pair(found.scenes, pair)
-    for descriptor in found.experiment.descriptors:
-        name = "".join(c if c.isalnum() or c in "-_" else "_" for c in descriptor.name)
-        path = os.path.join(folder, f"{scene.name}-1-{k}-{name}.png")
-        try:
-            _draw(found, scene, k, descriptor, path)
-        except InputError as error:  # the pair is listed as failed, too
-            yield f"no picture of {pair} by {descriptor.name}: {error}"
-        else:
-            yield f"wrote {path}"
-
-
-def _draw(
-    result: ExperimentResult, scene: Scene, k: int, descriptor: DescriptorSettings, path: str
-) -> None:
-    how = result.experiment.evaluation
-    data = make_pair(
-        scene,
-        k,
-        keypoints=descriptor.keypoints or result.experiment.keypoints,
-        descriptor=descriptor.type,
-        options=descriptor.options,
-        taus=how.tau,
-        one_to_one=how.one_to_one,
-        symmetric=how.symmetric,
-    )
-    metric = choose_metric(descriptor.metric, data.kind, f"The descriptor {descriptor.name!r}")
-    ranks, nearest = _ranks_of(data, metric)
-    draw_pair(scene, data, path, ranks=ranks, found=nearest)
-
-
-def _ranks_of(data: Any, metric: Any) -> tuple[Any, Any]:
-    """Return each true match's rank, and the nearest target."""
-    left, right, target = data.query_vectors, data.target_vectors, data.truth.target
-    has = np.flatnonzero(target >= 0)
-    ranks = np.zeros(len(target), np.int64)
-    if isinstance(left, Codes):
-        nearest = hamming_nearest(left.packed, right.packed)[0]
-        ranks[has] = hamming_target_ranks(left.packed[has], right.packed, target[has]).rank
-        return ranks, nearest
-    ranks = target_ranks(left, right, target, metric=metric).rank
-    return ranks, rank(left, right, 1, metric=metric).docs
-
-
-# Blue, green, red; the two colours are told apart by colour-blind readers, too.
-_TRUE: Final = (115, 158, 0)
-_WRONG: Final = (0, 94, 213)
-_INK: Final = (40, 40, 40)
-_WHITE: Final = (255, 255, 255)
-_WIDEST: Final = 1600
-_STRIP: Final = 34
-_GAP: Final = 8
-
-
-class _ImagePanel(NamedTuple):
-    title: str
-    rows: NDArray[np.int64]
-
-
-class _Mark(NamedTuple):
-    start: tuple[int, int]
-    end: tuple[int, int]
-    colour: tuple[int, int, int]
-
-
-def draw_pair(
-    scene: Scene,
-    pair: PairData,
-    path: str | os.PathLike[str],
-    *,
-    ranks: Any,
-    found: Any,
-    n: int = 8,
-) -> None:
-    """Write the picture of a pair as PNG; see `picture_of_pair`.
-
-    Args:
-        scene: The scene.
-        pair: The pair by `make_pair`.
-        path: The file, written atomically.
-        ranks: Rank of each query's true match.
-        found: Row of the target that was ranked first for each query.
-        n: How many best and worst matches to draw.
-
-    Raises:
-        UsageError: If ranks or rows do not fit the pair.
-    """
-    picture = picture_of_pair(scene, pair, ranks=ranks, found=found, n=n)
-    with atomic_write(path) as file:
-        file.write(opencv().imencode(".png", picture)[1].tobytes())
-
-
-def picture_of_pair(scene: Scene, pair: PairData, *, ranks: Any, found: Any, n: int = 8) -> Image:
-    """Draw the n best matches above the n worst.
-
-    Each panel has both images side by side. For each query `ranks` is the rank of its true match
-    within the pair's first tolerance (from 1; ignored where there is none) and `found` the row of
-    the target that was ranked first. A line with a circle leads to the true match, one with a cross
-    to what was ranked first instead.
-    """
-    count = checks.check_cutoff(n, "n")
-    ranked = _per_query(ranks, "ranks", pair)
-    first = _rows_of_targets(_per_query(found, "found", pair), len(pair.target))
-    images = scene.image(1), scene.image(pair.image)
-    zoom = min(1.0, (_WIDEST - _GAP) / (images[0].shape[1] + images[1].shape[1]))
-    panels = _panels(pair, ranked, count)
-    with steady() as cv2:
-        small = [
-            cv2.resize(image, None, fx=zoom, fy=zoom, interpolation=cv2.INTER_AREA)
-            for image in images
-        ]
-        return np.vstack([_drawn(cv2, small, zoom, pair, panel, first) for panel in panels])
-
-
-def _per_query(values: Any, name: str, pair: PairData) -> NDArray[Any]:
-    array = checks.plain_array(values, name)
-    if array.shape != (len(pair.query),) or array.dtype.kind not in "iuf":
-        raise UsageError(
-            f"{name} must be one number for each of {len(pair.query)} queries, found "
-            f"{array.shape} of {array.dtype}."
-        )
-    return array
-
-
-def _rows_of_targets(targets: NDArray[Any], n_targets: int) -> NDArray[np.int64]:
-    """Check rows among the targets; −1 where nothing was found."""
-    bad = np.flatnonzero(~((targets >= -1) & (targets < n_targets)))
-    if len(bad):
-        raise UsageError(
-            f"found must hold rows from 0 to {n_targets - 1}, or −1; row {bad[0]} is "
-            f"{targets[bad[0]]}."
-        )
-    return targets.astype(np.int64)
-
-
-def _panels(pair: PairData, ranks: NDArray[Any], n: int) -> list[_ImagePanel]:
-    matched = np.flatnonzero(pair.truth.status == Status.MATCHED)
-    order = matched[np.lexsort((matched, pair.truth.distance[matched], ranks[matched]))]
-    best, worst = order[:n], order[n:][::-1][:n]
-    head = f"{pair.scene} 1-{pair.image}  {pair.descriptor}  "
-    return [
-        _ImagePanel(
-            f"{head}{len(best)} best of {len(matched)}: {_span(ranks[best])}  (o true match)", best
-        ),
-        _ImagePanel(
-            f"{head}{len(worst)} worst of {len(matched)}: {_span(ranks[worst])}  "
-            "(o true match, x ranked first)",
-            worst,
-        ),
-    ]
-
-
-def _span(ranks: NDArray[Any]) -> str:
-    if not len(ranks):
-        return "none"
-    low, high = ranks.min(), ranks.max()
-    return f"rank {low:g}" if low == high else f"ranks {low:g} to {high:g}"
-
-
-def _drawn(
-    cv2: Any,
-    images: list[Image],
-    zoom: float,
-    pair: PairData,
-    panel: _ImagePanel,
-    first: NDArray[np.int64],
-) -> Image:
-    canvas, offset = _side_by_side(images)
-    _write(cv2, canvas, panel.title)
-    shift = np.array([[0, _STRIP], [offset, _STRIP]])
-    marks: list[_Mark] = []
-    for row in panel.rows:
-        target = int(pair.truth.target[row])
-        here = _pixel(pair.query.keypoints.xy[row], zoom, shift[0])
-        if first[row] not in (target, -1):
-            wrong = _pixel(pair.target.keypoints.xy[first[row]], zoom, shift[1])
-            marks.append(_Mark(here, wrong, _WRONG))
-        there = _pixel(pair.target.keypoints.xy[target], zoom, shift[1])
-        marks.append(_Mark(here, there, _TRUE))
-    for mark in marks:
-        _line(cv2, canvas, *mark)
-    for mark in marks:  # above all lines
-        _ends(cv2, canvas, *mark)
-    return canvas
-
-
-def _ends(cv2: Any, canvas: Image, start: Any, end: Any, colour: tuple[int, int, int]) -> None:
-    if colour == _WRONG:
-        cv2.drawMarker(canvas, end, _WHITE, cv2.MARKER_TILTED_CROSS, 18, 5, cv2.LINE_AA)
-        cv2.drawMarker(canvas, end, colour, cv2.MARKER_TILTED_CROSS, 16, 3, cv2.LINE_AA)
-        return
-    for place in (start, end):
-        cv2.circle(canvas, place, 7, _WHITE, 4, cv2.LINE_AA)
-        cv2.circle(canvas, place, 7, colour, 2, cv2.LINE_AA)
-
-
-def _line(cv2: Any, canvas: Image, start: Any, end: Any, colour: tuple[int, int, int]) -> None:
-    """Draw a line with a white rim, seen on any picture."""
-    cv2.line(canvas, start, end, _WHITE, 4, cv2.LINE_AA)
-    cv2.line(canvas, start, end, colour, 2, cv2.LINE_AA)
-
-
-def _side_by_side(images: list[Image]) -> tuple[Image, int]:
-    """Place both images on white; return where the second begins."""
-    left, right = images
-    height = _STRIP + max(left.shape[0], right.shape[0])
-    canvas = np.full((height, left.shape[1] + _GAP + right.shape[1], 3), 255, np.uint8)
-    canvas[_STRIP : _STRIP + left.shape[0], : left.shape[1]] = left
-    offset = left.shape[1] + _GAP
-    canvas[_STRIP : _STRIP + right.shape[0], offset:] = right
-    return canvas, offset
-
-
-def _write(cv2: Any, canvas: Image, title: str) -> None:
-    """Write the title; OpenCV has letters of ASCII only."""
-    plain = "".join(letter if " " <= letter <= "~" else "?" for letter in title)
-    cv2.putText(canvas, plain, (6, 23), cv2.FONT_HERSHEY_SIMPLEX, 0.55, _INK, 1, cv2.LINE_AA)
-
-
-def _pixel(xy: NDArray[np.float64], zoom: float, shift: NDArray[np.int64]) -> tuple[int, int]:
-    x, y = np.rint(xy * zoom).astype(int) + shift
-    return int(x), int(y)
-
-
-_SIDE, _LEFT, _TOP, _BELOW, _PANEL_GAP = 300, 52, 40, 46, 20
-_DASHES: Final = ("", "6 3", "2 3", "8 3 2 3")
-
-
-def draw_curves(curves: Sequence[PRCurve]) -> str:
-    """Draw precision over recall as SVG, a panel for each task.
-
-    Args:
-        curves: Curves, coloured by descriptor, dashed by difficulty.
-
-    Returns:
-        The picture as text.
-    """
-    tasks, names, parts = (
-        list(dict.fromkeys(getattr(curve, key) for curve in curves))
-        for key in ("task", "name", "part")
-    )
-    colours = {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(names)}
-    dashes = {part: _DASHES[i % len(_DASHES)] for i, part in enumerate(parts)}
-    step = _LEFT + _SIDE + _PANEL_GAP
-    panels = [
-        group(step * i, 0, "".join(_panel(task, curves, colours, dashes)))
-        for i, task in enumerate(tasks)
-    ]
-    y = _TOP + _SIDE + _BELOW
-    legend = [*_legend(colours, y), *_dash_legend(dashes, y + 20 * len(names))]
-    height = y + 20 * (len(names) + (len(parts) > 1))
-    return Drawing(step * len(tasks), height, "\n".join([*panels, *legend])).to_svg(font_size=12)
-
-
-def _panel(
-    task: str, curves: Sequence[PRCurve], colours: dict[str, str], dashes: dict[str, str]
-) -> Iterator[str]:
-    x = Scale(0.0, 1.0, start=_LEFT, end=_LEFT + _SIDE)
-    y = Scale(0.0, 1.0, start=_TOP + _SIDE, end=_TOP)
-    yield svg_text(_LEFT, 22, task, font_size=14, font_weight="bold")
-    for tick in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0):
-        yield line(_LEFT, y.at(tick), x.end, y.at(tick), stroke="#e4e4e4")
-        yield svg_text(_LEFT - 6, y.at(tick) + 4, f"{tick:g}", text_anchor="end")
-        yield svg_text(x.at(tick), y.at(0) + 18, f"{tick:g}", text_anchor="middle")
-    middle = _LEFT + _SIDE / 2
-    yield svg_text(middle, y.at(0) + 36, "recall; upwards: precision", text_anchor="middle")
-    for curve in (curve for curve in curves if curve.task == task):
-        path = " ".join(
-            f"{x.at(recall):g},{y.at(value):g}"
-            for recall, value in zip(RECALLS, curve.precision.tolist(), strict=True)
-        )
-        style = {"stroke_dasharray": dashes[curve.part]} if dashes[curve.part] else {}
-        stroke = colours[curve.name]
-        yield tag("polyline", points=path, fill="none", stroke=stroke, stroke_width=1.5, **style)
-        if not math.isnan(curve.chance):
-            yield line(_LEFT, y.at(curve.chance), x.end, y.at(curve.chance), stroke=GREY)
-            yield svg_text(_LEFT + 4, y.at(curve.chance) - 4, "chance", fill=GREY, font_size=11)
-
-
-def _legend(colours: dict[str, str], y: float) -> Iterator[str]:
-    for number, (name, colour) in enumerate(colours.items()):
-        yield circle(_LEFT, y + 20 * number - 4, 4, fill=colour)
-        yield svg_text(_LEFT + 10, y + 20 * number, name)
-
-
-def _dash_legend(dashes: dict[str, str], y: float) -> Iterator[str]:
-    for number, (part, dash) in enumerate(dashes.items() if len(dashes) > 1 else ()):
-        x = _LEFT + 90 * number
-        style = {"stroke_dasharray": dash} if dash else {}
-        yield line(x - 4, y - 4, x + 24, y - 4, stroke=GREY, stroke_width=2, **style)
-        yield svg_text(x + 30, y, part)

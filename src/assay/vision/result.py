@@ -13,9 +13,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Array, Floats, Ints
+from assay.arrays import Array
 from assay.core import checks
-from assay.core.conventions import Conventions, as_conventions, preset
+from assay.core.conventions import Conventions, as_conventions
 from assay.core.exact_sums import exact_sum
 from assay.core.hits import Hits, judge_ranks
 from assay.core.ids import Ids
@@ -31,18 +31,11 @@ from assay.stats import Interval, interval
 from assay.vision.compat import row_with_metadata
 from assay.vision.keypoints import as_id, as_ids
 from assay.vision.ranks import MATCHED, OUTSIDE, PairRanks, PRCurve, curve_of, mean_curve
+from assay.vision.settings import default_conventions
 from assay.vision.verification import TASKS, CandidateCounts, PooledResult, counts_among, list_hits
 
 MEASURES: Final = ("AP", "Success@1", "Success@5", "Success@10")
 _BIN_ENDS: Final = (1, 2, 3, 4, 5, 10, 20, 50, 100)
-
-
-def default_conventions() -> Conventions:
-    """Return the preset with expected ties.
-
-    With optimistic ones a constant descriptor would look good.
-    """
-    return preset("keypoints").but(ties="expected")
 
 
 @dataclass(frozen=True, order=True)
@@ -126,8 +119,17 @@ class DescriptorResult:
         """
         rules = default_conventions() if conventions is None else as_conventions(conventions)
         ordered = tuple(sorted(pairs, key=lambda pair: (pair.scene, pair.pair)))
-        _refuse_twice(ordered)
-        _refuse_two_categories(ordered)
+        for pair, other in pairwise(ordered):
+            if (pair.scene, pair.pair) == (other.scene, other.pair):
+                raise MismatchError(
+                    f"The pair {pair.pair} of scene {pair.scene!r} is there twice. Parts of a "
+                    "result must not overlap."
+                )
+            if pair.scene == other.scene and pair.category != other.category:
+                raise MismatchError(
+                    f"Scene {pair.scene!r} is in category {pair.category!r} and in "
+                    f"{other.category!r}. A scene has one category."
+                )
         parsed = tuple(dict.fromkeys((*parse_many("AP"), *parse_many(measures))))
         return cls(name, ordered, conventions=rules, measures=parsed, **more)
 
@@ -136,39 +138,38 @@ class DescriptorResult:
 
         The order of parts changes nothing.
         """
-        for other in others:
-            _check_alike(self, other)
         parts = (self, *others)
+        for other in others:
+            checks.require(other, DescriptorResult, "every part", "a DescriptorResult")
+            for what in ("name", "tau", "keypoints", "metric", "conventions", "measures"):
+                here, there = getattr(self, what), getattr(other, what)
+                if here != there:
+                    raise MismatchError(f"The parts have different {what}: {here} and {there}.")
         if any(part.image_retrieval is not None for part in parts):
             raise UsageError(
                 "Image retrieval ranks the images of all scenes against each other, so parts of "
                 "it make no whole. Merge results without it, or evaluate all scenes together."
             )
-        timings: dict[str, float] = {}
-        for stage in dict.fromkeys(chain.from_iterable(part.timings for part in parts)):
-            timings[stage] = math.fsum(part.timings.get(stage, 0.0) for part in parts)
+        stages = dict.fromkeys(chain.from_iterable(part.timings for part in parts))
+        pairs, failures, pooled = (
+            [item for part in parts for item in getattr(part, name)]
+            for name in ("pairs", "failures", "pooled")
+        )
+        same = ("measures", "conventions", "tau", "keypoints", "metric", "settings")
         return DescriptorResult.of(
             self.name,
-            chain.from_iterable(part.pairs for part in parts),
-            measures=self.measures,
-            conventions=self.conventions,
-            tau=self.tau,
-            keypoints=self.keypoints,
-            metric=self.metric,
-            settings=self.settings,
-            timings=timings,
+            pairs,
+            **{name: getattr(self, name) for name in same},
+            timings={
+                stage: math.fsum(part.timings.get(stage, 0.0) for part in parts) for stage in stages
+            },
             cost=DescriptorCost(
                 self.cost.row_bytes,
                 sum(part.cost.described for part in parts),
                 math.fsum(part.cost.seconds for part in parts),
             ),
-            failures=tuple(sorted(chain.from_iterable(part.failures for part in parts))),
-            pooled=tuple(
-                sorted(
-                    chain.from_iterable(part.pooled for part in parts),
-                    key=lambda counts: (counts.task, counts.scene),
-                )
-            ),
+            failures=tuple(sorted(failures)),
+            pooled=tuple(sorted(pooled, key=lambda counts: (counts.task, counts.scene))),
         )
 
     @cached_property
@@ -205,11 +206,6 @@ class DescriptorResult:
         return Ids.of(names, what="query")
 
     @cached_property
-    def _order(self) -> Ints:
-        """The places of the keypoints in the order of their ids."""
-        return self._ids.order()
-
-    @cached_property
     def hits(self) -> Hits:
         """Ranks of all true matches; a failed one was not found."""
         above, tied, before = (self._join(key) for key in ("above", "tied", "before"))
@@ -220,7 +216,7 @@ class DescriptorResult:
             has_target=self._join("status") == MATCHED,
             query_ids=self._ids,
         )
-        sizes = self._spread([pair.n_docs for pair in self.pairs])[self._order]
+        sizes = self._spread([pair.n_docs for pair in self.pairs])[self._ids.order()]
         return replace(hits, n_docs=sizes, n_ret=sizes)
 
     @cached_property
@@ -233,7 +229,7 @@ class DescriptorResult:
             "category": [pair.category for pair in self.pairs],
         }
         groups = {
-            name: self._spread(np.array(values, np.str_))[self._order]
+            name: self._spread(np.array(values, np.str_))[self._ids.order()]
             for name, values in columns.items()
         }
         named = replace(scores, groups=groups, settings={**scores.settings, **self.settings})
@@ -289,29 +285,21 @@ class DescriptorResult:
         pairs = [pair for pair in self.pairs if len(pair.nearest)]
         if not pairs:
             return None
-        rows, distances, below, tied = [], [], [], []
-        for number, pair in enumerate(pairs):
-            right, wrong = pair.judged
-            fewer, same = counts_among(right, wrong)
-            rows.append(np.full(len(right), number))
-            distances.append(right)
-            below.append(fewer)
-            tied.append(same)
+        by_id = {as_id(f"{pair.scene}/{pair.pair}"): pair for pair in pairs}
+        counted = [(pair.judged[0], *counts_among(*pair.judged)) for pair in pairs]
+        distance, below, tied = map(np.concatenate, zip(*counted, strict=True))
         hits = list_hits(
-            [as_id(f"{pair.scene}/{pair.pair}") for pair in pairs],
-            np.concatenate(rows).astype(np.int64),
-            distance=np.concatenate(distances),
-            below=np.concatenate(below),
-            tied=np.concatenate(tied),
+            list(by_id),
+            np.repeat(np.arange(len(pairs)), [len(right) for right, *_ in counted]),
+            distance=distance,
+            below=below,
+            tied=tied,
             n_relevant=np.array([int(pair.has_truth.sum()) for pair in pairs]),
             n_docs=np.array([int((~np.isnan(pair.nearest)).sum()) for pair in pairs]),
         )
-        scores = score(hits, "AP", conventions=self.conventions)
-        ids = [str(pair_id) for pair_id in scores.query_ids]
-        by_id = {as_id(f"{pair.scene}/{pair.pair}"): pair for pair in pairs}
-        return scores.with_groups(
-            scene={pair_id: by_id[pair_id].scene for pair_id in ids},
-            category={pair_id: by_id[pair_id].category for pair_id in ids},
+        return score(hits, "AP", conventions=self.conventions).with_groups(
+            scene={pair_id: pair.scene for pair_id, pair in by_id.items()},
+            category={pair_id: pair.category for pair_id, pair in by_id.items()},
         )
 
     @property
@@ -323,7 +311,10 @@ class DescriptorResult:
         pairs = [pair for pair in self.pairs if len(pair.nearest) and pair.has_truth.any()]
         curves = []
         if pairs:
-            precision = mean_curve(map(_matching_curve, pairs))
+            precision = mean_curve(
+                curve_of(np.sort(sum(counts_among(*pair.judged))), int(pair.has_truth.sum()))
+                for pair in pairs
+            )
             chance = float(np.mean([pair.has_truth.mean() / pair.n_docs for pair in pairs]))
             curves.append(PRCurve("image matching", self.name, "", precision, chance))
         verification = self.task("verification")
@@ -348,13 +339,12 @@ class DescriptorResult:
         ).mean(by="pair", empty="zero")
         names = sorted(means.groups)
         scene = {f"{pair.scene}/{pair.pair}": pair.scene for pair in self.pairs}
-        return Scores(
-            parse_many("Success@1"),
-            Ids.of(list(map(as_id, names)), what="pair"),
-            np.array([[means.groups[name]["Success@1"] for name in names]]),
-            np.zeros((1, len(names)), bool),
-            np.zeros(len(names), bool),
-            self.conventions,
+        return plain_scores(
+            "Success@1",
+            list(map(as_id, names)),
+            [means.groups[name]["Success@1"] for name in names],
+            what="pair",
+            conventions=self.conventions,
             groups={"scene": np.array([scene[name] for name in names], np.str_)},
             settings=self.scores.settings,
         )
@@ -431,14 +421,17 @@ class DescriptorResult:
 
     def task(self, name: str) -> PooledResult | None:
         """Return verification or retrieval; None where not computed."""
-        return self._tasks.get(name)
+        return self.tasks.get(name)
 
     @cached_property
-    def _tasks(self) -> dict[str, PooledResult]:
-        by_task: dict[str, list[CandidateCounts]] = {}
-        for counts in self.pooled:
-            by_task.setdefault(counts.task, []).append(counts)
-        return {name: PooledResult(tuple(f), self.conventions) for name, f in by_task.items()}
+    def tasks(self) -> dict[str, PooledResult]:
+        """Verification and retrieval, as far as they were computed."""
+        parts = {
+            task: tuple(counts for counts in self.pooled if counts.task == task) for task in TASKS
+        }
+        return {
+            task: PooledResult(counts, self.conventions) for task, counts in parts.items() if counts
+        }
 
     def records(
         self,
@@ -460,45 +453,30 @@ class DescriptorResult:
         >>> [record.name for record in DescriptorResult.of("mine", [pair]).records()]
         ['mine']
         """
-        settings = {"config": config, "seeds": seeds, "resampling": resampling}
-        return [descriptor_record(self, rule=rule, name=name, **settings)]
+        row = row_with_metadata(self, rule=rule)
+        about = {key: getattr(self, key) for key in ("tau", "keypoints", "metric")}
+        return [
+            RunRecord(
+                name or self.name,
+                self.scores,
+                task="descriptors",
+                model=self.name,
+                config={**about, "rule": rule, "query_set": self.query_set, **(config or {})},
+                seeds=seeds or {},
+                chance=self.chance(),
+                ceiling=self.ceiling(),
+                aggregates=_aggregates(self, rule, row, resampling or {}),
+                clusters="scene",
+                resampling=resampling or {},
+                wide=row,
+            )
+        ]
 
     def __repr__(self) -> str:
         return (
             f"DescriptorResult({self.name!r}: {len(self.scene_names)} scenes, "
             f"{self.n_queries} queries, mAP {self.mean(empty='skip')['AP']:.4f})"
         )
-
-
-def _matching_curve(pair: PairRanks) -> Floats:
-    return curve_of(np.sort(sum(counts_among(*pair.judged))), int(pair.has_truth.sum()))
-
-
-def _refuse_twice(pairs: Sequence[PairRanks]) -> None:
-    for pair, other in pairwise(pairs):
-        if (pair.scene, pair.pair) == (other.scene, other.pair):
-            raise MismatchError(
-                f"The pair {pair.pair} of scene {pair.scene!r} is there twice. Parts of a result "
-                "must not overlap."
-            )
-
-
-def _refuse_two_categories(pairs: Sequence[PairRanks]) -> None:
-    categories: dict[str, str] = {}
-    for pair in pairs:
-        if categories.setdefault(pair.scene, pair.category) != pair.category:
-            raise MismatchError(
-                f"Scene {pair.scene!r} is in category {categories[pair.scene]!r} and in "
-                f"{pair.category!r}. A scene has one category."
-            )
-
-
-def _check_alike(result: DescriptorResult, other: DescriptorResult) -> None:
-    checks.require(other, DescriptorResult, "every part", "a DescriptorResult")
-    for what in ("name", "tau", "keypoints", "metric", "conventions", "measures"):
-        here, there = getattr(result, what), getattr(other, what)
-        if here != there:
-            raise MismatchError(f"The parts have different {what}: {here} and {there}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -541,48 +519,38 @@ def image_intervals(result: DescriptorResult, resampling: Mapping[str, Any]) -> 
     """
     tasks = {"image_matching": result.matching, "image_retrieval": result.image_retrieval}
     return {
-        name: interval(
-            scores["AP"], clusters=scores.groups["scene"], bounds=(0.0, 1.0), **resampling
-        )
+        name: scene_interval(scores, **resampling)
         for name, scores in tasks.items()
         if scores is not None
     }
 
 
-def descriptor_record(
-    result: DescriptorResult,
-    *,
-    rule: str,
-    name: str = "",
-    config: Mapping[str, Any] | None = None,
-    seeds: Mapping[str, Any] | None = None,
-    resampling: Mapping[str, Any] | None = None,
-) -> RunRecord:
-    """Return the record of one descriptor.
+def scene_interval(scores: Scores, **resampling: Any) -> Interval:
+    """Return the mean AP with its interval; whole scenes are resampled."""
+    clusters = scores.groups["scene"]
+    return interval(scores["AP"], clusters=clusters, bounds=(0.0, 1.0), **resampling)
 
-    Its scenes are resampled as a whole.
-    """
-    row = row_with_metadata(result, rule=rule)
-    return RunRecord(
-        name or result.name,
-        result.scores,
-        task="descriptors",
-        model=result.name,
-        config={
-            "tau": result.tau,
-            "keypoints": result.keypoints,
-            "metric": result.metric,
-            "rule": rule,
-            "query_set": result.query_set,
-            **(config or {}),
-        },
-        seeds=seeds or {},
-        chance=result.chance(),
-        ceiling=result.ceiling(),
-        aggregates=_aggregates(result, rule, row, resampling or {}),
-        clusters="scene",
-        resampling=resampling or {},
-        wide=row,
+
+def plain_scores(
+    measures: Any,
+    ids: list[str],
+    values: Any,
+    *,
+    what: str,
+    conventions: Conventions | None = None,
+    **more: Any,
+) -> Scores:
+    """Return values of pairs, lists or scenes as scores; none is tied or missing."""
+    parsed = parse_many(measures)
+    shape = (len(parsed), len(ids))
+    return Scores(
+        parsed,
+        Ids.of(ids, what=what),
+        np.array(values, float).reshape(shape),
+        np.zeros(shape, bool),
+        np.zeros(len(ids), bool),
+        conventions or default_conventions(),
+        **more,
     )
 
 
@@ -602,12 +570,10 @@ def _aggregates(
         )
         for name in result.category_names
     ]
-    for task in TASKS:
-        pooled = result.task(task)
-        for name in ("", *result.category_names) if pooled is not None else ():
+    for task, pooled in result.tasks.items():
+        for name in ("", *result.category_names):
             subset = f"{task}/{name}" if name else task
             for kind, note in (("pooled", f"rule {rule}"), ("authors", "")):
-                assert pooled is not None
                 mean = pooled.interval(kind, rule, category=name or None, **resampling)
                 about = {"average": kind, "subset": subset, "note": note or mean.note}
                 aggregates.append(interval_aggregate("PooledAP", mean, **about))

@@ -1,348 +1,50 @@
 """Run an experiment: every descriptor on every scene, resumable, with all failures in sight.
 
-A scene is evaluated from images to ranks, label counts and samples of descriptors.
+Finished scenes are stored in a folder, one part for each descriptor and scene. A part is used again
+only if its fingerprint fits: settings, images, homographies, the code of the user's own function,
+and versions. A damaged part counts as absent.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Array
-from assay.core import checks
+from assay import __version__
+from assay.core.callables import named_callable
 from assay.core.checks import thread_count
-from assay.core.once import Once
 from assay.core.settings import as_settings
 from assay.errors import InputError, StorageError, UsageError
+from assay.io.checkpoint import Checkpoint, file_label
+from assay.io.fingerprints import digest_of_file
 from assay.runs.record import RunRecord
 from assay.search.engine.workers import Control, run
-from assay.vision.experiment import (
+from assay.vision.keypoints import fill_path
+from assay.vision.matching import evaluate_image_retrieval
+from assay.vision.opencv_features import opencv
+from assay.vision.pairs import SceneContext, add_seconds, evaluate_scene
+from assay.vision.ranks import PairRanks
+from assay.vision.result import DescriptorCost, DescriptorResult, Failure, ScenePart
+from assay.vision.scenes import Detections, Scene, find_scenes, make_demo_scenes
+from assay.vision.settings import (
     DEMO,
     DatasetSettings,
-    DescriptorSettings,
-    DistractorSettings,
-    EvaluationSettings,
     Experiment,
-    SceneCheckpoint,
-    fingerprint,
+    is_file,
+    network_file,
 )
-from assay.vision.ground_truth import Truth, project_points
-from assay.vision.keypoints import choose_names, choose_rows
-from assay.vision.matching import evaluate_image_retrieval
-from assay.vision.pairs import (
-    Detections,
-    KeypointSettings,
-    Side,
-    describe_image,
-    timed,
-    true_matches,
-    usable_rows,
-)
-from assay.vision.ranks import OUTSIDE, PairRanks, choose_metric, rank_pair
-from assay.vision.result import DescriptorCost, DescriptorResult, Failure, ScenePart
-from assay.vision.scenes import Scene, find_scenes, make_demo_scenes
-from assay.vision.verification import (
-    LOST,
-    NO_MATCH,
-    TASKS,
-    CandidateCounts,
-    Candidates,
-    PlacedRows,
-    count_candidates,
-    match_like_authors,
-)
-
-BROKEN: Final = (InputError, StorageError)
-
-
-class Distractors(NamedTuple):
-    """Descriptors from other scenes, by scene, and the chosen scenes that have none."""
-
-    rows: dict[str, Array]
-    broken: list[str]
-
-
-@dataclass(frozen=True, eq=False)
-class SceneContext:
-    """How every scene of a descriptor is evaluated; `scenes` are all of the experiment."""
-
-    scenes: Mapping[str, Scene]
-    descriptor: DescriptorSettings
-    keypoints: KeypointSettings
-    evaluation: EvaluationSettings
-    threads: int | None = None
-    detections: Detections = field(default_factory=Detections)
-    control: Control = field(default_factory=Control.new)
-    prints: Once[str, str] = field(default_factory=Once)
-    _firsts: Once[str, Side] = field(default_factory=Once)
-
-    def side(self, scene: Scene, k: int, reference: Side | None = None) -> Side:
-        """Describe image k of a scene.
-
-        `reference` is image 1, if its keypoints are projected.
-        """
-        projected = None
-        if reference is not None and self.keypoints.source == "project":
-            projected = reference.keypoints
-        return describe_image(
-            scene,
-            k,
-            keypoints=self.keypoints,
-            descriptor=self.descriptor.type,
-            options=self.descriptor.options,
-            projected=projected,
-            detections=self.detections,
-        )
-
-    def first(self, scene: Scene) -> Side:
-        """Describe image 1, once where it provides distractors."""
-        if self.evaluation.verification is None and self.evaluation.retrieval is None:
-            return self.side(scene, 1)
-        return self._firsts.get(scene.name, lambda: self.side(scene, 1))
-
-    def metric(self, side: Side) -> str:
-        """Return the metric: Hamming for bits, else as stated, or L2."""
-        kind = side.described.kind
-        return choose_metric(
-            self.descriptor.metric, kind, f"The descriptor {self.descriptor.name!r}"
-        )
-
-    def distractors(self, scene: str, settings: DistractorSettings) -> Distractors:
-        """Draw keypoints of the first images of other scenes."""
-        candidates = [name for name in self.scenes if name != scene]
-        names = choose_names(settings.seed, f"distractors of {scene}", candidates, settings.scenes)
-        picked = {}
-        for name in names:
-            try:
-                rows = usable_rows(self.first(self.scenes[name]))
-            except BROKEN:  # the scene itself says why
-                continue
-            label = f"distractors from {name}"
-            picked[name] = rows[choose_rows(settings.seed, label, len(rows), settings.keypoints)]
-        return Distractors(picked, [name for name in names if name not in picked])
-
-
-def evaluate_scene(scene: Scene, context: SceneContext) -> ScenePart:
-    """Evaluate all pairs of a scene; what cannot be evaluated is listed, never dropped."""
-    pairs = wanted_pairs(scene, context.evaluation)
-    seconds: dict[str, float] = {}
-    try:
-        first = context.first(scene)
-    except BROKEN as error:
-        failures = tuple(Failure(scene.name, f"1-{k}", str(error)) for k in pairs)
-        return ScenePart(scene.name, dict.fromkeys(context.evaluation.tau, ()), failures=failures)
-    _add(seconds, first.seconds)
-    done = _SceneEvaluation(scene, context, first, seconds)
-    for k in pairs:
-        if context.control.stop[0]:
-            raise KeyboardInterrupt  # as in the thread that was interrupted
-        done.add(k)
-    return done.part()
-
-
-def wanted_pairs(scene: Scene, evaluation: EvaluationSettings) -> tuple[int, ...]:
-    """Return the images that image 1 is compared with.
-
-    One that the scene lacks is refused.
-    """
-    absent = [k for k in evaluation.pairs if k not in scene.pairs]
-    if absent:
-        raise UsageError(
-            f"Scene {scene.name!r} has no image {absent[0]}; it has 1 to {len(scene.images)}. "
-            "Change pairs."
-        )
-    return evaluation.pairs or scene.pairs
-
-
-class _SceneEvaluation:
-    """The pairs of a scene that were evaluated so far."""
-
-    def __init__(
-        self, scene: Scene, context: SceneContext, first: Side, seconds: dict[str, float]
-    ) -> None:
-        self.scene, self.context, self.first, self.seconds = scene, context, first, seconds
-        self.metric = context.metric(first)
-        self.vectors, self.lost = whole_rows(first)
-        self.ranks: dict[float, list[PairRanks]] = {tau: [] for tau in context.evaluation.tau}
-        self.images: list[Candidates] = []
-        self.placed: list[PlacedRows] = []
-        self.samples = [self._sample(first, 1)]
-        self.failures: list[Failure] = []
-        self.notes = list(_notes(scene, 1, context.descriptor, first))
-        self.described = len(first.described)
-
-    def add(self, k: int) -> None:
-        """Evaluate the pair of images 1 and k."""
-        try:
-            side = self.context.side(self.scene, k, self.first)
-        except BROKEN as error:
-            self.failures.append(Failure(self.scene.name, f"1-{k}", str(error)))
-            return
-        _add(self.seconds, side.seconds)
-        self.notes += _notes(self.scene, k, self.context.descriptor, side)
-        self.described += len(side.described)
-        with timed(self.seconds, "truth"):
-            truths = self._truths(k, side)
-        vectors, lost = whole_rows(side)
-        with timed(self.seconds, "rank"):
-            for tau, truth in truths.items():
-                self.ranks[tau].append(self._rank(k, side, truth, vectors, lost))
-        self.samples.append(self._sample(side, k))
-        headline = truths[self.context.evaluation.tau[0]]
-        self.images.append(_candidates(headline, side))
-        projected = project_points(self.first.keypoints.xy, self.scene.homographies[k])
-        self.placed.append(PlacedRows(usable_rows(side), side.described.keypoints.xy, projected))
-
-    def _truths(self, k: int, side: Side) -> dict[float, Truth]:
-        how = self.context.evaluation
-        return true_matches(
-            self.scene,
-            k,
-            left=self.first,
-            right=side,
-            taus=how.tau,
-            one_to_one=how.one_to_one,
-            symmetric=how.symmetric,
-            by_id=self.context.keypoints.source == "project",
-        )
-
-    def _rank(
-        self, k: int, side: Side, truth: Truth, vectors: Array, lost: NDArray[np.bool_]
-    ) -> PairRanks:
-        ranks = rank_pair(
-            self.vectors,
-            vectors,
-            truth=truth.target,
-            scene=self.scene.name,
-            pair=f"1-{k}",
-            category=self.scene.category,
-            metric=self.metric,  # type: ignore[arg-type]
-            query_ids=[str(keypoint_id) for keypoint_id in self.first.keypoints.ids],
-            outside=truth.status == OUTSIDE,
-            failed_queries=self.lost,
-            failed_targets=lost,
-            matching=self.context.evaluation.matching,
-            threads=self.context.threads,
-        )
-        return replace(ranks, truth=_fingerprint(self.first, side, truth))
-
-    def _sample(self, side: Side, k: int) -> Array:
-        """Return descriptors for image retrieval; none if not evaluated."""
-        settings = self.context.evaluation.image_retrieval
-        rows = usable_rows(side)
-        if settings is None:
-            return rows[:0]
-        name = f"image {self.scene.name}/{k}"
-        return rows[choose_rows(settings.seed, name, len(rows), settings.keypoints)]
-
-    def part(self) -> ScenePart:
-        """Return everything about the scene."""
-        pooled = []
-        for task in TASKS:
-            settings: DistractorSettings | None = getattr(self.context.evaluation, task)
-            if settings is not None and self.images:
-                with timed(self.seconds, task):
-                    pooled += self._count_pooled(task, settings)
-        return ScenePart(
-            self.scene.name,
-            {tau: tuple(ranks) for tau, ranks in self.ranks.items()},
-            tuple(pooled),
-            tuple(self.failures),
-            tuple(self.notes),
-            tuple(self.samples),
-            self.metric,
-            self.seconds,
-            self.described,
-            self.vectors.itemsize * self.vectors.shape[1],
-        )
-
-    def _count_pooled(self, task: str, settings: DistractorSettings) -> list[CandidateCounts]:
-        rows, broken = self.context.distractors(self.scene.name, settings)
-        if broken:
-            what = "fewer distractors" if rows else "not computed, as there are no distractors"
-            self.notes.append(
-                f"{self.context.descriptor.name}: {task} of {self.scene.name}: {what}: the first "
-                f"image of {checks.name_few(broken)} could not be used"
-            )
-        if not rows:
-            return []
-        counted = count_candidates(
-            self.vectors,
-            self.images,
-            np.concatenate(list(rows.values())),
-            task=task,
-            scene=self.scene.name,
-            category=self.scene.category,
-            metric=self.metric,
-            query_ids=[str(keypoint_id) for keypoint_id in self.first.keypoints.ids],
-            chosen=list(rows),
-            seed=settings.seed,
-            failed=self.lost,
-        )
-        judged = match_like_authors(
-            task,
-            self.vectors,
-            self.placed,
-            list(rows.values()),
-            metric=self.metric,
-            failed=self.lost,
-        )
-        return [
-            replace(counted, **{f"author_{key}": value for key, value in judged._asdict().items()})
-        ]
-
-
-def _candidates(truth: Truth, side: Side) -> Candidates:
-    """Return described keypoints, and each query's match among them."""
-    ids = side.keypoints.ids
-    place = ids.match(side.described.keypoints.ids)
-    place = np.where(place >= 0, place, LOST)
-    match_rows = np.where(truth.target >= 0, place[truth.target], NO_MATCH)
-    return Candidates(usable_rows(side), match_rows)
-
-
-def whole_rows(side: Side) -> tuple[Array, NDArray[np.bool_]]:
-    """Return a row for every keypoint, and which failed.
-
-    Rows that failed are zeros.
-    """
-    rows = usable_rows(side)
-    at = side.described.keypoints.ids.match(side.keypoints.ids)
-    whole = np.zeros((len(side.keypoints), rows.shape[1]), rows.dtype)
-    whole[at] = rows
-    lost = np.ones(len(whole), bool)
-    lost[at] = False
-    return whole, lost
-
-
-def _fingerprint(first: Side, other: Side, truth: Truth) -> str:
-    """Return a digest of keypoints and true matches, not descriptors."""
-    digest = hashlib.sha256(np.ascontiguousarray(first.keypoints.xy).tobytes())
-    for part in (other.keypoints.xy, truth.target):
-        digest.update(np.ascontiguousarray(part).tobytes())
-    return digest.hexdigest()[:16]
-
-
-def _notes(scene: Scene, k: int, descriptor: DescriptorSettings, side: Side) -> Iterable[str]:
-    if len(side.described.failed):
-        yield (
-            f"{descriptor.name}: {len(side.described.failed)} of {len(side.keypoints)} keypoints "
-            f"of {scene.name}/{k} could not be described"
-        )
-
-
-def _add(seconds: dict[str, float], more: Mapping[str, float]) -> None:
-    for stage, spent in more.items():
-        seconds[stage] = seconds.get(stage, 0.0) + spent
-
+from assay.vision.verification import CandidateCounts
 
 Progress = Callable[[int, int | None], object]
 Part = TypeVar("Part")
@@ -386,13 +88,12 @@ class ExperimentResult:
         Scenes are resampled as a whole.
         """
         how = self.experiment.evaluation
-        stated = rule or how.rule
         several = len(how.tau) > 1
         return [
             record
             for result in self.results
             for record in result.records(
-                rule=stated,
+                rule=rule or how.rule,
                 name=f"{result.name} τ={result.tau:g}" if several else result.name,
                 config={"experiment": self.experiment.to_dict()},
                 seeds={"intervals": how.seed},
@@ -439,6 +140,10 @@ def run_experiment(
 
     Raises:
         UsageError: If there are too few scenes for what is measured.
+
+    Example:
+        result = run_experiment(read_experiment("experiment.yaml"), work_folder="parts")
+        result.headline[0].mean()["AP"]
     """
     loaded = load_scenes(experiment.dataset) if scenes is None else list(scenes)
     if not loaded:
@@ -533,8 +238,7 @@ def join_scenes(parts: Sequence[ScenePart], context: SceneContext) -> Iterable[D
     """Yield a descriptor's results from its scenes, by tolerance."""
     seconds: dict[str, float] = {}
     for part in parts:
-        for stage in part.seconds:
-            seconds[stage] = math.fsum((seconds.get(stage, 0.0), part.seconds[stage]))
+        add_seconds(seconds, part.seconds)
     shared: dict[str, Any] = {
         "keypoints": keypoint_name(context.keypoints),
         "timings": seconds,
@@ -546,38 +250,36 @@ def join_scenes(parts: Sequence[ScenePart], context: SceneContext) -> Iterable[D
             seconds.get("describe", 0.0),
         ),
     }
-    for tau in context.evaluation.tau:
-        headline = tau == context.evaluation.tau[0]
+    how, retrieved = context.evaluation, None
+    images = {part.scene: part.samples for part in parts if part.samples}
+    if how.image_retrieval is not None and len(images) > 1:
+        retrieved = evaluate_image_retrieval(
+            images,
+            conventions=how.conventions,
+            metric=shared["metric"],
+            ratio=how.image_retrieval.ratio,
+        )
+    for tau in how.tau:
+        headline = tau == how.tau[0]
         yield DescriptorResult.of(
             context.descriptor.name,
             (pair for part in parts for pair in part.ranks[tau]),
-            conventions=context.evaluation.conventions,
+            conventions=how.conventions,
             tau=tau,
             settings=as_settings(
                 descriptor=os.path.basename(context.descriptor.type),
                 options=context.descriptor.options or None,
             ),
             pooled=tuple(counts for part in parts for counts in part.pooled) if headline else (),
-            image_retrieval=_image_retrieval(parts, context) if headline else None,
+            image_retrieval=retrieved if headline else None,
             **shared,
         )
-
-
-def _image_retrieval(parts: Sequence[ScenePart], context: SceneContext) -> Any:
-    settings = context.evaluation.image_retrieval
-    images = {part.scene: part.samples for part in parts if part.samples}
-    if settings is None or len(images) < 2:
-        return None
-    metric = next(part.metric for part in parts if part.samples)
-    return evaluate_image_retrieval(
-        images, conventions=context.evaluation.conventions, metric=metric, ratio=settings.ratio
-    )
 
 
 def keypoint_name(settings: Any) -> str:
     """Describe a keypoint set in a few words.
 
-    >>> from assay.vision.pairs import KeypointSettings
+    >>> from assay.vision.settings import KeypointSettings
     >>> keypoint_name(KeypointSettings(strongest=500))
     'detect sift, border 40, strongest 500'
     """
@@ -590,3 +292,164 @@ def keypoint_name(settings: Any) -> str:
     parts += [f"strongest {settings.strongest}"] if settings.strongest else []
     parts += [f"random {settings.random} by seed {settings.seed}"] if settings.random else []
     return ", ".join(parts)
+
+
+_LAYOUT: Final = 3  # of these files; a new number makes all old ones useless
+_IN_JSON: Final = (str, int, float, tuple)
+
+
+class SceneCheckpoint:
+    """The folder; without one nothing is stored and nothing found."""
+
+    def __init__(self, folder: str | os.PathLike[str] | None) -> None:
+        self.folder = None if folder is None else Path(folder)
+
+    def path(self, descriptor: str, scene: str) -> Path | None:
+        """Return the file of a scene, without names used as paths."""
+        return Checkpoint(self.folder).path(_name_of(descriptor, scene))
+
+    def load(self, descriptor: str, scene: str, fingerprint: str) -> ScenePart | None:
+        """Load the part with this fingerprint, if it exists and is sound."""
+        part = Checkpoint(self.folder, fingerprint).load(_name_of(descriptor, scene))
+        return None if part is None else _from_part(part.notes, part.arrays)
+
+    def save(self, part: ScenePart, descriptor: str, fingerprint: str) -> None:
+        """Write a part, whole or not at all."""
+        arrays: dict[str, Any] = {}
+        notes = _notes_of(part, arrays)
+        Checkpoint(self.folder, fingerprint).save(_name_of(descriptor, part.scene), arrays, notes)
+
+
+def _name_of(descriptor: str, scene: str) -> str:
+    return f"{file_label(descriptor)}--{file_label(scene)}.part"
+
+
+def _notes_of(part: ScenePart, arrays: dict[str, Any]) -> dict[str, Any]:
+    """Return what JSON can hold; arrays go to `arrays` by name."""
+    return {
+        "scene": part.scene,
+        "metric": part.metric,
+        "seconds": dict(part.seconds),
+        "cost": [part.described, part.row_bytes],
+        "notes": list(part.notes),
+        "failures": [asdict(failure) for failure in part.failures],
+        "ranks": [
+            [tau, [_split(pair, f"rank{i}x{j}", arrays) for j, pair in enumerate(pairs)]]
+            for i, (tau, pairs) in enumerate(part.ranks.items())
+        ],
+        "pooled": [_split(counts, f"pool{i}", arrays) for i, counts in enumerate(part.pooled)],
+        "samples": [_store(rows, f"sample{i}", arrays) for i, rows in enumerate(part.samples)],
+    }
+
+
+def _split(value: Any, name: str, arrays: dict[str, Any]) -> dict[str, Any]:
+    plain: dict[str, Any] = {}
+    for item in fields(value):
+        content = getattr(value, item.name)
+        key = f"{name}_{item.name}"
+        plain[item.name] = (
+            _store(content, key, arrays) if isinstance(content, np.ndarray) else content
+        )
+    return plain
+
+
+def _store(content: NDArray[Any], key: str, arrays: dict[str, Any]) -> dict[str, Any]:
+    """Store an array and return its place; empty ones are only described."""
+    if content.size:
+        arrays[key] = content
+        return {"array": key}
+    return {"empty": content.shape, "dtype": content.dtype.str}
+
+
+def _from_part(notes: Mapping[str, Any], arrays: Mapping[str, Any]) -> ScenePart:
+    return ScenePart(
+        notes["scene"],
+        {
+            float(tau): tuple(_build(PairRanks, plain, arrays) for plain in pairs)
+            for tau, pairs in notes["ranks"]
+        },
+        tuple(_build(CandidateCounts, plain, arrays) for plain in notes["pooled"]),
+        tuple(Failure(**plain) for plain in notes["failures"]),
+        tuple(notes["notes"]),
+        tuple(_content(plain, arrays) for plain in notes["samples"]),
+        notes["metric"],
+        notes["seconds"],
+        *notes["cost"],
+    )
+
+
+def _build(kind: Any, plain: Mapping[str, Any], arrays: Mapping[str, Any]) -> Any:
+    return kind(**{key: _content(value, arrays) for key, value in plain.items()})
+
+
+def _content(value: Any, arrays: Mapping[str, Any]) -> Any:
+    if isinstance(value, dict):
+        if "array" in value:
+            return arrays[value["array"]]
+        return np.empty(value["empty"], value["dtype"])
+    return tuple(value) if isinstance(value, list) else value
+
+
+def fingerprint(scene: Scene, context: SceneContext) -> str:
+    """Return a digest of all that the part of a scene depends on."""
+    digest = hashlib.sha256()
+    evaluation = asdict(context.evaluation)
+    for key in ("ties", "rule", "level", "resamples", "seed"):
+        del evaluation[key]  # these only read what is stored
+    settings = {
+        "layout": _LAYOUT,
+        "assay": __version__,
+        "opencv": opencv().__version__,
+        "scene": scene.name,
+        "category": scene.category,
+        "evaluation": evaluation,
+        "descriptor": asdict(context.descriptor),
+        "keypoints": asdict(context.keypoints),
+    }
+    digest.update(json.dumps(settings, sort_keys=True, default=str).encode())
+    # Distractors come from all scenes.
+    pooled = context.evaluation.verification or context.evaluation.retrieval
+    for name in sorted(context.scenes) if pooled else [scene.name]:
+        needed = context.scenes[name]
+        print_ = context.prints.get(name, partial(_scene_print, needed))
+        digest.update(f"{name}\0{print_}\0".encode())
+        for spec in (context.keypoints.path, context.descriptor.type):
+            if spec is not None and spec.lower().endswith((".npy", ".npz", ".csv")):
+                for k in range(1, len(needed.images) + 1):
+                    file = fill_path(spec, {"scene": name, "image": k})
+                    digest.update(f"{file}\0{_file_print(file)}\0".encode())
+    code = _code_file(context.descriptor.type)
+    digest.update(f"{code}\0{_file_print(code)}\0".encode() if code else b"")
+    return digest.hexdigest()
+
+
+def _scene_print(scene: Scene) -> str:
+    digest = hashlib.sha256()
+    for image in scene.images:
+        digest.update(
+            _file_print(image).encode()
+            if isinstance(image, Path)
+            else np.ascontiguousarray(image).tobytes()
+        )
+    for k, matrix in scene.homographies.items():
+        digest.update(f"{k}".encode() + np.ascontiguousarray(matrix).tobytes())
+    return digest.hexdigest()
+
+
+def _code_file(spec: str) -> str | None:
+    """Return the file of a network or of the user's function."""
+    module, colon, _ = spec.partition(":")
+    if not colon or is_file(spec):
+        return None
+    if network_file(spec) is not None:
+        return network_file(spec)
+    named_callable(spec, "module:function")
+    return getattr(sys.modules[module], "__file__", None)
+
+
+def _file_print(file: str | Path) -> str:
+    """Return a digest of a file; "absent" if it does not exist."""
+    try:
+        return digest_of_file(file)
+    except StorageError:
+        return "absent"

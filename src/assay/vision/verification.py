@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import chain
 from typing import Any, Final, Literal, NamedTuple
 
@@ -34,14 +33,8 @@ from assay.scoring.scores import Scores
 from assay.stats import Interval, interval
 from assay.stats.confidence import jackknife_interval
 from assay.stats.effects import grouped_ap
+from assay.vision import ranks
 from assay.vision.keypoints import as_id, as_ids
-from assay.vision.ranks import (
-    curve_of,
-    largest_distance,
-    nearest_two,
-    pair_distances,
-    row_distances,
-)
 
 
 def counts_among(values: Floats, others: Floats) -> tuple[Ints, Ints]:
@@ -75,7 +68,11 @@ def list_hits(
     by_distance = order.nearest_order(distance, row=row)
     row, distance = row[by_distance], distance[by_distance]
     offsets = np.searchsorted(row, np.arange(len(ids) + 1)).astype(np.int64)
-    first, last = _equal_runs(row, distance)
+    new = np.ones(len(row), bool)  # where a run of equal distances starts
+    new[1:] = (row[1:] != row[:-1]) | (distance[1:] != distance[:-1])
+    ends = np.append(np.flatnonzero(new), len(row))
+    run = order.rows_of(ends.astype(np.int64))
+    first, last = ends[run], ends[run + 1]
     start = offsets[row]
     lo = 1 + below[by_distance] + first - start
     hi = below[by_distance] + tied[by_distance] + last - start
@@ -97,16 +94,6 @@ def list_hits(
         exhaustive=True,
     )
     return hits.select(ids.order())
-
-
-def _equal_runs(row: Ints, distance: Floats) -> tuple[Ints, Ints]:
-    """Return start and end of each entry's run of equal distances."""
-    new = np.ones(len(row), bool)
-    new[1:] = (row[1:] != row[:-1]) | (distance[1:] != distance[:-1])
-    starts = np.flatnonzero(new)
-    offsets = np.append(starts, len(row))
-    run = order.rows_of(offsets.astype(np.int64))
-    return offsets[run], offsets[run + 1]
 
 
 Rule = Literal["paper", "program"]
@@ -208,6 +195,12 @@ def count_candidates(
 
     Raises:
         UsageError: If the task is unknown.
+
+    Example:
+        >>> rows = np.eye(3)
+        >>> images = [Candidates(rows, np.arange(3))]
+        >>> count_candidates(rows, images, rows + 2, task="retrieval", scene="a").n_matches
+        3
     """
     if task not in TASKS:
         raise UsageError(f"task must be verification or retrieval, found {task!r}.")
@@ -219,29 +212,23 @@ def count_candidates(
     zeros = np.zeros(n, np.int64)
     zeros[described] = sum(len(image.vectors) for image in images)
     np.subtract.at(zeros, described[query], 1)
-    ids = tuple(map(str, range(n) if query_ids is None else query_ids))
+    lost = np.zeros(n, np.int64)  # true matches that a failed descriptor hides
+    for image in images:
+        lost += np.where(gone, image.truth != NO_MATCH, image.truth == LOST)
     return CandidateCounts(
         task,
         scene,
         category,
-        ids,
+        tuple(map(str, range(n) if query_ids is None else query_ids)),
         described[query],
         distance,
         *counts,
         query_zeros=zeros,
-        query_lost=_lost(images, gone),
+        query_lost=lost,
         query_negatives=np.where(gone, 0, len(distractors)),
         chosen=tuple(chosen),
         seed=seed,
     )
-
-
-def _lost(images: Sequence[Candidates], failed: NDArray[np.bool_]) -> Ints:
-    """Count each query's true matches that a failed descriptor hides."""
-    lost = np.zeros(len(failed), np.int64)
-    for image in images:
-        lost += np.where(failed, image.truth != NO_MATCH, image.truth == LOST)
-    return lost
 
 
 def _count_labels(
@@ -252,7 +239,7 @@ def _count_labels(
     Zeros and distractors are counted in both kinds of lists.
     """
     pools = [image.vectors for image in images]
-    scale = largest_distance(queries, *pools, distractors, metric=metric)
+    scale = ranks.largest_distance(queries, *pools, distractors, metric=metric)
     query, distance = _true_matches(queries, images, metric, scale)
     zeros = _counts(queries, query, distance, pools, metric, scale)
     distractor_counts = _counts(queries, query, distance, [distractors], metric, scale)
@@ -269,18 +256,14 @@ def _count_labels(
 def _true_matches(
     queries: NDArray[Any], images: Sequence[Candidates], metric: str, scale: float
 ) -> tuple[Ints, Floats]:
-    rows, distances = [], []
+    rows, distances = [np.empty(0, np.int64)], [np.empty(0)]
     for image in images:
         has = np.flatnonzero(image.truth >= 0)
         rows.append(has)
         distances.append(
-            row_distances(queries[has], image.vectors[image.truth[has]], metric, scale)
+            ranks.row_distances(queries[has], image.vectors[image.truth[has]], metric, scale)
         )
-    empty: tuple[list[Any], list[Any]] = ([np.empty(0, np.int64)], [np.empty(0)])
-    return (
-        np.concatenate(rows or empty[0]).astype(np.int64),
-        np.concatenate(distances or empty[1]),
-    )
+    return np.concatenate(rows), np.concatenate(distances)
 
 
 def _counts(
@@ -296,7 +279,7 @@ def _counts(
     for pool in pools:
         step = max(1, _BLOCK // max(len(pool), 1))
         for start in range(0, len(queries) if len(pool) else 0, step):
-            block = pair_distances(queries[start : start + step], pool, metric, scale)
+            block = ranks.pair_distances(queries[start : start + step], pool, metric, scale)
             below, same = counts_among(distance, block)
             counts[0] += below
             counts[1] += same
@@ -329,8 +312,7 @@ class PooledResult:
 
     scenes: tuple[CandidateCounts, ...]
     conventions: Conventions
-    _pooled: dict[str, Scores] = field(default_factory=dict, init=False, repr=False)
-    _single: dict[str, Scores] = field(default_factory=dict, init=False, repr=False)
+    _cache: dict[tuple[str, str], Scores] = field(default_factory=dict, init=False, repr=False)
 
     def counts(self, category: str | None = None) -> dict[str, int]:
         """Count the candidates of each label."""
@@ -346,57 +328,77 @@ class PooledResult:
 
         All pairs of keypoints are in it; columns are as for keypoints.
         """
-        if rule not in self._pooled:
-            self._pooled[rule] = self._score_scenes(_labels_of(rule))
-        return self._pooled[rule]
-
-    def _score_scenes(self, counted: tuple[int, ...]) -> Scores:
-        rows = np.repeat(np.arange(len(self.scenes)), [len(scene.query) for scene in self.scenes])
-        hits = list_hits(
-            list(self._lists),
-            rows,
-            distance=self._join("distance"),
-            below=_sum_counts(self.scenes, "nearer", counted),
-            tied=_sum_counts(self.scenes, "tied", counted),
-            n_relevant=np.array([scene.n_matches for scene in self.scenes]),
-            n_docs=np.array(
-                [
-                    scene.n_matches + scene.n_negatives + (scene.n_zeros if 0 in counted else 0)
-                    for scene in self.scenes
-                ]
-            ),
-        )
-        scores = score(hits, "AP", conventions=self.conventions)
-        return self._group(scores, self._lists)
+        return self._scores("pooled", rule)
 
     def per_query(self, rule: str = "paper") -> Scores:
         """Return the AP of one list for each keypoint.
 
         Its matches in all other images count.
         """
-        if rule not in self._single:
-            self._single[rule] = self._score_queries(_labels_of(rule))
-        return self._single[rule]
+        return self._scores("per query", rule)
 
-    def _score_queries(self, counted: tuple[int, ...]) -> Scores:
+    def _scores(self, kind: str, rule: str) -> Scores:
+        if (kind, rule) not in self._cache:
+            if rule not in RULES:
+                raise UsageError(f"rule must be paper or program, found {rule!r}.")
+            # Zeros are row 0 of the counts, distractors row 1; these are wrong under the rule.
+            wrong = [1] if rule == "paper" else [0, 1]
+            score_lists = self._score_scenes if kind == "pooled" else self._score_queries
+            self._cache[kind, rule] = score_lists(wrong)
+        return self._cache[kind, rule]
+
+    def _score_scenes(self, wrong: list[int]) -> Scores:
+        lists = {as_id(scene.scene): scene.scene for scene in self.scenes}
+        n_relevant = np.array([scene.n_matches for scene in self.scenes])
+        n_docs = n_relevant + [scene.n_negatives for scene in self.scenes]
+        if 0 in wrong:
+            n_docs += [scene.n_zeros for scene in self.scenes]
+        rows = np.repeat(np.arange(len(self.scenes)), [len(scene.query) for scene in self.scenes])
+        return self._score(lists, rows, ("nearer", "tied"), wrong, n_relevant, n_docs)
+
+    def _score_queries(self, wrong: list[int]) -> Scores:
+        lists = {
+            name: scene.scene
+            for scene in self.scenes
+            for name in as_ids(f"{scene.scene}/", scene.query_ids)
+        }
         starts = np.cumsum([0, *(len(scene.query_ids) for scene in self.scenes)])
-        rows = [scene.query + start for scene, start in zip(self.scenes, starts, strict=False)]
-        row = np.concatenate(rows)
-        n_relevant = np.bincount(row, minlength=int(starts[-1])) + self._join("query_lost")
-        sizes = self._join("query_negatives")
-        if 0 in counted:
-            sizes = sizes + self._join("query_zeros")
-        hits = list_hits(
-            list(self._queries),
-            row,
-            distance=self._join("distance"),
-            below=_sum_counts(self.scenes, "own_nearer", counted),
-            tied=_sum_counts(self.scenes, "own_tied", counted),
-            n_relevant=n_relevant,
-            n_docs=sizes + n_relevant,
+        rows = np.concatenate(
+            [scene.query + start for scene, start in zip(self.scenes, starts, strict=False)]
         )
-        scores = score(hits, "AP", conventions=self.conventions)
-        return self._group(scores, self._queries)
+        n_relevant = np.bincount(rows, minlength=int(starts[-1])) + self._join("query_lost")
+        n_docs = n_relevant + self._join("query_negatives")
+        if 0 in wrong:
+            n_docs = n_docs + self._join("query_zeros")
+        return self._score(lists, rows, ("own_nearer", "own_tied"), wrong, n_relevant, n_docs)
+
+    def _score(
+        self,
+        lists: dict[str, str],
+        rows: Ints,
+        keys: tuple[str, str],
+        wrong: list[int],
+        n_relevant: Ints,
+        n_docs: Ints,
+    ) -> Scores:
+        """Score lists; `lists` has the scene of each by its id, `keys` name the counts."""
+        below, tied = (
+            np.concatenate([getattr(scene, key)[wrong].sum(axis=0) for scene in self.scenes])
+            for key in keys
+        )
+        hits = list_hits(
+            list(lists),
+            rows,
+            distance=self._join("distance"),
+            below=below,
+            tied=tied,
+            n_relevant=n_relevant,
+            n_docs=n_docs,
+        )
+        categories = {part.scene: part.category for part in self.scenes}
+        return score(hits, "AP", conventions=self.conventions).with_groups(
+            scene=lists, category={list_id: categories[name] for list_id, name in lists.items()}
+        )
 
     def mean(self, rule: str = "paper", *, category: str | None = None) -> float:
         """Return the mean over scenes of the pooled AP.
@@ -426,7 +428,7 @@ class PooledResult:
         missed = sum(scene.author_missed for scene in self.scenes)
         wrong = np.sort(sum(counts_among(distance[right], distance[~right])))
         total = len(wrong) + missed
-        return curve_of(wrong, total), len(wrong) / max(len(distance), 1)
+        return ranks.curve_of(wrong, total), len(wrong) / max(len(distance), 1)
 
     def interval(
         self, kind: str, rule: str = "paper", *, category: str | None = None, **resampling: Any
@@ -439,8 +441,7 @@ class PooledResult:
         """
         settings = {"bounds": (0.0, 1.0), **resampling}
         if kind != "authors":
-            scores = self.pooled(rule) if kind == "pooled" else self.per_query(rule)
-            return interval(_scene_values(scores, category), **settings)
+            return interval(_scene_values(self._scores(kind, rule), category), **settings)
         some = [part for part in self.scenes if category in (None, part.category)]
         if self.scenes[0].task == "verification":
             level = resampling.get("level", 0.95)
@@ -455,32 +456,8 @@ class PooledResult:
         right = sum(int(scene.author_right.sum()) + scene.author_missed for scene in self.scenes)
         return right, sum(int((~scene.author_right).sum()) for scene in self.scenes)
 
-    @cached_property
-    def _categories(self) -> dict[str, str]:
-        return {scene.scene: scene.category for scene in self.scenes}
-
     def _join(self, key: str) -> NDArray[Any]:
         return np.concatenate([getattr(scene, key) for scene in self.scenes])
-
-    @property
-    def _lists(self) -> dict[str, str]:
-        """The scene of each pooled list, by its id."""
-        return {as_id(scene.scene): scene.scene for scene in self.scenes}
-
-    @cached_property
-    def _queries(self) -> dict[str, str]:
-        """The scene of each keypoint, by its id."""
-        return {
-            name: scene.scene
-            for scene in self.scenes
-            for name in as_ids(f"{scene.scene}/", scene.query_ids)
-        }
-
-    def _group(self, scores: Scores, scene: dict[str, str]) -> Scores:
-        categories = self._categories
-        return scores.with_groups(
-            scene=scene, category={list_id: categories[name] for list_id, name in scene.items()}
-        )
 
 
 def _author_list(scenes: Iterable[CandidateCounts]) -> float:
@@ -507,20 +484,6 @@ def _author_aps(scene: CandidateCounts) -> list[float]:
         for rows in np.split(order, ends)
     ]
     return [ap for ap in aps if not math.isnan(ap)] + [0.0] * scene.author_missed
-
-
-def _labels_of(rule: str) -> tuple[int, ...]:
-    """Return the rows of counts that are wrong under a rule.
-
-    Zeros are row 0, distractors row 1.
-    """
-    if rule not in RULES:
-        raise UsageError(f"rule must be paper or program, found {rule!r}.")
-    return (1,) if rule == "paper" else (0, 1)
-
-
-def _sum_counts(scenes: Sequence[CandidateCounts], key: str, counted: tuple[int, ...]) -> Ints:
-    return np.concatenate([getattr(scene, key)[list(counted)].sum(axis=0) for scene in scenes])
 
 
 def _scene_values(scores: Scores, category: str | None) -> list[float]:
@@ -571,7 +534,7 @@ def match_like_authors(
     judge = _nearest_by_descriptor if task == "verification" else _nearest_by_place
     judged = [judge(vectors, described, image, metric) for image in images]
     for rows in distractors:
-        apart = nearest_two(vectors, rows, metric).best
+        apart = ranks.nearest_two(vectors, rows, metric).best
         judged.append((described, apart, np.zeros(len(described), bool)))
     query, distance, right = (np.concatenate(part) for part in zip(*judged, strict=True))
     lost = int(failed.sum())
@@ -583,7 +546,7 @@ def match_like_authors(
 def _nearest_by_descriptor(
     vectors: NDArray[Any], described: Ints, image: PlacedRows, metric: str
 ) -> tuple[Ints, Floats, NDArray[np.bool_]]:
-    near = nearest_two(vectors, image.vectors, metric)
+    near = ranks.nearest_two(vectors, image.vectors, metric)
     projected = image.projected[described]
     closest = _closest(projected, image.places)[1]
     apart = np.linalg.norm(image.places[near.nearest] - projected, axis=1)
@@ -595,8 +558,8 @@ def _nearest_by_place(
 ) -> tuple[Ints, Floats, NDArray[np.bool_]]:
     row, apart = _closest(image.projected[described], image.places)
     has = np.flatnonzero(np.isfinite(apart))
-    scale = largest_distance(vectors, image.vectors, metric=metric)
-    distance = row_distances(vectors[has], image.vectors[row[has]], metric, scale)
+    scale = ranks.largest_distance(vectors, image.vectors, metric=metric)
+    distance = ranks.row_distances(vectors[has], image.vectors[row[has]], metric, scale)
     return described[has], distance, np.ones(len(has), bool)
 
 

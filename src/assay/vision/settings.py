@@ -1,0 +1,385 @@
+"""Settings of experiments, each declared once: keys of experiment files, checks, and options.
+
+Experiment files are YAML or TOML; unknown keys and wrong types are refused where they stand.
+Nothing here needs numpy, so that `assay descriptors --help` is quick.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
+
+from assay.cli.settings import POSITIVE, About, Setting, fill, one_of
+from assay.core.callables import own_callable
+from assay.core.consent import Consent
+from assay.core.conventions import Conventions, preset
+from assay.core.on_demand import OnDemand
+from assay.errors import FormatError, UsageError
+from assay.io.config_text import parse_toml, parse_yaml, read_config_text
+
+if TYPE_CHECKING:
+    from assay.scoring.scores import Scores
+    from assay.stats import samples
+    from assay.vision import ground_truth
+else:  # which need numpy
+    samples = OnDemand("assay.stats.samples")
+    ground_truth = OnDemand("assay.vision.ground_truth")
+
+DEMO: Final = "demo"  # the path of scenes that are made on the spot
+BORDER: Final = 40.0  # pixels from the edge within which keypoints are dropped
+ESTIMATORS: Final = {"ransac": "RANSAC", "magsac": "USAC_MAGSAC"}  # as OpenCV calls them
+Source = Literal["detect", "project", "file"]
+Metric = Literal["l2", "cosine", "hamming"]
+METRICS: Final = get_args(Metric)
+SHARE: Final = "SetP"  # MMA of a pair of images is the precision of its matches
+
+
+def default_conventions() -> Conventions:
+    """Return the preset with expected ties.
+
+    With optimistic ones a constant descriptor would look good.
+    """
+    return preset("keypoints").but(ties="expected")
+
+
+@dataclass(frozen=True)
+class KeypointSettings:
+    """How keypoints are chosen.
+
+    The source "detect" finds them in each image, "project" takes those of image 1 through the
+    homography, "file" reads `path`, in which {scene} and {image} stand for names. Keypoints near
+    the border go first, then those of other sizes; `shared_with` keeps what a second detector
+    detected, too; then the `strongest` and a `random` choice of so many stay.
+
+    Example:
+        >>> KeypointSettings(strongest=200).detector
+        'sift'
+    """
+
+    source: Annotated[Source, "detect, project those of image 1, or file (path)."] = "detect"
+    detector: Annotated[str, "Detector, such as sift or orb."] = "sift"
+    options: Annotated[Mapping[str, Any], "Options of the detector."] = field(default_factory=dict)
+    path: Annotated[str | None, "File; {scene} and {image} stand for names."] = None
+    border: Annotated[float, "Pixels at the edge without keypoints."] = BORDER
+    least_size: Annotated[float, "Smallest size."] = 0.0
+    most_size: Annotated[float, "Largest size."] = float("inf")
+    shared_with: Annotated[str | None, "A second detector; only shared keypoints stay."] = None
+    shared_side: Annotated[Literal["left", "right"], "Whose sizes and angles count."] = "left"
+    tolerance: Annotated[float, "Pixels within which two detectors share a keypoint."] = 3.0
+    strongest: Annotated[
+        int | None,
+        About(
+            "Keypoints of each image.",
+            {"minimum": 1},
+            option={"section": "Input", "metavar": "N", "show_default": True},
+        ),
+    ] = None
+    random: Annotated[int | None, "Number of keypoints to draw at random."] = None
+    seed: Annotated[int, "Seed of that draw."] = 0
+
+    def __post_init__(self) -> None:
+        """Refuse settings that make no sense."""
+        if self.source not in get_args(Source):
+            raise UsageError(f"source must be detect, project or file; found {self.source!r}.")
+        if self.shared_side not in ("left", "right"):
+            raise UsageError(f"shared_side must be left or right; found {self.shared_side!r}.")
+        if self.source == "file" and self.path is None:
+            raise UsageError(
+                "Keypoints from files need a path such as keypoints/{scene}/{image}.csv."
+            )
+        if self.source == "detect" and self.path is not None:
+            raise UsageError("A path of keypoints needs the source file or project, not detect.")
+
+
+@dataclass(frozen=True)
+class DatasetSettings:
+    """Where the scenes are."""
+
+    path: Annotated[str, "Folder of scenes; demo: scenes that are made on the spot."]
+    layout: Annotated[Literal["auto", "hpatches", "oxford"], "Layout of the folder."] = "auto"
+    scenes: Annotated[tuple[str, ...], "Names of the scenes to use; all by default."] = ()
+    categories: Annotated[
+        Mapping[str, str] | str | None, "Categories by scene, or a file that holds them."
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Refuse categories that are neither a file nor a table."""
+        if not isinstance(self.categories, Mapping | str | None):
+            raise UsageError(
+                f"categories: expected keys and values, or a file, found {self.categories!r:.60}."
+            )
+
+
+@dataclass(frozen=True)
+class DescriptorSettings:
+    """A descriptor; with keypoints of its own, results are not comparable with others."""
+
+    name: Annotated[str, "Its name in results; by default its type."]
+    type: Annotated[str, "A name such as SIFT, a file, a network or module:function."]
+    options: Annotated[Mapping[str, Any], "Options of the descriptor."] = field(
+        default_factory=dict
+    )
+    metric: Annotated[
+        Metric | None,
+        About("Distance of descriptors. [l2; hamming for bits]", option={"section": "Search"}),
+    ] = None
+    keypoints: Annotated[KeypointSettings | None, "Keypoints instead of the experiment's."] = None
+
+
+@dataclass(frozen=True)
+class DistractorSettings:
+    """Distractors from other scenes."""
+
+    scenes: Annotated[int, About("Number of other scenes.", {"minimum": 1})] = 10
+    keypoints: Annotated[int, About("Number of keypoints of each.", {"minimum": 1})] = 20
+    seed: Annotated[int, About("Seed of the draw.", {"minimum": 0})] = 0
+
+
+@dataclass(frozen=True)
+class ImageRetrievalSettings:
+    """Image retrieval by some keypoints of each image."""
+
+    keypoints: Annotated[int, About("Number of keypoints of each image.", {"minimum": 1})] = 200
+    ratio: Annotated[float, "Limit of the ratio test."] = 0.8
+    seed: Annotated[int, About("Seed of the draw.", {"minimum": 0})] = 0
+
+    def __post_init__(self) -> None:
+        """Refuse a ratio that is none."""
+        if not 0 < self.ratio <= 1:
+            raise UsageError(f"ratio must lie above 0 and not above 1, found {self.ratio!r}.")
+
+
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """What is measured."""
+
+    tau: Annotated[tuple[float, ...], "Tolerances in pixels; the first is the headline's."] = (3.0,)
+    pairs: Annotated[tuple[int, ...], "Images to compare image 1 with; all by default."] = ()
+    ties: Annotated[
+        Literal["order", "expected", "best", "worst", "midrank-up"], "How equal distances count."
+    ] = "expected"
+    one_to_one: Annotated[bool, "Match each query and target once, nearest pairs first."] = False
+    symmetric: Annotated[bool, "Ask that a match holds in both directions."] = False
+    matching: Annotated[bool, "Evaluate image matching, too."] = True
+    rule: Annotated[Literal["paper", "program"], "Matching as HPatches' paper or program."] = (
+        "paper"
+    )
+    verification: Annotated[DistractorSettings | None, "Verification among distractors."] = None
+    retrieval: Annotated[DistractorSettings | None, "Retrieval among distractors."] = None
+    image_retrieval: Annotated[ImageRetrievalSettings | None, "Image retrieval."] = None
+    level: Annotated[float, "Level of the intervals."] = 0.95
+    resamples: Annotated[int, "Number of resamples."] = 10_000
+    seed: Annotated[int, About("Seed of the resamples.", {"minimum": 0})] = 0
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that make no sense."""
+        ground_truth.check_taus(self.tau)
+        samples.check_level(self.level)
+        for pair in self.pairs:
+            if pair < 2:
+                raise UsageError(f"pairs are numbers of images from 2 on, found {pair}.")
+
+    @property
+    def resampling(self) -> dict[str, Any]:
+        """How intervals are drawn."""
+        return {"level": self.level, "resamples": self.resamples, "seed": self.seed}
+
+    @property
+    def conventions(self) -> Conventions:
+        """The preset of keypoints, with the chosen ties."""
+        return default_conventions().but(ties=self.ties)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything that an experiment file says."""
+
+    dataset: Annotated[DatasetSettings, "Where the scenes are."]
+    descriptors: Annotated[tuple[DescriptorSettings, ...], "Descriptors; a type alone is a name."]
+    name: Annotated[str, "Its name in results."] = "experiment"
+    keypoints: Annotated[KeypointSettings, "How keypoints are chosen."] = field(
+        default_factory=KeypointSettings
+    )
+    evaluation: Annotated[EvaluationSettings, "What is measured."] = field(
+        default_factory=EvaluationSettings
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse an experiment without descriptors, or with two of one name."""
+        names = [descriptor.name for descriptor in self.descriptors]
+        if not names:
+            raise UsageError("An experiment needs at least one descriptor.")
+        for name in names:
+            if names.count(name) > 1:
+                raise UsageError(f"Two descriptors are called {name!r}. Give each its own name.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON; a missing limit is None."""
+        data: dict[str, Any] = _as_data(asdict(self))
+        return data
+
+
+def _as_data(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _as_data(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_data(item) for item in value]
+    return None if value == float("inf") else value
+
+
+def network_file(spec: str) -> str | None:
+    """Return the file of `onnx:FILE` or `torch:FILE`; else None.
+
+    >>> network_file("onnx:hardnet.onnx"), network_file("SIFT")
+    ('hardnet.onnx', None)
+    """
+    kind, colon, file = spec.partition(":")
+    return file if colon and kind in ("onnx", "torch") else None
+
+
+def is_file(spec: str) -> bool:
+    """Return whether a spec names an array file."""
+    return Path(spec).suffix.lower() in (".npy", ".npz")
+
+
+def read_experiment(path: str | os.PathLike[str], *, allow_code: bool = False) -> Experiment:
+    """Read an experiment from a .yaml, .yml or .toml file.
+
+    Args:
+        path: The file; paths in it are relative to it.
+        allow_code: Whether it may name functions, which are run.
+
+    Returns:
+        The experiment, checked.
+
+    Raises:
+        FormatError: If a key is unknown or missing, or a value has the wrong type.
+        UsageError: If it names code that is not allowed.
+
+    Example:
+        experiment = read_experiment("experiment.yaml")
+        experiment.evaluation.tau
+    """
+    name = os.fspath(path)
+    ending = Path(name).suffix.lower()
+    if ending not in (".yaml", ".yml", ".toml"):
+        raise FormatError(f"{name}: an experiment file ends in .yaml, .yml or .toml.")
+    parse = parse_toml if ending == ".toml" else parse_yaml
+    data = parse(read_config_text(path), name)
+    experiment = experiment_from(data, name)
+    for descriptor in experiment.descriptors:
+        allow_descriptor(descriptor.type, Consent.of(allow_code), name)
+    return _resolve_paths(experiment, Path(name).resolve().parent)
+
+
+def allow_descriptor(spec: str, consent: Consent, place: str) -> None:
+    """Refuse code that a file names, unless code is allowed; a function must be the user's own.
+
+    A script of torch is code; a graph of ONNX is not.
+    """
+    if ":" not in spec or is_file(spec) or spec.startswith("onnx:"):
+        return
+    consent.check_code(f"the descriptor {spec!r}", place)
+    if network_file(spec) is None:
+        own_callable(spec, "module:function")
+
+
+def experiment_from(data: Any, place: str = "experiment") -> Experiment:
+    """Build an experiment from plain data.
+
+    Args:
+        data: What an experiment file holds: dataset, descriptors, keypoints, evaluation.
+        place: Where it stands, for messages.
+
+    Returns:
+        The experiment, checked.
+
+    Raises:
+        FormatError: If a key is unknown or missing, or a value has the wrong type.
+
+    >>> experiment_from({"dataset": {"path": "demo"}, "descriptors": ["SIFT"]}).evaluation.tau
+    (3.0,)
+    """
+    if isinstance(data, Mapping) and isinstance(data.get("descriptors"), list):
+        # A type alone is a descriptor, and its name is the type.
+        listed = [{"type": item} if isinstance(item, str) else item for item in data["descriptors"]]
+        named = [
+            {"name": item["type"], **item} if isinstance(item, Mapping) and "type" in item else item
+            for item in listed
+        ]
+        data = {**data, "descriptors": named}
+    return fill(Experiment, data, place)
+
+
+def _resolve_paths(experiment: Experiment, folder: Path) -> Experiment:
+    """Resolve relative paths against the folder of the file."""
+    dataset = experiment.dataset
+    path = dataset.path if dataset.path == DEMO else str(folder / dataset.path)
+    categories = dataset.categories
+    if isinstance(categories, str):
+        categories = str(folder / categories)
+    descriptors = tuple(
+        replace(
+            descriptor,
+            type=_resolve_type(descriptor.type, folder),
+            keypoints=_resolve_keypoints(descriptor.keypoints, folder),
+        )
+        for descriptor in experiment.descriptors
+    )
+    return replace(
+        experiment,
+        dataset=replace(dataset, path=path, categories=categories),
+        descriptors=descriptors,
+        keypoints=_resolve_keypoints(experiment.keypoints, folder),
+    )
+
+
+def _resolve_type(spec: str, folder: Path) -> str:
+    file = network_file(spec)
+    if file is not None:
+        return f"{spec.partition(':')[0]}:{folder / file}"
+    return str(folder / spec) if is_file(spec) else spec
+
+
+def _resolve_keypoints(keypoints: Any, folder: Path) -> Any:
+    return (
+        keypoints
+        if keypoints is None or keypoints.path is None
+        else replace(keypoints, path=str(folder / keypoints.path))
+    )
+
+
+def allow_descriptors(
+    specs: list[str], params: Mapping[str, Any], consent: Consent, place: str
+) -> None:
+    """Refuse descriptors of a stored command without consent."""
+    for spec in specs:
+        allow_descriptor(spec, consent, place)
+
+
+# Options of `assay descriptors match` that are no keys of an experiment file.
+ESTIMATOR: Final = Setting(
+    "estimator",
+    "How OpenCV estimates homographies.",
+    one_of(ESTIMATORS),
+    "ransac",
+    {"section": "Models", "show_default": True},
+)
+INLIER: Final = Setting(
+    "inlier",
+    "Largest error of an inlier.",
+    POSITIVE,
+    3.0,
+    {"section": "Search", "show_default": True, "metavar": "PIXELS"},
+)
+
+
+def name_measures(task: str, scores: Sequence[Scores]) -> dict[str, str]:
+    """Return the names of the measures of stored image matches: MMA with the pixels of its rule."""
+    if task != "matching":
+        return {}
+    pixels = {system.settings.get("pixels") for system in scores}
+    return {SHARE: f"MMA@{pixels.pop()}"} if len(pixels) == 1 else {}
