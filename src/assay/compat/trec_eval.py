@@ -30,7 +30,189 @@ from assay.scoring.scores import GEOMETRIC_FLOOR
 
 _LARGEST: Final = 1e12  # of parameters: sums of as large gains are exact
 _CUTS: Final = "5,10,15,20,30,100,200,500,1000"
+_EPSILON: Final = 1e-5  # of infAP
 _TENTHS: Final = "0,0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9,1"
+
+
+# The measures that only trec_eval has, for the list of one query. Each takes the list and its
+# parameters as they were typed. Their formulas and the order of their sums are those of trec_eval
+# 10.0, whose output they have to match in the last printed digit.
+
+
+class QueryList(NamedTuple):
+    """The judged documents of one query's list in rank order, and what the pool holds."""
+
+    rank: Ints
+    grade: Floats
+    n_ret: int
+    pool_grade: Floats
+    pool_count: Ints
+    level: int
+    n_docs: int
+
+    @property
+    def good(self) -> Ints:
+        """The ranks of relevant documents."""
+        return self.rank[(self.grade >= 0) & (self.grade >= self.level)]
+
+    @property
+    def n_rel(self) -> int:
+        """Number of relevant documents, retrieved or not."""
+        relevant = (self.pool_grade >= 0) & (self.pool_grade >= self.level)
+        return int(self.pool_count[relevant].sum())
+
+    def gains(self, params: tuple[str, ...]) -> tuple[Ints, Floats, Floats]:
+        """Return ranks and gains, and the gains of the ideal list."""
+        table = {float(grade): float(gain) for grade, _, gain in (p.partition("=") for p in params)}
+        judged = self.grade >= 0
+        gain = np.array(
+            [table.get(level, level) for level in self.grade[judged].tolist()], np.float64
+        )
+        ideal = np.array(
+            [table.get(level, level) for level in self.pool_grade.tolist()], np.float64
+        )
+        ideal = np.repeat(ideal, np.where(self.pool_grade >= 0, self.pool_count, 0))
+        return self.rank[judged], gain, -np.sort(-ideal[ideal > 0])
+
+
+def relstring(query: QueryList, length: int) -> str:
+    """Return the grades of the first documents, a sign each."""
+    signs = ["-"] * min(length, query.n_ret)
+    for rank, grade in zip(query.rank.tolist(), query.grade.tolist(), strict=True):
+        if rank <= len(signs):
+            signs[rank - 1] = "." if grade < 0 else ">" if grade > 9 else str(int(grade))
+    return "".join(signs)
+
+
+def _inferred_ap(query: QueryList, params: tuple[str, ...]) -> float:
+    relevant = irrelevant = unknown = 0
+    total = 0.0
+    for rank, grade in zip(query.rank.tolist(), query.grade.tolist(), strict=True):
+        if grade < 0:
+            unknown += 1
+        elif grade < query.level:
+            irrelevant += 1
+        else:
+            above, judged = rank - 1, relevant + irrelevant
+            share = (relevant + _EPSILON) / (judged + 2 * _EPSILON)
+            seen = (above / rank) * ((judged + unknown) / above) if above else 0.0
+            total += 1 / rank + seen * share
+            relevant += 1
+    return total / query.n_rel if query.n_rel else total
+
+
+def _binary_g(query: QueryList, params: tuple[str, ...]) -> float:
+    good = query.good
+    above = good - np.arange(1, len(good) + 1)
+    return float((1 / np.log2(2.0 + above)).sum() / query.n_rel) if len(good) else 0.0
+
+
+def _g(query: QueryList, params: tuple[str, ...]) -> float:
+    rank, gain, ideal = query.gains(params)
+    if not len(ideal):
+        return 0.0
+    cost = np.concatenate([[0.0], np.cumsum(np.maximum(ideal, 1.0))])
+    spent = cost[np.minimum(rank, len(ideal))] + np.maximum(rank - len(ideal), 0)
+    some = gain != 0
+    parts = gain[some] / np.log2(2 + spent - np.cumsum(gain))[some]
+    return float(parts.sum() / ideal.sum())
+
+
+def _dcg_after(rank: Ints, gain: Floats) -> Floats:
+    """Return 0, and the DCG after each of the documents."""
+    return np.concatenate([[0.0], np.cumsum(gain / np.log2(rank + 1.0))])
+
+
+def _ideal_after(ideal: Floats) -> Floats:
+    return _dcg_after(np.arange(1, len(ideal) + 1), ideal)
+
+
+def _dcg(query: QueryList, params: tuple[str, ...]) -> float:
+    rank, gain, _ = query.gains(params)
+    return float(_dcg_after(rank, gain)[-1])
+
+
+def _ideal_dcg(query: QueryList, params: tuple[str, ...]) -> float:
+    return float(_ideal_after(query.gains(params)[2])[-1])
+
+
+def _ndcg(query: QueryList, params: tuple[str, ...]) -> float:
+    best = _ideal_dcg(query, params)
+    return _dcg(query, params) / best if best else 0.0
+
+
+def _ndcg_at_relevant(query: QueryList, params: tuple[str, ...]) -> float:
+    rank, gain, ideal = query.gains(params)
+    if not len(ideal):
+        return 0.0
+    dcg, best = _dcg_after(rank, gain), _ideal_after(ideal)
+    at = np.flatnonzero(gain > 0)
+    shares = dcg[at + 1] / best[np.minimum(rank[at], len(ideal))]
+    rest = (len(ideal) - len(at)) * dcg[-1] / best[-1]
+    return max(float((shares.sum() + rest) / len(ideal)), 0.0)
+
+
+def _ndcg_at_levels(query: QueryList, params: tuple[str, ...]) -> float:
+    rank, gain, ideal = query.gains(params)
+    if not query.n_rel or not len(ideal):
+        return 0.0
+    dcg, best = _dcg_after(rank, gain), _ideal_after(ideal)
+    ends = [*(np.flatnonzero(np.diff(ideal)) + 1).tolist(), len(ideal)]
+    points = [(end, end) for end in ends]
+    if query.n_ret > len(ideal) + 1:
+        points.append((query.n_ret, len(ideal)))
+    shares = [dcg[int(np.searchsorted(rank, k, "right"))] / best[i] for k, i in points]
+    return float(sum(shares) / len(shares))
+
+
+def _set_map(query: QueryList, params: tuple[str, ...]) -> float:
+    sizes = query.n_ret * query.n_rel
+    return len(query.good) ** 2 / sizes if sizes else 0.0
+
+
+def _set_f(query: QueryList, params: tuple[str, ...]) -> float:
+    n_good, weight = len(query.good), float(params[0])
+    if not n_good:
+        return 0.0
+    precision, recall = n_good / query.n_ret, n_good / query.n_rel
+    below = weight * precision + recall
+    return (weight + 1) * precision * recall / below if below else 0.0
+
+
+def _utility(query: QueryList, params: tuple[str, ...]) -> float:
+    good, bad, missed = len(query.good), query.n_ret - len(query.good), query.n_rel
+    cells = (good, bad, missed - good, query.n_docs - bad - missed)
+    return math.fsum(float(p) * n for p, n in zip(params, cells, strict=True))
+
+
+def _yaap(query: QueryList, params: tuple[str, ...]) -> float:
+    good = query.good
+    total = float((np.arange(1, len(good) + 1) / good).sum())
+    return math.log((1 + total) / (1 + query.n_rel - total))
+
+
+def _rbp(query: QueryList, params: tuple[str, ...]) -> float:
+    rank, gain, ideal = query.gains(())
+    gain = gain / max(ideal.max(initial=1.0), 1.0)
+    parts = gain * _persistence(query, params)[rank - 1]
+    return (1 - float(params[0])) * float(np.cumsum(np.append(parts, 0.0))[-1])
+
+
+def _persistence(query: QueryList, params: tuple[str, ...]) -> Floats:
+    """Return how likely a reader reaches each rank, and beyond."""
+    return np.concatenate([[1.0], np.full(query.n_ret, float(params[0]))]).cumprod()
+
+
+def _rbp_residual(query: QueryList, params: tuple[str, ...]) -> float:
+    weights, p = _persistence(query, params), float(params[0])
+    unjudged = np.ones(query.n_ret, bool)
+    unjudged[query.rank[query.grade >= 0] - 1] = False
+    if not unjudged.any():
+        return 0.0
+    return float(weights[-1] + (1 - p) * weights[:-1][unjudged].sum())
+
+
+Formula = Callable[[QueryList, tuple[str, ...]], float]
 
 
 class _TrecFamily(NamedTuple):
@@ -38,10 +220,10 @@ class _TrecFamily(NamedTuple):
 
     `params` says what may follow the name: cuts, levels (a line each), gains or numbers (in the
     line's name); `default` what holds where nothing does. `measure` is the measure of a line, with
-    its parameter in `{}`; where it is empty, `FORMULAS` has the formula.
+    its parameter in `{}`, or a formula; the families of texts have neither.
     """
 
-    measure: str = ""
+    measure: str | Formula = ""
     params: str = ""
     default: str = ""
     kind: str = "mean"
@@ -63,18 +245,18 @@ FAMILIES: Final[dict[str, _TrecFamily]] = {
     "P": _TrecFamily("P@{}", "cuts", _CUTS),
     "relstring": _TrecFamily("", "numbers", "10", kind="text"),
     "recall": _TrecFamily("R@{}", "cuts", _CUTS),
-    "infAP": _TrecFamily(),
+    "infAP": _TrecFamily(_inferred_ap),
     "gm_bpref": _TrecFamily("bpref", kind="geometric"),
     "Rprec_mult": _TrecFamily("Rprec(mult={})", "levels", "0.2,0.4,0.6,0.8,1,1.2,1.4,1.6,1.8,2"),
-    "utility": _TrecFamily("", "numbers", "1,-1,0,0"),
+    "utility": _TrecFamily(_utility, "numbers", "1,-1,0,0"),
     "11pt_avg": _TrecFamily("iAP(levels={})", "numbers", _TENTHS),
-    "binG": _TrecFamily(),
-    "G": _TrecFamily("", "gains"),
-    "dcg": _TrecFamily("", "gains"),
-    "ideal_dcg": _TrecFamily("", "gains"),
-    "ndcg": _TrecFamily("", "gains"),
-    "ndcg_rel": _TrecFamily("", "gains"),
-    "Rndcg": _TrecFamily("", "gains"),
+    "binG": _TrecFamily(_binary_g),
+    "G": _TrecFamily(_g, "gains"),
+    "dcg": _TrecFamily(_dcg, "gains"),
+    "ideal_dcg": _TrecFamily(_ideal_dcg, "gains"),
+    "ndcg": _TrecFamily(_ndcg, "gains"),
+    "ndcg_rel": _TrecFamily(_ndcg_at_relevant, "gains"),
+    "Rndcg": _TrecFamily(_ndcg_at_levels, "gains"),
     "ndcg_cut": _TrecFamily("nDCG@{}", "cuts", _CUTS),
     "map_cut": _TrecFamily("AP@{}", "cuts", _CUTS),
     "relative_P": _TrecFamily("R(cap=true)@{}", "cuts", _CUTS),
@@ -82,12 +264,12 @@ FAMILIES: Final[dict[str, _TrecFamily]] = {
     "set_P": _TrecFamily("SetP"),
     "set_relative_P": _TrecFamily("SetR(cap=true)"),
     "set_recall": _TrecFamily("SetR"),
-    "set_map": _TrecFamily(),
-    "set_F": _TrecFamily("", "numbers", "1"),
+    "set_map": _TrecFamily(_set_map),
+    "set_F": _TrecFamily(_set_f, "numbers", "1"),
     "num_nonrel_judged_ret": _TrecFamily("num_nonrel_judged_ret", kind="sum"),
-    "yaap": _TrecFamily(),
-    "rbp": _TrecFamily("", "persistence", "0.9"),
-    "rbp_resid": _TrecFamily("", "persistence", "0.9"),
+    "yaap": _TrecFamily(_yaap),
+    "rbp": _TrecFamily(_rbp, "persistence", "0.9"),
+    "rbp_resid": _TrecFamily(_rbp_residual, "persistence", "0.9"),
     "unj": _TrecFamily("Unjudged@{}", "cuts", "5,10,20"),
 }
 _OFFICIAL: Final = tuple(FAMILIES)[:12]
@@ -285,13 +467,15 @@ class _Answers:
     def values(self, line: _Line) -> Floats:
         """Return the value of each query."""
         family = FAMILIES[line.family]
-        if not family.measure:
-            compute = FORMULAS[line.family]
-            values = np.array([compute(query, line.params) for query in self._queries()])
+        if not isinstance(family.measure, str):
+            values = np.array([family.measure(query, line.params) for query in self._queries()])
             return (
                 values if line.name not in _TAKEN_BACK else np.where(self.hits.missing, 0, values)
             )
-        measure = at_level(parse(_own_name(family, line.params)), self.level)
+        name = family.measure.format("/".join(line.params))
+        if line.family == "Rprec_mult" and float(line.params[0]) == 1:
+            name = "Rprec"
+        measure = at_level(parse(name), self.level)
         return np.nan_to_num(score(self.hits, measure)[measure])
 
     def _texts(self, line: _Line) -> list[str]:
@@ -319,13 +503,6 @@ class _Answers:
             )
 
 
-def _own_name(family: _TrecFamily, params: tuple[str, ...]) -> str:
-    """Return the name of Assay's measure for a line."""
-    if family.measure == "Rprec(mult={})" and float(params[0]) == 1:
-        return "Rprec"
-    return family.measure.format("/".join(params))
-
-
 def _summary(kind: str, values: Floats) -> float:
     """Return the sum or mean, added up in the order of queries."""
     if kind == "geometric":
@@ -333,201 +510,3 @@ def _summary(kind: str, values: Floats) -> float:
         return math.exp(float(np.cumsum(logs)[-1]) / len(values))
     total = float(np.cumsum(values)[-1])
     return total if kind == "sum" else total / len(values)
-
-
-# The measures that only trec_eval has, for the list of one query. Each takes the list and its
-# parameters as they were typed. Their formulas and the order of their sums are those of trec_eval
-# 10.0, whose output they have to match in the last printed digit.
-
-_EPSILON: Final = 1e-5  # of infAP
-
-
-class QueryList(NamedTuple):
-    """The judged documents of one query's list in rank order, and what the pool holds."""
-
-    rank: Ints
-    grade: Floats
-    n_ret: int
-    pool_grade: Floats
-    pool_count: Ints
-    level: int
-    n_docs: int
-
-    @property
-    def good(self) -> Ints:
-        """The ranks of relevant documents."""
-        return self.rank[(self.grade >= 0) & (self.grade >= self.level)]
-
-    @property
-    def n_rel(self) -> int:
-        """Number of relevant documents, retrieved or not."""
-        relevant = (self.pool_grade >= 0) & (self.pool_grade >= self.level)
-        return int(self.pool_count[relevant].sum())
-
-    def gains(self, params: tuple[str, ...]) -> tuple[Ints, Floats, Floats]:
-        """Return ranks and gains, and the gains of the ideal list."""
-        table = {float(grade): float(gain) for grade, _, gain in (p.partition("=") for p in params)}
-        judged = self.grade >= 0
-        gain = np.array(
-            [table.get(level, level) for level in self.grade[judged].tolist()], np.float64
-        )
-        ideal = np.array(
-            [table.get(level, level) for level in self.pool_grade.tolist()], np.float64
-        )
-        ideal = np.repeat(ideal, np.where(self.pool_grade >= 0, self.pool_count, 0))
-        return self.rank[judged], gain, -np.sort(-ideal[ideal > 0])
-
-
-def relstring(query: QueryList, length: int) -> str:
-    """Return the grades of the first documents, a sign each."""
-    signs = ["-"] * min(length, query.n_ret)
-    for rank, grade in zip(query.rank.tolist(), query.grade.tolist(), strict=True):
-        if rank <= len(signs):
-            signs[rank - 1] = "." if grade < 0 else ">" if grade > 9 else str(int(grade))
-    return "".join(signs)
-
-
-def _inferred_ap(query: QueryList, params: tuple[str, ...]) -> float:
-    relevant = irrelevant = unknown = 0
-    total = 0.0
-    for rank, grade in zip(query.rank.tolist(), query.grade.tolist(), strict=True):
-        if grade < 0:
-            unknown += 1
-        elif grade < query.level:
-            irrelevant += 1
-        else:
-            above, judged = rank - 1, relevant + irrelevant
-            share = (relevant + _EPSILON) / (judged + 2 * _EPSILON)
-            seen = (above / rank) * ((judged + unknown) / above) if above else 0.0
-            total += 1 / rank + seen * share
-            relevant += 1
-    return total / query.n_rel if query.n_rel else total
-
-
-def _binary_g(query: QueryList, params: tuple[str, ...]) -> float:
-    good = query.good
-    above = good - np.arange(1, len(good) + 1)
-    return float((1 / np.log2(2.0 + above)).sum() / query.n_rel) if len(good) else 0.0
-
-
-def _g(query: QueryList, params: tuple[str, ...]) -> float:
-    rank, gain, ideal = query.gains(params)
-    if not len(ideal):
-        return 0.0
-    cost = np.concatenate([[0.0], np.cumsum(np.maximum(ideal, 1.0))])
-    spent = cost[np.minimum(rank, len(ideal))] + np.maximum(rank - len(ideal), 0)
-    some = gain != 0
-    parts = gain[some] / np.log2(2 + spent - np.cumsum(gain))[some]
-    return float(parts.sum() / ideal.sum())
-
-
-def _dcg_after(rank: Ints, gain: Floats) -> Floats:
-    """Return 0, and the DCG after each of the documents."""
-    return np.concatenate([[0.0], np.cumsum(gain / np.log2(rank + 1.0))])
-
-
-def _ideal_after(ideal: Floats) -> Floats:
-    return _dcg_after(np.arange(1, len(ideal) + 1), ideal)
-
-
-def _dcg(query: QueryList, params: tuple[str, ...]) -> float:
-    rank, gain, _ = query.gains(params)
-    return float(_dcg_after(rank, gain)[-1])
-
-
-def _ideal_dcg(query: QueryList, params: tuple[str, ...]) -> float:
-    return float(_ideal_after(query.gains(params)[2])[-1])
-
-
-def _ndcg(query: QueryList, params: tuple[str, ...]) -> float:
-    best = _ideal_dcg(query, params)
-    return _dcg(query, params) / best if best else 0.0
-
-
-def _ndcg_at_relevant(query: QueryList, params: tuple[str, ...]) -> float:
-    rank, gain, ideal = query.gains(params)
-    if not len(ideal):
-        return 0.0
-    dcg, best = _dcg_after(rank, gain), _ideal_after(ideal)
-    at = np.flatnonzero(gain > 0)
-    shares = dcg[at + 1] / best[np.minimum(rank[at], len(ideal))]
-    rest = (len(ideal) - len(at)) * dcg[-1] / best[-1]
-    return max(float((shares.sum() + rest) / len(ideal)), 0.0)
-
-
-def _ndcg_at_levels(query: QueryList, params: tuple[str, ...]) -> float:
-    rank, gain, ideal = query.gains(params)
-    if not query.n_rel or not len(ideal):
-        return 0.0
-    dcg, best = _dcg_after(rank, gain), _ideal_after(ideal)
-    ends = [*(np.flatnonzero(np.diff(ideal)) + 1).tolist(), len(ideal)]
-    points = [(end, end) for end in ends]
-    if query.n_ret > len(ideal) + 1:
-        points.append((query.n_ret, len(ideal)))
-    shares = [dcg[int(np.searchsorted(rank, k, "right"))] / best[i] for k, i in points]
-    return float(sum(shares) / len(shares))
-
-
-def _set_map(query: QueryList, params: tuple[str, ...]) -> float:
-    sizes = query.n_ret * query.n_rel
-    return len(query.good) ** 2 / sizes if sizes else 0.0
-
-
-def _set_f(query: QueryList, params: tuple[str, ...]) -> float:
-    n_good, weight = len(query.good), float(params[0])
-    if not n_good:
-        return 0.0
-    precision, recall = n_good / query.n_ret, n_good / query.n_rel
-    below = weight * precision + recall
-    return (weight + 1) * precision * recall / below if below else 0.0
-
-
-def _utility(query: QueryList, params: tuple[str, ...]) -> float:
-    good, bad, missed = len(query.good), query.n_ret - len(query.good), query.n_rel
-    cells = (good, bad, missed - good, query.n_docs - bad - missed)
-    return math.fsum(float(p) * n for p, n in zip(params, cells, strict=True))
-
-
-def _yaap(query: QueryList, params: tuple[str, ...]) -> float:
-    good = query.good
-    total = float((np.arange(1, len(good) + 1) / good).sum())
-    return math.log((1 + total) / (1 + query.n_rel - total))
-
-
-def _rbp(query: QueryList, params: tuple[str, ...]) -> float:
-    rank, gain, ideal = query.gains(())
-    gain = gain / max(ideal.max(initial=1.0), 1.0)
-    parts = gain * _persistence(query, params)[rank - 1]
-    return (1 - float(params[0])) * float(np.cumsum(np.append(parts, 0.0))[-1])
-
-
-def _persistence(query: QueryList, params: tuple[str, ...]) -> Floats:
-    """Return how likely a reader reaches each rank, and beyond."""
-    return np.concatenate([[1.0], np.full(query.n_ret, float(params[0]))]).cumprod()
-
-
-def _rbp_residual(query: QueryList, params: tuple[str, ...]) -> float:
-    weights, p = _persistence(query, params), float(params[0])
-    unjudged = np.ones(query.n_ret, bool)
-    unjudged[query.rank[query.grade >= 0] - 1] = False
-    if not unjudged.any():
-        return 0.0
-    return float(weights[-1] + (1 - p) * weights[:-1][unjudged].sum())
-
-
-FORMULAS: Final[dict[str, Callable[[QueryList, tuple[str, ...]], float]]] = {
-    "infAP": _inferred_ap,
-    "utility": _utility,
-    "binG": _binary_g,
-    "G": _g,
-    "dcg": _dcg,
-    "ideal_dcg": _ideal_dcg,
-    "ndcg": _ndcg,
-    "ndcg_rel": _ndcg_at_relevant,
-    "Rndcg": _ndcg_at_levels,
-    "set_map": _set_map,
-    "set_F": _set_f,
-    "yaap": _yaap,
-    "rbp": _rbp,
-    "rbp_resid": _rbp_residual,
-}
