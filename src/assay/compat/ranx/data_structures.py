@@ -143,7 +143,6 @@ class DocumentLists:
         else:
             text = "".join(
                 self.TREC_LINE.format(query=query, doc=doc, rank=rank, number=n, name=self.name)
-                + "\n"
                 for query, docs in lists.items()
                 for rank, (doc, n) in enumerate(docs.items(), 1)
             )
