@@ -138,8 +138,8 @@ def test_correlations_leave_self_out(docs):
 
 
 def test_correlations_of_many_documents_are_of_a_sample(docs, monkeypatch):
-    monkeypatch.setattr(search, "_DOCS", 30)
-    monkeypatch.setattr(search, "_QUERIES", 20)
+    monkeypatch.setattr(search, "SAMPLE_DOCS", 30)
+    monkeypatch.setattr(search, "SAMPLE_QUERIES", 20)
     report = evaluate_codes(docs, **FEW)
     assert len(report["gaussian-16"].kendall) == 20
     assert "Kendall and Spearman are of 30 documents drawn at random for 20 queries" in (
