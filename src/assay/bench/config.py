@@ -15,9 +15,8 @@ from assay.bench.plan import (
     Fusion,
     Model,
     Rerank,
-    as_fusions,
     as_models,
-    as_reranks,
+    parse_systems,
     split_stages,
 )
 from assay.bench.settings import MEASURES, RERANK_SCHEMA, SCHEMA
@@ -164,12 +163,12 @@ def make_request(
         allow_ir(both["corpus"], consent, _CONFIG)
     models = _models(config, said, consent)
     fusions = (
-        as_fusions(said["fusion"])
+        parse_systems(Fusion, said["fusion"])
         if "fusion" in said
         else tuple(_fusion(entry) for entry in config.get("fusion", ()))
     )
     reranks = (
-        as_reranks(said["rerank"])
+        parse_systems(Rerank, said["rerank"])
         if "rerank" in said
         else tuple(_rerank(entry, consent) for entry in config.get("rerank", ()))
     )

@@ -19,10 +19,25 @@ import numpy as np
 
 from assay import __version__
 from assay.arrays import Floats, Ints, offsets_of
-from assay.bench.collection import ChunkAggregation, PreparedCollection, prepare
-from assay.bench.plan import BenchPlan, Fusion, Model, Rerank, indexed_name
+from assay.bench.plan import (
+    BenchPlan,
+    Fusion,
+    Model,
+    PreparedCollection,
+    Rerank,
+    indexed_name,
+    prepare,
+)
 from assay.bench.result import BenchResult, System
-from assay.bench.search import BenchProgress, Costs, ModelSearch, SearchOptions, SearchResult, Timer
+from assay.bench.search import (
+    BenchProgress,
+    ChunkAggregation,
+    Costs,
+    ModelSearch,
+    SearchOptions,
+    SearchResult,
+    Timer,
+)
 from assay.bench.settings import MEASURES, Metric
 from assay.core import checks
 from assay.core.conventions import Conventions, as_conventions

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats32
-from assay.bench.collection import ChunkAggregation, PreparedCollection, SearchUnits, rank_documents
-from assay.bench.plan import Model, make_codes
+from assay.arrays import Floats32, offsets_of
+from assay.bench.plan import Model, PreparedCollection, make_codes
 from assay.bench.settings import Metric
+from assay.core import checks
+from assay.core import order as orders
 from assay.core.ids import Ids
+from assay.core.numbers import parse_whole
 from assay.core.ranking import Ranking
 from assay.errors import UsageError
 from assay.models import EncoderSettings, TextModel, lexical_model, text_model
@@ -35,10 +37,38 @@ if TYPE_CHECKING:
 # Called with the name of a system, what it is doing, how much of that is done, and how much there
 # is to do.
 BenchProgress = Callable[[str, str, int, int | None], None]
+# Ranks the first k units for a block of queries.
+SearchUnits = Callable[[slice, int], Ranking]
 
-
+_MOST_SCORES: Final = 20_000_000  # of chunks at once, where all of them are needed
 _MOST_CAPITALS: Final = 0.8  # of the queries, to be called in capitals
 _TRIED: Final = 200  # queries in small letters, at most
+
+
+@dataclass(frozen=True)
+class ChunkAggregation:
+    """The score of a document: the sum over its `best` chunks; 1 is the maximum.
+
+    >>> ChunkAggregation.parse("max"), str(ChunkAggregation.parse("sum:3"))
+    (ChunkAggregation(best=1), 'sum:3')
+    """
+
+    best: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> ChunkAggregation:
+        """Parse `max` or `sum:N`."""
+        if text == "max":
+            return cls(1)
+        kind, _, number = text.partition(":")
+        if kind != "sum" or (parse_whole(number) or 0) < 1:
+            raise UsageError(
+                f"Chunk scores are aggregated by 'max' or 'sum:N', such as sum:3, not {text!r}."
+            )
+        return cls(int(number))
+
+    def __str__(self) -> str:
+        return "max" if self.best == 1 else f"sum:{self.best}"
 
 
 @dataclass(frozen=True)
@@ -515,3 +545,105 @@ def _rank(
     seconds = time.perf_counter() - began
     options.tell(name, "searching", total, total)
     return ranking, seconds
+
+
+def rank_documents(
+    search: SearchUnits, n_queries: int, data: PreparedCollection, options: SearchOptions
+) -> Ranking:
+    """Return the ranking of documents for all queries, from searches of the units."""
+    step = n_queries  # all at once, unless every chunk of every document is needed
+    if data.chunked and options.aggregation.best > 1:
+        step = max(1, _MOST_SCORES // data.n_units)
+    starts = range(0, n_queries, step)
+    blocks = [slice(start, min(start + step, n_queries)) for start in starts]
+    return _concatenate([_rank_block(search, rows, data, options) for rows in blocks])
+
+
+def _rank_block(
+    search: SearchUnits, rows: slice, data: PreparedCollection, options: SearchOptions
+) -> Ranking:
+    if not data.chunked:
+        units = search(rows, min(options.depth, data.n_units))
+        docs = data.unit_doc[units.docs].astype(np.int32)
+        return replace(
+            units,
+            doc_ids=data.doc_ids,
+            given_docs=docs,
+            given_scores=units.scores,
+            in_order=True,
+            n_docs=len(data.doc_ids),
+            tiebreak=options.tiebreak,
+            has_ids=True,
+        )
+    k = data.n_units if options.aggregation.best > 1 else min(4 * options.depth, data.n_units)
+    while True:
+        units = search(rows, k)
+        ranking = aggregate_chunks(
+            replace(units, has_ids=True),
+            data.unit_doc,
+            doc_ids=data.doc_ids,
+            aggregation=options.aggregation,
+            depth=options.depth,
+        )
+        full = (ranking.lengths >= options.depth) | (units.lengths < k)
+        if k >= data.n_units or full.all():
+            return replace(ranking, tiebreak=options.tiebreak)
+        k = min(4 * k, data.n_units)  # some query has too few documents yet
+
+
+def _concatenate(parts: list[Ranking]) -> Ranking:
+    """Return rankings of different queries as one."""
+    if len(parts) == 1:
+        return parts[0]
+    lengths = np.concatenate([part.lengths for part in parts])
+    tie_split = [
+        np.zeros(len(part), bool) if part.tie_split is None else part.tie_split for part in parts
+    ]
+    return replace(
+        parts[0],
+        query_ids=Ids.concat([part.query_ids for part in parts]),
+        offsets=offsets_of(lengths),
+        given_docs=np.concatenate([part.docs for part in parts]),
+        given_scores=np.concatenate([part.scores for part in parts]),
+        in_order=True,
+        tie_split=np.concatenate(tie_split),
+    )
+
+
+def aggregate_chunks(
+    chunks: Ranking, doc_of_chunk: Any, *, doc_ids: Ids, aggregation: ChunkAggregation, depth: int
+) -> Ranking:
+    """Return the ranking of documents; chunk i belongs to document `doc_of_chunk[i]`.
+
+    A document's score is over the chunks that were retrieved; the others add nothing.
+
+    >>> chunks = Ranking.from_scores([[0.2, 0.9, 0.8]])
+    >>> two = ChunkAggregation(2)
+    >>> aggregate_chunks(chunks, [0, 0, 1], doc_ids=Ids.count(2), aggregation=two, depth=2).row(0)
+    [(0, 1.1), (1, 0.8)]
+    """
+    owner = checks.check_numbers(doc_of_chunk, len(doc_ids), "doc_of_chunk")
+    rows, docs = orders.rows_of(chunks.offsets), owner[chunks.docs]
+    key = rows * len(doc_ids) + docs
+    by_key = np.argsort(key, kind="stable")  # chunks of one document stay best first
+    new = np.diff(key[by_key], prepend=-1) != 0
+    firsts = np.flatnonzero(new)  # where the chunks of each document begin
+    place = np.arange(len(key)) - np.repeat(firsts, np.diff([*firsts, len(key)]))
+    counted = by_key[place < aggregation.best]
+    group = np.searchsorted(firsts, np.flatnonzero(place < aggregation.best), side="right") - 1
+    scores = np.zeros(len(firsts))
+    np.add.at(scores, group, chunks.scores[counted])  # one by one, in the order of ranks
+    heads = by_key[firsts]
+    ranking = Ranking(
+        chunks.query_ids,
+        doc_ids,
+        np.searchsorted(rows[heads], np.arange(chunks.n_queries + 1)).astype(np.int64),
+        docs[heads].astype(np.int32),
+        scores,
+        in_order=False,
+        n_docs=len(doc_ids),
+        has_ids=chunks.has_ids,
+        search=chunks.search,
+        settings=chunks.settings,
+    )
+    return replace(ranking.first(depth), name=chunks.name)
