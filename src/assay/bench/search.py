@@ -29,7 +29,6 @@ from assay.search.indexes import build_index, measure_index
 
 if TYPE_CHECKING:
     from assay.models import EmbeddingCache, Encoded
-    from assay.models.lexical.base import LexicalModel
     from assay.search.fusion_tuning import Tuning
     from assay.search.indexes import IndexReport
 
@@ -95,10 +94,6 @@ class Costs:
         if not self.n_encoded or not self.encode_seconds:
             return None
         return self.n_encoded / self.encode_seconds
-
-    def with_search(self, seconds: float) -> Costs:
-        """Return a copy with the time of the search."""
-        return replace(self, search_seconds=seconds)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -200,22 +195,6 @@ class EncodedTexts:
         return SearchResult(ranking, costs, made_by, n_docs, self.n_cut, lost, index)
 
 
-@dataclass(frozen=True, eq=False)
-class FittedModel:
-    """A lexical model that is fitted to the units, and what that cost."""
-
-    fitted: Any
-    costs: Costs
-    fingerprint: str
-
-    def vectors(self, data: PreparedCollection) -> EncodedTexts | None:
-        """Return the vectors, if the model makes some."""
-        if not hasattr(self.fitted, "doc_vectors"):
-            return None
-        queries = self.fitted.query_vectors(list(data.query_texts))
-        return EncodedTexts(self.fitted.doc_vectors, queries, self.costs, self.fingerprint, None)
-
-
 class ModelSearch:
     """One model on one collection; vectors are made when they are first needed."""
 
@@ -249,29 +228,73 @@ class ModelSearch:
         return bool(getattr(self._maker, "repeatable", True))
 
     @cached_property
-    def _fitted(self) -> FittedModel | None:
-        if not self.model.is_lexical:
-            return None
-        return _fit(self.model.name, self._maker, self._data, self._options)
+    def _fitted(self) -> tuple[Any, Costs]:
+        """The lexical model, fitted to the units, and what that cost."""
+        self._options.tell(self.model.name, "fitting", 0, None)
+        warm_up(self._maker)
+        with Timer() as timer:
+            fitted = self._maker.fit(list(self._data.unit_texts))
+        vectors, size = getattr(fitted, "doc_vectors", None), None
+        if vectors is None:  # the memory of a sparse matrix
+            matrix = getattr(fitted, "matrix", None)
+            parts = [getattr(matrix, name, None) for name in ("data", "indices", "indptr")]
+            size = sum(part.nbytes for part in parts if isinstance(part, np.ndarray)) or None
+        costs = Costs(
+            encode_seconds=timer.seconds,
+            n_encoded=self._data.n_units,
+            dimension=None if vectors is None else vectors.shape[1],
+            bytes=size if vectors is None else vectors.nbytes,
+        )
+        return fitted, costs
 
     @cached_property
     def _vectors(self) -> EncodedTexts | None:
         """The vectors; None for a model that has none."""
         if self._same is not None:
             return self._same._vectors
-        if self._fitted is not None:
-            return self._fitted.vectors(self._data)
-        return _encode(self.model.name, self._maker, self._data, self._options)
+        if not self.model.is_lexical:
+            return self._encode()
+        fitted, costs = self._fitted
+        if not hasattr(fitted, "doc_vectors"):
+            return None
+        queries = fitted.query_vectors(list(self._data.query_texts))
+        return EncodedTexts(fitted.doc_vectors, queries, costs, self._maker.fingerprint, None)
+
+    def _encode(self) -> EncodedTexts:
+        """Return vectors of units and queries by a text model, through the cache."""
+        name, maker, data, options = self.model.name, self._maker, self._data, self._options
+        if maker.spec.startswith("npy:"):
+            options.tell(name, "reading", 0, None)
+            file = data.docs_in_file
+            docs = _take(maker.encode_docs(file.texts, ids=file.ids), file.rows)
+            file = data.queries_in_file
+            queries = _take(maker.encode_queries(file.texts, ids=file.ids), file.rows)
+        else:
+            docs = maker.encode_docs(data.unit_texts, options.listener(name, "documents"))
+            queries = maker.encode_queries(data.query_texts, options.listener(name, "queries"))
+        n_dimensions = docs.vectors.shape[1]
+        if n_dimensions != queries.vectors.shape[1]:
+            raise UsageError(
+                f"{name!r} makes {n_dimensions} dimensions of documents and "
+                f"{queries.vectors.shape[1]} of queries."
+            )
+        costs = Costs(
+            encode_seconds=docs.seconds + queries.seconds,
+            n_encoded=docs.n_computed + queries.n_computed,
+            dimension=n_dimensions,
+            bytes=docs.vectors.nbytes,
+            tokens=add_tokens(docs.tokens, queries.tokens),
+        )
+        n_cut = None if docs.truncated is None else int(docs.truncated.sum())
+        return EncodedTexts(docs.vectors, queries.vectors, costs, maker.fingerprint, n_cut)
 
     def search(self) -> SearchResult:
         """Search the vectors or their codes exactly, or by words."""
-        if self._vectors is not None and self.model.codes is not None:
-            inputs = self._vectors, self._data, self._options
-            return _search_codes(self.model.name, self.model.codes, *inputs)
-        if self._vectors is not None:
-            return _search_vectors(self.model.name, self._vectors, self._data, self._options)
-        fitted = cast("FittedModel", self._fitted)  # what has no vectors is lexical
-        return _search_words(self.model.name, fitted, self._data, self._options)
+        if self._vectors is None:
+            return self._search_words()
+        if self.model.codes is not None:
+            return self._search_codes(self._vectors, self.model.codes)
+        return self._search_vectors(self._vectors, self._data)
 
     @cached_property
     def small_letters(self) -> PreparedCollection | None:
@@ -280,10 +303,16 @@ class ModelSearch:
         None where there is nothing to learn: queries in mixed case, a lexical model, which takes
         no notice of case, vectors from a file, or from an endpoint, which may have a price.
         """
-        asked_before = self.model.codes is not None or self.model.is_lexical
-        if asked_before or self._maker.spec.startswith(("npy:", "openai:")):
+        searched = self.model.codes is not None or self.model.is_lexical
+        if searched or self._maker.spec.startswith(("npy:", "openai:")):
             return None
-        return _in_small_letters(self._data)
+        data = self._data
+        cased = [text for text in data.query_texts if text.upper() != text.lower()]
+        if not cased or sum(text == text.upper() for text in cased) < _MOST_CAPITALS * len(cased):
+            return None
+        rows = np.arange(0, len(data.query_texts), max(1, len(data.query_texts) // _TRIED))[:_TRIED]
+        texts = tuple(data.query_texts[row].lower() for row in rows)
+        return replace(data, query_ids=data.query_ids.take(rows), query_texts=texts)
 
     def search_small_letters(self) -> SearchResult | None:
         """Return what is found for them."""
@@ -291,46 +320,128 @@ class ModelSearch:
         if data is None or encoded is None:
             return None
         queries = self._maker.encode_queries(data.query_texts).vectors
-        lowercased = replace(encoded, queries=queries)
-        return _search_vectors(self.model.name, lowercased, data, self._options)
+        return self._search_vectors(replace(encoded, queries=queries), data)
+
+    def _search_words(self) -> SearchResult:
+        """Search by words; a document that shares none with the query is not retrieved."""
+        (fitted, costs), data = self._fitted, self._data
+
+        def search(rows: slice, k: int) -> Ranking:
+            docs, scores = fitted.search(list(data.query_texts[rows]), k + 1)
+            ids = _ids_of(data.query_ids, rows)
+            ranking = Ranking.from_arrays(docs, scores, query_ids=ids, n_docs=data.n_units)
+            return ranking.first(k)  # the one more tells whether the cut splits a tie
+
+        ranking, seconds = self._rank(search, len(data.query_ids))
+        timed = replace(costs, search_seconds=seconds)
+        return SearchResult(ranking, timed, self._maker.fingerprint, data.n_units)
+
+    def _search_vectors(self, encoded: EncodedTexts, data: PreparedCollection) -> SearchResult:
+        """Search exactly; a vector of zeros neither retrieves nor is retrieved."""
+        usable, corpus, threads = encoded.usable, encoded.corpus, self._options.threads
+        if not len(usable):
+            raise UsageError(
+                f"{self.model.name!r} gives all documents a vector of zeros: nothing can be "
+                "retrieved."
+            )
+        # Chunks are searched again where a document has many; whole documents are searched once.
+        docs = prepare(corpus, threads=threads) if data.chunked else corpus
+        how: Any = {"metric": self._options.metric, "zero": "drop", "threads": threads}
+
+        def search(rows: slice, k: int) -> Ranking:
+            ranking = rank(encoded.queries[rows], docs, k, **how)
+            return _renumber(ranking, usable, _ids_of(data.query_ids, rows))
+
+        ranking, seconds = self._rank(search, len(data.query_ids))
+        return encoded.as_result(ranking, replace(encoded.costs, search_seconds=seconds))
+
+    def _search_codes(self, encoded: EncodedTexts, codes: str) -> SearchResult:
+        """Search the codes of the vectors exactly; bits by Hamming distance."""
+        name, options = self.model.name, self._options
+        usable, asking = encoded.usable, _asking(name, encoded)
+        options.tell(name, "building", 0, None)
+        with Timer() as timer:
+            encoder = make_codes(codes, encoded.corpus, options.metric)
+            docs = encoder.encode(encoded.corpus)
+        queries = encoder.encode_queries(encoded.queries[asking])
+        metric = encoder.metric or options.metric
+
+        def search(rows: slice, k: int) -> Ranking:
+            if isinstance(docs, Codes) and isinstance(queries, Codes):
+                some = Codes(queries.packed[rows], queries.bits)
+                ranking = rank_codes(some, docs, k, threads=options.threads)
+            else:
+                left, right = cast("tuple[Any, Any]", (queries, docs))
+                how: Any = {"metric": metric, "zero": "drop", "threads": options.threads}
+                ranking = rank(left[rows], right, k, **how)
+            return _renumber(ranking, usable, self._data.query_ids.take(asking[rows]))
+
+        ranking, seconds = self._rank(search, len(asking))
+        costs = replace(
+            encoded.costs,
+            build_seconds=timer.seconds,
+            bytes=len(usable) * encoder.bytes_per_vector,
+            bytes_per_vector=encoder.bytes_per_vector,
+            search_seconds=seconds,
+        )
+        return encoded.as_result(ranking, costs, codes)
 
     def search_index(self, name: str, spec: str) -> SearchResult | None:
-        """Search of the vectors by another engine's index; None for a model without vectors."""
-        if self._vectors is None or self.model.codes is not None:
+        """Search the vectors by another engine's index, and measure its recall of the exact result.
+
+        None for a model without vectors.
+        """
+        encoded, options = self._vectors, self._options
+        if encoded is None or self.model.codes is not None:
             return None
-        inputs = self._vectors, self._data, self._options
-        return _search_index(name, spec, *inputs, exact=lambda: self._exact)
+        usable, asking = encoded.usable, _asking(name, encoded)
+        queries = encoded.queries[asking]
+        options.tell(name, "building", 0, None)
+        how: Any = {"metric": options.metric, "threads": options.threads}
+        with build_index(spec, encoded.corpus, **how) as index:
+
+            def search(rows: slice, k: int) -> Ranking:
+                ranking = index.rank(queries[rows], min(k, len(usable)))
+                return _renumber(ranking, usable, self._data.query_ids.take(asking[rows]))
+
+            ranking, seconds = self._rank(search, len(asking), name)
+            k = min(options.depth, len(usable))
+            report = measure_index(index, queries, k, exact=self._exact)
+        costs = replace(
+            encoded.costs,
+            build_seconds=report.build_seconds,
+            bytes=report.memory_bytes or report.disk_bytes or encoded.costs.bytes,
+            search_seconds=seconds,
+        )
+        return encoded.as_result(ranking, costs, report.spec, report)
 
     @cached_property
     def _exact(self) -> Ranking:
         """Exact search as deep as that of an index, made once for all indexes."""
         options, encoded = self._options, cast("EncodedTexts", self._vectors)
-        return rank(
-            encoded.queries[encoded.asking],
-            encoded.corpus,
-            min(options.depth, len(encoded.usable)),
-            metric=options.metric,
-            threads=options.threads,
-        )
+        k = min(options.depth, len(encoded.usable))
+        how: Any = {"metric": options.metric, "threads": options.threads}
+        return rank(encoded.queries[encoded.asking], encoded.corpus, k, **how)
 
-
-def _in_small_letters(data: PreparedCollection) -> PreparedCollection | None:
-    """Return a sample of the queries, lower-cased; None unless most are in capitals."""
-    cased = [text for text in data.query_texts if text.upper() != text.lower()]
-    if not cased or sum(text == text.upper() for text in cased) < _MOST_CAPITALS * len(cased):
-        return None
-    rows = np.arange(0, len(data.query_texts), max(1, len(data.query_texts) // _TRIED))[:_TRIED]
-    texts = tuple(data.query_texts[row].lower() for row in rows)
-    return replace(data, query_ids=data.query_ids.take(rows), query_texts=texts)
+    def _rank(
+        self, search: SearchUnits, n_queries: int, name: str | None = None
+    ) -> tuple[Ranking, float]:
+        """Return the ranking of documents, and the seconds that it took after a first query."""
+        name = name or self.model.name
+        self._options.tell(name, "searching", 0, None)
+        search(slice(0, 1), 1)
+        with Timer() as timer:
+            ranking = rank_documents(search, n_queries, self._data, self._options)
+        self._options.tell(name, "searching", n_queries, n_queries)
+        return ranking, timer.seconds
 
 
 def _text_model(model: Model, options: SearchOptions) -> TextModel:
     """Return the model, which encodes on the cluster where there is one."""
     settings, elsewhere = EncoderSettings(**model.settings), None
     if options.cluster is not None:
-        elsewhere = find_hook("encode_batches")(
-            options.cluster, model.spec, settings, options.device
-        )
+        encode = find_hook("encode_batches")
+        elsewhere = encode(options.cluster, model.spec, settings, options.device)
     return text_model(
         model.spec,
         settings=settings,
@@ -341,175 +452,8 @@ def _text_model(model: Model, options: SearchOptions) -> TextModel:
     )
 
 
-def _fit(
-    name: str, lexical: LexicalModel, data: PreparedCollection, options: SearchOptions
-) -> FittedModel:
-    options.tell(name, "fitting", 0, None)
-    warm_up(lexical)
-    with Timer() as timer:
-        fitted: Any = lexical.fit(list(data.unit_texts))
-    vectors = getattr(fitted, "doc_vectors", None)
-    costs = Costs(
-        encode_seconds=timer.seconds,
-        n_encoded=data.n_units,
-        dimension=None if vectors is None else vectors.shape[1],
-        bytes=_bytes_of(fitted) if vectors is None else vectors.nbytes,
-    )
-    return FittedModel(fitted, costs, lexical.fingerprint)
-
-
-def _bytes_of(fitted: Any) -> int | None:
-    """Return how much memory a sparse matrix takes."""
-    matrix = getattr(fitted, "matrix", None)
-    parts = [getattr(matrix, name, None) for name in ("data", "indices", "indptr")]
-    sizes = [part.nbytes for part in parts if isinstance(part, np.ndarray)]
-    return cast("int", sum(sizes)) if sizes else None
-
-
-def _encode(
-    name: str, maker: TextModel, data: PreparedCollection, options: SearchOptions
-) -> EncodedTexts:
-    """Return vectors of units and queries by a text model, through the cache."""
-    docs, queries = _encode_both(name, maker, data, options)
-    if docs.vectors.shape[1] != queries.vectors.shape[1]:
-        raise UsageError(
-            f"{name!r} makes {docs.vectors.shape[1]} dimensions of documents and "
-            f"{queries.vectors.shape[1]} of queries."
-        )
-    costs = Costs(
-        encode_seconds=docs.seconds + queries.seconds,
-        n_encoded=docs.n_computed + queries.n_computed,
-        dimension=docs.vectors.shape[1],
-        bytes=docs.vectors.nbytes,
-        tokens=add_tokens(docs.tokens, queries.tokens),
-    )
-    n_cut = None if docs.truncated is None else int(docs.truncated.sum())
-    return EncodedTexts(docs.vectors, queries.vectors, costs, maker.fingerprint, n_cut)
-
-
-def _encode_both(
-    name: str, maker: TextModel, data: PreparedCollection, options: SearchOptions
-) -> tuple[Encoded, Encoded]:
-    if maker.spec.startswith("npy:"):
-        options.tell(name, "reading", 0, None)
-        docs, queries = data.docs_in_file, data.queries_in_file
-        return (
-            _take(maker.encode_docs(docs.texts, ids=docs.ids), docs.rows),
-            _take(maker.encode_queries(queries.texts, ids=queries.ids), queries.rows),
-        )
-    return (
-        maker.encode_docs(data.unit_texts, options.listener(name, "documents")),
-        maker.encode_queries(data.query_texts, options.listener(name, "queries")),
-    )
-
-
 def _take(encoded: Encoded, rows: NDArray[np.int64]) -> Encoded:
     return replace(encoded, vectors=encoded.vectors[rows], empty=encoded.empty[rows])
-
-
-def _search_words(
-    name: str, model: FittedModel, data: PreparedCollection, options: SearchOptions
-) -> SearchResult:
-    """Search by words; a document that shares none with the query is not retrieved."""
-
-    def search(rows: slice, k: int) -> Ranking:
-        docs, scores = model.fitted.search(list(data.query_texts[rows]), k + 1)
-        ranking = Ranking.from_arrays(
-            docs, scores, query_ids=_ids_of(data.query_ids, rows), n_docs=data.n_units
-        )
-        return ranking.first(k)  # the one more tells whether the cut splits a tie
-
-    ranking, seconds = _rank(search, name, data, options)
-    return SearchResult(ranking, model.costs.with_search(seconds), model.fingerprint, data.n_units)
-
-
-def _search_vectors(
-    name: str, encoded: EncodedTexts, data: PreparedCollection, options: SearchOptions
-) -> SearchResult:
-    """Search exactly; a vector of zeros neither retrieves nor is retrieved."""
-    usable, corpus = encoded.usable, encoded.corpus
-    # Chunks are searched again where a document has many; whole documents are searched once.
-    docs = prepare(corpus, threads=options.threads) if data.chunked and len(corpus) else corpus
-
-    def search(rows: slice, k: int) -> Ranking:
-        ranking = rank(
-            encoded.queries[rows],
-            docs,
-            k,
-            metric=options.metric,
-            zero="drop",
-            threads=options.threads,
-        )
-        return _renumber(ranking, usable, _ids_of(data.query_ids, rows))
-
-    if not len(usable):
-        raise UsageError(
-            f"{name!r} gives all documents a vector of zeros: nothing can be retrieved."
-        )
-    ranking, seconds = _rank(search, name, data, options)
-    return encoded.as_result(ranking, encoded.costs.with_search(seconds))
-
-
-def _search_codes(
-    name: str, codes: str, encoded: EncodedTexts, data: PreparedCollection, options: SearchOptions
-) -> SearchResult:
-    """Search the codes of the vectors exactly; bits by Hamming distance."""
-    usable, asking = encoded.usable, _asking(name, encoded)
-    options.tell(name, "building", 0, None)
-    with Timer() as timer:
-        encoder = make_codes(codes, encoded.corpus, options.metric)
-        docs = encoder.encode(encoded.corpus)
-    queries = encoder.encode_queries(encoded.queries[asking])
-    metric: Any = encoder.metric or options.metric
-
-    def search(rows: slice, k: int) -> Ranking:
-        if isinstance(docs, Codes) and isinstance(queries, Codes):
-            some = Codes(queries.packed[rows], queries.bits)
-            ranking = rank_codes(some, docs, k, threads=options.threads)
-        else:
-            left, right = cast("tuple[Any, Any]", (queries, docs))
-            how: Any = {"metric": metric, "zero": "drop", "threads": options.threads}
-            ranking = rank(left[rows], right, k, **how)
-        return _renumber(ranking, usable, data.query_ids.take(asking[rows]))
-
-    ranking, seconds = _rank(search, name, data, options, n_queries=len(asking))
-    costs = replace(
-        encoded.costs,
-        build_seconds=timer.seconds,
-        bytes=len(usable) * encoder.bytes_per_vector,
-        bytes_per_vector=encoder.bytes_per_vector,
-    )
-    return encoded.as_result(ranking, costs.with_search(seconds), codes)
-
-
-def _search_index(
-    name: str,
-    spec: str,
-    encoded: EncodedTexts,
-    data: PreparedCollection,
-    options: SearchOptions,
-    *,
-    exact: Callable[[], Ranking],
-) -> SearchResult:
-    """Search by another engine's index, and its recall of the exact result."""
-    usable, asking = encoded.usable, _asking(name, encoded)
-    queries = encoded.queries[asking]
-    options.tell(name, "building", 0, None)
-    with build_index(spec, encoded.corpus, metric=options.metric, threads=options.threads) as index:
-
-        def search(rows: slice, k: int) -> Ranking:
-            found_ranking = index.rank(queries[rows], min(k, len(usable)))
-            return _renumber(found_ranking, usable, data.query_ids.take(asking[rows]))
-
-        ranking, seconds = _rank(search, name, data, options, n_queries=len(asking))
-        k = min(options.depth, len(usable))
-        report = measure_index(index, queries, k, exact=exact())
-    costs = replace(
-        encoded.costs,
-        build_seconds=report.build_seconds,
-        bytes=report.memory_bytes or report.disk_bytes or encoded.costs.bytes,
-    )
-    return encoded.as_result(ranking, costs.with_search(seconds), report.spec, report)
 
 
 def _asking(name: str, encoded: EncodedTexts) -> NDArray[np.int64]:
@@ -527,24 +471,6 @@ def _renumber(ranking: Ranking, units: NDArray[np.int64], query_ids: Ids) -> Ran
 
 def _ids_of(ids: Ids, rows: slice) -> Ids:
     return ids.take(np.arange(len(ids))[rows])
-
-
-def _rank(
-    search: SearchUnits,
-    name: str,
-    data: PreparedCollection,
-    options: SearchOptions,
-    n_queries: int | None = None,
-) -> tuple[Ranking, float]:
-    """Return the ranking of documents, and the seconds that it took after a first query."""
-    total = len(data.query_ids) if n_queries is None else n_queries
-    options.tell(name, "searching", 0, None)
-    search(slice(0, 1), 1)
-    began = time.perf_counter()
-    ranking = rank_documents(search, total, data, options)
-    seconds = time.perf_counter() - began
-    options.tell(name, "searching", total, total)
-    return ranking, seconds
 
 
 def rank_documents(
