@@ -45,7 +45,20 @@ _PATHS: Final = ("corpus", "queries", "qrels", "answers")
 
 
 def read_config(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read and check a bench.toml; paths in it become absolute."""
+    """Read and check a bench.toml; paths in it become absolute.
+
+    Args:
+        path: The file.
+
+    Returns:
+        Its keys and values, for `make_request`.
+
+    Raises:
+        UsageError: It is no .toml file, or does not follow the schema.
+
+    Example:
+        request = make_request(read_config("bench.toml"))
+    """
     name = os.fspath(path)
     if Path(path).suffix.lower() != ".toml":
         raise UsageError(
@@ -145,10 +158,25 @@ def make_request(
 ) -> BenchRequest:
     """Make a request of a config file and the options that override it.
 
-    An option that is None does not override.
+    Options are your own; what the config names runs code or reaches an endpoint only if that is
+    allowed.
 
-    Settings of encoders that come as options hold for all models that have vectors. Options are
-    your own; what the config names runs code or reaches an endpoint only if that is allowed.
+    Args:
+        config: What `read_config` returns, or {}.
+        allow_code: Whether models of the config may run code.
+        allow_endpoints: Endpoints that models of the config may reach.
+        **overrides: Options; None does not override. Settings of encoders hold for all models that
+            have vectors.
+
+    Returns:
+        The request, which loads its collection and runs.
+
+    Raises:
+        UsageError: Documents or models are not named, or something does not apply.
+
+    Example:
+        request = make_request(read_config("bench.toml"), depth=100)
+        result = request.run(request.load())
     """
     consent = Consent.of(allow_code, allow_endpoints)
     said = {key: value for key, value in overrides.items() if value not in (None, ())}

@@ -94,17 +94,38 @@ def run_bench(
 ) -> BenchResult:
     """Run models on a collection and judge what they retrieve.
 
-    `models` are specs such as "bm25", "wordllama" or "NAME=st:MODEL", or `Model`s with settings;
-    `fusions` such as "rrf:bm25+wordllama"; with `indexes`, models with vectors are also searched by
-    these; `reranks` such as "rerank/50:bm25>py:mine:score" reorder what one of them retrieves.
-    `chunk` cuts documents, `fold` aggregates chunk scores to document scores: "max" or
-    "sum:N". `depth` is the number of documents to retrieve: by default 100 or the largest cut-off,
-    1000 for a measure without one, and all where ties count other than in order. The folder
-    `checkpoint` keeps finished systems, so that an interrupted bench resumes. On a `cluster`
-    (`assay.cluster.open_cluster`), workers encode the texts. Judgments whose ids differ from those
-    of the texts, as `1` and `01` do, are refused unless `allow_mismatch`. Weights of fusions are
-    tuned without queries of the same group, {query: group}, if `groups` are given. `progress` is
-    called with the name of a system, its phase, done and total.
+    Args:
+        collection: Documents, queries and judgments, as `load_collection` returns them.
+        models: Specs such as "bm25", "wordllama" or "NAME=st:MODEL", or `Model`s with settings.
+        fusions: Fusions such as "rrf:bm25+wordllama".
+        indexes: Indexes by which models with vectors are searched, too.
+        reranks: Rerankers such as "rerank/50:bm25>py:mine:score" of what a system retrieves.
+        measures: Measures; the first decides the order.
+        chunk: Rule by which documents are cut.
+        fold: How chunk scores become a document's score: "max" or "sum:N".
+        metric: Similarity of vectors.
+        depth: Number of documents to retrieve: by default 100 or the largest cut-off, 1000 for a
+            measure without one, and all where ties count other than in order.
+        conventions: Conventions, or their name.
+        cache: Cache of vectors.
+        checkpoint: Folder that keeps finished systems, so that an interrupted bench resumes.
+        device: Device of the models.
+        threads: Number of threads.
+        progress: Called with the name of a system, its phase, done and total.
+        cluster: Workers that encode the texts (`assay.cluster.open_cluster`).
+        allow_mismatch: Accept judgments whose ids differ from those of the texts (1 and 01).
+        groups: {query: group}; weights of fusions are tuned without queries of the same group.
+
+    Returns:
+        The systems, scored on the same queries.
+
+    Raises:
+        UsageError: A model, fusion, index or setting does not exist or does not apply.
+        InputError: There is nothing to search, or ids do not match.
+
+    Example:
+        result = run_bench(load_collection("scifact"), ["bm25", "wordllama"])
+        print(result)
     """
     checks.require(collection, Collection, "collection", "what load_collection() returns")
     for what, judged, there in (

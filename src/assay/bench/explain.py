@@ -138,7 +138,22 @@ def _judged(grade: float | None) -> str:
 
 
 def explain_bench(result: BenchResult, query: str, *, places: int = PLACES) -> Answers:
-    """Return one query of a bench."""
+    """Return one query of a bench as every system answered it.
+
+    Args:
+        result: What `run_bench` returns.
+        query: Id of the query.
+        places: Number of documents of each system.
+
+    Returns:
+        The answers, with the scores of the query.
+
+    Raises:
+        IdError: There is no such query.
+
+    Example:
+        print(text_page(explain_bench(result, "q07").page()))
+    """
     rankings = {system.name: system.ranking for system in result.systems}
     answers = explain_rankings(result.collection, rankings, query, places=places)
     values = {system.name: _values(system.scores, query) for system in result.systems}
@@ -148,7 +163,23 @@ def explain_bench(result: BenchResult, query: str, *, places: int = PLACES) -> A
 def explain_rankings(
     collection: Collection, rankings: Mapping[str, Ranking], query: str, *, places: int = PLACES
 ) -> Answers:
-    """Return one query of several rankings of one collection."""
+    """Return one query of several rankings of one collection.
+
+    Args:
+        collection: Texts and judgments.
+        rankings: Rankings by the names of their systems.
+        query: Id of the query.
+        places: Number of documents of each system.
+
+    Returns:
+        The answers, without scores.
+
+    Raises:
+        IdError: There is no such query.
+
+    Example:
+        explain_rankings(collection, {"dense": as_ranking("dense.run")}, "q07").relevant
+    """
     queries = [str(id) for id in collection.query_ids]
     if query not in queries:
         raise _unknown(query, queries)
@@ -160,7 +191,22 @@ def explain_rankings(
 
 
 def explain_runs(runs: Sequence[Any], query: str) -> Answers:
-    """Return one query of runs in a store that have their results."""
+    """Return one query of runs in a store that have their results.
+
+    Args:
+        runs: Runs of a store.
+        query: Id of the query.
+
+    Returns:
+        The answers, with the scores of the query.
+
+    Raises:
+        UsageError: There are no runs, or they were stored without their results.
+        IdError: There is no such query.
+
+    Example:
+        explain_runs(store.runs(task="bench"), "q07").to_dict()
+    """
     if not runs:
         raise UsageError("Run not found in the store. 'assay runs list' lists all.")
     by_system, values = {}, {}

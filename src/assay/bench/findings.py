@@ -1,4 +1,4 @@
-"""What is suspicious in the results of the systems."""
+"""Suspicious texts, judgments and results of a bench, as findings."""
 
 from __future__ import annotations
 
@@ -62,14 +62,34 @@ def _values(result: BenchResult) -> NDArray[np.float64]:
 
 
 def failures(result: BenchResult) -> list[str]:
-    """Return queries on which the first measure is 0 for every system."""
+    """Return queries on which the first measure is 0 for every system.
+
+    Args:
+        result: What `run_bench` returns.
+
+    Returns:
+        The ids of the queries.
+
+    Example:
+        failures(run_bench(collection, ["bm25"]))
+    """
     nothing = (_values(result) == 0).all(axis=0)
     ids = result.systems[0].scores.query_ids
     return [str(ids[int(row)]) for row in np.flatnonzero(nothing)]
 
 
 def disagreements(result: BenchResult) -> list[tuple[str, float]]:
-    """Return queries by how far apart the systems are on the first measure, widest first."""
+    """Return queries by how far apart the systems are on the first measure.
+
+    Args:
+        result: What `run_bench` returns.
+
+    Returns:
+        Ids and distances, widest first; queries without a difference are left out.
+
+    Example:
+        disagreements(run_bench(collection, ["bm25", "tfidf"]))[:10]
+    """
     values = _values(result)
     spread = np.nan_to_num(values.max(axis=0) - values.min(axis=0))
     ids = result.systems[0].scores.query_ids

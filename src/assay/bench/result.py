@@ -626,7 +626,21 @@ _ODD: Final = re.compile(r"[^\w.+-]+")
 
 
 def write_runs(result: BenchResult, folder: str | os.PathLike[str]) -> list[Path]:
-    """Write one TREC run file for each system; the paths of the files."""
+    """Write one TREC run file for each system.
+
+    Args:
+        result: What `run_bench` returns.
+        folder: Where the files go; it is created.
+
+    Returns:
+        The paths of the files.
+
+    Raises:
+        StorageError: The folder cannot be created.
+
+    Example:
+        write_runs(run_bench(collection, ["bm25"]), "runs")
+    """
     home = Path(folder)
     try:
         home.mkdir(parents=True, exist_ok=True)

@@ -106,13 +106,28 @@ def make_encoder(
     metric: str = "cosine",
     rows: Ints | None = None,
 ) -> CodeEncoder:
-    """Return an encoder for vectors like these; `bits` is for gaussian and itq, the others fix it.
-
-    `rows` are the documents that itq may learn from, by default all.
+    """Return an encoder for vectors like these.
 
     Under cosine every vector has a scale of its own. Under dot all documents are on one scale,
     that of their largest number, and every query on its own; under l2 the documents' scale is
     that of the queries, too, whose numbers may then lie beyond the codes' range and are not cut.
+
+    Args:
+        method: Method, such as sign, itq or int8.
+        docs: Vectors of the documents.
+        bits: Length of the codes of gaussian and itq; the others fix it.
+        seed: Seed of random directions.
+        metric: Similarity of the vectors.
+        rows: Documents that itq may learn from; by default all.
+
+    Returns:
+        The encoder of documents and queries.
+
+    Raises:
+        UsageError: There is no such method or metric, or itq cannot make as many bits.
+
+    >>> make_encoder("sign", np.ones((3, 16))).bytes_per_vector
+    2
     """
     if method not in METHODS and method not in ON_REQUEST:
         methods = ", ".join((*METHODS, *ON_REQUEST))

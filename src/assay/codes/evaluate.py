@@ -76,15 +76,43 @@ def evaluate_codes(
 ) -> CodesReport:
     """Return what shorter vectors lose, against the float ranking and against `qrels` or `labels`.
 
-    Without `queries` the documents are their own queries, self left out. `bits` are the lengths of
-    the codes that the `methods` gaussian and itq make; sign has one bit per dimension. `codes`
-    adds ready ones by name: (documents, queries), or the documents alone where they are their own
-    queries, each packed `Codes` or an array of 0 and 1. `rerank` orders the first n documents of
-    each binary code again by the float vectors; `oversample` does so for every code, beside the
-    code itself, with the first n times the largest k documents. `ties` is how all means count tied
-    documents: order, expected, best or worst. By `labels`, one a row or 0 and 1 for each class,
-    a document is relevant that shares one with the query. `hashing` adds mAP by the rule of
-    learning to hash, for the collection named, and precision and recall by Hamming radius.
+    Args:
+        docs: Vectors of the documents: an array, or a .npy file.
+        queries: Vectors of the queries; without them the documents are their own, self left out.
+        bits: Lengths of the codes that gaussian and itq make; sign has one bit per dimension.
+        methods: Codes to make.
+        codes: Ready codes by name: (documents, queries), or the documents alone where they are
+            their own queries, each packed `Codes` or an array of 0 and 1.
+        k: Cut-offs.
+        qrels: Judgments, to score the codes against.
+        labels: Labels of the documents, instead of judgments, one a row or 0 and 1 for each class;
+            a document is relevant that shares one with the query.
+        query_labels: Labels of the queries.
+        hashing: Collection by whose rule mAP of learning to hash is added, with precision and
+            recall by Hamming radius.
+        rerank: Number of documents of each binary code that the float vectors order again.
+        oversample: Factors; every code is shown, too, with its first n times the largest k
+            documents ordered again.
+        metric: Similarity of the float vectors.
+        ties: How all means count tied documents: order, expected, best or worst.
+        p: Persistence of RBO.
+        query_ids: Ids of the queries.
+        doc_ids: Ids of the documents.
+        exclude_self: Whether an item may not retrieve itself.
+        zero: What happens to vectors of zeros.
+        level: Significance level.
+        resamples: Number of resamples.
+        seed: Seed of directions, samples and resamples.
+        threads: Number of threads.
+        allow_mismatch: Accept judgments whose ids differ from those of the vectors (1 and 01).
+        progress: Called with a step, how much of it is done, and how much there is to do.
+
+    Returns:
+        Similarity to the float ranking, scores and costs of each code.
+
+    Raises:
+        UsageError: A method or setting does not exist or does not apply.
+        InputError: Vectors, ids, codes or judgments do not belong together.
 
     >>> vectors = np.random.default_rng(0).normal(size=(200, 16))
     >>> report = evaluate_codes(vectors, bits=[8, 64], methods=["gaussian"], k=[5])

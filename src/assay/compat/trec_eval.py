@@ -308,8 +308,25 @@ def trec_eval(
 ) -> str:
     """Return what `trec_eval` prints for judgments and a run.
 
-    The arguments are its flags -m, -q, -n (`summary`), -c, -l, -M, -J and -N. Judged queries that
-    are not in the run are left out unless `complete`. `tell` hears what is odd about the input.
+    Args:
+        qrels: Judgments.
+        run: Run.
+        measures: Measures by trec_eval's names (-m).
+        per_query: Whether there are lines for each query (-q).
+        summary: Whether there are lines for all queries (without -n).
+        complete: Count judged queries that are not in the run as 0 (-c), else they are left out.
+        level: Smallest grade that is relevant (-l).
+        depth: Number of documents of each query to evaluate (-M).
+        judged_only: Drop unjudged documents first (-J).
+        n_docs: Size of the collection, for utility (-N).
+        tell: Called with what is odd about the input.
+
+    Returns:
+        The lines.
+
+    Raises:
+        MeasureError: trec_eval has no such measure, or it is not supported.
+        MismatchError: No query is both in the run and judged.
 
     >>> print(trec_eval({"q": {"a": 1}}, {"q": {"b": 2, "a": 1}}, ["map", "P.1,5"]))
     map                   	all	0.5000
