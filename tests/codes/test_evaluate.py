@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 
 from assay.codes import evaluate_codes, search
+from assay.comparison.standings import COLUMNS, Column, standings_table
 from assay.errors import AssayError, InputError, MismatchError, UsageError
 from assay.search.engine import pack_codes
+from assay.tables.table import Table
 
 FEW = {"bits": [16], "methods": ["gaussian"], "k": [3, 5], "resamples": 200}
 
@@ -393,3 +396,16 @@ def test_oversampling_and_reranking_are_not_asked_for_together(docs, queries):
     bits = docs > 0, queries > 0
     with pytest.raises(UsageError, match="another name"):
         evaluate_codes(docs, queries, **FEW, oversample=[2], codes={"gaussian-16 ×2": bits})
+
+
+def test_a_column_of_the_standings_is_one_of_the_judged_codes(docs, queries, monkeypatch):
+    width = Column("half width", lambda standing: standing.mean.half_width, "fraction")
+    table = partial(standings_table, columns=(*COLUMNS, width))
+    monkeypatch.setattr("assay.codes.tables.standings_table", table)
+    labels = {"labels": np.arange(60) % 4, "query_labels": np.arange(20) % 4}
+    report = evaluate_codes(docs, queries, **labels, **FEW)
+    judged = [item for item in report.page() if isinstance(item, Table) and "p" in item.columns]
+    assert judged[0].columns[:4] == ("code", "R@3", "95 % interval", "half width")
+    assert judged[0].columns[4:] == ("− float", "95 % interval", "p")
+    mean = report.comparison.standings_on("R@3")
+    assert judged[0].rows[0][3].value == next(s for s in mean if s.name == "float").mean.half_width

@@ -270,22 +270,17 @@ def _models(
         find_kind(model.spec)
     if shared and models and all(model.is_lexical for model in models):
         raise UsageError(f"All models are lexical, so that {next(iter(shared))!r} does not apply.")
-    if "model" not in said:
-        models = tuple(_allow(model, shared, consent) for model in models)
-    return tuple(
-        model if model.is_lexical else replace(model, settings={**model.settings, **shared})
-        for model in models
-    )
-
-
-def _allow(model: Model, shared: Mapping[str, Any], consent: Consent) -> Model:
-    """Return the model of a config with the settings that it may have.
-
-    A typed endpoint replaces its own, together with the key that it names.
-    """
+    # A typed endpoint replaces that of a config, together with the key that it names.
     gone = ("base_url", "key_env") if "base_url" in shared else ()
-    settings = {key: value for key, value in model.settings.items() if key not in gone}
-    return replace(model, settings=allow_model(model.spec, settings, consent, _CONFIG))
+    allowed = []
+    for model in models:
+        settings = dict(model.settings)
+        if "model" not in said:
+            settings = {key: value for key, value in settings.items() if key not in gone}
+            settings = allow_model(model.spec, settings, consent, _CONFIG)
+        more = {} if model.is_lexical else shared
+        allowed.append(replace(model, settings={**settings, **more}))
+    return tuple(allowed)
 
 
 def _model(entry: Mapping[str, Any]) -> Model:

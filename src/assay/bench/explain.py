@@ -105,22 +105,14 @@ class Answers:
                 {
                     "name": name,
                     "measures": numbers_or_none(self.values.get(name, {})),
-                    "results": [_plain(doc, rank) for rank, doc in enumerate(results.results, 1)],
-                    "missed": [_plain(doc, None) for doc in results.missed],
+                    "results": [
+                        {"rank": rank, **vars(doc)} for rank, doc in enumerate(results.results, 1)
+                    ],
+                    "missed": [{"rank": None, **vars(doc)} for doc in results.missed],
                 }
                 for name, results in self.by_system.items()
             ],
         }
-
-
-def _plain(doc: ResultDoc, rank: int | None) -> dict[str, Any]:
-    return {
-        "rank": rank,
-        "doc": doc.doc,
-        "score": doc.score,
-        "grade": doc.grade,
-        "snippet": doc.snippet,
-    }
 
 
 def _rank(results: QueryResults, doc: str) -> str:
@@ -263,52 +255,36 @@ class SnippetBuilder:
         return self._results(query, _RankedDocs(ranking, self._collection), number, places)
 
     def _results(self, query: str, rows: _RankedDocs, number: int, places: int) -> QueryResults:
+        """Return the first documents, and relevant ones that are not among them."""
         docs, scores = rows.of(number)
         judged, grades = self._judged(query)
-        graded = dict(zip(rows.judged[judged].tolist(), grades.tolist(), strict=True))
-        graded.pop(-1, None)
+        numbers = rows.judged[judged]  # -1 where the ranking's documents do not hold one
+        graded = dict(zip(numbers.tolist(), grades.tolist(), strict=True))
         best = [
             self._doc(rows, doc, score, graded.get(doc))
             for doc, score in zip(docs[:places].tolist(), scores[:places].tolist(), strict=True)
         ]
-        missed = self._missed(rows, docs, scores, judged, grades, places)
-        return QueryResults(self._texts.get(query, ""), tuple(best), tuple(missed))
-
-    def _missed(
-        self,
-        rows: _RankedDocs,
-        docs: Ints,
-        scores: NDArray[np.float64],
-        judged: Ints,
-        grades: NDArray[np.float64],
-        places: int,
-    ) -> list[ResultDoc]:
-        """Return relevant documents that are not among the first, best grade first."""
         missed: list[ResultDoc] = []
-        for at in np.argsort(-grades, kind="stable"):
-            doc = int(rows.judged[judged[at]])
+        for at in np.argsort(-grades, kind="stable"):  # best grade first
+            doc, grade = int(numbers[at]), float(grades[at])
             where = np.flatnonzero(docs == doc) if doc >= 0 else docs[:0]
-            if grades[at] <= 0 or len(missed) == _MISSED or (len(where) and where[0] < places):
+            if grade <= 0 or len(missed) == _MISSED or (len(where) and where[0] < places):
                 continue
             score = float(scores[where[0]]) if len(where) else None
             if doc >= 0:
-                missed.append(self._doc(rows, doc, score, float(grades[at])))
+                missed.append(self._doc(rows, doc, score, grade))
             else:
                 name = str(self._collection.qrels.doc_ids[int(judged[at])])
-                missed.append(ResultDoc(name, None, float(grades[at])))
-        return missed
+                missed.append(ResultDoc(name, None, grade))
+        return QueryResults(self._texts.get(query, ""), tuple(best), tuple(missed))
 
     def _doc(
         self, rows: _RankedDocs, doc: int, score: float | None, grade: float | None
     ) -> ResultDoc:
-        return ResultDoc(rows.names[doc], score, grade, self._snippet(int(rows.place[doc])))
-
-    def _snippet(self, row: int) -> str:
-        if row < 0:
-            return ""
-        if row not in self._snippets:
+        row = int(rows.place[doc])
+        if row >= 0 and row not in self._snippets:
             self._snippets[row] = snippet(self._collection.doc_texts[row])
-        return self._snippets[row]
+        return ResultDoc(rows.names[doc], score, grade, self._snippets.get(row, ""))
 
     @cached_property
     def _texts(self) -> dict[str, str]:

@@ -65,8 +65,7 @@ def _width(table: Table, without: set[int]) -> int:
 
 def _drawn(table: Table, standings: Sequence[Standing], place: int, width: int) -> RichTable:
     """Return the leaderboard with pictures in the column of intervals."""
-    means = [standing.mean for standing in standings]
-    low, high = _scale(means)
+    low, high = _scale([standing.mean for standing in standings])
     room, title = width - 8, table.columns[place]
     words = next((some for some in (title, title.partition(" i")[0]) if len(some) <= room - 2), "")
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
@@ -78,11 +77,11 @@ def _drawn(table: Table, standings: Sequence[Standing], place: int, width: int) 
             justify: Any = "left" if left else "right"
             drawn.add_column(Text(printable(name)), justify=justify, overflow="fold")
     *rows, chance = table.rows
-    for row, mean in zip(rows, means, strict=True):
-        style = "bold green" if row[1].best else ""
+    for row, standing in zip(rows, standings, strict=True):
+        style = "bold green" if standing.leads else ""
         cells = [Text(cell.text, style="bold green" if cell.best else "") for cell in row]
         cells[0] = Text(row[0].text, style=style)
-        ends = mean.low, mean.estimate, mean.high
+        ends = standing.mean.low, standing.mean.estimate, standing.mean.high
         picture = interval_picture(*ends, low=low, high=high, width=width)
         cells[place] = Text(picture, style=style or "cyan")
         drawn.add_row(*cells)
