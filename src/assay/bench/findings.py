@@ -359,8 +359,12 @@ def _find_near(runs: NDArray[np.uint64], firsts: NDArray[np.bool_]) -> list[list
     plain, offsets = runs & np.uint64(0xFFFFFFFF), offsets_of(counts)
     shingles = {number: plain[offsets[number] : offsets[number + 1]] for number in numbers.tolist()}
     pairs = {pair for group in _candidates(shingles) for pair in combinations(group[:50], 2)}
-    alike = (pair for pair in pairs if _overlap(*(shingles[i] for i in pair)) >= _ALIKE)
-    return [list(pair) for pair in sorted(alike)]
+    alike = []
+    for left, right in sorted(pairs):
+        shared = len(np.intersect1d(shingles[left], shingles[right], assume_unique=True))
+        if shared / (len(shingles[left]) + len(shingles[right]) - shared) >= _ALIKE:
+            alike.append([left, right])
+    return alike
 
 
 def _candidates(shingles: dict[int, NDArray[np.uint64]]) -> Iterator[list[int]]:
@@ -401,11 +405,6 @@ def _equal_rows(numbers: Ints, columns: NDArray[np.uint64]) -> Iterator[list[int
     for start, end in zip([0, *ends[:-1]], ends, strict=True):
         if end - start > 1:
             yield numbers[order[start:end]].tolist()
-
-
-def _overlap(left: NDArray[np.uint64], right: NDArray[np.uint64]) -> float:
-    shared = len(np.intersect1d(left, right, assume_unique=True))
-    return shared / (len(left) + len(right) - shared)
 
 
 _SAMPLE: Final = 500
