@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assay.bench.collection import ChunkAggregation, aggregate_chunks
+from assay.bench.search import ChunkAggregation, aggregate_chunks
 from assay.core.ids import Ids
 from assay.core.ranking import Ranking
 from assay.errors import UsageError

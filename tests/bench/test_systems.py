@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from assay.bench import BenchResult, Fusion, Model, make_request, read_config, run_bench
+from assay.comparison.standings import COLUMNS, Column, standings_table
 from assay.errors import AssayError, UsageError
 from tests.bench import samples
 from tests.bench.samples import WORDS, letters, small
@@ -273,3 +275,17 @@ class TestTokensAndPrices:
     def test_prices_that_make_no_sense(self, price: str, message: str) -> None:
         with pytest.raises(UsageError, match=message):
             make_request({"corpus": "made"}, model=("bm25",), price=(price,))
+
+
+def test_a_column_of_the_standings_is_one_of_the_leaderboard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    width = Column("half width", lambda standing: standing.mean.half_width, "fraction")
+    table = partial(standings_table, columns=(*COLUMNS[:2], width, *COLUMNS[2:]))
+    monkeypatch.setattr("assay.bench.result.standings_table", table)
+    result = run_bench(small(), [LETTERS, SHORT], measures=["nDCG@10", "RR"], depth=40)
+    board = result.leaderboard()
+    assert board.columns[:4] == ("model", "half width", "nDCG@10", "95 % interval")
+    assert [cell.text for cell in board.rows[-1]][:2] == ["chance", ""]
+    first = result.standing.standings_on("nDCG@10")[0]
+    assert board.rows[0][1].value == first.mean.half_width

@@ -62,7 +62,7 @@ def test_assumed_normalised_rows_are_not_touched():
 def test_blocks_of_rows_change_nothing(vectors, bits, monkeypatch):
     whole = cosine_similarity_matrix(vectors), hamming_distance_matrix(bits)
     for rows in (1, 7, 39):
-        monkeypatch.setattr("assay.codes.compat._ROWS", rows)
+        monkeypatch.setattr("assay.codes.compat.BLOCK_ROWS", rows)
         np.testing.assert_allclose(cosine_similarity_matrix(vectors), whole[0], atol=1e-7)
         assert (cosine_similarity_matrix(vectors) == cosine_similarity_matrix(vectors).T).all()
         assert hamming_distance_matrix(bits).tobytes() == whole[1].tobytes()

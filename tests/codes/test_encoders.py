@@ -51,7 +51,7 @@ def quantisation_error(vectors, encoder) -> float:
 
 def test_itq_turns_the_principal_directions_and_fits_better_than_none(vectors, monkeypatch):
     learned = make_encoder("itq", vectors, bits=4)
-    monkeypatch.setattr(encoders, "_ROUNDS", 0)
+    monkeypatch.setattr(encoders, "ROUNDS", 0)
     unlearned = make_encoder("itq", vectors, bits=4)
     assert quantisation_error(vectors, learned) < quantisation_error(vectors, unlearned)
     centre, directions = learned.doc_block.centre, learned.doc_block.directions
@@ -122,12 +122,12 @@ def test_blocks_and_repetition_change_nothing(method, vectors, monkeypatch):
     whole = made()
     assert made() == whole
     for size in (1, 60, 1000):
-        monkeypatch.setattr(encoders, "_BLOCK", size)
+        monkeypatch.setattr(encoders, "BLOCK_SIZE", size)
         assert made() == whole
 
 
 def test_many_documents_are_sampled(vectors, monkeypatch):
-    monkeypatch.setattr(encoders, "_SAMPLE", 50)
+    monkeypatch.setattr(encoders, "SAMPLE_SIZE", 50)
     first = make_encoder("itq", vectors, bits=4, seed=1).encode(vectors)
     again = make_encoder("itq", vectors, bits=4, seed=1).encode(vectors)
     assert first.packed.tobytes() == again.packed.tobytes()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 
 from assay.codes import evaluate_codes, search
+from assay.comparison.standings import COLUMNS, Column, standings_table
 from assay.errors import AssayError, InputError, MismatchError, UsageError
 from assay.search.engine import pack_codes
+from assay.tables.table import Table
 
 FEW = {"bits": [16], "methods": ["gaussian"], "k": [3, 5], "resamples": 200}
 
@@ -138,8 +141,8 @@ def test_correlations_leave_self_out(docs):
 
 
 def test_correlations_of_many_documents_are_of_a_sample(docs, monkeypatch):
-    monkeypatch.setattr(search, "_DOCS", 30)
-    monkeypatch.setattr(search, "_QUERIES", 20)
+    monkeypatch.setattr(search, "SAMPLE_DOCS", 30)
+    monkeypatch.setattr(search, "SAMPLE_QUERIES", 20)
     report = evaluate_codes(docs, **FEW)
     assert len(report["gaussian-16"].kendall) == 20
     assert "Kendall and Spearman are of 30 documents drawn at random for 20 queries" in (
@@ -393,3 +396,16 @@ def test_oversampling_and_reranking_are_not_asked_for_together(docs, queries):
     bits = docs > 0, queries > 0
     with pytest.raises(UsageError, match="another name"):
         evaluate_codes(docs, queries, **FEW, oversample=[2], codes={"gaussian-16 ×2": bits})
+
+
+def test_a_column_of_the_standings_is_one_of_the_judged_codes(docs, queries, monkeypatch):
+    width = Column("half width", lambda standing: standing.mean.half_width, "fraction")
+    table = partial(standings_table, columns=(*COLUMNS, width))
+    monkeypatch.setattr("assay.codes.tables.standings_table", table)
+    labels = {"labels": np.arange(60) % 4, "query_labels": np.arange(20) % 4}
+    report = evaluate_codes(docs, queries, **labels, **FEW)
+    judged = [item for item in report.page() if isinstance(item, Table) and "p" in item.columns]
+    assert judged[0].columns[:4] == ("code", "R@3", "95 % interval", "half width")
+    assert judged[0].columns[4:] == ("− float", "95 % interval", "p")
+    mean = report.comparison.standings_on("R@3")
+    assert judged[0].rows[0][3].value == next(s for s in mean if s.name == "float").mean.half_width

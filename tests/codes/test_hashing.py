@@ -64,7 +64,7 @@ def evaluated(made, kind: str = "labels", **more):
 @pytest.mark.parametrize(("name", "cut"), [("all", None), ("small", 7)])
 def test_map_is_the_fields_rule_in_the_order_of_rows(made, monkeypatch, kind, cells, name, cut):
     monkeypatch.setitem(HASHING, "small", 7)
-    monkeypatch.setattr(search, "_CELLS", cells)
+    monkeypatch.setattr(search, "BLOCK_CELLS", cells)
     report = evaluated(made, kind, hashing=name, ties="order")
     measure = "AP" if cut is None else f"AP@{cut}"
     want = field_map(distances(made), shared(made, kind), cut)
@@ -92,7 +92,7 @@ def test_the_default_is_the_mean_over_all_orders_of_ties(made, monkeypatch):
 @pytest.mark.parametrize("kind", ["labels", "classes"])
 @pytest.mark.parametrize("cells", [1 << 23, 80])
 def test_precision_and_recall_by_radius_are_counted_as_by_hand(made, monkeypatch, kind, cells):
-    monkeypatch.setattr(search, "_CELLS", cells)
+    monkeypatch.setattr(search, "BLOCK_CELLS", cells)
     report = evaluated(made, kind)
     near, relevant = distances(made), shared(made, kind)
     curve = report["mine"].curve
@@ -111,7 +111,7 @@ def test_precision_and_recall_by_radius_are_counted_as_by_hand(made, monkeypatch
 
 
 def test_qrels_give_the_numbers_of_the_same_labels(made, monkeypatch):
-    monkeypatch.setattr(search, "_CELLS", 80)
+    monkeypatch.setattr(search, "BLOCK_CELLS", 80)
     names = {"doc_ids": [f"d{i}" for i in range(40)], "query_ids": [f"q{i}" for i in range(9)]}
     pairs = np.argwhere(shared(made, "classes"))
     qrels = [(f"q{q}", f"d{d}", 1) for q, d in pairs]
@@ -169,7 +169,7 @@ def test_labels_alone_score_recall_and_ndcg_also_after_reranking(made):
 
 def test_chance_is_the_mean_over_all_orders(made, monkeypatch):
     monkeypatch.setitem(HASHING, "small", 3)
-    monkeypatch.setattr(search, "_CELLS", 12)
+    monkeypatch.setattr(search, "BLOCK_CELLS", 12)
     six = {name: part[:6] if len(part) == 40 else part for name, part in made.items()}
     relevant = shared(six, "labels")
     flat = np.tile(np.arange(6), (9, 1))

@@ -16,8 +16,7 @@ import pytest
 from assay.compat import ranx as ours
 from assay.compat.ranx import Qrels, Run, compare, evaluate, fuse, metrics, optimize_fusion
 from assay.compat.ranx.data_structures import Report
-from assay.compat.ranx.fusion import fusion_switch
-from assay.compat.ranx.normalization import norm_switch
+from assay.compat.ranx.fusion import fusion_switch, norm_switch
 
 QRELS = {"q_1": {"d_12": 5, "d_25": 3}, "q_2": {"d_11": 6, "d_22": 1}}
 RUN = {

@@ -21,13 +21,15 @@ PEERS = ("ranx", "ir_measures", "pytrec_eval")
 def replace_imports(text: str, peer: str) -> str:
     """The text with the package taken from `assay.compat`, wherever it is imported.
 
-    ranx has a module for each metric, Assay one for all.
+    ranx has a module for each metric, class and normalization, Assay one for all of a kind.
     """
     ours = f"assay.compat.{peer}"
     text = re.sub(rf"^(\s*)import {peer}$", rf"\1import {ours} as {peer}", text, flags=re.M)
     text = re.sub(rf"^(\s*)import {peer}(\.[\w.]+ as )", rf"\1import {ours}\2", text, flags=re.M)
     text = re.sub(rf"^(\s*)from {peer}\b", rf"\1from {ours}", text, flags=re.M)
-    return re.sub(rf"from {ours}\.metrics\.\w+ import", f"from {ours}.metrics import", text)
+    text = re.sub(rf"from {ours}\.(normalization|fusion)\b[.\w]*", f"from {ours}.fusion", text)
+    text = re.sub(rf"from {ours}\.(metrics|meta)\b[.\w]*", f"from {ours}.metrics", text)
+    return re.sub(rf"(from {ours}\.data_structures)\.\w+", r"\1", text)
 
 
 def run(peer: str, checkout: Path, options: list[str]) -> int:

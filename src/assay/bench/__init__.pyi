@@ -1,4 +1,3 @@
-from assay.bench.collection import ChunkAggregation as ChunkAggregation
 from assay.bench.config import BenchRequest as BenchRequest
 from assay.bench.config import make_request as make_request
 from assay.bench.config import read_config as read_config
@@ -17,6 +16,7 @@ from assay.bench.result import BenchResult as BenchResult
 from assay.bench.result import System as System
 from assay.bench.result import write_runs as write_runs
 from assay.bench.search import BenchProgress as BenchProgress
+from assay.bench.search import ChunkAggregation as ChunkAggregation
 from assay.bench.search import Costs as Costs
 from assay.bench.search import SearchResult as SearchResult
 from assay.bench.settings import MEASURES as MEASURES

@@ -15,9 +15,8 @@ from assay.bench.plan import (
     Fusion,
     Model,
     Rerank,
-    as_fusions,
     as_models,
-    as_reranks,
+    parse_systems,
     split_stages,
 )
 from assay.bench.settings import MEASURES, RERANK_SCHEMA, SCHEMA
@@ -45,7 +44,20 @@ _PATHS: Final = ("corpus", "queries", "qrels", "answers")
 
 
 def read_config(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read and check a bench.toml; paths in it become absolute."""
+    """Read and check a bench.toml; paths in it become absolute.
+
+    Args:
+        path: The file.
+
+    Returns:
+        Its keys and values, for `make_request`.
+
+    Raises:
+        UsageError: It is no .toml file, or does not follow the schema.
+
+    Example:
+        request = make_request(read_config("bench.toml"))
+    """
     name = os.fspath(path)
     if Path(path).suffix.lower() != ".toml":
         raise UsageError(
@@ -145,10 +157,25 @@ def make_request(
 ) -> BenchRequest:
     """Make a request of a config file and the options that override it.
 
-    An option that is None does not override.
+    Options are your own; what the config names runs code or reaches an endpoint only if that is
+    allowed.
 
-    Settings of encoders that come as options hold for all models that have vectors. Options are
-    your own; what the config names runs code or reaches an endpoint only if that is allowed.
+    Args:
+        config: What `read_config` returns, or {}.
+        allow_code: Whether models of the config may run code.
+        allow_endpoints: Endpoints that models of the config may reach.
+        **overrides: Options; None does not override. Settings of encoders hold for all models that
+            have vectors.
+
+    Returns:
+        The request, which loads its collection and runs.
+
+    Raises:
+        UsageError: Documents or models are not named, or something does not apply.
+
+    Example:
+        request = make_request(read_config("bench.toml"), depth=100)
+        result = request.run(request.load())
     """
     consent = Consent.of(allow_code, allow_endpoints)
     said = {key: value for key, value in overrides.items() if value not in (None, ())}
@@ -163,12 +190,12 @@ def make_request(
         allow_ir(both["corpus"], consent, _CONFIG)
     models = _models(config, said, consent)
     fusions = (
-        as_fusions(said["fusion"])
+        parse_systems(Fusion, said["fusion"])
         if "fusion" in said
         else tuple(_fusion(entry) for entry in config.get("fusion", ()))
     )
     reranks = (
-        as_reranks(said["rerank"])
+        parse_systems(Rerank, said["rerank"])
         if "rerank" in said
         else tuple(_rerank(entry, consent) for entry in config.get("rerank", ()))
     )
@@ -242,22 +269,17 @@ def _models(
         find_kind(model.spec)
     if shared and models and all(model.is_lexical for model in models):
         raise UsageError(f"All models are lexical, so that {next(iter(shared))!r} does not apply.")
-    if "model" not in said:
-        models = tuple(_allow(model, shared, consent) for model in models)
-    return tuple(
-        model if model.is_lexical else replace(model, settings={**model.settings, **shared})
-        for model in models
-    )
-
-
-def _allow(model: Model, shared: Mapping[str, Any], consent: Consent) -> Model:
-    """Return the model of a config with the settings that it may have.
-
-    A typed endpoint replaces its own, together with the key that it names.
-    """
+    # A typed endpoint replaces that of a config, together with the key that it names.
     gone = ("base_url", "key_env") if "base_url" in shared else ()
-    settings = {key: value for key, value in model.settings.items() if key not in gone}
-    return replace(model, settings=allow_model(model.spec, settings, consent, _CONFIG))
+    allowed = []
+    for model in models:
+        settings = dict(model.settings)
+        if "model" not in said:
+            settings = {key: value for key, value in settings.items() if key not in gone}
+            settings = allow_model(model.spec, settings, consent, _CONFIG)
+        more = {} if model.is_lexical else shared
+        allowed.append(replace(model, settings={**settings, **more}))
+    return tuple(allowed)
 
 
 def _model(entry: Mapping[str, Any]) -> Model:

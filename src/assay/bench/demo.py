@@ -63,7 +63,7 @@ def walk_through(folder: Path) -> None:
     )
 
 
-_MODELS: Final = ("bm25", "tfidf", "lsa:200", "wordllama")
+MODELS: Final = ("bm25", "tfidf", "lsa:200", "wordllama")
 _FUSIONS: Final = ("hybrid=rrf:bm25+wordllama",)
 _NEEDED: Final = ("bm25s", "sklearn", "wordllama", "sqlalchemy", "alembic", "altair", "vl_convert")
 _STORY: Final = (
@@ -166,7 +166,7 @@ def _run(collection: Collection, folder: Path) -> BenchResult:
     vectors = cache.EmbeddingCache(folder / "cache", tell=output.narrate)
     how: Any = {"cache": vectors, "checkpoint": vectors.folder}
     with system_bars() as progress:
-        return bench.run_bench(collection, _MODELS, fusions=_FUSIONS, progress=progress, **how)
+        return bench.run_bench(collection, MODELS, fusions=_FUSIONS, progress=progress, **how)
 
 
 def _print_on_terminal(report: BenchReport) -> None:

@@ -18,11 +18,26 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from assay import __version__
-from assay.arrays import Floats, Ints, offsets_of
-from assay.bench.collection import ChunkAggregation, PreparedCollection, prepare
-from assay.bench.plan import BenchPlan, Fusion, Model, Rerank, indexed_name
+from assay.arrays import Ints, offsets_of
+from assay.bench.plan import (
+    BenchPlan,
+    Fusion,
+    Model,
+    PreparedCollection,
+    Rerank,
+    indexed_name,
+    prepare,
+)
 from assay.bench.result import BenchResult, System
-from assay.bench.search import BenchProgress, Costs, ModelSearch, SearchOptions, SearchResult, Timer
+from assay.bench.search import (
+    BenchProgress,
+    ChunkAggregation,
+    Costs,
+    ModelSearch,
+    SearchOptions,
+    SearchResult,
+    Timer,
+)
 from assay.bench.settings import MEASURES, Metric
 from assay.core import checks
 from assay.core.conventions import Conventions, as_conventions
@@ -78,20 +93,45 @@ def run_bench(
 ) -> BenchResult:
     """Run models on a collection and judge what they retrieve.
 
-    `models` are specs such as "bm25", "wordllama" or "NAME=st:MODEL", or `Model`s with settings;
-    `fusions` such as "rrf:bm25+wordllama"; with `indexes`, models with vectors are also searched by
-    these; `reranks` such as "rerank/50:bm25>py:mine:score" reorder what one of them retrieves.
-    `chunk` cuts documents, `fold` aggregates chunk scores to document scores: "max" or
-    "sum:N". `depth` is the number of documents to retrieve: by default 100 or the largest cut-off,
-    1000 for a measure without one, and all where ties count other than in order. The folder
-    `checkpoint` keeps finished systems, so that an interrupted bench resumes. On a `cluster`
-    (`assay.cluster.open_cluster`), workers encode the texts. Judgments whose ids differ from those
-    of the texts, as `1` and `01` do, are refused unless `allow_mismatch`. Weights of fusions are
-    tuned without queries of the same group, {query: group}, if `groups` are given. `progress` is
-    called with the name of a system, its phase, done and total.
+    Args:
+        collection: Documents, queries and judgments, as `load_collection` returns them.
+        models: Specs such as "bm25", "wordllama" or "NAME=st:MODEL", or `Model`s with settings.
+        fusions: Fusions such as "rrf:bm25+wordllama".
+        indexes: Indexes by which models with vectors are searched, too.
+        reranks: Rerankers such as "rerank/50:bm25>py:mine:score" of what a system retrieves.
+        measures: Measures; the first decides the order.
+        chunk: Rule by which documents are cut.
+        fold: How chunk scores become a document's score: "max" or "sum:N".
+        metric: Similarity of vectors.
+        depth: Number of documents to retrieve: by default 100 or the largest cut-off, 1000 for a
+            measure without one, and all where ties count other than in order.
+        conventions: Conventions, or their name.
+        cache: Cache of vectors.
+        checkpoint: Folder that keeps finished systems, so that an interrupted bench resumes.
+        device: Device of the models.
+        threads: Number of threads.
+        progress: Called with the name of a system, its phase, done and total.
+        cluster: Workers that encode the texts (`assay.cluster.open_cluster`).
+        allow_mismatch: Accept judgments whose ids differ from those of the texts (1 and 01).
+        groups: {query: group}; weights of fusions are tuned without queries of the same group.
+
+    Returns:
+        The systems, scored on the same queries.
+
+    Raises:
+        UsageError: A model, fusion, index or setting does not exist or does not apply.
+        InputError: There is nothing to search, or ids do not match.
+
+    Example:
+        result = run_bench(load_collection("scifact"), ["bm25", "wordllama"])
+        print(result)
     """
     checks.require(collection, Collection, "collection", "what load_collection() returns")
-    _check_ids(collection, allow_mismatch)
+    for what, judged, there in (
+        ("queries", collection.qrels.query_ids, collection.query_ids),
+        ("documents", collection.qrels.doc_ids, collection.doc_ids),
+    ):
+        check_match(judged, there, f"judged {what}", "the collection", allow=allow_mismatch)
     plan = BenchPlan.of(models, fusions, indexes, reranks)
     parsed = parse_many(measures)
     rule = ChunkRule.parse(chunk) if isinstance(chunk, str) else chunk
@@ -102,7 +142,8 @@ def run_bench(
     for two in plan.reranks:
         check_depth(two, deep)
     data = prepare(collection, rules, rule)
-    _check_cluster(cluster)
+    if cluster is not None and not hasattr(cluster, "journal"):
+        raise UsageError(f"cluster is what open_cluster() gives, found {type(cluster).__name__}.")
     options = SearchOptions(
         deep, aggregation, metric, rules.tiebreak, threads, device, cache, progress, cluster
     )
@@ -162,43 +203,21 @@ class _Judging:
         }
 
     def _judge(self, system: _Searched) -> System:
+        fields = system._asdict()
+        lower_ranking = fields.pop("lower")
         hits = self._hits(system.result.ranking)
         scores = score(hits, self.measures, conventions=self.rules)
         relevant = None if self.collection.relevant == "judged" else self.collection.relevant
         scores = scores.but_settings(collection=self.collection.fingerprint[:8], relevant=relevant)
         lower = None
-        if system.lower is not None:
-            rows = scores.query_ids.match(system.lower.query_ids) >= 0
-            small = score(self._hits(system.lower), self.measures[:1], conventions=self.rules)
+        if lower_ranking is not None:  # of some queries
+            rows = scores.query_ids.match(lower_ranking.query_ids) >= 0
+            small = score(self._hits(lower_ranking), self.measures[:1], conventions=self.rules)
             lower = (small.values[0][rows], scores.values[0][rows])
-        return System(
-            system.name,
-            system.spec,
-            system.result,
-            hits,
-            scores,
-            system.exact,
-            lower,
-            system.first,
-            system.members,
-        )
+        return System(**fields, hits=hits, scores=scores, lower_cased=lower)
 
     def _hits(self, ranking: Ranking) -> Hits:
         return judge(ranking, self.qrels, conventions=self.rules, allow_mismatch=True)  # looked at
-
-
-def _check_ids(collection: Collection, allow: bool) -> None:
-    qrels = collection.qrels
-    for what, judged, there in (
-        ("queries", qrels.query_ids, collection.query_ids),
-        ("documents", qrels.doc_ids, collection.doc_ids),
-    ):
-        check_match(judged, there, f"judged {what}", "the collection", allow=allow)
-
-
-def _check_cluster(cluster: Any) -> None:
-    if cluster is not None and not hasattr(cluster, "journal"):
-        raise UsageError(f"cluster is what open_cluster() gives, found {type(cluster).__name__}.")
 
 
 def _depth(
@@ -287,8 +306,8 @@ def _run_systems(
                 yield _Searched(name, indexed_name(model.spec, index), result, model.name)
     for fusion in plan.fusions:
         members = [results[name] for name in fusion.members]
-        made_one = results[fusion.name] = _fuse(fusion, members, options, judging)
-        yield _Searched(fusion.name, fusion.spec, made_one, members=fusion.members)
+        fused = results[fusion.name] = _fuse(fusion, members, options, judging)
+        yield _Searched(fusion.name, fusion.spec, fused, members=fusion.members)
     for two in plan.reranks:
         reranker = load_reranker(
             two.reranker, settings=EncoderSettings(**two.settings), device=options.device
@@ -382,17 +401,21 @@ def rerank(
     costs, and the time of the reranker after a first text.
     """
     depth = check_depth(plan, options.depth)
-    texts = _Texts(data)
+    bounds = np.searchsorted(data.unit_doc, np.arange(len(data.doc_ids) + 1))
     if reranker.warm_up:
         reranker.score(data.query_texts[0], [data.unit_texts[0]])
     docs, scores, tokens = [], [], None
     total = len(data.query_texts)
     with Timer() as timer:
-        for row, candidates in enumerate(_found(first.ranking, data)):
-            head, n_tokens = texts.score(reranker, data.query_texts[row], candidates[:depth])
+        for row, candidates in enumerate(_ranked_docs(first.ranking, data)):
+            query = data.query_texts[row]
+            head, n_tokens = _score_docs(reranker, query, candidates[:depth], data, bounds)
             tokens = add_tokens(tokens, n_tokens)
             docs.append(candidates)
-            scores.append(np.concatenate([head, _below(head, len(candidates) - len(head))]))
+            # The others follow with scores below all of these, descending.
+            low = float(head.min()) if len(head) else 0.0
+            steps = np.arange(1, len(candidates) - len(head) + 1, dtype=np.float64)
+            scores.append(np.concatenate([head, low - max(1.0, abs(low)) * 1e-6 * steps]))
             options.tell(plan.name, "reranking", row + 1, total)
     ranking = Ranking(
         data.query_ids,
@@ -430,7 +453,7 @@ def check_depth(plan: Rerank, depth: int) -> int:
     return plan.depth or min(DEPTH, depth)
 
 
-def _found(ranking: Ranking, data: PreparedCollection) -> list[Ints]:
+def _ranked_docs(ranking: Ranking, data: PreparedCollection) -> list[Ints]:
     """Return the ranked documents of each query, by their numbers in the collection."""
     number = ranking.doc_ids.match(data.doc_ids)
     rows = data.query_ids.match(ranking.query_ids)
@@ -439,28 +462,16 @@ def _found(ranking: Ranking, data: PreparedCollection) -> list[Ints]:
     return [nothing if row < 0 else number[ranking.docs[starts[row] : ends[row]]] for row in rows]
 
 
-def _below(head: Floats, n: int) -> Floats:
-    """Return scores below all of these, descending."""
-    low = float(head.min()) if len(head) else 0.0
-    step = max(1.0, abs(low)) * 1e-6
-    return low - step * np.arange(1, n + 1, dtype=np.float64)
-
-
-class _Texts:
-    """The texts of each document: itself, or its chunks."""
-
-    def __init__(self, data: PreparedCollection) -> None:
-        self._texts = data.unit_texts
-        self._bounds = np.searchsorted(data.unit_doc, np.arange(len(data.doc_ids) + 1))
-
-    def score(self, reranker: Reranker, query: str, docs: Ints) -> Scored:
-        """Return the best score of each document's texts."""
-        if not len(docs):
-            return Scored(np.empty(0))
-        parts = [range(self._bounds[doc], self._bounds[doc + 1]) for doc in docs]
-        scored = reranker.score(query, [self._texts[unit] for part in parts for unit in part])
-        starts = offsets_of(np.array([len(part) for part in parts]))[:-1]
-        return scored._replace(scores=np.maximum.reduceat(scored.scores, starts))
+def _score_docs(
+    reranker: Reranker, query: str, docs: Ints, data: PreparedCollection, bounds: Ints
+) -> Scored:
+    """Return the best score of each document's texts: itself, or its chunks."""
+    if not len(docs):
+        return Scored(np.empty(0))
+    parts = [range(bounds[doc], bounds[doc + 1]) for doc in docs]
+    scored = reranker.score(query, [data.unit_texts[unit] for part in parts for unit in part])
+    starts = offsets_of(np.array([len(part) for part in parts]))[:-1]
+    return scored._replace(scores=np.maximum.reduceat(scored.scores, starts))
 
 
 _LAYOUT: Final = "bench-2"
@@ -495,7 +506,21 @@ class BenchCheckpoint:
             return _from_part(part, data or self._data)
         result = compute()
         if result is not None and result.index is None:  # a report on an index is made anew
-            self._parts.save(name, _arrays_of(result.ranking), _notes_of(result))
+            ranking = result.ranking
+            arrays: dict[str, Any] = {
+                "offsets": ranking.offsets,
+                "docs": ranking.docs,
+                "scores": ranking.scores,
+            }
+            if ranking.tie_split is not None:
+                arrays["tie_split"] = ranking.tie_split
+            notes = {
+                "costs": asdict(result.costs),
+                "fingerprint": result.fingerprint,
+                "counts": [result.n_texts, result.n_cut, result.n_without],
+                "ranking": [ranking.tiebreak, ranking.search, dict(ranking.settings)],
+            }
+            self._parts.save(name, arrays, notes)
         return result
 
     def clear(self) -> None:
@@ -505,22 +530,6 @@ class BenchCheckpoint:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def _arrays_of(ranking: Ranking) -> dict[str, Any]:
-    arrays = {"offsets": ranking.offsets, "docs": ranking.docs, "scores": ranking.scores}
-    if ranking.tie_split is not None:
-        arrays["tie_split"] = ranking.tie_split
-    return arrays
-
-
-def _notes_of(result: SearchResult) -> dict[str, Any]:
-    return {
-        "costs": asdict(result.costs),
-        "fingerprint": result.fingerprint,
-        "counts": [result.n_texts, result.n_cut, result.n_without],
-        "ranking": [result.ranking.tiebreak, result.ranking.search, dict(result.ranking.settings)],
-    }
 
 
 def _from_part(part: Part, data: PreparedCollection) -> SearchResult:
@@ -536,7 +545,6 @@ def _from_part(part: Part, data: PreparedCollection) -> SearchResult:
         tiebreak=tiebreak,
         search=search,
         settings=settings,
+        tie_split=arrays.get("tie_split"),
     )
-    if "tie_split" in arrays:
-        ranking = replace(ranking, tie_split=arrays["tie_split"])
     return SearchResult(ranking, Costs(**notes["costs"]), notes["fingerprint"], *notes["counts"])

@@ -105,22 +105,14 @@ class Answers:
                 {
                     "name": name,
                     "measures": numbers_or_none(self.values.get(name, {})),
-                    "results": [_plain(doc, rank) for rank, doc in enumerate(results.results, 1)],
-                    "missed": [_plain(doc, None) for doc in results.missed],
+                    "results": [
+                        {"rank": rank, **vars(doc)} for rank, doc in enumerate(results.results, 1)
+                    ],
+                    "missed": [{"rank": None, **vars(doc)} for doc in results.missed],
                 }
                 for name, results in self.by_system.items()
             ],
         }
-
-
-def _plain(doc: ResultDoc, rank: int | None) -> dict[str, Any]:
-    return {
-        "rank": rank,
-        "doc": doc.doc,
-        "score": doc.score,
-        "grade": doc.grade,
-        "snippet": doc.snippet,
-    }
 
 
 def _rank(results: QueryResults, doc: str) -> str:
@@ -138,7 +130,22 @@ def _judged(grade: float | None) -> str:
 
 
 def explain_bench(result: BenchResult, query: str, *, places: int = PLACES) -> Answers:
-    """Return one query of a bench."""
+    """Return one query of a bench as every system answered it.
+
+    Args:
+        result: What `run_bench` returns.
+        query: Id of the query.
+        places: Number of documents of each system.
+
+    Returns:
+        The answers, with the scores of the query.
+
+    Raises:
+        IdError: There is no such query.
+
+    Example:
+        print(text_page(explain_bench(result, "q07").page()))
+    """
     rankings = {system.name: system.ranking for system in result.systems}
     answers = explain_rankings(result.collection, rankings, query, places=places)
     values = {system.name: _values(system.scores, query) for system in result.systems}
@@ -148,7 +155,23 @@ def explain_bench(result: BenchResult, query: str, *, places: int = PLACES) -> A
 def explain_rankings(
     collection: Collection, rankings: Mapping[str, Ranking], query: str, *, places: int = PLACES
 ) -> Answers:
-    """Return one query of several rankings of one collection."""
+    """Return one query of several rankings of one collection.
+
+    Args:
+        collection: Texts and judgments.
+        rankings: Rankings by the names of their systems.
+        query: Id of the query.
+        places: Number of documents of each system.
+
+    Returns:
+        The answers, without scores.
+
+    Raises:
+        IdError: There is no such query.
+
+    Example:
+        explain_rankings(collection, {"dense": as_ranking("dense.run")}, "q07").relevant
+    """
     queries = [str(id) for id in collection.query_ids]
     if query not in queries:
         raise _unknown(query, queries)
@@ -160,7 +183,22 @@ def explain_rankings(
 
 
 def explain_runs(runs: Sequence[Any], query: str) -> Answers:
-    """Return one query of runs in a store that have their results."""
+    """Return one query of runs in a store that have their results.
+
+    Args:
+        runs: Runs of a store.
+        query: Id of the query.
+
+    Returns:
+        The answers, with the scores of the query.
+
+    Raises:
+        UsageError: There are no runs, or they were stored without their results.
+        IdError: There is no such query.
+
+    Example:
+        explain_runs(store.runs(task="bench"), "q07").to_dict()
+    """
     if not runs:
         raise UsageError("Run not found in the store. 'assay runs list' lists all.")
     by_system, values = {}, {}
@@ -217,52 +255,36 @@ class SnippetBuilder:
         return self._results(query, _RankedDocs(ranking, self._collection), number, places)
 
     def _results(self, query: str, rows: _RankedDocs, number: int, places: int) -> QueryResults:
+        """Return the first documents, and relevant ones that are not among them."""
         docs, scores = rows.of(number)
         judged, grades = self._judged(query)
-        graded = dict(zip(rows.judged[judged].tolist(), grades.tolist(), strict=True))
-        graded.pop(-1, None)
+        numbers = rows.judged[judged]  # -1 where the ranking's documents do not hold one
+        graded = dict(zip(numbers.tolist(), grades.tolist(), strict=True))
         best = [
             self._doc(rows, doc, score, graded.get(doc))
             for doc, score in zip(docs[:places].tolist(), scores[:places].tolist(), strict=True)
         ]
-        missed = self._missed(rows, docs, scores, judged, grades, places)
-        return QueryResults(self._texts.get(query, ""), tuple(best), tuple(missed))
-
-    def _missed(
-        self,
-        rows: _RankedDocs,
-        docs: Ints,
-        scores: NDArray[np.float64],
-        judged: Ints,
-        grades: NDArray[np.float64],
-        places: int,
-    ) -> list[ResultDoc]:
-        """Return relevant documents that are not among the first, best grade first."""
         missed: list[ResultDoc] = []
-        for at in np.argsort(-grades, kind="stable"):
-            doc = int(rows.judged[judged[at]])
+        for at in np.argsort(-grades, kind="stable"):  # best grade first
+            doc, grade = int(numbers[at]), float(grades[at])
             where = np.flatnonzero(docs == doc) if doc >= 0 else docs[:0]
-            if grades[at] <= 0 or len(missed) == _MISSED or (len(where) and where[0] < places):
+            if grade <= 0 or len(missed) == _MISSED or (len(where) and where[0] < places):
                 continue
             score = float(scores[where[0]]) if len(where) else None
             if doc >= 0:
-                missed.append(self._doc(rows, doc, score, float(grades[at])))
+                missed.append(self._doc(rows, doc, score, grade))
             else:
                 name = str(self._collection.qrels.doc_ids[int(judged[at])])
-                missed.append(ResultDoc(name, None, float(grades[at])))
-        return missed
+                missed.append(ResultDoc(name, None, grade))
+        return QueryResults(self._texts.get(query, ""), tuple(best), tuple(missed))
 
     def _doc(
         self, rows: _RankedDocs, doc: int, score: float | None, grade: float | None
     ) -> ResultDoc:
-        return ResultDoc(rows.names[doc], score, grade, self._snippet(int(rows.place[doc])))
-
-    def _snippet(self, row: int) -> str:
-        if row < 0:
-            return ""
-        if row not in self._snippets:
+        row = int(rows.place[doc])
+        if row >= 0 and row not in self._snippets:
             self._snippets[row] = snippet(self._collection.doc_texts[row])
-        return self._snippets[row]
+        return ResultDoc(rows.names[doc], score, grade, self._snippets.get(row, ""))
 
     @cached_property
     def _texts(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What is suspicious in the results of the systems."""
+"""Suspicious texts, judgments and results of a bench, as findings."""
 
 from __future__ import annotations
 
@@ -38,15 +38,22 @@ _LOSS = 0.05
 _PLACES = 10
 
 
-def check_results(result: BenchResult) -> Iterator[Finding]:
-    """Yield findings about failures, disagreement, texts, judgments and indexes."""
+def diagnose(result: BenchResult) -> CheckReport:
+    """Return what is suspicious in texts, judgments and results, the most severe first."""
+    collection, cache = result.collection, result.cache
+    facts = find_facts(collection.doc_texts, None if cache is None else cache.folder)
+    findings = [
+        *_check_ids(collection),
+        *_check_copies(collection.doc_ids, facts),
+        *_check_language(collection.query_texts, facts.language),
+        *_check_case(result),
+    ]
     for system in result.systems:
-        yield from _check_cut(system)
-        yield from _check_vectors(system)
-        yield from _check_index(system)
-    yield from _check_failures(result)
-    yield from _check_disagreement(result)
-    yield from _check_unjudged(result)
+        findings += _check_system(system)
+    findings += [*_check_failures(result), *_check_disagreement(result), *_check_unjudged(result)]
+    severities = ["error", "warning", "note"]
+    findings.sort(key=lambda finding: severities.index(finding.severity))
+    return CheckReport(tuple(findings))
 
 
 def _values(result: BenchResult) -> NDArray[np.float64]:
@@ -55,14 +62,34 @@ def _values(result: BenchResult) -> NDArray[np.float64]:
 
 
 def failures(result: BenchResult) -> list[str]:
-    """Return queries on which the first measure is 0 for every system."""
+    """Return queries on which the first measure is 0 for every system.
+
+    Args:
+        result: What `run_bench` returns.
+
+    Returns:
+        The ids of the queries.
+
+    Example:
+        failures(run_bench(collection, ["bm25"]))
+    """
     nothing = (_values(result) == 0).all(axis=0)
     ids = result.systems[0].scores.query_ids
     return [str(ids[int(row)]) for row in np.flatnonzero(nothing)]
 
 
 def disagreements(result: BenchResult) -> list[tuple[str, float]]:
-    """Return queries by how far apart the systems are on the first measure, widest first."""
+    """Return queries by how far apart the systems are on the first measure.
+
+    Args:
+        result: What `run_bench` returns.
+
+    Returns:
+        Ids and distances, widest first; queries without a difference are left out.
+
+    Example:
+        disagreements(run_bench(collection, ["bm25", "tfidf"]))[:10]
+    """
     values = _values(result)
     spread = np.nan_to_num(values.max(axis=0) - values.min(axis=0))
     ids = result.systems[0].scores.query_ids
@@ -89,43 +116,24 @@ def _check_disagreement(result: BenchResult) -> Iterator[Finding]:
         yield _finding("note", "disagreement", message, effect, wide, result.chance.n_queries)
 
 
-def _check_cut(system: System) -> Iterator[Finding]:
-    cut, total = system.result.n_cut, system.result.n_texts
-    if cut and "@" not in system.spec:
-        yield Finding(
-            "warning" if cut >= _CUT * total else "note",
-            "cut-off",
-            f"{system.name} truncates {cut:,} of {total:,} texts ({cut / total:.1%})",
-            "What comes after its maximum length is not searched; chunks would help.",
-            cut,
-            total,
-        )
-
-
-def _check_vectors(system: System) -> Iterator[Finding]:
-    number = system.result.n_without
-    if number:
-        yield Finding(
-            "warning",
-            "zero-vectors",
-            f"{system.name} gives {number:,} texts no vector, or one of zeros",
-            "They cannot be retrieved.",
-            number,
-            system.result.n_texts,
-        )
-
-
-def _check_index(system: System) -> Iterator[Finding]:
-    report = system.result.index
+def _check_system(system: System) -> Iterator[Finding]:
+    """Yield what is lost before anything is compared: truncated texts, zero vectors, recall."""
+    result, total = system.result, system.result.n_texts
+    if result.n_cut and "@" not in system.spec:
+        severity = "warning" if result.n_cut >= _CUT * total else "note"
+        share = f"{result.n_cut:,} of {total:,} texts ({result.n_cut / total:.1%})"
+        message = f"{system.name} truncates {share}"
+        effect = "What comes after its maximum length is not searched; chunks would help."
+        yield Finding(severity, "cut-off", message, effect, result.n_cut, total)
+    if result.n_without:
+        message = f"{system.name} gives {result.n_without:,} texts no vector, or one of zeros"
+        effect = "They cannot be retrieved."
+        yield Finding("warning", "zero-vectors", message, effect, result.n_without, total)
+    report = result.index
     if report is not None and report.recall < 1 - _LOSS:
-        yield Finding(
-            "warning",
-            "index-loss",
-            f"{system.name} has a recall of {report.recall:.1%} of the exact result",
-            "Its loss against the model alone is the loss of the index, not of the model.",
-            1,
-            1,
-        )
+        message = f"{system.name} has a recall of {report.recall:.1%} of the exact result"
+        effect = "Its loss against the model alone is the loss of the index, not of the model."
+        yield Finding("warning", "index-loss", message, effect, 1, 1)
 
 
 def _check_unjudged(result: BenchResult) -> Iterator[Finding]:
@@ -153,36 +161,11 @@ def _check_unjudged(result: BenchResult) -> Iterator[Finding]:
     effect = "They count as not relevant."
     if unequal:
         effect += f" That may be unfair to {high}: unjudged documents may be relevant."
-    yield Finding(
-        "warning" if unequal else "note",
-        "unjudged",
-        f"of the first {_PLACES} documents {span} are not judged",
-        effect,
-        0,
-        0,
-    )
-
-
-def diagnose(result: BenchResult) -> CheckReport:
-    """Return all findings, the most severe first."""
-    severities = ["error", "warning", "note"]
-    findings: Iterator[Finding] = iter((*check_texts(result), *check_results(result)))
-    return CheckReport(
-        tuple(sorted(findings, key=lambda finding: severities.index(finding.severity)))
-    )
+    message = f"of the first {_PLACES} documents {span} are not judged"
+    yield Finding("warning" if unequal else "note", "unjudged", message, effect, 0, 0)
 
 
 _LEVEL: Final = 0.05
-
-
-def check_texts(result: BenchResult) -> Iterator[Finding]:
-    """Yield findings about the texts of queries and documents, and about the judgments."""
-    collection, cache = result.collection, result.cache
-    facts = find_facts(collection.doc_texts, None if cache is None else cache.folder)
-    yield from _check_ids(collection)
-    yield from _check_copies(collection.doc_ids, facts)
-    yield from _check_language(collection.query_texts, facts.language)
-    yield from _check_case(result)
 
 
 def _finding(
@@ -235,17 +218,12 @@ def _check_case(result: BenchResult) -> Iterator[Finding]:
         small, as_written = system.lower_cased
         test = paired_test(small, as_written)
         if test.p <= _LEVEL and test.statistic > 0:
-            measure = system.scores.measures[0]
-            yield Finding(
-                "warning",
-                "capitals",
-                f"{system.name} loses by capitals: in small letters {_count(len(small), 'query')} "
-                f"reach {signed(test.statistic)} {measure} (p = {test.p:.4f})",
-                "The model tells letters by their case. Write the queries in small letters.",
-                len(small),
-                len(system.scores.query_ids),
-                (),
-            )
+            gain = f"{signed(test.statistic)} {system.scores.measures[0]} (p = {test.p:.4f})"
+            queries = _count(len(small), "query")
+            message = f"{system.name} loses by capitals: in small letters {queries} reach {gain}"
+            effect = "The model tells letters by their case. Write the queries in small letters."
+            total = len(system.scores.query_ids)
+            yield Finding("warning", "capitals", message, effect, len(small), total)
 
 
 def _check_copies(ids: Ids, facts: TextFacts) -> Iterator[Finding]:
@@ -272,14 +250,9 @@ def _groups(ids: Ids, groups: Sequence[Sequence[int]]) -> tuple[str, ...]:
 def _check_language(texts: Sequence[str], docs: str) -> Iterator[Finding]:
     queries = language_of(texts) if docs else ""
     if queries and queries != docs:
-        yield Finding(
-            "warning",
-            "language-mismatch",
-            f"queries are mostly written in {queries}, documents in {docs}",
-            "A model that was not trained for that, and any lexical search, retrieves less.",
-            len(texts),
-            len(texts),
-        )
+        message = f"queries are mostly written in {queries}, documents in {docs}"
+        effect = "A model that was not trained for that, and any lexical search, retrieves less."
+        yield Finding("warning", "language-mismatch", message, effect, len(texts), len(texts))
 
 
 class TextFacts(NamedTuple):
@@ -383,18 +356,15 @@ def _find_near(runs: NDArray[np.uint64], firsts: NDArray[np.bool_]) -> list[list
     """Return pairs of texts that share most of their runs, among the first of each kind."""
     counts = np.bincount((runs >> _HALF).astype(np.int64), minlength=len(firsts))
     numbers = np.flatnonzero(firsts & (counts >= _FEWEST))
-    shingles = dict(zip(numbers.tolist(), _split_runs(runs, counts, numbers), strict=True))
+    plain, offsets = runs & np.uint64(0xFFFFFFFF), offsets_of(counts)
+    shingles = {number: plain[offsets[number] : offsets[number + 1]] for number in numbers.tolist()}
     pairs = {pair for group in _candidates(shingles) for pair in combinations(group[:50], 2)}
-    alike = (pair for pair in pairs if _overlap(*(shingles[i] for i in pair)) >= _ALIKE)
-    return [list(pair) for pair in sorted(alike)]
-
-
-def _split_runs(
-    runs: NDArray[np.uint64], counts: Ints, numbers: Ints
-) -> Iterator[NDArray[np.uint64]]:
-    plain = runs & np.uint64(0xFFFFFFFF)
-    offsets = offsets_of(counts)
-    return (plain[offsets[number] : offsets[number + 1]] for number in numbers)
+    alike = []
+    for left, right in sorted(pairs):
+        shared = len(np.intersect1d(shingles[left], shingles[right], assume_unique=True))
+        if shared / (len(shingles[left]) + len(shingles[right]) - shared) >= _ALIKE:
+            alike.append([left, right])
+    return alike
 
 
 def _candidates(shingles: dict[int, NDArray[np.uint64]]) -> Iterator[list[int]]:
@@ -437,11 +407,6 @@ def _equal_rows(numbers: Ints, columns: NDArray[np.uint64]) -> Iterator[list[int
             yield numbers[order[start:end]].tolist()
 
 
-def _overlap(left: NDArray[np.uint64], right: NDArray[np.uint64]) -> float:
-    shared = len(np.intersect1d(left, right, assume_unique=True))
-    return shared / (len(left) + len(right) - shared)
-
-
 _SAMPLE: Final = 500
 _MOST: Final = 0.8
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
@@ -480,7 +445,8 @@ def language_of(texts: Sequence[str]) -> str:
     >>> language_of(["how is the weather", "what is that for"])
     'English'
     """
-    votes = Counter(_vote(text) for text in _sample(texts))
+    some = texts[:: max(1, len(texts) // _SAMPLE)]  # from all over the collection
+    votes = Counter(map(_vote, some))
     del votes[""]
     if not votes:
         return ""
@@ -499,8 +465,3 @@ def _vote(text: str) -> str:
     languages = Counter(name for word in words for name in _LANGUAGE_OF.get(word, ()))
     (first, number), *rest = languages.most_common(2) or [("", 0)]
     return first if not rest or number > rest[0][1] else ""
-
-
-def _sample(texts: Sequence[str]) -> Sequence[str]:
-    """Return some texts from all over the collection."""
-    return texts[:: max(1, len(texts) // _SAMPLE)]

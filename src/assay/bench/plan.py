@@ -1,19 +1,27 @@
-"""What a bench runs: models, those behind an index, fusions of models, and reranked ones."""
+"""What a bench runs, and on what: models, those behind an index, fusions of models, and reranked
+ones; a collection without empty or unjudged queries and documents, in tie order.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 
+from assay.arrays import Ints
 from assay.bench.settings import METHODS, METRICS, NORMALIZATIONS, Metric
+from assay.core.conventions import Conventions
+from assay.core.ids import Ids
 from assay.core.on_demand import OnDemand
 from assay.core.text import did_you_mean, mask_secrets
-from assay.errors import UsageError
+from assay.errors import InputError, UsageError
+from assay.io.chunking import ChunkRule, chunk_docs
+from assay.io.collections import Collection
 from assay.models.rerankers import check_reranker
 from assay.models.specs import is_lexical
 
@@ -253,23 +261,13 @@ def split_stages(models: Iterable[Any]) -> tuple[list[Any], list[str]]:
 
 def as_models(models: Iterable[str | Model]) -> tuple[Model, ...]:
     """Return models from specs, at least one."""
-    parsed = _parsed(Model, models)
+    parsed = parse_systems(Model, models)
     if not parsed:
         raise UsageError("No model given. Name at least one (on the command line --model).")
     return parsed
 
 
-def as_fusions(fusions: Iterable[str | Fusion]) -> tuple[Fusion, ...]:
-    """Return fusions from texts."""
-    return _parsed(Fusion, fusions)
-
-
-def as_reranks(reranks: Iterable[str | Rerank]) -> tuple[Rerank, ...]:
-    """Return two stages from texts."""
-    return _parsed(Rerank, reranks)
-
-
-def _parsed(kind: type[S], systems: Any) -> tuple[S, ...]:
+def parse_systems(kind: type[S], systems: Any) -> tuple[S, ...]:
     """Return one or several of a kind, each as it is or as a text."""
     several: Iterable[Any] = [systems] if isinstance(systems, str | kind) else systems
     return tuple(system if isinstance(system, kind) else kind.parse(system) for system in several)
@@ -307,8 +305,8 @@ class BenchPlan:
         """Make a plan of systems or their specs; equal indexes are taken once."""
         once = tuple(dict.fromkeys(indexes))
         one_stage, two_stages = split_stages(models)
-        stages = (*as_reranks(two_stages), *as_reranks(reranks))
-        return cls(as_models(one_stage), as_fusions(fusions), once, stages)
+        stages = (*parse_systems(Rerank, two_stages), *parse_systems(Rerank, reranks))
+        return cls(as_models(one_stage), parse_systems(Fusion, fusions), once, stages)
 
     def __post_init__(self) -> None:
         """Refuse names that do not tell systems apart, and fusions of unknown models."""
@@ -349,13 +347,9 @@ class BenchPlan:
         priced = _names_of((*self.models, *self.reranks))
         for name in prices:
             _check_known("There is a price of", name, "models and rerankers", priced)
-        models = [
-            replace(system, price=prices.get(system.name, system.price)) for system in self.models
-        ]
-        reranks = [
-            replace(system, price=prices.get(system.name, system.price)) for system in self.reranks
-        ]
-        return replace(self, models=tuple(models), reranks=tuple(reranks))
+        models = tuple(replace(m, price=prices.get(m.name, m.price)) for m in self.models)
+        reranks = tuple(replace(r, price=prices.get(r.name, r.price)) for r in self.reranks)
+        return replace(self, models=models, reranks=reranks)
 
     @property
     def encodes(self) -> bool:
@@ -387,3 +381,86 @@ def make_codes(name: str, docs: NDArray[Any], metric: str, *, seed: int = 0) -> 
     if spec is None:
         return encoders.make_encoder(plain, docs, metric=metric)
     return encoders.spec_encoder(spec, docs, rows=None, seed=seed, metric=metric)
+
+
+class InFile(NamedTuple):
+    """Ids and texts in the collection's own order, and which rows take part.
+
+    Vectors that were made elsewhere belong to these by order, empty texts among them.
+    """
+
+    ids: Ids
+    texts: Sequence[str]
+    rows: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedCollection:
+    """Queries, and the units (documents, or chunks of them) to search.
+
+    `doc_ids` are all documents in the order that breaks ties; unit i has `unit_texts[i]` and
+    belongs to document `unit_doc[i]`. Units are in the order of their documents, so that the lower
+    number wins a tie whoever searches.
+    """
+
+    query_ids: Ids
+    query_texts: tuple[str, ...]
+    doc_ids: Ids
+    unit_texts: tuple[str, ...]
+    unit_doc: Ints
+    chunk: ChunkRule | None
+    docs_in_file: InFile
+    queries_in_file: InFile
+
+    @property
+    def chunked(self) -> bool:
+        """Whether units are chunks of documents."""
+        return self.chunk is not None
+
+    @property
+    def n_units(self) -> int:
+        """Number of texts to search."""
+        return len(self.unit_texts)
+
+
+def prepare(
+    collection: Collection, rules: Conventions, chunk: ChunkRule | None
+) -> PreparedCollection:
+    """Leave out what has no text or no judgment, cut documents into chunks, and order by tie rule.
+
+    Documents are ordered by id as the conventions say, or stay as they stand in the file; results
+    do not depend on the order of lines where ties go by id.
+    """
+    judged = collection.query_ids.match(collection.qrels.query_ids) >= 0
+    answerable = [at for at in collection.query_ids.order() if judged[at]]
+    rows = np.array([at for at in answerable if collection.query_texts[at].strip()], np.int64)
+    order: Ints = np.arange(len(collection.doc_ids))
+    if rules.tiebreak != "index":
+        descending = rules.tiebreak == "id-descending"
+        order = np.array(collection.doc_ids.order(descending=descending), np.int64)
+    doc_ids = collection.doc_ids.take(order)
+    texts = [collection.doc_texts[at] for at in order]
+    if not len(rows):
+        raise InputError("No judged query has a text, so there is nothing to search for.")
+    if chunk is None:
+        owner = np.flatnonzero([bool(text.strip()) for text in texts])
+        ids, units = doc_ids.take(owner), tuple(texts[at] for at in owner)
+    else:
+        chunks = chunk_docs(doc_ids, texts, chunk)
+        ids, units, owner = chunks.ids, chunks.texts, chunks.doc
+    if not units:
+        raise InputError("All documents are empty, so there is nothing to search.")
+    place = np.argsort(order[owner], kind="stable")
+    in_file = InFile(ids.take(place), [units[at] for at in place], np.argsort(place, kind="stable"))
+    if chunk is None:
+        in_file = InFile(collection.doc_ids, collection.doc_texts, order[owner])
+    return PreparedCollection(
+        collection.query_ids.take(rows),
+        tuple(collection.query_texts[at] for at in rows),
+        doc_ids,
+        units,
+        owner,
+        chunk,
+        in_file,
+        InFile(collection.query_ids, collection.query_texts, rows),
+    )

@@ -1,34 +1,28 @@
-"""The result of a bench: systems, their scores and costs, their comparison and diagnosis."""
+"""The result of a bench: systems, their scores and costs, their comparison, tables and pages."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.arrays import Floats
-from assay.bench.collection import ChunkAggregation
+from assay.arrays import Floats, numbers_or_none
 from assay.bench.explain import SnippetBuilder
 from assay.bench.findings import diagnose
-from assay.bench.search import SearchResult
-from assay.bench.tables import (
-    bench_data,
-    bench_page,
-    cost_table,
-    data_table,
-    describe_tuning,
-    leaderboard,
-    query_table,
-)
+from assay.bench.plan import Rerank
+from assay.bench.search import ChunkAggregation, SearchResult
 from assay.comparison.compare import Comparison, compare
+from assay.comparison.standings import standings_table
+from assay.comparison.tables import power_note
 from assay.core.hits import Hits
 from assay.core.ranking import Ranking
-from assay.core.text import format_bytes, format_rate, format_time
+from assay.core.text import Remark, format_bytes, format_rate, format_time
 from assay.errors import StorageError, UsageError
+from assay.io.answers import CONVENTION
 from assay.io.chunking import ChunkRule
 from assay.io.collections import Collection
 from assay.io.writers import write_run
@@ -38,13 +32,26 @@ from assay.runs.leaderboard import Leaderboard, rank_records
 from assay.runs.record import RunRecord
 from assay.runs.results import LazyResults
 from assay.scoring.scores import Scores
-from assay.tables.page import html_page, text_page
+from assay.tables.page import Page, Words, html_page, text_page
+from assay.tables.table import Cell, Table
 
 if TYPE_CHECKING:
     from assay.inspect.check import CheckReport
     from assay.models import EmbeddingCache
-    from assay.tables.page import Page
-    from assay.tables.table import Table
+
+
+_BY_ANSWERS: Final = f"By answers: relevant is a document in which {CONVENTION}."
+# Columns of the table of costs that are there where no system has a value, too.
+_COSTS: Final = ("model", "dimension", "texts/s", "memory", "search/query")
+# Findings by their codes, where one line is for all of them.
+_IN_SHORT: Final = {
+    "all-fail": "{:,} queries nobody solves",
+    "disagreement": "{:,} queries with systems far apart",
+    "duplicate-docs": "{:,} duplicate groups",
+    "near-duplicate-docs": "{:,} near-duplicate pairs",
+    "unjudged": "unjudged documents among the first",
+    "zero-vectors": "{:,} texts without a vector",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,17 +79,46 @@ class System:
         """The documents it retrieved."""
         return self.result.ranking
 
+    @property
+    def seconds_per_query(self) -> float:
+        """Time of its search."""
+        return self.result.costs.search_seconds / max(len(self.ranking), 1)
+
     def details(self) -> dict[str, str]:
         """Return what a report shows beside the numbers."""
-        costs, n_queries = self.result.costs, max(len(self.ranking), 1)
+        costs = self.result.costs
         return {
             "model": self.spec,
             "dimension": "" if costs.dimension is None else str(costs.dimension),
             "texts/s": format_rate(costs.texts_per_second) or "cached",
             "memory": format_bytes(costs.bytes) or "",
-            "search, each query": format_time(costs.search_seconds / n_queries),
+            "search, each query": format_time(self.seconds_per_query),
             "fingerprint": self.result.fingerprint[:16],
         }
+
+    def to_dict(self, *, per_query: bool) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        scores, result = self.scores.to_dict(per_query=per_query), self.result
+        texts = {"n": result.n_texts, "cut_off": result.n_cut, "without_vector": result.n_without}
+        data = {
+            "name": self.name,
+            "model": self.spec,
+            "fingerprint": result.fingerprint,
+            "measures": scores["measures"],
+            "costs": result.costs.to_dict(),
+            "texts": texts,
+        }
+        if self.exact:
+            data["index_of"] = self.exact
+        if self.first:
+            data["reranker_of"] = self.first
+        if result.tuning is not None:
+            data["tuning"] = {"members": list(self.members), **result.tuning.to_dict()}
+        if result.index is not None:
+            data["index"] = result.index.as_dict()
+        if per_query:
+            data["per_query"] = scores["per_query"]
+        return data
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +212,7 @@ class BenchResult:
             text for system in self.indexed(**of_compare) for text in system.verdicts.values()
         ]
         notes = [str(finding).removesuffix(".") for finding in self.diagnosis.findings]
-        notes += [sentence.removesuffix(".") for sentence in describe_tuning(self)]
+        notes += [sentence.removesuffix(".") for sentence in _describe_tuning(self)]
         if self.by_answers is not None:
             other = rank_records(self.by_answers._runs(), **settings)
             notes += [f"By answers: {verdict}" for verdict in other.verdicts.values()]
@@ -236,7 +272,7 @@ class BenchResult:
         """
         snippets = SnippetBuilder(self.collection)
         chance, ceiling = self.chance.mean(), self.ceiling.mean()
-        return [
+        records = [
             RunRecord(
                 system.name,
                 system.scores,
@@ -262,14 +298,11 @@ class BenchResult:
                 provenance=system.details(),
             )
             for system in self.systems
-        ] + self._answer_records(seed=seed, clusters=clusters, **config)
-
-    def _answer_records(self, **config: Any) -> list[RunRecord]:
-        """Return the records by answers, under names of their own."""
+        ]
         if self.by_answers is None:
-            return []
-        every = self.by_answers.records(**config)
-        return [replace(record, name=f"{record.name} by answers") for record in every]
+            return records
+        answered = self.by_answers.records(seed=seed, clusters=clusters, **config)
+        return [*records, *(replace(run, name=f"{run.name} by answers") for run in answered)]
 
     @property
     def title(self) -> str:
@@ -284,30 +317,199 @@ class BenchResult:
         return diagnose(self)
 
     def leaderboard(self, board: Leaderboard | None = None) -> Table:
-        """Return systems best first: means with intervals, group letters, and chance below."""
-        return leaderboard(self, board or self.standing)
+        """Return systems best first: means with intervals, group letters, and chance below.
+
+        On each measure those that may be the best are marked; the last row is a random order.
+        """
+        board = board or self.standing
+        first, *further = map(str, board.measures)
+        standings = board.standings_on(first)
+        headings = {"system": "model", "mean": first}
+        table = standings_table(standings, headings=headings, without=("rank",))
+        rows, columns = [list(row) for row in table.rows], list(table.columns)
+        # A random order has a mean, and nothing in the other columns.
+        last = [Cell("", "text" if cell.kind == "text" else "figure") for cell in rows[0]]
+        last[0] = Cell("chance")
+        last[columns.index(first)] = Cell(board.chance_on(first), "fraction")
+        for measure in further:
+            others = {other.name: other for other in board.standings_on(measure)}
+            for row, standing in zip(rows, standings, strict=True):
+                other = others[standing.name]
+                row.append(Cell(other.mean.estimate, "fraction", other.leads))
+            last.append(Cell(board.chance_on(measure), "fraction"))
+        return Table((*columns, *further), tuple(map(tuple, [*rows, last])))
 
     def cost_table(self) -> Table:
-        """Return dimension, speed, memory and search time of each system."""
-        return cost_table(self)
+        """Return dimension, speed, memory and search time of each system.
+
+        Where they are known of a system: bytes per vector (where there are codes), texts that were
+        truncated, tokens and price.
+        """
+        coded = any(system.result.costs.bytes_per_vector for system in self.systems)
+        rows = [self._cost_cells(system, coded) for system in self.systems]
+        columns = [
+            name for name in rows[0] if name in _COSTS or any(row[name].value for row in rows)
+        ]
+        return Table(tuple(columns), tuple(tuple(row[name] for name in columns) for row in rows))
+
+    def _cost_cells(self, system: System, coded: bool) -> dict[str, Cell]:
+        costs, n_cut = system.result.costs, system.result.n_cut
+        cached = None if system.spec.startswith("npy:") else "cached"
+        width = None  # a fusion and what is behind an index have no vectors of their own
+        if coded and costs.dimension is not None and not (system.exact or system.first):
+            width = costs.bytes_per_vector or 4 * costs.dimension
+        cut = None if n_cut is None else f"{n_cut / system.result.n_texts:.1%}"
+        return {
+            "model": Cell(system.name),
+            "dimension": Cell(costs.dimension, "count"),
+            "texts/s": Cell(format_rate(costs.texts_per_second) or cached, "figure"),
+            "memory": Cell(format_bytes(costs.bytes), "figure"),
+            "search/query": Cell(format_time(system.seconds_per_query), "figure"),
+            "bytes/vector": Cell(width, "count"),
+            "truncated": Cell(cut, "figure"),
+            "tokens": Cell(self.tokens_of(system.name), "count"),
+            "price": Cell(_format_price(self.price_of(system.name)), "figure"),
+        }
 
     def table(self, board: Leaderboard | None = None) -> Table:
-        """Return every number with all digits, a row for each system."""
-        return data_table(self, board or self.standing)
+        """Return every number with all digits, a row for each system, best first; for CSV.
+
+        Models behind an index come last and have no group letters.
+        """
+        board = board or self.standing
+        measures = list(map(str, board.measures))
+        standings = {
+            (standing.measure, standing.name): standing
+            for family in self.indexed(**asdict(board.settings))
+            for standing in family.standings
+            if standing.name != family.baseline
+        }
+        behind = dict.fromkeys(name for _, name in standings)
+        for measure in measures:
+            standings |= {(measure, place.name): place for place in board.standings_on(measure)}
+        rows = []
+        for name in [*(place.name for place in board.standings_on(measures[0])), *behind]:
+            system = self[name]
+            costs = system.result.costs
+            cells = [Cell(system.name), Cell(system.spec)]
+            for measure in measures:
+                mean = standings[measure, name].mean
+                cells += [Cell(value, "fraction") for value in (mean.estimate, mean.low, mean.high)]
+                cells.append(Cell(standings[measure, name].letters))
+            cells += [
+                Cell(costs.dimension, "count"),
+                Cell(costs.bytes, "count"),
+                Cell(costs.texts_per_second, "fraction"),
+                Cell(system.seconds_per_query, "fraction"),
+            ]
+            rows.append(tuple(cells))
+        ends = ("", " low", " high", " group letters")
+        of_measures = [f"{measure}{end}" for measure in measures for end in ends]
+        cost_names = ("dimension", "bytes", "texts_per_second", "search_seconds_per_query")
+        return Table(("name", "model", *of_measures, *cost_names), tuple(rows))
 
     def query_table(self) -> Table:
-        """Return a row for each query: its text and the values of each system."""
-        return query_table(self)
+        """Return a row for each query: id, text, and every measure of every system."""
+        first = self.systems[0].scores
+        texts = dict(zip(self.collection.query_ids, self.collection.query_texts, strict=True))
+        columns = {
+            f"{system.name} {measure}" if len(first.measures) > 1 else system.name: (
+                system.scores.values[number].tolist()
+            )
+            for number, measure in enumerate(first.measures)
+            for system in self.systems
+        }
+        rows = [
+            (
+                Cell(str(query)),
+                Cell(texts.get(query, "")),
+                *(Cell(values[row], "fraction") for values in columns.values()),
+            )
+            for row, query in enumerate(first.query_ids)
+        ]
+        return Table(("query", "text", *columns), tuple(rows))
 
     def page(self, board: Leaderboard | None = None) -> Page:
         """Return verdict, leaderboard, costs and diagnosis as words and tables."""
-        return bench_page(self, board or self.standing)
+        board = board or self.standing
+        page: Page = [Words(verdict, "verdict") for verdict in board.verdicts.values()]
+        page += [self.leaderboard(board), self.cost_table()]
+        page += [Words(sentence) for sentence in _describe_tuning(self)]
+        page += [*_rerank_page(self, board), *_index_page(self, board)]
+        other = self.answer_board(board)
+        if other is not None and self.by_answers is not None:
+            page.append(Words(_BY_ANSWERS))
+            page += [Words(verdict, "verdict") for verdict in other.verdicts.values()]
+            page += [
+                self.by_answers.leaderboard(other),
+                Words(other.aligned.signature, "signature"),
+            ]
+        for finding in self.diagnosis.findings:
+            short = _IN_SHORT.get(finding.code, "").format(finding.count) or finding.message
+            page.append(Words(Remark(str(finding), short), "remark"))
+        page += [Words(remark, "remark") for remark in board.run_remarks]
+        if board.comparison is not None:
+            page.append(Words(power_note(board.comparison, str(board.measures[0])), "method"))
+        page += [Words(line, "method") for line in (*_describe_search(self), board.method)]
+        return [*page, Words(board.aligned.signature, "signature")]
 
     def to_dict(
         self, *, per_query: bool = False, board: Leaderboard | None = None
     ) -> dict[str, Any]:
         """Return plain data for JSON."""
-        return bench_data(self, board or self.standing, per_query=per_query)
+        board = board or self.standing
+        collection = self.collection
+        data: dict[str, Any] = {
+            "collection": {
+                "name": collection.name,
+                "fingerprint": collection.fingerprint,
+                "documents": len(collection.doc_ids),
+                "queries": self.systems[0].scores.n_queries,
+                "judgments": len(collection.qrels.docs),
+            },
+            "settings": {
+                "depth": self.depth,
+                "metric": self.metric,
+                "chunk": None if self.chunk is None else str(self.chunk),
+                "fold": str(self.aggregation),
+                "judged": self.judged,
+            },
+            "verdicts": board.verdicts,
+            "systems": [system.to_dict(per_query=per_query) for system in self.systems],
+            "chance": numbers_or_none(self.chance.mean()),
+            "ceiling": numbers_or_none(self.ceiling.mean()),
+            "diagnosis": self.diagnosis.to_dict()["findings"],
+            "remarks": list(board.run_remarks),
+            "signature": board.aligned.signature,
+        }
+        if board.comparison is not None:
+            compared = board.comparison.to_dict()
+            keys = ("family", "settings", "measures", "remarks")
+            data["comparison"] = {key: compared[key] for key in keys}
+        keys = ("baseline", "family", "measures", "remarks")
+        families = {
+            "indexes": self.indexed(**asdict(board.settings)),
+            "rerankers": self.reranked(**asdict(board.settings)),
+        }
+        for name, comparisons in families.items():
+            if comparisons:
+                plain = [system.to_dict() for system in comparisons]
+                data[name] = [{key: system[key] for key in keys} for system in plain]
+        for system, entry in zip(self.systems, data["systems"], strict=True):
+            priced = {
+                "tokens_in_all": self.tokens_of(system.name),
+                "price": self.price_of(system.name),
+            }
+            entry["costs"] |= {key: value for key, value in priced.items() if value is not None}
+        other = self.answer_board(board)
+        if other is not None and self.by_answers is not None:
+            answered = self.by_answers.to_dict(per_query=per_query, board=other)
+            data["by_answers"] = {"convention": CONVENTION} | {
+                key: answered[key]
+                for key in ("verdicts", "systems", "chance", "ceiling", "comparison", "signature")
+                if key in answered
+            }
+        return data
 
     def __repr__(self) -> str:
         return text_page(self.page())
@@ -316,11 +518,129 @@ class BenchResult:
         return html_page(self.page())
 
 
+def _format_price(amount: float | None) -> str | None:
+    """Format a price with as many digits as tell something.
+
+    >>> _format_price(0.000123), _format_price(12.5), _format_price(None)
+    ('0.00012', '12.50', None)
+    """
+    if amount is None:
+        return None
+    return f"{amount:,.2f}" if amount >= 1 or not amount else f"{amount:.2g}"
+
+
+def _rerank_page(result: BenchResult, board: Leaderboard) -> Page:
+    """Describe what the rerankers of each first stage gain, and their time."""
+    page: Page = []
+    for comparison in result.reranked(**asdict(board.settings)):
+        baseline, family = comparison.baseline, comparison.family
+        page += [Words(f"Gain over {baseline}: {said}") for said in comparison.verdicts.values()]
+        page.append(Words(f"Rerankers of {baseline} are a family of their own: {family}."))
+    for system in result.systems:
+        if not system.first:
+            continue
+        before, tokens = result[system.first].seconds_per_query, system.result.costs.tokens
+        cost = format_time(system.seconds_per_query - before)
+        if tokens is not None:
+            cost += f" and {tokens / max(len(system.ranking), 1):,.0f} tokens"
+        depth = Rerank.parse(system.spec).depth
+        sentence = (
+            f"{system.name} puts the first {depth} documents of each query in order, which takes "
+            f"{cost} after the {format_time(before)} of {system.first}."
+        )
+        page.append(Words(sentence))
+    return page
+
+
+def _describe_tuning(result: BenchResult) -> Iterator[str]:
+    """Yield the weights of each tuned fusion and their range over folds."""
+    for system in result.systems:
+        if (tuning := system.result.tuning) is None:
+            continue
+        parts = [
+            f"{name} {sum(weights) / len(weights):.2f} [{min(weights):.2f}, {max(weights):.2f}]"
+            for name, weights in zip(system.members, zip(*tuning.weights, strict=True), strict=True)
+        ]
+        overall = " : ".join(f"{weight:g}" for weight in tuning.overall)
+        yield (
+            f"{system.name}: weights by {tuning.folds}-fold cross-validation on {tuning.measure} "
+            f"(seed {tuning.seed}), mean and range over the folds: {', '.join(parts)}. Each query "
+            f"is scored by weights of the other folds: {tuning.held_out:.4f}. Fitted to all "
+            f"queries they are {overall}, and show {tuning.in_sample:.4f} on what they were fitted "
+            "to."
+        )
+
+
+def _index_page(result: BenchResult, board: Leaderboard) -> Page:
+    """Describe the loss of each model's indexes, their recall of the exact result and speed."""
+    page: Page = []
+    for comparison in result.indexed(**asdict(board.settings)):
+        page += [Words(verdict) for verdict in comparison.verdicts.values()]
+        family = f"a family of their own: {comparison.family}"
+        page.append(Words(f"The indexes of {comparison.baseline} are {family}."))
+    rows = [
+        {
+            "index": Cell(system.name),
+            "recall": Cell(report.recall, "fraction"),
+            "overlap": Cell(report.overlap, "fraction"),
+            "build": Cell(format_time(report.build_seconds), "figure"),
+            "queries/s": Cell(format_rate(report.queries_per_second), "figure"),
+            **{key: Cell(f"{ms:.2f} ms", "figure") for key, ms in report.latency_ms.items()},
+        }
+        for system in result.systems
+        if (report := system.result.index) is not None
+    ]
+    if rows:
+        page.append(Table(tuple(rows[0]), tuple(tuple(row.values()) for row in rows)))
+    return page
+
+
+def _describe_search(result: BenchResult) -> Iterator[str]:
+    """Yield what was searched and how, a sentence each."""
+    collection = result.collection
+    n_queries = result.systems[0].scores.n_queries
+    yield (
+        f"{collection.name or 'The collection'}: {len(collection.doc_ids):,} documents, "
+        f"{n_queries:,} judged queries, {len(collection.qrels.docs):,} judgments; fingerprint "
+        f"{collection.fingerprint}."
+    )
+    if collection.relevant == "answers":
+        yield _BY_ANSWERS
+    first = f"The first {result.depth:,} documents of each query count"
+    metrics = [
+        (system.name, system.ranking.settings.get("metric", "")) for system in result.systems
+    ]
+    single = [(name, metric) for name, metric in metrics if metric and ";" not in metric]
+    exceptions = [f", {name} by {metric}" for name, metric in single if metric != result.metric]
+    cutting = ""
+    if result.chunk is not None:
+        best = result.aggregation.best
+        scored = "their best chunk" if best == 1 else f"the sum of their {best} best chunks"
+        of_chunks = result.judged == "chunks"
+        then = "; the judgments name chunks" if of_chunks else f" and scored by {scored}"
+        cutting = f" Documents are cut by {result.chunk}{then}."
+    yield f"{first}; vectors by {result.metric}{''.join(exceptions)}.{cutting}"
+
+
 _ODD: Final = re.compile(r"[^\w.+-]+")
 
 
 def write_runs(result: BenchResult, folder: str | os.PathLike[str]) -> list[Path]:
-    """Write one TREC run file for each system; the paths of the files."""
+    """Write one TREC run file for each system.
+
+    Args:
+        result: What `run_bench` returns.
+        folder: Where the files go; it is created.
+
+    Returns:
+        The paths of the files.
+
+    Raises:
+        StorageError: The folder cannot be created.
+
+    Example:
+        write_runs(run_bench(collection, ["bm25"]), "runs")
+    """
     home = Path(folder)
     try:
         home.mkdir(parents=True, exist_ok=True)

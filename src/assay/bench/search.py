@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats32
-from assay.bench.collection import ChunkAggregation, PreparedCollection, SearchUnits, rank_documents
-from assay.bench.plan import Model, make_codes
+from assay.arrays import Floats32, offsets_of
+from assay.bench.plan import Model, PreparedCollection, make_codes
 from assay.bench.settings import Metric
+from assay.core import checks
+from assay.core import order as orders
 from assay.core.ids import Ids
+from assay.core.numbers import parse_whole
 from assay.core.ranking import Ranking
 from assay.errors import UsageError
 from assay.models import EncoderSettings, TextModel, lexical_model, text_model
@@ -27,18 +29,45 @@ from assay.search.indexes import build_index, measure_index
 
 if TYPE_CHECKING:
     from assay.models import EmbeddingCache, Encoded
-    from assay.models.lexical import LexicalModel
-    from assay.search.fusion import Tuning
+    from assay.search.fusion_tuning import Tuning
     from assay.search.indexes import IndexReport
 
 
 # Called with the name of a system, what it is doing, how much of that is done, and how much there
 # is to do.
 BenchProgress = Callable[[str, str, int, int | None], None]
+# Ranks the first k units for a block of queries.
+SearchUnits = Callable[[slice, int], Ranking]
 
-
+_MOST_SCORES: Final = 20_000_000  # of chunks at once, where all of them are needed
 _MOST_CAPITALS: Final = 0.8  # of the queries, to be called in capitals
 _TRIED: Final = 200  # queries in small letters, at most
+
+
+@dataclass(frozen=True)
+class ChunkAggregation:
+    """The score of a document: the sum over its `best` chunks; 1 is the maximum.
+
+    >>> ChunkAggregation.parse("max"), str(ChunkAggregation.parse("sum:3"))
+    (ChunkAggregation(best=1), 'sum:3')
+    """
+
+    best: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> ChunkAggregation:
+        """Parse `max` or `sum:N`."""
+        if text == "max":
+            return cls(1)
+        kind, _, number = text.partition(":")
+        if kind != "sum" or (parse_whole(number) or 0) < 1:
+            raise UsageError(
+                f"Chunk scores are aggregated by 'max' or 'sum:N', such as sum:3, not {text!r}."
+            )
+        return cls(int(number))
+
+    def __str__(self) -> str:
+        return "max" if self.best == 1 else f"sum:{self.best}"
 
 
 @dataclass(frozen=True)
@@ -65,10 +94,6 @@ class Costs:
         if not self.n_encoded or not self.encode_seconds:
             return None
         return self.n_encoded / self.encode_seconds
-
-    def with_search(self, seconds: float) -> Costs:
-        """Return a copy with the time of the search."""
-        return replace(self, search_seconds=seconds)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -170,22 +195,6 @@ class EncodedTexts:
         return SearchResult(ranking, costs, made_by, n_docs, self.n_cut, lost, index)
 
 
-@dataclass(frozen=True, eq=False)
-class FittedModel:
-    """A lexical model that is fitted to the units, and what that cost."""
-
-    fitted: Any
-    costs: Costs
-    fingerprint: str
-
-    def vectors(self, data: PreparedCollection) -> EncodedTexts | None:
-        """Return the vectors, if the model makes some."""
-        if not hasattr(self.fitted, "doc_vectors"):
-            return None
-        queries = self.fitted.query_vectors(list(data.query_texts))
-        return EncodedTexts(self.fitted.doc_vectors, queries, self.costs, self.fingerprint, None)
-
-
 class ModelSearch:
     """One model on one collection; vectors are made when they are first needed."""
 
@@ -219,29 +228,73 @@ class ModelSearch:
         return bool(getattr(self._maker, "repeatable", True))
 
     @cached_property
-    def _fitted(self) -> FittedModel | None:
-        if not self.model.is_lexical:
-            return None
-        return _fit(self.model.name, self._maker, self._data, self._options)
+    def _fitted(self) -> tuple[Any, Costs]:
+        """The lexical model, fitted to the units, and what that cost."""
+        self._options.tell(self.model.name, "fitting", 0, None)
+        warm_up(self._maker)
+        with Timer() as timer:
+            fitted = self._maker.fit(list(self._data.unit_texts))
+        vectors, size = getattr(fitted, "doc_vectors", None), None
+        if vectors is None:  # the memory of a sparse matrix
+            matrix = getattr(fitted, "matrix", None)
+            parts = [getattr(matrix, name, None) for name in ("data", "indices", "indptr")]
+            size = sum(part.nbytes for part in parts if isinstance(part, np.ndarray)) or None
+        costs = Costs(
+            encode_seconds=timer.seconds,
+            n_encoded=self._data.n_units,
+            dimension=None if vectors is None else vectors.shape[1],
+            bytes=size if vectors is None else vectors.nbytes,
+        )
+        return fitted, costs
 
     @cached_property
     def _vectors(self) -> EncodedTexts | None:
         """The vectors; None for a model that has none."""
         if self._same is not None:
             return self._same._vectors
-        if self._fitted is not None:
-            return self._fitted.vectors(self._data)
-        return _encode(self.model.name, self._maker, self._data, self._options)
+        if not self.model.is_lexical:
+            return self._encode()
+        fitted, costs = self._fitted
+        if not hasattr(fitted, "doc_vectors"):
+            return None
+        queries = fitted.query_vectors(list(self._data.query_texts))
+        return EncodedTexts(fitted.doc_vectors, queries, costs, self._maker.fingerprint, None)
+
+    def _encode(self) -> EncodedTexts:
+        """Return vectors of units and queries by a text model, through the cache."""
+        name, maker, data, options = self.model.name, self._maker, self._data, self._options
+        if maker.spec.startswith("npy:"):
+            options.tell(name, "reading", 0, None)
+            file = data.docs_in_file
+            docs = _take(maker.encode_docs(file.texts, ids=file.ids), file.rows)
+            file = data.queries_in_file
+            queries = _take(maker.encode_queries(file.texts, ids=file.ids), file.rows)
+        else:
+            docs = maker.encode_docs(data.unit_texts, options.listener(name, "documents"))
+            queries = maker.encode_queries(data.query_texts, options.listener(name, "queries"))
+        n_dimensions = docs.vectors.shape[1]
+        if n_dimensions != queries.vectors.shape[1]:
+            raise UsageError(
+                f"{name!r} makes {n_dimensions} dimensions of documents and "
+                f"{queries.vectors.shape[1]} of queries."
+            )
+        costs = Costs(
+            encode_seconds=docs.seconds + queries.seconds,
+            n_encoded=docs.n_computed + queries.n_computed,
+            dimension=n_dimensions,
+            bytes=docs.vectors.nbytes,
+            tokens=add_tokens(docs.tokens, queries.tokens),
+        )
+        n_cut = None if docs.truncated is None else int(docs.truncated.sum())
+        return EncodedTexts(docs.vectors, queries.vectors, costs, maker.fingerprint, n_cut)
 
     def search(self) -> SearchResult:
         """Search the vectors or their codes exactly, or by words."""
-        if self._vectors is not None and self.model.codes is not None:
-            inputs = self._vectors, self._data, self._options
-            return _search_codes(self.model.name, self.model.codes, *inputs)
-        if self._vectors is not None:
-            return _search_vectors(self.model.name, self._vectors, self._data, self._options)
-        fitted = cast("FittedModel", self._fitted)  # what has no vectors is lexical
-        return _search_words(self.model.name, fitted, self._data, self._options)
+        if self._vectors is None:
+            return self._search_words()
+        if self.model.codes is not None:
+            return self._search_codes(self._vectors, self.model.codes)
+        return self._search_vectors(self._vectors, self._data)
 
     @cached_property
     def small_letters(self) -> PreparedCollection | None:
@@ -250,10 +303,16 @@ class ModelSearch:
         None where there is nothing to learn: queries in mixed case, a lexical model, which takes
         no notice of case, vectors from a file, or from an endpoint, which may have a price.
         """
-        asked_before = self.model.codes is not None or self.model.is_lexical
-        if asked_before or self._maker.spec.startswith(("npy:", "openai:")):
+        searched = self.model.codes is not None or self.model.is_lexical
+        if searched or self._maker.spec.startswith(("npy:", "openai:")):
             return None
-        return _in_small_letters(self._data)
+        data = self._data
+        cased = [text for text in data.query_texts if text.upper() != text.lower()]
+        if not cased or sum(text == text.upper() for text in cased) < _MOST_CAPITALS * len(cased):
+            return None
+        rows = np.arange(0, len(data.query_texts), max(1, len(data.query_texts) // _TRIED))[:_TRIED]
+        texts = tuple(data.query_texts[row].lower() for row in rows)
+        return replace(data, query_ids=data.query_ids.take(rows), query_texts=texts)
 
     def search_small_letters(self) -> SearchResult | None:
         """Return what is found for them."""
@@ -261,46 +320,128 @@ class ModelSearch:
         if data is None or encoded is None:
             return None
         queries = self._maker.encode_queries(data.query_texts).vectors
-        lowercased = replace(encoded, queries=queries)
-        return _search_vectors(self.model.name, lowercased, data, self._options)
+        return self._search_vectors(replace(encoded, queries=queries), data)
+
+    def _search_words(self) -> SearchResult:
+        """Search by words; a document that shares none with the query is not retrieved."""
+        (fitted, costs), data = self._fitted, self._data
+
+        def search(rows: slice, k: int) -> Ranking:
+            docs, scores = fitted.search(list(data.query_texts[rows]), k + 1)
+            ids = _ids_of(data.query_ids, rows)
+            ranking = Ranking.from_arrays(docs, scores, query_ids=ids, n_docs=data.n_units)
+            return ranking.first(k)  # the one more tells whether the cut splits a tie
+
+        ranking, seconds = self._rank(search, len(data.query_ids))
+        timed = replace(costs, search_seconds=seconds)
+        return SearchResult(ranking, timed, self._maker.fingerprint, data.n_units)
+
+    def _search_vectors(self, encoded: EncodedTexts, data: PreparedCollection) -> SearchResult:
+        """Search exactly; a vector of zeros neither retrieves nor is retrieved."""
+        usable, corpus, threads = encoded.usable, encoded.corpus, self._options.threads
+        if not len(usable):
+            raise UsageError(
+                f"{self.model.name!r} gives all documents a vector of zeros: nothing can be "
+                "retrieved."
+            )
+        # Chunks are searched again where a document has many; whole documents are searched once.
+        docs = prepare(corpus, threads=threads) if data.chunked else corpus
+        how: Any = {"metric": self._options.metric, "zero": "drop", "threads": threads}
+
+        def search(rows: slice, k: int) -> Ranking:
+            ranking = rank(encoded.queries[rows], docs, k, **how)
+            return _renumber(ranking, usable, _ids_of(data.query_ids, rows))
+
+        ranking, seconds = self._rank(search, len(data.query_ids))
+        return encoded.as_result(ranking, replace(encoded.costs, search_seconds=seconds))
+
+    def _search_codes(self, encoded: EncodedTexts, codes: str) -> SearchResult:
+        """Search the codes of the vectors exactly; bits by Hamming distance."""
+        name, options = self.model.name, self._options
+        usable, asking = encoded.usable, _asking(name, encoded)
+        options.tell(name, "building", 0, None)
+        with Timer() as timer:
+            encoder = make_codes(codes, encoded.corpus, options.metric)
+            docs = encoder.encode(encoded.corpus)
+        queries = encoder.encode_queries(encoded.queries[asking])
+        metric = encoder.metric or options.metric
+
+        def search(rows: slice, k: int) -> Ranking:
+            if isinstance(docs, Codes) and isinstance(queries, Codes):
+                some = Codes(queries.packed[rows], queries.bits)
+                ranking = rank_codes(some, docs, k, threads=options.threads)
+            else:
+                left, right = cast("tuple[Any, Any]", (queries, docs))
+                how: Any = {"metric": metric, "zero": "drop", "threads": options.threads}
+                ranking = rank(left[rows], right, k, **how)
+            return _renumber(ranking, usable, self._data.query_ids.take(asking[rows]))
+
+        ranking, seconds = self._rank(search, len(asking))
+        costs = replace(
+            encoded.costs,
+            build_seconds=timer.seconds,
+            bytes=len(usable) * encoder.bytes_per_vector,
+            bytes_per_vector=encoder.bytes_per_vector,
+            search_seconds=seconds,
+        )
+        return encoded.as_result(ranking, costs, codes)
 
     def search_index(self, name: str, spec: str) -> SearchResult | None:
-        """Search of the vectors by another engine's index; None for a model without vectors."""
-        if self._vectors is None or self.model.codes is not None:
+        """Search the vectors by another engine's index, and measure its recall of the exact result.
+
+        None for a model without vectors.
+        """
+        encoded, options = self._vectors, self._options
+        if encoded is None or self.model.codes is not None:
             return None
-        inputs = self._vectors, self._data, self._options
-        return _search_index(name, spec, *inputs, exact=lambda: self._exact)
+        usable, asking = encoded.usable, _asking(name, encoded)
+        queries = encoded.queries[asking]
+        options.tell(name, "building", 0, None)
+        how: Any = {"metric": options.metric, "threads": options.threads}
+        with build_index(spec, encoded.corpus, **how) as index:
+
+            def search(rows: slice, k: int) -> Ranking:
+                ranking = index.rank(queries[rows], min(k, len(usable)))
+                return _renumber(ranking, usable, self._data.query_ids.take(asking[rows]))
+
+            ranking, seconds = self._rank(search, len(asking), name)
+            k = min(options.depth, len(usable))
+            report = measure_index(index, queries, k, exact=self._exact)
+        costs = replace(
+            encoded.costs,
+            build_seconds=report.build_seconds,
+            bytes=report.memory_bytes or report.disk_bytes or encoded.costs.bytes,
+            search_seconds=seconds,
+        )
+        return encoded.as_result(ranking, costs, report.spec, report)
 
     @cached_property
     def _exact(self) -> Ranking:
         """Exact search as deep as that of an index, made once for all indexes."""
         options, encoded = self._options, cast("EncodedTexts", self._vectors)
-        return rank(
-            encoded.queries[encoded.asking],
-            encoded.corpus,
-            min(options.depth, len(encoded.usable)),
-            metric=options.metric,
-            threads=options.threads,
-        )
+        k = min(options.depth, len(encoded.usable))
+        how: Any = {"metric": options.metric, "threads": options.threads}
+        return rank(encoded.queries[encoded.asking], encoded.corpus, k, **how)
 
-
-def _in_small_letters(data: PreparedCollection) -> PreparedCollection | None:
-    """Return a sample of the queries, lower-cased; None unless most are in capitals."""
-    cased = [text for text in data.query_texts if text.upper() != text.lower()]
-    if not cased or sum(text == text.upper() for text in cased) < _MOST_CAPITALS * len(cased):
-        return None
-    rows = np.arange(0, len(data.query_texts), max(1, len(data.query_texts) // _TRIED))[:_TRIED]
-    texts = tuple(data.query_texts[row].lower() for row in rows)
-    return replace(data, query_ids=data.query_ids.take(rows), query_texts=texts)
+    def _rank(
+        self, search: SearchUnits, n_queries: int, name: str | None = None
+    ) -> tuple[Ranking, float]:
+        """Return the ranking of documents, and the seconds that it took after a first query."""
+        name = name or self.model.name
+        self._options.tell(name, "searching", 0, None)
+        search(slice(0, 1), 1)
+        with Timer() as timer:
+            ranking = rank_documents(search, n_queries, self._data, self._options)
+        self._options.tell(name, "searching", n_queries, n_queries)
+        return ranking, timer.seconds
 
 
 def _text_model(model: Model, options: SearchOptions) -> TextModel:
     """Return the model, which encodes on the cluster where there is one."""
     settings, elsewhere = EncoderSettings(**model.settings), None
     if options.cluster is not None:
-        elsewhere = find_hook("encode_batches")(
-            options.cluster, model.spec, settings, options.device
-        )
+        encode = find_hook("encode_batches")
+        elsewhere = encode(options.cluster, model.spec, settings, options.device)
     return text_model(
         model.spec,
         settings=settings,
@@ -311,175 +452,8 @@ def _text_model(model: Model, options: SearchOptions) -> TextModel:
     )
 
 
-def _fit(
-    name: str, lexical: LexicalModel, data: PreparedCollection, options: SearchOptions
-) -> FittedModel:
-    options.tell(name, "fitting", 0, None)
-    warm_up(lexical)
-    with Timer() as timer:
-        fitted: Any = lexical.fit(list(data.unit_texts))
-    vectors = getattr(fitted, "doc_vectors", None)
-    costs = Costs(
-        encode_seconds=timer.seconds,
-        n_encoded=data.n_units,
-        dimension=None if vectors is None else vectors.shape[1],
-        bytes=_bytes_of(fitted) if vectors is None else vectors.nbytes,
-    )
-    return FittedModel(fitted, costs, lexical.fingerprint)
-
-
-def _bytes_of(fitted: Any) -> int | None:
-    """Return how much memory a sparse matrix takes."""
-    matrix = getattr(fitted, "matrix", None)
-    parts = [getattr(matrix, name, None) for name in ("data", "indices", "indptr")]
-    sizes = [part.nbytes for part in parts if isinstance(part, np.ndarray)]
-    return cast("int", sum(sizes)) if sizes else None
-
-
-def _encode(
-    name: str, maker: TextModel, data: PreparedCollection, options: SearchOptions
-) -> EncodedTexts:
-    """Return vectors of units and queries by a text model, through the cache."""
-    docs, queries = _encode_both(name, maker, data, options)
-    if docs.vectors.shape[1] != queries.vectors.shape[1]:
-        raise UsageError(
-            f"{name!r} makes {docs.vectors.shape[1]} dimensions of documents and "
-            f"{queries.vectors.shape[1]} of queries."
-        )
-    costs = Costs(
-        encode_seconds=docs.seconds + queries.seconds,
-        n_encoded=docs.n_computed + queries.n_computed,
-        dimension=docs.vectors.shape[1],
-        bytes=docs.vectors.nbytes,
-        tokens=add_tokens(docs.tokens, queries.tokens),
-    )
-    n_cut = None if docs.truncated is None else int(docs.truncated.sum())
-    return EncodedTexts(docs.vectors, queries.vectors, costs, maker.fingerprint, n_cut)
-
-
-def _encode_both(
-    name: str, maker: TextModel, data: PreparedCollection, options: SearchOptions
-) -> tuple[Encoded, Encoded]:
-    if maker.spec.startswith("npy:"):
-        options.tell(name, "reading", 0, None)
-        docs, queries = data.docs_in_file, data.queries_in_file
-        return (
-            _take(maker.encode_docs(docs.texts, ids=docs.ids), docs.rows),
-            _take(maker.encode_queries(queries.texts, ids=queries.ids), queries.rows),
-        )
-    return (
-        maker.encode_docs(data.unit_texts, options.listener(name, "documents")),
-        maker.encode_queries(data.query_texts, options.listener(name, "queries")),
-    )
-
-
 def _take(encoded: Encoded, rows: NDArray[np.int64]) -> Encoded:
     return replace(encoded, vectors=encoded.vectors[rows], empty=encoded.empty[rows])
-
-
-def _search_words(
-    name: str, model: FittedModel, data: PreparedCollection, options: SearchOptions
-) -> SearchResult:
-    """Search by words; a document that shares none with the query is not retrieved."""
-
-    def search(rows: slice, k: int) -> Ranking:
-        docs, scores = model.fitted.search(list(data.query_texts[rows]), k + 1)
-        ranking = Ranking.from_arrays(
-            docs, scores, query_ids=_ids_of(data.query_ids, rows), n_docs=data.n_units
-        )
-        return ranking.first(k)  # the one more tells whether the cut splits a tie
-
-    ranking, seconds = _rank(search, name, data, options)
-    return SearchResult(ranking, model.costs.with_search(seconds), model.fingerprint, data.n_units)
-
-
-def _search_vectors(
-    name: str, encoded: EncodedTexts, data: PreparedCollection, options: SearchOptions
-) -> SearchResult:
-    """Search exactly; a vector of zeros neither retrieves nor is retrieved."""
-    usable, corpus = encoded.usable, encoded.corpus
-    # Chunks are searched again where a document has many; whole documents are searched once.
-    docs = prepare(corpus, threads=options.threads) if data.chunked and len(corpus) else corpus
-
-    def search(rows: slice, k: int) -> Ranking:
-        ranking = rank(
-            encoded.queries[rows],
-            docs,
-            k,
-            metric=options.metric,
-            zero="drop",
-            threads=options.threads,
-        )
-        return _renumber(ranking, usable, _ids_of(data.query_ids, rows))
-
-    if not len(usable):
-        raise UsageError(
-            f"{name!r} gives all documents a vector of zeros: nothing can be retrieved."
-        )
-    ranking, seconds = _rank(search, name, data, options)
-    return encoded.as_result(ranking, encoded.costs.with_search(seconds))
-
-
-def _search_codes(
-    name: str, codes: str, encoded: EncodedTexts, data: PreparedCollection, options: SearchOptions
-) -> SearchResult:
-    """Search the codes of the vectors exactly; bits by Hamming distance."""
-    usable, asking = encoded.usable, _asking(name, encoded)
-    options.tell(name, "building", 0, None)
-    with Timer() as timer:
-        encoder = make_codes(codes, encoded.corpus, options.metric)
-        docs = encoder.encode(encoded.corpus)
-    queries = encoder.encode_queries(encoded.queries[asking])
-    metric: Any = encoder.metric or options.metric
-
-    def search(rows: slice, k: int) -> Ranking:
-        if isinstance(docs, Codes) and isinstance(queries, Codes):
-            some = Codes(queries.packed[rows], queries.bits)
-            ranking = rank_codes(some, docs, k, threads=options.threads)
-        else:
-            left, right = cast("tuple[Any, Any]", (queries, docs))
-            how: Any = {"metric": metric, "zero": "drop", "threads": options.threads}
-            ranking = rank(left[rows], right, k, **how)
-        return _renumber(ranking, usable, data.query_ids.take(asking[rows]))
-
-    ranking, seconds = _rank(search, name, data, options, n_queries=len(asking))
-    costs = replace(
-        encoded.costs,
-        build_seconds=timer.seconds,
-        bytes=len(usable) * encoder.bytes_per_vector,
-        bytes_per_vector=encoder.bytes_per_vector,
-    )
-    return encoded.as_result(ranking, costs.with_search(seconds), codes)
-
-
-def _search_index(
-    name: str,
-    spec: str,
-    encoded: EncodedTexts,
-    data: PreparedCollection,
-    options: SearchOptions,
-    *,
-    exact: Callable[[], Ranking],
-) -> SearchResult:
-    """Search by another engine's index, and its recall of the exact result."""
-    usable, asking = encoded.usable, _asking(name, encoded)
-    queries = encoded.queries[asking]
-    options.tell(name, "building", 0, None)
-    with build_index(spec, encoded.corpus, metric=options.metric, threads=options.threads) as index:
-
-        def search(rows: slice, k: int) -> Ranking:
-            found_ranking = index.rank(queries[rows], min(k, len(usable)))
-            return _renumber(found_ranking, usable, data.query_ids.take(asking[rows]))
-
-        ranking, seconds = _rank(search, name, data, options, n_queries=len(asking))
-        k = min(options.depth, len(usable))
-        report = measure_index(index, queries, k, exact=exact())
-    costs = replace(
-        encoded.costs,
-        build_seconds=report.build_seconds,
-        bytes=report.memory_bytes or report.disk_bytes or encoded.costs.bytes,
-    )
-    return encoded.as_result(ranking, costs.with_search(seconds), report.spec, report)
 
 
 def _asking(name: str, encoded: EncodedTexts) -> NDArray[np.int64]:
@@ -499,19 +473,103 @@ def _ids_of(ids: Ids, rows: slice) -> Ids:
     return ids.take(np.arange(len(ids))[rows])
 
 
-def _rank(
-    search: SearchUnits,
-    name: str,
-    data: PreparedCollection,
-    options: SearchOptions,
-    n_queries: int | None = None,
-) -> tuple[Ranking, float]:
-    """Return the ranking of documents, and the seconds that it took after a first query."""
-    total = len(data.query_ids) if n_queries is None else n_queries
-    options.tell(name, "searching", 0, None)
-    search(slice(0, 1), 1)
-    began = time.perf_counter()
-    ranking = rank_documents(search, total, data, options)
-    seconds = time.perf_counter() - began
-    options.tell(name, "searching", total, total)
-    return ranking, seconds
+def rank_documents(
+    search: SearchUnits, n_queries: int, data: PreparedCollection, options: SearchOptions
+) -> Ranking:
+    """Return the ranking of documents for all queries, from searches of the units."""
+    step = n_queries  # all at once, unless every chunk of every document is needed
+    if data.chunked and options.aggregation.best > 1:
+        step = max(1, _MOST_SCORES // data.n_units)
+    starts = range(0, n_queries, step)
+    blocks = [slice(start, min(start + step, n_queries)) for start in starts]
+    return _concatenate([_rank_block(search, rows, data, options) for rows in blocks])
+
+
+def _rank_block(
+    search: SearchUnits, rows: slice, data: PreparedCollection, options: SearchOptions
+) -> Ranking:
+    if not data.chunked:
+        units = search(rows, min(options.depth, data.n_units))
+        docs = data.unit_doc[units.docs].astype(np.int32)
+        return replace(
+            units,
+            doc_ids=data.doc_ids,
+            given_docs=docs,
+            given_scores=units.scores,
+            in_order=True,
+            n_docs=len(data.doc_ids),
+            tiebreak=options.tiebreak,
+            has_ids=True,
+        )
+    k = data.n_units if options.aggregation.best > 1 else min(4 * options.depth, data.n_units)
+    while True:
+        units = search(rows, k)
+        ranking = aggregate_chunks(
+            replace(units, has_ids=True),
+            data.unit_doc,
+            doc_ids=data.doc_ids,
+            aggregation=options.aggregation,
+            depth=options.depth,
+        )
+        full = (ranking.lengths >= options.depth) | (units.lengths < k)
+        if k >= data.n_units or full.all():
+            return replace(ranking, tiebreak=options.tiebreak)
+        k = min(4 * k, data.n_units)  # some query has too few documents yet
+
+
+def _concatenate(parts: list[Ranking]) -> Ranking:
+    """Return rankings of different queries as one."""
+    if len(parts) == 1:
+        return parts[0]
+    lengths = np.concatenate([part.lengths for part in parts])
+    tie_split = [
+        np.zeros(len(part), bool) if part.tie_split is None else part.tie_split for part in parts
+    ]
+    return replace(
+        parts[0],
+        query_ids=Ids.concat([part.query_ids for part in parts]),
+        offsets=offsets_of(lengths),
+        given_docs=np.concatenate([part.docs for part in parts]),
+        given_scores=np.concatenate([part.scores for part in parts]),
+        in_order=True,
+        tie_split=np.concatenate(tie_split),
+    )
+
+
+def aggregate_chunks(
+    chunks: Ranking, doc_of_chunk: Any, *, doc_ids: Ids, aggregation: ChunkAggregation, depth: int
+) -> Ranking:
+    """Return the ranking of documents; chunk i belongs to document `doc_of_chunk[i]`.
+
+    A document's score is over the chunks that were retrieved; the others add nothing.
+
+    >>> chunks = Ranking.from_scores([[0.2, 0.9, 0.8]])
+    >>> two = ChunkAggregation(2)
+    >>> aggregate_chunks(chunks, [0, 0, 1], doc_ids=Ids.count(2), aggregation=two, depth=2).row(0)
+    [(0, 1.1), (1, 0.8)]
+    """
+    owner = checks.check_numbers(doc_of_chunk, len(doc_ids), "doc_of_chunk")
+    rows, docs = orders.rows_of(chunks.offsets), owner[chunks.docs]
+    key = rows * len(doc_ids) + docs
+    by_key = np.argsort(key, kind="stable")  # chunks of one document stay best first
+    new = np.diff(key[by_key], prepend=-1) != 0
+    firsts = np.flatnonzero(new)  # where the chunks of each document begin
+    place = np.arange(len(key)) - np.repeat(firsts, np.diff([*firsts, len(key)]))
+    counted = by_key[place < aggregation.best]
+    group = np.searchsorted(firsts, np.flatnonzero(place < aggregation.best), side="right") - 1
+    scores = np.zeros(len(firsts))
+    np.add.at(scores, group, chunks.scores[counted])  # one by one, in the order of ranks
+    heads = by_key[firsts]
+    ranking = Ranking(
+        chunks.query_ids,
+        doc_ids,
+        np.searchsorted(rows[heads], np.arange(chunks.n_queries + 1)).astype(np.int64),
+        docs[heads].astype(np.int32),
+        scores,
+        in_order=False,
+        n_docs=len(doc_ids),
+        has_ids=chunks.has_ids,
+        search=chunks.search,
+        settings=chunks.settings,
+    )
+    return replace(ranking.first(depth), name=chunks.name)

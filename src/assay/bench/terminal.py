@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rich import box
@@ -14,6 +14,7 @@ from rich.text import Text
 
 from assay.cli.terminal import print_blocks, print_page
 from assay.core.text import printable
+from assay.stats import Interval
 
 if TYPE_CHECKING:
     from assay.bench.explain import Answers
@@ -41,9 +42,11 @@ def print_leaderboard(console: Console, result: BenchResult, report: Any) -> Non
     console.print()
     console.print(Text(printable(verdicts[0]), style="bold"))
     table = result.leaderboard(report)
-    width = console.width - _width(table, {2}) - 3  # the interval is drawn instead
+    standings = report.standings_on(report.measures[0])
+    place = table.columns.index(Interval.heading(standings[0].mean.level))
+    width = console.width - _width(table, {place}) - 3  # the interval is drawn instead
     if width >= _NARROWEST:
-        console.print(_drawn(table, report, min(width, _WIDEST)))
+        console.print(_drawn(table, standings, place, min(width, _WIDEST)))
     else:
         print_blocks(console, table)
     for verdict in verdicts[1:]:
@@ -60,59 +63,38 @@ def _width(table: Table, without: set[int]) -> int:
     return sum(cells) + 3 * len(cells)
 
 
-def _drawn(table: Table, report: Any, width: int) -> RichTable:
-    standings = {standing.name: standing for standing in report.standings_on(report.measures[0])}
-    low, high = _scale(list(standings.values()))
+def _drawn(table: Table, standings: Sequence[Standing], place: int, width: int) -> RichTable:
+    """Return the leaderboard with pictures in the column of intervals."""
+    low, high = _scale([standing.mean for standing in standings])
+    room, title = width - 8, table.columns[place]
+    words = next((some for some in (title, title.partition(" i")[0]) if len(some) <= room - 2), "")
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    head = _scale_head(low, high, table.columns[2], width)
-    for number, name in enumerate(table.columns):
-        if number == 2:
-            drawn.add_column(Text(head, style="dim"), no_wrap=True)
+    for number, (name, left) in enumerate(zip(table.columns, table.left, strict=True)):
+        if number == place:
+            scale = Text(f"{low:.2f}{words:^{room}}{high:.2f}", style="dim")
+            drawn.add_column(scale, no_wrap=True)
         else:
-            drawn.add_column(
-                Text(printable(name)),
-                justify="left" if number in (0, 3) else "right",
-                overflow="fold",
-            )
-    for number, row in enumerate(table.rows, 1):
-        last = number == len(table.rows)  # a random order
-        standing = None if last else standings[str(row[0].value)]
-        style = "dim" if standing is None else "bold green" if row[1].best else ""
-        cells = [
-            Text(cell.text, style="bold green" if cell.best else style if standing is None else "")
-            for cell in row
-        ]
+            justify: Any = "left" if left else "right"
+            drawn.add_column(Text(printable(name)), justify=justify, overflow="fold")
+    *rows, chance = table.rows
+    for row, standing in zip(rows, standings, strict=True):
+        style = "bold green" if standing.leads else ""
+        cells = [Text(cell.text, style="bold green" if cell.best else "") for cell in row]
         cells[0] = Text(row[0].text, style=style)
-        cells[2] = Text("") if standing is None else _picture(standing, low, high, width, style)
+        ends = standing.mean.low, standing.mean.estimate, standing.mean.high
+        picture = interval_picture(*ends, low=low, high=high, width=width)
+        cells[place] = Text(picture, style=style or "cyan")
         drawn.add_row(*cells)
+    drawn.add_row(*(Text(cell.text, style="dim") for cell in chance))
     return drawn
 
 
-def _scale(standings: list[Standing]) -> tuple[float, float]:
+def _scale(means: Sequence[Interval]) -> tuple[float, float]:
     """Return the lowest and the highest end of the intervals, to two digits."""
-    ends = [
-        value
-        for standing in standings
-        for value in (standing.mean.low, standing.mean.high, standing.mean.estimate)
-        if not math.isnan(value)
-    ]
-    low, high = math.floor(100 * min(ends)) / 100, math.ceil(100 * max(ends)) / 100
+    ends = [end for mean in means for end in (mean.low, mean.high, mean.estimate)]
+    defined = [end for end in ends if not math.isnan(end)]
+    low, high = math.floor(100 * min(defined)) / 100, math.ceil(100 * max(defined)) / 100
     return (low, high) if low < high else (max(low - 0.01, 0.0), high + 0.01)
-
-
-def _scale_head(low: float, high: float, title: str, width: int) -> str:
-    """Return both ends of the scale, and what is drawn on it where there is room."""
-    room = width - 8
-    words = next((some for some in (title, title.partition(" i")[0]) if len(some) <= room - 2), "")
-    return f"{low:.2f}{words:^{room}}{high:.2f}"
-
-
-def _picture(standing: Standing, low: float, high: float, width: int, style: str) -> Text:
-    ends = (standing.mean.low, standing.mean.estimate, standing.mean.high)
-    line = interval_picture(*ends, low=low, high=high, width=width)
-    text = Text(line)
-    text.stylize(style or "cyan")
-    return text
 
 
 def interval_picture(

@@ -12,17 +12,7 @@ from assay.cli import options, output
 from assay.cli.commands import MultiOptionCommand
 from assay.cli.settings import option
 from assay.cli.walkthrough import demo_option, walk
-from assay.codes.settings import (
-    BITS,
-    CUTOFFS,
-    HASHING,
-    METHODS,
-    METRICS,
-    ON_REQUEST,
-    PERSISTENCE,
-    SPECS,
-    TIES,
-)
+from assay.codes import settings as choices
 from assay.core.on_demand import OnDemand
 from assay.core.progress import tell
 from assay.errors import InputError, MismatchError
@@ -112,14 +102,14 @@ _code_options = options.add_options(
         metavar="N...",
         help="Lengths of the codes that gaussian and itq make.",
         multiple=True,
-        default=BITS,
+        default=choices.BITS,
     ),
     _model_option(
         "--method",
         "methods",
         metavar="NAME...",
-        help=f"{', '.join(METHODS)} [all of them; with --codes none]; "
-        f"{', '.join((*ON_REQUEST, *SPECS))}.",
+        help=f"{', '.join(choices.METHODS)} [all of them; with --codes none]; "
+        f"{', '.join((*choices.ON_REQUEST, *choices.SPECS))}.",
         type=str,
         multiple=True,
     ),
@@ -129,12 +119,12 @@ _code_options = options.add_options(
         metavar="K...",
         help="Cut-offs.",
         multiple=True,
-        default=CUTOFFS,
+        default=choices.CUTOFFS,
         section="Measures and conventions",
     ),
     option(
         "--hashing",
-        type=click.Choice(tuple(HASHING)),
+        type=click.Choice(tuple(choices.HASHING)),
         help="mAP by the rule of learning to hash, cut as on this collection, and precision and "
         "recall by Hamming radius; needs labels or QRELS.",
         section="Measures and conventions",
@@ -151,11 +141,11 @@ _code_options = options.add_options(
         "float vectors.",
         multiple=True,
     ),
-    options.metric_option("Similarity of the float vectors.", METRICS[0]),
+    options.metric_option("Similarity of the float vectors.", choices.METRICS[0]),
     option(
         "--ties",
-        type=click.Choice(TIES),
-        default=TIES[0],
+        type=click.Choice(choices.TIES),
+        default=choices.TIES[0],
         show_default=True,
         help="How tied documents count.",
         section="Measures and conventions",
@@ -165,7 +155,7 @@ _code_options = options.add_options(
         metavar="P",
         help="Persistence of RBO: 0.9 weights about ten ranks.",
         type=float,
-        default=PERSISTENCE,
+        default=choices.PERSISTENCE,
     ),
     option(
         "--exclude-self/--keep-self",
@@ -253,7 +243,7 @@ def _evaluate(params: dict[str, Any]) -> CodesReport:
         queries = arrays.read_vectors(params["queries"], "query", key=params["queries_key"])
     elif params["queries_key"] or params["query_ids"] or params["query_codes"]:
         raise click.UsageError("--queries-key, --query-ids and --query-codes need --queries.")
-    methods = params["methods"] or (() if params["codes"] else tuple(METHODS))
+    methods = params["methods"] or (() if params["codes"] else tuple(choices.METHODS))
     read = {*_FILES, *_ABOUT_FILES, "methods", "cutoffs"}
     settings = {name: value for name, value in params.items() if name not in read}
     doc_ids = _read_ids(params["doc_ids"], docs, "doc", params["qrels"])

@@ -8,7 +8,8 @@ index, an item is never its own neighbour, and invalid input is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -40,7 +41,7 @@ __all__ = [
 ]
 
 
-_ROWS = 1024  # of a matrix, to compute at once in float64
+BLOCK_ROWS = 1024  # of a matrix, to compute at once in float64
 _LARGEST_UNIT = 1e15  # squares of larger numbers, added up, may exceed float32
 
 
@@ -85,12 +86,12 @@ def _products(vectors: NDArray[Any]) -> Floats32:
     """Return all products of rows; the upper triangle is computed and mirrored."""
     size = len(vectors)
     products = np.empty((size, size), np.float32)
-    for start in range(0, size, _ROWS):
-        rows = slice(start, start + _ROWS)
+    for start in range(0, size, BLOCK_ROWS):
+        rows = slice(start, start + BLOCK_ROWS)
         products[rows, start:] = vectors[rows] @ vectors[start:].T
         corner = products[rows, rows]
         products[rows, rows] = np.triu(corner) + np.triu(corner, 1).T
-        products[start + _ROWS :, rows] = products[rows, start + _ROWS :].T
+        products[start + BLOCK_ROWS :, rows] = products[rows, start + BLOCK_ROWS :].T
     return products
 
 
@@ -262,10 +263,8 @@ def topk_cosine(queries: Any, docs: Any = None, k: int = 10, *, precomputed: boo
     [[2, 1]]
     """
     if precomputed:
-        _refuse_docs(docs)
-        return compute_topk_indices(queries, k)
-    k, targets, exclude = _task(queries, docs, k)
-    return _first(rank(queries, targets, k, metric="cosine", exclude=exclude), k)
+        return _topk_of_matrix(queries, docs, k, largest=True)
+    return _topk(partial(rank, metric="cosine"), queries, docs, k)
 
 
 def topk_hamming(queries: Any, docs: Any = None, k: int = 10, *, precomputed: bool = False) -> Ints:
@@ -279,24 +278,24 @@ def topk_hamming(queries: Any, docs: Any = None, k: int = 10, *, precomputed: bo
     [[1, 2]]
     """
     if precomputed:
-        _refuse_docs(docs)
-        return compute_topk_indices(queries, k, largest=False)
-    codes = _bits(queries, "queries")
-    k, targets, exclude = _task(codes, None if docs is None else _bits(docs, "docs"), k)
-    return _first(rank_codes(codes, targets, k, exclude=exclude), k)
+        return _topk_of_matrix(queries, docs, k, largest=False)
+    codes = None if docs is None else _bits(docs, "docs")
+    return _topk(rank_codes, _bits(queries, "queries"), codes, k)
 
 
-def _refuse_docs(docs: Any) -> None:
+def _topk_of_matrix(matrix: Any, docs: Any, k: int, *, largest: bool) -> Ints:
     if docs is not None:
         raise UsageError("With precomputed=True the first argument is the whole matrix; drop docs.")
+    return compute_topk_indices(matrix, k, largest)
 
 
-def _task(queries: Any, docs: Any, k: Any) -> tuple[int, Any, str | None]:
-    targets = queries if docs is None else docs
-    shape = np.shape(targets)
-    most = shape[0] - (docs is None) if shape else 0
-    of = "other rows" if docs is None else "documents"
-    return _check_k(k, most, of), targets, "self" if docs is None else None
+def _topk(search: Callable[..., Ranking], queries: Any, docs: Any, k: Any) -> Ints:
+    """Return the first k documents; without any, the queries are each other's neighbours."""
+    same = docs is None
+    shape = np.shape(queries if same else docs)
+    k = _check_k(k, shape[0] - same if shape else 0, "other rows" if same else "documents")
+    exclude = "self" if same else None
+    return _first(search(queries, queries if same else docs, k, exclude=exclude), k)
 
 
 _LARGEST: Final = 2**31 - 2  # document numbers are int32
@@ -357,7 +356,8 @@ def _mean(
     k = checks.check_cutoff(k)
     docs = _lists(retrieved, k, n_docs)
     checks.check_lengths(retrieved_indices=len(docs), relevance=len(rows))
-    size = n_docs or _needed(docs, rows)
+    numbers = [int(docs.max(initial=0)), *(max(row, default=0) for row in rows), 0]
+    size = n_docs or 1 + max(numbers)
     ranking = Ranking.from_arrays(docs, n_docs=size)
     rules = preset("binary_codes").but(empty=empty)
     hits = judge(ranking, _judgments(rows, size), conventions=rules)
@@ -385,10 +385,6 @@ def _lists(retrieved: Any, k: int, n_docs: int | None) -> Ints:
     return docs[:, :k].astype(np.int64)
 
 
-def _needed(docs: Ints, rows: list[dict[int, float]]) -> int:
-    return 1 + max(int(docs.max(initial=0)), *(max(row, default=0) for row in rows), 0)
-
-
 def _judgments(rows: list[dict[int, float]], n_docs: int) -> Qrels:
     for q, row in enumerate(rows):
         wrong = next((doc for doc in row if not 0 <= doc < n_docs), None)
@@ -403,23 +399,26 @@ def _judgments(rows: list[dict[int, float]], n_docs: int) -> Qrels:
     return Judgments.from_pairs(Ids.count(len(rows)), Ids.count(n_docs), queries, docs, gains)
 
 
-def _relevant(docs_given: Any, q: int) -> dict[int, float]:
-    if docs_given is None:
+def _relevant(docs: Any, q: int) -> dict[int, float]:
+    if isinstance(docs, Mapping):
+        return {doc: 1.0 for doc, gain in _gain_row(docs, q).items() if gain > 0}
+    return {_doc_number(doc, q): 1.0 for doc in _list_relevant(docs, q, "relevant_sets")}
+
+
+def _list_relevant(docs: Any, q: int, what: str) -> list[Any]:
+    """Return the relevant documents of one query, which are different ones."""
+    if docs is None:
         raise ValueRangeError(
-            f"relevant_sets has None for query row {q}; every query needs a set, an empty one if "
-            "nothing is relevant."
+            f"{what} has None for query row {q}; every query needs a set, an empty one if nothing "
+            "is relevant."
         )
-    if isinstance(docs_given, Mapping):
-        return {doc: 1.0 for doc, gain in _gain_row(docs_given, q).items() if gain > 0}
-    if isinstance(docs_given, str | bytes) or not isinstance(docs_given, Iterable):
-        raise ShapeError(
-            f"relevant_sets holds {docs_given!r} for query row {q}, not a set of numbers."
-        )
-    docs = [_doc_number(doc, q) for doc in docs_given]
-    if len(set(docs)) < len(docs):
-        twice = next(doc for doc in docs if docs.count(doc) > 1)
-        raise IdError(f"Document {twice} appears twice among those relevant to query row {q}.")
-    return dict.fromkeys(docs, 1.0)
+    if isinstance(docs, str | bytes) or not isinstance(docs, Iterable):
+        raise ShapeError(f"{what} holds {docs!r} for query row {q}, not a set of documents.")
+    names = list(docs)
+    if len(set(names)) < len(names):
+        twice = next(doc for doc in names if names.count(doc) > 1)
+        raise IdError(f"Document {twice!r} appears twice among those relevant to query row {q}.")
+    return names
 
 
 def _doc_number(doc: Any, q: int) -> int:
@@ -501,7 +500,11 @@ def build_relevance_from_dataset(
         rows = [_rows_of_relevance(relevant, corpus_ids, q) for q, relevant in enumerate(listed)]
     same = query_dataset is corpus_dataset
     if same if exclude_self is None else exclude_self:
-        _drop_self(rows, _ids(query_dataset, "query_dataset"), corpus_ids)
+        query_ids, self_docs = _ids(query_dataset, "query_dataset"), np.arange(len(rows))
+        if query_ids is not None and corpus_ids is not None:
+            self_docs = query_ids.match(corpus_ids)
+        for row, doc in zip(rows, self_docs.tolist(), strict=True):
+            row.pop(doc, None)
     return rows
 
 
@@ -534,11 +537,9 @@ def _rows_of_labels(queries: Any, corpus: Any) -> list[dict[int, float]]:
 
 
 def _rows_of_relevance(relevant: Any, ids: Ids | None, q: int) -> dict[int, float]:
-    row = (
-        relevant
-        if isinstance(relevant, Mapping)
-        else dict.fromkeys(_relevant_names(relevant, q), 1.0)
-    )
+    row = relevant
+    if not isinstance(row, Mapping):
+        row = dict.fromkeys(_list_relevant(relevant, q, "relevance"), 1.0)
     if ids is None:
         return _gain_row(row, q)
     names = list(row)
@@ -547,22 +548,3 @@ def _rows_of_relevance(relevant: Any, ids: Ids | None, q: int) -> dict[int, floa
         absent = names[int(np.argmax(places < 0))]
         raise IdError(f"Document {absent!r}, relevant to query row {q}, is not in the corpus.")
     return _gain_row(dict(zip(places.tolist(), row.values(), strict=True)), q)
-
-
-def _relevant_names(docs_given: Any, q: int) -> list[Any]:
-    if docs_given is None:
-        raise ValueRangeError(f"relevance is None for query row {q}; give an empty set instead.")
-    names = (
-        list(docs_given)
-        if isinstance(docs_given, set | frozenset)
-        else checks.as_list(docs_given, "relevance")
-    )
-    if len(set(names)) < len(names):
-        raise IdError(f"A document appears twice among those relevant to query row {q}.")
-    return names
-
-
-def _drop_self(rows: list[dict[int, float]], queries: Ids | None, corpus: Ids | None) -> None:
-    own_docs = np.arange(len(rows)) if queries is None or corpus is None else queries.match(corpus)
-    for row, doc in zip(rows, own_docs.tolist(), strict=True):
-        row.pop(doc, None)

@@ -84,11 +84,7 @@ def _latent(docs: list[str], queries: list[str]) -> tuple[Floats, Floats]:
 def write_files(folder: Path, rng: object) -> None:
     """Write the vectors of the documentation's texts, and codes as another program leaves them."""
     write_vectors(folder, small_collection())
-    _write_codes(folder)
-
-
-def _write_codes(folder: Path) -> None:
-    """Write a bit of each dimension, eight to a byte, as other programs do."""
+    # A bit of each dimension, eight to a byte, as other programs do.
     for vectors, codes in (("docs", "doc-codes"), ("queries", "query-codes")):
         bits = np.load(folder / f"{vectors}.npy") > 0
         np.save(folder / f"{codes}.npy", np.packbits(bits, axis=1))

@@ -29,9 +29,9 @@ FLOAT: Final = "float"  # the vectors themselves, beside their codes
 BINARY: Final = ("sign", "gaussian", "itq")  # compared by Hamming distance
 SEEDED: Final = ("gaussian", "itq", "pq", "rabitq")  # these draw directions at random
 
-_BLOCK: Final = 1 << 22  # numbers to encode at once
-_SAMPLE: Final = 50_000  # documents that itq learns from
-_ROUNDS: Final = 50
+BLOCK_SIZE: Final = 1 << 22  # numbers to encode at once
+SAMPLE_SIZE: Final = 50_000  # documents that a code learns from, at most
+ROUNDS: Final = 50
 _TOP_FLOAT16: Final = 2.0**15  # where numbers of 1 are put, so that small ones are not lost
 
 Encode = Callable[[Floats], NDArray[Any]]
@@ -92,7 +92,7 @@ def _stacked(parts: Iterator[NDArray[Any]], n_rows: int) -> NDArray[Any]:
 
 
 def _blocks(vectors: NDArray[Any]) -> Iterator[Floats]:
-    rows = max(1, _BLOCK // max(1, vectors.shape[1]))
+    rows = max(1, BLOCK_SIZE // max(1, vectors.shape[1]))
     for start in range(0, len(vectors), rows):
         yield np.asarray(vectors[start : start + rows], np.float64)
 
@@ -106,13 +106,28 @@ def make_encoder(
     metric: str = "cosine",
     rows: Ints | None = None,
 ) -> CodeEncoder:
-    """Return an encoder for vectors like these; `bits` is for gaussian and itq, the others fix it.
-
-    `rows` are the documents that itq may learn from, by default all.
+    """Return an encoder for vectors like these.
 
     Under cosine every vector has a scale of its own. Under dot all documents are on one scale,
     that of their largest number, and every query on its own; under l2 the documents' scale is
     that of the queries, too, whose numbers may then lie beyond the codes' range and are not cut.
+
+    Args:
+        method: Method, such as sign, itq or int8.
+        docs: Vectors of the documents.
+        bits: Length of the codes of gaussian and itq; the others fix it.
+        seed: Seed of random directions.
+        metric: Similarity of the vectors.
+        rows: Documents that itq may learn from; by default all.
+
+    Returns:
+        The encoder of documents and queries.
+
+    Raises:
+        UsageError: There is no such method or metric, or itq cannot make as many bits.
+
+    >>> make_encoder("sign", np.ones((3, 16))).bytes_per_vector
+    2
     """
     if method not in METHODS and method not in ON_REQUEST:
         methods = ", ".join((*METHODS, *ON_REQUEST))
@@ -124,9 +139,11 @@ def make_encoder(
     dimensions, seed = docs.shape[1], check_seed(seed)
     length = checks.check_cutoff(bits, "bits")
     if method == "gaussian":
-        sides = Hyperplanes(_row_scale, *_random_directions(dimensions, length, seed))
+        # A longer code begins with the bits of the shorter.
+        drawn = np.random.default_rng(seed).standard_normal((length, dimensions))
+        sides = Hyperplanes(_row_scale, np.zeros(dimensions), np.ascontiguousarray(drawn.T))
         return CodeEncoder(method, length, sides, sides)
-    scale = unit_rows if metric == "cosine" else _one_scale(docs)
+    scale = _scale_of(docs, metric)[0]
     with one_blas_thread():
         centre, directions = _learned_directions(docs, scale, length, seed, rows)
     sides = Hyperplanes(scale, centre, directions)
@@ -145,7 +162,7 @@ def _plain_encoder(method: str, docs: NDArray[Any], metric: str) -> CodeEncoder:
         return CodeEncoder(method, dimensions, _is_positive, _is_positive)
     if method == "asymmetric":  # bits have one length, so that cosine ranks as the product does
         by = None if metric == "cosine" else "dot"
-        return CodeEncoder(method, dimensions, _as_signs, _as_numbers, by)
+        return CodeEncoder(method, dimensions, _signs, _as_is, by)
     if method == "float16":
         return CodeEncoder(method, 16 * dimensions, *_float16_makers(docs, metric))
     width = int(method.removeprefix("int"))
@@ -154,6 +171,10 @@ def _plain_encoder(method: str, docs: NDArray[Any], metric: str) -> CodeEncoder:
 
 def _is_positive(block: Floats) -> NDArray[np.bool_]:
     return np.asarray(block > 0)
+
+
+def _signs(block: Floats) -> NDArray[np.int8]:
+    return np.asarray(np.where(block > 0, 1, -1), np.int8)
 
 
 def _row_scale(block: Floats) -> Floats:
@@ -172,30 +193,22 @@ def unit_rows(block: Floats) -> Floats:
     return scaled
 
 
-def largest_number(docs: NDArray[Any]) -> float:
-    """Return the largest number of the documents, of either sign."""
+def _scale_of(docs: NDArray[Any], metric: str) -> tuple[Callable[[Floats], Floats], float]:
+    """Return how vectors are scaled, and which number becomes 1.
+
+    Under cosine vectors have length 1; else the largest number of the documents becomes 1.
+    """
+    if metric == "cosine":
+        return unit_rows, 1.0
     largest = max((float(np.abs(block).max(initial=0.0)) for block in _blocks(docs)), default=0.0)
     if not largest:
         raise ValueRangeError("All documents are zero, so there is no scale for their codes.")
-    return largest
-
-
-def _one_scale(docs: NDArray[Any]) -> Callable[[Floats], Floats]:
-    """Return all numbers by one factor: the largest of the documents becomes 1."""
-    largest = largest_number(docs)
 
     @np.errstate(over="ignore")  # queries that are too large by far are refused by the search
     def scale(block: Floats) -> Floats:
         return block / largest
 
-    return scale
-
-
-def _largest_to_one(block: Floats) -> Floats:
-    """Scale every row so that its largest number is 1; zeros stay."""
-    largest = np.abs(block).max(axis=1, keepdims=True)
-    scaled: Floats = block / np.where(largest > 0, largest, 1.0)
-    return scaled
+    return scale, largest
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,12 +222,6 @@ class Hyperplanes:
     def __call__(self, block: Floats) -> NDArray[np.bool_]:
         """Return a bit for each direction."""
         return np.asarray((self.scale(block) - self.centre) @ self.directions > 0)
-
-
-def _random_directions(dimensions: int, bits: int, seed: int) -> tuple[Floats, Floats]:
-    """Draw random directions; a longer code begins with the shorter one's bits."""
-    drawn = np.random.default_rng(seed).standard_normal((bits, dimensions))
-    return np.zeros(dimensions), np.ascontiguousarray(drawn.T)
 
 
 def _learned_directions(
@@ -238,7 +245,7 @@ def _learned_directions(
     principal = _signed(np.linalg.eigh(sample.T @ sample)[1][:, ::-1][:, :bits])
     projected = sample @ principal
     rotation = _signed(np.linalg.qr(rng.standard_normal((bits, bits)))[0])
-    for _ in range(_ROUNDS):
+    for _ in range(ROUNDS):
         corners = np.where(projected @ rotation > 0, 1.0, -1.0)
         left, _, right = np.linalg.svd(corners.T @ projected)
         rotation = right.T @ left.T
@@ -254,27 +261,15 @@ def _signed(columns: Floats) -> Floats:
 
 def _sample(docs: NDArray[Any], rng: np.random.Generator, rows: Ints | None) -> Floats:
     size = len(docs) if rows is None else len(rows)
-    if rows is None and size <= _SAMPLE:
+    if rows is None and size <= SAMPLE_SIZE:
         return np.array(docs, np.float64)
-    places = np.arange(size) if size <= _SAMPLE else rng.choice(size, _SAMPLE, replace=False)
+    places = (
+        np.arange(size) if size <= SAMPLE_SIZE else rng.choice(size, SAMPLE_SIZE, replace=False)
+    )
     return np.array(docs[np.sort(places if rows is None else rows[places])][:], np.float64)
 
 
-def draw_sample(docs: NDArray[Any], seed: int, rows: Ints | None) -> Floats:
-    """Return the documents, or those of `rows`, that a code is learnt from: at most 50,000."""
-    return _sample(docs, np.random.default_rng(seed), rows)
-
-
-def sample_size(n_rows: int) -> int:
-    """Return how many of so many documents a code is learnt from."""
-    return min(n_rows, _SAMPLE)
-
-
-def _as_signs(block: Floats) -> NDArray[np.int8]:
-    return np.asarray(np.where(block > 0, 1, -1), np.int8)
-
-
-def _as_numbers(block: Floats) -> Floats:
+def _as_is(block: Floats) -> Floats:
     return block
 
 
@@ -293,7 +288,7 @@ def _integer_makers(docs: NDArray[Any], metric: str, bits: int) -> tuple[Encode,
 
     if metric == "cosine":
         return each, each
-    scale = _one_scale(docs)
+    scale = _scale_of(docs, metric)[0]
 
     def steps(block: Floats) -> Floats:
         return np.asarray(np.rint(top * scale(block)))
@@ -311,12 +306,16 @@ def _float16_makers(docs: NDArray[Any], metric: str) -> tuple[Encode, Encode]:
     """
 
     def each(block: Floats) -> NDArray[np.float16]:
-        scaled = _row_scale(block) if metric == "cosine" else _largest_to_one(block)
+        if metric == "cosine":
+            scaled = _row_scale(block)
+        else:  # the largest number of every row becomes 1; zeros stay
+            largest = np.abs(block).max(axis=1, keepdims=True)
+            scaled = block / np.where(largest > 0, largest, 1.0)
         return np.asarray(scaled * _TOP_FLOAT16, np.float16)
 
     if metric == "cosine":
         return each, each
-    scale = _one_scale(docs)
+    scale = _scale_of(docs, metric)[0]
 
     def together(block: Floats) -> NDArray[np.float16]:
         return np.asarray(np.clip(scale(block), -1, 1) * _TOP_FLOAT16, np.float16)
@@ -370,7 +369,7 @@ def spec_encoder(
         return rabitq_of(spec.number, docs, rows=rows, seed=seed, metric=metric).encoder()
     with one_blas_thread():
         scale = _scale_of(docs, metric)[0]
-        sample = scale(draw_sample(docs, seed, rows))
+        sample = scale(_sample(docs, np.random.default_rng(seed), rows))
         return _product_quantiser(spec.number, sample, scale, seed, metric)
 
 
@@ -405,28 +404,14 @@ def _truncated(spec: CodeSpec, docs: NDArray[Any], metric: str) -> CodeEncoder:
         return CodeEncoder("mrl", 8 * dtype.itemsize * width, cut, cut)
     first: Any = _FirstColumns(docs, width)
     encoder = make_encoder(spec.then, first, metric=metric)
+
+    def cut_first(encode: Encode) -> Encode:
+        return lambda block: encode(np.ascontiguousarray(block[:, :width]))
+
     of_docs, of_queries = encoder.doc_block, encoder.query_block
-    shared = _after_cut(of_docs, width)
-    other = shared if of_docs is of_queries else _after_cut(of_queries, width)
+    shared = cut_first(of_docs)
+    other = shared if of_docs is of_queries else cut_first(of_queries)
     return replace(encoder, doc_block=shared, query_block=other)
-
-
-def _after_cut(
-    encode: Callable[[Floats], NDArray[Any]], width: int
-) -> Callable[[Floats], NDArray[Any]]:
-    return lambda block: encode(np.ascontiguousarray(block[:, :width]))
-
-
-def _as_is(block: Floats) -> Floats:
-    return block
-
-
-def _scale_of(docs: NDArray[Any], metric: str) -> tuple[Callable[[Floats], Floats], float]:
-    """Return unit vectors under cosine; else the largest number of the documents becomes 1."""
-    if metric == "cosine":
-        return unit_rows, 1.0
-    largest = largest_number(docs)
-    return lambda block: block / largest, largest
 
 
 def _product_quantiser(
@@ -511,9 +496,8 @@ class RaBitQ:
             bits = self.bits * dimensions + 32  # a number beside the code
             return CodeEncoder("rabitq", bits, lambda b: self.decode(b)[0], _as_is, metric="dot")
 
-        def far(
-            block: Floats,
-        ) -> Floats:  # −|o − q|² is 2 ⟨o − c, q − c⟩ − |o − c|² and what q adds
+        # −|o − q|² is 2 ⟨o − c, q − c⟩ − |o − c|² and what q adds.
+        def far(block: Floats) -> Floats:
             estimates, length, _ = self.decode(block)
             return np.column_stack([2 * (estimates - self.centre), -length * length])
 
@@ -544,7 +528,7 @@ def rabitq_of(
         raise UsageError(f"rabitq:{bits}: RaBitQ has 1 to 8 bits per dimension.")
     scale, unit = _scale_of(docs, metric)
     with one_blas_thread():
-        centre = scale(draw_sample(docs, seed, rows)).mean(axis=0)
+        centre = scale(_sample(docs, np.random.default_rng(seed), rows)).mean(axis=0)
         drawn = np.random.default_rng(seed).standard_normal((len(centre), len(centre)))
         rotation, upper = np.linalg.qr(drawn)
     return RaBitQ(bits, centre, rotation * np.sign(np.diag(upper)), scale, unit, metric)

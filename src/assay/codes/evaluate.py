@@ -14,17 +14,9 @@ from typing import Any, Final, cast
 import numpy as np
 
 from assay.arrays import Ints
-from assay.codes.encoders import (
-    EPSILON,
-    FITTED,
-    FLOAT,
-    SEEDED,
-    make_encoder,
-    parse_spec,
-    rabitq_of,
-    sample_size,
-    spec_encoder,
-)
+from assay.codes import encoders, search
+from assay.codes import settings as choices
+from assay.codes.encoders import FLOAT, parse_spec
 from assay.codes.result import (
     CodeCost,
     CodesReport,
@@ -32,31 +24,8 @@ from assay.codes.result import (
     QuantizationResult,
     rescored_name,
 )
-from assay.codes.search import (
-    LabelRelevance,
-    RadiusCurve,
-    Relevance,
-    Sample,
-    Vectors,
-    VectorSearch,
-    make_search,
-    map_measure,
-    random_map,
-    read_relevance,
-    score_rows,
-)
-from assay.codes.settings import (
-    BITS,
-    CUTOFFS,
-    HASHING,
-    METHODS,
-    ON_REQUEST,
-    PERSISTENCE,
-    SPECS,
-    TIES,
-    Metric,
-    Zero,
-)
+from assay.codes.search import Relevance, VectorSearch, map_measure
+from assay.codes.settings import HASHING, METHODS, ON_REQUEST, TIES, Metric, Zero
 from assay.comparison.compare import Comparison, compare
 from assay.core import checks
 from assay.core.conventions import Conventions, preset
@@ -81,10 +50,10 @@ def evaluate_codes(
     docs: Any,
     queries: Any = None,
     *,
-    bits: Iterable[int] = BITS,
+    bits: Iterable[int] = choices.BITS,
     methods: Iterable[str] = tuple(METHODS),
     codes: Mapping[str, Any] | None = None,
-    k: Iterable[int] = CUTOFFS,
+    k: Iterable[int] = choices.CUTOFFS,
     qrels: Any = None,
     labels: Any = None,
     query_labels: Any = None,
@@ -93,7 +62,7 @@ def evaluate_codes(
     oversample: Iterable[int] = (),
     metric: Metric = "cosine",
     ties: str = TIES[0],
-    p: float = PERSISTENCE,
+    p: float = choices.PERSISTENCE,
     query_ids: Any = None,
     doc_ids: Any = None,
     exclude_self: bool | None = None,
@@ -107,15 +76,43 @@ def evaluate_codes(
 ) -> CodesReport:
     """Return what shorter vectors lose, against the float ranking and against `qrels` or `labels`.
 
-    Without `queries` the documents are their own queries, self left out. `bits` are the lengths of
-    the codes that the `methods` gaussian and itq make; sign has one bit per dimension. `codes`
-    adds ready ones by name: (documents, queries), or the documents alone where they are their own
-    queries, each packed `Codes` or an array of 0 and 1. `rerank` orders the first n documents of
-    each binary code again by the float vectors; `oversample` does so for every code, beside the
-    code itself, with the first n times the largest k documents. `ties` is how all means count tied
-    documents: order, expected, best or worst. By `labels`, one a row or 0 and 1 for each class,
-    a document is relevant that shares one with the query. `hashing` adds mAP by the rule of
-    learning to hash, for the collection named, and precision and recall by Hamming radius.
+    Args:
+        docs: Vectors of the documents: an array, or a .npy file.
+        queries: Vectors of the queries; without them the documents are their own, self left out.
+        bits: Lengths of the codes that gaussian and itq make; sign has one bit per dimension.
+        methods: Codes to make.
+        codes: Ready codes by name: (documents, queries), or the documents alone where they are
+            their own queries, each packed `Codes` or an array of 0 and 1.
+        k: Cut-offs.
+        qrels: Judgments, to score the codes against.
+        labels: Labels of the documents, instead of judgments, one a row or 0 and 1 for each class;
+            a document is relevant that shares one with the query.
+        query_labels: Labels of the queries.
+        hashing: Collection by whose rule mAP of learning to hash is added, with precision and
+            recall by Hamming radius.
+        rerank: Number of documents of each binary code that the float vectors order again.
+        oversample: Factors; every code is shown, too, with its first n times the largest k
+            documents ordered again.
+        metric: Similarity of the float vectors.
+        ties: How all means count tied documents: order, expected, best or worst.
+        p: Persistence of RBO.
+        query_ids: Ids of the queries.
+        doc_ids: Ids of the documents.
+        exclude_self: Whether an item may not retrieve itself.
+        zero: What happens to vectors of zeros.
+        level: Significance level.
+        resamples: Number of resamples.
+        seed: Seed of directions, samples and resamples.
+        threads: Number of threads.
+        allow_mismatch: Accept judgments whose ids differ from those of the vectors (1 and 01).
+        progress: Called with a step, how much of it is done, and how much there is to do.
+
+    Returns:
+        Similarity to the float ranking, scores and costs of each code.
+
+    Raises:
+        UsageError: A method or setting does not exist or does not apply.
+        InputError: Vectors, ids, codes or judgments do not belong together.
 
     >>> vectors = np.random.default_rng(0).normal(size=(200, 16))
     >>> report = evaluate_codes(vectors, bits=[8, 64], methods=["gaussian"], k=[5])
@@ -123,7 +120,7 @@ def evaluate_codes(
     ['float', 'gaussian-8', 'gaussian-64']
     """
     cuts = _cutoffs(k)
-    task = make_search(
+    task = search.make_search(
         docs,
         queries,
         query_ids=query_ids,
@@ -135,10 +132,12 @@ def evaluate_codes(
         zero=zero,
         threads=threads,
     )
+    if ties not in TIES:
+        raise UsageError(f"ties must be one of {', '.join(TIES)}, found {ties!r}.")
     settings = CodesSettings(
         cuts,
         metric,
-        _check_ties(ties),
+        ties,
         p,
         rerank,
         task.exclude is not None,
@@ -150,20 +149,24 @@ def evaluate_codes(
         _factors(oversample, rerank),
     )
     if hashing is not None:
-        judged = any(item is not None for item in (qrels, labels, query_labels))
-        _check_hashing(hashing, rerank is not None or bool(settings.oversample), judged)
+        map_measure(hashing)
+        if qrels is None and labels is None and query_labels is None:
+            raise UsageError("hashing needs to know what is relevant: give labels or qrels.")
+        if rerank is not None or settings.oversample:
+            raise UsageError(
+                "hashing orders the documents by the codes alone: leave rerank out, and oversample."
+            )
     plan, remarks = _plan(task, bits, methods)
-    same = queries is None
-    ready = _read_ready(codes or {}, task, same)
+    ready = _read_ready(codes or {}, task, queries is None)
     _check_names([code_name(*item) for item in plan], list(ready), remarks, settings.oversample)
     tell = progress or (lambda step, done, total: None)
-    relevance, notes = read_relevance(
+    relevance, notes = search.read_relevance(
         task, qrels, labels, query_labels, queries is None, allow_mismatch
     )
     baseline = FloatBaseline.of(task, settings, relevance, notes, tell)
     results = [baseline.float_result()]
     for item in plan:
-        results += measure_method(task, baseline, *item, seed, tell)
+        results += measure_method(baseline, *item, tell)
     for name, (of_docs, of_queries) in ready.items():
         cost = CodeCost(of_docs.bits, -(-of_docs.bits // 8))
         results += measure_code(baseline, name, GIVEN, cost, (of_queries, of_docs, None), tell)
@@ -176,7 +179,11 @@ def evaluate_codes(
         intervals={item.name: _intervals(item, settings) for item in results},
         comparison=comparison,
         chance_map=baseline.chance_map,
-        radius_intervals=_radius_intervals(results, settings),
+        radius_intervals={
+            item.name: intervals(item.curve.near[None], **settings.resampling)[0]
+            for item in results
+            if item.curve is not None
+        },
         remarks=(
             *remarks,
             *learning_remarks(plan, task, seed),
@@ -193,19 +200,6 @@ def _cutoffs(k: Any) -> tuple[int, ...]:
     return tuple(sorted({checks.check_cutoff(cut) for cut in cuts}))
 
 
-def _check_ties(ties: Any) -> str:
-    if ties not in TIES:
-        raise UsageError(f"ties must be one of {', '.join(TIES)}, found {ties!r}.")
-    return str(ties)
-
-
-def _check_length(bits: Any) -> int:
-    length = checks.check_cutoff(bits, "bits")
-    if length > MOST_BITS:
-        raise UsageError(f"Codes hold up to {MOST_BITS} bits, found {length}.")
-    return length
-
-
 def _factors(oversample: Any, rerank: int | None) -> tuple[int, ...]:
     numbers = (
         [oversample] if isinstance(oversample, int) else checks.as_list(oversample, "oversample")
@@ -214,16 +208,6 @@ def _factors(oversample: Any, rerank: int | None) -> tuple[int, ...]:
     if factors and rerank is not None:
         raise UsageError("rerank and oversample both say how many documents to re-rank: give one.")
     return factors
-
-
-def _check_hashing(preset: str, again: bool, judged: bool) -> None:
-    map_measure(preset)
-    if not judged:
-        raise UsageError("hashing needs to know what is relevant: give labels or qrels.")
-    if again:
-        raise UsageError(
-            "hashing orders the documents by the codes alone: leave rerank out, and oversample."
-        )
 
 
 def _plan(
@@ -236,22 +220,24 @@ def _plan(
     unknown = next((n for n in further if n not in methods_known and parse_spec(n) is None), None)
     if unknown is not None:
         raise UsageError(
-            f"Unknown method {unknown!r}. Known: {', '.join((*methods_known, *SPECS))}."
+            f"Unknown method {unknown!r}. Known: {', '.join((*methods_known, *choices.SPECS))}."
         )
     numbers = [bits] if isinstance(bits, int) else checks.as_list(bits, "bits")
-    lengths = sorted({_check_length(number) for number in numbers})
+    lengths = sorted({checks.check_cutoff(number, "bits") for number in numbers})
+    if lengths and lengths[-1] > MOST_BITS:
+        raise UsageError(f"Codes hold up to {MOST_BITS} bits, found {lengths[-1]}.")
     plan: list[tuple[str, int | None]] = []
     remarks = []
     for name in (name for name in METHODS if name in names):
         if name not in ("gaussian", "itq"):
             plan.append((name, None))
             continue
-        possible, beyond = _split(name, lengths, task.docs.shape[1])
-        plan += [(name, length) for length in possible]
+        most = task.docs.shape[1] if name == "itq" else MOST_BITS
+        plan += [(name, length) for length in lengths if length <= most]
+        beyond = [str(length) for length in lengths if length > most]
         if beyond:
             remarks.append(
-                f"itq makes at most one bit per dimension, {task.docs.shape[1]}: left out "
-                f"{', '.join(map(str, beyond))}"
+                f"itq makes at most one bit per dimension, {most}: left out {', '.join(beyond)}"
             )
     if ("float16", None) in plan and task.docs.dtype == np.float16:
         plan.remove(("float16", None))
@@ -269,12 +255,6 @@ def _check_names(
     twice = next((name for name in ready if name in (*names, *again)), None)
     if twice is not None:
         raise UsageError(f"Two codes are called {twice!r}. Give yours another name.")
-
-
-def _split(method: str, lengths: list[int], dimensions: int) -> tuple[list[int], list[int]]:
-    if method != "itq":
-        return lengths, []
-    return [n for n in lengths if n <= dimensions], [n for n in lengths if n > dimensions]
 
 
 def _read_ready(codes: Any, task: VectorSearch, same: bool) -> dict[str, tuple[Codes, Codes]]:
@@ -307,17 +287,6 @@ def _intervals(result: QuantizationResult, settings: CodesSettings) -> dict[str,
     return dict(zip(values, spans, strict=True))
 
 
-def _radius_intervals(
-    results: list[QuantizationResult], settings: CodesSettings
-) -> dict[str, Interval]:
-    """Return intervals of precision within radius 2, by code."""
-    curves = {result.name: result.curve for result in results if result.curve is not None}
-    return {
-        name: intervals(curve.near[None], **settings.resampling)[0]
-        for name, curve in curves.items()
-    }
-
-
 def _compare(results: list[QuantizationResult], settings: CodesSettings) -> Comparison | None:
     """Return every code against float, on the judgments."""
     judged = [result.judged for result in results if result.judged is not None]
@@ -337,7 +306,7 @@ def _time(work: Callable[[], Any]) -> tuple[Any, float]:
 
 
 # Encoded queries and documents, and what compares them where it is not the vectors' metric.
-Coded = tuple[Vectors, Vectors, Metric | None]
+Coded = tuple[search.Vectors, search.Vectors, Metric | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,7 +317,7 @@ class FloatBaseline:
     settings: CodesSettings
     ranking: Ranking
     seconds: float
-    sample: Sample
+    sample: search.Sample
     whole: Ranking
     nearest: Judgments
     relevance: Relevance | None
@@ -370,17 +339,14 @@ class FloatBaseline:
         nearest = _top_as_relevant(ranking, settings.k[0])
         sample = task.sample(settings.seed)
         whole = task.rank_sample(sample, task.queries, task.docs)
-        return cls(
-            task,
-            settings,
-            ranking,
-            seconds,
-            sample,
-            whole,
-            nearest,
-            relevance,
-            (*remarks, *_note_zeros(ranking), *_note_sample(sample, task)),
-        )
+        policy = ranking.settings.get("zero")
+        if policy and (remark := zero_remark(policy, *ranking.zero_rows)):
+            remarks = (*remarks, remark)
+        n_queries, n_docs = len(sample.queries), len(sample.docs)
+        if (n_queries, n_docs) != (len(task.queries), len(task.docs)):
+            note = f"{n_docs} documents drawn at random for {n_queries} queries"
+            remarks = (*remarks, f"Kendall and Spearman are of {note}")
+        return cls(task, settings, ranking, seconds, sample, whole, nearest, relevance, remarks)
 
     @property
     def rules(self) -> Conventions:
@@ -396,7 +362,7 @@ class FloatBaseline:
         if preset is None or relevance is None:
             return None
         blocks, measure = self.task.row_blocks(), map_measure(preset)
-        return random_map(relevance, blocks, self.ranking, measure, self.rules)
+        return search.random_map(relevance, blocks, self.ranking, measure, self.rules)
 
     def float_result(self) -> QuantizationResult:
         """Return the float vectors measured against themselves."""
@@ -424,10 +390,12 @@ class FloatBaseline:
         settings = as_settings(
             code=name,
             rerank=again if factor is None else self.candidates(factor),
-            seed=self.settings.seed if method in SEEDED else None,
+            seed=self.settings.seed if method in encoders.SEEDED else None,
         )
         placed = replace(ranking, settings={**ranking.settings, **settings})
-        near = _scores(placed, self.nearest, names, rules)
+        # Ids were compared when the judgments were read.
+        hits = judge(placed, self.nearest, conventions=rules, allow_mismatch=True)
+        near = score(hits, names, conventions=rules)
         judged, curve = self._judge(placed, vectors, names, rules, settings)
         return QuantizationResult(
             name,
@@ -454,7 +422,7 @@ class FloatBaseline:
         names: list[str],
         rules: Conventions,
         settings: Settings,
-    ) -> tuple[Scores | None, RadiusCurve | None]:
+    ) -> tuple[Scores | None, search.RadiusCurve | None]:
         """Return scores by what is relevant; the lists of hashing are searched again, and whole."""
         task, preset = self.task, self.settings.hashing
         if self.relevance is None:
@@ -462,10 +430,10 @@ class FloatBaseline:
         if preset is None:
             blocks = (
                 task.row_blocks()
-                if isinstance(self.relevance, LabelRelevance)
+                if isinstance(self.relevance, search.LabelRelevance)
                 else (iter([np.arange(len(task.queries))]))
             )
-            return score_rows(self.relevance, blocks, placed.rows, names, rules)
+            return search.score_rows(self.relevance, blocks, placed.rows, names, rules)
         docs = vectors[1]
         bits = docs.bits if isinstance(docs, Codes) else None
         depth = HASHING[preset] if bits is None else None
@@ -475,30 +443,11 @@ class FloatBaseline:
             return replace(ranking, settings={**ranking.settings, **settings})
 
         names = [*names, map_measure(preset)]
-        return score_rows(self.relevance, task.row_blocks(), rank_rows, names, rules, bits)
-
-
-def _note_zeros(ranking: Ranking) -> list[str]:
-    policy = ranking.settings.get("zero")
-    return [remark] if policy and (remark := zero_remark(policy, *ranking.zero_rows)) else []
-
-
-def _note_sample(sample: Sample, task: VectorSearch) -> tuple[str, ...]:
-    if (len(sample.queries), len(sample.docs)) == (len(task.queries), len(task.docs)):
-        return ()
-    return (
-        f"Kendall and Spearman are of {len(sample.docs)} documents drawn at random for "
-        f"{len(sample.queries)} queries",
-    )
-
-
-def _scores(ranking: Ranking, judgments: Judgments, names: list[str], rules: Conventions) -> Scores:
-    hits = judge(ranking, judgments, conventions=rules, allow_mismatch=True)  # was looked at
-    return score(hits, names, conventions=rules)
+        return search.score_rows(self.relevance, task.row_blocks(), rank_rows, names, rules, bits)
 
 
 def _top_as_relevant(ranking: Ranking, k: int) -> Qrels:
-    """Return the first k documents of each row are the relevant ones."""
+    """Return judgments by which the first k documents of each row are relevant."""
     place = np.arange(len(ranking.docs)) - np.repeat(ranking.offsets[:-1], ranking.lengths)
     top = place < k
     rows = np.repeat(np.arange(len(ranking)), ranking.lengths)[top]
@@ -512,24 +461,23 @@ def code_name(method: str, bits: int | None) -> str:
 
 
 def measure_method(
-    task: VectorSearch,
-    baseline: FloatBaseline,
-    method: str,
-    bits: int | None,
-    seed: int,
-    tell: CodesProgress,
+    baseline: FloatBaseline, method: str, bits: int | None, tell: CodesProgress
 ) -> list[QuantizationResult]:
     """Return a method's code, made and measured."""
-    name, spec = code_name(method, bits), parse_spec(method)
+    task, name, spec = baseline.task, code_name(method, bits), parse_spec(method)
     tell(name, 0, 1)
-    how: dict[str, Any] = {"seed": seed, "metric": task.metric, "rows": task.rows_to_learn_from()}
-    if spec is not None and spec.kind in FITTED and any(baseline.ranking.zero_rows):
+    how: dict[str, Any] = {
+        "seed": baseline.settings.seed,
+        "metric": task.metric,
+        "rows": task.rows_to_learn_from(),
+    }
+    if spec is not None and spec.kind in encoders.FITTED and any(baseline.ranking.zero_rows):
         raise UsageError(f"{method} has no code for a vector of zeros; leave such vectors out.")
     encoder, fitted = _time(
         lambda: (
-            make_encoder(method, task.docs, bits=bits, **how)
+            encoders.make_encoder(method, task.docs, bits=bits, **how)
             if spec is None
-            else spec_encoder(spec, task.docs, **how)
+            else encoders.spec_encoder(spec, task.docs, **how)
         )
     )
     by = cast("Metric | None", encoder.metric)
@@ -571,11 +519,11 @@ def learning_remarks(
 ) -> Iterator[str]:
     """Yield what codes were learnt from, and how well RaBitQ keeps its bound."""
     specs = {name: spec for name, _ in plan if (spec := parse_spec(name)) is not None}
-    learnt = [name for name, spec in specs.items() if spec.kind in FITTED]
+    learnt = [name for name, spec in specs.items() if spec.kind in encoders.FITTED]
     if not learnt:
         return
     rows = task.rows_to_learn_from()
-    size = sample_size(len(task.docs) if rows is None else len(rows))
+    size = min(len(task.docs) if rows is None else len(rows), encoders.SAMPLE_SIZE)
     same = task.queries is task.docs or (rows is None and (task.own_docs() >= 0).any())
     whose = "which are the queries as well" if same else "none of them a query"
     yield f"{', '.join(learnt)}: learnt from {size} documents, {whose}"
@@ -584,9 +532,11 @@ def learning_remarks(
     queries = np.asarray(task.queries[sample.queries][:], np.float64)
     for name, spec in specs.items():
         if spec.kind == "rabitq":
-            quantiser = rabitq_of(spec.number, task.docs, rows=rows, seed=seed, metric=task.metric)
+            quantiser = encoders.rabitq_of(
+                spec.number, task.docs, rows=rows, seed=seed, metric=task.metric
+            )
             bound, share = quantiser.check_bound(docs, queries)
             yield (
-                f"{name}: the error of a product with a query is within {bound:.4g} on average "
-                f"(ε₀ = {EPSILON:g}), for {share:.1%} of {len(docs)} × {len(queries)} pairs"
+                f"{name}: the error of a product with a query is within {bound:.4g} on average (ε₀ "
+                f"= {encoders.EPSILON:g}), for {share:.1%} of {len(docs)} × {len(queries)} pairs"
             )

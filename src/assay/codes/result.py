@@ -120,6 +120,11 @@ class CodesReport:
         }
         return signature_of([code.near for code in self.codes], numbers)
 
+    @property
+    def interval_heading(self) -> str:
+        """Heading of a column of intervals."""
+        return Interval.heading(1 - self.settings.level)
+
     def __getitem__(self, name: str) -> QuantizationResult:
         for code in self.codes:
             if code.name == name:
@@ -223,43 +228,19 @@ _DASHES: Final = ("", "8 3", "4 3", "1 3")  # of the code itself, then by oversa
 _Y: Final = Scale(0.0, 1.0, start=_HEIGHT - _BOTTOM, end=_TOP)
 
 
-@dataclass(frozen=True)
-class _CodePoint:
-    """One code: `method` decides the colour, `size` is in bytes per vector.
-
-    `factor` is the oversampling with which it was re-ranked, 1 where it was not.
-    """
-
-    method: str
-    name: str
-    size: int
-    mean: Interval
-    factor: int
-
-
-@dataclass(frozen=True)
-class _Panel:
-    title: str
-    points: list[_CodePoint]
-    chance: float
-
-
 def report_chart(report: CodesReport) -> str:
     """Draw overlap at the smallest k, and nDCG if judged, over bytes."""
-    k = report.settings.k[0]
+    k, preset = report.settings.k[0], report.settings.hashing
     overlap = {code.name: report.intervals[code.name][f"Overlap@{k}"] for code in report.codes}
-    title = f"Overlap@{k} with the float ranking"
-    panels = [_Panel(title, _code_points(report, overlap), report.chance(k))]
+    panels = [(f"Overlap@{k} with the float ranking", overlap, report.chance(k))]
     if report.comparison is not None:
-        preset, chance = report.settings.hashing, report.chance_map
         measure = f"nDCG@{k}" if preset is None else map_measure(preset)
         judged = {code.name: code.mean for code in report.comparison.standings_on(measure)}
-        title = f"{measure} against the judgments"
-        points = _code_points(report, judged)
-        panels.append(_Panel(title, points, math.nan if chance is None else chance))
-    methods = list(dict.fromkeys(point.method for panel in panels for point in panel.points))
+        chance = math.nan if report.chance_map is None else report.chance_map
+        panels.append((f"{measure} against the judgments", judged, chance))
+    methods = list(dict.fromkeys(map(_method, report.codes)))
     colours = {name: _COLOURS[i % len(_COLOURS)] for i, name in enumerate(methods)}
-    powers = [math.log2(point.size) for point in panels[0].points]
+    powers = [math.log2(code.cost.bytes_per_vector) for code in report.codes]
     x = Scale(min(powers) - 0.5, max(powers) + 0.5, start=_LEFT, end=_WIDTH - _RIGHT)
     curves = [code for code in report.codes if code.curve is not None]
     width = _WIDTH * (len(panels) + bool(curves))
@@ -267,7 +248,7 @@ def report_chart(report: CodesReport) -> str:
     lines = -(-len(methods) // _legend_columns(methods, width)) + bool(factors)
     height = _HEIGHT + 6 + 20 * lines
     marks = [
-        group(_WIDTH * i, 0, "".join(_panel_marks(panel, x, colours)))
+        group(_WIDTH * i, 0, "".join(_panel_marks(report.codes, *panel, x, colours)))
         for i, panel in enumerate(panels)
     ]
     if curves:
@@ -280,39 +261,39 @@ def report_chart(report: CodesReport) -> str:
     return Drawing(width, height, inside).to_svg(font_size=12)
 
 
-def _code_points(report: CodesReport, means: dict[str, Interval]) -> list[_CodePoint]:
-    return [
-        _CodePoint(
-            _method(code),
-            code.name,
-            code.cost.bytes_per_vector,
-            means[code.name],
-            code.oversample or 1,
-        )
-        for code in report.codes
-    ]
-
-
 def _method(code: QuantizationResult) -> str:
     """Return the method of a code; codes that were given stand for themselves."""
     name = code.name if code.oversample is None else code.name.rpartition(" ")[0]
     return name if code.method == "given" or name == FLOAT else code.method
 
 
-def _panel_marks(panel: _Panel, x: Scale, colours: dict[str, str]) -> Iterator[str]:
-    yield svg_text(_LEFT, 22, panel.title, font_size=14, font_weight="bold")
+def _panel_marks(
+    codes: tuple[QuantizationResult, ...],
+    title: str,
+    means: dict[str, Interval],
+    chance: float,
+    x: Scale,
+    colours: dict[str, str],
+) -> Iterator[str]:
+    yield svg_text(_LEFT, 22, title, font_size=14, font_weight="bold")
     yield from _axes(x)
-    if not math.isnan(panel.chance):
-        yield from _reference_line(panel.chance, "chance")
-    levels = [point.mean.estimate for point in panel.points if point.name == FLOAT]
-    if levels and not math.isnan(levels[0]):
-        yield from _reference_line(levels[0], "float")
+    levels = {"chance": chance, FLOAT: means[FLOAT].estimate}
+    for name, level in levels.items():
+        if not math.isnan(level):
+            y = _Y.at(level)
+            yield line(_LEFT, y, _WIDTH - _RIGHT, y, stroke=GREY, stroke_dasharray="4 3")
+            yield svg_text(_LEFT + 4, y - 4, name, fill=_SOFT, font_size=11)
+    factors = sorted({code.oversample or 1 for code in codes})
+    by_size = sorted(codes, key=lambda code: code.cost.bytes_per_vector)
+    defined = [code for code in by_size if not math.isnan(means[code.name].estimate)]
     for method, colour in colours.items():
-        points = sorted((p for p in panel.points if p.method == method), key=lambda p: p.size)
-        defined = [p for p in points if not math.isnan(p.mean.estimate)]
-        for number, factor in enumerate(sorted({p.factor for p in panel.points})):
-            drawn = [p for p in defined if p.factor == factor]
-            yield from _curve(drawn, x, colour, _DASHES[number % len(_DASHES)])
+        for number, factor in enumerate(factors):
+            drawn = {
+                code.name: code.cost.bytes_per_vector
+                for code in defined
+                if _method(code) == method and (code.oversample or 1) == factor
+            }
+            yield from _curve(drawn, means, x, colour, _DASHES[number % len(_DASHES)])
 
 
 def _axes(x: Scale) -> Iterator[str]:
@@ -361,26 +342,22 @@ def _shares(x: Scale) -> Iterator[str]:
     yield svg_text(middle, _HEIGHT - 8, "recall; upwards: precision", text_anchor="middle")
 
 
-def _reference_line(level: float, name: str) -> Iterator[str]:
-    y = _Y.at(level)
-    yield line(_LEFT, y, _WIDTH - _RIGHT, y, stroke=GREY, stroke_dasharray="4 3")
-    yield svg_text(_LEFT + 4, y - 4, name, fill=_SOFT, font_size=11)
-
-
-def _curve(points: list[_CodePoint], x: Scale, colour: str, dash: str) -> Iterator[str]:
-    places = [(x.at(math.log2(point.size)), _Y.at(point.mean.estimate)) for point in points]
-    if len(points) > 1:
+def _curve(
+    sizes: dict[str, int], means: dict[str, Interval], x: Scale, colour: str, dash: str
+) -> Iterator[str]:
+    """Yield the marks of some codes, by their names and bytes per vector."""
+    places = [(x.at(math.log2(size)), _Y.at(means[name].estimate)) for name, size in sizes.items()]
+    if len(sizes) > 1:
         path = " ".join(f"{at:g},{y:g}" for at, y in places)
         style = {"stroke_dasharray": dash} if dash else {}
         yield tag("polyline", points=path, fill="none", stroke=colour, stroke_width=2, **style)
-    for point, (at, y) in zip(points, places, strict=True):
-        mean = point.mean
+    for (name, size), (at, y) in zip(sizes.items(), places, strict=True):
+        mean = means[name]
         if not math.isnan(mean.low):
             yield line(at, _Y.at(mean.low), at, _Y.at(mean.high), stroke=colour)
-        tip = f"{point.name}: {mean.estimate:.4f}, {point.size} bytes"
-        yield circle(at, y, 3.5, tip=tip, fill=colour)
-        if len(points) == 1 and dash:  # there is no line whose dashes would tell
-            yield svg_text(at + 7, y + 4, point.name.rpartition(" ")[2], font_size=10, fill=colour)
+        yield circle(at, y, 3.5, tip=f"{name}: {mean.estimate:.4f}, {size} bytes", fill=colour)
+        if len(sizes) == 1 and dash:  # there is no line whose dashes would tell
+            yield svg_text(at + 7, y + 4, name.rpartition(" ")[2], font_size=10, fill=colour)
 
 
 def _legend_columns(methods: Iterable[str], width: int) -> int:

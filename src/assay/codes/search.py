@@ -36,9 +36,9 @@ from assay.search.engine.search import rerank
 Progress = Callable[[int, int | None], object]
 Vectors = NDArray[Any] | Codes
 
-_DOCS: Final = 1000
-_QUERIES: Final = 1000
-_CELLS: Final = 1 << 23  # queries × documents that are ranked at a time
+SAMPLE_DOCS: Final = 1000
+SAMPLE_QUERIES: Final = 1000
+BLOCK_CELLS: Final = 1 << 23  # queries × documents that are ranked at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +70,12 @@ class VectorSearch:
         """Number of documents that a query can retrieve."""
         return len(self.docs) - (self.exclude is not None)
 
+    @property
+    def names(self) -> tuple[Ids, Ids]:
+        """Ids of queries and documents: their numbers where they have none."""
+        queries = Ids.count(len(self.queries)) if self.query_ids is None else self.query_ids
+        return queries, Ids.count(len(self.docs)) if self.doc_ids is None else self.doc_ids
+
     @cached_property
     def _corpus(self) -> Any:
         """The documents; prepared where codes are re-ranked by them, unless they lie in a file."""
@@ -84,22 +90,21 @@ class VectorSearch:
         metric: Metric | None = None,
     ) -> Ranking:
         """Rank encoded documents for encoded queries; binary codes are re-ranked with `rerank`."""
-        if not isinstance(docs, Codes):
-            return rank(
-                cast("NDArray[Any]", queries),
-                self._corpus if docs is self.docs else docs,
-                self.depth,
-                metric=metric or self.metric,
-                zero=self.zero,
-                keep_ties=True,
-                progress=progress,
-                **self._common,
-            )
-        if self.rerank is None:
-            return rank_codes(
-                queries, docs, self.depth, keep_ties=True, progress=progress, **self._common
-            )
-        return self.rescore(queries, docs, None, self.rerank, progress)
+        if isinstance(docs, Codes) and self.rerank is not None:
+            return self.rescore(queries, docs, None, self.rerank, progress)
+        targets = self._corpus if docs is self.docs else docs
+        return self._rank(
+            queries, targets, self.depth, metric, keep_ties=True, progress=progress, **self._common
+        )
+
+    def _rank(
+        self, queries: Vectors, docs: Any, depth: int, metric: Metric | None, **how: Any
+    ) -> Ranking:
+        """Rank codes by Hamming distance, and vectors by the metric."""
+        if isinstance(docs, Codes):
+            return rank_codes(queries, docs, depth, **how)
+        left = cast("NDArray[Any]", queries)
+        return rank(left, docs, depth, metric=metric or self.metric, zero=self.zero, **how)
 
     def rescore(
         self,
@@ -110,14 +115,8 @@ class VectorSearch:
         progress: Progress | None = None,
     ) -> Ranking:
         """Return the first documents of a code, ordered again by the float vectors."""
-        how: dict[str, Any] = {"progress": progress, **self._common}
-        if isinstance(docs, Codes):
-            first = rank_codes(queries, docs, depth, **how)
-        else:
-            how |= {"metric": metric or self.metric, "zero": self.zero}
-            first = rank(cast("NDArray[Any]", queries), docs, depth, **how)
         return rerank(
-            first,
+            self._rank(queries, docs, depth, metric, progress=progress, **self._common),
             self.queries,
             docs=self._corpus,
             metric=self.metric,
@@ -129,19 +128,18 @@ class VectorSearch:
         self, queries: Vectors, docs: Vectors, metric: Metric | None, rows: Ints, depth: int | None
     ) -> Ranking:
         """Rank all documents for some queries, or the first `depth` and ties."""
-        ids = Ids.count(len(self.queries)) if self.query_ids is None else self.query_ids
-        names = Ids.count(len(self.docs)) if self.doc_ids is None else self.doc_ids
-        how: dict[str, Any] = {**self._common, "query_ids": ids.take(rows), "doc_ids": names}
+        query_ids, doc_ids = self.names
+        how: dict[str, Any] = {
+            **self._common,
+            "query_ids": query_ids.take(rows),
+            "doc_ids": doc_ids,
+        }
         first = min(depth or len(self.docs), len(self.docs))
-        left: Any = _rows(queries, rows)
-        if isinstance(docs, Codes):
-            return rank_codes(left, docs, first, keep_ties=True, **how)
-        by = metric or self.metric
-        return rank(left, docs, first, metric=by, zero=self.zero, keep_ties=True, **how)
+        return self._rank(_rows(queries, rows), docs, first, metric, **how)
 
     def row_blocks(self) -> Iterator[Ints]:
         """Yield rows of the queries, so few at a time that all their documents fit."""
-        step = max(1, _CELLS // len(self.docs))
+        step = max(1, BLOCK_CELLS // len(self.docs))
         for start in range(0, len(self.queries), step):
             yield np.arange(start, min(start + step, len(self.queries)))
 
@@ -149,20 +147,9 @@ class VectorSearch:
         self, sample: Sample, queries: Vectors, docs: Vectors, metric: Metric | None = None
     ) -> Ranking:
         """Return the whole order of some documents for some queries, without any re-ranking."""
-        left: Any = _rows(queries, sample.queries)
-        right = _rows(docs, sample.docs)
-        depth, pairs = len(sample.docs), sample.own_pairs
-        if isinstance(right, Codes):
-            return rank_codes(left, right, depth, exclude=pairs, threads=self.threads)
-        return rank(
-            left,
-            right,
-            depth,
-            exclude=pairs,
-            metric=metric or self.metric,
-            zero=self.zero,
-            threads=self.threads,
-        )
+        left, right = _rows(queries, sample.queries), _rows(docs, sample.docs)
+        how: dict[str, Any] = {"exclude": sample.own_pairs, "threads": self.threads}
+        return self._rank(left, right, len(sample.docs), metric, **how)
 
     def sample(self, seed: int) -> Sample:
         """Draw some queries and documents for all codes; all if few.
@@ -170,8 +157,10 @@ class VectorSearch:
         They are drawn by id, and queries are in the order of ids: rows may come in any order.
         """
         rng = np.random.default_rng(seed)
-        queries = self.query_order[_draw(rng, len(self.queries), _QUERIES)]
-        docs = np.sort(_by_id(self.doc_ids, len(self.docs))[_draw(rng, len(self.docs), _DOCS)])
+        queries = self.query_order[_draw(rng, len(self.queries), SAMPLE_QUERIES)]
+        docs = np.sort(
+            _by_id(self.doc_ids, len(self.docs))[_draw(rng, len(self.docs), SAMPLE_DOCS)]
+        )
         if self.exclude is None:
             return Sample(queries, docs, None)
         own_docs = self.own_docs()[queries]
@@ -241,19 +230,28 @@ def make_search(
     """Check what belongs together; without queries the documents are their own."""
     if metric not in METRICS:
         raise UsageError(f"Unknown metric {metric!r}. Known: {', '.join(METRICS)}.")
-    vectors = _matrix(docs, "docs")
+    # Vectors are an array, or rows of a .npy file that are read as they are used.
+    vectors = cast("NDArray[Any]", matrix_of(open_rows(docs), "docs"))
     same = queries is None
     if same and query_ids is not None:
         raise UsageError(
             "query_ids without queries: documents that are their own queries have the "
             "documents' ids."
         )
-    query_vectors = vectors if same else _matrix(queries, "queries")
+    query_vectors = vectors
+    if not same:
+        query_vectors = cast("NDArray[Any]", matrix_of(open_rows(queries), "queries"))
     without_self = same if exclude_self is None else exclude_self
     names = _ids(doc_ids, len(vectors), "doc")
     others_names = names if same else _ids(query_ids, len(query_vectors), "query")
-    _check_ids(others_names, names, len(query_vectors) == len(vectors), without_self)
+    if (others_names is None) != (names is None):
+        raise UsageError("Give both query_ids and doc_ids, or neither: ids are matched with ids.")
     if without_self and names is None:  # self is excluded by id: rows of one number are one item
+        if len(query_vectors) != len(vectors):
+            raise MismatchError(
+                "The queries and documents have no ids and differ in number, so nothing says which "
+                "document is a query's own. Give query_ids and doc_ids, or keep self."
+            )
         names = others_names = Ids.count(len(vectors))
     task = VectorSearch(
         queries=query_vectors,
@@ -267,13 +265,16 @@ def make_search(
         zero=zero,
         threads=threads,
     )
-    _check_depth(task)
+    if depth > task.n_candidates:
+        raise UsageError(
+            f"k is {depth}, but each query has only {task.n_candidates} documents to find. "
+            "Use a smaller k."
+        )
+    if task.rerank is not None and task.rerank < depth:
+        raise UsageError(
+            f"rerank is {task.rerank} and the largest k is {depth}: re-rank at least as many."
+        )
     return task
-
-
-def _matrix(values: Any, what: str) -> NDArray[Any]:
-    """Return vectors as an array, or as rows of a .npy file that are read as they are used."""
-    return cast("NDArray[Any]", matrix_of(open_rows(values), what))
 
 
 def _ids(values: Any, size: int, what: str) -> Ids | None:
@@ -283,28 +284,6 @@ def _ids(values: Any, size: int, what: str) -> Ids | None:
     checks.check_lengths(**{f"{what}_ids": len(ids), f"{what} vectors": size})
     checks.check_unique(ids, what)
     return ids
-
-
-def _check_ids(queries: Ids | None, docs: Ids | None, as_many: bool, without_self: bool) -> None:
-    if (queries is None) != (docs is None):
-        raise UsageError("Give both query_ids and doc_ids, or neither: ids are matched with ids.")
-    if without_self and docs is None and not as_many:
-        raise MismatchError(
-            "The queries and documents have no ids and differ in number, so nothing says which "
-            "document is a query's own. Give query_ids and doc_ids, or keep self."
-        )
-
-
-def _check_depth(task: VectorSearch) -> None:
-    if task.depth > task.n_candidates:
-        raise UsageError(
-            f"k is {task.depth}, but each query has only {task.n_candidates} documents to find. "
-            "Use a smaller k."
-        )
-    if task.rerank is not None and task.rerank < task.depth:
-        raise UsageError(
-            f"rerank is {task.rerank} and the largest k is {task.depth}: re-rank at least as many."
-        )
 
 
 RADIUS: Final = 2  # of the usual P@radius: what a hash table finds without a scan
@@ -358,7 +337,7 @@ class LabelRelevance:
                 f"labels and query_labels must have the same classes; found the shapes "
                 f"{docs.shape} and {queries.shape}."
             )
-        return cls(_ids_of(task.query_ids, queries), _ids_of(task.doc_ids, docs), queries, docs)
+        return cls(*task.names, queries, docs)
 
     def of_rows(self, rows: Ints) -> Judgments:
         """Return the judgments of some queries."""
@@ -371,10 +350,6 @@ class LabelRelevance:
         row, doc = np.nonzero(shared)
         judgments = Judgments.from_pairs(names, self.doc_ids, row, doc, np.ones(len(row)))
         return replace(judgments, exhaustive=True)
-
-
-def _ids_of(ids: Ids | None, rows: NDArray[Any]) -> Ids:
-    return Ids.count(len(rows)) if ids is None else ids
 
 
 @dataclass(frozen=True, eq=False)
@@ -465,9 +440,7 @@ def read_relevance(
     judged = as_judgments(qrels)
     if not isinstance(judged, Qrels | Labels):
         raise UsageError("qrels must be graded pairs or labels.")
-    query_ids = task.query_ids or Ids.count(len(task.queries))
-    doc_ids = task.doc_ids or Ids.count(len(task.docs))
-    return PairRelevance(query_ids, judged), _check_judgments(judged, query_ids, doc_ids, allow)
+    return PairRelevance(task.names[0], judged), _check_judgments(judged, *task.names, allow)
 
 
 def _check_judgments(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.arrays import or_none
@@ -10,8 +11,9 @@ from assay.codes.encoders import FLOAT
 from assay.codes.search import RADIUS, map_measure
 from assay.codes.settings import HASHING
 from assay.comparison.compare import Comparison
-from assay.comparison.tables import format_p, method_note
-from assay.core.text import format_percent, signed
+from assay.comparison.standings import standings_table
+from assay.comparison.tables import difference_cells, method_note
+from assay.core.text import format_percent
 from assay.stats import Interval
 from assay.tables.page import Page, Words
 from assay.tables.table import Cell, Table
@@ -32,11 +34,14 @@ def report_page(report: CodesReport, *, brief: bool = False) -> Page:
     page: Page = [Words(_title(report), "verdict")]
     page += [overlap_table(report, k) for k in settings.k[: 1 if brief else None]]
     if not brief:
-        page += [rbo_table(report), correlation_table(report), Words(_tie_note(report))]
-        words = (
-            f"With the first {settings.k[0]} documents of the float ranking as the relevant ones"
-        )
-        page += [Words(words), *(near_table(report, k) for k in settings.k)]
+        first, rbo = settings.k[0], f"RBO(p={settings.p:g})"
+        page += [
+            _similarity_table(report, rbo, report.chance_rbo, {}),
+            mean_table(report, "Kendall", "Spearman", chance=0.0),
+            Words(_tie_note(report)),
+            Words(f"With the first {first} documents of the float ranking as the relevant ones"),
+            *(mean_table(report, f"R@{k}", f"nDCG@{k}") for k in settings.k),
+        ]
     if report.comparison is not None:
         for measure, verdict in report.comparison.verdicts.items():
             page.append(Words(verdict, "verdict"))
@@ -75,147 +80,105 @@ def _tie_note(report: CodesReport) -> str:
     )
 
 
-def _interval_head(report: CodesReport) -> str:
-    return f"{100 * (1 - report.settings.level):g} % interval"
-
-
-def _ends(low: float, high: float) -> Cell:
-    return Cell(None if math.isnan(low) else f"[{low:.4f}, {high:.4f}]", "figure")
-
-
-def overlap_table(report: CodesReport, k: int) -> Table:
-    """Return overlap at one cut, with the effect of ties; the last row is a random order."""
-    name = f"Overlap@{k}"
-    rows = []
-    for code in report.codes:
-        span = report.intervals[code.name][name]
-        rows.append(
-            (
-                Cell(code.name),
-                Cell(code.cost.bytes_per_vector, "count"),
-                *_mean_cells(span),
-                Cell(float(code.similarity.overlap[k]["order"].mean()), "fraction"),
-                Cell(format_percent(code.similarity.tied(k).mean()), "figure"),
-                _bar(span.estimate),
-            )
-        )
-    blank = Cell(None, "figure")
-    chance = report.chance(k)
-    rows.append(
-        (Cell("chance"), blank, Cell(chance, "fraction"), blank, blank, blank, _bar(chance))
-    )
-    columns = ("code", "bytes", name, _interval_head(report), "by index", "tied", "")
-    return Table(columns, tuple(rows), n_optional=1)
-
-
-def _bar(share: float) -> Cell:
-    return Cell("" if math.isnan(share) else "#" * round(_BAR * share))
+_BLANK: Final = Cell(None, "figure")
 
 
 def _mean_cells(span: Interval) -> tuple[Cell, Cell]:
-    return Cell(span.estimate, "fraction"), _ends(span.low, span.high)
+    return Cell(span.estimate, "fraction"), span.cell()
 
 
-def rbo_table(report: CodesReport) -> Table:
-    """Return rank-biased overlap, weighted towards the first ranks."""
-    name = f"RBO(p={report.settings.p:g})"
+def _similarity_table(
+    report: CodesReport,
+    name: str,
+    chance: float,
+    further: Mapping[str, Callable[[QuantizationResult], Cell]],
+) -> Table:
+    """Return one similarity to the float ranking, also as a bar; the last row is a random order."""
+
+    def draw_bar(share: float) -> Cell:
+        return Cell("" if math.isnan(share) else "#" * round(_BAR * share))
+
     rows = []
     for code in report.codes:
         span = report.intervals[code.name][name]
-        size = Cell(code.cost.bytes_per_vector, "count")
-        rows.append((Cell(code.name), size, *_mean_cells(span), _bar(span.estimate)))
-    blank, chance = Cell(None, "figure"), report.chance_rbo
-    rows.append((Cell("chance"), blank, Cell(chance, "fraction"), blank, _bar(chance)))
-    columns = ("code", "bytes", name, _interval_head(report), "")
+        front = Cell(code.name), Cell(code.cost.bytes_per_vector, "count"), *_mean_cells(span)
+        rows.append((*front, *(cell(code) for cell in further.values()), draw_bar(span.estimate)))
+    blanks = [_BLANK] * (1 + len(further))
+    rows.append((Cell("chance"), _BLANK, Cell(chance, "fraction"), *blanks, draw_bar(chance)))
+    columns = ("code", "bytes", name, report.interval_heading, *further, "")
     return Table(columns, tuple(rows), n_optional=1)
 
 
-def correlation_table(report: CodesReport) -> Table:
-    """Rank correlations of the whole order."""
-    names = ("Kendall", "Spearman")
-    rows = [_mean_row(report, code, names) for code in report.codes]
-    zero, blank = Cell(0.0, "fraction"), Cell(None, "figure")
-    rows.append((Cell("chance"), zero, blank, zero, blank))
-    return Table(_mean_columns(report, names), tuple(rows))
+def overlap_table(report: CodesReport, k: int) -> Table:
+    """Return overlap at one cut, with the effect of ties."""
+    further: dict[str, Callable[[QuantizationResult], Cell]] = {
+        "by index": lambda code: Cell(
+            float(code.similarity.overlap[k]["order"].mean()), "fraction"
+        ),
+        "tied": lambda code: Cell(format_percent(code.similarity.tied(k).mean()), "figure"),
+    }
+    return _similarity_table(report, f"Overlap@{k}", report.chance(k), further)
 
 
-def near_table(report: CodesReport, k: int) -> Table:
-    """Return recall and nDCG where the float ranking's first documents are the relevant ones."""
-    names = (f"R@{k}", f"nDCG@{k}")
-    rows = tuple(_mean_row(report, code, names) for code in report.codes)
-    return Table(_mean_columns(report, names), rows)
-
-
-def _mean_columns(report: CodesReport, names: tuple[str, ...]) -> tuple[str, ...]:
-    return ("code", *(part for name in names for part in (name, _interval_head(report))))
-
-
-def _mean_row(
-    report: CodesReport, code: QuantizationResult, names: tuple[str, ...]
-) -> tuple[Cell, ...]:
-    means = [_mean_cells(report.intervals[code.name][name]) for name in names]
-    return (Cell(code.name), *(cell for pair in means for cell in pair))
+def mean_table(report: CodesReport, *names: str, chance: float | None = None) -> Table:
+    """Return means of some similarities; with `chance`, the last row is a random order."""
+    rows = [
+        [
+            Cell(code.name),
+            *(c for name in names for c in _mean_cells(report.intervals[code.name][name])),
+        ]
+        for code in report.codes
+    ]
+    if chance is not None:
+        rows.append([Cell("chance"), *[Cell(chance, "fraction"), _BLANK] * len(names)])
+    heads = (part for name in names for part in (name, report.interval_heading))
+    return Table(("code", *heads), tuple(map(tuple, rows)))
 
 
 def judged_table(report: CodesReport, comparison: Comparison, measure: str) -> Table:
     """Return one measure against the judgments: means, and the difference of each code to float."""
-    standings = {code.name: code.mean for code in comparison.standings_on(measure)}
+    by_name = {standing.name: standing for standing in comparison.standings_on(measure)}
     pairs = {pair.a: pair for pair in comparison.pairs_on(measure)}
+    means = standings_table(
+        [by_name[code.name] for code in report.codes],
+        headings={"system": "code", "mean": measure},
+        without=("rank", "vs {baseline}"),
+    )
     rows = []
-    for code in report.codes:
-        mean, pair = standings[code.name], pairs.get(code.name)
-        row = [Cell(code.name), *_mean_cells(mean)]
-        if pair is None:
-            row += [Cell(None, "figure")] * 3
-        else:
-            difference, low, high = pair.difference_of(code.name)
-            clear = pair.winner is not None
-            span = None if math.isnan(low) else f"[{signed(low)}, {signed(high)}]"
-            text = None if math.isnan(difference) else signed(difference)
-            row += [
-                Cell(text, "figure", clear),
-                Cell(span, "figure"),
-                Cell(format_p(pair.p), "figure", clear),
-            ]
-        rows.append(tuple(row))
-    head = _interval_head(report)
-    return Table(("code", measure, head, f"− {FLOAT}", head, "p"), tuple(rows))
+    for code, cells in zip(report.codes, means.rows, strict=True):
+        difference: tuple[Cell, ...] = (_BLANK,) * 3
+        if code.name in pairs:
+            pair = pairs[code.name]
+            span, clear = pair.interval_of(code.name), pair.winner is not None
+            difference = difference_cells(code.name, span, pair.p, clear=clear)[1:]
+        rows.append((*cells, *difference))
+    return Table((*means.columns, f"− {FLOAT}", report.interval_heading, "p"), tuple(rows))
 
 
 def _hashing_part(report: CodesReport, preset: str) -> Page:
-    measure = map_measure(preset)
     note = (
         f"mAP@{HASHING[preset] or 'all'} as learning to hash prints it: AP over the relevant "
         "documents among those that count, 0 where there are none. Within a Hamming radius a query "
         "without any document has precision 0; 'found' is the share of queries with one."
     )
-    return [Words(note), paper_table(report, measure), radius_table(report)]
+    return [Words(note), paper_table(report, map_measure(preset)), radius_table(report)]
 
 
 def paper_table(report: CodesReport, measure: str) -> Table:
     """Return mAP by method and length of the code, as papers print it."""
-    means = {
-        code.name: code.judged.mean()[measure] for code in report.codes if code.judged is not None
-    }
-    binary = [code for code in report.codes if code.curve is not None]
-    lengths = sorted({code.cost.bits for code in binary})
-    by_method: dict[str, dict[int, float]] = {}
-    for code in binary:
-        row = by_method.setdefault(code.name if code.method == "given" else code.method, {})
-        row[code.cost.bits] = means[code.name]
-    for code in report.codes:
-        if code.curve is None:
-            by_method[code.name] = {}
+    lengths = sorted({code.cost.bits for code in report.codes if code.curve is not None})
+    by_method: dict[str, dict[int | None, float]] = {}  # None: a code without bits
+    for bits in (True, False):  # codes of bits stand above the others
+        for code in report.codes:
+            if (code.curve is not None) is bits and code.judged is not None:
+                name = code.method if bits and code.method != "given" else code.name
+                length = code.cost.bits if bits else None
+                by_method.setdefault(name, {})[length] = code.judged.mean()[measure]
     rows = (
-        (
-            Cell(name),
-            *(Cell(values.get(bits), "fraction") for bits in lengths),
-            Cell(None if values else means[name], "fraction"),
-        )
+        (Cell(name), *(Cell(values.get(bits), "fraction") for bits in (*lengths, None)))
         for name, values in by_method.items()
     )
-    blank = [Cell(None, "fraction")] * len(lengths)
-    chance = (Cell("chance"), *blank, Cell(report.chance_map, "fraction"))
+    chance = (Cell("chance"), *[_BLANK] * len(lengths), Cell(report.chance_map, "fraction"))
     columns = ("method", *(f"{bits} bits" for bits in lengths), "no bits")
     return Table(columns, (*rows, chance))
 
@@ -237,18 +200,19 @@ def radius_table(report: CodesReport) -> Table:
                 Cell(float(curve.precision[min(1, at)]), "fraction"),
             )
         )
-    head = (f"P@radius {RADIUS}", _interval_head(report), f"R@radius {RADIUS}", "found")
+    head = (f"P@radius {RADIUS}", report.interval_heading, f"R@radius {RADIUS}", "found")
     return Table(("code", *head, "P@radius 0", "P@radius 1"), tuple(rows))
 
 
 def cost_table(report: CodesReport) -> Table:
     """Return bits, bytes and seconds."""
+    width = report[FLOAT].cost.bytes_per_vector
     rows = [
         (
             Cell(code.name),
             Cell(code.cost.bits, "count"),
             Cell(code.cost.bytes_per_vector, "count"),
-            Cell(f"{_smaller(report, code):.1f}", "figure"),
+            Cell(f"{width / code.cost.bytes_per_vector:.1f}", "figure"),
             Cell(f"{code.cost.encode_seconds:.3f}", "figure"),
             Cell(f"{1000 * code.cost.search_seconds / report.n_queries:.3f}", "figure"),
         )
@@ -256,10 +220,6 @@ def cost_table(report: CodesReport) -> Table:
     ]
     columns = ("code", "bits", "bytes", "times smaller", "encoding (s)", "search (ms per query)")
     return Table(columns, tuple(rows))
-
-
-def _smaller(report: CodesReport, code: QuantizationResult) -> float:
-    return report[FLOAT].cost.bytes_per_vector / code.cost.bytes_per_vector
 
 
 _OF_TIES: Final = ("by_index", "best", "worst", "tied_share")
@@ -279,24 +239,20 @@ def data_table(report: CodesReport) -> Table:
         )
         for against in ("float_ranking", "judgments", "radius"):
             for name, data in code.get(against, {}).items():
-                numbers = (_number_cell(key, data.get(key)) for key in _NUMBERS)
+                kinds = (("count" if key == "n" else "fraction") for key in _NUMBERS)
+                numbers = map(Cell, map(data.get, _NUMBERS), kinds)
                 rows.append((*front, Cell(against), Cell(name), *numbers))
     front_columns = ("code", "method", "bits", "bytes", "against", "measure")
     return Table((*front_columns, *_NUMBERS), tuple(rows))
 
 
-def _number_cell(name: str, value: float | None) -> Cell:
-    return Cell(value, "count" if name == "n" else "fraction")
-
-
 def report_data(report: CodesReport) -> dict[str, Any]:
     """Return everything, with every digit."""
-    settings = report.settings
     data: dict[str, Any] = {
         "signature": report.signature,
         "queries": report.n_queries,
         "docs": report.n_docs,
-        "settings": {**_chosen(settings), "k": list(settings.k)},
+        "settings": _settings_data(report.settings),
         "codes": [_code_data(report, code) for code in report.codes],
         "remarks": list(report.remarks),
     }
@@ -308,23 +264,10 @@ def report_data(report: CodesReport) -> dict[str, Any]:
     return data
 
 
-def _chosen(settings: CodesSettings) -> dict[str, Any]:
-    """Return the settings; hashing and oversampling only where they were asked for."""
-    values = vars(settings) | {"oversample": list(settings.oversample)}
+def _settings_data(settings: CodesSettings) -> dict[str, Any]:
+    """Return the settings; hashing and oversampling only where they are set."""
+    values = vars(settings) | {"k": list(settings.k), "oversample": list(settings.oversample)}
     return {key: v for key, v in values.items() if v or key not in ("hashing", "oversample")}
-
-
-def _radius_data(report: CodesReport, code: QuantizationResult) -> dict[str, Any]:
-    """Return precision, recall and the share of filled balls, by measure."""
-    curve = code.curve
-    assert curve is not None
-    data: dict[str, Any] = {}
-    for radius in range(curve.bits + 1):
-        data[f"P@radius {radius}"] = {"mean": float(curve.precision[radius])}
-        data[f"R@radius {radius}"] = {"mean": float(curve.recall[radius])}
-        data[f"filled@radius {radius}"] = {"mean": float(curve.filled[radius])}
-    data[f"P@radius {min(RADIUS, curve.bits)}"] = _mean_data(report.radius_intervals[code.name])
-    return data
 
 
 def _code_data(report: CodesReport, code: QuantizationResult) -> dict[str, Any]:
@@ -340,8 +283,15 @@ def _code_data(report: CodesReport, code: QuantizationResult) -> dict[str, Any]:
     }
     if report.comparison is not None:
         data["judgments"] = _judged_data(report.comparison, code)
-    if code.curve is not None:
-        data["radius"] = _radius_data(report, code)
+    if (curve := code.curve) is not None:
+        shares = {"P": curve.precision, "R": curve.recall, "filled": curve.filled}
+        data["radius"] = {
+            f"{name}@radius {radius}": {"mean": float(values[radius])}
+            for radius in range(curve.bits + 1)
+            for name, values in shares.items()
+        }
+        near = f"P@radius {min(RADIUS, curve.bits)}"
+        data["radius"][near] = _mean_data(report.radius_intervals[code.name])
     return data
 
 
@@ -380,10 +330,4 @@ def _judged_data(comparison: Comparison, code: QuantizationResult) -> dict[str, 
 
 
 def _mean_data(span: Interval) -> dict[str, Any]:
-    return {
-        "mean": or_none(span.estimate),
-        "low": or_none(span.low),
-        "high": or_none(span.high),
-        "n": span.n,
-        "removed": span.n_removed,
-    }
+    return {**span.to_dict("mean"), "n": span.n, "removed": span.n_removed}

@@ -18,7 +18,7 @@ from assay.compat.trec_eval import at_level, trec_only_values
 from assay.core.conventions import preset
 from assay.core.text import did_you_mean
 from assay.errors import FormatError
-from assay.measures import parse, parse_many
+from assay.measures import parse_many
 from assay.scoring.evaluate import evaluate
 from assay.scoring.output import trec_name
 from assay.scoring.scores import Scores
@@ -43,11 +43,8 @@ _PLAIN: Final = {
     *("num_rel_ret", "num_ret", "recip_rank", "set_F", "set_P", "set_recall", "set_relative_P"),
 }
 PARAMETER_SHAPE: Final = re.compile(r"(.+?)[._](\d+(?:\.\d+)?(?:,\d+(?:\.\d+)?)*)")
+_SAME: Final = {"Rprec_mult_1.00": "Rprec"}
 _LEAST: Final = 1e-5  # what trec_eval takes for 0 in geometric means
-
-
-def _product(first: str, second: str) -> Callable[[Mapping[str, float]], float]:
-    return lambda values: values[first] * values[second]
 
 
 def _logarithm(name: str) -> Callable[[Mapping[str, float]], float]:
@@ -61,7 +58,7 @@ _DERIVED: Final[dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, float]],
     "num_q": ((), lambda _: 1.0),
     "gm_map": (("map",), _logarithm("map")),
     "gm_bpref": (("bpref",), _logarithm("bpref")),
-    "set_map": (("set_P", "set_recall"), _product("set_P", "set_recall")),
+    "set_map": (("set_P", "set_recall"), lambda values: values["set_P"] * values["set_recall"]),
     "utility": (
         ("num_ret", "num_rel_ret"),
         lambda values: 2 * values["num_rel_ret"] - values["num_ret"],
@@ -117,7 +114,9 @@ class RelevanceEvaluator:
             if name not in _ONLY_THERE
             for part in _DERIVED.get(name, ((name,),))[0]
         )
-        measures = tuple(at_level(parse(_own_name(name)), self._level) for name in needed)
+        measures = tuple(
+            at_level(parse_many(_SAME.get(name, name))[0], self._level) for name in needed
+        )
         if not measures:
             return None
         return evaluate(run, qrels, measures, conventions="trec_eval_9", allow_mismatch=True)
@@ -138,7 +137,7 @@ class RelevanceEvaluator:
             for name in self._names:
                 if name in _DERIVED:
                     values[name] = _DERIVED[name][1](values)
-            results[query] = {name: values[_shown_name(name)] for name in self._names}
+            results[query] = {name: values[_SAME.get(name, name)] for name in self._names}
         return results
 
 
@@ -190,20 +189,10 @@ def _with_parameters(name: str) -> list[str]:
     if shape is None or shape[1] not in default_parameters:
         hint = did_you_mean(name, supported_measures)
         raise ValueError(f"unsupported measure {name}.{hint}")
-    return [f"{shape[1]}_{_spelt(shape[1], number)}" for number in shape[2].split(",")]
-
-
-def _spelt(measure: str, parameter: str) -> str:
-    """Write levels and multiples with two decimals, as trec_eval prints them."""
-    return f"{float(parameter):.2f}" if measure in ("iprec_at_recall", "Rprec_mult") else parameter
-
-
-def _own_name(name: str) -> str:
-    return "Rprec" if name == "Rprec_mult_1.00" else str(parse_many(name)[0])
-
-
-def _shown_name(name: str) -> str:
-    return "Rprec" if name == "Rprec_mult_1.00" else name
+    numbers = shape[2].split(",")
+    if shape[1] in ("iprec_at_recall", "Rprec_mult"):  # as trec_eval prints them
+        numbers = [f"{float(number):.2f}" for number in numbers]
+    return [f"{shape[1]}_{number}" for number in numbers]
 
 
 def compute_aggregated_measure(measure: str, values: Iterable[float]) -> float:

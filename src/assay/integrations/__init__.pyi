@@ -1,9 +1,9 @@
 from assay.integrations.assertions import assert_at_least as assert_at_least
 from assay.integrations.assertions import assert_not_worse as assert_not_worse
-from assay.integrations.cards import model_card as model_card
-from assay.integrations.cards import read_model_card as read_model_card
+from assay.integrations.records import log_mlflow as log_mlflow
+from assay.integrations.records import log_wandb as log_wandb
+from assay.integrations.records import model_card as model_card
+from assay.integrations.records import read_model_card as read_model_card
 from assay.integrations.sklearn import ranking_score as ranking_score
 from assay.integrations.sklearn import ranking_scorer as ranking_scorer
 from assay.integrations.torchmetrics import RetrievalMetric as RetrievalMetric
-from assay.integrations.trackers import log_mlflow as log_mlflow
-from assay.integrations.trackers import log_wandb as log_wandb

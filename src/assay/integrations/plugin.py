@@ -4,5 +4,5 @@ from assay.plugins import Plugin
 
 PLUGIN = Plugin(
     "integrations",
-    hooks={"model_card": "assay.integrations.cards:model_card"},
+    hooks={"model_card": "assay.integrations.records:model_card"},
 )

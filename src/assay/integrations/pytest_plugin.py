@@ -58,8 +58,12 @@ def assay_baseline(request: pytest.FixtureRequest) -> Callable[..., Scores]:
     def find(scores: Scores, name: str | None = None) -> Scores:
         __tracebackhide__ = True
         owner = _node_id(request) if name is None else f"{_NAMED}{name}"
-        file = folder / _file_name(owner)
-        old = folder / _old_file_name(request, name)
+        # A readable name, with a digest that no other test has.
+        digest = hashlib.sha256(owner.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+        file = folder / f"{_plain(owner).strip('_')[-_LONGEST:]}-{digest}.json"
+        # The name that the file had before names had digests.
+        stem = name or f"{Path(request.node.path).stem}-{request.node.name}"
+        old = folder / f"{_plain(stem)}.json"
         if update:
             _record(request, scores, file, owner)
             _note(request, _REPLACED, str(old) if old.is_file() else "")
@@ -94,17 +98,8 @@ def _node_id(request: pytest.FixtureRequest) -> str:
     return node_id
 
 
-def _file_name(owner: str) -> str:
-    """Return a readable name with a digest that no other test has."""
-    digest = hashlib.sha256(owner.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    words = re.sub(r"[^A-Za-z0-9._-]+", "_", owner).strip("_")
-    return f"{words[-_LONGEST:]}-{digest}.json"
-
-
-def _old_file_name(request: pytest.FixtureRequest, name: str | None) -> str:
-    """Return the name that the file had before names had digests."""
-    stem = name or f"{Path(request.node.path).stem}-{request.node.name}"
-    return f"{re.sub(r'[^A-Za-z0-9._-]+', '_', stem)}.json"
+def _plain(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", text)
 
 
 def _relative(file: Path, root: Path) -> Path:

@@ -6,17 +6,38 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from assay.arrays import Floats
 from assay.core.conventions import Conventions, as_conventions
+from assay.core.hits import Hits, judge
+from assay.core.ids import Ids
+from assay.core.judgments import Judgments
+from assay.core.ranking import Ranking
 from assay.errors import ShapeError, UsageError, ValueRangeError, need
-from assay.integrations.rows import judge_rows
 from assay.measures import Measure, parse
 from assay.scoring.evaluate import score
 
 _RESPONSES: Final = ("decision_function", "predict_proba", "predict")
 _MISSING: Final = ("None", "nan", "NaT", "<NA>")
+
+
+def judge_rows(scores: Floats, grades: Floats, queries: Any, rules: Conventions) -> Hits:
+    """Judge the rows of each query, ranked by score; each row is a document of its own."""
+    names, rows = np.unique(queries, return_inverse=True)
+    query_ids, doc_ids = Ids.of(names.tolist(), "query"), Ids.count(len(rows))
+    docs = np.arange(len(rows), dtype=np.int32)
+    ranking = Ranking.from_lines(
+        query_ids,
+        doc_ids,
+        queries=rows.astype(np.int32),
+        docs=docs,
+        scores=np.ascontiguousarray(scores, np.float64),
+        tiebreak=rules.tiebreak,
+        precision=rules.scores,
+    )
+    judgments = Judgments.from_pairs(query_ids, doc_ids, rows, docs, grades)
+    # The arguments say which are grades: whole scores of fractional ones are no swap.
+    return judge(ranking, judgments, conventions=rules, allow_mismatch=True)
 
 
 def ranking_score(
@@ -36,6 +57,9 @@ def ranking_score(
         measure: Measure, or its name.
         conventions: Conventions, or their name.
 
+    Returns:
+        The mean over the queries.
+
     Raises:
         ShapeError: There is not one number a row.
         ValueRangeError: A row has no query.
@@ -48,20 +72,15 @@ def ranking_score(
     if not len(grades) == len(scores) == len(names) or grades.ndim != 1 or scores.ndim != 1:
         shapes = f"{grades.shape}, {scores.shape} and {names.shape}"
         raise ShapeError(f"Grades, scores and groups are one number a row each; found {shapes}.")
-    _refuse_missing(names)
-    rules = as_conventions(conventions)
-    parsed = measure if isinstance(measure, Measure) else parse(measure)
-    hits = judge_rows(scores, grades, names.astype(np.str_), rules)
-    return float(score(hits, parsed, conventions=rules).mean()[parsed])
-
-
-def _refuse_missing(names: NDArray[np.object_]) -> None:
-    """Refuse rows of no query, which would be one together."""
-    for row, name in enumerate(names):
+    for row, name in enumerate(names):  # rows of no query would be one together
         if not isinstance(name, str) and str(name) in _MISSING:
             raise ValueRangeError(
                 f"groups: row {row} has no query. Drop the row or name its query."
             )
+    rules = as_conventions(conventions)
+    parsed = measure if isinstance(measure, Measure) else parse(measure)
+    hits = judge_rows(scores, grades, names.astype(np.str_), rules)
+    return float(score(hits, parsed, conventions=rules).mean()[parsed])
 
 
 def ranking_scorer(
@@ -72,9 +91,19 @@ def ranking_scorer(
 ) -> Any:
     """Return a scorer for `cross_val_score`, `GridSearchCV` and their like; greater is better.
 
-    `groups` names the column of X with the query of each row, or is a function of X. Without it
-    the groups come by metadata routing: `cross_val_score(…, params={"groups": queries})`. Rows are
-    ranked by decision_function, else predict_proba (of the last class), else predict.
+    Rows are ranked by decision_function, else predict_proba (of the last class), else predict.
+
+    Args:
+        measure: Measure, or its name.
+        groups: Column of X with the query of each row, or a function of X. Without it the groups
+            come by metadata routing: `cross_val_score(…, params={"groups": queries})`.
+        conventions: Conventions, or their name.
+
+    Returns:
+        The scorer, a function of an estimator, X and y.
+
+    Example:
+        cross_val_score(model, X, y, scoring=ranking_scorer("nDCG@10", groups="query"))
     """
     parsed = measure if isinstance(measure, Measure) else parse(measure)
     if groups is not None:

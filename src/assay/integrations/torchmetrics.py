@@ -16,7 +16,7 @@ from assay.arrays import Floats, Ints
 from assay.core.conventions import Conventions, as_conventions
 from assay.core.ids import Ids
 from assay.errors import IdError, ShapeError, UsageError, need
-from assay.integrations.rows import judge_rows
+from assay.integrations.sklearn import judge_rows
 from assay.measures import Measure, parse_many
 from assay.scoring.evaluate import Stream
 from assay.scoring.scores import Scores
@@ -33,10 +33,6 @@ def _base() -> Any:
         return object
 
 
-def _torch() -> Any:
-    return need("torch", "a metric of torchmetrics", "torchmetrics")
-
-
 _STATES = ("query_ids", "value_bits", "tied")
 _UNNAMED = -1
 
@@ -51,6 +47,17 @@ class RetrievalMetric(_base()):  # type: ignore[misc]
 
     A query that comes twice with the same values, as samplers repeat some to fill a batch, counts
     once; without `indexes` every row counts.
+
+    Args:
+        measures: One or several measures, or their names.
+        conventions: Conventions, or their name.
+        ignore_index: Target of candidates to leave out.
+        **settings: Settings of `torchmetrics.Metric`.
+
+    Example:
+        metric = RetrievalMetric("nDCG@10")
+        metric.update(preds, target)
+        metric.compute()
     """
 
     is_differentiable = False
@@ -105,12 +112,12 @@ class RetrievalMetric(_base()):  # type: ignore[misc]
         super().sync(*args, **named)
 
     def _keep(self, state: str, values: Ints) -> None:
-        torch = _torch()
+        torch = need("torch", "a metric of torchmetrics", "torchmetrics")
         getattr(self, state).append(torch.tensor(values, device=self.device))
 
     def compute(self) -> Any:
         """Return the mean, or the means of several measures by name."""
-        torch = _torch()
+        torch = need("torch", "a metric of torchmetrics", "torchmetrics")
         width = torch.float32 if self.device.type == "mps" else torch.float64
         means = {
             name: torch.tensor(value, dtype=width, device=self.device)
@@ -123,7 +130,8 @@ class RetrievalMetric(_base()):  # type: ignore[misc]
         ids, bits, tied = (_whole(getattr(self, name)) for name in _STATES)
         if not len(ids):
             raise UsageError("Nothing was given to update() yet.")
-        ids = _number_rows(ids)
+        unnamed = ids == _UNNAMED  # queries without an index are numbered
+        ids = np.where(unnamed, np.cumsum(unnamed) + ids.max(), ids)
         query_ids, first, of = np.unique(ids, return_index=True, return_inverse=True)
         changed = (bits != bits[first][of]).any(axis=1)
         if changed.any():
@@ -146,12 +154,6 @@ def _whole(parts: Any) -> Ints:
     tensors = parts if isinstance(parts, list) else [parts]
     arrays = [tensor.cpu().numpy() for tensor in tensors if tensor.numel()]
     return np.concatenate(arrays) if arrays else np.zeros(0, np.int64)
-
-
-def _number_rows(ids: Ints) -> Ints:
-    """Give numbers to queries without an index."""
-    unnamed = ids == _UNNAMED
-    return np.where(unnamed, np.cumsum(unnamed) + ids.max(), ids)
 
 
 def _floats(values: Any) -> Floats:

@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from assay.compat.ranx.data_structures import Qrels, Run
-from assay.compat.ranx.fusion import fuse, optimize_fusion
-from assay.compat.ranx.meta import compare, evaluate
-from assay.compat.ranx.normalization import normalize
+from assay.compat.ranx.fusion import fuse, normalize, optimize_fusion
+from assay.compat.ranx.metrics import compare, evaluate
 
 __all__ = ["Qrels", "Run", "compare", "evaluate", "fuse", "normalize", "optimize_fusion", "plot"]
 

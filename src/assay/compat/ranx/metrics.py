@@ -1,25 +1,27 @@
-"""ranx's metrics by Assay's measures: values of queries under ranx's names.
+"""ranx's evaluate and compare, and its metrics by Assay's measures, under ranx's names.
 
-`score_queries` takes the names as they are written (`ndcg@10-l2`); the functions take ranx's arrays
-of (document, number) rows. A query without a value counts 0.
+`score_queries` takes the names as they are written (`ndcg@10-l2`); the functions of metrics take
+ranx's arrays of (document, number) rows. A query without a value counts 0.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from assay.arrays import Floats
+from assay.compat.ranx.data_structures import Qrels, Report, Run, SystemPairs, sort_docs
 from assay.core.conventions import preset
 from assay.core.hits import judge
 from assay.core.text import did_you_mean
 from assay.io.formats import as_judgments, as_ranking
 from assay.measures.registry import gain_function
 from assay.measures.views import RankView, discount
-from assay.scoring.evaluate import evaluate
+from assay.scoring import evaluate as scoring
+from assay.stats import paired_test, tukey_hsd
 
 Lists = Mapping[str, Mapping[str, float]]
 
@@ -95,7 +97,7 @@ def score_queries(qrels: Lists, run: Lists, metrics: Iterable[str]) -> dict[str,
 def _score_level(grades: Lists, run: Lists, parsed: dict[str, _Metric]) -> dict[str, Floats]:
     needed = list(dict.fromkeys(part for metric in parsed.values() for part in metric.parts()))
     if needed and grades:
-        scores = evaluate(run, grades, needed, conventions=_RULES, allow_mismatch=True)
+        scores = scoring.evaluate(run, grades, needed, conventions=_RULES, allow_mismatch=True)
         rows = {query: row for row, query in enumerate(scores.query_ids)}
         order = [rows[query] for query in grades]
         values = {
@@ -181,3 +183,122 @@ def rank_biased_precision(qrels: Any, run: Any, p: float, rel_lvl: int = 1) -> F
     """Return the value of RBP with this persistence for each query."""
     digits = f"{p:.15f}".removeprefix("0.").rstrip("0")
     return _score_arrays(f"rbp.{digits or 0}-l{rel_lvl}", qrels, run)
+
+
+_TESTS = {"student": "t", "fisher": "randomisation"}
+
+
+def evaluate(
+    qrels: Any,
+    run: Any,
+    metrics: str | Sequence[str],
+    return_mean: bool = True,
+    return_std: bool = False,
+    threads: int = 0,
+    save_results_in_run: bool = True,
+    make_comparable: bool = False,
+) -> Any:
+    """Return the mean of each metric, or the values of queries.
+
+    `qrels` and `run` are a Qrels and a Run, dicts, or arrays of (document, number) rows; `threads`
+    is not used.
+    """
+    names = [metrics] if isinstance(metrics, str) else list(metrics)
+    if make_comparable and isinstance(run, Run) and isinstance(qrels, Qrels):
+        run.make_comparable(qrels)
+    grades, lists = _lists(qrels, ranked=False), _lists(run, ranked=True)
+    if grades.keys() != lists.keys():
+        raise AssertionError(
+            "The queries of qrels and run do not match. make_comparable=True leaves out what is "
+            "not judged and counts as empty what is not in the run."
+        )
+    values = score_queries(grades, lists, names)
+    if isinstance(run, Run) and save_results_in_run:
+        for metric, of_queries in values.items():
+            run.mean_scores[metric] = np.mean(of_queries)
+            if return_mean and return_std:
+                run.std_scores[metric] = np.std(of_queries)
+            run.scores[metric] |= dict(zip(grades, of_queries, strict=True))
+    results: dict[str, Any] = dict(values)
+    if return_mean and return_std:
+        results = {m: {"mean": np.mean(v), "std": np.std(v)} for m, v in values.items()}
+    elif return_mean:
+        results = {m: np.mean(v) for m, v in values.items()}
+    return results[names[0]] if len(names) == 1 else results
+
+
+def _lists(data: Any, *, ranked: bool) -> Mapping[str, Mapping[str, float]]:
+    """Return {query: {document: number}}; ranx reverses ties of plain dicts."""
+    if isinstance(data, Qrels | Run):
+        return data.in_order()
+    if not isinstance(data, Mapping):
+        return as_lists(data, ranked=ranked)
+    return {query: sort_docs(list(docs.items())[::-1]) for query, docs in data.items()}
+
+
+def compare(
+    qrels: Qrels,
+    runs: Sequence[Run],
+    metrics: str | Sequence[str],
+    stat_test: str = "student",
+    n_permutations: int = 1000,
+    max_p: float = 0.01,
+    random_seed: int = 42,
+    threads: int = 0,
+    rounding_digits: int = 3,
+    show_percentages: bool = False,
+    make_comparable: bool = False,
+) -> Report:
+    """Compare the means of several runs, with a test of every pair.
+
+    Student's test is ranx's. Fisher's tries all permutations where there are few, and draws others
+    than ranx; Tukey's is the randomised one, which knows that the systems share their queries.
+    """
+    if stat_test not in (*_TESTS, "tukey"):
+        raise NotImplementedError(f"There is no test {stat_test!r}; use student, fisher or tukey.")
+    names = [metrics] if isinstance(metrics, str) else list(metrics)
+    values: dict[str, dict[str, Floats]] = {}
+    for place, run in enumerate(runs, 1):
+        of_run = evaluate(qrels, run, names, False, make_comparable=make_comparable)
+        values[run.name or f"run_{place}"] = of_run if len(names) > 1 else {names[0]: of_run}
+    pairs = [(a, b) for a in values for b in values if a != b]
+    comparisons = SystemPairs({frozenset(pair): {} for pair in pairs})
+    for metric in names:
+        scores = {model: of_run[metric] for model, of_run in values.items()}
+        for pair, p in _test_pairs(scores, stat_test, n_permutations, random_seed).items():
+            comparisons[pair][metric] = {"p_value": p, "significant": p <= max_p}
+    return Report(
+        list(values),
+        {model: {m: float(np.mean(of_run[m])) for m in names} for model, of_run in values.items()},
+        comparisons,
+        names,
+        max_p,
+        {(a, b): {m: _win_tie_loss(values[a][m], values[b][m]) for m in names} for a, b in pairs},
+        rounding_digits,
+        show_percentages,
+        stat_test,
+    )
+
+
+def _test_pairs(
+    scores: dict[str, Floats], test: str, resamples: int, seed: int
+) -> dict[tuple[str, str], float]:
+    """Return the p-value of each pair of systems."""
+    models = list(scores)
+    places = [(i, j) for i in range(len(models)) for j in range(i)]
+    if not places:
+        return {}
+    if test == "tukey":
+        table = tukey_hsd(list(scores.values()), resamples=max(resamples, 10_000), seed=seed).p
+        return {(models[i], models[j]): float(table[i, j]) for i, j in places}
+    how: dict[str, Any] = {"method": _TESTS[test], "resamples": resamples, "seed": seed}
+    pairs = [(models[i], models[j]) for i, j in places]
+    return {pair: paired_test(*(scores[model] for model in pair), **how).p for pair in pairs}
+
+
+def _win_tie_loss(left: Floats, right: Floats) -> dict[str, int]:
+    return {
+        "W": int((left > right).sum()),
+        "T": int((left == right).sum()),
+        "L": int((left < right).sum()),
+    }
