@@ -30,7 +30,7 @@ from assay.models import encoder
 from assay.models.adapters import sentence_transformers
 from assay.models.specs import runs_code
 from assay.runs.record import RunRecord
-from assay.search.indexes.specs import allow_index
+from assay.search.indexes.base import allow_index
 from assay.vision.settings import read_experiment
 from tests.bench.samples import small
 from tests.models.fake_endpoint import endpoint as fake_endpoint

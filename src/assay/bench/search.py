@@ -29,7 +29,7 @@ from assay.search.indexes import build_index, measure_index
 
 if TYPE_CHECKING:
     from assay.models import EmbeddingCache, Encoded
-    from assay.search.fusion_tuning import Tuning
+    from assay.search.fusion import Tuning
     from assay.search.indexes import IndexReport
 
 

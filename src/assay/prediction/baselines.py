@@ -43,7 +43,7 @@ from assay.measures import Measure
 from assay.measures.classes import Confusion
 from assay.prediction.evaluate import as_array, make_result, name_targets, rename_classes
 from assay.prediction.result import PredictionResult, as_table
-from assay.search.engine.target_search import TargetRanks
+from assay.search.engine.targets import TargetRanks
 from assay.stats import interval
 from assay.tables.table import Table
 

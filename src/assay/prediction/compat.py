@@ -26,7 +26,7 @@ from assay.io.json_text import parse_json
 from assay.io.streams import FilePath, read_text
 from assay.prediction.evaluate import as_array
 from assay.prediction.result import SeedReport, as_table, compare_seed_means
-from assay.search.engine.score_ranks import ranks_and_best
+from assay.search.engine.targets import ranks_and_best
 from assay.tables.table import Table
 
 if TYPE_CHECKING:

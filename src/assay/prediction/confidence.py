@@ -34,7 +34,7 @@ from assay.io.mapped import steady_files
 from assay.prediction.evaluate import as_array
 from assay.prediction.plugin import SCORE_KINDS
 from assay.prediction.result import as_table
-from assay.search.engine.score_ranks import score_matrix, target_columns
+from assay.search.engine.targets import score_matrix, target_columns
 from assay.stats import Interval, interval
 from assay.stats.effects import auroc, auroc_interval, false_positive_rate, grouped_ap
 from assay.stats.samples import check_seed

@@ -22,9 +22,8 @@ from assay.arrays import Flags, Floats, Floats32, Ints
 from assay.core import checks
 from assay.errors import MismatchError, UsageError, ValueRangeError
 from assay.search.engine import TargetRanks, rank, target_ranks
-from assay.search.engine.code_search import distance_histogram, rank_codes
-from assay.search.engine.codes import Codes
-from assay.search.engine.target_search import target_scores
+from assay.search.engine.codes import Codes, distance_histogram, rank_codes
+from assay.search.engine.targets import target_scores
 from assay.vision.settings import METRICS, Metric
 
 RECALLS: Final = tuple(step / 100 for step in range(101))
