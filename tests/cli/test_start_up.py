@@ -110,7 +110,6 @@ RARE = {
     "assay.stats.confidence",
     "assay.store.store",
     "assay.tables.html",
-    "assay.tables.latex",
     "csv",
     "fractions",
     "gzip",

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from assay.arrays import Ints, offsets_of
-from assay.core import checks, order
+from assay.arrays import Ints, offsets_of, rows_of
+from assay.core import checks
 from assay.core.conventions import Conventions
 from assay.core.ids import Ids
-from assay.core.numbers import parse_whole
 from assay.core.ranking import Ranking
+from assay.core.text import parse_whole
 from assay.errors import InputError, UsageError
-from assay.io.chunking import ChunkRule, chunk_docs
 from assay.io.collections import Collection
+from assay.io.texts import ChunkRule, chunk_docs
 
 if TYPE_CHECKING:
     from assay.bench.search import SearchOptions
@@ -226,7 +226,7 @@ def aggregate_chunks(
     [(0, 1.1), (1, 0.8)]
     """
     owner = checks.check_numbers(doc_of_chunk, len(doc_ids), "doc_of_chunk")
-    rows, docs = order.rows_of(chunks.offsets), owner[chunks.docs]
+    rows, docs = rows_of(chunks.offsets), owner[chunks.docs]
     key = rows * len(doc_ids) + docs
     by_key = np.argsort(key, kind="stable")  # chunks of one document stay best first
     firsts, place = _places_in_group(key[by_key])

@@ -12,9 +12,9 @@ import click
 
 from assay.bench.settings import OPTIONS, REQUEST_KEYS, Setting
 from assay.cli import options, output
-from assay.cli.cluster_options import cluster_options, refuse_idle_workers
 from assay.cli.commands import Command
 from assay.cli.gating import GateAnswer, gate_options
+from assay.cli.options import cluster_options, refuse_idle_workers
 from assay.cli.progress import system_bars
 from assay.cli.settings import argument, option
 from assay.core.on_demand import OnDemand
@@ -26,14 +26,13 @@ if TYPE_CHECKING:
     from assay.bench import result as bench_result
     from assay.bench.explain import Answers
     from assay.cli.gating import Gate
-    from assay.cli.saving import Saving
+    from assay.cli.output import Saving
     from assay.comparison import pairs
-    from assay.core.consent import Consent
+    from assay.core.specs import Consent
     from assay.io import collections, formats, tables
     from assay.models import cache
     from assay.runs import run_files
-    from assay.tables.page import Page
-    from assay.tables.table import Table
+    from assay.tables.table import Page, Table
 else:
     config = OnDemand("assay.bench.config")
     explain = OnDemand("assay.bench.explain")

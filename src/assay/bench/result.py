@@ -29,8 +29,8 @@ from assay.core.hits import Hits
 from assay.core.ranking import Ranking
 from assay.core.text import format_bytes, format_rate, format_time
 from assay.errors import StorageError, UsageError
-from assay.io.chunking import ChunkRule
 from assay.io.collections import Collection
+from assay.io.texts import ChunkRule
 from assay.io.writers import write_run
 from assay.models.encoding import add_tokens
 from assay.plugins import find_hook
@@ -38,13 +38,12 @@ from assay.runs.leaderboard import Leaderboard, rank_records
 from assay.runs.record import RunRecord
 from assay.runs.results import LazyResults
 from assay.scoring.scores import Scores
-from assay.tables.page import html_page, text_page
+from assay.tables.table import html_page, text_page
 
 if TYPE_CHECKING:
     from assay.inspect.check import CheckReport
     from assay.models import EmbeddingCache
-    from assay.tables.page import Page
-    from assay.tables.table import Table
+    from assay.tables.table import Page, Table
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,10 +11,9 @@ from assay.arrays import numbers_or_none
 from assay.bench.plan import Rerank
 from assay.comparison.tables import power_note
 from assay.core.text import Remark, format_bytes, format_rate, format_time
-from assay.io.answers import CONVENTION
+from assay.io.collections import CONVENTION
 from assay.stats.ranks import split_letters
-from assay.tables.page import Page, Words
-from assay.tables.table import Cell, Table
+from assay.tables.table import Cell, Page, Table, Words
 
 if TYPE_CHECKING:
     from assay.bench.result import BenchResult, System

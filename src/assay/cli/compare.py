@@ -14,11 +14,11 @@ from assay.cli.gating import Gate, gate_options
 from assay.cli.settings import argument, option
 from assay.core.on_demand import OnDemand
 from assay.stats.choices import MOST_PAIRS
-from assay.tables.page import Page, Words
+from assay.tables.table import Page, Words
 
 if TYPE_CHECKING:
     from assay.cli.gating import GateAnswer
-    from assay.cli.saving import Saving
+    from assay.cli.output import Saving
     from assay.comparison.compare import Comparison, QueryDifferences, compare
     from assay.comparison.sensitivity import Sensitivity
     from assay.comparison.tables import comparison_page, comparison_screen, data_table

@@ -15,14 +15,13 @@ from assay.core.on_demand import OnDemand
 
 if TYPE_CHECKING:
     from assay.io.formats import read_qrels, read_run
-    from assay.io.ir_metadata import read_header
     from assay.io.streams import find_format
-    from assay.io.writers import choose_format, write_qrels, write_run
+    from assay.io.writers import choose_format, read_header, write_qrels, write_run
 else:
     find_format = OnDemand("assay.io.streams").find_format
     read_qrels = OnDemand("assay.io.formats").read_qrels
     read_run = OnDemand("assay.io.formats").read_run
-    read_header = OnDemand("assay.io.ir_metadata").read_header
+    read_header = OnDemand("assay.io.writers").read_header
     choose_format = OnDemand("assay.io.writers").choose_format
     write_qrels = OnDemand("assay.io.writers").write_qrels
     write_run = OnDemand("assay.io.writers").write_run

@@ -13,11 +13,11 @@ from assay.cli.commands import Command
 from assay.cli.settings import argument, option
 from assay.core.on_demand import OnDemand
 from assay.plugins import find_hook
-from assay.tables.page import Page, Words
+from assay.tables.table import Page, Words
 
 if TYPE_CHECKING:
     from assay.arrays import numbers_or_none
-    from assay.cli.saving import Saving
+    from assay.cli.output import Saving
     from assay.core.conventions import Conventions
     from assay.measures import parse_many
     from assay.runs import record as tables

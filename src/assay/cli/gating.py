@@ -13,7 +13,7 @@ import click
 from assay.cli import options, output
 from assay.cli.settings import option
 from assay.core.on_demand import OnDemand
-from assay.tables.page import Page, Words
+from assay.tables.table import Page, Words
 
 if TYPE_CHECKING:
     from assay.comparison.compare import Comparison

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
@@ -13,22 +13,26 @@ import click
 from click.core import ParameterSource
 
 from assay.cli import output
-from assay.cli.saving import saving_runs
+from assay.cli.output import saving_runs
+from assay.cli.progress import Listener, progress_bar
 from assay.cli.settings import option
-from assay.core.consent import Consent
 from assay.core.conventions import CHOICES, Conventions
 from assay.core.on_demand import OnDemand
+from assay.core.specs import Consent
 from assay.core.text import did_you_mean
-from assay.io.atomic import check_folder, check_target
+from assay.io.streams import check_folder, check_target
 from assay.plugins import find_hook
 from assay.stats.choices import CORRECTIONS, INTERVAL, INTERVALS, LEVEL, RESAMPLES, TESTS
 
 if TYPE_CHECKING:
-    from assay.io import ir_metadata, tables
+    from assay.core.checks import thread_count
+    from assay.io import tables
+    from assay.io.writers import describe_run
     from assay.measures import Measure
 else:
-    ir_metadata = OnDemand("assay.io.ir_metadata")
+    describe_run = OnDemand("assay.io.writers").describe_run
     tables = OnDemand("assay.io.tables")
+    thread_count = OnDemand("assay.core.checks").thread_count
 
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -143,7 +147,7 @@ def describe_method(given: str | None, *, name: str, **settings: Any) -> dict[st
     stated = {key: value for key, value in settings.items() if value not in (None, False, ())}
     tag = stated.pop("tag", name)
     method = {"retrieval": [{"name": name, **stated}]}
-    return ir_metadata.describe_run(tag, command=output.command_line(), method=method, file=given)
+    return describe_run(tag, command=output.command_line(), method=method, file=given)
 
 
 def note_in_context(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
@@ -609,3 +613,72 @@ def open_store(place: str | None) -> Iterator[Any]:
         if store.read_only_reason:
             output.narrate(store.read_only_reason)
         yield store
+
+
+# Clusters, for rank, encode and bench
+
+
+def cluster_options(words: str) -> Callable[[Decorated], Decorated]:
+    """--cluster and --workers; `words` say in the help what --cluster is for."""
+    return add_options(
+        option(
+            "--cluster",
+            "where",
+            metavar="WHERE",
+            help=words,
+            section="Machines",
+            allow="assay.cli.options:allow_cluster",
+        ),
+        option(
+            "--workers",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="With --cluster: number of workers. [all cores]",
+            section="Machines",
+        ),
+    )
+
+
+def allow_cluster(
+    values: list[str], params: Mapping[str, Any], consent: Consent, place: str
+) -> None:
+    """Refuse a cluster elsewhere that a stored command names, without consent."""
+    for where in values:
+        if where not in ("serial", "threads", "auto", "local"):
+            consent.check_code(f"the cluster {where!r}", place)
+
+
+def refuse_idle_workers(where: str | None, workers: int | None) -> None:
+    """Reject --workers without --cluster."""
+    if where is None and workers is not None:
+        raise click.UsageError("--workers changes nothing without --cluster. Add it.")
+
+
+@contextmanager
+def open_cluster_with_bar(
+    what: str,
+    where: str | None,
+    workers: int | None,
+    *,
+    timings: str | None = None,
+    listener: Listener | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Iterator[Any]:
+    """A cluster with a bar; says at the end what a checkpoint saved, and writes the timings.
+
+    Without an address, blocks run in this process. `settings` are those of `Cluster`.
+    """
+    refuse_idle_workers(where, workers)
+    named = {key: value for key, value in (settings or {}).items() if value is not None}
+    if where in (None, "serial"):
+        named["threads"] = thread_count(named.get("threads"))
+    with progress_bar(what, listener) as progress:
+        named["progress"] = progress
+        with find_hook("open_cluster")(where or "serial", workers=workers, **named) as cluster:
+            yield cluster
+    if cluster.checkpoint is not None:
+        output.narrate(f"{cluster.checkpoint}: {cluster.journal.resumption()}")
+    if timings is not None:
+        import json  # few commands write any
+
+        output.put(json.dumps(cluster.journal.to_dict(), indent=1), timings)

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import click
 
-from assay.core.progress import describe_progress, listening, tell
 from assay.core.text import printable
+from assay.core.work import describe_progress, listening, tell
 
 Listener = Callable[[int, int | None], None]
 

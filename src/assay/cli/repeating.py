@@ -1,4 +1,4 @@
-"""Repeating a stored command: what it may do is decided by who repeats it, not by who stored it.
+"""Commands that run commands: a stored one is repeated, those of a demo are shown and then run.
 
 A store may come from anybody. So the models, indexes, functions and addresses of its commands need
 the consent that a config file needs, and a command that writes files, or was imported, `--yes`.
@@ -6,19 +6,24 @@ the consent that a config file needs, and a command that writes files, or was im
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import click
 
+from assay.cli import options, output
 from assay.cli.commands import REPEATED
 from assay.cli.main import assay, find_command
 from assay.cli.options import repeated_consent
-from assay.cli.settings import facts_of
-from assay.core.consent import Consent
+from assay.cli.settings import facts_of, option
+from assay.core.specs import Consent
 from assay.errors import UsageError
-from assay.io.config_text import parse_toml, read_config_text
+from assay.io.plain_data import parse_toml, read_config_text
 from assay.plugins import load_target
 
 
@@ -144,3 +149,43 @@ def _texts(value: Any) -> list[str]:
 def command_saves(command: click.Command) -> bool:
     """Tell whether a command has --save."""
     return any(parameter.name == "save" for parameter in command.params)
+
+
+# Walking through commands in a folder of demo files
+
+
+def demo_option(what: str) -> Callable[[options.Decorated], options.Decorated]:
+    """--demo DIR of a command, which its first lines look at."""
+    return option(
+        "--demo",
+        type=options.output_folder,
+        metavar="DIR",
+        help=f"Only write {what} to DIR, and walk through commands on them.",
+        section="Input",
+        writes=True,
+    )
+
+
+def walk(folder: Path, steps: Mapping[str, Iterable[Iterable[str]]], *command: str) -> None:
+    """Run the commands of each titled step in the folder; `command` stands before each."""
+    started = Path.cwd()
+    os.chdir(folder)
+    try:
+        for title, lines in steps.items():
+            _print_title(title)
+            for line in lines:
+                _run_command(*command, *line)
+    finally:
+        os.chdir(started)
+    output.narrate(f"The files are in {folder}.")
+
+
+def _print_title(title: str) -> None:
+    bold = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    click.echo("\n" + click.style(f"── {title}", bold=bold))
+
+
+def _run_command(*arguments: str) -> None:
+    click.echo(f"$ assay {shlex.join(arguments)}", color=False)
+    sys.stdout.flush()
+    assay.main(list(arguments), "assay", standalone_mode=False)

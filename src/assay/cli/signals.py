@@ -88,6 +88,6 @@ def _leave() -> None:
 
 def discard_unfinished() -> None:
     """Remove the files that are being written, if the module that writes them is imported."""
-    discard = getattr(sys.modules.get("assay.io.atomic"), "discard_unfinished", None)
+    discard = getattr(sys.modules.get("assay.io.streams"), "discard_unfinished", None)
     if discard is not None:
         discard()

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from assay.comparison.tables import data_table
     from assay.comparison.tasks import TaskComparison
     from assay.runs.leaderboard import compare_tasks
-    from assay.tables.page import Page
-    from assay.tables.table import Table
+    from assay.tables.table import Page, Table
 else:
     data_table = OnDemand("assay.comparison.tables").data_table
     compare_tasks = OnDemand("assay.runs.leaderboard").compare_tasks

@@ -17,7 +17,7 @@ from assay.tables.table import Table, columns_of
 if TYPE_CHECKING:
     from assay.inspect.check import CheckReport
     from assay.inspect.explain import Explanation
-    from assay.tables.page import Page
+    from assay.tables.table import Page
 
 
 _GAP = 3

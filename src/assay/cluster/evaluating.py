@@ -14,13 +14,11 @@ from assay.cluster.requests import SearchRequest
 from assay.cluster.searching import VectorTask, prepare_search
 from assay.cluster.settings import Cluster
 from assay.core import checks
-from assay.core.conventions import Conventions, as_conventions
-from assay.core.id_hints import check_match
+from assay.core.conventions import Conventions, Settings, as_conventions
 from assay.core.ids import Ids, IntegerIds
-from assay.core.input_remarks import CUT_BY_ROW
 from assay.core.judgments import Judgments, Labels, Qrels
+from assay.core.mismatches import CUT_BY_ROW, check_match
 from assay.core.ranking import Ranking
-from assay.core.settings import Settings
 from assay.io.formats import as_judgments
 from assay.measures import Measure, parse_many
 from assay.scoring.evaluate import evaluate

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli import options, output
-from assay.cli.cluster_options import cluster_options, open_cluster_with_bar
 from assay.cli.commands import Command
+from assay.cli.options import cluster_options, open_cluster_with_bar
+from assay.cli.output import saving_runs
 from assay.cli.progress import progress_bar
-from assay.cli.saving import saving_runs
 from assay.cli.settings import argument, option
 from assay.core.on_demand import OnDemand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from assay.cli.saving import Saving
+    from assay.cli.output import Saving
     from assay.cluster import (
         Journal,
         SampledRecall,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         take_sample,
     )
     from assay.core.checks import thread_count
-    from assay.core.input_remarks import cut_by_row
+    from assay.core.mismatches import cut_by_row
     from assay.core.ranking import Ranking
     from assay.io.arrays import read_ids, read_vectors
     from assay.io.formats import read_run
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from assay.search.engine import prepare, rank
 else:
     thread_count = OnDemand("assay.core.checks").thread_count
-    cut_by_row = OnDemand("assay.core.input_remarks").cut_by_row
+    cut_by_row = OnDemand("assay.core.mismatches").cut_by_row
     read_ids = OnDemand("assay.io.arrays").read_ids
     read_vectors = OnDemand("assay.io.arrays").read_vectors
     read_run = OnDemand("assay.io.formats").read_run

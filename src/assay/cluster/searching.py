@@ -23,9 +23,9 @@ from assay.cluster.requests import (
 )
 from assay.cluster.settings import Cluster
 from assay.core import checks
+from assay.core.conventions import Settings
 from assay.core.ids import Ids, IntegerIds
 from assay.core.ranking import Ranking
-from assay.core.settings import Settings
 from assay.errors import MismatchError
 from assay.io.arrays import open_rows
 from assay.io.mapped import steady_files

@@ -38,7 +38,7 @@ from assay.core.text import did_you_mean, mask_secrets, natural_order
 from assay.errors import AssayError, FormatError, InputError, StorageError, UsageError
 from assay.io.arrays import NpyRows, read_ids, read_vectors
 from assay.io.columns import read_columns
-from assay.io.json_text import parse_json
+from assay.io.plain_data import parse_json
 from assay.io.streams import ending_of, read_lines, read_text, split_array
 from assay.io.texts import find_text_columns, read_texts
 from assay.models.safetensors import load_safetensors

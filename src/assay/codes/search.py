@@ -18,9 +18,9 @@ from assay.codes.settings import HASHING, METRICS, Metric, Zero
 from assay.core import checks
 from assay.core.conventions import Conventions
 from assay.core.hits import Hits, judge
-from assay.core.id_hints import check_match
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Labels, Qrels
+from assay.core.mismatches import check_match
 from assay.core.ranking import Ranking
 from assay.core.text import did_you_mean
 from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError

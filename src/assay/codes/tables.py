@@ -13,8 +13,7 @@ from assay.comparison.compare import Comparison
 from assay.comparison.tables import format_p, method_note
 from assay.core.text import format_percent, signed
 from assay.stats import Interval
-from assay.tables.page import Page, Words
-from assay.tables.table import Cell, Table
+from assay.tables.table import Cell, Page, Table, Words
 
 if TYPE_CHECKING:
     from assay.codes.result import CodesReport, CodesSettings, QuantizationResult

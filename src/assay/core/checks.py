@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core.ids import Ids
-from assay.core.numbers import LARGEST_WHOLE
+from assay.core.text import LARGEST_WHOLE
 from assay.errors import IdError, MismatchError, ShapeError, UsageError, ValueRangeError
 
 LARGEST_RANK = LARGEST_WHOLE

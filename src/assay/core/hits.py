@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from assay.arrays import Floats, Ints, gather, offsets_of
-from assay.core import checks, order
-from assay.core.conventions import Conventions, as_conventions, preset
+from assay.arrays import Floats, Ints, gather, offsets_of, rows_of
+from assay.core import checks
+from assay.core.conventions import Conventions, Settings, as_conventions, preset
 from assay.core.ids import Ids
-from assay.core.input_remarks import (
+from assay.core.judgments import Judgments, Kept, Labels, Qrels
+from assay.core.mismatches import (
     CONSTANT,
     check_docs,
     check_queries,
@@ -28,9 +29,7 @@ from assay.core.input_remarks import (
     odd_scores,
     refuse_swapped,
 )
-from assay.core.judgments import Judgments, Kept, Labels, Qrels
-from assay.core.ranking import Ranking
-from assay.core.settings import Settings
+from assay.core.ranking import Ranking, tie_groups
 from assay.errors import ConventionError, MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.native import kernels
 
@@ -64,7 +63,7 @@ class Coverage:
     @cached_property
     def pool_row(self) -> Ints:
         """The query row of every pool entry."""
-        return order.rows_of(self.pool_offsets)
+        return rows_of(self.pool_offsets)
 
     def select(self, rows: Ints) -> Coverage:
         """The same for some queries, in the order given."""
@@ -121,12 +120,12 @@ class Hits:
     @cached_property
     def row(self) -> Ints:
         """The query row of every hit."""
-        return order.rows_of(self.offsets)
+        return rows_of(self.offsets)
 
     @cached_property
     def pool_row(self) -> Ints:
         """The query row of every pool entry."""
-        return order.rows_of(self.pool_offsets)
+        return rows_of(self.pool_offsets)
 
     @cached_property
     def tied_rows(self) -> Ints:
@@ -325,7 +324,7 @@ def _are_grades(ranking: Ranking, rows: Ints, hits_found: Found) -> Iterator[str
     offsets, rank, _, _, grade = hits_found
 
     def scores() -> Floats:
-        begins = ranking.offsets[rows[order.rows_of(offsets)]]
+        begins = ranking.offsets[rows[rows_of(offsets)]]
         return np.asarray(ranking.scores[begins + rank - 1])
 
     return odd_scores(np.append(ranking.lengths, 0)[rows], offsets, grade, scores)
@@ -342,7 +341,7 @@ def _judge_labels(
     query_labels = np.where(to_judged >= 0, labels.query_labels[to_judged], -2)
     is_hit = label_of_doc[ranking.docs] == np.repeat(query_labels, ranking.lengths)
     at = np.flatnonzero(is_hit)
-    rank, lo, hi = order.tie_groups(ranking.offsets, ranking.scores, at)
+    rank, lo, hi = tie_groups(ranking.offsets, ranking.scores, at)
     offsets = offsets_of(is_hit)[ranking.offsets]
     pool = _label_pool(labels, without_self)
     rows = rows_by_id(ranking, labels, conventions, to_judged)

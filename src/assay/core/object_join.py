@@ -17,17 +17,17 @@ import numpy as np
 from assay.arrays import Flags, Ints, offsets_of
 from assay.core.conventions import Conventions
 from assay.core.hits import Hits, RankedQueries, make_hits, regroup, rows_by_id
-from assay.core.id_hints import looks_alike
 from assay.core.ids import Ids
-from assay.core.input_remarks import (
+from assay.core.judgments import Qrels
+from assay.core.mismatches import (
     CONSTANT,
     check_queries,
     fractions_among,
+    looks_alike,
     mostly_fractions,
     odd_scores,
     step_over_rows,
 )
-from assay.core.judgments import Qrels
 from assay.core.ranking import TIES_BY_RULE
 from assay.errors import InputError
 from assay.native import kernels

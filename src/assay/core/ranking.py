@@ -1,4 +1,20 @@
-"""Ranking: for each query the retrieved documents in rank order, with their scores."""
+"""Ranking: for each query the retrieved documents in rank order, with their scores.
+
+The tie rule is: score descending, then the tie-break ascending; `-0.0` equals `0.0`. Whatever ranks
+documents goes by it, and it is written in two places only:
+
+    native/tie_order.hpp   for the compiled kernels: `sort_rows` and `order_rows`, the ranks of
+                           judged documents, top k and targets of the search, targets in a matrix
+                           of scores
+    native/tie_order.py    the same in numpy: `rank_order`, `nearest_order` for distances, and
+                           `sides_of` for counting what ranks before a target
+
+Codes are compared by nothing: they go into bins by distance, in the order of their numbers. The
+tie-break is the place of the document's id among all ids, by their text (`Ids.order`), or that of
+its row or line. `sort_rows` sorts ragged rows by whichever kernel the machine has; `tie_groups`
+finds where equal scores begin and end. tests/core/test_order.py fails where another comparison is
+written.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +27,39 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from assay.arrays import Floats, Ints, Ints32, offsets_of
-from assay.core import checks, order
-from assay.core.conventions import CHOICES, as_conventions
+from assay.core import checks
+from assay.core.conventions import CHOICES, Settings, as_conventions
 from assay.core.ids import Ids
-from assay.core.settings import Settings
 from assay.errors import ConventionError, IdError, MismatchError, ShapeError, ValueRangeError
 from assay.native import kernels
 from assay.native.signatures import RowFault
 
 if TYPE_CHECKING:
     from assay.core.conventions import Conventions
+
+
+def sort_rows(offsets: Ints, scores: Floats, tiebreak: Ints | None) -> Ints:
+    """Permutation that puts each row in order: score descending, then tiebreak ascending.
+
+    Without a tiebreak, equal scores keep the order they stand in.
+    """
+    return kernels().order_rows(offsets, np.ascontiguousarray(scores), tiebreak)
+
+
+def tie_groups(offsets: Ints, scores: Floats, at: Ints) -> tuple[Ints, Ints, Ints]:
+    """Rank, first and last rank of the tie group, for the elements at these positions."""
+    row = np.searchsorted(offsets, at, side="right") - 1
+    start, stop = offsets[row], offsets[row + 1]
+    rank = at - start + 1
+    same = np.zeros(len(scores) + 1, bool)
+    np.equal(scores[1:], scores[:-1], out=same[1:-1])
+    if not same.any():
+        return rank, rank, rank
+    breaks = ~same
+    breaks[offsets] = True
+    edges = np.flatnonzero(breaks)
+    group = np.searchsorted(edges, at, side="right") - 1
+    return rank, edges[group] - start + 1, np.minimum(edges[group + 1], stop) - start
 
 
 TieOrder = Literal["ascending", "descending", "appearance"]
@@ -135,7 +174,7 @@ class Ranking:
         if self.in_order:
             return self.given_docs, self.given_scores
         priority = self.given_docs.astype(np.int64)
-        by_rank = order.sort_rows(self.offsets, self.given_scores, priority)
+        by_rank = sort_rows(self.offsets, self.given_scores, priority)
         docs, scores = self.given_docs[by_rank], self.given_scores[by_rank]
         docs.setflags(write=False)
         scores.setflags(write=False)
@@ -372,7 +411,7 @@ class Ranking:
             scores = _as_float32(scores)
         docs = self.docs
         if tiebreak == "index" or (scores[1:] == scores[:-1]).any():
-            by_rank = order.sort_rows(self.offsets, scores, self._tie_priority(tiebreak, scores))
+            by_rank = sort_rows(self.offsets, scores, self._tie_priority(tiebreak, scores))
             docs, scores = docs[by_rank], scores[by_rank]
         return replace(
             self,

@@ -12,15 +12,15 @@ import click
 from assay.cli import options, output
 from assay.cli.commands import MultiOptionCommand
 from assay.cli.progress import progress_bar
+from assay.cli.repeating import demo_option
 from assay.cli.settings import option
-from assay.cli.walkthrough import demo_option
 from assay.core.conventions import CHOICES
 from assay.core.on_demand import OnDemand
 from assay.crossmodal.directions import PROTOCOLS
-from assay.tables.page import Words
+from assay.tables.table import Words
 
 if TYPE_CHECKING:
-    from assay.cli.saving import Saving
+    from assay.cli.output import Saving
     from assay.core import checks
     from assay.crossmodal import compat, evaluate, inputs, tables
     from assay.crossmodal import demo as demo_files

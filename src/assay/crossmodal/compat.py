@@ -26,7 +26,7 @@ from assay.crossmodal.inputs import encode_text_prototypes, load_text_prototypes
 from assay.crossmodal.results import DirectionResult
 from assay.crossmodal.samples import Prototypes
 from assay.errors import UsageError
-from assay.io.atomic import atomic_write
+from assay.io.streams import atomic_write
 
 __all__ = [
     "as_document_json",

@@ -16,9 +16,9 @@ import numpy as np
 
 from assay.arrays import Array, Ints
 from assay.core import checks
-from assay.core.id_hints import check_labels_match
 from assay.core.ids import Ids
 from assay.core.judgments import Qrels
+from assay.core.mismatches import check_labels_match
 from assay.core.text import did_you_mean
 from assay.crossmodal.directions import PROTOCOLS, PROTOTYPE, Direction, Protocol
 from assay.crossmodal.results import RECALLS, CrossmodalResult, DirectionResult

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core.checks import check_labels, name_few
-from assay.core.id_hints import describe_near
+from assay.core.mismatches import describe_near
 from assay.core.text import did_you_mean
 from assay.crossmodal.samples import Prototypes, SampleRows
 from assay.errors import FormatError, MismatchError, UsageError, ValueRangeError
 from assay.io.arrays import load_keyed, read_ids
-from assay.io.json_text import parse_json
+from assay.io.plain_data import parse_json
 from assay.io.streams import read_text, split_array
 from assay.models.adapters.torch_file import from_factory
 from assay.models.encoding import Progress

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from assay.arrays import Array
 from assay.core import checks
-from assay.core.id_hints import describe_near
+from assay.core.conventions import Settings, as_settings
 from assay.core.ids import Ids
-from assay.core.settings import Settings, as_settings
+from assay.core.mismatches import describe_near
 from assay.crossmodal.directions import PROTOTYPE
 from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.io.arrays import NpyRows

@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from assay.arrays import Ints, offsets_of
 from assay.core import checks
-from assay.core.conventions import Conventions, preset
+from assay.core.conventions import Conventions, Settings, as_settings, preset
 from assay.core.hits import judge
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Labels, Qrels
 from assay.core.ranking import Ranking
-from assay.core.settings import Settings, as_settings
 from assay.crossmodal.directions import PROTOTYPE, Direction
 from assay.crossmodal.results import DirectionResult, FirstRanks
 from assay.crossmodal.samples import (

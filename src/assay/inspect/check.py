@@ -9,13 +9,12 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.core import order
+from assay.arrays import rows_of
 from assay.core.conventions import Choices, Conventions, as_conventions, check_keywords
 from assay.core.hits import Hits, judge
-from assay.core.id_hints import near_misses
 from assay.core.ids import Ids
-from assay.core.input_remarks import are_odd_files
 from assay.core.judgments import Qrels
+from assay.core.mismatches import are_odd_files, near_misses
 from assay.core.ranking import Ranking
 from assay.core.text import format_percent, format_share
 from assay.errors import UsageError
@@ -287,7 +286,7 @@ def _about_grades(qrels: Qrels) -> Iterator[Finding]:
             _pairs(qrels, grades < 0),
         )
     relevant = np.bincount(
-        order.rows_of(qrels.offsets)[grades >= _DEFAULT_REL], minlength=qrels.n_queries
+        rows_of(qrels.offsets)[grades >= _DEFAULT_REL], minlength=qrels.n_queries
     )
     empty = qrels.query_ids.take(np.flatnonzero(relevant == 0))
     if len(empty):
@@ -304,7 +303,7 @@ def _about_grades(qrels: Qrels) -> Iterator[Finding]:
 
 def _pairs(qrels: Qrels, which: NDArray[np.bool_]) -> tuple[str, ...]:
     places = np.flatnonzero(which)[:_EXAMPLES]
-    row = order.rows_of(qrels.offsets)
+    row = rows_of(qrels.offsets)
     return tuple(
         f"{qrels.grades[i]:g} (query {qrels.query_ids[int(row[i])]!r}, "
         f"document {qrels.doc_ids[int(qrels.docs[i])]!r})"
@@ -319,7 +318,7 @@ def _about_scores(ranking: Ranking) -> Iterator[Finding]:
 
 def _about_equal_scores(ranking: Ranking) -> Iterator[Finding]:
     """Yield how many results share their score with another one of the same query."""
-    row = order.rows_of(ranking.offsets)
+    row = rows_of(ranking.offsets)
     equal = (ranking.scores[1:] == ranking.scores[:-1]) & (row[1:] == row[:-1])
     tied = np.zeros(len(row), bool)
     tied[1:] |= equal

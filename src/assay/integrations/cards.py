@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from assay.errors import FormatError, UsageError
-from assay.io.config_text import parse_yaml, to_yaml
+from assay.io.plain_data import parse_yaml, to_yaml
 from assay.io.streams import FilePath, read_text
 from assay.runs.record import HasRecord, RunRecord, as_records
 from assay.runs.results import Aggregate, aggregates_of_record

@@ -33,16 +33,14 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from assay.arrays import Array, Ints
+from assay.arrays import Array, Ints, rows_of
 from assay.core import checks
 from assay.core.conventions import Conventions
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments
-from assay.core.numbers import LARGEST_WHOLE
-from assay.core.once import parse_python
-from assay.core.order import rows_of
 from assay.core.ranking import Ranking
-from assay.core.text import did_you_mean
+from assay.core.text import LARGEST_WHOLE, did_you_mean
+from assay.core.work import parse_python
 from assay.errors import FormatError, ShapeError, StorageError, UsageError, ValueRangeError
 from assay.io.mapped import CopiedRows, WatchedFile, is_mapped, needs_copies
 from assay.io.streams import FilePath, open_chunks, read_lines, refuse_bomb, split_array

@@ -22,9 +22,8 @@ import numpy as np
 from assay.arrays import Array
 from assay.errors import FormatError, StorageError
 from assay.io.arrays import unpack_npz
-from assay.io.atomic import atomic_write
-from assay.io.json_text import parse_json
-from assay.io.streams import read_text
+from assay.io.plain_data import parse_json
+from assay.io.streams import atomic_write, read_text
 
 _HEAD: Final = "head"  # the array that holds the JSON head
 _DIGEST: Final = 32  # bytes of a SHA-256

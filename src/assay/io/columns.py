@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from assay.arrays import Floats
-from assay.core.numbers import parse_whole
 from assay.core.on_demand import OnDemand
-from assay.core.text import did_you_mean
+from assay.core.text import did_you_mean, parse_whole
 from assay.errors import AssayError, FormatError, IdError, ValueRangeError, need
 from assay.io.streams import (
     LONGEST_LINE,
@@ -36,10 +35,10 @@ from assay.io.streams import (
 
 if TYPE_CHECKING:
     from assay.io import arrays
-    from assay.io.json_text import parse_json
+    from assay.io.plain_data import parse_json
 else:  # TREC text needs none of them, nor the csv module
     arrays = OnDemand("assay.io.arrays")
-    parse_json = OnDemand("assay.io.json_text").parse_json
+    parse_json = OnDemand("assay.io.plain_data").parse_json
 
 # Says where a row stands, for messages: "run.csv, line 7" or "query 'q1'".
 Where = Callable[[int], str]

@@ -32,8 +32,7 @@ from assay.errors import (
     UsageError,
     ValueRangeError,
 )
-from assay.io.frames import lines_of_data
-from assay.io.lines import Kind, Lines, refuse_subtopics
+from assay.io.lines import Kind, Lines, lines_of_data, refuse_subtopics
 from assay.io.streams import find_format, open_chunks, read_lines, split_array
 from assay.native import kernels
 from assay.native.signatures import Parser, TextFault

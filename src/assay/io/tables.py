@@ -10,8 +10,8 @@ import numpy as np
 
 from assay.arrays import Floats
 from assay.core.checks import name_few
-from assay.core.id_hints import describe_near
 from assay.core.ids import Ids
+from assay.core.mismatches import describe_near
 from assay.core.text import unguard_formula
 from assay.errors import FormatError, MismatchError
 from assay.io.columns import (
@@ -26,7 +26,6 @@ from assay.io.columns import (
     shift,
     split_column,
 )
-from assay.io.frames import lines_of_frame, lines_of_mapping, lines_of_records
 from assay.io.lines import (
     VALUE_NAME,
     Kind,
@@ -34,6 +33,9 @@ from assay.io.lines import (
     check_values,
     find_columns,
     knows_columns,
+    lines_of_frame,
+    lines_of_mapping,
+    lines_of_records,
     number_ids,
     pack_ids,
     subtopic_column,

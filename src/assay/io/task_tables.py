@@ -29,12 +29,11 @@ import numpy as np
 
 from assay.arrays import Floats, Ints
 from assay.core.checks import flaw_of, name_few
-from assay.core.numbers import finite_or_none
+from assay.core.text import finite_or_none
 from assay.errors import FormatError, IdError, MismatchError, UsageError, ValueRangeError
 from assay.io.columns import FileTable, Where, open_table, parse_numbers, shift, table_of_records
-from assay.io.frames import is_frame, table_of_frame
-from assay.io.json_text import parse_json
-from assay.io.lines import plain_floats
+from assay.io.lines import is_frame, plain_floats, table_of_frame
+from assay.io.plain_data import parse_json
 from assay.io.streams import FilePath, read_text
 
 _ADVICE: Final = (

@@ -6,9 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.core.callables import own_callable
-from assay.core.consent import Consent
 from assay.core.on_demand import OnDemand
+from assay.core.specs import Consent, own_callable
 from assay.errors import UsageError
 from assay.models.adapters.sentence_transformers import imports_any_class, local_folders
 from assay.models.rerankers import RerankEndpoint

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from assay.core import checks
-from assay.core.numbers import parse_whole
 from assay.core.specs import SpecKind, SpecRegistry
-from assay.core.text import did_you_mean
+from assay.core.text import did_you_mean, parse_whole
 from assay.errors import AssayError, PluginError, UsageError, error_text
 from assay.models.adapters.precomputed import PrecomputedModel
 from assay.models.cache import EmbeddingCache

@@ -1,6 +1,6 @@
 """The tie rule in numpy: score descending, then the tie-break ascending; -0.0 equals 0.0.
 
-The same rule for the compiled kernels is `tie_order.hpp`; `assay.core.order` says who uses both.
+The same rule for the compiled kernels is `tie_order.hpp`; `assay.core.ranking` says who uses both.
 """
 
 from __future__ import annotations

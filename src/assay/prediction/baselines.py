@@ -29,11 +29,12 @@ from numpy.typing import NDArray
 from assay.arrays import Ints
 from assay.core import checks
 from assay.core.conventions import Conventions
-from assay.core.id_hints import check_labels_match
-from assay.core.order import rank_order, sort_rows
+from assay.core.mismatches import check_labels_match
+from assay.core.ranking import sort_rows
 from assay.errors import UsageError, ValueRangeError
 from assay.measures import Measure
 from assay.measures.classes import Confusion
+from assay.native.tie_order import rank_order
 from assay.prediction.evaluate import as_array, rename_classes
 from assay.prediction.result import PredictionResult, make_result, name_targets
 from assay.search.engine.target_search import TargetRanks

@@ -12,13 +12,13 @@ import click
 from assay.cli import options, output
 from assay.cli.commands import MultiOptionCommand
 from assay.cli.progress import progress_bar
+from assay.cli.repeating import demo_option, walk
 from assay.cli.settings import argument, option
-from assay.cli.walkthrough import demo_option, walk
 from assay.core.on_demand import OnDemand
 from assay.prediction.plugin import SCORE_KINDS
 
 if TYPE_CHECKING:
-    from assay.cli.saving import Saving
+    from assay.cli.output import Saving
     from assay.prediction.compat import ImportedResults, import_results
     from assay.prediction.compat import legacy_json as legacy_data
     from assay.prediction.demo import write_demo

@@ -22,9 +22,8 @@ import numpy as np
 from assay.arrays import Floats, Ints, numbers_or_none
 from assay.core import checks
 from assay.core.checks import check_lengths, name_few
-from assay.core.id_hints import describe_near
-from assay.core.numbers import parse_number
-from assay.core.text import did_you_mean
+from assay.core.mismatches import describe_near
+from assay.core.text import did_you_mean, parse_number
 from assay.errors import FormatError, MismatchError, UsageError, ValueRangeError
 from assay.prediction.baselines import check_places_match, check_users_match
 from assay.prediction.confidence import (
@@ -36,9 +35,8 @@ from assay.prediction.confidence import (
 from assay.prediction.files import PredictionFile, read_table
 from assay.prediction.result import PredictionResult
 from assay.stats import Interval, interval
-from assay.tables.page import Page, Words
 from assay.tables.svg import Drawing
-from assay.tables.table import Cell, Table
+from assay.tables.table import Cell, Page, Table, Words
 
 RADIUS: Final = 6_371_008.8  # metres
 LIMITS: Final = (100.0, 500.0, 1000.0, 5000.0)

@@ -24,7 +24,7 @@ from assay.arrays import Flags, Floats, Ints
 from assay.core import checks
 from assay.core.conventions import Conventions
 from assay.core.hits import judge_ranks
-from assay.core.id_hints import check_labels_match
+from assay.core.mismatches import check_labels_match
 from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.io.mapped import steady_files
 from assay.measures import Measure

@@ -21,7 +21,7 @@ from assay.core import checks
 from assay.errors import FormatError, MismatchError, UsageError, ValueRangeError
 from assay.io.arrays import NpyRows, load_keyed, load_npy, load_npz, npz_keys
 from assay.io.columns import numbered_rows, open_parquet, read_columns
-from assay.io.json_text import parse_json
+from assay.io.plain_data import parse_json
 from assay.io.streams import FilePath, ending_of, missing_file, read_lines, split_array
 from assay.runs.run_files import unique_names
 

@@ -23,7 +23,7 @@ import numpy as np
 from assay.core.checks import name_few
 from assay.core.conventions import Conventions, preset
 from assay.core.ids import Ids
-from assay.core.numbers import parse_whole
+from assay.core.text import parse_whole
 from assay.errors import MismatchError, UsageError
 from assay.io.streams import open_chunks
 from assay.io.tables import groups_path, read_groups
@@ -57,8 +57,7 @@ from assay.prediction.seeds import SeedReport, compare_models
 from assay.runs.record import RunRecord
 from assay.scoring.scores import signature_of
 from assay.search.engine.workers import Progress
-from assay.tables.page import Page, Words
-from assay.tables.table import Table
+from assay.tables.table import Page, Table, Words
 
 # Makes a progress bar with a title; it gives None where nobody watches.
 ProgressBar = Callable[[str], AbstractContextManager[Progress | None]]

@@ -11,14 +11,13 @@ from typing import Any, Final
 
 from assay.core.checks import as_list
 from assay.errors import StorageError, UsageError
-from assay.io.atomic import atomic_write
+from assay.io.streams import atomic_write
 from assay.report.charts import FORMATS, render_chart, report_charts
 from assay.report.html import html_report
 from assay.report.tables import plugin_parts, report_page
 from assay.runs.leaderboard import Leaderboard, rank_records
 from assay.runs.record import RecordsLike
-from assay.tables.page import Page, latex_page, markdown_page
-from assay.tables.table import Table
+from assay.tables.table import Page, Table, latex_page, markdown_page
 
 _ENDINGS: Final = (".html", ".htm", ".md", ".tex")
 

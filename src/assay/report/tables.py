@@ -11,8 +11,7 @@ from assay.plugins import find_hooks
 from assay.runs.leaderboard import Leaderboard
 from assay.scoring.scores import describe_counts
 from assay.stats.choices import MOST_PAIRS
-from assay.tables.page import Page, Words
-from assay.tables.table import Cell, Table
+from assay.tables.table import Cell, Page, Table, Words
 
 if TYPE_CHECKING:
     from assay.measures import Measure

@@ -16,13 +16,12 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats, Ints
-from assay.core import checks, order
-from assay.core.conventions import preset
-from assay.core.id_hints import check_match
+from assay.arrays import Floats, Ints, rows_of
+from assay.core import checks
+from assay.core.conventions import as_settings, join_settings, preset
 from assay.core.ids import Ids
+from assay.core.mismatches import check_match
 from assay.core.ranking import Ranking
-from assay.core.settings import as_settings, join_settings
 from assay.errors import UsageError, ValueRangeError
 from assay.io.formats import RunLike, as_ranking
 
@@ -209,7 +208,7 @@ def _normalize(ranking: Ranking, normalize: str | None) -> Floats:
 def _refuse_negative(ranking: Ranking) -> None:
     if len(ranking.scores) and ranking.scores.min() < 0:
         at = int(np.argmin(ranking.scores))
-        query = ranking.query_ids[int(order.rows_of(ranking.offsets)[at])]
+        query = ranking.query_ids[int(rows_of(ranking.offsets)[at])]
         raise ValueRangeError(
             f"Query {query!r} has the score {ranking.scores[at]:g}. Without normalisation a "
             "document that a list does not hold counts 0, above any negative score. Use "
@@ -254,7 +253,7 @@ def _merge_ids(sides: list[Ids]) -> Ids:
 
 def _pair_keys(ranking: Ranking, query_ids: Ids, doc_ids: Ids) -> Ints:
     """One number for each (query, document) of a list."""
-    query = ranking.query_ids.match(query_ids)[order.rows_of(ranking.offsets)]
+    query = ranking.query_ids.match(query_ids)[rows_of(ranking.offsets)]
     return query * len(doc_ids) + ranking.doc_ids.match(doc_ids)[ranking.docs]
 
 

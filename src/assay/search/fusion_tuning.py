@@ -19,9 +19,9 @@ from assay.arrays import Floats, Ints, offsets_of
 from assay.core import checks
 from assay.core.conventions import Conventions
 from assay.core.hits import judge
-from assay.core.id_hints import describe_near
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments
+from assay.core.mismatches import describe_near
 from assay.core.ranking import Ranking
 from assay.errors import MismatchError, UsageError
 from assay.measures import Measure

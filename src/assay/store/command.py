@@ -16,8 +16,8 @@ from assay.cli import options, output
 from assay.cli.commands import CommandGroup
 from assay.cli.main import assay
 from assay.cli.options import open_store
+from assay.cli.output import repeated_batch
 from assay.cli.repeating import StoredCommand
-from assay.cli.saving import repeated_batch
 from assay.cli.settings import argument, option
 from assay.core.on_demand import OnDemand
 from assay.core.text import printable
@@ -28,14 +28,14 @@ from assay.plugins import find_hook, find_hooks
 if TYPE_CHECKING:
     from assay.comparison.alignment import cluster_settings
     from assay.comparison.compare import compare as compare_scores
-    from assay.core.consent import Consent
+    from assay.core.specs import Consent
     from assay.io.fingerprints import fingerprints
     from assay.measures import parse_many
     from assay.runs.record import names_of
     from assay.store import Run, Store
     from assay.store.run import refuse_other_query_sets
     from assay.store.tables import list_data, list_table, read_query, run_data, run_page
-    from assay.tables.page import Page
+    from assay.tables.table import Page
 else:
     list_data = OnDemand("assay.store.tables").list_data
     list_table = OnDemand("assay.store.tables").list_table

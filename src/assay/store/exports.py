@@ -16,7 +16,7 @@ import numpy as np
 from assay.arrays import or_none
 from assay.core.text import guard_formula
 from assay.errors import UsageError, need
-from assay.io.atomic import atomic_write
+from assay.io.streams import atomic_write
 from assay.runs.record import RunRecord
 from assay.runs.results import Aggregate, QueryResults, aggregates_of_record, results_to_data
 from assay.scoring.score_data import id_kind, scores_to_data

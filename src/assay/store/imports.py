@@ -15,7 +15,7 @@ from typing import Any, Final
 from assay.core.text import unguard_formula
 from assay.errors import AssayError, FormatError
 from assay.io.columns import read_columns
-from assay.io.json_text import parse_json
+from assay.io.plain_data import parse_json
 from assay.io.streams import read_text
 from assay.runs.record import RunRecord, check_tags
 from assay.runs.results import Aggregate, QueryResults, find_contradictions, results_from_data

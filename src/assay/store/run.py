@@ -26,7 +26,7 @@ from assay.store.codec import (
     column,
 )
 from assay.store.tables import list_table, summary_page
-from assay.tables.page import html_page
+from assay.tables.table import html_page
 
 if TYPE_CHECKING:
     from assay.runs.results import QueryResults

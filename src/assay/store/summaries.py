@@ -13,7 +13,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, select
 
 from assay.errors import UsageError
-from assay.io.frames import build_frame
+from assay.io.lines import build_frame
 from assay.runs.results import canonical, method_text
 from assay.store.codec import read_json
 from assay.store.queries import NEWEST_FIRST, conditions, read_results, rows_by_run, select_runs

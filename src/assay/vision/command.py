@@ -12,8 +12,8 @@ import click
 from assay import vision
 from assay.cli import options, output
 from assay.cli.commands import CommandGroup
+from assay.cli.output import Saving, repeated_batch
 from assay.cli.progress import progress_bar
-from assay.cli.saving import Saving, repeated_batch
 from assay.cli.settings import argument, option
 from assay.core.on_demand import OnDemand
 from assay.errors import UsageError

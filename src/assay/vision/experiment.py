@@ -24,14 +24,13 @@ from numpy.typing import NDArray
 
 from assay import __version__
 from assay.core import checks
-from assay.core.callables import named_callable, own_callable
-from assay.core.consent import Consent
 from assay.core.conventions import Conventions
+from assay.core.specs import Consent, named_callable, own_callable
 from assay.core.text import did_you_mean
 from assay.errors import AssayError, FormatError, StorageError, UsageError
 from assay.io.checkpoint import Checkpoint, file_label
-from assay.io.config_text import parse_toml, parse_yaml, read_config_text
 from assay.io.fingerprints import digest_of_file
+from assay.io.plain_data import parse_toml, parse_yaml, read_config_text
 from assay.stats.samples import check_level, check_seed
 from assay.vision.descriptors import is_file, network_file
 from assay.vision.ground_truth import check_taus

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from assay.arrays import Array, Ints
 from assay.core import checks
 from assay.core.ids import Ids
-from assay.core.once import Once
+from assay.core.work import Once
 from assay.errors import InputError, UsageError
 from assay.search.engine.codes import Codes
 from assay.vision.descriptors import Described, Kind, describe, load_network, network_file

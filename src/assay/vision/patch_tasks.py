@@ -24,7 +24,7 @@ from assay.arrays import Array, Ints
 from assay.core.checks import name_few
 from assay.errors import FormatError, MismatchError, UsageError
 from assay.io.columns import numbered_rows
-from assay.io.json_text import parse_json
+from assay.io.plain_data import parse_json
 from assay.io.streams import read_text
 from assay.vision.keypoints import draw
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats
 from assay.core import checks
-from assay.core.settings import as_settings
+from assay.core.conventions import as_settings
 from assay.errors import FormatError, InputError, MismatchError, ShapeError, UsageError
 from assay.io.arrays import load_npy
 from assay.io.streams import list_folder, read_lines
@@ -31,8 +31,7 @@ from assay.search.engine.codes import Codes
 from assay.stats import Interval, interval
 from assay.stats.confidence import jackknife_interval
 from assay.stats.effects import false_positive_rate
-from assay.tables.page import Page, Words
-from assay.tables.table import Table
+from assay.tables.table import Page, Table, Words
 from assay.vision.descriptors import describe, describe_patches, load_network, network_file
 from assay.vision.hpatches import (
     DIFFICULTIES,

@@ -14,15 +14,14 @@ from numpy.typing import NDArray
 
 from assay.core import checks
 from assay.errors import InputError, MismatchError, UsageError
-from assay.io.atomic import atomic_write
+from assay.io.streams import atomic_write
 from assay.runs.record import RunRecord
 from assay.scoring.output import tied_remark
 from assay.scoring.scores import signature_of
 from assay.search.engine import Codes, rank, target_ranks
 from assay.tables.html import tag
-from assay.tables.page import Page, Words
 from assay.tables.svg import COLOURS, GREY, Drawing, Scale, circle, group, line, svg_text
-from assay.tables.table import Table
+from assay.tables.table import Page, Table, Words
 from assay.vision import tables
 from assay.vision.ground_truth import Status
 from assay.vision.opencv_features import Image, opencv, steady

@@ -13,13 +13,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Array, Floats, Ints
+from assay.arrays import Array, Floats, Ints, exact_sum
 from assay.core import checks
-from assay.core.conventions import Conventions, as_conventions, preset
-from assay.core.exact_sums import exact_sum
+from assay.core.conventions import Conventions, Settings, as_conventions, preset
 from assay.core.hits import Hits, judge_ranks
 from assay.core.ids import Ids
-from assay.core.settings import Settings
 from assay.errors import MismatchError, UsageError
 from assay.measures import Measure, parse_many
 from assay.runs.record import RunRecord

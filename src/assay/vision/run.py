@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from assay.arrays import Array
 from assay.core import checks
 from assay.core.checks import thread_count
-from assay.core.once import Once
-from assay.core.settings import as_settings
+from assay.core.conventions import as_settings
+from assay.core.work import Once
 from assay.errors import InputError, StorageError, UsageError
 from assay.runs.record import RunRecord
 from assay.search.engine.workers import Control, run

@@ -17,8 +17,7 @@ from assay.errors import MismatchError, UsageError
 from assay.measures import parse_many
 from assay.scoring.scores import Scores
 from assay.stats import Interval, interval
-from assay.tables.page import Page, Words
-from assay.tables.table import Cell, Table
+from assay.tables.table import Cell, Page, Table, Words
 from assay.vision.compat import row_with_metadata
 from assay.vision.keypoints import as_id
 from assay.vision.result import DescriptorResult, image_intervals

@@ -23,12 +23,12 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats, Ints, offsets_of
-from assay.core import order
+from assay.arrays import Floats, Ints, offsets_of, rows_of
 from assay.core.conventions import Conventions
 from assay.core.hits import Hits
 from assay.core.ids import Ids
 from assay.errors import UsageError
+from assay.native.tie_order import nearest_order
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Scores
 from assay.stats import Interval, interval
@@ -72,7 +72,7 @@ def list_hits(
     only the order of ties would decide, a right pair stands behind the wrong ones.
     """
     ids = Ids.of(list_ids, what="list")
-    by_distance = order.nearest_order(distance, row=row)
+    by_distance = nearest_order(distance, row=row)
     row, distance = row[by_distance], distance[by_distance]
     offsets = np.searchsorted(row, np.arange(len(ids) + 1)).astype(np.int64)
     first, last = _equal_runs(row, distance)
@@ -105,7 +105,7 @@ def _equal_runs(row: Ints, distance: Floats) -> tuple[Ints, Ints]:
     new[1:] = (row[1:] != row[:-1]) | (distance[1:] != distance[:-1])
     starts = np.flatnonzero(new)
     offsets = np.append(starts, len(row))
-    run = order.rows_of(offsets.astype(np.int64))
+    run = rows_of(offsets.astype(np.int64))
     return offsets[run], offsets[run + 1]
 
 

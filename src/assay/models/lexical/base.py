@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core import checks
-from assay.core.order import sort_rows
+from assay.core.ranking import sort_rows
 from assay.errors import ShapeError, UsageError, ValueRangeError
 
 # Document numbers (queries × k, −1 where no document is left) and their scores (0 there).

@@ -17,12 +17,12 @@ from assay.arrays import Ints, VectorsLike
 from assay.core import checks
 from assay.core.checks import thread_count
 from assay.core.ids import Ids
-from assay.core.order import nearest_order
 from assay.core.ranking import Ranking
 from assay.errors import MismatchError, ShapeError
 from assay.io.mapped import steady_files
 from assay.native import Engine
 from assay.native.signatures import Kernels
+from assay.native.tie_order import nearest_order
 from assay.search.engine.codes import Codes, as_codes
 from assay.search.engine.exclusion import Excluded, exclusions_of, refuse_short
 from assay.search.engine.plan import check_ids, choose_kernels, search_settings

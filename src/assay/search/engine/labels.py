@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from assay.arrays import Ints
-from assay.core import checks, order
+from assay.arrays import Ints, rows_of
+from assay.core import checks
 from assay.errors import UsageError
 from assay.search.engine.exclusion import Excluded, exclusions_of
 from assay.search.engine.plan import check_ids
@@ -77,7 +77,7 @@ def count_labels(
 
 def count_found_labels(offsets: Ints, labels: Ints, targets: Ints, cuts: Sequence[int]) -> Ints:
     """How many of the first documents of each row have the row's label, for each cut."""
-    rows = order.rows_of(offsets)
+    rows = rows_of(offsets)
     same = labels == targets[rows]
     place = np.arange(len(rows)) - offsets[rows]
     counts = [np.bincount(rows[same & (place < cut)], minlength=len(targets)) for cut in cuts]
@@ -105,7 +105,7 @@ def number_labels(query_labels: Any, doc_labels: Any) -> tuple[Ints, Ints]:
 def n_relevant(left: Ints, right: Ints, barred: Excluded) -> Ints:
     """How many documents share each query's label, without those that it must not find."""
     sizes = np.bincount(right, minlength=int(left.max(initial=0)) + 1)
-    rows = order.rows_of(barred.offsets)
+    rows = rows_of(barred.offsets)
     lost = np.bincount(rows[right[barred.docs] == left[rows]], minlength=len(left))
     n_rel: Ints = sizes[left] - lost
     return n_rel

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from assay.arrays import Floats, Floats32, Ints
 from assay.core import checks
 from assay.core.checks import thread_count
+from assay.core.conventions import as_settings, pair_digest
 from assay.core.ids import Ids
-from assay.core.settings import as_settings, pair_digest
 from assay.errors import UsageError
 from assay.io.arrays import NpyRows, open_rows
 from assay.native import Engine, engine_name, load

@@ -11,8 +11,8 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Bytes, Floats, Floats32, Ints, Ints32, VectorsLike, offsets_of
-from assay.core import checks, order
+from assay.arrays import Bytes, Floats, Floats32, Ints, Ints32, VectorsLike, offsets_of, rows_of
+from assay.core import checks
 from assay.core.ids import Ids
 from assay.core.ranking import Ranking
 from assay.errors import ValueRangeError
@@ -421,7 +421,7 @@ def _score_ranking(ready: SearchPlan, ranking: Ranking) -> tuple[Floats, NDArray
     """The score of every result, and which have none because a vector is all zero."""
     scores = np.zeros(len(ranking.docs))
     cosine = ready.metric.name == "cosine"
-    empty = ready.measures.zero[order.rows_of(ranking.offsets)] & cosine
+    empty = ready.measures.zero[rows_of(ranking.offsets)] & cosine
     for block in ready.blocks():
         docs = prepare_docs(ready.kernels, block, ready.metric, sizes=ready.sizes)
         for start, stop in ready.tiles():

@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from assay import plugins
 from assay.core import checks
-from assay.core.consent import Consent
-from assay.core.specs import Spec, SpecKind, SpecRegistry
+from assay.core.specs import Consent, Spec, SpecKind, SpecRegistry
 from assay.core.text import mask_secrets
 from assay.errors import UsageError
 from assay.search.indexes.base import Opener

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from assay.io.atomic import atomic_write
-from assay.io.frames import build_frame
-from assay.tables.latex import latex_text
+from assay.io.lines import build_frame
+from assay.io.streams import atomic_write
+from assay.tables.table import latex_text
 
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 _RAISED: Final = "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖ۹ʳˢᵗᵘᵛʷˣʸᶻ"
