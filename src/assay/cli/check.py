@@ -8,7 +8,7 @@ import click
 
 from assay.cli import options, output
 from assay.cli.commands import Command
-from assay.cli.settings import argument, option
+from assay.cli.settings import argument
 from assay.core.on_demand import OnDemand
 
 if TYPE_CHECKING:
@@ -20,13 +20,8 @@ else:
 
 @click.command("check", cls=Command, verified=True)
 @argument("runs", nargs=-1, required=True, metavar="RUN... [QRELS]", reads=True)
-@option(
-    "-r",
-    "--qrels",
-    metavar="QRELS",
-    help="The judgments; then all names are runs.",
-    section="Input",
-    reads=True,
+@options.in_input(
+    "-r", "--qrels", metavar="QRELS", help="The judgments; then all names are runs.", reads=True
 )
 @options.measures_option(
     "The measures to check for: ties and short lists are judged by them.", default=("default",)

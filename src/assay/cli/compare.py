@@ -11,7 +11,7 @@ import click
 from assay.cli import options, output
 from assay.cli.commands import Command
 from assay.cli.gating import Gate, gate_options
-from assay.cli.settings import argument, option
+from assay.cli.settings import argument
 from assay.core.on_demand import OnDemand
 from assay.stats.choices import MOST_PAIRS
 from assay.tables.table import Page, Words
@@ -46,20 +46,18 @@ else:
 @options.measures_option("A measure such as nDCG@10 (the default), or a group. May be repeated.")
 @options.statistics_options
 @options.slices_option
-@option(
+@options.in_statistics(
     "--sensitivity",
     "sensitivity_wanted",
     is_flag=True,
     help="Compare also under other tie rules and conventions.",
-    section="Statistics",
 )
-@option(
+@options.in_statistics(
     "--differences",
     "n_differences",
     type=click.IntRange(min=1),
     metavar="N",
     help="The N largest wins and losses among the queries.",
-    section="Statistics",
 )
 @options.conventions_options
 @options.rel_option

@@ -9,7 +9,7 @@ import click
 
 from assay.cli import options, output
 from assay.cli.commands import Command
-from assay.cli.settings import argument, option
+from assay.cli.settings import argument
 from assay.core.conventions import Conventions
 from assay.core.on_demand import OnDemand
 
@@ -33,32 +33,28 @@ _AS_IN_FILE = Conventions(tiebreak="index")  # lines with equal scores keep thei
 @click.command("convert", cls=Command)
 @argument("source", metavar="IN", reads=True)
 @argument("target", type=options.output_file, metavar="OUT", writes=True)
-@option(
+@options.in_input(
     "--kind",
     type=click.Choice(["run", "qrels"]),
     default="run",
     show_default=True,
     help="What the file holds.",
-    section="Input",
 )
-@option(
+@options.in_input(
     "--from",
     "source_format",
     type=click.Choice((*options.RUN_FORMATS, "npy")),
     help="Format of IN, if not as named.",
-    section="Input",
 )
-@option(
+@options.in_result(
     "--to",
     "target_format",
     type=click.Choice(options.RUN_FORMATS),
     help="Format of OUT, if not as named; npz for runs only.",
-    section="Result",
 )
-@option(
+@options.in_store(
     "--tag",
     help="Last column of a TREC run; by default that of IN.",
-    section="Store",
     offers="assay.store.completion:offer_tags",
 )
 def command(

@@ -10,7 +10,7 @@ import click
 
 from assay.cli import options, output
 from assay.cli.commands import Command
-from assay.cli.settings import argument, option
+from assay.cli.settings import argument
 from assay.core.on_demand import OnDemand
 from assay.plugins import find_hook
 from assay.tables.table import Page, Words
@@ -45,35 +45,30 @@ else:
     "A measure such as nDCG@10, or a group: default, official, all_trec. May be repeated; "
     "'assay measures' lists all."
 )
-@option("-q", "--per-query", is_flag=True, help="A row for each query.", section="Result")
-@option(
+@options.in_result("-q", "--per-query", is_flag=True, help="A row for each query.")
+@options.in_statistics(
     "--by",
     metavar="FILE[:COLUMN]",
     help="Means by group: a TSV or CSV file with a query and its group in each line.",
-    section="Statistics",
     reads=True,
 )
 @options.conventions_options
 @options.rel_option
 @options.mismatch_option
-@option(
+@options.in_measures(
     "--chance",
     "chance_wanted",
     is_flag=True,
     help="What a random and a perfect order of the collection score; needs --n-docs.",
-    section="Measures and conventions",
 )
-@option(
+@options.in_input(
     "--n-docs",
     type=click.IntRange(min=1),
     metavar="N",
     help="Size of the collection; goes with --chance. Judged documents that the run does not name "
     "count as in it, unless the run names N.",
-    section="Input",
 )
-@option(
-    "--percent", is_flag=True, help="Print percentages (text and Markdown only).", section="Result"
-)
+@options.in_result("--percent", is_flag=True, help="Print percentages (text and Markdown only).")
 @options.result_options(also=("trec", "model-card"))
 @options.save_options("retrieval")
 def command(

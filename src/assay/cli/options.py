@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
@@ -37,6 +37,19 @@ else:
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Decorator = Callable[[Decorated], Decorated]
+
+
+def _section(title: str) -> Callable[..., Callable[[Decorated], Decorated]]:
+    """Return `option` for the options under one heading of a command's help."""
+    return partial(option, section=title)
+
+
+in_input = _section("Input")
+in_search = _section("Search")
+in_measures = _section("Measures and conventions")
+in_statistics = _section("Statistics")
+in_result = _section("Result")
+in_store = _section("Store")
 
 
 # Where a command writes: as `type` of a parameter these refuse, before any work is done, a place
@@ -82,16 +95,14 @@ def add_options(*options: Callable[[Any], Any]) -> Callable[[Decorated], Decorat
 
 RUN_FORMATS: Final = ("trec", "csv", "tsv", "json", "jsonl", "parquet", "npz")
 
-json_option = option(
-    "--json", "json_wanted", is_flag=True, help="Print JSON.", section="Result", aside=True
-)
+json_option = in_result("--json", "json_wanted", is_flag=True, help="Print JSON.", aside=True)
 
 
 def write_option(
     words: str, name: str = "file", *, required: bool = False
 ) -> Callable[[Decorated], Decorated]:
     """-o: the file that a command writes."""
-    return option(
+    return in_result(
         "-o",
         "--output",
         name,
@@ -99,43 +110,30 @@ def write_option(
         required=required,
         metavar="FILE",
         help=words,
-        section="Result",
         writes=True,
         aside=name == "file",
     )
 
 
 output_option = write_option("Write the result to FILE, whole or not at all.")
-qrels_option = option(
-    "-r",
-    "--qrels",
-    required=True,
-    metavar="QRELS",
-    help="The judgments.",
-    section="Input",
-    reads=True,
+qrels_option = in_input(
+    "-r", "--qrels", required=True, metavar="QRELS", help="The judgments.", reads=True
 )
-mismatch_option = option(
+mismatch_option = in_input(
     "--allow-mismatch",
     is_flag=True,
     help="Go on where ids do not fit, such as 1 and 01; they count as different.",
-    section="Input",
 )
-target_format_option = option(
-    "--to",
-    "target_format",
-    type=click.Choice(RUN_FORMATS),
-    help="If not as named.",
-    section="Result",
+target_format_option = in_result(
+    "--to", "target_format", type=click.Choice(RUN_FORMATS), help="If not as named."
 )
 
 
-ir_metadata_option = option(
+ir_metadata_option = in_result(
     "--ir-metadata",
     "ir_metadata",
     metavar="auto|FILE",
     help="Head a TREC run with ir_metadata: what is known here, and the entries of a YAML file.",
-    section="Result",
     reads=True,
 )
 
@@ -157,21 +155,19 @@ def note_in_context(context: click.Context, parameter: click.Parameter, value: A
 
 
 # What the text of a result shows; `emit` looks it up.
-full_option = option(
+full_option = in_result(
     "--full",
     is_flag=True,
     expose_value=False,
     callback=note_in_context,
     help="Show all of it: every remark, how numbers were made, the signature.",
-    section="Result",
 )
-signature_option = option(
+signature_option = in_result(
     "--signature",
     is_flag=True,
     expose_value=False,
     callback=note_in_context,
     help="Show the whole signature, not a short id.",
-    section="Result",
 )
 
 
@@ -189,9 +185,7 @@ def result_options(
     also has --full and --signature.
     """
     formats = formats or output.offer_formats(also=also)
-    choice = option(
-        "--format", "named", type=click.Choice(formats), help=words, section="Result", aside=True
-    )
+    choice = in_result("--format", "named", type=click.Choice(formats), help=words, aside=True)
     pages = [full_option, signature_option] if brief and "markdown" in formats else []
     add = add_options(*([choice] if named else []), json_option, *pages, output_option)
 
@@ -213,7 +207,7 @@ def result_options(
 
 def measures_option(words: str, default: tuple[str, ...] = ()) -> Decorator[Any]:
     """-m, which may be repeated."""
-    return option(
+    return in_measures(
         "-m",
         "--measure",
         "measures",
@@ -221,53 +215,37 @@ def measures_option(words: str, default: tuple[str, ...] = ()) -> Decorator[Any]
         default=default,
         metavar="NAME",
         help=words,
-        section="Measures and conventions",
         offers="assay.cli.completion:offer_measures",
     )
 
 
-rel_option = option(
-    "--rel",
-    type=float,
-    metavar="N",
-    help="Smallest grade that is relevant. [1]",
-    section="Measures and conventions",
+rel_option = in_measures(
+    "--rel", type=float, metavar="N", help="Smallest grade that is relevant. [1]"
 )
 conventions_choices = add_options(
-    option(
+    in_measures(
         "-c",
         "--conventions",
         default="trec_eval",
         show_default=True,
         metavar="NAME",
         help="A preset ('assay measures --conventions' lists them) or a signature.",
-        section="Measures and conventions",
         offers="assay.cli.completion:offer_presets",
     ),
-    option(
-        "--ties",
-        type=click.Choice(CHOICES["ties"]),
-        help="How tied documents count.",
-        section="Measures and conventions",
+    in_measures("--ties", type=click.Choice(CHOICES["ties"]), help="How tied documents count."),
+    in_measures(
+        "--empty", type=click.Choice(CHOICES["empty"]), help="Queries without a relevant document."
     ),
-    option(
-        "--empty",
-        type=click.Choice(CHOICES["empty"]),
-        help="Queries without a relevant document.",
-        section="Measures and conventions",
-    ),
-    option(
+    in_measures(
         "--missing",
         type=click.Choice(CHOICES["missing"]),
         help="Judged queries that are not in the run.",
-        section="Measures and conventions",
     ),
-    option(
+    in_measures(
         "--depth",
         type=click.IntRange(min=1),
         metavar="N",
         help="Evaluate the first N documents of each query.",
-        section="Measures and conventions",
     ),
 )
 
@@ -317,104 +295,89 @@ def is_typed(option: str) -> bool:
 
 # Statistics
 
-test_option = option(
+test_option = in_statistics(
     "--test",
     type=click.Choice(TESTS),
     metavar=f"[{'|'.join(TESTS)}]",
     default="randomisation",
     show_default=True,
     help="The paired test.",
-    section="Statistics",
 )
-correction_option = option(
+correction_option = in_statistics(
     "--correction",
     type=click.Choice(CORRECTIONS),
     metavar=f"[{'|'.join(CORRECTIONS)}]",
     show_default="max-t; holm with another test than randomisation",
     help="Correction for several pairs of runs.",
-    section="Statistics",
 )
-level_option = option(
+level_option = in_statistics(
     "--level",
     type=float,
     default=LEVEL,
     show_default=True,
     metavar="A",
     help="Significance level; intervals have 1 - A.",
-    section="Statistics",
 )
-resamples_option = option(
+resamples_option = in_statistics(
     "--resamples",
     type=click.IntRange(min=100),
     default=RESAMPLES,
     show_default=True,
     metavar="N",
     help="Number of resamples.",
-    section="Statistics",
 )
 
 
 def seed_option_for(words: str) -> Callable[[Decorated], Decorated]:
     """--seed, which is 0 unless it is given."""
     number = click.IntRange(min=0)
-    return option(
-        "--seed",
-        type=number,
-        default=0,
-        show_default=True,
-        metavar="N",
-        help=words,
-        section="Statistics",
+    return in_statistics(
+        "--seed", type=number, default=0, show_default=True, metavar="N", help=words
     )
 
 
 seed_option = seed_option_for("Random seed.")
 # All but the baseline go to `compare` as given.
 statistics_options = add_options(
-    option(
+    in_statistics(
         "-b",
         "--baseline",
         metavar="NAME",
         help="Compare with this run only: its name or its file.",
-        section="Statistics",
         reads=True,
     ),
     test_option,
     correction_option,
     level_option,
-    option(
+    in_statistics(
         "--interval",
         type=click.Choice(INTERVALS),
         metavar=f"[{'|'.join(INTERVALS)}]",
         default=INTERVAL,
         show_default=True,
         help="Type of confidence interval; auto: of differences, that of the test.",
-        section="Statistics",
     ),
     resamples_option,
     seed_option,
-    option(
+    in_statistics(
         "--margin",
         type=float,
         metavar="X",
         help="Margin of non-inferiority and equivalence: the largest negligible difference.",
-        section="Statistics",
     ),
-    option(
+    in_statistics(
         "--by",
         metavar="FILE[:COLUMN]",
         help="Clusters of dependent queries: whole groups are resampled and tested.",
-        section="Statistics",
         reads=True,
     ),
 )
 
 
-slices_option = option(
+slices_option = in_statistics(
     "--slices",
     metavar="FILE[:COLUMN]",
     help="Compare also in each slice: a TSV or CSV file with a query and its slice.",
-    section="Statistics",
     reads=True,
 )
 
@@ -443,59 +406,50 @@ def find_baseline(baseline: str, items: Sequence[object], names: Sequence[str]) 
 
 # Search
 
-zero_option = option(
+zero_option = in_search(
     "--zero",
     type=click.Choice(["error", "drop", "last"]),
     default="error",
     show_default=True,
     help="All-zero vectors under cosine.",
-    section="Search",
 )
 
 
 def metric_option(help: str, default: str | None = None) -> Callable[[Decorated], Decorated]:
     """How vectors are compared."""
-    return option(
+    return in_search(
         "--metric",
         type=click.Choice(["cosine", "dot", "l2"]),
         default=default,
         show_default=default is not None,
         help=help,
-        section="Search",
     )
 
 
-threads_option = option(
-    "--threads",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Number of threads. [all cores]",
-    section="Search",
+threads_option = in_search(
+    "--threads", type=click.IntRange(min=1), metavar="N", help="Number of threads. [all cores]"
 )
 
 
 # The store
 
-store_option = option(
+store_option = in_store(
     "--store",
     metavar="FILE|URL",
     help="The store of runs: a file, or postgresql://... [$ASSAY_STORE, or assay.db]",
-    section="Store",
     aside=True,
 )
 filter_options = add_options(
-    option(
+    in_store(
         "--task",
         metavar="NAME",
         help="Only this task: retrieval, …",
-        section="Store",
         offers="assay.store.completion:offer_tasks",
     ),
-    option(
+    in_store(
         "--dataset",
         metavar="NAME",
         help="Only this dataset.",
-        section="Store",
         aside=True,
         offers="assay.store.completion:offer_datasets",
     ),
@@ -506,23 +460,21 @@ filter_options = add_options(
         section="Models",
         offers="assay.models.completion:offer_models",
     ),
-    option(
+    in_input(
         "--name",
         metavar="NAME",
         help="Only runs of this name.",
-        section="Input",
         offers="assay.store.completion:offer_names",
     ),
-    option(
+    in_store(
         "--tag",
         multiple=True,
         metavar="TAG",
         help="Only with all these tags.",
-        section="Store",
         offers="assay.store.completion:offer_tags",
     ),
-    option("--since", metavar="DATE", help="Only from this day on (UTC).", section="Store"),
-    option("--until", metavar="DATE", help="Only up to this day.", section="Store"),
+    in_store("--since", metavar="DATE", help="Only from this day on (UTC)."),
+    in_store("--until", metavar="DATE", help="Only up to this day."),
 )
 
 
@@ -564,25 +516,21 @@ def consent_options(words: str) -> Callable[[Decorated], Decorated]:
 def save_options(task: str) -> Callable[[Decorated], Decorated]:
     """--save and what goes with it; the command gets `saving`, whose `save` stores results."""
     add = add_options(
-        option(
-            "--save", is_flag=True, help="Store the results as runs.", section="Store", aside=True
-        ),
+        in_store("--save", is_flag=True, help="Store the results as runs.", aside=True),
         store_option,
-        option(
+        in_store(
             "--dataset",
             metavar="NAME",
             help="With --save: the dataset.",
-            section="Store",
             aside=True,
             offers="assay.store.completion:offer_datasets",
         ),
-        option(
+        in_store(
             "--tag",
             "tags",
             multiple=True,
             metavar="TAG",
             help="With --save: a tag of the runs. May be repeated.",
-            section="Store",
             aside=True,
             offers="assay.store.completion:offer_tags",
         ),

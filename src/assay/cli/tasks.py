@@ -29,51 +29,42 @@ _FILTERS = ("model", "name", "tag", "since", "until")
 
 @click.command("tasks", cls=Command, verified=True)
 @argument("sources", nargs=-1, metavar="[TABLE|FOLDER...]", reads=True)
-@option(
+@options.in_input(
     "--units",
     type=click.Choice(UNITS),
     default=None,
     show_default="queries; tasks, where only means are known",
     help="What is resampled. queries: who is better on these tasks? tasks: on tasks like these?",
-    section="Input",
 )
-@option(
+@options.in_measures(
     "--missing",
     type=click.Choice(MISSING),
     default="refuse",
     show_default=True,
     help="Systems without a value on some task.",
-    section="Measures and conventions",
 )
-@option(
-    "--only",
-    multiple=True,
-    metavar="TASK",
-    help="Only this task. May be repeated. [all]",
-    section="Input",
+@options.in_input(
+    "--only", multiple=True, metavar="TASK", help="Only this task. May be repeated. [all]"
 )
-@option(
+@options.in_input(
     "--split",
     default="test",
     show_default=True,
     metavar="NAME",
     help="The split of results of mteb.",
-    section="Input",
 )
-@option(
+@options.in_input(
     "--language",
     "languages",
     multiple=True,
     metavar="CODE",
     help="Only subsets of results of mteb in this language, such as eng. May be repeated.",
-    section="Input",
 )
-@option(
+@options.in_measures(
     "-m",
     "--measure",
     metavar="NAME",
     help="The measure of stored runs. [the first that all have]",
-    section="Measures and conventions",
     offers="assay.cli.completion:offer_measures",
 )
 @options.level_option
@@ -87,23 +78,21 @@ _FILTERS = ("model", "name", "tag", "since", "until")
     section="Models",
     offers="assay.models.completion:offer_models",
 )
-@option(
+@options.in_input(
     "--name",
     metavar="NAME",
     help="Only stored runs of this name.",
-    section="Input",
     offers="assay.store.completion:offer_names",
 )
-@option(
+@options.in_store(
     "--tag",
     multiple=True,
     metavar="TAG",
     help="Only stored runs with all these tags.",
-    section="Store",
     offers="assay.store.completion:offer_tags",
 )
-@option("--since", metavar="DATE", help="Only stored runs from this day on (UTC).", section="Store")
-@option("--until", metavar="DATE", help="Only stored runs up to this day.", section="Store")
+@options.in_store("--since", metavar="DATE", help="Only stored runs from this day on (UTC).")
+@options.in_store("--until", metavar="DATE", help="Only stored runs up to this day.")
 @options.result_options()
 def command(
     *,

@@ -64,13 +64,12 @@ _ELSEWHERE: Final = ("where", "workers", "cluster")  # where the work was done
 @click.command("verify", cls=Command)
 @argument("result", metavar="RESULT.json", reads=True)
 @argument("files", nargs=-1, metavar="[INPUT...]", reads=True)
-@option(
+@options.in_input(
     "--folder",
     default=".",
     show_default=True,
     metavar="DIR",
     help="Where the inputs lie.",
-    section="Input",
     folder=True,
 )
 @option(
