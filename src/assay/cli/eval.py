@@ -11,31 +11,14 @@ import click
 from assay.cli import options, output
 from assay.cli.commands import Command
 from assay.cli.settings import argument
-from assay.core.on_demand import OnDemand
 from assay.plugins import find_hook
 from assay.tables.table import Page, Words
 
 if TYPE_CHECKING:
-    from assay.arrays import numbers_or_none
     from assay.cli.output import Saving
     from assay.core.conventions import Conventions
-    from assay.measures import parse_many
-    from assay.runs import record as tables
     from assay.runs.record import RunRecord
-    from assay.runs.run_files import group_records, score_run_files, unique_names
-    from assay.scoring.output import disclosures, trec_layout
-    from assay.scoring.scores import signature_of
     from assay.tables.table import Table
-else:
-    numbers_or_none = OnDemand("assay.arrays").numbers_or_none
-    parse_many = OnDemand("assay.measures").parse_many
-    tables = OnDemand("assay.runs.record")
-    group_records = OnDemand("assay.runs.run_files").group_records
-    score_run_files = OnDemand("assay.runs.run_files").score_run_files
-    unique_names = OnDemand("assay.runs.run_files").unique_names
-    disclosures = OnDemand("assay.scoring.output").disclosures
-    signature_of = OnDemand("assay.scoring.scores").signature_of
-    trec_layout = OnDemand("assay.scoring.output").trec_layout
 
 
 @click.command("eval", cls=Command, verified=True)
@@ -113,6 +96,9 @@ def command(
         n_docs=n_docs,
     )
     output.refuse_input(file, *runs, qrels, options.group_file(by))
+    from assay.measures import parse_many
+    from assay.runs.run_files import group_records, score_run_files
+
     names = measures or (("official",) if layout == "trec" else ("default",))
     parsed = options.apply_threshold(parse_many(names), rel)
     records = score_run_files(
@@ -185,9 +171,13 @@ class _Evaluation:
 
     @property
     def signature(self) -> str:
+        from assay.scoring.scores import signature_of
+
         return signature_of([record.scored() for record in self.records], {"by": self.by})
 
     def table(self) -> Table:
+        from assay.runs import record as tables
+
         if self.per_query:
             return tables.query_table(self.records, self.percent)
         if self.by is not None:
@@ -197,8 +187,10 @@ class _Evaluation:
         return tables.run_table(self.records, self.percent)
 
     def page(self) -> Page:
-        title = tables.title(self.records, self.percent) if self.brief else ""
-        page: Page = [Words(title, "verdict"), self.table(), Words(self.signature, "signature")]
+        from assay.runs.record import title
+
+        heading = title(self.records, self.percent) if self.brief else ""
+        page: Page = [Words(heading, "verdict"), self.table(), Words(self.signature, "signature")]
         return [*page, Words(self._next_step(), "next")]
 
     def _next_step(self) -> str:
@@ -208,12 +200,16 @@ class _Evaluation:
         return f"Which is better? {shlex.join(['assay', 'compare', *files, '-r', self.qrels])}"
 
     def trec(self) -> str:
+        from assay.scoring.output import trec_layout
+
         record = self.records[0]
         header = any(name.strip().lower() in ("official", "all_trec") for name in self.measures)
         run_id = record.provenance["tag"] or record.name
         return trec_layout(record.scored(), run_id=run_id, per_query=self.per_query, header=header)
 
     def model_card(self) -> str:
+        from assay.runs.run_files import unique_names
+
         named = [record.but(dataset=unique_names([self.qrels])[0]) for record in self.records]
         return str(find_hook("model_card")(named)).rstrip()
 
@@ -223,6 +219,9 @@ class _Evaluation:
 
 
 def _run_data(record: RunRecord, by: str | None, *, per_query: bool) -> dict[str, Any]:
+    from assay.arrays import numbers_or_none
+    from assay.scoring.output import disclosures
+
     data = record.scored().to_dict(per_query=per_query)
     del data["schema_version"], data["signature"]
     for key, means in (("chance", record.chance_means()), ("ceiling", record.ceiling_means())):

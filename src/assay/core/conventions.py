@@ -107,7 +107,7 @@ class Conventions:
     def __post_init__(self) -> None:
         """Refuse unknown choices; give an old preset its present name."""
         for name, choices in CHOICES.items():
-            value = getattr(self, "self_match" if name == "self" else name)
+            value = getattr(self, _attribute(name))
             if value not in choices:
                 raise ConventionError(_unknown(f"value for {name}", value, choices))
         if not isinstance(self.preset, str) or not re.fullmatch(r"\w+\*?", self.preset):
@@ -132,8 +132,8 @@ class Conventions:
         for key in new:
             if key not in _FIELDS:
                 raise ConventionError(_unknown("convention", key, sorted(_FIELDS)))
-        current = [getattr(self, key) for key in new]
-        if current == list(new.values()) and all(map(_same_type, current, new.values())):
+        current = {key: getattr(self, key) for key in new}
+        if current == new and all(type(current[key]) is type(new[key]) for key in new):
             return self
         changed = replace(self, **new)
         if changed == self or "preset" in new or self.preset == "custom":
@@ -166,7 +166,10 @@ class Conventions:
             )
         if ":" not in signature:
             return preset(signature)
-        parts = _own_parts(signature)
+        parts = signature.split("|")  # the signature of a result adds others at its end
+        of_result = (at for at, part in enumerate(parts) if part.startswith(_RESULT_PARTS))
+        end = next(of_result, len(parts))
+        parts = parts[:end] + [part for part in parts[end:] if part.partition(":")[0] in _KEYS]
         choices = dict(_parse_part(part) for part in parts)
         if len(choices) < len(parts):
             raise ConventionError(f"A part is given twice in the signature {signature!r}.")
@@ -179,13 +182,6 @@ class Conventions:
 
 
 _FIELDS: Final = frozenset(item.name for item in fields(Conventions))
-
-
-def _own_parts(signature: str) -> list[str]:
-    """The parts that are conventions, without what the signature of a result adds at its end."""
-    parts = signature.split("|")
-    end = next((at for at, part in enumerate(parts) if part.startswith(_RESULT_PARTS)), len(parts))
-    return parts[:end] + [part for part in parts[end:] if part.partition(":")[0] in _KEYS]
 
 
 def _new_name(name: str) -> str:
@@ -209,10 +205,6 @@ def _parse_part(part: str) -> tuple[str, Any]:
     if not value.isdecimal() or len(value) > 18:
         raise ConventionError(f"depth in a signature is 'all' or a number, found {value!r}.")
     return key, int(value)
-
-
-def _same_type(value: object, other: object) -> bool:
-    return type(value) is type(other)
 
 
 def _unknown(what: str, name: object, names: list[str] | tuple[str, ...]) -> str:
@@ -366,11 +358,10 @@ def as_settings(**values: Any) -> dict[str, str]:
     >>> as_settings(metric="dot", zero=None, keep_ties=True, weights=(1.0, 0.5))
     {'metric': 'dot', 'keep_ties': 'yes', 'weights': '1,0.5'}
     """
-    return {key: _text(value) for key, value in values.items() if not _is_nothing(value)}
-
-
-def _is_nothing(value: Any) -> bool:
-    return value is None or value is False or (isinstance(value, (tuple, list)) and not value)
+    stated = {
+        key: value for key, value in values.items() if value is not None and value is not False
+    }
+    return {key: _text(value) for key, value in stated.items() if value not in ((), [])}
 
 
 def _text(value: Any) -> str:

@@ -248,6 +248,11 @@ def _judge_qrels(
         remarks += check_docs(ranking, qrels, places >= 0, n_common, allow=allow)
         judged_docs = places[judged_docs]
         finder = partial(_cover_qrels, ranking.doc_ids, ranking.n_docs, judged, judged_docs)
+    own = None
+    if without_self:  # queries whose own document is in the collection; a run need not name it
+        own = judged.query_ids.match(ranking.doc_ids) >= 0
+        if not ranking.n_docs:
+            own |= judged.query_ids.match(judged.doc_ids) >= 0
     rows = rows_by_id(ranking, qrels, conventions, to_judged)
     search = kernels().find_judged if ranking.in_order else kernels().count_judged
     hits_found = search(
@@ -269,17 +274,11 @@ def _judge_qrels(
         hits_found,
         judged.grade_counts,
         exhaustive=qrels.exhaustive,
-        own=_own_docs(ranking, judged) if without_self else None,
+        own=own,
         cover=finder,
         remarks=(*remarks, *odd_grades(ranking, qrels), *_are_grades(ranking, rows, hits_found)),
         kept=judged.kept,
     )
-
-
-def _own_docs(ranking: Ranking, judged: Qrels) -> NDArray[np.bool_]:
-    """Return the queries whose own document is in the collection; a run alone need not name it."""
-    is_query: NDArray[np.bool_] = judged.query_ids.match(ranking.doc_ids) >= 0
-    return is_query if ranking.n_docs else is_query | (judged.query_ids.match(judged.doc_ids) >= 0)
 
 
 def _cover_qrels(names: Ids, n_docs: int, judged: Qrels, places: Ints) -> Coverage | None:
@@ -324,8 +323,7 @@ def _are_grades(ranking: Ranking, rows: Ints, hits_found: Found) -> Iterator[str
     offsets, rank, _, _, grade = hits_found
 
     def scores() -> Floats:
-        begins = ranking.offsets[rows[rows_of(offsets)]]
-        return np.asarray(ranking.scores[begins + rank - 1])
+        return np.asarray(ranking.scores[ranking.offsets[rows[rows_of(offsets)]] + rank - 1])
 
     return odd_scores(np.append(ranking.lengths, 0)[rows], offsets, grade, scores)
 
@@ -465,33 +463,24 @@ def make_hits(
     size = np.full(len(rows), n_docs, np.int64)
     if own is not None and n_docs:
         size -= own
+    # The row after the last stands for queries that are not in the ranking.
+    split = None if ranking.tie_split is None else np.append(ranking.tie_split, False)[rows]
     return Hits(
-        query_ids=judgments.sorted_ids,
-        offsets=hits_found[0],
-        rank=hits_found[1],
-        rank_lo=hits_found[2],
-        rank_hi=hits_found[3],
-        grade=hits_found[4],
-        n_ret=np.append(ranking.lengths, 0)[rows],
-        pool_offsets=pool[0],
-        pool_grade=pool[1],
-        pool_count=pool[2],
-        n_docs=size,
-        missing=rows == len(ranking.query_ids),
+        judgments.sorted_ids,
+        *hits_found,
+        np.append(ranking.lengths, 0)[rows],
+        *pool,
+        size,
+        rows == len(ranking.query_ids),
         exhaustive=exhaustive,
         extra=ranking.query_ids.take(np.flatnonzero(to_judged < 0)),
         conventions=conventions,
-        tie_split=_take_flags(ranking.tie_split, rows),
+        tie_split=split,
         remarks=remarks,
         kept=Kept() if kept is None else kept,
         cover=cover,
         own=own,
     )
-
-
-def _take_flags(flags: NDArray[np.bool_] | None, rows: Ints) -> NDArray[np.bool_] | None:
-    """The flags of some rows; the row after the last stands for queries not in the ranking."""
-    return None if flags is None else np.append(flags, False)[rows]
 
 
 def judge_ranks(

@@ -59,7 +59,11 @@ class Ids(ABC):
         if isinstance(values, Ids):
             return values
         if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
-            return IntegerIds(_check_numbers(_one_dimension(values, what), what))
+            numbers = _one_dimension(values, what)
+            if numbers.dtype.kind == "u" and numbers.size and numbers.max() >= 2**63:
+                row = int(np.argmax(numbers >= 2**63))
+                raise _range_error(row, numbers[row], what)
+            return IntegerIds(np.array(numbers, np.int64))
         return _of_list(_as_list(values, what), what)
 
     @staticmethod
@@ -465,7 +469,11 @@ def _of_list(values: list[Any], what: str) -> Ids:
     except TypeError:  # not all are text
         types = set(map(type, values))
     if all(_is_integer(kind) for kind in types):
-        return IntegerIds(_pack_numbers(values, what))
+        try:
+            return IntegerIds(np.array(values, np.int64))
+        except OverflowError:
+            row = next(row for row, value in enumerate(values) if not -(2**63) <= value < 2**63)
+            raise _range_error(row, values[row], what) from None
     raise _type_error(values, what)
 
 
@@ -491,21 +499,6 @@ def _type_error(values: list[Any], what: str) -> IdError:
     )
 
 
-def _pack_numbers(values: list[Any], what: str) -> Ints:
-    try:
-        return np.array(values, np.int64)
-    except OverflowError:
-        row = next(row for row, value in enumerate(values) if not -(2**63) <= value < 2**63)
-        raise _range_error(row, values[row], what) from None
-
-
-def _check_numbers(values: npt.NDArray[Any], what: str) -> Ints:
-    if values.dtype.kind == "u" and values.size and values.max() >= 2**63:
-        row = int(np.argmax(values >= 2**63))
-        raise _range_error(row, values[row], what)
-    return np.array(values, np.int64)
-
-
 def _range_error(row: int, value: object, what: str) -> IdError:
     return IdError(
         f"the {what} id in row {row} is {value}, which does not fit 64 bits. Give the ids as text."
@@ -523,14 +516,11 @@ def _pack_text(values: list[str], what: str) -> tuple[Bytes, Ints]:
     ends = np.append(cuts, len(joined))[: len(values)]
     sizes = np.diff(ends, prepend=-1) - 1
     blob = np.delete(joined, cuts)
-    if len(cuts) != max(len(values) - 1, 0) or not sizes.all() or _has_forbidden(blob):
+    suspects = blob[blob <= max(_FORBIDDEN_BYTES)]
+    torn = len(cuts) != max(len(values) - 1, 0) or not sizes.all()
+    if torn or np.isin(suspects, _FORBIDDEN_BYTES).any():
         raise _text_error(values, what)
     return blob, offsets_of(sizes)
-
-
-def _has_forbidden(blob: Bytes) -> bool:
-    suspects = blob[blob <= max(_FORBIDDEN_BYTES)]
-    return bool(np.isin(suspects, _FORBIDDEN_BYTES).any())
 
 
 def _text_error(values: list[str], what: str) -> IdError:

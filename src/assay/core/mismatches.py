@@ -98,10 +98,10 @@ def check_labels_match(
     wanted: Iterable[object], there: Iterable[object], what: str, place: str, **rules: Any
 ) -> tuple[str, ...]:
     """Return `check_match` of labels, each once, which may hold white space."""
-    return check_match(_packed(wanted), _packed(there), what, place, **rules)
+    return check_match(_pack_labels(wanted), _pack_labels(there), what, place, **rules)
 
 
-def _packed(labels: Iterable[object]) -> Ids:
+def _pack_labels(labels: Iterable[object]) -> Ids:
     coded = [str(label).encode(errors="replace") for label in labels]
     blob = np.frombuffer(b"".join(coded), np.uint8)
     return Ids.from_utf8(blob, offsets_of(np.array([len(text) for text in coded], np.int64)))
@@ -273,7 +273,9 @@ def _plain_forms(kinds: set[str], left: set[str], right: set[str]) -> dict[str, 
     forms = {kind: form for kind, form in PLAIN_FORMS.items() if kind in kinds}
     ends = [_shared_ends(ids) for ids in (right, left)]
     if ends[0] != ends[1]:
-        forms["in a prefix or suffix"] = lambda text, ours: _without_ends(text, ends[ours])
+        forms["in a prefix or suffix"] = lambda text, ours: text.removeprefix(
+            ends[ours][0]
+        ).removesuffix(ends[ours][1])
     single = tuple(forms.values())
 
     def without_all(text: str, ours: bool) -> str:
@@ -299,10 +301,6 @@ def _shared_start(ids: set[str]) -> str:
     first, last = min(ids), max(ids)
     same = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
     return "".join(left for left, _ in same)
-
-
-def _without_ends(text: str, ends: tuple[str, str]) -> str:
-    return text.removeprefix(ends[0]).removesuffix(ends[1])
 
 
 def _pair_ids(left: set[str], right: set[str], plain: PlainForm) -> list[tuple[str, str]]:

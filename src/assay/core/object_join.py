@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from assay.arrays import Flags, Ints, offsets_of
+from assay.arrays import Ints, offsets_of
 from assay.core.conventions import Conventions
 from assay.core.hits import Hits, RankedQueries, make_hits, regroup, rows_by_id
 from assay.core.ids import Ids
@@ -110,7 +110,9 @@ def _judge(joined: _Joined, rules: Conventions, allow: bool) -> Hits | None:
     judgments = Qrels(judged, Ids.from_utf8(blob, ids), offsets, docs.astype(np.int64), grades)
     some_rows = range(0, len(lengths), step_over_rows(int(lengths.sum())))
     some = chain.from_iterable(map(docs_of, some_rows))
-    fits = only_judged or _fit(judgments.doc_ids, seen.astype(bool), some)
+    is_seen = seen.astype(bool)  # nothing is to be said of documents that are not in the run
+    fits = only_judged or is_seen.all()
+    fits = fits or (is_seen.any() and looks_alike(judgments.doc_ids, is_seen, some))
     broken = not judgments.whole
     if not fits or (broken and (len(fractions_among(grades)) or len(mostly_fractions(grades)))):
         return None
@@ -130,8 +132,3 @@ def _judge(joined: _Joined, rules: Conventions, allow: bool) -> Hits | None:
         own=None,
         remarks=(*remarks, *odd, *([CONSTANT] if constant else [])),
     )
-
-
-def _fit(judged: Ids, seen: Flags, some: Iterable[object]) -> bool:
-    """Tell whether nothing is to be said of documents that are judged and not in the run."""
-    return bool(seen.all()) or (bool(seen.any()) and looks_alike(judged, seen, some))

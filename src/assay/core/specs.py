@@ -26,7 +26,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from assay.core.text import did_you_mean
 from assay.errors import PluginError, UsageError, error_text
-from assay.plugins import Extension, extensions, find_extension
+from assay.plugins import Extension, extensions, find_extension, load_target
 
 
 class SpecKind(NamedTuple):
@@ -45,8 +45,7 @@ class SpecKind(NamedTuple):
     def load(self) -> Any:
         """Return the function or class that makes it; its module is imported now."""
         if self.plugin is None:
-            module, _, name = self.source.partition(":")
-            return getattr(import_module(module), name)
+            return load_target(self.source)
         function = self.plugin.load()
         if not callable(function):
             raise PluginError(
@@ -140,7 +139,20 @@ def named_callable(name: str, form: str) -> Callable[..., Any]:
     module, colon, attribute = name.partition(":")
     if not (module and colon and attribute):
         raise UsageError(f"{name!r} names no function. Write {form}.")
-    function = getattr(_import(module), attribute, None)
+    here = os.getcwd()
+    if here not in sys.path and "" not in sys.path:
+        sys.path.append(here)
+    try:
+        function = getattr(import_module(module), attribute, None)
+    except ImportError as error:
+        raise UsageError(
+            f"The module {module!r} cannot be imported: {error}. Is it installed, or in the "
+            "current folder?"
+        ) from error
+    except Exception as error:  # the module is not ours: importing it can fail in any way
+        raise UsageError(
+            f"The module {module!r} fails when imported: {error_text(error)}."
+        ) from error
     if not callable(function):
         raise UsageError(f"The module {module!r} has no function {attribute!r}.")
     return cast("Callable[..., Any]", function)
@@ -184,23 +196,6 @@ def _place(spec: ModuleSpec | None) -> list[str]:
     return [os.path.realpath(path) for path in origin]
 
 
-def _import(module: str) -> Any:
-    here = os.getcwd()
-    if here not in sys.path and "" not in sys.path:
-        sys.path.append(here)
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise UsageError(
-            f"The module {module!r} cannot be imported: {error}. Is it installed, or in the "
-            "current folder?"
-        ) from error
-    except Exception as error:  # the module is not ours: importing it can fail in any way
-        raise UsageError(
-            f"The module {module!r} fails when imported: {error_text(error)}."
-        ) from error
-
-
 # Consent
 
 
@@ -234,7 +229,8 @@ class Consent:
                 raise UsageError(
                     f"An endpoint is allowed as HOST, HOST:PORT or HOST=VARIABLE, found {host!r}."
                 )
-        return cls(code, frozenset(map(_small_host, hosts)))
+        parts = [host.partition("=") for host in hosts]
+        return cls(code, frozenset(f"{host.lower()}{sign}{key}" for host, sign, key in parts))
 
     def as_options(self) -> dict[str, Any]:
         """As the keyword arguments that functions take."""
@@ -271,11 +267,6 @@ class Consent:
             f"{place} sends {sent} to {host}. If you trust that host, repeat this with "
             f"--allow-endpoint {endpoint} (in Python allow_endpoints=[{endpoint!r}])."
         )
-
-
-def _small_host(endpoint: str) -> str:
-    host, equals, variable = endpoint.partition("=")
-    return f"{host.lower()}{equals}{variable}"
 
 
 def host_of(url: str) -> str:
