@@ -23,8 +23,8 @@ from assay.integrations.cards import read_model_card
 from assay.io.arrays import read_vectors
 from assay.io.checkpoint import Checkpoint
 from assay.io.collections import read_answers, read_judgments
+from assay.io.columns import read_groups
 from assay.io.formats import read_qrels, read_run
-from assay.io.tables import read_groups
 from assay.io.task_tables import read_mteb, read_task_lines
 from assay.io.texts import read_texts
 from assay.models.safetensors import load_safetensors

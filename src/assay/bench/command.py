@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from assay.cli.output import Saving
     from assay.comparison import pairs
     from assay.core.specs import Consent
-    from assay.io import collections, formats, tables
+    from assay.io import collections, formats
+    from assay.io.columns import read_groups
     from assay.models import cache
     from assay.runs import run_files
     from assay.tables.table import Page, Table
@@ -40,7 +41,7 @@ else:
     pairs = OnDemand("assay.comparison.pairs")
     collections = OnDemand("assay.io.collections")
     formats = OnDemand("assay.io.formats")
-    tables = OnDemand("assay.io.tables")
+    read_groups = OnDemand("assay.io.columns").read_groups
     cache = OnDemand("assay.models.cache")
     run_files = OnDemand("assay.runs.run_files")
 
@@ -301,7 +302,7 @@ def _run(
     saving.set_dataset(collection.name)
     column, groups = "", None
     if params["by"] is not None:
-        column, groups = tables.read_groups(params["by"], collection.query_ids)
+        column, groups = read_groups(params["by"], collection.query_ids)
     changes: dict[str, Any] = {"conventions": rules}
     if params["depth"]:
         changes["depth"] = params["depth"]

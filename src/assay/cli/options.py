@@ -26,12 +26,12 @@ from assay.stats.choices import CORRECTIONS, INTERVAL, INTERVALS, LEVEL, RESAMPL
 
 if TYPE_CHECKING:
     from assay.core.checks import thread_count
-    from assay.io import tables
+    from assay.io.columns import split_column
     from assay.io.writers import describe_run
     from assay.measures import Measure
 else:
     describe_run = OnDemand("assay.io.writers").describe_run
-    tables = OnDemand("assay.io.tables")
+    split_column = OnDemand("assay.io.columns").split_column
     thread_count = OnDemand("assay.core.checks").thread_count
 
 
@@ -384,7 +384,7 @@ slices_option = in_statistics(
 
 def group_file(by: str | None) -> str | None:
     """The file that --by or --slices names, without its column."""
-    return None if by is None else tables.groups_path(by)
+    return None if by is None else split_column(by)[0]
 
 
 def find_baseline(baseline: str, items: Sequence[object], names: Sequence[str]) -> int | None:

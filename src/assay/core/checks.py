@@ -188,9 +188,9 @@ def _as_label_array(labels: Any, what: str) -> NDArray[Any]:
         other = next(value for value in values if not isinstance(value, str))
         raise ValueRangeError(f"{what} mixes text with {type(other).__name__}, e.g. {other!r}.")
     if kinds == {str}:  # an array of text drops NUL at the end, so that two labels become one
-        row = next((row for row, label in enumerate(values) if "\0" in label), None)
-        if row is not None:
-            raise ValueRangeError(f"{what} holds NUL in row {row}: {values[row]!r}. Remove it.")
+        for row, label in enumerate(values):
+            if "\0" in label:
+                raise ValueRangeError(f"{what} holds NUL in row {row}: {label!r}. Remove it.")
     whole = bool(values) and all(isinstance(v, int | np.integer) for v in values)
     if whole:
         return _as_int64(values, what)

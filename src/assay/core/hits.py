@@ -15,20 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from assay.arrays import Floats, Ints, gather, offsets_of, rows_of
-from assay.core import checks
+from assay.core import checks, mismatches
 from assay.core.conventions import Conventions, Settings, as_conventions, preset
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Kept, Labels, Qrels
-from assay.core.mismatches import (
-    CONSTANT,
-    check_docs,
-    check_queries,
-    constant_scores,
-    cut_by_row,
-    odd_grades,
-    odd_scores,
-    refuse_swapped,
-)
 from assay.core.ranking import Ranking, tie_groups
 from assay.errors import ConventionError, MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.native import kernels
@@ -209,8 +199,8 @@ def judge(
         hits = _judge_qrels(placed, judgments, conventions, without_self, allow_mismatch)
     else:
         raise UsageError(f"judgments must be Judgments, found {type(judgments).__name__}.")
-    cut = cut_by_row(ranking, placed, judgments.query_ids)
-    remarks = (*hits.remarks, *constant_scores(placed), *cut)
+    cut = mismatches.cut_by_row(ranking, placed, judgments.query_ids)
+    remarks = (*hits.remarks, *mismatches.constant_scores(placed), *cut)
     numbered = ranking.doc_ids.numbered and conventions.tiebreak != "index"
     settings = {**ranking.settings, **({"docs": "numbered"} if numbered else {})}
     return replace(hits, search=ranking.search, settings=settings, remarks=remarks)
@@ -237,15 +227,15 @@ def _judge_qrels(
 ) -> Hits:
     if without_self:
         qrels = _qrels_without_self(qrels)
-    refuse_swapped(ranking, qrels, allow=allow)
+    mismatches.refuse_swapped(ranking, qrels, allow=allow)
     to_judged = ranking.query_ids.match(qrels.query_ids)
-    remarks = check_queries(ranking.query_ids, qrels, to_judged, allow=allow)
+    remarks = mismatches.check_queries(ranking.query_ids, qrels, to_judged, allow=allow)
     judged = qrels.in_id_order
     judged_docs, finder = judged.docs, None
     if qrels.doc_ids != ranking.doc_ids:
         places = qrels.doc_ids.match(ranking.doc_ids)
         n_common = int(np.count_nonzero(to_judged >= 0))
-        remarks += check_docs(ranking, qrels, places >= 0, n_common, allow=allow)
+        remarks += mismatches.check_docs(ranking, qrels, places >= 0, n_common, allow=allow)
         judged_docs = places[judged_docs]
         finder = partial(_cover_qrels, ranking.doc_ids, ranking.n_docs, judged, judged_docs)
     own = None
@@ -276,7 +266,11 @@ def _judge_qrels(
         exhaustive=qrels.exhaustive,
         own=own,
         cover=finder,
-        remarks=(*remarks, *odd_grades(ranking, qrels), *_are_grades(ranking, rows, hits_found)),
+        remarks=(
+            *remarks,
+            *mismatches.odd_grades(ranking, qrels),
+            *_are_grades(ranking, rows, hits_found),
+        ),
         kept=judged.kept,
     )
 
@@ -325,14 +319,14 @@ def _are_grades(ranking: Ranking, rows: Ints, hits_found: Found) -> Iterator[str
     def scores() -> Floats:
         return np.asarray(ranking.scores[ranking.offsets[rows[rows_of(offsets)]] + rank - 1])
 
-    return odd_scores(np.append(ranking.lengths, 0)[rows], offsets, grade, scores)
+    return mismatches.odd_scores(np.append(ranking.lengths, 0)[rows], offsets, grade, scores)
 
 
 def _judge_labels(
     ranking: Ranking, labels: Labels, conventions: Conventions, without_self: bool, allow: bool
 ) -> Hits:
     to_judged = ranking.query_ids.match(labels.query_ids)
-    remarks = check_queries(ranking.query_ids, labels, to_judged, allow=allow)
+    remarks = mismatches.check_queries(ranking.query_ids, labels, to_judged, allow=allow)
     label_of_doc = _labels_of_ranked(ranking, labels)
     collection = ranking.doc_ids if ranking.n_docs else labels.doc_ids
     is_query = labels.query_ids.match(collection) >= 0 if without_self else None
@@ -533,7 +527,7 @@ def judge_ranks(
         missing=np.zeros(len(first), bool),
         exhaustive=True,
         conventions=preset("trec_eval").but(tiebreak="index"),
-        remarks=(CONSTANT,) if constant else (),
+        remarks=(mismatches.CONSTANT,) if constant else (),
     )
     return hits.select(queries.order())
 

@@ -15,19 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from assay.arrays import Ints, offsets_of
+from assay.core import mismatches
 from assay.core.conventions import Conventions
 from assay.core.hits import Hits, RankedQueries, make_hits, regroup, rows_by_id
 from assay.core.ids import Ids
 from assay.core.judgments import Qrels
-from assay.core.mismatches import (
-    CONSTANT,
-    check_queries,
-    fractions_among,
-    looks_alike,
-    mostly_fractions,
-    odd_scores,
-    step_over_rows,
-)
 from assay.core.ranking import TIES_BY_RULE
 from assay.errors import InputError
 from assay.native import kernels
@@ -108,16 +100,21 @@ def _judge(joined: _Joined, rules: Conventions, allow: bool) -> Hits | None:
     ranked, judged, to_judged, lengths, docs_of, rows_joined = joined
     (blob, ids, offsets, docs, grades), hits, scores, seen, only_judged, constant = rows_joined
     judgments = Qrels(judged, Ids.from_utf8(blob, ids), offsets, docs.astype(np.int64), grades)
-    some_rows = range(0, len(lengths), step_over_rows(int(lengths.sum())))
+    some_rows = range(0, len(lengths), mismatches.step_over_rows(int(lengths.sum())))
     some = chain.from_iterable(map(docs_of, some_rows))
     is_seen = seen.astype(bool)  # nothing is to be said of documents that are not in the run
-    fits = only_judged or is_seen.all()
-    fits = fits or (is_seen.any() and looks_alike(judgments.doc_ids, is_seen, some))
+    fits = only_judged or bool(is_seen.all())
+    fits = fits or (
+        bool(is_seen.any()) and mismatches.looks_alike(judgments.doc_ids, is_seen, some)
+    )
     broken = not judgments.whole
-    if not fits or (broken and (len(fractions_among(grades)) or len(mostly_fractions(grades)))):
+    if not fits or (
+        broken
+        and (len(mismatches.fractions_among(grades)) or len(mismatches.mostly_fractions(grades)))
+    ):
         return None
-    remarks = check_queries(ranked, judgments, to_judged, allow=allow)
-    odd = odd_scores(lengths, hits[0], hits[4], lambda: scores)
+    remarks = mismatches.check_queries(ranked, judgments, to_judged, allow=allow)
+    odd = mismatches.odd_scores(lengths, hits[0], hits[4], lambda: scores)
     ranking = RankedQueries(ranked, lengths)
     rows = rows_by_id(ranking, judgments, rules, to_judged)
     return make_hits(
@@ -130,5 +127,5 @@ def _judge(joined: _Joined, rules: Conventions, allow: bool) -> Hits | None:
         judgments.in_id_order.grade_counts,
         exhaustive=False,
         own=None,
-        remarks=(*remarks, *odd, *([CONSTANT] if constant else [])),
+        remarks=(*remarks, *odd, *([mismatches.CONSTANT] if constant else [])),
     )

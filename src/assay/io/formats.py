@@ -32,16 +32,15 @@ from assay.errors import (
     UsageError,
     ValueRangeError,
 )
-from assay.io.lines import Kind, Lines, lines_of_data, refuse_subtopics
+from assay.io.lines import Kind, Lines, lines_of_data, lines_of_file, refuse_subtopics
 from assay.io.streams import find_format, open_chunks, read_lines, split_array
 from assay.native import kernels
 from assay.native.signatures import Parser, TextFault
 
 if TYPE_CHECKING:
-    from assay.io import arrays, tables
-else:  # a TREC file needs neither
+    from assay.io import arrays
+else:  # a TREC file needs none
     arrays = OnDemand("assay.io.arrays")
-    tables = OnDemand("assay.io.tables")
 
 
 class Frame(Protocol):
@@ -177,16 +176,8 @@ def _judgments_of_file(path: str | os.PathLike[str], named: str | None) -> Judgm
 
 
 def _lines_of_file(path: str | os.PathLike[str], kind: Kind, format: str) -> Lines:
-    if format == "trec":
-        return _lines_of_trec(path, kind)
-    if format in ("csv", "tsv"):
-        return tables.read_delimited(path, kind, delimiter="," if format == "csv" else "\t")
-    if format == "parquet":
-        return tables.read_parquet(path, kind)
-    return tables.read_json(path, kind, format=format)
-
-
-def _lines_of_trec(path: str | os.PathLike[str], kind: Kind) -> Lines:
+    if format != "trec":
+        return lines_of_file(path, kind, format)
     if kind == "qrels":
         return Lines(*parse_qrels(path)[:5], subtopics=partial(read_iterations, path))
     return _lines_of_run(parse_run(path))

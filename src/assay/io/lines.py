@@ -1,13 +1,14 @@
 """Lines: what every reader hands over, one (query, doc, value) per line with ids as numbers.
 
-They come from files (`assay.io.tables`) and from data in memory: dictionaries, tuples, records and
-data frames. pandas, polars and pyarrow are read and made through narwhals. None of these packages
-is imported unless a frame of it is given or requested.
+They come from files (`assay.io.formats` reads TREC text) and from data in memory: dictionaries,
+tuples, records and data frames. pandas, polars and pyarrow are read and made through narwhals. None
+of these packages is imported unless a frame of it is given or requested.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -18,6 +19,7 @@ import numpy.typing as npt
 
 from assay.arrays import Bytes, Floats, Ints, Ints32
 from assay.core.ids import Ids
+from assay.core.text import unguard_formula
 from assay.errors import (
     FormatError,
     IdError,
@@ -28,14 +30,21 @@ from assay.errors import (
     need,
 )
 from assay.io.columns import (
+    Dialect,
     FileTable,
     Where,
     missing_cell,
+    open_delimited,
+    parse_numbers,
     pick_column,
+    read_columns,
+    read_records,
     require_columns,
     require_kind,
+    shift,
     table_of_records,
 )
+from assay.io.streams import FilePath
 from assay.native import kernels
 from assay.native.signatures import NUMBER_TYPES
 from assay.tables.table import Table as Page
@@ -45,6 +54,7 @@ if TYPE_CHECKING:
 
 
 Kind = Literal["run", "qrels", "values"]
+_EXACT: Final = 2**53  # float64 holds every whole number up to here
 VALUE_NAME = {"run": "score", "qrels": "grade", "values": "value"}
 
 
@@ -68,7 +78,13 @@ def pack_ids(values: Sequence[Any], what: str, where: Where) -> Ids:
     try:
         return Ids.of(values, what)
     except IdError as error:
-        raise _locate_error(values, what, where, error) from None
+        for row, value in enumerate(values):  # the first value that has a fault of its own
+            try:
+                Ids.of([value], what)
+            except IdError as fault:
+                words = str(fault).replace(" in row 0", "")
+                raise IdError(f"{where(row)}: {words}") from None
+        raise IdError(str(error)) from None
 
 
 def number_column(values: Sequence[Any], what: str, where: Where) -> tuple[Ids, Ints32]:
@@ -87,27 +103,14 @@ def number_ids(ids: Ids) -> tuple[Ids, Ints32]:
     >>> distinct, numbers.tolist()
     (Ids(2 text: 'b', 'a'), [0, 1, 0])
     """
-    first = _first_places(ids)
+    if ids.kind == "text":
+        first = kernels().match_ids(*ids.utf8, *ids.utf8)
+    else:
+        _, places, inverse = np.unique(ids.numbers, return_index=True, return_inverse=True)
+        first = places[inverse]
     is_first = first == np.arange(len(ids))
     number = np.cumsum(is_first, dtype=np.int32) - np.int32(1)
     return ids.take(np.flatnonzero(is_first)), number[first]
-
-
-def _first_places(ids: Ids) -> npt.NDArray[np.int64]:
-    if ids.kind == "text":
-        return kernels().match_ids(*ids.utf8, *ids.utf8)
-    _, first, inverse = np.unique(ids.numbers, return_index=True, return_inverse=True)
-    return first[inverse]
-
-
-def _locate_error(values: Sequence[Any], what: str, where: Where, error: IdError) -> IdError:
-    """The same fault, said with the place of the first value that has it."""
-    for row, value in enumerate(values):
-        try:
-            Ids.of([value], what)
-        except IdError as fault:
-            return IdError(f"{where(row)}: {str(fault).replace(' in row 0', '')}")
-    return error
 
 
 def plain_floats(values: Sequence[Any], kind: Kind, where: Where) -> Floats:
@@ -121,30 +124,21 @@ def plain_floats(values: Sequence[Any], kind: Kind, where: Where) -> Floats:
         row = next(row for row, value in enumerate(values) if type(value) in odd)
         raise _not_a_number(values[row], kind, where(row))
     if any(issubclass(each, int | np.integer) for each in kinds - {bool}):
-        _refuse_lost_digits(values, kind, where)
+        for row, value in enumerate(values):
+            if not -_EXACT <= value <= _EXACT and isinstance(value, int | np.integer):
+                raise _lost_digits_error(int(value), kind, where(row))
     return np.fromiter(values, np.float64, len(values))
 
 
 def _not_a_number(value: Any, kind: Kind, place: str) -> ValueRangeError:
-    name = VALUE_NAME[kind]
+    name, text = VALUE_NAME[kind], repr(value)
+    text = text if len(text) <= 60 else f"{text[:59]}…"
     if value is None:
         return ValueRangeError(f"{place}: the {name} is missing. Give a number.")
     return ValueRangeError(
-        f"{place}: the {name} {_short(value)} is of type {type(value).__name__}, not a number. "
+        f"{place}: the {name} {text} is of type {type(value).__name__}, not a number. "
         "Convert it first."
     )
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:59]}…"
-
-
-def _refuse_lost_digits(values: Sequence[Any], kind: Kind, where: Where) -> None:
-    limit = 2**53
-    for row, value in enumerate(values):
-        if not -limit <= value <= limit and isinstance(value, int | np.integer):
-            raise _lost_digits_error(int(value), kind, where(row))
 
 
 def _lost_digits_error(value: int, kind: Kind, place: str) -> ValueRangeError:
@@ -158,8 +152,7 @@ def _lost_digits_error(value: int, kind: Kind, place: str) -> ValueRangeError:
 def exact_floats(values: npt.NDArray[Any], kind: Kind, where: Where) -> Floats:
     """Return an array of numbers as float64; whole numbers that would lose digits are refused."""
     if values.dtype.kind in "iu" and values.dtype.itemsize == 8:
-        limit = 2**53
-        bad = (values > limit) | ((values < -limit) if values.dtype.kind == "i" else False)
+        bad = (values > _EXACT) | ((values < -_EXACT) if values.dtype.kind == "i" else False)
         if bad.any():
             row = int(np.argmax(bad))
             raise _lost_digits_error(int(values[row]), kind, where(row))
@@ -244,6 +237,71 @@ def knows_columns(names: Sequence[str], kind: Kind) -> bool:
     return True
 
 
+# Files
+
+
+# Tables without a header have the columns of a TREC file, or are refused.
+_TREC: Final = {
+    "run": ("query", "Q0", "doc", "rank", "score", "tag"),
+    "qrels": ("query", "iteration", "doc", "grade"),
+}
+
+
+def lines_of_file(path: FilePath, kind: Kind, format: str) -> Lines:
+    """Read a run or qrels from CSV, TSV, JSON, JSONL or parquet.
+
+    JSON is {query: {doc: value}}, {query: [doc, …]}, or records or tuples, one a line in JSONL.
+    """
+    name = os.fspath(path)
+    if format in ("csv", "tsv"):
+        return _lines_of_delimited(path, kind, "," if format == "csv" else "\t")
+    if format == "parquet":
+
+        def choose(names: Sequence[str]) -> list[str]:
+            subtopic = subtopic_column(names, kind, name)
+            return [*find_columns(names, kind, name)[:3], *([subtopic] if subtopic else [])]
+
+        return lines_of_frame(read_columns(path, choose), kind, f"{name}, row {{}}".format, name)
+    data, where = read_records(path, format)
+    if isinstance(data, dict):
+        return lines_of_mapping(data, kind, name)
+    if isinstance(data, list):
+        return lines_of_records(data, kind, where, name)
+    raise FormatError(f"{name}: expected a JSON object or array, found {repr(data)[:40]}.")
+
+
+def _lines_of_delimited(path: FilePath, kind: Kind, delimiter: str) -> Lines:
+    """Read a CSV or TSV file with a header, or with the columns of a TREC file and none."""
+
+    def unnamed(first: list[str]) -> Sequence[str] | None:
+        has_names = knows_columns(first, kind) or len(first) != len(_TREC[kind])
+        return None if has_names else _TREC[kind]
+
+    table = open_delimited(path, Dialect(delimiter), unnamed)
+    columns = find_columns(table.names, kind, table.head)
+    packed: dict[str, list[Ids]] = {"query": [], "doc": []}
+    parts: list[Floats] = []
+    n_lines = 0
+    for queries, docs, values in table.batches(columns[:3]):
+        where = shift(table.where, n_lines)
+        for ids, what in ((queries, "query"), (docs, "doc")):
+            # `write_run` guards ids against formulas in CSV.
+            guarded = delimiter == "," and "'" in "".join(ids)
+            packed[what].append(
+                pack_ids(list(map(unguard_formula, ids)) if guarded else ids, what, where)
+            )
+        parts.append(parse_numbers(values, VALUE_NAME[kind], where))
+        n_lines += len(values)
+    query_ids, query_numbers = number_ids(Ids.concat(packed["query"]))
+    doc_ids, doc_numbers = number_ids(Ids.concat(packed["doc"]))
+    scores = -np.concatenate(parts) if columns.by_rank else np.concatenate(parts)
+    lines = Lines(query_ids, doc_ids, query_numbers, doc_numbers, scores)
+    subtopic = subtopic_column(table.names, kind, table.source)
+    if subtopic is not None:
+        lines = lines._replace(subtopics=lambda: table.columns([subtopic])[0])
+    return check_values(lines, kind, table.where)
+
+
 # Data in memory
 
 
@@ -311,16 +369,13 @@ def _check_rows(data: Mapping[Any, Any], rows: list[Any], kind: Kind, source: st
     odd = {each for each in set(map(type, rows)) if not issubclass(each, allowed)}
     if odd:
         query, row = next(item for item in data.items() if type(item[1]) in odd)
+        unordered = kind == "run" and isinstance(row, set | frozenset)
+        hint = "; a set has no order, so it is not a ranking" if unordered else ""
         raise UsageError(
             f"{source + ': ' if source else ''}the entry of query {query!r} in the {kind} is of "
             f"type {type(row).__name__}. Give {{query: {{doc: {VALUE_NAME[kind]}}}}} "
-            f"or {{query: [doc, …]}}, the same for all queries{_set_hint(row, kind)}."
+            f"or {{query: [doc, …]}}, the same for all queries{hint}."
         )
-
-
-def _set_hint(row: Any, kind: Kind) -> str:
-    unordered = kind == "run" and isinstance(row, set | frozenset)
-    return "; a set has no order, so it is not a ranking" if unordered else ""
 
 
 def lines_of_records(records: Iterable[Any], kind: Kind, where: Where, source: str) -> Lines:
@@ -339,7 +394,9 @@ def lines_of_records(records: Iterable[Any], kind: Kind, where: Where, source: s
     if lines is not None:
         return lines
     if isinstance(first, Mapping):
-        columns, by_rank = _of_mappings(rows, kind, where, source)
+        table = table_of_records(rows, where, source)
+        names = find_columns(table.names, kind, source)
+        columns, by_rank = table.columns(names[:3]), names.by_rank
     else:
         columns, by_rank = _of_tuples(rows, kind, where, source)
     query_ids, queries = number_column(columns[0], "query", where)
@@ -373,14 +430,6 @@ def _list_records(records: Iterable[Any], kind: Kind) -> list[Any]:
             f"data frame; for arrays use {_ARRAY_BUILDERS[kind]}."
         )
     return list(records)
-
-
-def _of_mappings(
-    rows: list[Any], kind: Kind, where: Where, source: str
-) -> tuple[list[list[Any]], bool]:
-    table = table_of_records(rows, where, source)
-    names = find_columns(table.names, kind, source)
-    return table.columns(names[:3]), names.by_rank
 
 
 def _of_tuples(

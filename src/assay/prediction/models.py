@@ -25,8 +25,8 @@ from assay.core.conventions import Conventions, preset
 from assay.core.ids import Ids
 from assay.core.text import parse_whole
 from assay.errors import MismatchError, UsageError
+from assay.io.columns import read_groups, split_column
 from assay.io.streams import open_chunks
-from assay.io.tables import groups_path, read_groups
 from assay.prediction.baselines import evaluate_baselines
 from assay.prediction.diagnostics import (
     Diagnostics,
@@ -151,7 +151,7 @@ class PredictionRequest:
             *(path for _, path in self.named_files()),
             self.targets,
             self.coordinates,
-            *(None if text is None else groups_path(text) for text in sources),
+            *(None if text is None else split_column(text)[0] for text in sources),
         ]
 
 
@@ -432,7 +432,7 @@ def _by_id(values: list[Any], read: PredictionFile) -> dict[Any, Any]:
 def _group_column(column_name: str, read: PredictionFile) -> dict[str, Any]:
     if column_name in read.columns:
         return {column_name: _by_id(read.columns[column_name], read)}
-    if not os.path.exists(groups_path(column_name)):
+    if not os.path.exists(split_column(column_name)[0]):
         have = name_few(list(read.columns)) if read.columns else "none"
         raise UsageError(
             f"--by {column_name}: not a column of {read.name} (it has: {have}), and not a file."

@@ -20,14 +20,14 @@ from assay.errors import MeasureError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from assay.io.tables import read_groups
+    from assay.io.columns import read_groups
     from assay.measures import Measure, parse_many
     from assay.report import Report
     from assay.report.report import check_ending, make_report
     from assay.runs.record import RunRecord, names_of, only_measures, shared_measures
     from assay.runs.run_files import group_records, score_run_files, unique_names
 else:
-    read_groups = OnDemand("assay.io.tables").read_groups
+    read_groups = OnDemand("assay.io.columns").read_groups
     parse_many = OnDemand("assay.measures").parse_many
     check_ending = OnDemand("assay.report.report").check_ending
     make_report = OnDemand("assay.report.report").make_report

@@ -26,9 +26,9 @@ from assay.scoring.chance import ceiling, chance
 from assay.scoring.evaluate import evaluate, score
 
 if TYPE_CHECKING:
-    from assay.io import tables
+    from assay.io.columns import read_groups
 else:
-    tables = OnDemand("assay.io.tables")
+    read_groups = OnDemand("assay.io.columns").read_groups
 
 
 _ENDINGS: Final = (
@@ -169,7 +169,7 @@ def group_records(
     there already keeps its name and groups.
     """
     queries = records[0].scored().query_ids
-    column, groups = tables.read_groups(by, queries)
+    column, groups = read_groups(by, queries)
     if without is not None:
         groups = dict.fromkeys(queries, without) | groups
     while column in records[0].scored().groups:
