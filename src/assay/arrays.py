@@ -50,7 +50,7 @@ def gather(offsets: Ints, rows: Ints) -> tuple[Ints | slice, Ints]:
 
 
 def or_none(value: float | None) -> float | None:
-    """The number for JSON and tables: None where it is not defined.
+    """Return the number for JSON and tables: None where it is not defined.
 
     >>> or_none(0.5), or_none(float("nan"))
     (0.5, None)
@@ -59,7 +59,7 @@ def or_none(value: float | None) -> float | None:
 
 
 def numbers_or_none(values: Mapping[Key, float]) -> dict[Key, float | None]:
-    """The same for a dictionary of numbers."""
+    """Replace NaN by None in a dictionary of numbers."""
     return {key: or_none(value) for key, value in values.items()}
 
 
@@ -83,7 +83,7 @@ _HELD: Final = 78  # bits after the point that the pieces must hold
 
 
 def exact_sum(values: Floats) -> float:
-    """The same as math.fsum, faster for many values from −1 to 1."""
+    """Return math.fsum of the values, faster for many from −1 to 1."""
     return exact_row_sums(values.reshape(1, -1))[0]
 
 
@@ -133,7 +133,7 @@ def exact_group_sums(values: Floats, groups: NDArray[np.int64], n_groups: int) -
 
 
 def _pieces(values: Floats, terms: int) -> Iterator[tuple[Floats, float, Floats]]:
-    """The leading bits of each value as a whole number, its unit, and the rest; two or three times.
+    """Yield the leading bits of each value as a whole number, its unit, and the rest.
 
     Sums of so many terms stay within 2^53, up to which all whole numbers are exact.
     """

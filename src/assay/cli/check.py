@@ -62,7 +62,7 @@ def command(
 
 
 def _split(names: tuple[str, ...], qrels: str | None) -> tuple[tuple[str, ...], str]:
-    """The runs and the judgments, which are named by -r or stand last."""
+    """Tell the runs from the judgments, which are named by -r or stand last."""
     if qrels is not None:
         return names, qrels
     if len(names) != 2:

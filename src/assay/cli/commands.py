@@ -29,7 +29,7 @@ _FEW: Final = 11  # options that need no groups
 
 
 def _write_options(params: Iterable[click.Parameter], context: click.Context, to: Any) -> None:
-    """The options of a command under the titles of their sections; few stand in one list."""
+    """Write the options under the titles of their sections; few stand in one list."""
     rows = ((option, option.get_help_record(context)) for option in params)
     listed = [(option, row) for option, row in rows if row is not None and row[1]]
     grouped: dict[str, list[tuple[str, str]]] = {title: [] for title in SECTIONS}
@@ -68,12 +68,12 @@ class Command(click.Command):
         self.verified = verified
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """The parameters, and --quiet, which every command has."""
+        """Return the parameters, and --quiet, which every command has."""
         *params, last = super().get_params(ctx)
         return [*params, _QUIET, last]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The options, in groups."""
+        """Write the options, in groups."""
         _write_options(self.get_params(ctx), ctx, formatter)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -90,7 +90,7 @@ class Command(click.Command):
             raise click.UsageError(_missing(error, typed, self.help or ""), ctx) from None
 
     def list_values(self, args: list[str]) -> list[str]:
-        """The arguments with every value of a list under the name of its option."""
+        """Put every value of a list under the name of its option."""
         many = {
             name
             for parameter in self.params
@@ -135,7 +135,7 @@ class MultiOptionCommand(Command):
     """
 
     def list_values(self, args: list[str]) -> list[str]:
-        """The arguments with every value of a list under the name of its option."""
+        """Put every value of a list under the name of its option."""
         only_numbers = any(isinstance(parameter, click.Argument) for parameter in self.params)
         many = {
             name
@@ -149,7 +149,7 @@ class MultiOptionCommand(Command):
 
 
 def _repeat_names(args: list[str], many: set[str], further: Callable[[str], bool]) -> list[str]:
-    """The arguments with every `further` value of these options under a name of its own.
+    """Put every `further` value of these options under the name of its option.
 
     >>> _repeat_names(["--k_values", "1", "2", "--full"], {"--k-values"}, bool)
     ['--k_values', '1', '--k_values', '2', '--full']
@@ -222,7 +222,7 @@ _ALSO_CALLED: Final = {
 
 
 def _unknown_option(typed: str, params: Iterable[click.Parameter]) -> str:
-    """What is not there, and the option that was probably meant."""
+    """Say which option is not there, and which was probably meant."""
     there = [name for param in params if isinstance(param, click.Option) for name in param.opts]
     usual = _ALSO_CALLED.get(typed)
     hint = f" It is called {usual} here." if usual in there else did_you_mean(typed, there, most=2)
@@ -230,7 +230,7 @@ def _unknown_option(typed: str, params: Iterable[click.Parameter]) -> str:
 
 
 def _missing(error: click.MissingParameter, typed: list[str], help: str) -> str:
-    """What is missing, what was typed that is no file, and a command line that works."""
+    """Say what is missing, what is no file, and which command line works."""
     words = [" ".join(error.format_message().split()).rstrip(".") + "."]
     gone = [word for word in typed if _looks_like_path(word) and not os.path.exists(word)]
     words += [f"{word} does not exist." for word in gone[:1]]

@@ -199,7 +199,7 @@ class _ComparedFiles:
         return comparison_page(self.comparison, self._extra())
 
     def screen(self) -> Page:
-        """The first verdict, one table of all measures, the pairs where they are few."""
+        """Return the first verdict, one table of all measures, and few pairs."""
         from assay.comparison.tables import comparison_screen
 
         files = [str(run.provenance["file"]) for run in self.records]
@@ -239,7 +239,7 @@ class _ComparedFiles:
 
 
 def _remarks(records: list[RunRecord], comparison: Comparison, layout: str) -> list[str]:
-    """What a reader should know that the result itself does not hold."""
+    """Return what a reader should know that the result does not hold."""
     remarks = output.remarks_on(records, but=comparison.remarks)
     n_pairs = len(comparison.pairs) // len(comparison.measures)
     if layout in ("text", "markdown", "latex") and n_pairs > MOST_PAIRS:

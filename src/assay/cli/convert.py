@@ -98,7 +98,7 @@ def command(
 
 
 def _header(source: str, format: str | None) -> str:
-    """The ir_metadata header of a TREC run; what is no file cannot be read a second time."""
+    """Return the ir_metadata header of a TREC run; only a file can be read twice."""
     if not Path(source).is_file() or find_format(source, format) != "trec":
         return ""
     return read_header(source)

@@ -146,7 +146,7 @@ class Gate:
         return GateAnswer(reasons, look, "; ".join(lines))
 
     def _look_at(self, comparison: Comparison) -> gates.Look | None:
-        """The look, counted; None where the gate is asked as if for the only time."""
+        """Count the look; return None where the gate is asked as if for the only time."""
         if self.look_file is not None:
             gates.look_at(comparison, 1)  # what cannot be looked at is not counted
             number, seen_before = gates.count_look(comparison, self.look_file)
@@ -177,7 +177,7 @@ class GateAnswer:
         return [] if self.look is None else self.look.sentences
 
     def page(self) -> Page:
-        """The same as paragraphs."""
+        """Return the sentences as paragraphs."""
         return [Words(sentence) for sentence in self.sentences]
 
     def to_dict(self) -> dict[str, Any]:

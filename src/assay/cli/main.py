@@ -89,7 +89,7 @@ def _open_closed_streams() -> None:
 
 
 def _escape_what_cannot_be_encoded() -> None:
-    """A terminal or file that is not UTF-8 gets escapes in place of what it cannot show."""
+    """Write escapes where a terminal or file is not UTF-8."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -271,7 +271,7 @@ class LazyGroup(CommandGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command to run; an unknown name is answered with the nearest ones."""
+        """Return the command to run; answer an unknown name with the nearest ones."""
         if args and not args[0].startswith("-") and find_command(args[0]) is None:
             commands = list_commands()
             hint = did_you_mean(args[0], commands, most=2) + missing_rooms()

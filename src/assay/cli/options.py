@@ -57,7 +57,7 @@ in_store = _section("Store")
 
 
 def output_file(path: str) -> str:
-    """A file to write, in a folder that is there."""
+    """Check a file to write, in a folder that is there."""
     _refuse_dash(path)
     check_target(path)
     return path
@@ -73,7 +73,7 @@ def _refuse_dash(path: str) -> None:
 
 
 def output_folder(path: str) -> str:
-    """A folder to write to, which the command makes if it is not there."""
+    """Check a folder to write to, which the command makes if it is not there."""
     _refuse_dash(path)
     if "://" not in path:
         check_folder(path)
@@ -139,7 +139,7 @@ ir_metadata_option = in_result(
 
 
 def describe_method(given: str | None, *, name: str, **settings: Any) -> dict[str, Any] | None:
-    """The ir_metadata of the run that a command makes, where --ir-metadata asks for it."""
+    """Return the ir_metadata of the run that a command makes, if requested."""
     if given is None:
         return None
     stated = {key: value for key, value in settings.items() if value not in (None, False, ())}
@@ -251,7 +251,7 @@ conventions_choices = add_options(
 
 
 def conventions_options(command: Decorated) -> Decorated:
-    """The same; the command gets them as `rules`."""
+    """Declare the conventions; the command gets them as `rules`."""
 
     @wraps(command)
     def call(
@@ -270,12 +270,12 @@ def conventions_options(command: Decorated) -> Decorated:
 
 
 def make_conventions(conventions: str, **changes: Any) -> Conventions:
-    """The conventions that the options describe."""
+    """Return the conventions that the options describe."""
     return Conventions.parse(conventions).but(**changes)
 
 
 def apply_threshold(measures: tuple[Measure, ...], rel: float | None) -> tuple[Measure, ...]:
-    """The measures, with this smallest relevant grade where they take one and name none."""
+    """Set the smallest relevant grade of measures that take one and name none."""
     if rel is None:
         return measures
     grade = int(rel) if rel.is_integer() else rel
@@ -383,12 +383,12 @@ slices_option = in_statistics(
 
 
 def group_file(by: str | None) -> str | None:
-    """The file that --by or --slices names, without its column."""
+    """Return the file that --by or --slices names, without its column."""
     return None if by is None else split_column(by)[0]
 
 
 def find_baseline(baseline: str, items: Sequence[object], names: Sequence[str]) -> int | None:
-    """The place of a baseline that is named as a run or as its file; None for a file not listed."""
+    """Find a baseline by the name of a run or its file; None for a file not listed."""
     alike = [
         place
         for place, (item, name) in enumerate(zip(items, names, strict=True))
@@ -556,7 +556,7 @@ def save_options(task: str) -> Callable[[Decorated], Decorated]:
 
 @contextmanager
 def open_store(place: str | None) -> Iterator[Any]:
-    """The store, if there is one; say so if it is for reading only."""
+    """Open the store, if there is one; say so if it is for reading only."""
     with find_hook("open_store")(place, create=False) as store:
         if store.read_only_reason:
             output.narrate(store.read_only_reason)
@@ -612,7 +612,7 @@ def open_cluster_with_bar(
     listener: Listener | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Iterator[Any]:
-    """A cluster with a bar; says at the end what a checkpoint saved, and writes the timings.
+    """Open a cluster with a bar; say at the end what a checkpoint saved.
 
     Without an address, blocks run in this process. `settings` are those of `Cluster`.
     """

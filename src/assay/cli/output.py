@@ -105,7 +105,7 @@ def _same(left: str, right: str) -> bool:
 def choose_format(
     named: str | None, json_wanted: bool, file: str | None, *, known: Sequence[str]
 ) -> str:
-    """The format: as named, else as the ending of the output file says, else text.
+    """Choose the format: as named, else by the ending of the output file, else text.
 
     An ending that promises a format that is not one of the `known` ones is refused.
     """
@@ -154,7 +154,7 @@ def as_json(data: dict[str, Any]) -> str:
 
 
 def _made_by() -> dict[str, Any]:
-    """What repeats a result: the version, what was typed, and which files were read.
+    """Return what repeats a result: version, arguments, and the files that were read.
 
     Nothing for a command that reads no files of the user, or that another command runs.
     """
@@ -185,7 +185,7 @@ _ELSEWHERE: Final = {"--save": False, "--store": True, "--output": True, "-o": T
 
 
 def without_options(arguments: Sequence[str], options: Mapping[str, bool]) -> tuple[str, ...]:
-    """The arguments without some options; those that are True here take a value.
+    """Drop some options from the arguments; those that are True here take a value.
 
     >>> without_options(["eval", "a", "--save", "--store", "s.db", "-of"], _ELSEWHERE)
     ('eval', 'a')
@@ -202,7 +202,7 @@ def without_options(arguments: Sequence[str], options: Mapping[str, bool]) -> tu
 
 
 def _files_in(paths: Iterable[str], typed: Sequence[str]) -> Iterator[str]:
-    """The files among what was noted, and those in its folders; a group may be a column.
+    """Yield the files among what was noted, and those in its folders.
 
     What a config file names has an absolute path, which here is one from the current folder.
     """
@@ -235,7 +235,7 @@ def put(text: str, file: str | None) -> None:
 
 
 def _name_standard_input(text: str) -> str:
-    """The text with `-` where it names the copy of standard input."""
+    """Write `-` where a text names the copy of standard input."""
     context = click.get_current_context(silent=True)
     for value in context.params.values() if context else ():
         for part in value if isinstance(value, tuple) else (value,):
@@ -311,7 +311,7 @@ def _is_noted(flag: str) -> bool:
 
 
 def _page_to_show(result: Any, remarks: Iterable[str], *, whole: bool) -> Page | None:
-    """The text of a result: all of it, or what fits on a screen."""
+    """Return the text of a result: all of it, or what fits on a screen."""
     page = result.screen() if hasattr(result, "screen") and not whole else _page_of(result)
     if page is None:
         return None
@@ -321,14 +321,14 @@ def _page_to_show(result: Any, remarks: Iterable[str], *, whole: bool) -> Page |
 
 
 def as_shown(page: Page) -> Page:
-    """A page as it is with --full, else what fits on a screen."""
+    """Return a page as it is with --full, else what fits on a screen."""
     if is_full():
         return page
     return brief_page(page, whole_signature=_is_noted("signature"))
 
 
 def _role(part: Words | Table) -> str:
-    """The role of words; a table has none."""
+    """Return the role of words; a table has none."""
     return part.role if isinstance(part, Words) else ""
 
 
@@ -410,7 +410,7 @@ class TableResult:
     signature: str = ""
 
     def table(self) -> Table:
-        """The table."""
+        """Return the table."""
         return self.content
 
     def page(self) -> Page:
@@ -431,7 +431,7 @@ class TextResult:
     data: Mapping[str, Any]
 
     def __str__(self) -> str:
-        """The text."""
+        """Return the text."""
         return self.text
 
     def to_dict(self) -> dict[str, Any]:
@@ -440,7 +440,7 @@ class TextResult:
 
 
 def command_line() -> str:
-    """The command line of the running command as it was typed, without passwords."""
+    """Return the running command as it was typed, without passwords."""
     import shlex
 
     context = click.get_current_context()
@@ -449,7 +449,7 @@ def command_line() -> str:
 
 
 def silence_logging() -> None:
-    """Some packages set up logging to stderr when they are imported, unless somebody has."""
+    """Set up logging before a package does so, to stderr, when it is imported."""
     import logging  # slow to load, and most commands log nothing
 
     root = logging.getLogger()
@@ -458,12 +458,12 @@ def silence_logging() -> None:
 
 
 def own_remarks(result: Any, format: str) -> Iterable[str]:
-    """The remarks of a result whose page does not show them; beside tables emit narrates them."""
+    """Return the remarks of a result whose page does not show them."""
     return () if FORMATS[format].of == "table" else result.remarks
 
 
 def remarks_on(records: Sequence[RunRecord], but: Iterable[str] = ()) -> list[str]:
-    """What a reader of the numbers should know, a line each, `but` what the result says itself."""
+    """Return what a reader should know, a line each, `but` what the result says itself."""
     said = set(but)
     lines = [
         Remark(f"{record.name}: {words}", short_remark(words)) if len(records) > 1 else words
@@ -504,12 +504,12 @@ class Saving:
         return self._store is not None
 
     def set_name(self, name: str) -> None:
-        """The name that the first of the runs will have; others see it from now on."""
+        """Name the first of the runs; others see it from now on."""
         if self._run is not None:
             self._run.set_name(name)
 
     def set_dataset(self, dataset: str) -> None:
-        """The name of the dataset, unless --dataset says it; others see it from now on."""
+        """Name the dataset, unless --dataset does; others see it from now on."""
         if self._run is not None and dataset and not self._about["dataset"]:
             self._about["dataset"] = dataset
             self._run.set_dataset(dataset)
@@ -562,7 +562,7 @@ class Saving:
 def saving_runs(
     task: str, *, wanted: bool, store: str | None, dataset: str | None, tags: tuple[str, ...]
 ) -> Iterator[Saving]:
-    """What a command saves with; the store is opened first, so that no work is done in vain."""
+    """Give what a command saves with; open the store before any work is done."""
     values = {"--store": store, "--dataset": dataset, "--tag": tags}
     idle = [option for option, value in values.items() if value]
     if not wanted:

@@ -71,7 +71,7 @@ class _Display:
             print(printable(line), file=sys.stderr, flush=True)
 
     def _seconds(self, now: float, done: int) -> float:
-        """The time that all of it would have taken at the rate since it began here."""
+        """Return the time that all of it would have taken at the present rate."""
         since, first = self._since
         return (now - since) * done / (done - first) if done > first else 0.0
 
@@ -103,7 +103,7 @@ def _make_bar() -> Any:
 
 @contextmanager
 def progress_bar(what: str, listener: Callable[..., None] | None = None) -> Iterator[Listener]:
-    """What work of one step is to call with (done, total); the listener also hears `what`."""
+    """Give what work of one step calls with (done, total); the listener hears `what`, too."""
 
     def heard(done: int, total: int | None) -> None:
         tell(what, done, total)
@@ -115,7 +115,7 @@ def progress_bar(what: str, listener: Callable[..., None] | None = None) -> Iter
 
 @contextmanager
 def system_bars(n_systems: int = 0, listener: Callable[..., None] | None = None) -> Iterator[Any]:
-    """A bar for each system of a bench; the listener gets the share of all of them."""
+    """Show a bar for each system of a bench; the listener gets the share of all."""
     share = _Share(listener, n_systems).tell if listener and n_systems else None
     with _draw_system_bars() as drawn:
         yield _call_both(drawn, share) if share else drawn

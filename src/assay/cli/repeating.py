@@ -65,7 +65,7 @@ class StoredCommand:
         return int(self._params.get("resamples") or 0)
 
     def texts(self) -> list[str]:
-        """The texts of all its arguments and options."""
+        """Return the texts of all its arguments and options."""
         return _texts(list(self._params.values()))
 
     def named_texts(self) -> Iterator[str]:
@@ -137,7 +137,7 @@ def texts_of_config(file: str) -> list[str]:
 
 
 def _texts(value: Any) -> list[str]:
-    """The texts of an option that may be given once or many times."""
+    """Return the texts of an option that may be given once or many times."""
     if isinstance(value, str):
         return [value]
     parts = value.values() if isinstance(value, dict) else value

@@ -196,7 +196,7 @@ def _rows(differences: Iterable[Difference]) -> tuple[tuple[Cell, ...], ...]:
 
 
 def _short(leaf: Any) -> str:
-    """A value with every digit, but no more of a text than a line."""
+    """Show a value with every digit, but no more of a text than a line."""
     return "" if leaf is None else printable(f"{leaf!r:.60}")
 
 
@@ -252,7 +252,7 @@ def _check_version(version: str, result: str) -> None:
 
 
 def _folder_name(data: Mapping[str, Any]) -> str:
-    """The name of the folder where it was typed, which a collection in that folder has."""
+    """Return the name of the folder where it was typed, which its collection has."""
     collection = data.get("collection")
     name = collection.get("name") if isinstance(collection, dict) else None
     usable = isinstance(name, str) and re.fullmatch(r"\w[\w .+-]{0,60}", name)
@@ -262,7 +262,7 @@ def _folder_name(data: Mapping[str, Any]) -> str:
 def _load(
     arguments: Sequence[str], consent: Consent, result: str, *, outside: bool
 ) -> StoredCommand:
-    """The command of a stranger, if it may be repeated here."""
+    """Parse the recorded command and check that it may run."""
     stored = StoredCommand(arguments)
     if not stored.verified:
         raise UsageError(
@@ -286,7 +286,7 @@ def _load(
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """What the repeated command says beside its result was said when it was first run."""
+    """Silence what a repeated command says beside its result."""
     with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
         yield
 
@@ -331,7 +331,7 @@ def _verify_export(
 def _verify_batch(
     runs: list[Any], stored: Mapping[int, Any], result: str, place: InputPlaces, consent: Consent
 ) -> _Verification:
-    """The runs that one command made."""
+    """Verify the runs that one command made."""
     marks = {path: mark for run in runs for path, mark in run.data.items()}
     files = {path: mark for path, mark in marks.items() if _is_fingerprint(mark)}
     inputs = place.find(files, result)
@@ -365,7 +365,7 @@ def _version_of(runs: Iterable[Any], result: str) -> str:
 
 
 def _by_name(runs: Iterable[Any], numbers: Mapping[int, Any]) -> dict[str, Any]:
-    """The numbers of each run; several of one name have a list, none takes another's place."""
+    """Return the numbers of runs by name; several of one name have a list."""
     by_name: dict[str, list[Any]] = {}
     for run in sorted(runs, key=lambda item: item.id):
         by_name.setdefault(run.name, []).append(numbers[run.id])
@@ -385,7 +385,7 @@ def _run_again(
     *,
     outside: bool,
 ) -> tuple[dict[str, Any], dict[str, str], list[str]]:
-    """The numbers of the runs that their command makes, by name; how their signatures differ.
+    """Return the numbers of the repeated runs by name, and how their signatures differ.
 
     Between them the paths that inputs had.
     """
@@ -413,7 +413,7 @@ def _run_again(
 
 
 def _target(again: StoredCommand, folder: str) -> dict[str, str]:
-    """The file that a search has to write, under its own name, which the run has, too."""
+    """Name the file that a search has to write, as the run is named, too."""
     named = [PurePath(one).name for one in again.writes()]
     return {"target": os.path.join(folder, named[0])} if again.name == "rank" and named else {}
 
@@ -524,7 +524,7 @@ def leads_out(text: str) -> bool:
 def own_folder(
     inputs: Sequence[VerifiedInput], arguments: Sequence[str], name: str = "inputs"
 ) -> Iterator[tuple[list[str], dict[str, str], str]]:
-    """A folder with the inputs alone, large ones as links, made the current one.
+    """Make a folder with the inputs alone, large ones as links, the current one.
 
     Gives the arguments as they hold there, which inputs have other paths in it, because their own
     would lead out of it, and a folder apart for output, where no link can lead to a file of the
@@ -588,13 +588,13 @@ def _link(target: Path, file: VerifiedInput) -> None:
 
 
 def _replace(text: str, renamed: Mapping[str, str]) -> str:
-    """The text with the new paths, where an old one stands alone and not in a longer name."""
+    """Put new paths into a text, where an old one stands alone."""
     paths = "|".join(re.escape(old) for old in sorted(renamed, key=len, reverse=True))
     return re.sub(_ALONE.format(paths), lambda match: renamed[match[0]], text) if paths else text
 
 
 def with_paths(data: Any, renamed: Mapping[str, str]) -> Any:
-    """The same data with the paths that inputs had while it was computed again."""
+    """Put the paths into data that inputs had while it was computed again."""
     if not renamed:
         return data
     if isinstance(data, dict):

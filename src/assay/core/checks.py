@@ -93,7 +93,7 @@ def flaw_of(text: Any) -> str:
 
 
 def real_matrix(values: Any, what: str) -> NDArray[Any]:
-    """A two-dimensional array of real numbers; anything else is named with its shape or type."""
+    """Return a two-dimensional array of real numbers; refuse anything else."""
     array = plain_array(values, what)
     if array.dtype == object:
         raise ShapeError(

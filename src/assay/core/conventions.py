@@ -121,7 +121,7 @@ class Conventions:
             )
 
     def but(self, **changes: Any) -> Conventions:
-        """The same conventions with some choices changed; None leaves a choice as it is.
+        """Return the conventions with some choices changed; None leaves a choice as it is.
 
         >>> preset("beir").but(ties="expected").preset
         'beir*'
@@ -177,7 +177,7 @@ class Conventions:
         return (cls() if name == "custom" else preset(name)).but(**choices)
 
     def __str__(self) -> str:
-        """The signature."""
+        """Return the signature."""
         return self.signature()
 
 

@@ -56,7 +56,7 @@ class Coverage:
         return rows_of(self.pool_offsets)
 
     def select(self, rows: Ints) -> Coverage:
-        """The same for some queries, in the order given."""
+        """Return the coverage of some queries, in the order given."""
         at, offsets = gather(self.pool_offsets, rows)
         grade, count = self.pool_grade[at], self.pool_count[at]
         return replace(self, pool_offsets=offsets, pool_grade=grade, pool_count=count)
@@ -276,7 +276,7 @@ def _judge_qrels(
 
 
 def _cover_qrels(names: Ids, n_docs: int, judged: Qrels, places: Ints) -> Coverage | None:
-    """What is known of judged documents at these places among the names, negative for none."""
+    """Count judged documents at these places among the names, negative for none."""
     n_named, named = len(names), places >= 0
     if names.numbered:  # documents without ids: numbers need not be listed to be named
         if not n_docs:
@@ -296,7 +296,7 @@ def _count_named(judged: Qrels, named: NDArray[np.bool_], n_named: int) -> Cover
 
 
 def cover_by(hits: Hits, judgments: Judgments, names: Ids) -> Hits:
-    """The same hits where these documents are known to be in the collection, as of several runs."""
+    """Say which documents are in the collection, as several runs name them."""
     if not isinstance(judgments, Qrels) or names.numbered:
         return hits
     excluded = hits.conventions is not None and hits.conventions.self_match == "exclude"
@@ -366,7 +366,7 @@ def _label_pool(labels: Labels, without_self: bool) -> tuple[Ints, Floats, Ints]
 
 
 def _cover_labels(names: Ids, n_docs: int, labels: Labels, without_self: bool) -> Coverage | None:
-    """What is known of labelled documents; where the size is not, they are the collection."""
+    """Count labelled documents; where the size is unknown, they are the collection."""
     if not n_docs or n_docs >= len(labels.doc_ids):
         return None
     if names.numbered:
@@ -408,7 +408,7 @@ def rows_by_id(
     conventions: Conventions,
     to_judged: Ints,
 ) -> Ints:
-    """The row of each judged query in the ranking, in order of the ids; missing: the one after all.
+    """Return the row of each judged query, by id; a missing one has the row after all.
 
     `to_judged` is the judged query of each row, or −1.
     """
@@ -427,7 +427,7 @@ def rows_by_id(
 
 
 def regroup(hits: Found, rows: Ints) -> Found:
-    """What was found in the rows of a ranking, in another order of them; `rows_by_id` gives it."""
+    """Put what was found in rows into another order of them, as of `rows_by_id`."""
     at, offsets = gather(np.append(hits[0], hits[0][-1]), rows)
     return offsets, hits[1][at], hits[2][at], hits[3][at], hits[4][at]
 

@@ -68,7 +68,7 @@ class Ids(ABC):
 
     @staticmethod
     def count(size: int, first: int = 0) -> Ids:
-        """Number rows that have no ids: first, first + 1, …"""
+        """Return numbers for rows that have no ids: first, first + 1, …"""
         return _few_numbers(size, first) if size <= _FEW_NUMBERS else _numbers(size, first)
 
     @staticmethod
@@ -430,7 +430,7 @@ def _places(places: npt.ArrayLike, size: int) -> Ints:
 
 
 def _of_one_kind(parts: Sequence[Ids]) -> list[Ids]:
-    """The ids as they are where all are of one kind, else as text, which numbered rows have not."""
+    """Return ids of one kind: as they are, else as text, which numbered rows have not."""
     text = next((part for part in parts if part.kind == "text"), None)
     if text is None or all(part.kind == "text" for part in parts):
         return list(parts)

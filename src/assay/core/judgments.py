@@ -21,7 +21,7 @@ class Kept(dict[Any, Any]):
     """What measures keep of judgments for the next ranking; a copy begins with nothing."""
 
     def __reduce__(self) -> tuple[type[Kept], tuple[()]]:
-        """A new one: what is kept can be computed again, and is not sent anywhere."""
+        """Return a new one: what is kept can be computed again, and is not sent."""
         return Kept, ()
 
 
@@ -46,7 +46,7 @@ class Judgments:
         return self.query_ids.take(self.by_id)
 
     def __len__(self) -> int:
-        """Number of judged queries."""
+        """Return the number of judged queries."""
         return self.n_queries
 
     @staticmethod

@@ -446,7 +446,7 @@ def cut_by_row(ranking: Ranking, placed: Ranking, queries: Ids) -> Iterator[str]
 
 
 def fractions_among(grades: Floats) -> Floats:
-    """The grades that are no whole numbers, where these are so many that they may be scores."""
+    """Return the fractions among grades, where so many may be scores."""
     positive = grades[grades > 0]
     broken = positive[positive != np.rint(positive)]
     few = 2 * len(broken) <= len(positive) or len(np.unique(broken[:1000])) < _FEW
@@ -454,7 +454,7 @@ def fractions_among(grades: Floats) -> Floats:
 
 
 def mostly_fractions(grades: Floats) -> Floats:
-    """The distinct fractions among grades, where most are fractions and more than a scale has.
+    """Return the distinct fractions among grades, where more than a scale has.
 
     Judges repeat the few grades of a scale (0.25, 0.5, 0.75); scores hardly repeat.
     """

@@ -224,7 +224,7 @@ class Ranking:
         return number
 
     def __len__(self) -> int:
-        """Number of queries."""
+        """Return the number of queries."""
         return self.n_queries
 
     def __repr__(self) -> str:
@@ -334,7 +334,7 @@ class Ranking:
         )
 
     def under(self, conventions: str | Conventions) -> Ranking:
-        """The same results in the order, precision and depth of the conventions."""
+        """Return the results in the order, precision and depth of the conventions."""
         conventions = as_conventions(conventions)
         ranking = self._reorder(conventions.tiebreak, conventions.scores)
         if conventions.self_match == "exclude":
@@ -342,7 +342,7 @@ class Ranking:
         return ranking.first(conventions.depth) if conventions.depth else ranking
 
     def first(self, depth: int) -> Ranking:
-        """The same ranking cut after `depth` documents in each row, which its settings say."""
+        """Cut each row after `depth` documents, which the settings say."""
         depth = checks.check_cutoff(depth, "depth")
         settings = {**self.settings, "first": str(depth)}
         if int(self.lengths.max(initial=0)) <= depth:
@@ -490,7 +490,7 @@ def _drop_unused(codes: Ints32, values: Floats) -> tuple[Ints, Ints32, Floats]:
 
 
 def _refuse_repeats(queries: Ids, names: Ids, offsets: Ints, docs: Ints32) -> None:
-    """A document may stand once in a row."""
+    """Refuse a document that stands twice in a row."""
     place = kernels().first_repeat(offsets, docs)
     if place >= 0:
         q = int(np.searchsorted(offsets, place, side="right")) - 1

@@ -81,7 +81,7 @@ class SpecRegistry(Mapping[str, SpecKind]):
         self._group = group
 
     def __getitem__(self, name: str) -> SpecKind:
-        """A kind that Assay itself brings."""
+        """Return a kind that Assay itself brings."""
         return self._kinds[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -89,7 +89,7 @@ class SpecRegistry(Mapping[str, SpecKind]):
         return iter(self._kinds)
 
     def __len__(self) -> int:
-        """Number of these kinds."""
+        """Count these kinds."""
         return len(self._kinds)
 
     def find(self, name: str) -> SpecKind | None:

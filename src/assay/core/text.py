@@ -26,7 +26,7 @@ def printable(text: object) -> str:
 
 
 def signed(value: float) -> str:
-    """Four decimals and a sign; no sign where nothing is left of the number.
+    """Return four decimals and a sign; no sign where nothing is left of the number.
 
     >>> signed(0.0312), signed(-0.00001)
     ('+0.0312', '0.0000')
@@ -36,7 +36,7 @@ def signed(value: float) -> str:
 
 
 def fixed(value: float, *, sign: bool = False) -> str:
-    """Four decimals for the end of an interval, which is 0 or beside it but never minus nothing.
+    """Format an interval bound; never "-0.0000".
 
     >>> fixed(0.0312), fixed(-0.0312, sign=True), fixed(0.00002), fixed(-0.0)
     ('0.0312', '-0.0312', '2.0e-05', '0.0000')
@@ -63,7 +63,7 @@ def rounded_up(value: float) -> str:
 
 
 def format_percent(share: float) -> str:
-    """Whole percent, which is 0% of nothing only and 100% of all only.
+    """Return whole percent: 0% of nothing only, 100% of all only.
 
     >>> format_percent(0.176), format_percent(0.0003), format_percent(0.9999), format_percent(0.0)
     ('18%', '<1%', '>99%', '0%')
@@ -93,7 +93,7 @@ def format_rate(rate: float | None) -> str | None:
 
 
 def format_bytes(number: int | None) -> str | None:
-    """Bytes, for people.
+    """Return bytes, for people.
 
     >>> format_bytes(5_310_000), format_bytes(900)
     ('5.3 MB', '0.9 kB')
@@ -156,7 +156,7 @@ def _mask(match: re.Match[str]) -> str:
 
 
 def guard_formula(text: str) -> str:
-    """The text, with an apostrophe before it where a spreadsheet would take it for a formula.
+    """Put an apostrophe before a text that a spreadsheet would take for a formula.
 
     >>> guard_formula("=1+1"), guard_formula("'=1"), guard_formula("'tis")
     ("'=1+1", "''=1", "'tis")
@@ -189,7 +189,7 @@ def did_you_mean(
     fallback: int = 0,
     forms: Mapping[str, str] | None = None,
 ) -> str:
-    """A sentence with the nearest known names, to go between two others; empty if none is near.
+    """Return a sentence with the nearest known names; empty if none is near.
 
     `forms` says how a name is written, where that is not the name itself; `fallback` is how many of
     the known names are shown where none is near.
@@ -217,13 +217,13 @@ class Remark(str):
     short: str
 
     def __new__(cls, text: str, short: str = "") -> Remark:
-        """The sentence, and its few words."""
+        """Take the sentence, and its few words."""
         remark = super().__new__(cls, text)
         remark.short = short
         return remark
 
     def about(self, name: str) -> Remark:
-        """The same of one system."""
+        """Return the remark on one system."""
         return Remark(f"{name}: {self}", self.short)
 
 
@@ -280,7 +280,7 @@ def is_decimal(text: str) -> bool:
 
 
 def finite_or_none(value: Any) -> float | None:
-    """A Python number as a float; None where it is none, or not finite, or beyond a float's range.
+    """Return a Python number as a float; None where it is none, or not finite.
 
     >>> finite_or_none(3), finite_or_none(10**400), finite_or_none(True), finite_or_none("3")
     (3.0, None, None, None)

@@ -76,7 +76,7 @@ _LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 def tell(what: str, done: int, total: int | None = None) -> None:
-    """Say how far the work is; nothing happens where nobody listens."""
+    """Report progress to the active listener, if any."""
     listener = _LISTENER.get()
     if listener is not None:
         listener(what, done, total)
@@ -93,7 +93,7 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def describe_progress(done: int, total: int | None, seconds: float) -> str:
-    """Percent, count, rate and time left, as far as they are known.
+    """Return percent, count, rate and time left, as far as they are known.
 
     >>> describe_progress(250, 1000, 5.0)
     '25 %, 250 of 1,000, 50/s, 15 s left'

@@ -69,7 +69,7 @@ class CheckReport:
         return any(finding.severity != "note" for finding in self.findings)
 
     def __getitem__(self, code: str) -> Finding:
-        """The finding of this code."""
+        """Return the finding of this code."""
         for finding in self.findings:
             if finding.code == code:
                 return finding
@@ -80,7 +80,7 @@ class CheckReport:
         return any(finding.code == code for finding in self.findings)
 
     def __str__(self) -> str:
-        """A line for each finding; the last line is the signature."""
+        """Return a line for each finding, then the signature."""
         if not self.findings:
             return "Nothing found."
         return "\n".join(filter(None, (*map(str, self.findings), self.signature)))
@@ -155,7 +155,7 @@ def _plural(count: int, noun: str) -> str:
 
 
 def _about_columns(lines: RunLines) -> Iterator[Finding]:
-    """What only the text of a TREC run can tell: its rank column, and what follows the tag."""
+    """Yield what only the text of a TREC run tells: rank column, further columns."""
     total = len(lines.values)
     if lines.rank_disagreements:
         yield Finding(

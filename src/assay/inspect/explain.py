@@ -80,7 +80,7 @@ class Explanation:
         return both_undefined or self.value == self.evaluated
 
     def table(self) -> Table:
-        """The ranks as a table; what is left out between them is said in a line of its own."""
+        """Return the ranks as a table; a line of its own says what is left out."""
         head = ("rank", "document", "score", "grade", "tied", *self.columns)
         rows: list[tuple[Cell, ...]] = []
         last = 0
@@ -108,7 +108,7 @@ class Explanation:
         )
 
     def __str__(self) -> str:
-        """The whole derivation as text."""
+        """Return the whole derivation as text."""
         parts = [as_text(self.table())] if self.lines else []
         blocks = (self.notes, self.working, self.closing())
         parts += ["\n".join(map(printable, block)) for block in blocks if block]
@@ -375,7 +375,7 @@ _DOUBT = math.log(2e6)  # the exact value is farther away than the error in one 
 def over_all_orders(
     hits: Hits, measure: Measure, arguments: dict[str, Any], gain: Gain
 ) -> Derivation:
-    """The mean over all orders: by the measure's own derivation, or by going through them."""
+    """Derive the mean over all orders: by a formula, or by going through them."""
     tied_derivation = measure.definition.tied_derivation
     derivation = (
         None if tied_derivation is None else tied_derivation(TieView(hits, gain), **arguments)
@@ -446,7 +446,7 @@ def _some_orders(groups: list[Group]) -> Iterator[list[int]]:
 
 
 def _arranged(hits: Hits, gain: Gain, ranks: Iterable[int]) -> Hits:
-    """The same hits with the documents that count at these ranks, and no ties."""
+    """Put the documents that count at these ranks, without ties."""
     counted = np.flatnonzero(gain(hits.grade))
     rank = np.fromiter(ranks, np.int64, len(counted))
     order = np.argsort(rank, kind="stable")
@@ -475,7 +475,7 @@ def orders_by_count(hits: Hits, measure: Measure, gain: Gain) -> Iterator[Hits]:
 
 
 def _extreme_places(group: Group, cut: float, ties: str) -> list[list[int]]:
-    """The places of the counted documents of one group, for each number of them before the cut."""
+    """Return the places of counted documents, for each number of them before the cut."""
     first, size, gains = group
     m, inside = len(gains), int(min(max(cut - first + 1, 0), size))
     places = []

@@ -99,7 +99,7 @@ class NpyRows:
         return (self._file,)
 
     def __len__(self) -> int:
-        """Number of rows."""
+        """Count the rows."""
         return int(self.shape[0])
 
     @overload
@@ -109,7 +109,7 @@ class NpyRows:
     def __getitem__(self, rows: NDArray[Any]) -> NpyRows: ...
 
     def __getitem__(self, rows: slice | NDArray[Any]) -> Any:
-        """Some rows."""
+        """Return some rows."""
         if isinstance(rows, slice) and self._chosen is None and rows.step in (None, 1):
             return self._map(*rows.indices(len(self))[:2])
         numbers = np.arange(len(self)) if self._chosen is None else self._chosen
@@ -177,7 +177,7 @@ def load_npy(path: FilePath) -> Array:
 
 
 def _read_checked_header(path: FilePath) -> tuple[_Header, int, WatchedFile]:
-    """What a .npy file holds, and where; the size is that of the file."""
+    """Read what a .npy file holds, and where; check its size."""
     name = os.fspath(path)
     with _open_array_file(path) as file:
         stat = os.fstat(file.fileno())
@@ -445,8 +445,10 @@ def read_judgment_arrays(path: FilePath, format: str) -> Judgments:
 
 
 def _qrels_form(keys: list[str], name: str) -> tuple[str, ...]:
-    """The arrays that are the judgments. `queries` and `docs` may be vectors; what else belongs to
-    judgments belongs to one form only."""
+    """Return the names of the arrays that are the judgments.
+
+    `queries` and `docs` may be vectors; what else belongs to judgments belongs to one form only.
+    """
     forms = [form for form in _QRELS_FORMS if set(form) <= set(keys)]
     used = {key for form in _QRELS_FORMS for key in form if key in keys} - {"queries", "docs"}
     if len(forms) == 1 and used <= set(forms[0]):

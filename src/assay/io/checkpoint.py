@@ -114,7 +114,7 @@ class Checkpoint:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def read_job(self) -> dict[str, Any] | None:
-        """What the folder was made for; None if it is new. A folder of other files is refused."""
+        """Return what the folder was made for; None if new. Refuse a folder of other files."""
         if self.folder is None or not self.folder.exists():
             return None
         path = self.folder / _JOB

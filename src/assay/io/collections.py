@@ -166,7 +166,7 @@ class EvalSet(NamedTuple):
     source: str
 
     def as_qrels(self, query_ids: Sequence[str]) -> Qrels:
-        """The same with these ids of the queries."""
+        """Return judgments with these ids of the queries."""
         sizes = [len(ids) for ids in self.relevant]
         names = [doc for ids in self.relevant for doc in ids]
         rows = np.repeat(np.arange(len(sizes)), sizes)
@@ -195,7 +195,7 @@ def read_judgments(path: str | os.PathLike[str]) -> Qrels | EvalSet:
 
 
 def _pairs(entries: Any) -> list[tuple[Any, Any]] | None:
-    """The entries as (query, ids), if they are such; None if they are judgments of another kind."""
+    """Return the entries as (query, ids); None for judgments of another kind."""
     if not isinstance(entries, list) or not entries:
         return None
     if all(
@@ -387,7 +387,7 @@ def _cut(docs: Texts, chunks: ChunkRule | None) -> Texts:
 
 
 def _match_queries(queries: Texts | None, judged: Any) -> tuple[Texts, Qrels]:
-    """Queries and judgments by id; a list of (query, ids) may name queries by their text."""
+    """Match queries and judgments; a list of (query, ids) may name queries by text."""
     if isinstance(judged, EvalSet):
         if queries is None:
             queries = _from_eval_set(judged)
@@ -490,7 +490,7 @@ Answers = Mapping[str, tuple[str, ...]]
 
 @cache
 def _words() -> re.Pattern[str]:
-    """Runs of letters, digits and marks, or one other character that is not white or control."""
+    """Return the pattern of words: letters, digits and marks, or one other character."""
     kinds = (unicodedata.category(chr(code))[0] for code in range(sys.maxunicode + 1))
     parts: dict[bool | None, list[str]] = {True: [], False: [], None: []}
     start = 0
@@ -541,7 +541,7 @@ def judge_by_answers(
 def _holding(
     answers: tuple[str, ...], texts: list[list[str]], holders: Mapping[str, list[int]]
 ) -> list[int]:
-    """The documents in which one of the answers stands; only those with its rarest word count."""
+    """Return the documents that hold an answer, found by its rarest word."""
     docs: set[int] = set()
     for answer in answers:
         words = answer_words(answer)

@@ -22,7 +22,7 @@ from assay.native import engine_name
 
 
 def fingerprint_of(identity: Mapping[str, Any]) -> str:
-    """A short digest of what makes a model what it is; the order of the entries does not matter.
+    """Return a short digest of what makes a model, in whatever order of the entries.
 
     >>> fingerprint_of({"a": 1, "b": 2}) == fingerprint_of({"b": 2, "a": 1})
     True
@@ -83,7 +83,7 @@ def version_of(package: str) -> str:
 
 
 def weights_of(place: str | Path) -> dict[str, Any]:
-    """What is in a file or a folder, by digests; a model that is fetched is known by its name."""
+    """Return digests of a file or folder; a model that is fetched is known by its name."""
     path = Path(split_array(place)[0])
     if not path.exists():
         return {"model": str(place)}

@@ -149,7 +149,7 @@ def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def as_ranking_and_lines(source: Any, rules: Conventions) -> tuple[Ranking, RunLines | None]:
-    """A ranking, and the lines of the file it came from if that is TREC text: it is read once."""
+    """Return a ranking, and the lines of its file if that is TREC text, read once."""
     if not isinstance(source, str | os.PathLike) or find_format(source) != "trec":
         return as_ranking(source, rules), None
     with _naming(source):
@@ -262,7 +262,7 @@ def parse_qrels(path: str | os.PathLike[str]) -> QrelLines:
 
 
 def read_iterations(path: str | os.PathLike[str]) -> list[str]:
-    """The second column of a qrels file that `parse_qrels` could read: the subtopic, in some."""
+    """Return the second column of a qrels file: the subtopic, in some."""
     rows = (line.split() for line in read_lines(path) if not line.startswith("#"))
     return [cells[1] for cells in rows if cells]
 

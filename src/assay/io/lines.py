@@ -561,7 +561,7 @@ def _number_clean_text(column: nw.Series[Any]) -> tuple[Ids, Ints32] | None:
 
 
 def _utf8_of(column: nw.Series[Any]) -> tuple[Bytes, Ints] | None:
-    """The bytes and offsets of text that is not Python's, if Arrow is there to tell; no gaps."""
+    """Return bytes and offsets of text that Arrow holds without gaps."""
     arrow = sys.modules.get("pyarrow")
     if arrow is None or str(getattr(column.to_native(), "dtype", "")) == "object":
         return None

@@ -152,7 +152,7 @@ def read_config_text(path: FilePath) -> str:
 
 
 def parse_toml(text: str, name: str) -> Any:
-    """Data from TOML text; `name` is for messages.
+    """Parse TOML text; `name` is for messages.
 
     >>> parse_toml("k = 3", "x.toml")
     {'k': 3}
@@ -169,7 +169,7 @@ def parse_toml(text: str, name: str) -> Any:
 
 
 def parse_yaml(text: str, name: str, *, dates: bool = True) -> Any:
-    """Data from YAML text: no tags, no repeated keys, no references that could grow.
+    """Parse YAML text: no tags, no repeated keys, no references that could grow.
 
     Dates are refused, as they may be meant as text; without `dates` they are text.
     """

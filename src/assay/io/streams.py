@@ -71,11 +71,11 @@ class StandardInput(str):
     __slots__ = ()
 
     def __format__(self, spec: str) -> str:
-        """What it is, in place of where the copy lies."""
+        """Return what it is, in place of where the copy lies."""
         return format("standard input", spec)
 
     def __repr__(self) -> str:
-        """The same."""
+        """Return what it is."""
         return "standard input"
 
 
@@ -102,7 +102,7 @@ def split_array(path: FilePath) -> tuple[str, str | None]:
 
 
 def list_folder(folder: FilePath) -> list[Path]:
-    """What a folder holds, by name."""
+    """List what a folder holds, by name."""
     try:
         return sorted(Path(folder).iterdir(), key=lambda path: path.name)
     except (OSError, ValueError) as error:  # ValueError: NUL in the name
@@ -400,7 +400,7 @@ def _format_of_content(path: str | os.PathLike[str]) -> str:
 
 @contextmanager
 def keep_standard_input() -> Iterator[StandardInput]:
-    """Standard input as a file that is there as long as it is needed."""
+    """Keep standard input in a file as long as it is needed."""
     import shutil
     import tempfile
 

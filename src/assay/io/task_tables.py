@@ -150,7 +150,7 @@ def join_lines(parts: Sequence[TaskLines]) -> TaskLines:
 
 
 def _lines_of_table(table: FileTable) -> TaskLines:
-    """Number the names, batch by batch, and check that every value is finite."""
+    """Read names and values, batch by batch; check that every value is finite."""
     names = table.require({"system": "system", "task": "task", "value": "value"}, _ADVICE)
     item = table.find("item")
     names += [] if item is None else [item]
@@ -360,7 +360,7 @@ def _choose_split(scores: dict[str, Any], split: str, path: Path) -> str:
 
 
 def _spoken(entries: Any, languages: frozenset[str]) -> Any:
-    """The subsets in these languages; codes are compared without the script: eng-Latn is eng."""
+    """Return the subsets in these languages, compared without script: eng-Latn is eng."""
     if not languages or not isinstance(entries, list):
         return entries
     return [
@@ -397,7 +397,7 @@ def _main_scores(entries: Any, place: str) -> dict[str, float]:
 
 
 def _model_of(path: Path, folder: Path) -> tuple[str, str]:
-    """The model and its revision: of model_meta.json beside the file, else of the folders."""
+    """Return model and revision: of model_meta.json beside the file, else of the folders."""
     meta = path.parent / _META
     if meta.is_file():
         data = parse_json(read_text(meta), str(meta), constants=True)

@@ -268,7 +268,7 @@ def allow_ir(corpus: object, consent: Consent, place: str) -> None:
 
 
 def read_ir(corpus: str) -> tuple[Texts, Texts, Qrels]:
-    """Documents, queries and judgments."""
+    """Read documents, queries and judgments."""
     package = need(_PACKAGE, f"The collection {corpus!r}", "ir")
     name = corpus.removeprefix(_PREFIX)
     try:
@@ -299,7 +299,7 @@ def _texts(records: list[tuple[Any, Any]], role: Role, name: str) -> Texts:
 
 
 def _text(record: Any) -> Any:
-    """What the package takes for the text of a record, or its title and text."""
+    """Return what the package takes for the text of a record, or title and text."""
     if not hasattr(record, "default_text"):
         return join_title(getattr(record, "title", None) or "", record.text)
     text = record.default_text()

@@ -116,7 +116,7 @@ class _RowsByQuery:
             self._refuse_comments()
 
     def _refuse_empty(self, kind: str, format: str) -> None:
-        """A file of lines cannot hold a query without lines: it would be lost."""
+        """Refuse a query without lines: a file of lines cannot hold it."""
         empty = np.flatnonzero(np.diff(self._source.offsets) == 0)
         if len(empty):
             raise MismatchError(
@@ -126,7 +126,7 @@ class _RowsByQuery:
             )
 
     def _refuse_comments(self) -> None:
-        """A TREC line that begins so would be skipped, or read without its first character."""
+        """Refuse a query that a TREC line would begin with like a comment."""
         for query in self._source.query_ids:
             if str(query).startswith(("#", "\ufeff")):
                 raise IdError(
@@ -159,7 +159,7 @@ def _column(ids: Any, places: Any) -> Any:
 
 
 def choose_format(path: FilePath, name_of_format: str | None, formats: tuple[str, ...]) -> str:
-    """The format given, or that of the name's ending; one that is not known here is refused."""
+    """Choose the format: as given, or by the name's ending; refuse an unknown one."""
     name = os.fspath(check_path(path))
     format = name_of_format or named_format(name) or _trec_by_name(name)
     if name_of_format is None and format not in formats:
@@ -304,7 +304,7 @@ def write_parquet(table: Any, path: FilePath) -> None:
 
 
 def need_parquet() -> Any:
-    """The parquet writer; needed before a table is made, so that the message is about files."""
+    """Import the parquet writer, before a table is made: the message is about files."""
     return need("pyarrow.parquet", "writing parquet files", "parquet")
 
 
@@ -382,7 +382,7 @@ def format_header(metadata: Mapping[str, Any] | str) -> str:
 def describe_run(
     tag: str, *, command: str = "", method: Mapping[str, Any] | None = None, file: str = "auto"
 ) -> dict[str, Any]:
-    """What is known here of a run that is made now, below the entries of a YAML file, if any.
+    """Describe a run that is made now; the entries of a YAML file, if any, win.
 
     Actor, research goal and data are known to people only: their place is the file.
     """
