@@ -12,9 +12,11 @@ from assay.cli.settings import argument
 from assay.core.on_demand import OnDemand
 
 if TYPE_CHECKING:
+    from assay.cli import terminal
     from assay.core.conventions import Conventions
-    from assay.inspect.check import CheckReport, check
+    from assay.inspect.check import check
 else:
+    terminal = OnDemand("assay.cli.terminal")
     check = OnDemand("assay.inspect.check").check
 
 
@@ -56,7 +58,7 @@ def command(
         report = check(path, truth, measures=list(measures), conventions=rules)
         if len(paths) > 1:
             output.put(f"{path}:", None)
-        output.emit(report, layout, file, terminal=_print_on_terminal)
+        output.emit(report, layout, file, terminal=terminal.print_findings)
         worst |= report.changes_numbers
     return int(worst)
 
@@ -71,9 +73,3 @@ def _split(names: tuple[str, ...], qrels: str | None) -> tuple[tuple[str, ...], 
             "'assay check RUN QRELS', or 'assay check RUN... -r QRELS'."
         )
     return names[:1], names[1]
-
-
-def _print_on_terminal(report: CheckReport) -> None:
-    from assay.cli.terminal import print_findings
-
-    print_findings(report)

@@ -13,9 +13,11 @@ from assay.core.on_demand import OnDemand
 from assay.plugins import find_hook
 
 if TYPE_CHECKING:
+    from assay.cli import terminal
     from assay.inspect.explain import Explanation, explain
     from assay.measures import parse_many
 else:
+    terminal = OnDemand("assay.cli.terminal")
     explain = OnDemand("assay.inspect.explain").explain
     parse_many = OnDemand("assay.measures").parse_many
 
@@ -84,17 +86,11 @@ def command(*, runs: tuple[str, ...], layout: str, file: str | None, **settings:
     output.refuse_input(file, *runs, settings["qrels"], settings["corpus"], settings["queries"])
     if not (settings["saved"] or settings["corpus"] or runs[0].endswith(".toml")):
         explanation = _explain_value(runs[0], settings)
-        output.emit(explanation, layout, file, terminal=_print_explanation)
+        output.emit(explanation, layout, file, terminal=terminal.print_explanation)
         return 0 if explanation.agrees else 1
     answers, print_answers = find_hook("explain_systems")(runs, settings)
     output.emit(answers, layout, file, terminal=print_answers)
     return 0
-
-
-def _print_explanation(explanation: Explanation) -> None:
-    from assay.cli.terminal import print_explanation
-
-    print_explanation(explanation)
 
 
 def _refuse_contradictions(runs: tuple[str, ...], settings: dict[str, Any]) -> None:

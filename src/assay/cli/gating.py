@@ -64,15 +64,9 @@ def gate_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """--fail-if, --fail-if-worse, --look and --look-file; the command gets `gate`."""
 
     @wraps(command)
-    def call(
-        *,
-        conditions: tuple[str, ...],
-        fail_if_worse: bool,
-        look: int | None,
-        look_file: str | None,
-        **settings: Any,
-    ) -> Any:
-        gate = Gate.parse(conditions, fail_if_worse, settings.get("rel"), look, look_file)
+    def call(*, conditions: tuple[str, ...], fail_if_worse: bool, **settings: Any) -> Any:
+        looks = {name: settings.pop(name) for name in ("look", "look_file")}
+        gate = Gate.parse(conditions, fail_if_worse, settings.get("rel"), **looks)
         return command(gate=gate, **settings)
 
     return cast("Callable[..., Any]", _add_options(call))
@@ -171,14 +165,9 @@ class GateAnswer:
         more = f"; and {left} more" if left > 0 else ""
         return f"Failed: {'; '.join(self.reasons[:_REASONS])}{more}"
 
-    @property
-    def sentences(self) -> list[str]:
-        """What is known of each system at this look."""
-        return [] if self.look is None else self.look.sentences
-
     def page(self) -> Page:
-        """Return the sentences as paragraphs."""
-        return [Words(sentence) for sentence in self.sentences]
+        """Return what is known of each system at this look, a paragraph each."""
+        return [] if self.look is None else [Words(sentence) for sentence in self.look.sentences]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, under the key `gate`; nothing where there is none."""

@@ -60,13 +60,18 @@ def run_command(command: Callable[[], object]) -> int:
 
 
 def _run(command: Callable[[], object]) -> int:
-    _open_closed_streams()
-    _escape_what_cannot_be_encoded()
+    for name in ("stdout", "stderr"):  # Python has none where the shell closed it (`>&-`)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):  # escapes where it is not UTF-8
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
     try:
         result = command()
         sys.stdout.flush()
     except (BrokenPipeError, BrokenOutputError):
-        return _end_without_reader()
+        _redirect_to_null()  # `| head` has gone: be quiet, also when Python flushes at the end
+        return _NO_READER
     except (KeyboardInterrupt, click.Abort):
         signals.discard_unfinished()
         _print_error(signals.ending_words())
@@ -79,26 +84,6 @@ def _run(command: Callable[[], object]) -> int:
     if message and message != _INTERRUPTED:
         return message  # a server ends by itself when it is told to
     return result if isinstance(result, int) else 0
-
-
-def _open_closed_streams() -> None:
-    """Python has no stream at all where the shell closed one (`>&-`)."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
-
-
-def _escape_what_cannot_be_encoded() -> None:
-    """Write escapes where a terminal or file is not UTF-8."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
-
-
-def _end_without_reader() -> int:
-    """`| head` has gone: be quiet, also when Python flushes at the end."""
-    _redirect_to_null()
-    return _NO_READER
 
 
 def _discard_unwritten() -> None:
@@ -119,16 +104,24 @@ def _explain(error: Exception) -> int:
         _print_error(str(error))
         return error.exit_code
     if isinstance(error, click.ClickException):
-        _print_error(_usage_message(error))
+        context = getattr(error, "ctx", None)
+        hint = f" See '{context.command_path} --help'." if context is not None else ""
+        _print_error(" ".join(error.format_message().split()) + hint)
         return error.exit_code
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         _print_error(f"{where}{error.strerror or error}.")
         return _FILE_SYSTEM
     if isinstance(error, MemoryError):
-        _print_error(f"out of memory. {_save_memory()}")
+        names = {variable.name for command in _last_command for variable in command.params}
+        cures = [words for name, words in _SMALLER.items() if name in names] or ["smaller files"]
+        _print_error(f"out of memory. Use {' or '.join(cures)}, or a machine with more.")
         return _FILE_SYSTEM
-    return _report_internal_error(error)
+    if os.environ.get("ASSAY_TRACEBACK"):
+        raise error
+    what = mask_secrets(f"{type(error).__name__}: {error}")
+    _print_error(f"internal error, please report it: {what}. ASSAY_TRACEBACK=1 shows where.")
+    return _INTERNAL_ERROR
 
 
 # What makes a command need less memory, by the option that it has for it.
@@ -146,26 +139,6 @@ _last_command: list[click.Command] = []
 def note_command(command: click.Command) -> None:
     """Remember which command runs, for what is said where memory runs out."""
     _last_command[:] = [command]
-
-
-def _save_memory() -> str:
-    names = {variable.name for command in _last_command for variable in command.params}
-    cures = [words for name, words in _SMALLER.items() if name in names]
-    return f"Use {' or '.join(cures or ['smaller files'])}, or a machine with more."
-
-
-def _usage_message(error: click.ClickException) -> str:
-    context = getattr(error, "ctx", None)
-    hint = f" See '{context.command_path} --help'." if context is not None else ""
-    return " ".join(error.format_message().split()) + hint
-
-
-def _report_internal_error(error: Exception) -> int:
-    if os.environ.get("ASSAY_TRACEBACK"):
-        raise error
-    what = mask_secrets(f"{type(error).__name__}: {error}")
-    _print_error(f"internal error, please report it: {what}. ASSAY_TRACEBACK=1 shows where.")
-    return _INTERNAL_ERROR
 
 
 def _print_error(message: str) -> None:

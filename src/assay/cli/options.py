@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from assay.cli import output
+from assay.cli.commands import note_in_context
 from assay.cli.output import saving_runs
 from assay.cli.progress import Listener, progress_bar
 from assay.cli.settings import option
@@ -148,12 +149,6 @@ def describe_method(given: str | None, *, name: str, **settings: Any) -> dict[st
     return describe_run(tag, command=output.command_line(), method=method, file=given)
 
 
-def note_in_context(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Keep the value of an option where `emit` looks for it."""
-    context.meta[f"assay.{parameter.name}"] = value
-    return value
-
-
 # What the text of a result shows; `emit` looks it up.
 full_option = in_result(
     "--full",
@@ -254,17 +249,9 @@ def conventions_options(command: Decorated) -> Decorated:
     """Declare the conventions; the command gets them as `rules`."""
 
     @wraps(command)
-    def call(
-        *,
-        conventions: str,
-        ties: str | None,
-        empty: str | None,
-        missing: str | None,
-        depth: int | None,
-        **settings: Any,
-    ) -> Any:
-        rules = make_conventions(conventions, ties=ties, empty=empty, missing=missing, depth=depth)
-        return command(rules=rules, **settings)
+    def call(*, conventions: str, **settings: Any) -> Any:
+        changes = {name: settings.pop(name) for name in ("ties", "empty", "missing", "depth")}
+        return command(rules=make_conventions(conventions, **changes), **settings)
 
     return cast("Decorated", conventions_choices(call))
 
@@ -538,15 +525,9 @@ def save_options(task: str) -> Callable[[Decorated], Decorated]:
 
     def decorate(command: Decorated) -> Decorated:
         @wraps(command)
-        def call(
-            *,
-            save: bool,
-            store: str | None,
-            dataset: str | None,
-            tags: tuple[str, ...],
-            **settings: Any,
-        ) -> Any:
-            with saving_runs(task, wanted=save, store=store, dataset=dataset, tags=tags) as saving:
+        def call(*, save: bool, **settings: Any) -> Any:
+            about = {name: settings.pop(name) for name in ("store", "dataset", "tags")}
+            with saving_runs(task, wanted=save, **about) as saving:
                 return command(saving=saving, **settings)
 
         return cast("Decorated", add(call))

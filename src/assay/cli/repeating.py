@@ -172,20 +172,13 @@ def walk(folder: Path, steps: Mapping[str, Iterable[Iterable[str]]], *command: s
     os.chdir(folder)
     try:
         for title, lines in steps.items():
-            _print_title(title)
+            bold = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+            click.echo("\n" + click.style(f"── {title}", bold=bold))
             for line in lines:
-                _run_command(*command, *line)
+                words = [*command, *line]
+                click.echo(f"$ assay {shlex.join(words)}", color=False)
+                sys.stdout.flush()
+                assay.main(words, "assay", standalone_mode=False)
     finally:
         os.chdir(started)
     output.narrate(f"The files are in {folder}.")
-
-
-def _print_title(title: str) -> None:
-    bold = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    click.echo("\n" + click.style(f"── {title}", bold=bold))
-
-
-def _run_command(*arguments: str) -> None:
-    click.echo(f"$ assay {shlex.join(arguments)}", color=False)
-    sys.stdout.flush()
-    assay.main(list(arguments), "assay", standalone_mode=False)

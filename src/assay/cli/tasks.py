@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from assay.comparison.tables import data_table
     from assay.comparison.tasks import TaskComparison
     from assay.runs.leaderboard import compare_tasks
-    from assay.tables.table import Page, Table
 else:
     data_table = OnDemand("assay.comparison.tables").data_table
     compare_tasks = OnDemand("assay.runs.leaderboard").compare_tasks
@@ -125,7 +125,9 @@ def command(
     if not sources and not store and not any(filters.values()):
         _refuse_nothing()
     if sources:
-        _refuse_store_options(store, filters)
+        named = [key for key, value in {"store": store, **filters}.items() if value]
+        if named:
+            raise click.UsageError(f"--{named[0]} is for stored runs, but files are named. Do one.")
         result = compare_tasks(sources, measure=measure, **settings)
     else:
         result = _compare_stored(store, filters, measure=measure, **settings)
@@ -133,7 +135,14 @@ def command(
         output.narrate(
             f"{len(result.pairs):,} pairs are too many to list; --format csv or json has them"
         )
-    output.emit(_Tasks(result), layout, file)
+    shown = SimpleNamespace(  # whose CSV has the pairs
+        signature=result.signature,
+        remarks=result.remarks,
+        table=partial(data_table, result),
+        page=result.page,
+        to_dict=result.to_dict,
+    )
+    output.emit(shown, layout, file)
 
 
 def _refuse_nothing() -> None:
@@ -145,12 +154,6 @@ def _refuse_nothing() -> None:
         raise click.UsageError(f"Name a table, or a folder of results of mteb. {error}") from None
 
 
-def _refuse_store_options(store: str | None, filters: dict[str, Any]) -> None:
-    named = [key for key, value in {"store": store, **filters}.items() if value]
-    if named:
-        raise click.UsageError(f"--{named[0]} is for stored runs, but files are named. Do one.")
-
-
 def _compare_stored(store: str | None, filters: dict[str, Any], **settings: Any) -> TaskComparison:
     with options.open_store(store) as opened:
         runs = opened.runs(status="finished", **filters)[::-1]
@@ -160,27 +163,3 @@ def _compare_stored(store: str | None, filters: dict[str, Any], **settings: Any)
                 "or save runs with --save --dataset NAME."
             )
         return compare_tasks(runs, **settings)
-
-
-@dataclass(frozen=True)
-class _Tasks:
-    """The result, whose CSV has the pairs."""
-
-    found: TaskComparison
-
-    @property
-    def signature(self) -> str:
-        return self.found.signature
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        return self.found.remarks
-
-    def table(self) -> Table:
-        return data_table(self.found)
-
-    def page(self) -> Page:
-        return self.found.page()
-
-    def to_dict(self) -> dict[str, Any]:
-        return self.found.to_dict()

@@ -134,11 +134,8 @@ class _Verification:
     @property
     def _data(self) -> list[Difference]:
         """Differences that count: another version may word its sentences differently."""
-        return [change for change in self.differences if not (self._is_other and change.in_prose)]
-
-    @property
-    def _is_other(self) -> bool:
-        return self.version != __version__
+        other = self.version != __version__
+        return [change for change in self.differences if not (other and change.in_prose)]
 
     @property
     def is_reproduced(self) -> bool:
@@ -146,20 +143,18 @@ class _Verification:
         return same and not self._data and not self.findings
 
     def _verdict(self) -> str:
-        if self.is_reproduced:
-            words = len(self.differences)
-            other = f"; sentences that differ: {words}" if words else ""
-            return f"{self.result}: reproduced to the last digit ({self._counts()}{other})"
-        return f"{self.result}: NOT reproduced ({self._counts()})"
-
-    def _counts(self) -> str:
         changed = sum(not file.is_same for file in self.inputs)
         values = f"{self.compared} values, {len(self._data)} differ"
-        return f"{values}; {len(self.inputs)} inputs, {changed} changed"
+        counts = f"{values}; {len(self.inputs)} inputs, {changed} changed"
+        if not self.is_reproduced:
+            return f"{self.result}: NOT reproduced ({counts})"
+        words = len(self.differences)
+        other = f"; sentences that differ: {words}" if words else ""
+        return f"{self.result}: reproduced to the last digit ({counts}{other})"
 
     def page(self) -> Page:
         page: Page = [Words(self._verdict(), "verdict"), Words(f"repeated: {self.command}")]
-        if self._is_other:
+        if self.version != __version__:
             words = len(self.differences) - len(self._data)
             other = f"; sentences that differ: {words} (trust the recomputed ones)" if words else ""
             page += [Words(f"made by version {self.version}, repeated by {__version__}{other}")]
@@ -168,7 +163,10 @@ class _Verification:
         # Another version may word sentences differently; a stranger may have changed them.
         rows = (self._data or self.differences)[:_MOST]
         if rows:
-            page.append(Table(("value", "stored", "recomputed", "difference"), _rows(rows)))
+            cells = [
+                (Cell(row.value), *map(_show, (row.stored, row.found, row.change))) for row in rows
+            ]
+            page.append(Table(("value", "stored", "recomputed", "difference"), tuple(cells)))
         more = len(self._data or self.differences) - len(rows)
         return [*page, Words(f"and {more} more; --json has all")] if more else page
 
@@ -185,19 +183,9 @@ class _Verification:
         }
 
 
-def _rows(differences: Iterable[Difference]) -> tuple[tuple[Cell, ...], ...]:
-    return tuple(
-        (
-            Cell(row.value),
-            *(Cell(_short(leaf)) for leaf in (row.stored, row.found, row.change)),
-        )
-        for row in differences
-    )
-
-
-def _short(leaf: Any) -> str:
+def _show(leaf: Any) -> Cell:
     """Show a value with every digit, but no more of a text than a line."""
-    return "" if leaf is None else printable(f"{leaf!r:.60}")
+    return Cell("" if leaf is None else printable(f"{leaf!r:.60}"))
 
 
 # Results that commands wrote
@@ -333,7 +321,12 @@ def _verify_batch(
 ) -> _Verification:
     """Verify the runs that one command made."""
     marks = {path: mark for run in runs for path, mark in run.data.items()}
-    files = {path: mark for path, mark in marks.items() if _is_fingerprint(mark)}
+    # A run that was saved from Python may have marks of its own, which are none of files.
+    files = {
+        path: mark
+        for path, mark in marks.items()
+        if isinstance(mark, dict) and {"bytes", "sha256"} <= mark.keys()
+    }
     inputs = place.find(files, result)
     version = _version_of(runs, result)
     command = shlex.join(("assay", *runs[0].command))
@@ -369,12 +362,7 @@ def _by_name(runs: Iterable[Any], numbers: Mapping[int, Any]) -> dict[str, Any]:
     by_name: dict[str, list[Any]] = {}
     for run in sorted(runs, key=lambda item: item.id):
         by_name.setdefault(run.name, []).append(numbers[run.id])
-    return {name: own if len(own) > 1 else own[0] for name, own in by_name.items()}
-
-
-def _is_fingerprint(mark: Any) -> bool:
-    """Whether it is that of a file; a run that was saved from Python may have its own."""
-    return isinstance(mark, dict) and {"bytes", "sha256"} <= mark.keys()
+    return {name: each if len(each) > 1 else each[0] for name, each in by_name.items()}
 
 
 def _run_again(
@@ -390,32 +378,28 @@ def _run_again(
     Between them the paths that inputs had.
     """
     run = runs[0]
-    if not run.command or any(one.command != run.command for one in runs):
+    if not run.command or any(other.command != run.command for other in runs):
         raise UsageError(f"{result}: run {run.name!r} was not saved by a command of its own.")
     with own_folder(inputs, run.command) as (arguments, renamed, apart):
         again = _load(arguments, consent, result, outside=outside)
         if not again.saves:
             raise UsageError(f"{result}: run {run.name!r}: {again.name!r} saves no runs.")
         with _quiet():
-            target = _target(again, apart)
+            # A search has to write a file, under its own name, which the run has, too.
+            names = [PurePath(path).name for path in again.writes() if again.name == "rank"]
+            target = {"target": os.path.join(apart, names[0])} if names else {}
             again.run(consent, save=True, store=f"{apart}/again.db", **target)
         with find_hook("open_store")(f"{apart}/again.db", create=False) as opened:
-            made = list(opened.runs(status="finished"))
-            numbers = {one.id: _numbers_of(one) for one in made}
-    signed = {one.name: one.signature for one in made}
+            repeated = list(opened.runs(status="finished"))
+            numbers = {item.id: _numbers_of(item) for item in repeated}
+    signed = {item.name: item.signature for item in repeated}
     lines = [
-        f"{one.name}: {line}"
-        for one in runs
-        if one.name in signed
-        for line in compare_signatures(one.signature, signed[one.name], _version_of(runs, result))
+        f"{item.name}: {line}"
+        for item in runs
+        if item.name in signed
+        for line in compare_signatures(item.signature, signed[item.name], _version_of(runs, result))
     ]
-    return _by_name(made, numbers), renamed, lines
-
-
-def _target(again: StoredCommand, folder: str) -> dict[str, str]:
-    """Name the file that a search has to write, as the run is named, too."""
-    named = [PurePath(one).name for one in again.writes()]
-    return {"target": os.path.join(folder, named[0])} if again.name == "rank" and named else {}
+    return _by_name(repeated, numbers), renamed, lines
 
 
 def _numbers_of(run: Any) -> dict[str, Any]:
@@ -426,10 +410,10 @@ def _numbers_of(run: Any) -> dict[str, Any]:
         "about": {"task": run.task, "model": run.model, "seeds": run.seeds},
         "config": {key: value for key, value in run.config.items() if key not in aside},
         "scores": scores,
-        "aggregates": [one.to_dict() for one in run.aggregates],
+        "aggregates": [mean.to_dict() for mean in run.aggregates],
         "details": run.details(),
         "wide": run.wide(),
-        "shown": {query: results_to_data(one) for query, one in run.all_results().items()},
+        "shown": {query: results_to_data(each) for query, each in run.all_results().items()},
     }
 
 
@@ -491,10 +475,11 @@ class InputPlaces:
         verified = {path: self._locate(path, mark) for path, mark in inputs.items()}
         absent = [path for path, file in verified.items() if not file]
         if absent:
+            out = any(map(leads_out, absent))
             raise StorageError(
                 f"{result} was made of {len(inputs)} files, of which {len(absent)} are not here: "
                 f"{name_few(absent)}. Name them after {result}, or say --folder DIR"
-                + (", or --outside to read what lies elsewhere." if _any_out(absent) else ".")
+                + (", or --outside to read what lies elsewhere." if out else ".")
             )
         here = {path: os.path.abspath(file) for path, file in verified.items() if file}
         now = {path: fingerprints([file])[file] for path, file in here.items()}
@@ -508,10 +493,6 @@ class InputPlaces:
         inside = [os.path.join(self._folder, name if leads_out(file) else file)]
         inside += [file] if self.outside else []
         return next((place for place in (*paths, *inside) if os.path.isfile(place)), None)
-
-
-def _any_out(paths: Iterable[str]) -> bool:
-    return any(map(leads_out, paths))
 
 
 def leads_out(text: str) -> bool:
@@ -539,22 +520,16 @@ def own_folder(
         for file in inputs:
             path = inner = split_array(file.path)[0]
             if leads_out(path):
-                inner = renamed[path] = _inner_path(path)
+                # Files stay where they are to each other: a manifest names its shards from its
+                # own folder.
+                parts = PurePath(os.path.normpath(path)).parts
+                words = (part.replace("..", "up").strip("/\\:") or "root" for part in parts)
+                inner = renamed[path] = os.path.join("outside", *words)
             if placed.setdefault(folder / inner, file.found) != file.found:
                 raise StorageError(f"The inputs have two files for one place, {inner!r:.80}.")
             _link(folder / inner, file)
         with contextlib.chdir(folder), _own_cache(str(apart)):
             yield [_replace(word, renamed) for word in arguments], renamed, str(apart)
-
-
-def _inner_path(path: str) -> str:
-    """Return a path that does not lead out, from one that does.
-
-    Files stay where they are to each other: a manifest names its shards from its own folder.
-    """
-    parts = PurePath(os.path.normpath(path)).parts
-    words = (part.replace("..", "up").strip("/\\:") or "root" for part in parts)
-    return os.path.join("outside", *words)
 
 
 @contextlib.contextmanager

@@ -49,6 +49,8 @@ class Ids(ABC):
     __slots__ = ("_duplicate",)
 
     _duplicate: tuple[int, int] | Literal["unknown"] | None
+    kind: Literal["text", "integer"]
+    numbered: bool  # whether these are the numbers of rows that have no ids
 
     @staticmethod
     def of(values: Ids | Iterable[object], what: str = "doc") -> Ids:
@@ -100,16 +102,6 @@ class Ids(ABC):
             return TextIds(np.zeros(0, np.uint8), np.zeros(1, np.int64))
         parts = _of_one_kind(parts)
         return parts[0]._join(parts)
-
-    @property
-    @abstractmethod
-    def kind(self) -> Literal["text", "integer"]:
-        """Tell whether the ids are text or integers."""
-
-    @property
-    def numbered(self) -> bool:
-        """Tell whether these are the numbers of rows that have no ids."""
-        return False
 
     def as_text(self) -> Ids:
         """Return the ids as text, by which ids of two sources are the same or not."""
@@ -202,16 +194,13 @@ class TextIds(Ids):
     """Text ids: id i is the bytes `offsets[i]` to `offsets[i + 1]` of a UTF-8 blob."""
 
     __slots__ = ("_blob", "_offsets")
+    kind = "text"
+    numbered = False
 
     def __init__(self, blob: Bytes, offsets: Ints) -> None:
         """Take over clean ids."""
         self._blob, self._offsets = _freeze(blob), _freeze(offsets)
         self._duplicate = "unknown"
-
-    @property
-    def kind(self) -> Literal["text", "integer"]:
-        """Tell that the ids are text."""
-        return "text"
 
     @property
     def utf8(self) -> tuple[Bytes, Ints]:
@@ -269,7 +258,8 @@ class TextIds(Ids):
 class IntegerIds(Ids):
     """Integer ids: one int64 each."""
 
-    __slots__ = ("_numbered", "_numbers", "_rising")
+    __slots__ = ("_numbers", "_rising", "numbered")
+    kind = "integer"
 
     def __init__(
         self, numbers: Ints, rising: bool | None = None, *, numbered: bool = False
@@ -278,22 +268,12 @@ class IntegerIds(Ids):
         self._numbers = _freeze(numbers)
         self._duplicate = "unknown"
         self._rising = rising
-        self._numbered = numbered
-
-    @property
-    def kind(self) -> Literal["text", "integer"]:
-        """Tell that the ids are integers."""
-        return "integer"
+        self.numbered = numbered
 
     @property
     def numbers(self) -> Ints:
         """The values of the ids."""
         return self._numbers
-
-    @property
-    def numbered(self) -> bool:
-        """Tell whether these are the numbers of rows that have no ids."""
-        return self._numbered
 
     def as_text(self) -> TextIds:
         """Return the decimal texts of the ids."""
@@ -332,7 +312,7 @@ class IntegerIds(Ids):
 
     def take(self, places: npt.ArrayLike) -> IntegerIds:
         """Return the ids at some places."""
-        return IntegerIds(self._numbers[_places(places, len(self))], numbered=self._numbered)
+        return IntegerIds(self._numbers[_places(places, len(self))], numbered=self.numbered)
 
     def order(self, descending: bool = False) -> Ints:
         """Find the permutation that sorts by decimal text, or by number where rows are numbered."""
@@ -342,7 +322,7 @@ class IntegerIds(Ids):
 
     def _sorts_by_number(self) -> bool:
         """Return numbers with equally many digits stand in the order of their text."""
-        if self._numbered or not len(self):
+        if self.numbered or not len(self):
             return True
         low, high = int(self._numbers.min()), int(self._numbers.max())
         return low >= 0 and len(str(low)) == len(str(high))
