@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -11,21 +10,7 @@ from assay.cli import options, output
 from assay.cli.commands import Command
 from assay.cli.settings import argument
 from assay.core.conventions import Conventions
-from assay.core.on_demand import OnDemand
-
-if TYPE_CHECKING:
-    from assay.io.formats import read_qrels, read_run
-    from assay.io.streams import find_format
-    from assay.io.writers import choose_format, read_header, write_qrels, write_run
-else:
-    find_format = OnDemand("assay.io.streams").find_format
-    read_qrels = OnDemand("assay.io.formats").read_qrels
-    read_run = OnDemand("assay.io.formats").read_run
-    read_header = OnDemand("assay.io.writers").read_header
-    choose_format = OnDemand("assay.io.writers").choose_format
-    write_qrels = OnDemand("assay.io.writers").write_qrels
-    write_run = OnDemand("assay.io.writers").write_run
-
+from assay.io.streams import find_format
 
 _AS_IN_FILE = Conventions(tiebreak="index")  # lines with equal scores keep their order
 
@@ -78,10 +63,15 @@ def command(
       assay convert dense.run dense.jsonl.gz
       assay convert dense.jsonl.gz dense.txt.zst --to trec --tag first
     """
+    from assay.io.formats import read_qrels, read_run
+    from assay.io.writers import choose_format, read_header, write_qrels, write_run
+
     output.refuse_input(target, source)
     if kind == "run":
         ranking = read_run(source, format=source_format, conventions=_AS_IN_FILE)
-        header = _header(source, source_format)
+        # Only a file can be read a second time.
+        is_trec = Path(source).is_file() and find_format(source, source_format) == "trec"
+        header = read_header(source) if is_trec else ""
         if header and choose_format(target, target_format, options.RUN_FORMATS) != "trec":
             output.narrate(
                 f"{source}: its ir_metadata is left out, for which only TREC has a place"
@@ -95,10 +85,3 @@ def command(
     judgments = read_qrels(source, format=source_format)
     write_qrels(judgments, target, format=target_format)
     output.narrate(f"{target}: {judgments!r}")
-
-
-def _header(source: str, format: str | None) -> str:
-    """Return the ir_metadata header of a TREC run; only a file can be read twice."""
-    if not Path(source).is_file() or find_format(source, format) != "trec":
-        return ""
-    return read_header(source)

@@ -86,15 +86,7 @@ def command(
       assay eval dense.run -r qrels.txt -m nDCG@10 --format model-card -o README.md
       assay eval *.run -r qrels.txt --save --dataset demo
     """
-    _refuse_contradictions(
-        layout,
-        n_runs=len(runs),
-        per_query=per_query,
-        by=by,
-        percent=percent,
-        chance_wanted=chance_wanted,
-        n_docs=n_docs,
-    )
+    _refuse_contradictions(layout, len(runs), by, per_query, percent, chance_wanted, n_docs)
     output.refuse_input(file, *runs, qrels, options.group_file(by))
     from assay.measures import parse_many
     from assay.runs.run_files import group_records, score_run_files
@@ -127,31 +119,30 @@ def command(
 
 def _refuse_contradictions(
     layout: str,
-    *,
     n_runs: int,
-    per_query: bool,
     by: str | None,
+    per_query: bool,
     percent: bool,
-    chance_wanted: bool,
+    chance: bool,
     n_docs: int | None,
 ) -> None:
     if percent and layout not in ("text", "markdown", "latex"):
         raise click.UsageError(
             "--percent is for text, Markdown and LaTeX; other formats hold fractions."
         )
-    if layout == "trec" and (n_runs > 1 or by or chance_wanted):
+    if layout == "trec" and (n_runs > 1 or by or chance):
         raise click.UsageError("--format trec holds one run, and neither groups nor chance.")
     if layout == "model-card" and (n_runs > 1 or by or per_query):
         raise click.UsageError("--format model-card holds the means of one run.")
     if by and per_query and layout != "json":
         raise click.UsageError("--by and --per-query make two tables; ask for one, or for --json.")
-    if chance_wanted and n_docs is None:
+    if chance and n_docs is None:
         raise click.UsageError(
             "--chance needs --n-docs, the number of documents in the collection."
         )
-    if n_docs is not None and not chance_wanted:
+    if n_docs is not None and not chance:
         raise click.UsageError("--n-docs changes nothing without --chance. Add it.")
-    if chance_wanted and (by or per_query) and layout != "json":
+    if chance and (by or per_query) and layout != "json":
         raise click.UsageError(
             "--chance goes with means over all queries, not --by or --per-query."
         )

@@ -38,10 +38,12 @@ from assay.tables.table import (
 )
 
 if TYPE_CHECKING:
+    from assay.cli.terminal import print_page
     from assay.io import fingerprints
     from assay.runs.record import RunRecord, fingerprint_files
     from assay.scoring.output import disclosures
 else:  # JSON and --save alone need them
+    print_page = OnDemand("assay.cli.terminal").print_page
     fingerprints = OnDemand("assay.io.fingerprints")
     disclosures = OnDemand("assay.scoring.output").disclosures
     RunRecord = OnDemand("assay.runs.record").RunRecord
@@ -226,8 +228,9 @@ def put(text: str, file: str | None) -> None:
     clear_progress()
     text = _name_standard_input(text)
     if file is None:
-        safe = "\n".join(map(_keep_tabs, text.split("\n"))) if on_terminal() else text
-        print(safe)
+        if on_terminal():  # control characters are written out, but for tabs and line feeds
+            text = re.sub(r"[^\t\n]+", lambda match: printable(match.group()), text)
+        print(text)
         return
     with atomic_write(file) as stream:
         # Names of files may hold what UTF-8 cannot; its escape is also JSON's.
@@ -242,10 +245,6 @@ def _name_standard_input(text: str) -> str:
             if isinstance(part, StandardInput):
                 text = text.replace(str(part), as_typed(part))
     return text
-
-
-def _keep_tabs(line: str) -> str:
-    return "\t".join(map(printable, line.split("\t")))
 
 
 class Result(Protocol):
@@ -288,7 +287,12 @@ def emit(
     if page is None:
         narrate_all(remarks)
     if format == "text" and file is None and on_terminal():
-        _print_on_terminal(result, page) if terminal is None else terminal(result)
+        if terminal is not None:
+            terminal(result)
+        elif page is None:
+            put(str(result), None)
+        else:
+            print_page(page)
     elif page is not None:
         put(text_page([part for part in page if _role(part) != "next"]), file)
     elif format == "json":
@@ -346,15 +350,6 @@ def _lay_out_page(result: Any, lay_out: Callable[[Page], str]) -> str:
     if page is not None:
         return lay_out(page)
     return "\n".join(printable(line) for line in str(result).splitlines())
-
-
-def _print_on_terminal(result: Any, page: Page | None) -> None:
-    if page is None:
-        put(str(result), None)
-        return
-    from assay.cli.terminal import print_page
-
-    print_page(page)
 
 
 def _lay_out_csv(result: Any, delimiter: str) -> str:

@@ -116,32 +116,17 @@ def progress_bar(what: str, listener: Callable[..., None] | None = None) -> Iter
 @contextmanager
 def system_bars(n_systems: int = 0, listener: Callable[..., None] | None = None) -> Iterator[Any]:
     """Show a bar for each system of a bench; the listener gets the share of all."""
-    share = _Share(listener, n_systems).tell if listener and n_systems else None
+    parts: dict[str, float] = {}  # of each system; none goes back
+
+    def heard(name: str, phase: str, done: int, total: int | None) -> None:
+        drawn(name, phase, done, total)
+        if listener is not None and n_systems:
+            part = max(done / total if total else 0.0, parts.get(name, 0.0))
+            parts.update(dict.fromkeys(parts, 1.0) | {name: part})  # one after the other
+            listener(int(100 * sum(parts.values()) / n_systems), 100, f"{name}: {phase}")
+
     with _draw_system_bars() as drawn:
-        yield _call_both(drawn, share) if share else drawn
-
-
-def _call_both(first: Callable[..., None], second: Callable[..., None]) -> Callable[..., None]:
-    def heard(*progress: Any) -> None:
-        first(*progress)
-        second(*progress)
-
-    return heard
-
-
-class _Share:
-    """How much of all systems is done, in percent; it never goes back."""
-
-    def __init__(self, listener: Callable[..., None], n_systems: int) -> None:
-        self._listener = listener
-        self._n_systems = n_systems
-        self._parts: dict[str, float] = {}
-
-    def tell(self, name: str, phase: str, done: int, total: int | None) -> None:
-        part = max(done / total if total else 0.0, self._parts.get(name, 0.0))
-        self._parts = dict.fromkeys(self._parts, 1.0) | {name: part}  # one after the other
-        share = int(100 * sum(self._parts.values()) / self._n_systems)
-        self._listener(share, 100, f"{name}: {phase}")
+        yield heard
 
 
 @contextmanager

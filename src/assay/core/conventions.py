@@ -358,10 +358,11 @@ def as_settings(**values: Any) -> dict[str, str]:
     >>> as_settings(metric="dot", zero=None, keep_ties=True, weights=(1.0, 0.5))
     {'metric': 'dot', 'keep_ties': 'yes', 'weights': '1,0.5'}
     """
-    stated = {
-        key: value for key, value in values.items() if value is not None and value is not False
-    }
-    return {key: _text(value) for key, value in stated.items() if value not in ((), [])}
+    return {key: _text(value) for key, value in values.items() if not _is_nothing(value)}
+
+
+def _is_nothing(value: Any) -> bool:
+    return value is None or value is False or (isinstance(value, tuple | list) and not value)
 
 
 def _text(value: Any) -> str:

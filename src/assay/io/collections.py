@@ -191,7 +191,7 @@ def read_judgments(path: str | os.PathLike[str]) -> Qrels | EvalSet:
     read = read_qrels(path)
     if not isinstance(read, Qrels):
         raise FormatError(f"{os.fspath(path)} holds labels; a collection is judged by pairs.")
-    return _with_text_ids(read)
+    return replace(read, query_ids=read.query_ids.as_text(), doc_ids=read.doc_ids.as_text())
 
 
 def _pairs(entries: Any) -> list[tuple[Any, Any]] | None:
@@ -225,15 +225,6 @@ def _eval_set(pairs: list[tuple[Any, Any]], source: str) -> EvalSet:
     ends = np.cumsum([len(ids) for _, ids in pairs]).tolist()
     relevant = tuple(tuple(every[i:j]) for i, j in zip([0, *ends], ends, strict=False))
     return EvalSet(tuple(str(query) for query, _ in pairs), relevant, source)
-
-
-def _with_text_ids(qrels: Qrels) -> Qrels:
-    """Return ids of a collection are text."""
-
-    def text(ids: Ids) -> Ids:
-        return ids if ids.kind == "text" else Ids.of([str(id) for id in ids])
-
-    return replace(qrels, query_ids=text(qrels.query_ids), doc_ids=text(qrels.doc_ids))
 
 
 _DIGITS: Final = 16
@@ -390,27 +381,18 @@ def _match_queries(queries: Texts | None, judged: Any) -> tuple[Texts, Qrels]:
     """Match queries and judgments; a list of (query, ids) may name queries by text."""
     if isinstance(judged, EvalSet):
         if queries is None:
-            queries = _from_eval_set(judged)
-        ids = _query_ids(judged, queries)
-        return queries, judged.as_qrels(ids)
+            texts = tuple(dict.fromkeys(judged.queries))
+            queries = Texts(Ids.of([str(number) for number in range(len(texts))], "query"), texts)
+        ids = {str(query) for query in queries.ids}
+        by_text = dict(zip(queries.texts, map(str, queries.ids), strict=True))
+        by_id = all(query in ids for query in judged.queries)
+        names = [query if by_id else by_text.get(query, query) for query in judged.queries]
+        return queries, judged.as_qrels(names)
     if queries is None:
         raise UsageError("A collection needs queries: give them (on the command line --queries).")
     if not isinstance(judged, Qrels):
         raise UsageError("A collection is judged by pairs, not by labels.")
     return queries, judged
-
-
-def _from_eval_set(judged: EvalSet) -> Texts:
-    texts = tuple(dict.fromkeys(judged.queries))
-    return Texts(Ids.of([str(number) for number in range(len(texts))], "query"), texts)
-
-
-def _query_ids(judged: EvalSet, queries: Texts) -> list[str]:
-    """Return the id of each query of the list, which may stand there by its text."""
-    ids = {str(query) for query in queries.ids}
-    by_text = dict(zip(queries.texts, map(str, queries.ids), strict=True))
-    by_id = all(query in ids for query in judged.queries)
-    return [query if by_id else by_text.get(query, query) for query in judged.queries]
 
 
 def _name_of(corpus: str | os.PathLike[str]) -> str:
@@ -452,17 +434,12 @@ def _fingerprint(collection: Collection) -> str:
         (collection.query_ids, collection.query_texts),
     ):
         for at in ids.order().tolist():
-            _add(digest, str(ids[at]), texts[at])
+            for data in (str(ids[at]).encode(), texts[at].encode()):
+                digest.update(f"{len(data)}:".encode() + data)
         digest.update(b"\0\0")
     for line in sorted(_judgment_lines(collection.qrels)):
         digest.update(line)
     return digest.hexdigest()[:_DIGITS]
-
-
-def _add(digest: Any, *parts: str) -> None:
-    for part in parts:
-        data = part.encode()
-        digest.update(f"{len(data)}:".encode() + data)
 
 
 def _judgment_lines(qrels: Qrels) -> list[bytes]:

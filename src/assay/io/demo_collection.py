@@ -81,7 +81,10 @@ def make_demo(*, seed: int = SEED) -> tuple[dict[str, Ranking], Qrels]:
         name: _rank(np.round(signal * truth + noise[name], digits), query_ids, doc_ids)
         for name, (signal, digits) in SYSTEMS.items()
     }
-    return rankings, _judge_some(truth, rng, query_ids, doc_ids)
+    # Every relevant document is judged, and one in ten of the others.
+    queries, docs = np.nonzero((truth > 0) | (rng.random(truth.shape) < 0.1))
+    qrels = Judgments.from_pairs(query_ids, doc_ids, queries, docs, truth[queries, docs])
+    return rankings, qrels
 
 
 def write_demo(folder: Path, *, seed: int = SEED) -> DemoFiles:
@@ -116,14 +119,6 @@ def _rank(scores: NDArray[np.float64], query_ids: Ids, doc_ids: Ids) -> Ranking:
         scores=scores.ravel(),
     )
     return everything.first(DEPTH)
-
-
-def _judge_some(
-    truth: NDArray[np.float64], rng: np.random.Generator, query_ids: Ids, doc_ids: Ids
-) -> Qrels:
-    """Return every relevant document is judged, and one in ten of the others."""
-    queries, docs = np.nonzero((truth > 0) | (rng.random(truth.shape) < 0.1))
-    return Judgments.from_pairs(query_ids, doc_ids, queries, docs, truth[queries, docs])
 
 
 @dataclass(frozen=True, order=True)
@@ -239,17 +234,13 @@ def write_files(folder: Path) -> DemoFiles:
     """Write the files of the line and of every plugin into a folder; tell where the runs are."""
     files = write_demo(folder)
     rng = np.random.default_rng(SEED)
-    _write_slices(folder)
+    slices = [(f"q{at:02}", "short" if at % 2 else "long") for at in range(50)]
+    write_delimited([("query", "kind"), *slices], folder / "kinds.tsv", "\t")
     for plugin in all_plugins():
         if plugin.demo_files:
             load_target(plugin.demo_files)(folder, rng)
     _write_tasks(folder, rng)
     return files
-
-
-def _write_slices(folder: Path) -> None:
-    rows = [(f"q{at:02}", "short" if at % 2 else "long") for at in range(50)]
-    write_delimited([("query", "kind"), *rows], folder / "kinds.tsv", "\t")
 
 
 def _write_tasks(folder: Path, rng: np.random.Generator) -> None:

@@ -179,7 +179,7 @@ def _lines_of_file(path: str | os.PathLike[str], kind: Kind, format: str) -> Lin
     if format != "trec":
         return lines_of_file(path, kind, format)
     if kind == "qrels":
-        return Lines(*parse_qrels(path)[:5], subtopics=partial(read_iterations, path))
+        return parse_qrels(path)
     return _lines_of_run(parse_run(path))
 
 
@@ -232,16 +232,6 @@ class RunLines(NamedTuple):
     overlong: int
 
 
-class QrelLines(NamedTuple):
-    """The lines of qrels in the order of the file. Ids are numbered by first appearance."""
-
-    query_ids: Ids
-    doc_ids: Ids
-    queries: Ints32
-    docs: Ints32
-    values: Floats
-
-
 def parse_run(path: str | os.PathLike[str]) -> RunLines:
     """Read a run file, plain or compressed.
 
@@ -256,9 +246,10 @@ def parse_run(path: str | os.PathLike[str]) -> RunLines:
     )
 
 
-def parse_qrels(path: str | os.PathLike[str]) -> QrelLines:
+def parse_qrels(path: str | os.PathLike[str]) -> Lines:
     """Read a qrels file, plain or compressed; grades may be negative and fractional."""
-    return QrelLines(*_columns(_parse(path, "qrels"), path, "qrels"))
+    columns = _columns(_parse(path, "qrels"), path, "qrels")
+    return Lines(*columns, subtopics=partial(read_iterations, path))
 
 
 def read_iterations(path: str | os.PathLike[str]) -> list[str]:
@@ -275,19 +266,15 @@ def _parse(path: str | os.PathLike[str], kind: str) -> Parser:
     return parser
 
 
-def _require_lines(values: Floats, path: str | os.PathLike[str], kind: str) -> None:
+def _columns(
+    parser: Parser, path: str | os.PathLike[str], kind: str
+) -> tuple[Ids, Ids, Ints32, Ints32, Floats]:
+    query_blob, query_offsets, doc_blob, doc_offsets, queries, docs, values = parser.take_columns()
     if not len(values):
         raise FormatError(
             f"{os.fspath(path)} holds no {kind} lines, only comments or blank lines. "
             f"Each line needs the columns {_COLUMNS[kind]}."
         )
-
-
-def _columns(
-    parser: Parser, path: str | os.PathLike[str], kind: str
-) -> tuple[Ids, Ids, Ints32, Ints32, Floats]:
-    query_blob, query_offsets, doc_blob, doc_offsets, queries, docs, values = parser.take_columns()
-    _require_lines(values, path, kind)
     for column in (queries, docs, values):
         column.flags.writeable = False
     query_ids = Ids.from_utf8(query_blob, query_offsets)
@@ -298,7 +285,8 @@ def fault_error(name: str, kind: str, fault: TextFault) -> InputError:
     """Turn a parser's fault into the error to raise."""
     line, what, text, n_columns = fault
     columns, value = _COLUMNS[kind], _VALUE[kind]
-    excerpt = _shorten(text)
+    decoded = text.decode(errors="replace")
+    excerpt = repr(decoded if len(decoded) <= 60 else f"{decoded[:59]}…")
     messages = {
         "columns": f"expected {columns.count(',') + 1} columns ({columns}), found {n_columns}: "
         f"{excerpt}. {_columns_cure(kind, n_columns)}",
@@ -321,9 +309,3 @@ def _columns_cure(kind: str, n_columns: int) -> str:
     if kind == "run" and n_columns == _COLUMNS["qrels"].count(",") + 1:
         return "A line of judgments (qrels) has as many: is this the run?"
     return "Separate the columns by spaces or tabs; an id cannot hold either."
-
-
-def _shorten(text: bytes) -> str:
-    """Show the offending text, shortened."""
-    decoded = text.decode(errors="replace")
-    return repr(decoded if len(decoded) <= 60 else f"{decoded[:59]}…")

@@ -83,13 +83,14 @@ def check_against(data: Any, schema: Mapping[str, Any], where: str) -> None:
     >>> check_against({"k": 3}, {"type": "object", "properties": {"k": {"type": "integer"}}}, "x")
     """
     kind = schema.get("type")
-    if kind is not None and not _is(data, kind):
-        expected = _WORDS.get(kind, f"a {kind}")
+    fits = kind is None or isinstance(data, _TYPES[kind])
+    if not fits or (isinstance(data, bool) and kind not in (None, "boolean")):
+        expected = _WORDS.get(str(kind), f"a {kind}")
         raise FormatError(f"{where}: expected {expected}, found {data!r:.60}.")
     if "enum" in schema and data not in schema["enum"]:
         raise FormatError(
             f"{where}: {data!r:.60} is none of {', '.join(schema['enum'])}."
-            f"{_near(str(data), schema['enum'])}"
+            f"{did_you_mean(data, schema['enum'])}"
         )
     _check_size(data, schema, where)
     if isinstance(data, dict):
@@ -97,12 +98,6 @@ def check_against(data: Any, schema: Mapping[str, Any], where: str) -> None:
     if isinstance(data, list) and "items" in schema:
         for number, item in enumerate(data, 1):
             check_against(item, schema["items"], f"{where}, number {number}")
-
-
-def _is(data: Any, kind: str) -> bool:
-    if isinstance(data, bool) and kind != "boolean":
-        return False
-    return isinstance(data, _TYPES[kind])
 
 
 def _check_size(data: Any, schema: Mapping[str, Any], where: str) -> None:
@@ -123,16 +118,12 @@ def _check_table(data: dict[str, Any], schema: Mapping[str, Any], where: str) ->
             check_against(value, properties[key], f"{where}: {key}")
         elif schema.get("additionalProperties", True) is False:
             raise FormatError(
-                f"{where}: there is no key {key!r}.{_near(key, properties)} "
+                f"{where}: there is no key {key!r}.{did_you_mean(key, properties)} "
                 f"Keys: {', '.join(properties)}."
             )
     absent = [key for key in schema.get("required", ()) if key not in data]
     if absent:
         raise FormatError(f"{where}: the key {absent[0]!r} is missing.")
-
-
-def _near(key: str, keys: Any) -> str:
-    return did_you_mean(key, keys)
 
 
 # TOML and YAML
@@ -263,7 +254,11 @@ def to_yaml(data: Any) -> str:
 def _lines(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping) and value:
         for key, inner in value.items():
-            yield from _entry(f"{_text(str(key))}:", inner)
+            if isinstance(inner, Mapping | list | tuple) and inner:
+                yield f"{_text(str(key))}:"
+                yield from (f"  {line}" for line in _lines(inner))
+            else:
+                yield f"{_text(str(key))}: {_scalar(inner)}"
     elif isinstance(value, list | tuple) and value:
         for inner in value:
             first, *rest = _lines(inner)
@@ -271,14 +266,6 @@ def _lines(value: Any) -> Iterator[str]:
             yield from (f"  {line}" for line in rest)
     else:
         yield _scalar(value)
-
-
-def _entry(key: str, value: Any) -> Iterator[str]:
-    if isinstance(value, Mapping | list | tuple) and value:
-        yield key
-        yield from (f"  {line}" for line in _lines(value))
-    else:
-        yield f"{key} {_scalar(value)}"
 
 
 def _scalar(value: Any) -> str:

@@ -120,7 +120,7 @@ def open_chunks(path: str | os.PathLike[str], chunk_size: int = CHUNK_SIZE) -> I
         size = os.fstat(file.fileno()).st_size
         chunks = _expand(file, name, chunk_size)
         total = weight = 0
-        for chunk in _readable(chunks, name):
+        while chunk := _next_chunk(chunks, name):
             total += len(chunk)
             if total > size:  # compressed; a plain file never weighs more than the ratio
                 weight += _weigh(chunk)
@@ -183,11 +183,10 @@ def _is_directory(name: str) -> StorageError:
     return StorageError(f"{name} is a directory, not a file. Give the path of a regular file.")
 
 
-def _readable(chunks: Iterator[bytes], name: str) -> Iterator[bytes]:
+def _next_chunk(chunks: Iterator[bytes], name: str) -> bytes:
+    """Return the next chunk, which is never empty; nothing at the end."""
     try:
-        yield from chunks
-    except FormatError:
-        raise
+        return next(chunks, b"")
     except OSError as error:
         raise StorageError(f"{name} cannot be read: {error.strerror or error}.") from error
 
@@ -235,15 +234,6 @@ class _Codec(NamedTuple):
     error: type[Exception]
 
 
-def _gzip() -> _Codec:
-    return _Codec("gzip", _GZIP_BITE, lambda: zlib.decompressobj(wbits=31), zlib.error)
-
-
-def _zstd() -> _Codec:
-    module = need_zstd("reading .zst files")
-    return _Codec("zstd", _ZSTD_BITE, module.ZstdDecompressor, module.ZstdError)
-
-
 def need_zstd(purpose: str) -> Any:
     """Zstandard as it is part of Python 3.14, or the same module for older versions."""
     for module in ("compression.zstd", "backports.zstd"):
@@ -258,9 +248,12 @@ def _expand(file: BinaryIO, name: str, chunk_size: int) -> Iterator[bytes]:
     magic = file.read(4)
     file.seek(0)
     if magic.startswith(_GZIP_MAGIC):
-        return _gather(_inflate(file, name, _gzip()), chunk_size)
+        gzip = _Codec("gzip", _GZIP_BITE, lambda: zlib.decompressobj(wbits=31), zlib.error)
+        return _gather(_inflate(file, name, gzip), chunk_size)
     if _ZSTD_MAGIC.match(magic):
-        return _gather(_inflate(file, name, _zstd()), chunk_size)
+        module = need_zstd("reading .zst files")
+        zstd = _Codec("zstd", _ZSTD_BITE, module.ZstdDecompressor, module.ZstdError)
+        return _gather(_inflate(file, name, zstd), chunk_size)
     suffix = Path(name).suffix.lower()
     if magic and suffix in (".gz", ".zst"):
         raise FormatError(
@@ -409,22 +402,18 @@ def keep_standard_input() -> Iterator[StandardInput]:
     folder = tempfile.mkdtemp(prefix="assay-")
     try:
         path = os.path.join(folder, "stdin")
-        _copy_to(path)
+        try:
+            with open(path, "xb") as file:
+                while chunk := sys.stdin.buffer.read(CHUNK_SIZE):
+                    file.write(chunk)
+        except OSError as error:
+            words = error.strerror or error
+            raise StorageError(f"Standard input cannot be kept in a file: {words}.") from error
         name = f"{path}{_ending_of_content(path)}"
         os.rename(path, name)
         yield StandardInput(name)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _copy_to(path: str) -> None:
-    try:
-        with open(path, "xb") as file:
-            while chunk := sys.stdin.buffer.read(CHUNK_SIZE):
-                file.write(chunk)
-    except OSError as error:
-        words = error.strerror or error
-        raise StorageError(f"Standard input cannot be kept in a file: {words}.") from error
 
 
 def _ending_of_content(path: str) -> str:

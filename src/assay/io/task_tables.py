@@ -263,7 +263,11 @@ def read_mteb(
     cells = {}
     for task, every in by_task.items():
         results = _same_split(task, every, split, notes)
-        shared = _usual_subsets(task, results, notes)
+        # The subsets that most models have, the larger set if as many have another.
+        counted = Counter(tuple(sorted(result.scores)) for result in results)
+        shared = max(counted, key=lambda names: (counted[names], len(names), names))
+        if len(shared) > 1:
+            notes.averaged[task] = len(shared)
         for each in results:
             if not set(shared) <= set(each.scores):
                 notes.short.append(f"{each.model} on {task}")
@@ -338,7 +342,13 @@ def _read(
     task = data.get("task_name")
     if not isinstance(task, str) or not task.strip():
         raise FormatError(f"{path}: task_name is {task!r:.60}; it is the name of the task.")
-    split_name = _choose_split(data["scores"], split, path)
+    splits = data["scores"]
+    if split not in splits and len(splits) != 1:
+        have = ", ".join(map(repr, splits)) or "none"
+        raise FormatError(
+            f"{path}: there is no split {split!r}; there are: {have}. Name one of them with split."
+        )
+    split_name = split if split in splits else next(iter(splits))
     model, revision = _model_of(path, folder)
     entries = _spoken(data["scores"][split_name], languages)
     if languages and entries == []:
@@ -346,17 +356,6 @@ def _read(
     scores = _main_scores(entries, f"{path}: scores of {split_name!r}")
     version = tuple(map(int, re.findall("[0-9]{1,9}", str(data.get("mteb_version")))))
     yield _Result(path, model, revision, version, task, split_name, scores)
-
-
-def _choose_split(scores: dict[str, Any], split: str, path: Path) -> str:
-    if split in scores:
-        return split
-    if len(scores) != 1:
-        have = ", ".join(map(repr, scores)) or "none"
-        raise FormatError(
-            f"{path}: there is no split {split!r}; there are: {have}. Name one of them with split."
-        )
-    return next(iter(scores))
 
 
 def _spoken(entries: Any, languages: frozenset[str]) -> Any:
@@ -422,9 +421,8 @@ def _newest(results: Sequence[_Result], notes: _Notes) -> Iterator[_Result]:
     newest: dict[tuple[str, str], _Result] = {}
     for result in results:
         other = newest.setdefault((result.model, result.task), result)
-        if other.path.absolute() == result.path.absolute() or repr(other.scores) == repr(
-            result.scores
-        ):
+        same_file = other.path.absolute() == result.path.absolute()
+        if same_file or repr(other.scores) == repr(result.scores):
             continue
         first, second = ((each.revision not in _UNKNOWN, each.version) for each in (other, result))
         if first == second:
@@ -434,9 +432,7 @@ def _newest(results: Sequence[_Result], notes: _Notes) -> Iterator[_Result]:
             )
         if first[0] == second[0]:
             notes.revisions.append(f"{result.model} on {result.task}")
-        newest[result.model, result.task] = max(
-            (first, other), (second, result), key=lambda two: two[0]
-        )[1]
+        newest[result.model, result.task] = other if first > second else result
     yield from newest.values()
 
 
@@ -456,12 +452,3 @@ def _same_split(
         )
     notes.splits.setdefault(splits[0], []).append(task)
     return results
-
-
-def _usual_subsets(task: str, results: Sequence[_Result], notes: _Notes) -> tuple[str, ...]:
-    """Return the subsets that most models have, the larger set if as many have another."""
-    counted = Counter(tuple(sorted(result.scores)) for result in results)
-    subsets = max(counted, key=lambda names: (counted[names], len(names), names))
-    if len(subsets) > 1:
-        notes.averaged[task] = len(subsets)
-    return subsets

@@ -83,7 +83,8 @@ def read_folder(folder: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
     files = sorted(_files(Path(folder)))
     if not files:
         raise FormatError(f"{os.fspath(folder)} holds no {', '.join(_FOLDER_ENDINGS)} files.")
-    return [name for name, _ in files], [_read(path) for _, path in files]
+    texts = [read_text(path) if path.stat().st_size else "" for _, path in files]
+    return [name for name, _ in files], texts
 
 
 def _files(folder: Path) -> list[tuple[str, Path]]:
@@ -97,17 +98,11 @@ def _files(folder: Path) -> list[tuple[str, Path]]:
             path = Path(where, name)
             is_text = path.suffix.lower() in _FOLDER_ENDINGS and not name.startswith(".")
             if is_text and path.is_file() and not path.is_symlink():
-                files.append((_id(path.relative_to(folder).as_posix()), path))
+                inside = path.relative_to(folder).as_posix()
+                # White space would tear an id apart in a run file.
+                id = "".join(quote(c) if c.isspace() or c == "%" else c for c in inside)
+                files.append((id, path))
     return files
-
-
-def _id(path: str) -> str:
-    """White space would tear an id apart in a run file."""
-    return "".join(quote(c) if c.isspace() or c == "%" else c for c in path)
-
-
-def _read(path: Path) -> str:
-    return read_text(path) if path.stat().st_size else ""
 
 
 _LONGEST: Final = 256 << 20  # a line holds a whole document
@@ -211,18 +206,13 @@ def _read_rows(table: FileTable, role: Role, start: int = 0) -> tuple[list[Any],
     names = [name for name in columns if name is not None]
     cells = dict(zip(names, table.columns(names, gaps=[columns.title or ""]), strict=True))
     texts = cells[columns.text]
-    titles = [title or "" for title in cells[columns.title]] if columns.title else None
     ids = range(start, start + len(texts)) if columns.id is None else cells[columns.id]
-    return list(ids), _join_titles(titles, texts)
-
-
-def _join_titles(titles: Sequence[Any] | None, texts: Sequence[Any]) -> list[Any]:
-    if titles is None:
-        return list(texts)
-    return [
-        join_title(title, text) if isinstance(title, str) and isinstance(text, str) else text
-        for title, text in zip(titles, texts, strict=True)
-    ]
+    if columns.title:
+        texts = [
+            join_title(title, text) if isinstance(title, str) and isinstance(text, str) else text
+            for title, text in zip(cells[columns.title], texts, strict=True)
+        ]
+    return list(ids), list(texts)
 
 
 def parquet_parts(folder: str | os.PathLike[str], name: str = "*") -> list[Path]:

@@ -27,7 +27,7 @@ import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import chain, repeat
+from itertools import chain
 from textwrap import dedent
 from typing import Any, BinaryIO, Final, TextIO
 
@@ -79,7 +79,10 @@ def write_run(
         return
     rows = _RowsByQuery(ranking, ranking.scores, "run", layout)
     if layout == "trec":
-        lines = _trec_run(rows, _check_tag(tag or ranking.name or "assay"))
+        tag = tag or ranking.name or "assay"
+        if not tag.strip() or any(c.isspace() or c == "\0" for c in tag):
+            raise UsageError(f"The tag {tag!r} must be one word without white space.")
+        lines = _trec_run(rows, tag)
         write_text(path, chain([header], lines))
     else:
         _write_lines(rows, path, layout, "score")
@@ -161,7 +164,8 @@ def _column(ids: Any, places: Any) -> Any:
 def choose_format(path: FilePath, name_of_format: str | None, formats: tuple[str, ...]) -> str:
     """Choose the format: as given, or by the name's ending; refuse an unknown one."""
     name = os.fspath(check_path(path))
-    format = name_of_format or named_format(name) or _trec_by_name(name)
+    by_name = named_format(name) or ("trec" if ending_of(name) in _TREC_ENDINGS else "")
+    format = name_of_format or by_name
     if name_of_format is None and format not in formats:
         endings = [f".{each}" for each in formats if each != "trec"]
         trec = [*_TREC_ENDINGS[1:]] if "trec" in formats else []
@@ -176,22 +180,12 @@ def choose_format(path: FilePath, name_of_format: str | None, formats: tuple[str
     return format
 
 
-def _trec_by_name(name: str) -> str:
-    return "trec" if ending_of(name) in _TREC_ENDINGS else ""
-
-
 def require_kind(value: Any, kind: type, function: str) -> None:
     """Refuse a value of another type, naming the function that takes it."""
     if not isinstance(value, kind):
         raise UsageError(
             f"{function} takes {kind.__name__}, found {type(value).__name__}: {repr(value)[:60]}."
         )
-
-
-def _check_tag(tag: str) -> str:
-    if not tag.strip() or any(c.isspace() or c == "\0" for c in tag):
-        raise UsageError(f"The tag {tag!r} must be one word without white space.")
-    return tag
 
 
 def _number(value: float) -> str:
@@ -223,17 +217,13 @@ def _write_lines(rows: _RowsByQuery, path: FilePath, format: str, value_name: st
         write_text(path, _json_lines(rows, value_name))
     else:
         header = [("query", "doc", value_name)]
-        lines = _triples(rows) if format == "tsv" else map(_guard_ids, _triples(rows))
+        guard = str if format == "tsv" else guard_formula
+        lines = (
+            (guard(str(query)), guard(str(doc)), value)
+            for query, docs, values in rows
+            for doc, value in zip(docs, values, strict=True)
+        )
         write_delimited(chain(header, lines), path, DELIMITERS[format])
-
-
-def _triples(rows: Iterable[Row]) -> Iterator[tuple[str | int, str | int, float]]:
-    for query, docs, values in rows:
-        yield from zip(repeat(query), docs, values, strict=False)
-
-
-def _guard_ids(line: tuple[str | int, str | int, float]) -> tuple[str, str, float]:
-    return guard_formula(str(line[0])), guard_formula(str(line[1])), line[2]
 
 
 to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
@@ -286,15 +276,12 @@ def _compress(raw: BinaryIO, name: str) -> Iterator[Any]:
         with gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
             yield packed
     elif name.endswith(".zst"):
-        with _zstd_writer(raw) as packed:
+        zstd = need_zstd("writing .zst files")
+        options = {zstd.CompressionParameter.checksum_flag: 1}
+        with zstd.ZstdFile(raw, "w", options=options) as packed:
             yield packed
     else:
         yield raw
-
-
-def _zstd_writer(raw: BinaryIO) -> Any:
-    zstd = need_zstd("writing .zst files")
-    return zstd.ZstdFile(raw, "w", options={zstd.CompressionParameter.checksum_flag: 1})
 
 
 def write_parquet(table: Any, path: FilePath) -> None:
@@ -386,12 +373,16 @@ def describe_run(
 
     Actor, research goal and data are known to people only: their place is the file.
     """
+    commit = git_commit()
     entries = {
         "schema-version": 0.1,
         "run-version": 1.0,
         "tag": tag,
         "platform": _platform(),
-        "implementation": _implementation(command),
+        "implementation": {
+            **({"executable": {"cmd": command}} if command else {}),
+            **({"source": {"commit": commit}} if commit else {}),
+        },
         "method": {"automatic": True, **(method or {})},
     }
     if file == "auto":
@@ -427,12 +418,6 @@ def _distribution() -> str:
         return platform.freedesktop_os_release()["PRETTY_NAME"]
     except (OSError, KeyError):
         return platform.platform(terse=True)
-
-
-def _implementation(command: str) -> dict[str, Any]:
-    commit = git_commit()
-    source = {"source": {"commit": commit}} if commit else {}
-    return {**({"executable": {"cmd": command}} if command else {}), **source}
 
 
 def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
