@@ -139,14 +139,14 @@ ir_metadata_option = in_result(
 )
 
 
-def describe_method(given: str | None, *, name: str, **settings: Any) -> dict[str, Any] | None:
+def describe_method(source: str | None, *, name: str, **settings: Any) -> dict[str, Any] | None:
     """Return the ir_metadata of the run that a command makes, if requested."""
-    if given is None:
+    if source is None:
         return None
     stated = {key: value for key, value in settings.items() if value not in (None, False, ())}
     tag = stated.pop("tag", name)
     method = {"retrieval": [{"name": name, **stated}]}
-    return describe_run(tag, command=output.command_line(), method=method, file=given)
+    return describe_run(tag, command=output.command_line(), method=method, file=source)
 
 
 # What the text of a result shows; `emit` looks it up.

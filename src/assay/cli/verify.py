@@ -439,7 +439,7 @@ class VerifiedInput:
 
     path: str
     stored: Mapping[str, Any]
-    found: str
+    file: str
     now: Mapping[str, Any]
 
     @property
@@ -450,7 +450,7 @@ class VerifiedInput:
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
         marks = {"stored": dict(self.stored), "found": dict(self.now)}
-        return {"path": self.path, "file": self.found, "same": self.is_same, **marks}
+        return {"path": self.path, "file": self.file, "same": self.is_same, **marks}
 
 
 class InputPlaces:
@@ -525,7 +525,7 @@ def own_folder(
                 parts = PurePath(os.path.normpath(path)).parts
                 words = (part.replace("..", "up").strip("/\\:") or "root" for part in parts)
                 inner = renamed[path] = os.path.join("outside", *words)
-            if placed.setdefault(folder / inner, file.found) != file.found:
+            if placed.setdefault(folder / inner, file.file) != file.file:
                 raise StorageError(f"The inputs have two files for one place, {inner!r:.80}.")
             _link(folder / inner, file)
         with contextlib.chdir(folder), _own_cache(str(apart)):
@@ -551,11 +551,11 @@ def _link(target: Path, file: VerifiedInput) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.exists():
             return
-        if os.path.getsize(file.found) > LARGEST_COPY:
+        if os.path.getsize(file.file) > LARGEST_COPY:
             with contextlib.suppress(OSError):  # not every system makes links for everybody
-                target.symlink_to(file.found)
+                target.symlink_to(file.file)
                 return
-        shutil.copyfile(file.found, target)  # readers of folders pass links over
+        shutil.copyfile(file.file, target)  # readers of folders pass links over
     except (OSError, ValueError) as error:
         raise StorageError(
             f"The input {file.path!r:.80} has no place of its own: {error}."

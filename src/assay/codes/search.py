@@ -486,7 +486,7 @@ def _check_judgments(
         absent = np.flatnonzero(~matched)
         place = f"the {len(vector_ids)} vectors"
         remarks += check_match(
-            judged, vector_ids, f"judged {what}", place, allow=allow, found=matched
+            judged, vector_ids, f"judged {what}", place, allow=allow, matched=matched
         )
         if len(absent):
             remarks.append(

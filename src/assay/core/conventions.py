@@ -311,10 +311,20 @@ PRESET_NOTES: Final[dict[str, str]] = {
 
 
 def preset(name: str) -> Conventions:
-    """Return the conventions of a known system, by name; `docs/conventions.md` describes each.
+    """Return the conventions of a known system; `docs/conventions.md` describes each.
 
-    >>> preset("sentence_transformers").ap
-    'min'
+    Args:
+        name: The name of a preset, such as "trec_eval" or "beir".
+
+    Returns:
+        The conventions.
+
+    Raises:
+        ConventionError: There is no such preset; the message names the nearest.
+
+    Example:
+        >>> preset("sentence_transformers").ap
+        'min'
     """
     current_name = _new_name(name) if isinstance(name, str) else ""
     if current_name not in PRESETS:

@@ -180,11 +180,24 @@ def judge(
 ) -> Hits:
     """Find where the judged documents of each query landed in its ranking.
 
-    Ids that do not fit, such as `1` and `01`, are refused unless `allow_mismatch`.
+    Args:
+        ranking: The ranked documents of each query.
+        judgments: What is relevant to what.
+        conventions: A preset's name, a signature or a value; by default trec_eval's, with the
+            order of ties that the ranking has.
+        allow_mismatch: Continue where ids do not fit, such as `1` and `01`.
 
-    >>> hits = judge(Ranking.from_scores([[0.1, 0.9, 0.5]]), Judgments.from_targets([2]))
-    >>> hits.rank.tolist()
-    [2]
+    Returns:
+        Ranks, tie groups and grades of the judged documents: all that measures need.
+
+    Raises:
+        MismatchError: The ids of the two do not fit.
+        ConventionError: The depth cuts a group of ties that the conventions look into.
+
+    Example:
+        >>> hits = judge(Ranking.from_scores([[0.1, 0.9, 0.5]]), Judgments.from_targets([2]))
+        >>> hits.rank.tolist()
+        [2]
     """
     checks.require(ranking, Ranking, "ranking", "a Ranking; read_run() makes one from a file")
     if conventions is None:
@@ -238,11 +251,11 @@ def _judge_qrels(
         remarks += mismatches.check_docs(ranking, qrels, places >= 0, n_common, allow=allow)
         judged_docs = places[judged_docs]
         finder = partial(_cover_qrels, ranking.doc_ids, ranking.n_docs, judged, judged_docs)
-    own = None
+    own_doc = None
     if without_self:  # queries whose own document is in the collection; a run need not name it
-        own = judged.query_ids.match(ranking.doc_ids) >= 0
+        own_doc = judged.query_ids.match(ranking.doc_ids) >= 0
         if not ranking.n_docs:
-            own |= judged.query_ids.match(judged.doc_ids) >= 0
+            own_doc |= judged.query_ids.match(judged.doc_ids) >= 0
     rows = rows_by_id(ranking, qrels, conventions, to_judged)
     search = kernels().find_judged if ranking.in_order else kernels().count_judged
     hits_found = search(
@@ -264,14 +277,14 @@ def _judge_qrels(
         hits_found,
         judged.grade_counts,
         exhaustive=qrels.exhaustive,
-        own=own,
+        own_doc=own_doc,
         cover=finder,
         remarks=(
             *remarks,
             *mismatches.odd_grades(ranking, qrels),
             *_are_grades(ranking, rows, hits_found),
         ),
-        kept=judged.kept,
+        cache=judged.kept,
     )
 
 
@@ -346,7 +359,7 @@ def _judge_labels(
         regroup((offsets, rank, lo, hi, np.ones(len(at))), rows),
         pool,
         exhaustive=True,
-        own=None if is_query is None else is_query[labels.by_id],
+        own_doc=None if is_query is None else is_query[labels.by_id],
         cover=partial(_cover_labels, ranking.doc_ids, ranking.n_docs, labels, without_self),
         n_docs=len(labels.doc_ids),
         remarks=remarks,
@@ -442,21 +455,21 @@ def make_hits(
     pool: tuple[Ints, Floats, Ints],
     *,
     exhaustive: bool,
-    own: NDArray[np.bool_] | None,
+    own_doc: NDArray[np.bool_] | None,
     n_docs: int = 0,
     cover: Callable[[], Coverage | None] | None = None,
     remarks: tuple[str, ...] = (),
-    kept: Kept | None = None,
+    cache: Kept | None = None,
 ) -> Hits:
-    """Hits of what was found, which is in order of the query ids, as pool and `own` are.
+    """Make hits of what was found, in order of the query ids, as pool and `own_doc` are.
 
-    `rows` are the queries' rows in the ranking, `own` marks those whose own document is excluded
-    from the collection.
+    `rows` are the queries' rows in the ranking, `own_doc` marks those whose own document is
+    excluded from the collection.
     """
     n_docs = ranking.n_docs or n_docs
     size = np.full(len(rows), n_docs, np.int64)
-    if own is not None and n_docs:
-        size -= own
+    if own_doc is not None and n_docs:
+        size -= own_doc
     # The row after the last stands for queries that are not in the ranking.
     split = None if ranking.tie_split is None else np.append(ranking.tie_split, False)[rows]
     return Hits(
@@ -471,9 +484,9 @@ def make_hits(
         conventions=conventions,
         tie_split=split,
         remarks=remarks,
-        kept=Kept() if kept is None else kept,
+        kept=Kept() if cache is None else cache,
         cover=cover,
-        own=own,
+        own=own_doc,
     )
 
 
@@ -486,15 +499,27 @@ def judge_ranks(
     has_target: Sequence[bool] | NDArray[np.bool_] | None = None,
     query_ids: Iterable[object] | None = None,
 ) -> Hits:
-    """Hits from the rank of one target per query, without any list.
+    """Make hits from the rank of one target per query, without any list.
 
-    `ranks` is 1 + the number of documents above the target, or 0 where it was not retrieved;
-    `tied` is how many other documents tie with it, `placed` its rank under the tie rule (by
-    default the last rank of its tie group). `has_target` marks the queries that have one.
     Documents have no ids here that could break ties: the scores say `tiebreak:index`.
 
-    >>> judge_ranks([1, 3], tied=[0, 2]).rank_hi.tolist()
-    [1, 5]
+    Args:
+        ranks: 1 + the number of documents above the target, or 0 where it was not retrieved.
+        tied: How many other documents tie with it.
+        placed: Its rank under the tie rule; by default the last rank of its tie group.
+        n_docs: The size of the collection, where it is known.
+        has_target: The queries that have a target; by default all.
+        query_ids: Ids of the queries.
+
+    Returns:
+        The hits, in order of the queries' ids.
+
+    Raises:
+        ValueRangeError: A rank does not fit its tie group or the collection.
+
+    Example:
+        >>> judge_ranks([1, 3], tied=[0, 2]).rank_hi.tolist()
+        [1, 5]
     """
     first = checks.check_ranks(ranks)
     n_tied = np.zeros_like(first) if tied is None else checks.check_ranks(tied, "tied")

@@ -26,7 +26,12 @@ class Kept(dict[Any, Any]):
 
 
 class Judgments:
-    """What is relevant to what. `Qrels` holds graded pairs or targets, `Labels` holds labels."""
+    """What is relevant to what. `Qrels` holds graded pairs or targets, `Labels` holds labels.
+
+    Example:
+        >>> Judgments.from_targets(["b"], query_ids=["q"], doc_ids=["a", "b"])
+        Qrels(1 queries, 1 judgments)
+    """
 
     query_ids: Ids
 

@@ -48,13 +48,13 @@ _FEWEST_WITHOUT_PREFIX: Final = 5  # a1 and b1 may be two documents
 
 
 def check_match(
-    wanted: Ids,
+    ids: Ids,
     there: Ids,
     what: str,
     place: str,
     *,
     allow: bool = False,
-    found: NDArray[np.bool_] | None = None,
+    matched: NDArray[np.bool_] | None = None,
     none: bool = True,
     either: bool = False,
     prefixes: bool = True,
@@ -62,7 +62,7 @@ def check_match(
 ) -> tuple[str, ...]:
     """Refuse ids that do not fit; with `allow` return the reason as a remark.
 
-    `what` names the wanted ids ("judged queries"), `place` the other side ("the run"); `found`
+    `what` names the ids ("judged queries"), `place` the other side ("the run"); `matched`
     says which are there, if that is known. Unless `none`, no common id at all is fine, and with
     `either` a tenth of one of the sides must be on the other. Without `prefixes`, another prefix
     makes another id. `some` ids of the other side may tell what they look like.
@@ -71,23 +71,23 @@ def check_match(
     ("2 of 2 judged queries that are not in the run are there under an id that differs in zero
     padding ('1' and '01', '2' and '02')",)
     """
-    matched = wanted.match(there) >= 0 if found is None else found
+    matched = ids.match(there) >= 0 if matched is None else matched
     n_matched = int(matched.sum())
-    if n_matched in (len(wanted), len(there)):
+    if n_matched in (len(ids), len(there)):
         return ()
     some = _spread(there, _SAMPLE) if some is None else some
-    if looks_alike(wanted, matched, some):
+    if looks_alike(ids, matched, some):
         near = None
     else:
-        near = _near(wanted, there, matched, _FEWEST_WITHOUT_PREFIX if prefixes else _LOOKED_AT + 1)
+        near = _near(ids, there, matched, _FEWEST_WITHOUT_PREFIX if prefixes else _LOOKED_AT + 1)
     if near is not None:
         problem = f"{near[0]} {what} that are not in {place} are there under {near[1]}"
         return _refuse(problem, "Write the ids alike, or", allow=allow)
-    few = either and n_matched < _LEAST_SHARE * min(len(wanted), len(there))
+    few = either and n_matched < _LEAST_SHARE * min(len(ids), len(there))
     if few or (none and not n_matched):
         problem = (
-            f"{n_matched or 'none'} of the {len(wanted):,} {what} {'are' if n_matched else 'is'} "
-            f"in {place}: not {name_few(wanted.take(np.flatnonzero(~matched)), 3)}; it has "
+            f"{n_matched or 'none'} of the {len(ids):,} {what} {'are' if n_matched else 'is'} "
+            f"in {place}: not {name_few(ids.take(np.flatnonzero(~matched)), 3)}; it has "
             f"{name_few(there, 3)}"
         )
         return _refuse(problem, "Do the two belong together? If so,", allow=allow)
@@ -95,10 +95,10 @@ def check_match(
 
 
 def check_labels_match(
-    wanted: Iterable[object], there: Iterable[object], what: str, place: str, **rules: Any
+    ids: Iterable[object], there: Iterable[object], what: str, place: str, **rules: Any
 ) -> tuple[str, ...]:
     """Return `check_match` of labels, each once, which may hold white space."""
-    return check_match(_pack_labels(wanted), _pack_labels(there), what, place, **rules)
+    return check_match(_pack_labels(ids), _pack_labels(there), what, place, **rules)
 
 
 def _pack_labels(labels: Iterable[object]) -> Ids:
@@ -364,7 +364,7 @@ def check_queries(
         "judged queries",
         "the run",
         allow=allow,
-        found=is_found,
+        matched=is_found,
         either=True,
     )
 
@@ -384,7 +384,7 @@ def check_docs(
         "judged documents",
         "the run",
         allow=allow,
-        found=is_found,
+        matched=is_found,
         none=n_common >= _FEW and min(len(judged), len(there)) >= _FEW,
         some=_docs_of_some_rows(ranking),
     )

@@ -34,7 +34,7 @@ class _Joined(NamedTuple):
     to_judged: Ints
     lengths: Ints
     docs_of: Callable[[int], Iterable[Any]]
-    found: JoinedRows
+    rows: JoinedRows
 
 
 def judge_objects(run: Any, qrels: Any, rules: Conventions, *, allow_mismatch: bool) -> Hits | None:
@@ -126,6 +126,6 @@ def _judge(joined: _Joined, rules: Conventions, allow: bool) -> Hits | None:
         regroup(hits, rows),
         judgments.in_id_order.grade_counts,
         exhaustive=False,
-        own=None,
+        own_doc=None,
         remarks=(*remarks, *odd, *([mismatches.CONSTANT] if constant else [])),
     )

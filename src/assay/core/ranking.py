@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -62,8 +62,8 @@ def tie_groups(offsets: Ints, scores: Floats, at: Ints) -> tuple[Ints, Ints, Int
     return rank, edges[group] - start + 1, np.minimum(edges[group + 1], stop) - start
 
 
-TieOrder = Literal["ascending", "descending", "appearance"]
-_TIES = {"ascending": 1, "descending": -1, "appearance": 0}
+# What the kernels call each rule: the order of ids, or that of lines.
+TIES_BY_RULE: Final = {"id-descending": -1, "id-ascending": 1, "index": 0}
 
 
 class SortedRows(NamedTuple):
@@ -81,7 +81,7 @@ def sort_lines(
     *,
     query_ids: Ids,
     doc_ids: Ids,
-    ties: TieOrder = "descending",
+    tiebreak: str = "id-descending",
     float32: bool = False,
     owned: bool = False,
 ) -> SortedRows:
@@ -97,7 +97,7 @@ def sort_lines(
     [1, 0]
     """
     offsets, sorted_docs, sorted_scores, fault = kernels().sort_rows(
-        queries, docs, scores, len(query_ids), *doc_ids.sort_bytes, _TIES[ties], float32
+        queries, docs, scores, len(query_ids), *doc_ids.sort_bytes, TIES_BY_RULE[tiebreak], float32
     )
     if fault is not None:
         raise _error(fault, query_ids, doc_ids)
@@ -123,14 +123,6 @@ def _error(fault: RowFault, query_ids: Ids, doc_ids: Ids) -> IdError | ValueRang
     )
 
 
-_TIE_ORDER: Final[dict[str, TieOrder]] = {
-    "id-descending": "descending",
-    "id-ascending": "ascending",
-    "index": "appearance",
-}
-TIES_BY_RULE: Final = {rule: _TIES[order] for rule, order in _TIE_ORDER.items()}
-
-
 @dataclass(frozen=True, eq=False)
 class Ranking:
     """Ragged rows of documents in rank order; build one with `from_…`, which check their input.
@@ -145,6 +137,10 @@ class Ranking:
     rows in which a cut runs through a group of tied documents. `search` says how the engine
     found the rows, where it did, and `settings` what else made them, such as the metric;
     `zero_rows` counts the queries and the documents that are all zero.
+
+    Example:
+        >>> Ranking.from_scores([[0.1, 0.9]], query_ids=["q"], doc_ids=["a", "b"]).row("q")
+        [('b', 0.9), ('a', 0.1)]
     """
 
     query_ids: Ids
@@ -250,7 +246,7 @@ class Ranking:
 
         Arrays that are `owned` may be kept: nobody will change them.
         """
-        if tiebreak not in _TIE_ORDER or precision not in CHOICES["scores"]:
+        if tiebreak not in TIES_BY_RULE or precision not in CHOICES["scores"]:
             raise ConventionError(f"Unknown tiebreak {tiebreak!r} or precision {precision!r}.")
         checks.check_finite(scores, "scores")
         rows = sort_lines(
@@ -259,7 +255,7 @@ class Ranking:
             scores,
             query_ids=query_ids,
             doc_ids=doc_ids,
-            ties=_TIE_ORDER[tiebreak],
+            tiebreak=tiebreak,
             float32=precision == "float32",
             owned=owned,
         )

@@ -182,7 +182,7 @@ def natural_order(name: str) -> tuple[list[tuple[int, str]], str]:
 
 def did_you_mean(
     name: object,
-    known: Iterable[str],
+    names: Iterable[str],
     *,
     most: int = 1,
     cutoff: float = 0.6,
@@ -197,7 +197,7 @@ def did_you_mean(
     >>> did_you_mean("metrc", ["metric", "depth"])
     ' Did you mean metric?'
     """
-    names = list(known)
+    names = list(names)
     from difflib import get_close_matches  # only for messages
 
     near = get_close_matches(str(name), names, n=most, cutoff=cutoff) or names[:fallback]

@@ -102,17 +102,30 @@ def check(
 ) -> CheckReport:
     """List what is wrong or suspicious in a run and its judgments.
 
-    Takes what `evaluate` takes. Input that cannot be read at all raises, as it does there.
+    Args:
+        run: What `evaluate` takes: a path, a dictionary, tuples, a data frame, a `Ranking`.
+        qrels: Likewise, the judgments.
+        measures: The measures to check for: ties and short lists are judged by them.
+        conventions: A preset's name, a signature or a value.
+        **choices: Single conventions, such as `ties="expected"`.
 
-    >>> run, qrels = {"q1": {"a": 1.0, "b": 1.0}}, {"q1": {"b": 1}, "q2": {"a": 1}}
-    >>> report = check(run, qrels, measures="RR")
-    >>> for finding in report.findings:
-    ...     print(finding.severity, finding.code, finding.count)
-    error missing-queries 1
-    warning constant-scores 1
-    warning ties 1
-    note equal-scores 2
-    note unjudged 1
+    Returns:
+        The findings, the gravest first.
+
+    Raises:
+        InputError: The input cannot be read at all.
+        UsageError: The judgments are labels.
+
+    Example:
+        >>> run, qrels = {"q1": {"a": 1.0, "b": 1.0}}, {"q1": {"b": 1}, "q2": {"a": 1}}
+        >>> report = check(run, qrels, measures="RR")
+        >>> for finding in report.findings:
+        ...     print(finding.severity, finding.code, finding.count)
+        error missing-queries 1
+        warning constant-scores 1
+        warning ties 1
+        note equal-scores 2
+        note unjudged 1
     """
     check_keywords(check, choices)
     rules = _without_refusals(as_conventions(conventions, **choices))

@@ -77,8 +77,20 @@ def read_run(
 ) -> Ranking:
     """Read a run file: TREC text, CSV, TSV, JSON, JSONL, parquet, npz or npy.
 
-    The name's ending says the format, else the content does; `format` overrides both. Text files
-    may be .gz or .zst. The conventions say how equal scores are ordered.
+    Args:
+        path: The file; text files may be .gz or .zst.
+        format: The format, where neither the name's ending nor the content says it.
+        conventions: How equal scores are ordered, and in which precision they are compared.
+
+    Returns:
+        The ranking.
+
+    Raises:
+        FormatError: The file cannot be read as what it claims to be.
+        StorageError: There is no such file, or it cannot be read.
+
+    Example:
+        ranking = read_run("dense.run.gz", conventions="beir")
     """
     return _ranking_of_file(check_path(path), as_conventions(conventions), format)
 
@@ -88,7 +100,22 @@ def read_qrels(
     *,
     format: str | None = None,
 ) -> Judgments:
-    """Read a file of judgments, in the formats that `read_run` knows."""
+    """Read a file of judgments, in the formats that `read_run` knows.
+
+    Args:
+        path: The file; text files may be .gz or .zst.
+        format: The format, where neither the name's ending nor the content says it.
+
+    Returns:
+        The judgments.
+
+    Raises:
+        FormatError: The file cannot be read as what it claims to be.
+        StorageError: There is no such file, or it cannot be read.
+
+    Example:
+        qrels = read_qrels("qrels.txt")
+    """
     return _judgments_of_file(check_path(path), format)
 
 

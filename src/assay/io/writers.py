@@ -65,9 +65,21 @@ def write_run(
 ) -> None:
     """Write a ranking as trec, csv, tsv, json, jsonl, parquet or npz, by the name's ending.
 
-    `tag` is the last column of a TREC run; by default the ranking's name, or "assay". `metadata`
-    goes into its ir_metadata header. The tie-breaking rule is not part of any file: read with the
-    conventions that you wrote with.
+    The tie-breaking rule is not part of any file: read with the conventions that you wrote with.
+
+    Args:
+        ranking: The ranking.
+        path: The file; text files may be .gz or .zst.
+        format: The format, where the name's ending does not say it.
+        tag: The last column of a TREC run; by default the ranking's name, or "assay".
+        metadata: What goes into the ir_metadata header of a TREC run.
+
+    Raises:
+        UsageError: The format or the tag cannot be written.
+        StorageError: The file could not be written; what was there before is unchanged.
+
+    Example:
+        write_run(ranking, "dense.run", tag="dense")
     """
     require_kind(ranking, Ranking, "write_run")
     layout = choose_format(path, format, (*_TEXT, "parquet", "npz"))
@@ -89,9 +101,19 @@ def write_run(
 
 
 def write_qrels(judgments: Judgments, path: FilePath, *, format: str | None = None) -> None:
-    """Write judgments of pairs as trec, csv, tsv, json, jsonl or parquet, by the name's ending.
+    """Write judgments of pairs as trec, csv, tsv, json, jsonl or parquet.
 
-    Judgments by label are refused: as pairs they would take queries × documents.
+    Args:
+        judgments: The judgments; labels are refused, which would take queries × documents.
+        path: The file; its ending says the format, and .gz or .zst compresses text.
+        format: The format, where the name's ending does not say it.
+
+    Raises:
+        UsageError: The judgments are labels, or the format is not known.
+        StorageError: The file could not be written; what was there before is unchanged.
+
+    Example:
+        write_qrels(judgments, "qrels.parquet")
     """
     require_kind(judgments, Judgments, "write_qrels")
     layout = choose_format(path, format, (*_TEXT, "parquet"))

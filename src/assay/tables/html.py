@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from assay.core.text import printable
-from assay.tables.table import Cell, Table
+
+if TYPE_CHECKING:  # a table is laid out here, and pages of tables ask for that
+    from assay.tables.table import Cell, Table
 
 Attributes = dict[str, Any]
 
@@ -96,6 +98,7 @@ class Decoration:
 def cell_text(cell: Cell) -> str:
     """Return a value as markup, the best of its column in bold.
 
+    >>> from assay.tables.table import Cell
     >>> cell_text(Cell(0.5, "fraction", best=True))
     '<strong>0.5000</strong>'
     """
@@ -155,6 +158,7 @@ def _align(left: bool) -> Attributes:
 def as_html(table: Table) -> str:
     """Return the table for a notebook, the best values in bold.
 
+    >>> from assay.tables.table import Cell, Table
     >>> as_html(Table(("run",), ((Cell("<b>"),),))).partition("<tbody>")[2]
     '<tr><td style="text-align:left">&lt;b&gt;</td></tr></tbody></table>'
     """
