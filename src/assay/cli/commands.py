@@ -25,7 +25,7 @@ else:
 
 # In the `meta` of a context: a stored command is parsed, which takes nothing of who repeats it.
 REPEATED: Final = "assay.repeated"
-_FEW: Final = 11  # options that need no groups
+FEW_OPTIONS: Final = 11  # options that need no groups
 
 
 def note_in_context(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
@@ -65,7 +65,7 @@ class Command(click.Command):
         listed = [(option, row) for option, row in rows if row is not None and row[1]]
         grouped: dict[str, list[tuple[str, str]]] = {title: [] for title in SECTIONS}
         for option, row in listed:
-            few = len(listed) <= _FEW
+            few = len(listed) <= FEW_OPTIONS
             title = "Options" if few else getattr(option, "section", "Other")
             grouped.setdefault(title, []).append(row)
         for title, records in grouped.items():

@@ -263,7 +263,7 @@ class LazyGroup(CommandGroup):
 _BRITISH: Final = re.compile(r"is(?=(e|ed|es|ing|ation)\b)")
 
 
-def _normalize(word: str) -> str:
+def normalize_spelling(word: str) -> str:
     """Names of options and values that are words, in one spelling.
 
     click compares both sides in this form: --per_query is --per-query, and both British and
@@ -274,7 +274,7 @@ def _normalize(word: str) -> str:
 
 _SETTINGS: dict[str, Any] = {
     "help_option_names": ["-h", "--help"],
-    "token_normalize_func": _normalize,
+    "token_normalize_func": normalize_spelling,
     "max_content_width": 100,
 }
 

@@ -46,7 +46,7 @@ from assay.io.mapped import CopiedRows, WatchedFile, is_mapped, needs_copies
 from assay.io.streams import FilePath, open_chunks, read_lines, refuse_bomb, split_array
 
 _LARGEST = np.iinfo(np.int32).max
-_WINDOW_BYTES: Final = 16 << 20  # of a file, mapped at a time
+WINDOW_BYTES: Final = 16 << 20  # of a file, mapped at a time
 _MOST_DIMENSIONS: Final = 32
 _MOST_BYTES: Final = 1 << 62
 _WEIGHT_OF_QUERY: Final = 200
@@ -160,7 +160,7 @@ class NpyRows:
         """Return copies of rows from anywhere in the file, one window of it after the other."""
         gathered = np.empty((len(rows), *self.shape[1:]), self.dtype)
         width = max(1, math.prod(self.shape[1:]) * self.dtype.itemsize)
-        step = max(1, _WINDOW_BYTES // width)
+        step = max(1, WINDOW_BYTES // width)
         for window in np.unique(rows // step).tolist():
             here = np.flatnonzero(rows // step == window)
             first = window * step
