@@ -38,9 +38,9 @@ ONE_OF_EACH = """\
 
 | idea | where |
 |---|---|
-| the tie rule | `core/order.py` |
+| the tie rule | `core/ranking.py` |
 | the join of rankings with judgments | `judge` in `core/hits.py`; `core/object_join.py` for plain dictionaries, sooner |
-| ids that do not match | `check_match` in `core/id_hints.py` |
+| ids that do not match | `check_match` in `core/mismatches.py` |
 | a setting: option, section, file it reads or writes, consent, completion | `option` in `cli/settings.py`, where the option is declared |
 | a result to keep or show | `RunRecord` in `runs/record.py` |
 | printing a result | `emit` in `cli/output.py` |

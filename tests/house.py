@@ -118,7 +118,7 @@ def measure_sizes() -> dict[str, Any]:
 def trace_walks(names: tuple[str, ...] = tuple(WALKS)) -> dict[str, list[str]]:
     """Run commands on the demo's files; return the files that each enters, in order."""
     with tempfile.TemporaryDirectory() as folder:
-        call = "from assay.cli.demo_files import write_files; from pathlib import Path; "
+        call = "from assay.io.demo_collection import write_files; from pathlib import Path; "
         subprocess.run(
             [sys.executable, "-c", call + "write_files(Path('.'))"], cwd=folder, check=True
         )

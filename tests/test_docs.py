@@ -14,8 +14,8 @@ from typing import Any
 import click
 import pytest
 
-from assay.cli.demo_files import write_files
 from assay.cli.main import assay as program
+from assay.io.demo_collection import write_files
 from assay.measures import REGISTRY
 from docs.measures import measures_page
 from tests.cli.every_command import COMMANDS

@@ -139,6 +139,6 @@ def need(module: str, purpose: str, extra: str) -> Any:
 
 
 def error_text(error: BaseException) -> str:
-    """The kind of an error and its first line, for a message."""
+    """Return the kind of an error and its first line, for a message."""
     words = (str(error).splitlines() or [""])[0]
     return f"{type(error).__name__}: {words:.160}" if words else type(error).__name__

@@ -108,7 +108,7 @@ def test_unjudged_queries_are_not_run() -> None:
 
 @pytest.mark.parametrize("fold", ["max", "sum:2"])
 def test_chunk_aggregation_is_exact(fold: str) -> None:
-    from assay.io.chunking import ChunkRule, chunk_text
+    from assay.io.texts import ChunkRule, chunk_text
 
     collection = small(n_docs=30, n_queries=10)
     result = run_bench(collection, [LETTERS], chunk="tokens:4:1", fold=fold, depth=5)

@@ -529,7 +529,6 @@ def test_on_a_terminal_there_are_bars_and_a_picture(home: Path) -> None:
 def test_others_see_how_far_a_saved_bench_is(
     home: Path, assay: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from assay.cli import saving
     from assay.store import OpenRun
     from assay.store import open as opened
 
@@ -543,7 +542,7 @@ def test_others_see_how_far_a_saved_bench_is(
             seen.append((run.status, run.dataset, run.done, run.total))
             told.append((run.name, run.message))
 
-    monkeypatch.setattr(saving, "_INTERVAL", 0)
+    monkeypatch.setattr("assay.cli.output.REPORT_INTERVAL", 0)
     monkeypatch.setattr(OpenRun, "progress", progress)
     assert assay(*TWO, "--save").code == 0
     assert {one[:2] for one in seen} == {("running", "made")}

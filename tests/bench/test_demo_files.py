@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from assay.cli.demo_files import write_files
 from assay.io import demo_collection
-from assay.io.demo_collection import stdlib_collection
+from assay.io.demo_collection import stdlib_collection, write_files
 
 NAMED = {
     "bench.toml",

@@ -12,7 +12,7 @@ import pytest
 
 from assay.bench import Rerank, make_request, read_config, run_bench
 from assay.errors import AssayError, ShapeError, UsageError
-from assay.io.chunking import ChunkRule, chunk_text
+from assay.io.texts import ChunkRule, chunk_text
 from assay.models.rerankers import Reranker, load_reranker
 from assay.models.settings import EncoderSettings
 from tests.bench import samples

@@ -17,8 +17,7 @@ from assay.cli.terminal import print_page
 from assay.io.demo_collection import write_demo
 from assay.io.formats import as_judgments
 from assay.stats import choices
-from assay.tables.page import Words
-from assay.tables.table import Cell, Table
+from assay.tables.table import Cell, Table, Words
 
 
 @pytest.fixture(scope="module")

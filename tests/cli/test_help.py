@@ -12,7 +12,7 @@ import pytest
 from click.shell_completion import BashComplete
 
 import assay as library
-from assay.cli.commands import _FEW, Command
+from assay.cli.commands import FEW_OPTIONS, Command
 from assay.cli.main import assay, main
 from assay.cli.settings import SECTIONS
 from tests.cli.every_command import COMMANDS
@@ -44,7 +44,7 @@ def test_options_stand_in_groups_where_they_are_many(name: str) -> None:
     command = COMMANDS[name]
     assert isinstance(command, Command)
     options = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
-    if len(options) >= _FEW:
+    if len(options) >= FEW_OPTIONS:
         assert [one.name for one in options if one.section not in SECTIONS] == []
 
 

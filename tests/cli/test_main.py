@@ -11,8 +11,8 @@ from typing import Any
 import click
 import pytest
 
-from assay.cli.main import _normalize, list_commands
 from assay.cli.main import assay as group
+from assay.cli.main import list_commands, normalize_spelling
 from assay.plugins import load_target
 
 COMMANDS = list_commands()
@@ -42,7 +42,7 @@ def test_words_have_one_spelling() -> None:
         ("studentised", "studentized"),
         ("no-normalise", "no_normalize"),
     ]:
-        assert _normalize(british) == _normalize(american)
+        assert normalize_spelling(british) == normalize_spelling(american)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -51,11 +51,11 @@ def test_no_two_options_and_no_two_values_become_one(name: str) -> None:
     several = list(command.commands.values()) if isinstance(command, click.Group) else [command]
     for one in several:
         options = [opt for param in one.params for opt in (*param.opts, *param.secondary_opts)]
-        assert len({_normalize(opt) for opt in options}) == len(options)
+        assert len({normalize_spelling(opt) for opt in options}) == len(options)
         for param in one.params:
             if isinstance(param.type, click.Choice):
                 choices = list(param.type.choices)
-                assert len({_normalize(choice) for choice in choices}) == len(choices)
+                assert len({normalize_spelling(choice) for choice in choices}) == len(choices)
 
 
 def test_both_spellings_are_understood(assay: Callable[..., Any], folder: Path) -> None:

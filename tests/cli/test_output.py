@@ -18,8 +18,7 @@ from assay.cli import output
 from assay.cli.main import assay as group
 from assay.errors import AssayError, UsageError
 from assay.io import fingerprints
-from assay.tables.page import Page, Words
-from assay.tables.table import Cell, Table
+from assay.tables.table import Cell, Page, Table, Words
 from tests.cli.every_command import COMMANDS as EVERY_COMMAND
 
 TABLE = Table(("run", "AP"), ((Cell("a"), Cell(0.25, "fraction")),))

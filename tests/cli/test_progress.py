@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from assay.cli import progress
-from assay.core.progress import describe_progress, listening, tell
+from assay.core.work import describe_progress, listening, tell
 from assay.io.formats import read_run
 from tests.conftest import Answer
 

@@ -9,8 +9,8 @@ import json
 import pytest
 
 from assay import compare, evaluate
+from assay.io.columns import read_groups
 from assay.io.demo_collection import write_demo
-from assay.io.tables import read_groups
 
 QUICK = ("-r", "qrels.txt", "--resamples", "300")
 

@@ -100,7 +100,6 @@ def test_eval_loads_neither_rich_nor_data_frames(folder):
 RARE = {
     "assay.comparison.compare",
     "assay.io.arrays",
-    "assay.io.tables",
     "assay.io.writers",
     "assay.measures.derivations",
     "assay.measures.tied_derivations",
@@ -110,7 +109,6 @@ RARE = {
     "assay.stats.confidence",
     "assay.store.store",
     "assay.tables.html",
-    "assay.tables.latex",
     "csv",
     "fractions",
     "gzip",

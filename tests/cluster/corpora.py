@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from assay.core.input_remarks import CUT_BY_ROW
+from assay.core.mismatches import CUT_BY_ROW
 from assay.core.ranking import Ranking
 from assay.scoring.scores import Scores
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from assay import read_run
 from assay.cli.main import assay
-from assay.core.input_remarks import CUT_BY_ROW
+from assay.core.mismatches import CUT_BY_ROW
 from assay.search.engine import rank
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from assay import compare
 from assay.comparison.tables import data_table
 from assay.errors import UsageError
-from assay.tables.page import latex_page, markdown_page
+from assay.tables.table import latex_page, markdown_page
 from tests.comparison.made_scores import scores_of
 from tests.comparison.test_coherence import COMBINATIONS, KINDS, make
 from tests.examples import examples

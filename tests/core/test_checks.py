@@ -9,7 +9,7 @@ import pytest
 
 from assay.core import checks
 from assay.core.ids import Ids
-from assay.core.numbers import finite_or_none, parse_whole
+from assay.core.text import finite_or_none, parse_whole
 from assay.errors import IdError, MismatchError, ShapeError, UsageError, ValueRangeError
 
 TOP = 10**15

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assay.core.exact_sums import from_grid, slack, to_grid
+from assay.arrays import from_grid, slack, to_grid
 
 
 @pytest.mark.parametrize("terms", [1, 7, 8, 10_000])

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import Judgments, Ranking, evaluate, judge
-from assay.core.exact_sums import exact_group_sums, exact_row_sums, exact_sum
+from assay.arrays import exact_group_sums, exact_row_sums, exact_sum
 from assay.core.ids import Ids
 from assay.errors import MismatchError
 from assay.native import load

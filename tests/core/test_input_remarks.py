@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from assay import Ids, Judgments, Ranking, judge
-from assay.core.input_remarks import (
+from assay.core.mismatches import (
     CONSTANT,
     are_odd_files,
     constant_scores,

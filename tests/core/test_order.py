@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from assay.core.order import nearest_order, rank_order, sort_rows
+from assay.core.ranking import sort_rows
+from assay.native.tie_order import nearest_order, rank_order
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "assay"
 RULE = ("native/tie_order.py", "native/exact/tie_order.hpp")
@@ -92,7 +93,7 @@ def test_no_other_python_file_sorts_documents_by_score():
         if path not in RULE and (DESCENDING.search(line) or OF_SCORES.search(line))
     }
     assert found <= set(OTHER_SORTS), (
-        "Rank documents by assay.core.order; what is not a ranking goes into OTHER_SORTS."
+        "Rank documents by assay.core.ranking; what is not a ranking goes into OTHER_SORTS."
     )
 
 

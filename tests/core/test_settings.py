@@ -6,9 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.conventions import CHOICES, PRESETS, Conventions
+from assay.core.conventions import (
+    CHOICES,
+    PRESETS,
+    Conventions,
+    as_settings,
+    join_settings,
+    pair_digest,
+    query_digest,
+    setting_parts,
+)
 from assay.core.ids import Ids
-from assay.core.settings import as_settings, join_settings, pair_digest, query_digest, setting_parts
 
 HOSTILE = [
     "a|ties:best",

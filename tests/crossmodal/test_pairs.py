@@ -17,7 +17,7 @@ from assay.crossmodal import (
 )
 from assay.crossmodal.results import FirstRanks
 from assay.errors import MismatchError, ShapeError, UsageError
-from assay.tables.latex import as_latex
+from assay.tables.table import as_latex
 from tests.crossmodal.brute import ranked
 
 

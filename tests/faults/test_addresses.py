@@ -22,7 +22,7 @@ from assay.cli.repeating import StoredCommand
 from assay.cluster import Cluster, encode_shards, open_shards, rank_shards
 from assay.cluster.remote_files import Address
 from assay.cluster.shards import Shard
-from assay.core.consent import Consent
+from assay.core.specs import Consent
 from assay.core.text import mask_secrets
 from assay.errors import StorageError, UsageError
 from assay.io.formats import read_run

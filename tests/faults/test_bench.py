@@ -219,7 +219,7 @@ def test_hostile_names_and_texts_are_escaped(home: Path, assay: Callable[..., An
     from assay.bench.explain import explain_bench
 
     answers = explain_bench(result, str(collection.query_ids[0]))
-    from assay.tables.page import text_page
+    from assay.tables.table import text_page
 
     assert "\x1b" not in text_page(answers.page())
 

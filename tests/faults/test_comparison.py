@@ -12,8 +12,7 @@ import pytest
 
 from assay import compare
 from assay.errors import MismatchError
-from assay.tables.latex import as_latex, latex_comment, latex_text
-from assay.tables.table import Cell, Table
+from assay.tables.table import Cell, Table, as_latex, latex_comment, latex_text
 from tests.comparison.made_scores import scores_of
 
 RNG = np.random.default_rng(55)

@@ -23,7 +23,7 @@ from assay.cli.main import list_commands
 from assay.cli.repeating import StoredCommand
 from assay.cli.settings import facts_of
 from assay.cluster.shards import open_shard, open_shards
-from assay.core.consent import Consent, host_of
+from assay.core.specs import Consent, host_of
 from assay.errors import AssayError, FormatError, UsageError
 from assay.io.collections import write_collection
 from assay.models import encoder

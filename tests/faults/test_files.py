@@ -346,7 +346,7 @@ def test_a_killed_writer_leaves_the_old_file(tmp_path):
     path = file(tmp_path, "out.txt", "old")
     code = f"""
         import os, signal
-        from assay.io.atomic import atomic_write
+        from assay.io.streams import atomic_write
         with atomic_write({str(path)!r}) as file:
             file.write(b"new" * 1000)
             file.flush()

@@ -12,8 +12,8 @@ from assay.core.ids import Ids
 from assay.crossmodal import SampleRows, label_retrieval
 from assay.crossmodal.samples import read_labels
 from assay.errors import AssayError, MismatchError
-from assay.io.answers import read_answers
-from assay.io.tables import read_groups
+from assay.io.collections import read_answers
+from assay.io.columns import read_groups
 
 QUERIES = Ids.of([f"q{number}" for number in range(1, 11)])
 

@@ -13,8 +13,8 @@ from types import FrameType
 import pytest
 
 from assay.cli import signals
-from assay.io.atomic import atomic_write
 from assay.io.collections import write_collection
+from assay.io.streams import atomic_write
 from tests.bench.samples import small
 from tests.waiting import PATIENCE
 
@@ -90,7 +90,7 @@ TWICE = """
 import os, signal, sys
 from assay.__main__ import main
 from assay.cli import output
-from assay.io.atomic import atomic_write
+from assay.io.streams import atomic_write
 
 def put(text, file):
     with atomic_write(file) as stream:
@@ -184,7 +184,7 @@ def is_interrupted(file: Path, moment: int) -> bool:
     left = [moment]
 
     def trace(frame: FrameType, event: str, _: object) -> object:
-        if not frame.f_code.co_filename.endswith(("atomic.py", "contextlib.py")):
+        if not frame.f_code.co_filename.endswith(("io/streams.py", "contextlib.py")):
             return None
         if event == "line":
             left[0] -= 1

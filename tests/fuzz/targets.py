@@ -19,13 +19,12 @@ from assay.core.hits import judge
 from assay.core.ids import Ids
 from assay.crossmodal.samples import load_text_prototypes_from_metadata, read_labels
 from assay.errors import AssayError
-from assay.integrations.records import read_model_card
-from assay.io.answers import read_answers
+from assay.integrations.cards import read_model_card
 from assay.io.arrays import read_vectors
 from assay.io.checkpoint import Checkpoint
-from assay.io.collections import read_judgments
+from assay.io.collections import read_answers, read_judgments
+from assay.io.columns import read_groups
 from assay.io.formats import read_qrels, read_run
-from assay.io.tables import read_groups
 from assay.io.task_tables import read_mteb, read_task_lines
 from assay.io.texts import read_texts
 from assay.models.safetensors import load_safetensors

@@ -14,11 +14,11 @@ from assay.cli.main import main
 from assay.cluster.jobs import ShardCheckpoint
 from assay.core.ids import Ids
 from assay.errors import AssayError
-from assay.io.chunking import ChunkRule
 from assay.io.collections import load_collection
+from assay.io.columns import read_groups
 from assay.io.formats import read_qrels, read_run
-from assay.io.tables import read_groups
 from assay.io.task_tables import read_mteb, read_task_lines
+from assay.io.texts import ChunkRule
 from assay.measures import parse_many
 from assay.models.safetensors import load_safetensors
 from assay.vision.ground_truth import read_homography

@@ -11,9 +11,9 @@ import pytest
 
 from assay import evaluate, explain
 from assay.core.conventions import Conventions, preset
-from assay.core.id_hints import near_misses
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments
+from assay.core.mismatches import near_misses
 from assay.inspect.check import check
 from assay.io import formats
 from assay.io.formats import parse_run

@@ -14,8 +14,7 @@ import pytest
 from assay.bench import make_request, run_bench
 from assay.core.ids import Ids
 from assay.errors import AssayError, FormatError
-from assay.io.answers import answer_words, judge_by_answers, read_answers
-from assay.io.collections import load_collection
+from assay.io.collections import answer_words, judge_by_answers, load_collection, read_answers
 
 ODD = "aÉßİ9²_-.'’ \u00a0\u200b\t\u0301中国กา़😀Ⅷ\ue000\u0378"
 

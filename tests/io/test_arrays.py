@@ -127,7 +127,7 @@ def test_bare_arrays_that_could_mean_two_things(tmp_path):
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_rows_of_a_file_are_those_of_its_array(order, tmp_path, monkeypatch):
-    monkeypatch.setattr("assay.io.arrays._WINDOW_BYTES", 100)  # a few rows at a time
+    monkeypatch.setattr("assay.io.arrays.WINDOW_BYTES", 100)  # a few rows at a time
     array = np.asarray(np.arange(51.0).reshape(17, 3), order=order)
     np.save(tmp_path / "rows.npy", array)
     rows = NpyRows(tmp_path / "rows.npy")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from assay.core.ids import Ids
 from assay.errors import UsageError
-from assay.io.chunking import ChunkRule, chunk_docs, chunk_text
+from assay.io.texts import ChunkRule, chunk_docs, chunk_text
 
 RULES = st.builds(
     lambda unit, size, share: ChunkRule(unit, size, min(share, size - 1)),

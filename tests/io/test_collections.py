@@ -21,8 +21,8 @@ from assay.errors import (
     UsageError,
     ValueRangeError,
 )
-from assay.io.chunking import ChunkRule
 from assay.io.collections import Collection, load_collection, write_collection
+from assay.io.texts import ChunkRule
 
 DOCS = {"d1": "Wings lift.", "d2": "Engines push.", "d3": ""}
 QUERIES = {"q1": "what lifts?", "q2": "what pushes?"}

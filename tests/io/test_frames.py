@@ -13,7 +13,7 @@ import assay
 from assay.core.conventions import preset
 from assay.errors import IdError, InputError, MissingPackageError, UsageError, ValueRangeError
 from assay.io.formats import as_judgments, as_ranking
-from assay.io.frames import build_frame, lines_of_frame
+from assay.io.lines import build_frame, lines_of_frame
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")

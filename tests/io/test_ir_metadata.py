@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from assay import Ranking, evaluate, read_run, write_run
 from assay.errors import FormatError, StorageError, UsageError
-from assay.io.config_text import to_yaml
-from assay.io.ir_metadata import describe_run, read_header, read_ir_metadata
+from assay.io.plain_data import to_yaml
+from assay.io.writers import describe_run, read_header, read_ir_metadata
 
 METADATA = {
     "schema-version": 0.1,

@@ -23,8 +23,8 @@ from assay.errors import (
     StorageError,
     UsageError,
 )
-from assay.io.atomic import atomic_write
 from assay.io.formats import as_judgments, as_ranking, read_qrels, read_run
+from assay.io.streams import atomic_write
 from assay.io.writers import write_qrels, write_run
 from assay.scoring.score_data import write_scores
 from tests.examples import examples

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from assay.core.consent import Consent
+from assay.core.specs import Consent
 from assay.errors import EndpointError, ShapeError, UsageError
 from assay.models.rerankers import load_reranker
 from assay.models.settings import EncoderSettings

@@ -26,10 +26,10 @@ def sort(docs, scores, doc_ids, **options):
 
 @pytest.mark.parametrize("ids", [["10", "9", "-1"], [10, 9, -1]], ids=["text", "integer"])
 def test_ties_follow_the_ids(ids):
-    for ties, reverse in (("ascending", False), ("descending", True)):
-        found = sort([0, 1, 2], [1, 1, 1], ids, ties=ties).docs
+    for ties, reverse in (("id-ascending", False), ("id-descending", True)):
+        found = sort([0, 1, 2], [1, 1, 1], ids, tiebreak=ties).docs
         assert [ids[doc] for doc in found] == sorted(ids, key=str, reverse=reverse)
-    assert sort([2, 0, 1], [1, 1, 1], ids, ties="appearance").docs.tolist() == [2, 0, 1]
+    assert sort([2, 0, 1], [1, 1, 1], ids, tiebreak="index").docs.tolist() == [2, 0, 1]
 
 
 def test_rows_are_read_only():

@@ -10,7 +10,7 @@ import pytest
 import assay as library
 from assay import evaluate
 from assay.core.conventions import Conventions
-from assay.core.input_remarks import CUT_BY_ROW
+from assay.core.mismatches import CUT_BY_ROW
 from assay.errors import MismatchError, UsageError
 from assay.io.formats import as_judgments, as_ranking
 from assay.prediction import evaluate_predictions

@@ -7,8 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from assay.tables.html import Decoration, ExtraColumn, as_html, html_table, html_text, tag
-from assay.tables.page import Words, html_page
-from assay.tables.table import Cell, Table
+from assay.tables.table import Cell, Table, Words, html_page
 from tests.hostile import HOSTILE
 
 TABLE = Table(

@@ -9,8 +9,7 @@ from rich.console import Console
 
 from assay.cli import terminal
 from assay.core.text import printable
-from assay.tables.page import Words
-from assay.tables.table import Cell, Table, as_csv, as_markdown, as_text
+from assay.tables.table import Cell, Table, Words, as_csv, as_markdown, as_text
 
 TABLE = Table(
     ("run", "AP", "num"),

@@ -16,7 +16,7 @@ import cv2
 import assay.store
 from assay.errors import UsageError
 from assay.stats import interval
-from assay.tables.page import Words
+from assay.tables.table import Words
 from assay.vision import (
     Estimator,
     KeypointSettings,

@@ -12,9 +12,9 @@ import click
 
 from assay.bench.settings import OPTIONS, REQUEST_KEYS
 from assay.cli import options, output
-from assay.cli.cluster_options import cluster_options, refuse_idle_workers
 from assay.cli.commands import Command
 from assay.cli.gating import GateAnswer, gate_options
+from assay.cli.options import cluster_options, refuse_idle_workers
 from assay.cli.progress import system_bars
 from assay.cli.settings import argument, option
 from assay.core.on_demand import OnDemand
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from assay.bench import result as bench_result
     from assay.bench.explain import Answers
     from assay.cli.gating import Gate
-    from assay.cli.saving import Saving
+    from assay.cli.output import Saving
     from assay.comparison import pairs
-    from assay.core.consent import Consent
-    from assay.io import collections, formats, tables
+    from assay.core.specs import Consent
+    from assay.io import collections, formats
+    from assay.io.columns import read_groups
     from assay.models import cache
     from assay.runs import run_files
-    from assay.tables.page import Page
-    from assay.tables.table import Table
+    from assay.tables.table import Page, Table
 else:
     config = OnDemand("assay.bench.config")
     explain = OnDemand("assay.bench.explain")
@@ -41,7 +41,7 @@ else:
     pairs = OnDemand("assay.comparison.pairs")
     collections = OnDemand("assay.io.collections")
     formats = OnDemand("assay.io.formats")
-    tables = OnDemand("assay.io.tables")
+    read_groups = OnDemand("assay.io.columns").read_groups
     cache = OnDemand("assay.models.cache")
     run_files = OnDemand("assay.runs.run_files")
 
@@ -284,7 +284,7 @@ def _run(
     saving.set_dataset(collection.name)
     column, groups = "", None
     if params["by"] is not None:
-        column, groups = tables.read_groups(params["by"], collection.query_ids)
+        column, groups = read_groups(params["by"], collection.query_ids)
     changes: dict[str, Any] = {"conventions": rules}
     if params["depth"]:
         changes["depth"] = params["depth"]

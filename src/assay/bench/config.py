@@ -20,15 +20,12 @@ from assay.bench.plan import (
     split_stages,
 )
 from assay.bench.settings import MEASURES, RERANK_SCHEMA, SCHEMA
-from assay.core.consent import Consent
-from assay.core.numbers import parse_number
+from assay.core.specs import Consent
+from assay.core.text import parse_number
 from assay.errors import UsageError
-from assay.io.answers import ANSWER_MEASURES
-from assay.io.chunking import ChunkRule
-from assay.io.collections import Collection, find_layout, load_collection
-from assay.io.config_text import parse_toml, read_config_text
-from assay.io.json_text import check_against
-from assay.io.texts import allow_ir, is_ir
+from assay.io.collections import ANSWER_MEASURES, Collection, find_layout, load_collection
+from assay.io.plain_data import check_against, parse_toml, read_config_text
+from assay.io.texts import ChunkRule, allow_ir, is_ir
 from assay.measures import parse_many
 from assay.models.settings import EncoderSettings
 from assay.models.specs import allow_model, allow_reranker, check_model, code_settings, find_kind

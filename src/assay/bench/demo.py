@@ -15,24 +15,22 @@ import click
 from assay.bench.command import BenchReport
 from assay.cli import options, output
 from assay.cli.commands import Command
+from assay.cli.output import saving_runs
 from assay.cli.progress import system_bars
-from assay.cli.saving import saving_runs
+from assay.cli.repeating import walk
 from assay.cli.settings import argument, option
-from assay.cli.walkthrough import walk
 from assay.core.on_demand import OnDemand
 from assay.errors import StorageError, need
 
 if TYPE_CHECKING:
     from assay import bench
     from assay.bench import BenchResult
-    from assay.cli import demo_files
     from assay.io import collections, demo_collection
     from assay.io.collections import Collection
     from assay.models import cache
 else:
     bench = OnDemand("assay.bench")
     cache = OnDemand("assay.models.cache")
-    demo_files = OnDemand("assay.cli.demo_files")
     collections = OnDemand("assay.io.collections")
     demo_collection = OnDemand("assay.io.demo_collection")
 
@@ -43,7 +41,7 @@ def walk_through(folder: Path) -> None:
     'coarse' is 'dense' with its scores rounded to whole numbers, so that ties decide much of
     its score.
     """
-    files = demo_files.write_files(folder)
+    files = demo_collection.write_files(folder)
     runs = [path.name for path in files.runs]
     judged, coarse = ("--qrels", "qrels.txt"), ("eval", "coarse.run", "--qrels", "qrels.txt")
     walk(

@@ -40,19 +40,17 @@ from assay.bench.search import (
 )
 from assay.bench.settings import MEASURES, Metric
 from assay.core import checks
-from assay.core.conventions import Conventions, as_conventions
+from assay.core.conventions import Conventions, Settings, as_conventions, as_settings
 from assay.core.hits import Hits, judge
-from assay.core.id_hints import check_match
 from assay.core.judgments import Qrels
+from assay.core.mismatches import check_match
 from assay.core.ranking import Ranking
-from assay.core.settings import Settings, as_settings
 from assay.core.text import mask_secrets
 from assay.errors import UsageError
-from assay.io.answers import ANSWER_MEASURES
 from assay.io.checkpoint import Checkpoint, Part
-from assay.io.chunking import ChunkRule
-from assay.io.collections import Collection
+from assay.io.collections import ANSWER_MEASURES, Collection
 from assay.io.fingerprints import digest_of_arrays
+from assay.io.texts import ChunkRule
 from assay.measures import Measure, parse_many
 from assay.models import EncoderSettings
 from assay.models.encoding import add_tokens

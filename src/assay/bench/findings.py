@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Ints, offsets_of
-from assay.core.id_hints import describe_near
 from assay.core.ids import Ids
 from assay.core.judgments import Qrels
+from assay.core.mismatches import describe_near
 from assay.core.text import format_percent, signed
 from assay.inspect.check import CheckReport, Finding
 from assay.io.checkpoint import Checkpoint

@@ -25,6 +25,7 @@ from assay.errors import StorageError, UsageError
 from assay.io.answers import CONVENTION
 from assay.io.chunking import ChunkRule
 from assay.io.collections import Collection
+from assay.io.texts import ChunkRule
 from assay.io.writers import write_run
 from assay.models.encoding import add_tokens
 from assay.plugins import find_hook

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from assay.bench.explain import Answers
     from assay.bench.result import BenchResult
     from assay.comparison.standings import Standing
-    from assay.tables.page import Page
-    from assay.tables.table import Table
+    from assay.tables.table import Page, Table
 
 
 _NARROWEST: Final = 12

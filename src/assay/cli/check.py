@@ -8,25 +8,22 @@ import click
 
 from assay.cli import options, output
 from assay.cli.commands import Command
-from assay.cli.settings import argument, option
+from assay.cli.settings import argument
 from assay.core.on_demand import OnDemand
 
 if TYPE_CHECKING:
+    from assay.cli import terminal
     from assay.core.conventions import Conventions
-    from assay.inspect.check import CheckReport, check
+    from assay.inspect.check import check
 else:
+    terminal = OnDemand("assay.cli.terminal")
     check = OnDemand("assay.inspect.check").check
 
 
 @click.command("check", cls=Command, verified=True)
 @argument("runs", nargs=-1, required=True, metavar="RUN... [QRELS]", reads=True)
-@option(
-    "-r",
-    "--qrels",
-    metavar="QRELS",
-    help="The judgments; then all names are runs.",
-    section="Input",
-    reads=True,
+@options.in_input(
+    "-r", "--qrels", metavar="QRELS", help="The judgments; then all names are runs.", reads=True
 )
 @options.measures_option(
     "The measures to check for: ties and short lists are judged by them.", default=("default",)
@@ -61,13 +58,13 @@ def command(
         report = check(path, truth, measures=list(measures), conventions=rules)
         if len(paths) > 1:
             output.put(f"{path}:", None)
-        output.emit(report, layout, file, terminal=_print_on_terminal)
+        output.emit(report, layout, file, terminal=terminal.print_findings)
         worst |= report.changes_numbers
     return int(worst)
 
 
 def _split(names: tuple[str, ...], qrels: str | None) -> tuple[tuple[str, ...], str]:
-    """The runs and the judgments, which are named by -r or stand last."""
+    """Tell the runs from the judgments, which are named by -r or stand last."""
     if qrels is not None:
         return names, qrels
     if len(names) != 2:
@@ -76,9 +73,3 @@ def _split(names: tuple[str, ...], qrels: str | None) -> tuple[tuple[str, ...], 
             "'assay check RUN QRELS', or 'assay check RUN... -r QRELS'."
         )
     return names[:1], names[1]
-
-
-def _print_on_terminal(report: CheckReport) -> None:
-    from assay.cli.terminal import print_findings
-
-    print_findings(report)

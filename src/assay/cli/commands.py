@@ -25,33 +25,20 @@ else:
 
 # In the `meta` of a context: a stored command is parsed, which takes nothing of who repeats it.
 REPEATED: Final = "assay.repeated"
-_FEW: Final = 11  # options that need no groups
+FEW_OPTIONS: Final = 11  # options that need no groups
 
 
-def _write_options(params: Iterable[click.Parameter], context: click.Context, to: Any) -> None:
-    """The options of a command under the titles of their sections; few stand in one list."""
-    rows = ((option, option.get_help_record(context)) for option in params)
-    listed = [(option, row) for option, row in rows if row is not None and row[1]]
-    grouped: dict[str, list[tuple[str, str]]] = {title: [] for title in SECTIONS}
-    for parameter, row in listed:
-        few = len(listed) <= _FEW
-        title = "Options" if few else getattr(parameter, "section", "Other")
-        grouped.setdefault(title, []).append(row)
-    for title, records in grouped.items():
-        if records:
-            with to.section(title):
-                to.write_dl(records)
-
-
-def _be_quiet(context: click.Context, _: click.Parameter, value: bool) -> None:
-    context.meta["assay.quiet"] = value
+def note_in_context(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Keep the value of an option where others look for it."""
+    context.meta[f"assay.{parameter.name}"] = value
+    return value
 
 
 _QUIET: Final = click.Option(
     ["--quiet"],
     is_flag=True,
     expose_value=False,
-    callback=_be_quiet,
+    callback=note_in_context,
     help="Do not show how far the work is.",
 )
 
@@ -68,13 +55,23 @@ class Command(click.Command):
         self.verified = verified
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """The parameters, and --quiet, which every command has."""
+        """Return the parameters, and --quiet, which every command has."""
         *params, last = super().get_params(ctx)
         return [*params, _QUIET, last]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The options, in groups."""
-        _write_options(self.get_params(ctx), ctx, formatter)
+        """Write the options under the titles of their sections; few stand in one list."""
+        rows = ((option, option.get_help_record(ctx)) for option in self.get_params(ctx))
+        listed = [(option, row) for option, row in rows if row is not None and row[1]]
+        grouped: dict[str, list[tuple[str, str]]] = {title: [] for title in SECTIONS}
+        for option, row in listed:
+            few = len(listed) <= FEW_OPTIONS
+            title = "Options" if few else getattr(option, "section", "Other")
+            grouped.setdefault(title, []).append(row)
+        for title, records in grouped.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the command line."""
@@ -90,7 +87,7 @@ class Command(click.Command):
             raise click.UsageError(_missing(error, typed, self.help or ""), ctx) from None
 
     def list_values(self, args: list[str]) -> list[str]:
-        """The arguments with every value of a list under the name of its option."""
+        """Put every value of a list under the name of its option."""
         many = {
             name
             for parameter in self.params
@@ -135,7 +132,7 @@ class MultiOptionCommand(Command):
     """
 
     def list_values(self, args: list[str]) -> list[str]:
-        """The arguments with every value of a list under the name of its option."""
+        """Put every value of a list under the name of its option."""
         only_numbers = any(isinstance(parameter, click.Argument) for parameter in self.params)
         many = {
             name
@@ -149,7 +146,7 @@ class MultiOptionCommand(Command):
 
 
 def _repeat_names(args: list[str], many: set[str], further: Callable[[str], bool]) -> list[str]:
-    """The arguments with every `further` value of these options under a name of its own.
+    """Put every `further` value of these options under the name of its option.
 
     >>> _repeat_names(["--k_values", "1", "2", "--full"], {"--k-values"}, bool)
     ['--k_values', '1', '--k_values', '2', '--full']
@@ -192,47 +189,34 @@ def _is_measure(arg: str) -> bool:
 
 # What other programs call it.
 _ALSO_CALLED: Final = {
-    "--alpha": "--level",
-    "--cl": "--level",
-    "--confidence-level": "--level",
-    "--significance": "--level",
-    "--metrics": "--measure",
-    "--cutoff": "--measure",
-    "--bootstrap": "--resamples",
-    "--iterations": "--resamples",
-    "--permutations": "--resamples",
-    "--n-resamples": "--resamples",
-    "--random-state": "--seed",
-    "--out": "--output",
-    "--outfile": "--output",
-    "--csv": "--format",
-    "--markdown": "--format",
-    "--latex": "--format",
-    "--judgements": "--qrels",
-    "--judgments": "--qrels",
-    "--ground-truth": "--qrels",
-    "--n-jobs": "--threads",
-    "--jobs": "--threads",
-    "--verbose": "--full",
-    "--topk": "-k",
-    "--top-k": "-k",
-    "--database": "--store",
-    "--db": "--store",
+    "--level": ("--alpha", "--cl", "--confidence-level", "--significance"),
+    "--measure": ("--metrics", "--cutoff"),
+    "--resamples": ("--bootstrap", "--iterations", "--permutations", "--n-resamples"),
+    "--seed": ("--random-state",),
+    "--output": ("--out", "--outfile"),
+    "--format": ("--csv", "--markdown", "--latex"),
+    "--qrels": ("--judgements", "--judgments", "--ground-truth"),
+    "--threads": ("--n-jobs", "--jobs"),
+    "--full": ("--verbose",),
+    "-k": ("--topk", "--top-k"),
+    "--store": ("--database", "--db"),
 }
 
 
 def _unknown_option(typed: str, params: Iterable[click.Parameter]) -> str:
-    """What is not there, and the option that was probably meant."""
+    """Say which option is not there, and which was probably meant."""
     there = [name for param in params if isinstance(param, click.Option) for name in param.opts]
-    usual = _ALSO_CALLED.get(typed)
-    hint = f" It is called {usual} here." if usual in there else did_you_mean(typed, there, most=2)
+    usual = [name for name in there if typed in _ALSO_CALLED.get(name, ())]
+    hint = f" It is called {usual[0]} here." if usual else did_you_mean(typed, there, most=2)
     return f"There is no option {typed}.{hint}"
 
 
 def _missing(error: click.MissingParameter, typed: list[str], help: str) -> str:
-    """What is missing, what was typed that is no file, and a command line that works."""
+    """Say what is missing, what is no file, and which command line works."""
     words = [" ".join(error.format_message().split()).rstrip(".") + "."]
-    gone = [word for word in typed if _looks_like_path(word) and not os.path.exists(word)]
+    paths = (word for word in typed if not word.startswith("-"))
+    paths = (word for word in paths if re.search(r"\.[a-z]\w{1,7}$", word))
+    gone = [word for word in paths if not os.path.exists(word)]
     words += [f"{word} does not exist." for word in gone[:1]]
     last = typed[-1] if typed else ""
     name = error.param.name if error.param else ""
@@ -243,10 +227,6 @@ def _missing(error: click.MissingParameter, typed: list[str], help: str) -> str:
     elif example := re.search(rf"^ *({re.escape(command)} .*[^\\])$", help, re.MULTILINE):
         words.append(f"For example: `{example[1]}`.")
     return " ".join(words)
-
-
-def _looks_like_path(word: str) -> bool:
-    return not word.startswith("-") and bool(re.search(r"\.[a-z]\w{1,7}$", word))
 
 
 def write_commands(groups: Mapping[str, Mapping[str, str]], to: click.HelpFormatter) -> None:

@@ -11,33 +11,19 @@ import click
 from assay.cli import options, output
 from assay.cli.commands import Command
 from assay.cli.gating import Gate, gate_options
-from assay.cli.settings import argument, option
-from assay.core.on_demand import OnDemand
+from assay.cli.settings import argument
 from assay.stats.choices import MOST_PAIRS
-from assay.tables.page import Page, Words
+from assay.tables.table import Page, Words
 
 if TYPE_CHECKING:
     from assay.cli.gating import GateAnswer
-    from assay.cli.saving import Saving
-    from assay.comparison.compare import Comparison, QueryDifferences, compare
+    from assay.cli.output import Saving
+    from assay.comparison.compare import Comparison, QueryDifferences
     from assay.comparison.sensitivity import Sensitivity
-    from assay.comparison.tables import comparison_page, comparison_screen, data_table
     from assay.core.conventions import Conventions
-    from assay.measures import Measure, parse_many
-    from assay.runs.leaderboard import vary_conventions
+    from assay.measures import Measure
     from assay.runs.record import RunRecord
-    from assay.runs.run_files import group_records, score_run_files, unique_names
     from assay.tables.table import Table
-else:
-    compare = OnDemand("assay.comparison.compare").compare
-    comparison_page = OnDemand("assay.comparison.tables").comparison_page
-    comparison_screen = OnDemand("assay.comparison.tables").comparison_screen
-    data_table = OnDemand("assay.comparison.tables").data_table
-    parse_many = OnDemand("assay.measures").parse_many
-    vary_conventions = OnDemand("assay.runs.leaderboard").vary_conventions
-    group_records = OnDemand("assay.runs.run_files").group_records
-    score_run_files = OnDemand("assay.runs.run_files").score_run_files
-    unique_names = OnDemand("assay.runs.run_files").unique_names
 
 
 @click.command("compare", cls=Command, verified=True)
@@ -46,20 +32,18 @@ else:
 @options.measures_option("A measure such as nDCG@10 (the default), or a group. May be repeated.")
 @options.statistics_options
 @options.slices_option
-@option(
+@options.in_statistics(
     "--sensitivity",
     "sensitivity_wanted",
     is_flag=True,
     help="Compare also under other tie rules and conventions.",
-    section="Statistics",
 )
-@option(
+@options.in_statistics(
     "--differences",
     "n_differences",
     type=click.IntRange(min=1),
     metavar="N",
     help="The N largest wins and losses among the queries.",
-    section="Statistics",
 )
 @options.conventions_options
 @options.rel_option
@@ -107,6 +91,10 @@ def command(
             f"--format {layout} holds one table, that of the pairs; use text, markdown, latex or "
             "json for --sensitivity and --differences."
         )
+    from assay.comparison.compare import compare
+    from assay.runs.leaderboard import vary_conventions
+    from assay.runs.run_files import group_records, score_run_files
+
     paths, base = _add_baseline(runs, baseline)
     gate.refuse_without(base is not None)
     grouping = [options.group_file(record) for record in (by, slices)]
@@ -158,6 +146,8 @@ def _add_baseline(
     runs: tuple[str, ...], baseline: str | None
 ) -> tuple[tuple[str, ...], int | None]:
     """All files, and which of them is the baseline; it may be named without being listed."""
+    from assay.runs.run_files import unique_names
+
     base = None
     if baseline is not None:
         base = options.find_baseline(baseline, runs, unique_names(runs))
@@ -170,7 +160,9 @@ def _add_baseline(
 
 def _choose_measures(names: tuple[str, ...], rel: float | None, gate: Gate) -> tuple[Measure, ...]:
     """Those named, else those of the gate, else nDCG@10."""
-    gated = tuple(condition.measure for condition in gate.conditions)
+    from assay.measures import parse_many
+
+    gated = gate.measures
     named = options.apply_threshold(parse_many(names or gated or ("nDCG@10",)), rel)
     return tuple(dict.fromkeys((*named, *gated)))
 
@@ -196,23 +188,24 @@ class _ComparedFiles:
         return self.comparison.remarks
 
     def table(self) -> Table:
+        from assay.comparison.tables import data_table
+
         return data_table(self.comparison)
 
     def page(self) -> Page:
         """Verdict and tables of each measure, what options add, and how it was done."""
+        from assay.comparison.tables import comparison_page
+
         return comparison_page(self.comparison, self._extra())
 
     def screen(self) -> Page:
-        """The first verdict, one table of all measures, the pairs where they are few."""
-        return [
-            *comparison_screen(self.comparison, self._extra()),
-            Words(self._next_step(), "next"),
-        ]
+        """Return the first verdict, one table of all measures, and few pairs."""
+        from assay.comparison.tables import comparison_screen
 
-    def _next_step(self) -> str:
         files = [str(run.provenance["file"]) for run in self.records]
         words = ["assay", "report", *files, "-r", self.qrels, "-o", "report.html"]
-        return f"See it query by query: {shlex.join(words)}"
+        next_step = Words(f"See it query by query: {shlex.join(words)}", "next")
+        return [*comparison_screen(self.comparison, self._extra()), next_step]
 
     def _extra(self) -> Page:
         extra: Page = []
@@ -246,7 +239,7 @@ class _ComparedFiles:
 
 
 def _remarks(records: list[RunRecord], comparison: Comparison, layout: str) -> list[str]:
-    """What a reader should know that the result itself does not hold."""
+    """Return what a reader should know that the result does not hold."""
     remarks = output.remarks_on(records, but=comparison.remarks)
     n_pairs = len(comparison.pairs) // len(comparison.measures)
     if layout in ("text", "markdown", "latex") and n_pairs > MOST_PAIRS:

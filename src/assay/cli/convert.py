@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from assay.cli import options, output
 from assay.cli.commands import Command
-from assay.cli.settings import argument, option
+from assay.cli.settings import argument
 from assay.core.conventions import Conventions
-from assay.core.on_demand import OnDemand
-
-if TYPE_CHECKING:
-    from assay.io.formats import read_qrels, read_run
-    from assay.io.ir_metadata import read_header
-    from assay.io.streams import find_format
-    from assay.io.writers import choose_format, write_qrels, write_run
-else:
-    find_format = OnDemand("assay.io.streams").find_format
-    read_qrels = OnDemand("assay.io.formats").read_qrels
-    read_run = OnDemand("assay.io.formats").read_run
-    read_header = OnDemand("assay.io.ir_metadata").read_header
-    choose_format = OnDemand("assay.io.writers").choose_format
-    write_qrels = OnDemand("assay.io.writers").write_qrels
-    write_run = OnDemand("assay.io.writers").write_run
-
+from assay.io.streams import find_format
 
 _AS_IN_FILE = Conventions(tiebreak="index")  # lines with equal scores keep their order
 
@@ -34,32 +18,28 @@ _AS_IN_FILE = Conventions(tiebreak="index")  # lines with equal scores keep thei
 @click.command("convert", cls=Command)
 @argument("source", metavar="IN", reads=True)
 @argument("target", type=options.output_file, metavar="OUT", writes=True)
-@option(
+@options.in_input(
     "--kind",
     type=click.Choice(["run", "qrels"]),
     default="run",
     show_default=True,
     help="What the file holds.",
-    section="Input",
 )
-@option(
+@options.in_input(
     "--from",
     "source_format",
     type=click.Choice((*options.RUN_FORMATS, "npy")),
     help="Format of IN, if not as named.",
-    section="Input",
 )
-@option(
+@options.in_result(
     "--to",
     "target_format",
     type=click.Choice(options.RUN_FORMATS),
     help="Format of OUT, if not as named; npz for runs only.",
-    section="Result",
 )
-@option(
+@options.in_store(
     "--tag",
     help="Last column of a TREC run; by default that of IN.",
-    section="Store",
     offers="assay.store.completion:offer_tags",
 )
 def command(
@@ -83,10 +63,15 @@ def command(
       assay convert dense.run dense.jsonl.gz
       assay convert dense.jsonl.gz dense.txt.zst --to trec --tag first
     """
+    from assay.io.formats import read_qrels, read_run
+    from assay.io.writers import choose_format, read_header, write_qrels, write_run
+
     output.refuse_input(target, source)
     if kind == "run":
         ranking = read_run(source, format=source_format, conventions=_AS_IN_FILE)
-        header = _header(source, source_format)
+        # Only a file can be read a second time.
+        is_trec = Path(source).is_file() and find_format(source, source_format) == "trec"
+        header = read_header(source) if is_trec else ""
         if header and choose_format(target, target_format, options.RUN_FORMATS) != "trec":
             output.narrate(
                 f"{source}: its ir_metadata is left out, for which only TREC has a place"
@@ -100,10 +85,3 @@ def command(
     judgments = read_qrels(source, format=source_format)
     write_qrels(judgments, target, format=target_format)
     output.narrate(f"{target}: {judgments!r}")
-
-
-def _header(source: str, format: str | None) -> str:
-    """The ir_metadata header of a TREC run; what is no file cannot be read a second time."""
-    if not Path(source).is_file() or find_format(source, format) != "trec":
-        return ""
-    return read_header(source)

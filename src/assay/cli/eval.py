@@ -10,32 +10,15 @@ import click
 
 from assay.cli import options, output
 from assay.cli.commands import Command
-from assay.cli.settings import argument, option
-from assay.core.on_demand import OnDemand
+from assay.cli.settings import argument
 from assay.plugins import find_hook
-from assay.tables.page import Page, Words
+from assay.tables.table import Page, Words
 
 if TYPE_CHECKING:
-    from assay.arrays import numbers_or_none
-    from assay.cli.saving import Saving
+    from assay.cli.output import Saving
     from assay.core.conventions import Conventions
-    from assay.measures import parse_many
-    from assay.runs import record as tables
     from assay.runs.record import RunRecord
-    from assay.runs.run_files import group_records, score_run_files, unique_names
-    from assay.scoring.output import disclosures, trec_layout
-    from assay.scoring.scores import signature_of
     from assay.tables.table import Table
-else:
-    numbers_or_none = OnDemand("assay.arrays").numbers_or_none
-    parse_many = OnDemand("assay.measures").parse_many
-    tables = OnDemand("assay.runs.record")
-    group_records = OnDemand("assay.runs.run_files").group_records
-    score_run_files = OnDemand("assay.runs.run_files").score_run_files
-    unique_names = OnDemand("assay.runs.run_files").unique_names
-    disclosures = OnDemand("assay.scoring.output").disclosures
-    signature_of = OnDemand("assay.scoring.scores").signature_of
-    trec_layout = OnDemand("assay.scoring.output").trec_layout
 
 
 @click.command("eval", cls=Command, verified=True)
@@ -45,35 +28,30 @@ else:
     "A measure such as nDCG@10, or a group: default, official, all_trec. May be repeated; "
     "'assay measures' lists all."
 )
-@option("-q", "--per-query", is_flag=True, help="A row for each query.", section="Result")
-@option(
+@options.in_result("-q", "--per-query", is_flag=True, help="A row for each query.")
+@options.in_statistics(
     "--by",
     metavar="FILE[:COLUMN]",
     help="Means by group: a TSV or CSV file with a query and its group in each line.",
-    section="Statistics",
     reads=True,
 )
 @options.conventions_options
 @options.rel_option
 @options.mismatch_option
-@option(
+@options.in_measures(
     "--chance",
     "chance_wanted",
     is_flag=True,
     help="What a random and a perfect order of the collection score; needs --n-docs.",
-    section="Measures and conventions",
 )
-@option(
+@options.in_input(
     "--n-docs",
     type=click.IntRange(min=1),
     metavar="N",
     help="Size of the collection; goes with --chance. Judged documents that the run does not name "
     "count as in it, unless the run names N.",
-    section="Input",
 )
-@option(
-    "--percent", is_flag=True, help="Print percentages (text and Markdown only).", section="Result"
-)
+@options.in_result("--percent", is_flag=True, help="Print percentages (text and Markdown only).")
 @options.result_options(also=("trec", "model-card"))
 @options.save_options("retrieval")
 def command(
@@ -108,16 +86,11 @@ def command(
       assay eval dense.run -r qrels.txt -m nDCG@10 --format model-card -o README.md
       assay eval *.run -r qrels.txt --save --dataset demo
     """
-    _refuse_contradictions(
-        layout,
-        n_runs=len(runs),
-        per_query=per_query,
-        by=by,
-        percent=percent,
-        chance_wanted=chance_wanted,
-        n_docs=n_docs,
-    )
+    _refuse_contradictions(layout, len(runs), by, per_query, percent, chance_wanted, n_docs)
     output.refuse_input(file, *runs, qrels, options.group_file(by))
+    from assay.measures import parse_many
+    from assay.runs.run_files import group_records, score_run_files
+
     names = measures or (("official",) if layout == "trec" else ("default",))
     parsed = options.apply_threshold(parse_many(names), rel)
     records = score_run_files(
@@ -146,31 +119,30 @@ def command(
 
 def _refuse_contradictions(
     layout: str,
-    *,
     n_runs: int,
-    per_query: bool,
     by: str | None,
+    per_query: bool,
     percent: bool,
-    chance_wanted: bool,
+    chance: bool,
     n_docs: int | None,
 ) -> None:
     if percent and layout not in ("text", "markdown", "latex"):
         raise click.UsageError(
             "--percent is for text, Markdown and LaTeX; other formats hold fractions."
         )
-    if layout == "trec" and (n_runs > 1 or by or chance_wanted):
+    if layout == "trec" and (n_runs > 1 or by or chance):
         raise click.UsageError("--format trec holds one run, and neither groups nor chance.")
     if layout == "model-card" and (n_runs > 1 or by or per_query):
         raise click.UsageError("--format model-card holds the means of one run.")
     if by and per_query and layout != "json":
         raise click.UsageError("--by and --per-query make two tables; ask for one, or for --json.")
-    if chance_wanted and n_docs is None:
+    if chance and n_docs is None:
         raise click.UsageError(
             "--chance needs --n-docs, the number of documents in the collection."
         )
-    if n_docs is not None and not chance_wanted:
+    if n_docs is not None and not chance:
         raise click.UsageError("--n-docs changes nothing without --chance. Add it.")
-    if chance_wanted and (by or per_query) and layout != "json":
+    if chance and (by or per_query) and layout != "json":
         raise click.UsageError(
             "--chance goes with means over all queries, not --by or --per-query."
         )
@@ -190,9 +162,13 @@ class _Evaluation:
 
     @property
     def signature(self) -> str:
+        from assay.scoring.scores import signature_of
+
         return signature_of([record.scored() for record in self.records], {"by": self.by})
 
     def table(self) -> Table:
+        from assay.runs import record as tables
+
         if self.per_query:
             return tables.query_table(self.records, self.percent)
         if self.by is not None:
@@ -202,8 +178,10 @@ class _Evaluation:
         return tables.run_table(self.records, self.percent)
 
     def page(self) -> Page:
-        title = tables.title(self.records, self.percent) if self.brief else ""
-        page: Page = [Words(title, "verdict"), self.table(), Words(self.signature, "signature")]
+        from assay.runs.record import title
+
+        heading = title(self.records, self.percent) if self.brief else ""
+        page: Page = [Words(heading, "verdict"), self.table(), Words(self.signature, "signature")]
         return [*page, Words(self._next_step(), "next")]
 
     def _next_step(self) -> str:
@@ -213,12 +191,16 @@ class _Evaluation:
         return f"Which is better? {shlex.join(['assay', 'compare', *files, '-r', self.qrels])}"
 
     def trec(self) -> str:
+        from assay.scoring.output import trec_layout
+
         record = self.records[0]
         header = any(name.strip().lower() in ("official", "all_trec") for name in self.measures)
         run_id = record.provenance["tag"] or record.name
         return trec_layout(record.scored(), run_id=run_id, per_query=self.per_query, header=header)
 
     def model_card(self) -> str:
+        from assay.runs.run_files import unique_names
+
         named = [record.but(dataset=unique_names([self.qrels])[0]) for record in self.records]
         return str(find_hook("model_card")(named)).rstrip()
 
@@ -228,6 +210,9 @@ class _Evaluation:
 
 
 def _run_data(record: RunRecord, by: str | None, *, per_query: bool) -> dict[str, Any]:
+    from assay.arrays import numbers_or_none
+    from assay.scoring.output import disclosures
+
     data = record.scored().to_dict(per_query=per_query)
     del data["schema_version"], data["signature"]
     for key, means in (("chance", record.chance_means()), ("ceiling", record.ceiling_means())):

@@ -8,62 +8,54 @@ import click
 
 from assay.cli import options, output
 from assay.cli.commands import Command
-from assay.cli.settings import argument, option
+from assay.cli.settings import argument
 from assay.core.on_demand import OnDemand
 from assay.plugins import find_hook
 
 if TYPE_CHECKING:
+    from assay.cli import terminal
     from assay.inspect.explain import Explanation, explain
     from assay.measures import parse_many
 else:
+    terminal = OnDemand("assay.cli.terminal")
     explain = OnDemand("assay.inspect.explain").explain
     parse_many = OnDemand("assay.measures").parse_many
 
 
 @click.command("explain", cls=Command, verified=True)
 @argument("runs", nargs=-1, metavar="[RUN|BENCH.TOML]...", reads=True)
-@option("-r", "--qrels", metavar="QRELS", help="The judgments.", section="Input", reads=True)
-@option(
-    "--query", required=True, metavar="ID", help="The query.", section="Measures and conventions"
-)
-@option(
+@options.in_input("-r", "--qrels", metavar="QRELS", help="The judgments.", reads=True)
+@options.in_measures("--query", required=True, metavar="ID", help="The query.")
+@options.in_measures(
     "-m",
     "--measure",
     metavar="NAME",
     help="Of one run: the measure. [nDCG@10]",
-    section="Measures and conventions",
     offers="assay.cli.completion:offer_measures",
 )
-@option(
+@options.in_input(
     "--corpus",
     metavar="PATH",
     help="Show what each run retrieved, with the texts of these documents.",
-    section="Input",
     reads=True,
     allow="assay.io.texts:allow_corpus",
 )
-@option(
-    "--queries",
-    metavar="FILE",
-    help="With --corpus: the texts of the queries.",
-    section="Input",
-    reads=True,
+@options.in_input(
+    "--queries", metavar="FILE", help="With --corpus: the texts of the queries.", reads=True
 )
-@option(
+@options.in_input(
     "--saved",
     is_flag=True,
     help="Runs of the store by number, as 'assay bench --save' stored them; without a "
     "number, the newest bench.",
-    section="Input",
 )
 @options.store_option
-@option(
+@options.in_measures(
     "-n",
     "--places",
     type=click.IntRange(min=1),
     metavar="N",
     help="Number of documents of each system. [10]",
-    section="Measures and conventions",
 )
 @options.consent_options("BENCH.TOML")
 @options.conventions_options
@@ -94,17 +86,11 @@ def command(*, runs: tuple[str, ...], layout: str, file: str | None, **settings:
     output.refuse_input(file, *runs, settings["qrels"], settings["corpus"], settings["queries"])
     if not (settings["saved"] or settings["corpus"] or runs[0].endswith(".toml")):
         explanation = _explain_value(runs[0], settings)
-        output.emit(explanation, layout, file, terminal=_print_explanation)
+        output.emit(explanation, layout, file, terminal=terminal.print_explanation)
         return 0 if explanation.agrees else 1
     answers, print_answers = find_hook("explain_systems")(runs, settings)
     output.emit(answers, layout, file, terminal=print_answers)
     return 0
-
-
-def _print_explanation(explanation: Explanation) -> None:
-    from assay.cli.terminal import print_explanation
-
-    print_explanation(explanation)
 
 
 def _refuse_contradictions(runs: tuple[str, ...], settings: dict[str, Any]) -> None:

@@ -13,29 +13,14 @@ import click
 from assay.cli import options, output
 from assay.cli.settings import option
 from assay.core.on_demand import OnDemand
-from assay.tables.page import Page, Words
+from assay.tables.table import Page, Words
 
 if TYPE_CHECKING:
+    from assay.comparison import gate as gates
     from assay.comparison.compare import Comparison
-    from assay.comparison.gate import (
-        Condition,
-        Look,
-        Means,
-        count_look,
-        describe_pass,
-        failures,
-        look_at,
-        parse_condition,
-        worse_than_baseline,
-    )
     from assay.measures import Measure
 else:
-    describe_pass = OnDemand("assay.comparison.gate").describe_pass
-    failures = OnDemand("assay.comparison.gate").failures
-    parse_condition = OnDemand("assay.comparison.gate").parse_condition
-    worse_than_baseline = OnDemand("assay.comparison.gate").worse_than_baseline
-    count_look = OnDemand("assay.comparison.gate").count_look
-    look_at = OnDemand("assay.comparison.gate").look_at
+    gates = OnDemand("assay.comparison.gate")
 
 
 _REASONS: Final = 3
@@ -79,15 +64,9 @@ def gate_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """--fail-if, --fail-if-worse, --look and --look-file; the command gets `gate`."""
 
     @wraps(command)
-    def call(
-        *,
-        conditions: tuple[str, ...],
-        fail_if_worse: bool,
-        look: int | None,
-        look_file: str | None,
-        **settings: Any,
-    ) -> Any:
-        gate = Gate.parse(conditions, fail_if_worse, settings.get("rel"), look, look_file)
+    def call(*, conditions: tuple[str, ...], fail_if_worse: bool, **settings: Any) -> Any:
+        looks = {name: settings.pop(name) for name in ("look", "look_file")}
+        gate = Gate.parse(conditions, fail_if_worse, settings.get("rel"), **looks)
         return command(gate=gate, **settings)
 
     return cast("Callable[..., Any]", _add_options(call))
@@ -97,7 +76,7 @@ def gate_options(command: Callable[..., Any]) -> Callable[..., Any]:
 class Gate:
     """What makes the command fail."""
 
-    conditions: tuple[Condition, ...]
+    conditions: tuple[gates.Condition, ...]
     worse: bool
     look: int | None
     look_file: str | None
@@ -119,7 +98,7 @@ class Gate:
             raise click.UsageError(f"{name} counts the looks of --fail-if-worse: add that.")
         conditions = [
             replace(text, measure=options.apply_threshold((text.measure,), rel)[0])
-            for text in map(parse_condition, texts)
+            for text in map(gates.parse_condition, texts)
         ]
         return cls(tuple(conditions), worse, look, look_file)
 
@@ -141,7 +120,7 @@ class Gate:
         return tuple(condition.measure for condition in self.conditions)
 
     def answer(
-        self, board: Means, comparison: Comparison | None, baseline: str | None = None
+        self, board: gates.Means, comparison: Comparison | None, baseline: str | None = None
     ) -> GateAnswer:
         """Return whether it fails, by the means of a board and by their comparison, if any.
 
@@ -149,22 +128,24 @@ class Gate:
         """
         if not self.wanted:
             return GateAnswer()
-        reasons, look, lines = list(failures(board, self.conditions)), None, []
+        reasons, look, lines = list(gates.failures(board, self.conditions)), None, []
         if self.worse and comparison is not None:
             look = self._look_at(comparison)
-            reasons += worse_than_baseline(comparison) if look is None else look.reasons
-            lines.append(describe_pass(comparison, baseline or comparison.baseline or ""))
+            reasons += gates.worse_than_baseline(comparison) if look is None else look.reasons
+            lines.append(gates.describe_pass(comparison, baseline or comparison.baseline or ""))
         if self.conditions:
-            lines.append(f"no system meets {_name_conditions(self.conditions)}")
+            several = f"any of {len(self.conditions)} conditions"
+            met = f"'{self.conditions[0]}'" if len(self.conditions) == 1 else several
+            lines.append(f"no system meets {met}")
         return GateAnswer(reasons, look, "; ".join(lines))
 
-    def _look_at(self, comparison: Comparison) -> Look | None:
-        """The look, counted; None where the gate is asked as if for the only time."""
+    def _look_at(self, comparison: Comparison) -> gates.Look | None:
+        """Count the look; return None where the gate is asked as if for the only time."""
         if self.look_file is not None:
-            look_at(comparison, 1)  # what cannot be looked at is not counted
-            number, seen_before = count_look(comparison, self.look_file)
-            return look_at(comparison, number, seen_before=seen_before)
-        return None if self.look is None else look_at(comparison, self.look)
+            gates.look_at(comparison, 1)  # what cannot be looked at is not counted
+            number, seen_before = gates.count_look(comparison, self.look_file)
+            return gates.look_at(comparison, number, seen_before=seen_before)
+        return None if self.look is None else gates.look_at(comparison, self.look)
 
 
 @dataclass(frozen=True)
@@ -172,7 +153,7 @@ class GateAnswer:
     """Why a command fails; `reasons` is None where there is no gate."""
 
     reasons: list[str] | None = None
-    look: Look | None = None
+    look: gates.Look | None = None
     shown: str = ""
 
     @property
@@ -184,14 +165,9 @@ class GateAnswer:
         more = f"; and {left} more" if left > 0 else ""
         return f"Failed: {'; '.join(self.reasons[:_REASONS])}{more}"
 
-    @property
-    def sentences(self) -> list[str]:
-        """What is known of each system at this look."""
-        return [] if self.look is None else self.look.sentences
-
     def page(self) -> Page:
-        """The same as paragraphs."""
-        return [Words(sentence) for sentence in self.sentences]
+        """Return what is known of each system at this look, a paragraph each."""
+        return [] if self.look is None else [Words(sentence) for sentence in self.look.sentences]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, under the key `gate`; nothing where there is none."""
@@ -210,7 +186,3 @@ class GateAnswer:
         sys.stdout.flush()
         output.narrate(self.message)
         return 1 if self.reasons else 0
-
-
-def _name_conditions(conditions: tuple[Condition, ...]) -> str:
-    return f"'{conditions[0]}'" if len(conditions) == 1 else f"any of {len(conditions)} conditions"

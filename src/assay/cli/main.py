@@ -11,7 +11,8 @@ import gc
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
@@ -20,11 +21,133 @@ from typing import Any, Final
 import click
 
 from assay import __version__
+from assay.cli import signals
 from assay.cli.commands import CommandGroup, write_commands
-from assay.cli.exit_codes import name_broken_pipes, note_command, run_command
 from assay.cli.progress import showing_progress
-from assay.core.text import did_you_mean
+from assay.core.text import did_you_mean, mask_secrets, printable
+from assay.errors import AssayError
 from assay.plugins import CommandEntry, all_plugins, load_target, missing_rooms
+
+# Exceptions as one message on stderr and an exit code, never a traceback
+
+
+_FILE_SYSTEM = 5
+_INTERNAL_ERROR = 70
+_INTERRUPTED = 130
+_NO_READER = 141
+
+
+class BrokenOutputError(Exception):
+    """The output is not read any more: a broken pipe."""
+
+
+@contextmanager
+def name_broken_pipes() -> Iterator[None]:
+    """Hide a broken pipe from click, which would end the program with 1 and not say why."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise BrokenOutputError from error
+
+
+def run_command(command: Callable[[], object]) -> int:
+    """Run a command; say what went wrong, and give the exit code."""
+    before = signals.hear()
+    try:
+        return _run(command)
+    finally:
+        signals.forget(before)
+
+
+def _run(command: Callable[[], object]) -> int:
+    for name in ("stdout", "stderr"):  # Python has none where the shell closed it (`>&-`)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):  # escapes where it is not UTF-8
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        result = command()
+        sys.stdout.flush()
+    except (BrokenPipeError, BrokenOutputError):
+        _redirect_to_null()  # `| head` has gone: be quiet, also when Python flushes at the end
+        return _NO_READER
+    except (KeyboardInterrupt, click.Abort):
+        signals.discard_unfinished()
+        _print_error(signals.ending_words())
+        return signals.ending_code() or _INTERRUPTED
+    except Exception as error:
+        code = _explain(error)
+        _discard_unwritten()
+        return code
+    message = signals.ending_code()
+    if message and message != _INTERRUPTED:
+        return message  # a server ends by itself when it is told to
+    return result if isinstance(result, int) else 0
+
+
+def _discard_unwritten() -> None:
+    """Where stdout is full or closed, Python must not try again at the end and fail once more."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _redirect_to_null()
+
+
+def _redirect_to_null() -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+
+
+def _explain(error: Exception) -> int:
+    if isinstance(error, AssayError):
+        _print_error(str(error))
+        return error.exit_code
+    if isinstance(error, click.ClickException):
+        context = getattr(error, "ctx", None)
+        hint = f" See '{context.command_path} --help'." if context is not None else ""
+        _print_error(" ".join(error.format_message().split()) + hint)
+        return error.exit_code
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        _print_error(f"{where}{error.strerror or error}.")
+        return _FILE_SYSTEM
+    if isinstance(error, MemoryError):
+        names = {variable.name for command in _last_command for variable in command.params}
+        cures = [words for name, words in _SMALLER.items() if name in names] or ["smaller files"]
+        _print_error(f"out of memory. Use {' or '.join(cures)}, or a machine with more.")
+        return _FILE_SYSTEM
+    if os.environ.get("ASSAY_TRACEBACK"):
+        raise error
+    what = mask_secrets(f"{type(error).__name__}: {error}")
+    _print_error(f"internal error, please report it: {what}. ASSAY_TRACEBACK=1 shows where.")
+    return _INTERNAL_ERROR
+
+
+# What makes a command need less memory, by the option that it has for it.
+_SMALLER: Final = {
+    "query_block": "a smaller --query-block",
+    "depth": "a smaller --depth",
+    "k": "a smaller -k",
+    "batch_size": "a smaller --batch-size",
+    "runs": "fewer runs",
+    "files": "fewer files",
+}
+_last_command: list[click.Command] = []
+
+
+def note_command(command: click.Command) -> None:
+    """Remember which command runs, for what is said where memory runs out."""
+    _last_command[:] = [command]
+
+
+def _print_error(message: str) -> None:
+    try:
+        text = mask_secrets(message) if "://" in message else message
+        print(f"assay: {printable(text)}", file=sys.stderr, flush=True)
+    except OSError:
+        return  # nobody reads stderr either
+
 
 # Headings of the list of commands, in this order; others follow.
 _GROUPS: Final = ("Evaluate", "Search", "Tasks", "Keep and show", "Tools")
@@ -121,7 +244,7 @@ class LazyGroup(CommandGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command to run; an unknown name is answered with the nearest ones."""
+        """Return the command to run; answer an unknown name with the nearest ones."""
         if args and not args[0].startswith("-") and find_command(args[0]) is None:
             commands = list_commands()
             hint = did_you_mean(args[0], commands, most=2) + missing_rooms()
@@ -140,7 +263,7 @@ class LazyGroup(CommandGroup):
 _BRITISH: Final = re.compile(r"is(?=(e|ed|es|ing|ation)\b)")
 
 
-def _normalize(word: str) -> str:
+def normalize_spelling(word: str) -> str:
     """Names of options and values that are words, in one spelling.
 
     click compares both sides in this form: --per_query is --per-query, and both British and
@@ -151,7 +274,7 @@ def _normalize(word: str) -> str:
 
 _SETTINGS: dict[str, Any] = {
     "help_option_names": ["-h", "--help"],
-    "token_normalize_func": _normalize,
+    "token_normalize_func": normalize_spelling,
     "max_content_width": 100,
 }
 

@@ -42,29 +42,19 @@ def command(*, names: tuple[str, ...], presets: bool, json_wanted: bool, file: s
     if presets and names:
         raise click.UsageError("--conventions lists the presets; it takes no NAME.")
     result = _list_presets() if presets else _list_measures(names)
-    layout = output.choose_format(None, json_wanted, file, known=_formats(result))
+    table = () if isinstance(result, output.TextResult) else ("markdown", "csv", "tsv")
+    layout = output.choose_format(None, json_wanted, file, known=("text", *table, "json"))
     output.emit(result, layout, file)
-
-
-def _formats(result: output.TableResult | output.TextResult) -> tuple[str, ...]:
-    if isinstance(result, output.TextResult):
-        return ("text", "json")
-    return ("text", "markdown", "csv", "tsv", "json")
 
 
 def _list_measures(names: tuple[str, ...]) -> output.TableResult | output.TextResult:
     """All measures, those of other installed packages included, or all about some of them."""
+    from assay.measures import GROUPS, REGISTRY
+
     failures = load_measures()
     if names:
         return _describe_measures(names)
-    for failure in failures:
-        output.narrate(str(failure))
-    return _list_all()
-
-
-def _list_all() -> output.TableResult:
-    from assay.measures import GROUPS, REGISTRY
-
+    output.narrate_all(map(str, failures))
     rows = tuple(
         (Cell(_pattern(definition)), Cell(definition.formula), Cell(_other_names(definition)))
         for definition in REGISTRY.values()
@@ -141,13 +131,10 @@ def _describe(definition: Definition) -> str:
     lines += [f"{key + ':':<13}{value}" for key, value in facts.items()]
     lines += ["parameters:" if definition.params else "parameters:  none"]
     for key, param in definition.params.items():
-        source = f"conventions ({param.convention})" if param.convention else _default(param)
+        default = "None" if param.default is None else format_value(param.default) or "none"
+        source = f"conventions ({param.convention})" if param.convention else default
         lines.append(f"  {key:<8}{param.about}; {param.takes()}; default: {source}")
     return "\n".join(lines)
-
-
-def _default(param: Any) -> str:
-    return format_value(param.default) or "none"
 
 
 def _list_presets() -> output.TableResult:

@@ -3,36 +3,54 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 from click.core import ParameterSource
 
 from assay.cli import output
-from assay.cli.saving import saving_runs
+from assay.cli.commands import note_in_context
+from assay.cli.output import saving_runs
+from assay.cli.progress import Listener, progress_bar
 from assay.cli.settings import option
-from assay.core.consent import Consent
 from assay.core.conventions import CHOICES, Conventions
 from assay.core.on_demand import OnDemand
+from assay.core.specs import Consent
 from assay.core.text import did_you_mean
-from assay.io.atomic import check_folder, check_target
+from assay.io.streams import check_folder, check_target
 from assay.plugins import find_hook
 from assay.stats.choices import CORRECTIONS, INTERVAL, INTERVALS, LEVEL, RESAMPLES, TESTS
 
 if TYPE_CHECKING:
-    from assay.io import ir_metadata, tables
+    from assay.core.checks import thread_count
+    from assay.io.columns import split_column
+    from assay.io.writers import describe_run
     from assay.measures import Measure
 else:
-    ir_metadata = OnDemand("assay.io.ir_metadata")
-    tables = OnDemand("assay.io.tables")
+    describe_run = OnDemand("assay.io.writers").describe_run
+    split_column = OnDemand("assay.io.columns").split_column
+    thread_count = OnDemand("assay.core.checks").thread_count
 
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Decorator = Callable[[Decorated], Decorated]
+
+
+def _section(title: str) -> Callable[..., Callable[[Decorated], Decorated]]:
+    """Return `option` for the options under one heading of a command's help."""
+    return partial(option, section=title)
+
+
+in_input = _section("Input")
+in_search = _section("Search")
+in_measures = _section("Measures and conventions")
+in_statistics = _section("Statistics")
+in_result = _section("Result")
+in_store = _section("Store")
 
 
 # Where a command writes: as `type` of a parameter these refuse, before any work is done, a place
@@ -40,7 +58,7 @@ Decorator = Callable[[Decorated], Decorated]
 
 
 def output_file(path: str) -> str:
-    """A file to write, in a folder that is there."""
+    """Check a file to write, in a folder that is there."""
     _refuse_dash(path)
     check_target(path)
     return path
@@ -56,7 +74,7 @@ def _refuse_dash(path: str) -> None:
 
 
 def output_folder(path: str) -> str:
-    """A folder to write to, which the command makes if it is not there."""
+    """Check a folder to write to, which the command makes if it is not there."""
     _refuse_dash(path)
     if "://" not in path:
         check_folder(path)
@@ -78,16 +96,14 @@ def add_options(*options: Callable[[Any], Any]) -> Callable[[Decorated], Decorat
 
 RUN_FORMATS: Final = ("trec", "csv", "tsv", "json", "jsonl", "parquet", "npz")
 
-json_option = option(
-    "--json", "json_wanted", is_flag=True, help="Print JSON.", section="Result", aside=True
-)
+json_option = in_result("--json", "json_wanted", is_flag=True, help="Print JSON.", aside=True)
 
 
 def write_option(
     words: str, name: str = "file", *, required: bool = False
 ) -> Callable[[Decorated], Decorated]:
     """-o: the file that a command writes."""
-    return option(
+    return in_result(
         "-o",
         "--output",
         name,
@@ -95,79 +111,58 @@ def write_option(
         required=required,
         metavar="FILE",
         help=words,
-        section="Result",
         writes=True,
         aside=name == "file",
     )
 
 
 output_option = write_option("Write the result to FILE, whole or not at all.")
-qrels_option = option(
-    "-r",
-    "--qrels",
-    required=True,
-    metavar="QRELS",
-    help="The judgments.",
-    section="Input",
-    reads=True,
+qrels_option = in_input(
+    "-r", "--qrels", required=True, metavar="QRELS", help="The judgments.", reads=True
 )
-mismatch_option = option(
+mismatch_option = in_input(
     "--allow-mismatch",
     is_flag=True,
     help="Go on where ids do not fit, such as 1 and 01; they count as different.",
-    section="Input",
 )
-target_format_option = option(
-    "--to",
-    "target_format",
-    type=click.Choice(RUN_FORMATS),
-    help="If not as named.",
-    section="Result",
+target_format_option = in_result(
+    "--to", "target_format", type=click.Choice(RUN_FORMATS), help="If not as named."
 )
 
 
-ir_metadata_option = option(
+ir_metadata_option = in_result(
     "--ir-metadata",
     "ir_metadata",
     metavar="auto|FILE",
     help="Head a TREC run with ir_metadata: what is known here, and the entries of a YAML file.",
-    section="Result",
     reads=True,
 )
 
 
-def describe_method(given: str | None, *, name: str, **settings: Any) -> dict[str, Any] | None:
-    """The ir_metadata of the run that a command makes, where --ir-metadata asks for it."""
-    if given is None:
+def describe_method(source: str | None, *, name: str, **settings: Any) -> dict[str, Any] | None:
+    """Return the ir_metadata of the run that a command makes, if requested."""
+    if source is None:
         return None
     stated = {key: value for key, value in settings.items() if value not in (None, False, ())}
     tag = stated.pop("tag", name)
     method = {"retrieval": [{"name": name, **stated}]}
-    return ir_metadata.describe_run(tag, command=output.command_line(), method=method, file=given)
-
-
-def note_in_context(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Keep the value of an option where `emit` looks for it."""
-    context.meta[f"assay.{parameter.name}"] = value
-    return value
+    return describe_run(tag, command=output.command_line(), method=method, file=source)
 
 
 # What the text of a result shows; `emit` looks it up.
-full_option = option(
+full_option = in_result(
     "--full",
     is_flag=True,
     expose_value=False,
     callback=note_in_context,
     help="Show all of it: every remark, how numbers were made, the signature.",
-    section="Result",
 )
-signature_option = option(
+signature_option = in_result(
     "--signature",
     is_flag=True,
     expose_value=False,
     callback=note_in_context,
     help="Show the whole signature, not a short id.",
-    section="Result",
 )
 
 
@@ -185,9 +180,7 @@ def result_options(
     also has --full and --signature.
     """
     formats = formats or output.offer_formats(also=also)
-    choice = option(
-        "--format", "named", type=click.Choice(formats), help=words, section="Result", aside=True
-    )
+    choice = in_result("--format", "named", type=click.Choice(formats), help=words, aside=True)
     pages = [full_option, signature_option] if brief and "markdown" in formats else []
     add = add_options(*([choice] if named else []), json_option, *pages, output_option)
 
@@ -209,7 +202,7 @@ def result_options(
 
 def measures_option(words: str, default: tuple[str, ...] = ()) -> Decorator[Any]:
     """-m, which may be repeated."""
-    return option(
+    return in_measures(
         "-m",
         "--measure",
         "measures",
@@ -217,83 +210,59 @@ def measures_option(words: str, default: tuple[str, ...] = ()) -> Decorator[Any]
         default=default,
         metavar="NAME",
         help=words,
-        section="Measures and conventions",
         offers="assay.cli.completion:offer_measures",
     )
 
 
-rel_option = option(
-    "--rel",
-    type=float,
-    metavar="N",
-    help="Smallest grade that is relevant. [1]",
-    section="Measures and conventions",
+rel_option = in_measures(
+    "--rel", type=float, metavar="N", help="Smallest grade that is relevant. [1]"
 )
 conventions_choices = add_options(
-    option(
+    in_measures(
         "-c",
         "--conventions",
         default="trec_eval",
         show_default=True,
         metavar="NAME",
         help="A preset ('assay measures --conventions' lists them) or a signature.",
-        section="Measures and conventions",
         offers="assay.cli.completion:offer_presets",
     ),
-    option(
-        "--ties",
-        type=click.Choice(CHOICES["ties"]),
-        help="How tied documents count.",
-        section="Measures and conventions",
+    in_measures("--ties", type=click.Choice(CHOICES["ties"]), help="How tied documents count."),
+    in_measures(
+        "--empty", type=click.Choice(CHOICES["empty"]), help="Queries without a relevant document."
     ),
-    option(
-        "--empty",
-        type=click.Choice(CHOICES["empty"]),
-        help="Queries without a relevant document.",
-        section="Measures and conventions",
-    ),
-    option(
+    in_measures(
         "--missing",
         type=click.Choice(CHOICES["missing"]),
         help="Judged queries that are not in the run.",
-        section="Measures and conventions",
     ),
-    option(
+    in_measures(
         "--depth",
         type=click.IntRange(min=1),
         metavar="N",
         help="Evaluate the first N documents of each query.",
-        section="Measures and conventions",
     ),
 )
 
 
 def conventions_options(command: Decorated) -> Decorated:
-    """The same; the command gets them as `rules`."""
+    """Declare the conventions; the command gets them as `rules`."""
 
     @wraps(command)
-    def call(
-        *,
-        conventions: str,
-        ties: str | None,
-        empty: str | None,
-        missing: str | None,
-        depth: int | None,
-        **settings: Any,
-    ) -> Any:
-        rules = make_conventions(conventions, ties=ties, empty=empty, missing=missing, depth=depth)
-        return command(rules=rules, **settings)
+    def call(*, conventions: str, **settings: Any) -> Any:
+        changes = {name: settings.pop(name) for name in ("ties", "empty", "missing", "depth")}
+        return command(rules=make_conventions(conventions, **changes), **settings)
 
     return cast("Decorated", conventions_choices(call))
 
 
 def make_conventions(conventions: str, **changes: Any) -> Conventions:
-    """The conventions that the options describe."""
+    """Return the conventions that the options describe."""
     return Conventions.parse(conventions).but(**changes)
 
 
 def apply_threshold(measures: tuple[Measure, ...], rel: float | None) -> tuple[Measure, ...]:
-    """The measures, with this smallest relevant grade where they take one and name none."""
+    """Set the smallest relevant grade of measures that take one and name none."""
     if rel is None:
         return measures
     grade = int(rel) if rel.is_integer() else rel
@@ -313,115 +282,100 @@ def is_typed(option: str) -> bool:
 
 # Statistics
 
-test_option = option(
+test_option = in_statistics(
     "--test",
     type=click.Choice(TESTS),
     metavar=f"[{'|'.join(TESTS)}]",
     default="randomisation",
     show_default=True,
     help="The paired test.",
-    section="Statistics",
 )
-correction_option = option(
+correction_option = in_statistics(
     "--correction",
     type=click.Choice(CORRECTIONS),
     metavar=f"[{'|'.join(CORRECTIONS)}]",
     show_default="max-t; holm with another test than randomisation",
     help="Correction for several pairs of runs.",
-    section="Statistics",
 )
-level_option = option(
+level_option = in_statistics(
     "--level",
     type=float,
     default=LEVEL,
     show_default=True,
     metavar="A",
     help="Significance level; intervals have 1 - A.",
-    section="Statistics",
 )
-resamples_option = option(
+resamples_option = in_statistics(
     "--resamples",
     type=click.IntRange(min=100),
     default=RESAMPLES,
     show_default=True,
     metavar="N",
     help="Number of resamples.",
-    section="Statistics",
 )
 
 
 def seed_option_for(words: str) -> Callable[[Decorated], Decorated]:
     """--seed, which is 0 unless it is given."""
     number = click.IntRange(min=0)
-    return option(
-        "--seed",
-        type=number,
-        default=0,
-        show_default=True,
-        metavar="N",
-        help=words,
-        section="Statistics",
+    return in_statistics(
+        "--seed", type=number, default=0, show_default=True, metavar="N", help=words
     )
 
 
 seed_option = seed_option_for("Random seed.")
 # All but the baseline go to `compare` as given.
 statistics_options = add_options(
-    option(
+    in_statistics(
         "-b",
         "--baseline",
         metavar="NAME",
         help="Compare with this run only: its name or its file.",
-        section="Statistics",
         reads=True,
     ),
     test_option,
     correction_option,
     level_option,
-    option(
+    in_statistics(
         "--interval",
         type=click.Choice(INTERVALS),
         metavar=f"[{'|'.join(INTERVALS)}]",
         default=INTERVAL,
         show_default=True,
         help="Type of confidence interval; auto: of differences, that of the test.",
-        section="Statistics",
     ),
     resamples_option,
     seed_option,
-    option(
+    in_statistics(
         "--margin",
         type=float,
         metavar="X",
         help="Margin of non-inferiority and equivalence: the largest negligible difference.",
-        section="Statistics",
     ),
-    option(
+    in_statistics(
         "--by",
         metavar="FILE[:COLUMN]",
         help="Clusters of dependent queries: whole groups are resampled and tested.",
-        section="Statistics",
         reads=True,
     ),
 )
 
 
-slices_option = option(
+slices_option = in_statistics(
     "--slices",
     metavar="FILE[:COLUMN]",
     help="Compare also in each slice: a TSV or CSV file with a query and its slice.",
-    section="Statistics",
     reads=True,
 )
 
 
 def group_file(by: str | None) -> str | None:
-    """The file that --by or --slices names, without its column."""
-    return None if by is None else tables.groups_path(by)
+    """Return the file that --by or --slices names, without its column."""
+    return None if by is None else split_column(by)[0]
 
 
 def find_baseline(baseline: str, items: Sequence[object], names: Sequence[str]) -> int | None:
-    """The place of a baseline that is named as a run or as its file; None for a file not listed."""
+    """Find a baseline by the name of a run or its file; None for a file not listed."""
     alike = [
         place
         for place, (item, name) in enumerate(zip(items, names, strict=True))
@@ -439,59 +393,50 @@ def find_baseline(baseline: str, items: Sequence[object], names: Sequence[str]) 
 
 # Search
 
-zero_option = option(
+zero_option = in_search(
     "--zero",
     type=click.Choice(["error", "drop", "last"]),
     default="error",
     show_default=True,
     help="All-zero vectors under cosine.",
-    section="Search",
 )
 
 
 def metric_option(help: str, default: str | None = None) -> Callable[[Decorated], Decorated]:
     """How vectors are compared."""
-    return option(
+    return in_search(
         "--metric",
         type=click.Choice(["cosine", "dot", "l2"]),
         default=default,
         show_default=default is not None,
         help=help,
-        section="Search",
     )
 
 
-threads_option = option(
-    "--threads",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Number of threads. [all cores]",
-    section="Search",
+threads_option = in_search(
+    "--threads", type=click.IntRange(min=1), metavar="N", help="Number of threads. [all cores]"
 )
 
 
 # The store
 
-store_option = option(
+store_option = in_store(
     "--store",
     metavar="FILE|URL",
     help="The store of runs: a file, or postgresql://... [$ASSAY_STORE, or assay.db]",
-    section="Store",
     aside=True,
 )
 filter_options = add_options(
-    option(
+    in_store(
         "--task",
         metavar="NAME",
         help="Only this task: retrieval, …",
-        section="Store",
         offers="assay.store.completion:offer_tasks",
     ),
-    option(
+    in_store(
         "--dataset",
         metavar="NAME",
         help="Only this dataset.",
-        section="Store",
         aside=True,
         offers="assay.store.completion:offer_datasets",
     ),
@@ -502,23 +447,21 @@ filter_options = add_options(
         section="Models",
         offers="assay.models.specs:offer_models",
     ),
-    option(
+    in_input(
         "--name",
         metavar="NAME",
         help="Only runs of this name.",
-        section="Input",
         offers="assay.store.completion:offer_names",
     ),
-    option(
+    in_store(
         "--tag",
         multiple=True,
         metavar="TAG",
         help="Only with all these tags.",
-        section="Store",
         offers="assay.store.completion:offer_tags",
     ),
-    option("--since", metavar="DATE", help="Only from this day on (UTC).", section="Store"),
-    option("--until", metavar="DATE", help="Only up to this day.", section="Store"),
+    in_store("--since", metavar="DATE", help="Only from this day on (UTC)."),
+    in_store("--until", metavar="DATE", help="Only up to this day."),
 )
 
 
@@ -560,25 +503,21 @@ def consent_options(words: str) -> Callable[[Decorated], Decorated]:
 def save_options(task: str) -> Callable[[Decorated], Decorated]:
     """--save and what goes with it; the command gets `saving`, whose `save` stores results."""
     add = add_options(
-        option(
-            "--save", is_flag=True, help="Store the results as runs.", section="Store", aside=True
-        ),
+        in_store("--save", is_flag=True, help="Store the results as runs.", aside=True),
         store_option,
-        option(
+        in_store(
             "--dataset",
             metavar="NAME",
             help="With --save: the dataset.",
-            section="Store",
             aside=True,
             offers="assay.store.completion:offer_datasets",
         ),
-        option(
+        in_store(
             "--tag",
             "tags",
             multiple=True,
             metavar="TAG",
             help="With --save: a tag of the runs. May be repeated.",
-            section="Store",
             aside=True,
             offers="assay.store.completion:offer_tags",
         ),
@@ -586,15 +525,9 @@ def save_options(task: str) -> Callable[[Decorated], Decorated]:
 
     def decorate(command: Decorated) -> Decorated:
         @wraps(command)
-        def call(
-            *,
-            save: bool,
-            store: str | None,
-            dataset: str | None,
-            tags: tuple[str, ...],
-            **settings: Any,
-        ) -> Any:
-            with saving_runs(task, wanted=save, store=store, dataset=dataset, tags=tags) as saving:
+        def call(*, save: bool, **settings: Any) -> Any:
+            about = {name: settings.pop(name) for name in ("store", "dataset", "tags")}
+            with saving_runs(task, wanted=save, **about) as saving:
                 return command(saving=saving, **settings)
 
         return cast("Decorated", add(call))
@@ -604,8 +537,77 @@ def save_options(task: str) -> Callable[[Decorated], Decorated]:
 
 @contextmanager
 def open_store(place: str | None) -> Iterator[Any]:
-    """The store, if there is one; say so if it is for reading only."""
+    """Open the store, if there is one; say so if it is for reading only."""
     with find_hook("open_store")(place, create=False) as store:
         if store.read_only_reason:
             output.narrate(store.read_only_reason)
         yield store
+
+
+# Clusters, for rank, encode and bench
+
+
+def cluster_options(words: str) -> Callable[[Decorated], Decorated]:
+    """--cluster and --workers; `words` say in the help what --cluster is for."""
+    return add_options(
+        option(
+            "--cluster",
+            "where",
+            metavar="WHERE",
+            help=words,
+            section="Machines",
+            allow="assay.cli.options:allow_cluster",
+        ),
+        option(
+            "--workers",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="With --cluster: number of workers. [all cores]",
+            section="Machines",
+        ),
+    )
+
+
+def allow_cluster(
+    values: list[str], params: Mapping[str, Any], consent: Consent, place: str
+) -> None:
+    """Refuse a cluster elsewhere that a stored command names, without consent."""
+    for where in values:
+        if where not in ("serial", "threads", "auto", "local"):
+            consent.check_code(f"the cluster {where!r}", place)
+
+
+def refuse_idle_workers(where: str | None, workers: int | None) -> None:
+    """Reject --workers without --cluster."""
+    if where is None and workers is not None:
+        raise click.UsageError("--workers changes nothing without --cluster. Add it.")
+
+
+@contextmanager
+def open_cluster_with_bar(
+    what: str,
+    where: str | None,
+    workers: int | None,
+    *,
+    timings: str | None = None,
+    listener: Listener | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Iterator[Any]:
+    """Open a cluster with a bar; say at the end what a checkpoint saved.
+
+    Without an address, blocks run in this process. `settings` are those of `Cluster`.
+    """
+    refuse_idle_workers(where, workers)
+    named = {key: value for key, value in (settings or {}).items() if value is not None}
+    if where in (None, "serial"):
+        named["threads"] = thread_count(named.get("threads"))
+    with progress_bar(what, listener) as progress:
+        named["progress"] = progress
+        with find_hook("open_cluster")(where or "serial", workers=workers, **named) as cluster:
+            yield cluster
+    if cluster.checkpoint is not None:
+        output.narrate(f"{cluster.checkpoint}: {cluster.journal.resumption()}")
+    if timings is not None:
+        import json  # few commands write any
+
+        output.put(json.dumps(cluster.journal.to_dict(), indent=1), timings)

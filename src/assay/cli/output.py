@@ -1,11 +1,14 @@
-"""Where results and narration go: results to stdout or a file, narration to stderr."""
+"""Where results go: stdout, a file, or the store (`--save`); narration goes to stderr."""
 
 from __future__ import annotations
 
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -15,21 +18,36 @@ import click
 
 from assay import __version__
 from assay.cli.progress import clear_progress
+from assay.cli.settings import facts_of
 from assay.core.on_demand import OnDemand
 from assay.core.text import Remark, mask_secrets, printable, short_remark
-from assay.errors import UsageError
-from assay.io.atomic import atomic_write
-from assay.io.streams import StandardInput, as_typed, split_array
-from assay.tables.page import Page, Words, brief_page, latex_page, markdown_page, text_page
-from assay.tables.table import Cell, Table, as_csv
+from assay.core.work import tell
+from assay.errors import AssayError, UsageError
+from assay.io.streams import StandardInput, as_typed, atomic_write, split_array
+from assay.plugins import find_hook
+from assay.tables.table import (
+    Cell,
+    Page,
+    Table,
+    Words,
+    as_csv,
+    brief_page,
+    latex_page,
+    markdown_page,
+    text_page,
+)
 
 if TYPE_CHECKING:
+    from assay.cli.terminal import print_page
     from assay.io import fingerprints
-    from assay.runs.record import RunRecord
+    from assay.runs.record import RunRecord, fingerprint_files
     from assay.scoring.output import disclosures
-else:  # JSON alone needs it
+else:  # JSON and --save alone need them
+    print_page = OnDemand("assay.cli.terminal").print_page
     fingerprints = OnDemand("assay.io.fingerprints")
     disclosures = OnDemand("assay.scoring.output").disclosures
+    RunRecord = OnDemand("assay.runs.record").RunRecord
+    fingerprint_files = OnDemand("assay.runs.record").fingerprint_files
 
 
 # The layout of everything that --json prints; docs/json.md describes it.
@@ -89,7 +107,7 @@ def _same(left: str, right: str) -> bool:
 def choose_format(
     named: str | None, json_wanted: bool, file: str | None, *, known: Sequence[str]
 ) -> str:
-    """The format: as named, else as the ending of the output file says, else text.
+    """Choose the format: as named, else by the ending of the output file, else text.
 
     An ending that promises a format that is not one of the `known` ones is refused.
     """
@@ -138,7 +156,7 @@ def as_json(data: dict[str, Any]) -> str:
 
 
 def _made_by() -> dict[str, Any]:
-    """What repeats a result: the version, what was typed, and which files were read.
+    """Return what repeats a result: version, arguments, and the files that were read.
 
     Nothing for a command that reads no files of the user, or that another command runs.
     """
@@ -169,7 +187,7 @@ _ELSEWHERE: Final = {"--save": False, "--store": True, "--output": True, "-o": T
 
 
 def without_options(arguments: Sequence[str], options: Mapping[str, bool]) -> tuple[str, ...]:
-    """The arguments without some options; those that are True here take a value.
+    """Drop some options from the arguments; those that are True here take a value.
 
     >>> without_options(["eval", "a", "--save", "--store", "s.db", "-of"], _ELSEWHERE)
     ('eval', 'a')
@@ -186,7 +204,7 @@ def without_options(arguments: Sequence[str], options: Mapping[str, bool]) -> tu
 
 
 def _files_in(paths: Iterable[str], typed: Sequence[str]) -> Iterator[str]:
-    """The files among what was noted, and those in its folders; a group may be a column.
+    """Yield the files among what was noted, and those in its folders.
 
     What a config file names has an absolute path, which here is one from the current folder.
     """
@@ -210,8 +228,9 @@ def put(text: str, file: str | None) -> None:
     clear_progress()
     text = _name_standard_input(text)
     if file is None:
-        safe = "\n".join(map(_keep_tabs, text.split("\n"))) if on_terminal() else text
-        print(safe)
+        if on_terminal():  # control characters are written out, but for tabs and line feeds
+            text = re.sub(r"[^\t\n]+", lambda match: printable(match.group()), text)
+        print(text)
         return
     with atomic_write(file) as stream:
         # Names of files may hold what UTF-8 cannot; its escape is also JSON's.
@@ -219,17 +238,13 @@ def put(text: str, file: str | None) -> None:
 
 
 def _name_standard_input(text: str) -> str:
-    """The text with `-` where it names the copy of standard input."""
+    """Write `-` where a text names the copy of standard input."""
     context = click.get_current_context(silent=True)
     for value in context.params.values() if context else ():
         for part in value if isinstance(value, tuple) else (value,):
             if isinstance(part, StandardInput):
                 text = text.replace(str(part), as_typed(part))
     return text
-
-
-def _keep_tabs(line: str) -> str:
-    return "\t".join(map(printable, line.split("\t")))
 
 
 class Result(Protocol):
@@ -272,7 +287,12 @@ def emit(
     if page is None:
         narrate_all(remarks)
     if format == "text" and file is None and on_terminal():
-        _print_on_terminal(result, page) if terminal is None else terminal(result)
+        if terminal is not None:
+            terminal(result)
+        elif page is None:
+            put(str(result), None)
+        else:
+            print_page(page)
     elif page is not None:
         put(text_page([part for part in page if _role(part) != "next"]), file)
     elif format == "json":
@@ -295,7 +315,7 @@ def _is_noted(flag: str) -> bool:
 
 
 def _page_to_show(result: Any, remarks: Iterable[str], *, whole: bool) -> Page | None:
-    """The text of a result: all of it, or what fits on a screen."""
+    """Return the text of a result: all of it, or what fits on a screen."""
     page = result.screen() if hasattr(result, "screen") and not whole else _page_of(result)
     if page is None:
         return None
@@ -305,14 +325,14 @@ def _page_to_show(result: Any, remarks: Iterable[str], *, whole: bool) -> Page |
 
 
 def as_shown(page: Page) -> Page:
-    """A page as it is with --full, else what fits on a screen."""
+    """Return a page as it is with --full, else what fits on a screen."""
     if is_full():
         return page
     return brief_page(page, whole_signature=_is_noted("signature"))
 
 
 def _role(part: Words | Table) -> str:
-    """The role of words; a table has none."""
+    """Return the role of words; a table has none."""
     return part.role if isinstance(part, Words) else ""
 
 
@@ -330,15 +350,6 @@ def _lay_out_page(result: Any, lay_out: Callable[[Page], str]) -> str:
     if page is not None:
         return lay_out(page)
     return "\n".join(printable(line) for line in str(result).splitlines())
-
-
-def _print_on_terminal(result: Any, page: Page | None) -> None:
-    if page is None:
-        put(str(result), None)
-        return
-    from assay.cli.terminal import print_page
-
-    print_page(page)
 
 
 def _lay_out_csv(result: Any, delimiter: str) -> str:
@@ -394,7 +405,7 @@ class TableResult:
     signature: str = ""
 
     def table(self) -> Table:
-        """The table."""
+        """Return the table."""
         return self.content
 
     def page(self) -> Page:
@@ -415,7 +426,7 @@ class TextResult:
     data: Mapping[str, Any]
 
     def __str__(self) -> str:
-        """The text."""
+        """Return the text."""
         return self.text
 
     def to_dict(self) -> dict[str, Any]:
@@ -424,7 +435,7 @@ class TextResult:
 
 
 def command_line() -> str:
-    """The command line of the running command as it was typed, without passwords."""
+    """Return the running command as it was typed, without passwords."""
     import shlex
 
     context = click.get_current_context()
@@ -433,7 +444,7 @@ def command_line() -> str:
 
 
 def silence_logging() -> None:
-    """Some packages set up logging to stderr when they are imported, unless somebody has."""
+    """Set up logging before a package does so, to stderr, when it is imported."""
     import logging  # slow to load, and most commands log nothing
 
     root = logging.getLogger()
@@ -442,12 +453,12 @@ def silence_logging() -> None:
 
 
 def own_remarks(result: Any, format: str) -> Iterable[str]:
-    """The remarks of a result whose page does not show them; beside tables emit narrates them."""
+    """Return the remarks of a result whose page does not show them."""
     return () if FORMATS[format].of == "table" else result.remarks
 
 
 def remarks_on(records: Sequence[RunRecord], but: Iterable[str] = ()) -> list[str]:
-    """What a reader of the numbers should know, a line each, `but` what the result says itself."""
+    """Return what a reader should know, a line each, `but` what the result says itself."""
     said = set(but)
     lines = [
         Remark(f"{record.name}: {words}", short_remark(words)) if len(records) > 1 else words
@@ -455,3 +466,134 @@ def remarks_on(records: Sequence[RunRecord], but: Iterable[str] = ()) -> list[st
         for words in disclosures(record.scored(), record.chance_means())
     ]
     return [line for line in lines if line not in said]
+
+
+# What `--save` does: results of a command become runs of a store
+
+
+# The batch that `assay runs rerun` repeats, while it does.
+repeated_batch: ContextVar[str] = ContextVar("repeated_batch", default="")
+
+REPORT_INTERVAL: Final = 1.0  # seconds between two reports of progress
+
+
+class Saving:
+    """Stores results; without a store it does nothing."""
+
+    def __init__(
+        self,
+        store: Any = None,
+        run: Any = None,
+        about: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._store = store
+        self._run = run
+        self._about = dict(about or {})
+        self._began = time.perf_counter()
+        self._reported = -REPORT_INTERVAL
+        self.saved = False
+
+    @property
+    def wanted(self) -> bool:
+        """Whether results are stored at all."""
+        return self._store is not None
+
+    def set_name(self, name: str) -> None:
+        """Name the first of the runs; others see it from now on."""
+        if self._run is not None:
+            self._run.set_name(name)
+
+    def set_dataset(self, dataset: str) -> None:
+        """Name the dataset, unless --dataset does; others see it from now on."""
+        if self._run is not None and dataset and not self._about["dataset"]:
+            self._about["dataset"] = dataset
+            self._run.set_dataset(dataset)
+
+    @property
+    def listener(self) -> Callable[..., None] | None:
+        """What long work calls with (done, total) and what it does now, for others to see."""
+        return None if self._run is None else self._report_progress
+
+    def _report_progress(self, done: int, total: int | None, now: str = "") -> None:
+        """Now and then; the work goes on if that fails."""
+        moment = time.perf_counter() - self._began
+        if self._run is None or not total or moment < self._reported + REPORT_INTERVAL:
+            return
+        self._reported = moment
+        with suppress(AssayError):
+            self._run.progress(done, total, now)
+
+    def refuse(self, why: str) -> None:
+        """Say that this cannot be saved, if it was to be."""
+        if self._store is not None:
+            raise click.UsageError(f"--save: {why}.")
+
+    def save(self, records: Iterable[RunRecord], *files: str | None) -> None:
+        """Store records, all at once; they are on disk when this returns.
+
+        `files` were read for all of them, beside those that a record names itself.
+        """
+        if self._store is None or self._run is None:
+            return
+        seconds = time.perf_counter() - self._began
+        finished = fingerprint_files(
+            (
+                record.but(
+                    **{**self._about, "config": {**self._about["config"], **record.config}},
+                    files=(*record.files, *files),
+                )
+                for record in records
+            ),
+            digest_inputs,
+        )
+        tell("saving", 0)
+        runs = self._store.finish_together(self._run, finished, seconds=seconds)
+        self.saved = True
+        named = f"run {runs[0]}" if len(runs) == 1 else f"runs {runs[0]} to {runs[-1]}"
+        narrate(f"saved as {named} in {self._store.database.location}")
+
+
+@contextmanager
+def saving_runs(
+    task: str, *, wanted: bool, store: str | None, dataset: str | None, tags: tuple[str, ...]
+) -> Iterator[Saving]:
+    """Give what a command saves with; open the store before any work is done."""
+    values = {"--store": store, "--dataset": dataset, "--tag": tags}
+    idle = [option for option, value in values.items() if value]
+    if not wanted:
+        if idle:
+            raise click.UsageError(f"{idle[0]} changes nothing without --save. Add it.")
+        yield Saving()
+        return
+    with find_hook("open_store")(store) as opened:
+        about = _describe_call(task, dataset or "", tags)
+        name = str(click.get_current_context().info_name)
+        run = opened.begin(RunRecord(name, **about))  # others see it as running
+        saving = Saving(opened, run, about)
+        try:
+            yield saving
+        except BaseException as error:
+            if isinstance(error, click.ClickException | UsageError) and not saving.saved:
+                opened.delete(run.id)  # a request that makes no sense is not a run
+            elif not saving.saved:
+                run.fail(error)
+            raise
+
+
+def _describe_call(task: str, dataset: str, tags: tuple[str, ...]) -> dict[str, Any]:
+    context = click.get_current_context()
+    typed = context.meta.get("assay.arguments", (str(context.info_name),))
+    command = without_options(typed, {"--save": False, "--store": True})
+    # Where results go does not belong to what was run, and a URL may hold a password.
+    aside = {name for name, facts in facts_of(context.command) if facts.aside}
+    params = context.params.items()
+    config = {key: as_typed(value) for key, value in params if key not in aside}
+    return {
+        "task": task,
+        "dataset": dataset or str(context.params.get("dataset_name") or ""),
+        "tags": tags,
+        "config": config,
+        "command": command,
+        "folder": os.getcwd(),
+        "rerun_of": repeated_batch.get(),
+    }

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import click
 
-from assay.core.progress import describe_progress, listening, tell
 from assay.core.text import printable
+from assay.core.work import describe_progress, listening, tell
 
 Listener = Callable[[int, int | None], None]
 
@@ -71,7 +71,7 @@ class _Display:
             print(printable(line), file=sys.stderr, flush=True)
 
     def _seconds(self, now: float, done: int) -> float:
-        """The time that all of it would have taken at the rate since it began here."""
+        """Return the time that all of it would have taken at the present rate."""
         since, first = self._since
         return (now - since) * done / (done - first) if done > first else 0.0
 
@@ -103,7 +103,7 @@ def _make_bar() -> Any:
 
 @contextmanager
 def progress_bar(what: str, listener: Callable[..., None] | None = None) -> Iterator[Listener]:
-    """What work of one step is to call with (done, total); the listener also hears `what`."""
+    """Give what work of one step calls with (done, total); the listener hears `what`, too."""
 
     def heard(done: int, total: int | None) -> None:
         tell(what, done, total)
@@ -115,33 +115,18 @@ def progress_bar(what: str, listener: Callable[..., None] | None = None) -> Iter
 
 @contextmanager
 def system_bars(n_systems: int = 0, listener: Callable[..., None] | None = None) -> Iterator[Any]:
-    """A bar for each system of a bench; the listener gets the share of all of them."""
-    share = _Share(listener, n_systems).tell if listener and n_systems else None
+    """Show a bar for each system of a bench; the listener gets the share of all."""
+    parts: dict[str, float] = {}  # of each system; none goes back
+
+    def heard(name: str, phase: str, done: int, total: int | None) -> None:
+        drawn(name, phase, done, total)
+        if listener is not None and n_systems:
+            part = max(done / total if total else 0.0, parts.get(name, 0.0))
+            parts.update(dict.fromkeys(parts, 1.0) | {name: part})  # one after the other
+            listener(int(100 * sum(parts.values()) / n_systems), 100, f"{name}: {phase}")
+
     with _draw_system_bars() as drawn:
-        yield _call_both(drawn, share) if share else drawn
-
-
-def _call_both(first: Callable[..., None], second: Callable[..., None]) -> Callable[..., None]:
-    def heard(*progress: Any) -> None:
-        first(*progress)
-        second(*progress)
-
-    return heard
-
-
-class _Share:
-    """How much of all systems is done, in percent; it never goes back."""
-
-    def __init__(self, listener: Callable[..., None], n_systems: int) -> None:
-        self._listener = listener
-        self._n_systems = n_systems
-        self._parts: dict[str, float] = {}
-
-    def tell(self, name: str, phase: str, done: int, total: int | None) -> None:
-        part = max(done / total if total else 0.0, self._parts.get(name, 0.0))
-        self._parts = dict.fromkeys(self._parts, 1.0) | {name: part}  # one after the other
-        share = int(100 * sum(self._parts.values()) / self._n_systems)
-        self._listener(share, 100, f"{name}: {phase}")
+        yield heard
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Repeating a stored command: what it may do is decided by who repeats it, not by who stored it.
+"""Commands that run commands: a stored one is repeated, those of a demo are shown and then run.
 
 A store may come from anybody. So the models, indexes, functions and addresses of its commands need
 the consent that a config file needs, and a command that writes files, or was imported, `--yes`.
@@ -6,19 +6,24 @@ the consent that a config file needs, and a command that writes files, or was im
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import click
 
+from assay.cli import options, output
 from assay.cli.commands import REPEATED
 from assay.cli.main import assay, find_command
 from assay.cli.options import repeated_consent
-from assay.cli.settings import facts_of
-from assay.core.consent import Consent
+from assay.cli.settings import facts_of, option
+from assay.core.specs import Consent
 from assay.errors import UsageError
-from assay.io.config_text import parse_toml, read_config_text
+from assay.io.plain_data import parse_toml, read_config_text
 from assay.plugins import load_target
 
 
@@ -60,7 +65,7 @@ class StoredCommand:
         return int(self._params.get("resamples") or 0)
 
     def texts(self) -> list[str]:
-        """The texts of all its arguments and options."""
+        """Return the texts of all its arguments and options."""
         return _texts(list(self._params.values()))
 
     def named_texts(self) -> Iterator[str]:
@@ -132,7 +137,7 @@ def texts_of_config(file: str) -> list[str]:
 
 
 def _texts(value: Any) -> list[str]:
-    """The texts of an option that may be given once or many times."""
+    """Return the texts of an option that may be given once or many times."""
     if isinstance(value, str):
         return [value]
     parts = value.values() if isinstance(value, dict) else value
@@ -144,3 +149,36 @@ def _texts(value: Any) -> list[str]:
 def command_saves(command: click.Command) -> bool:
     """Tell whether a command has --save."""
     return any(parameter.name == "save" for parameter in command.params)
+
+
+# Walking through commands in a folder of demo files
+
+
+def demo_option(what: str) -> Callable[[options.Decorated], options.Decorated]:
+    """--demo DIR of a command, which its first lines look at."""
+    return option(
+        "--demo",
+        type=options.output_folder,
+        metavar="DIR",
+        help=f"Only write {what} to DIR, and walk through commands on them.",
+        section="Input",
+        writes=True,
+    )
+
+
+def walk(folder: Path, steps: Mapping[str, Iterable[Iterable[str]]], *command: str) -> None:
+    """Run the commands of each titled step in the folder; `command` stands before each."""
+    started = Path.cwd()
+    os.chdir(folder)
+    try:
+        for title, lines in steps.items():
+            bold = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+            click.echo("\n" + click.style(f"── {title}", bold=bold))
+            for line in lines:
+                words = [*command, *line]
+                click.echo(f"$ assay {shlex.join(words)}", color=False)
+                sys.stdout.flush()
+                assay.main(words, "assay", standalone_mode=False)
+    finally:
+        os.chdir(started)
+    output.narrate(f"The files are in {folder}.")

@@ -44,12 +44,12 @@ def command(*, what: str | None, file: str | None) -> None:
 
 
 def schema_names() -> list[str]:
-    """The names of the layouts of all results."""
+    """Return the names of the layouts of all results."""
     return [_name(key) for key in read_schemas()["results"]]
 
 
 def result_schema(name: str) -> dict[str, Any]:
-    """The schema of a result that names it, whole: with the parts that it shares with others."""
+    """Return the schema that a result names, with the parts it shares with others."""
     names = {_name(key): key for key in read_schemas()["results"]}
     names |= {key: key for key in read_schemas()["results"]}
     if name not in names:
@@ -79,7 +79,7 @@ def _name(key: str) -> str:
 
 
 def _used(schema: Any) -> set[str]:
-    """The shared parts that a schema names, and those that these name."""
+    """Return the shared parts that a schema names, and those that these name."""
     shared, names = read_schemas()["$defs"], set(_references(schema))
     rest = list(names)
     while rest:

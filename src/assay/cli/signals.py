@@ -55,12 +55,12 @@ def end_quietly() -> None:
 
 
 def ending_code() -> int | None:
-    """The exit code that the first signal asks for; None if none came."""
+    """Return the exit code that the first signal asks for; None if none came."""
     return 128 + _received[0] if _received else None
 
 
 def ending_words() -> str:
-    """What is to be said about the end."""
+    """Return the message for an interrupted run."""
     name = signal.Signals(_received[0]).name if _received else "SIGINT"
     return f"{_WORDS[name]}."
 
@@ -88,6 +88,6 @@ def _leave() -> None:
 
 def discard_unfinished() -> None:
     """Remove the files that are being written, if the module that writes them is imported."""
-    discard = getattr(sys.modules.get("assay.io.atomic"), "discard_unfinished", None)
+    discard = getattr(sys.modules.get("assay.io.streams"), "discard_unfinished", None)
     if discard is not None:
         discard()

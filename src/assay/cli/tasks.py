@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from assay.comparison.tables import data_table
     from assay.comparison.tasks import TaskComparison
     from assay.runs.leaderboard import compare_tasks
-    from assay.tables.page import Page
-    from assay.tables.table import Table
 else:
     data_table = OnDemand("assay.comparison.tables").data_table
     compare_tasks = OnDemand("assay.runs.leaderboard").compare_tasks
@@ -30,51 +29,42 @@ _FILTERS = ("model", "name", "tag", "since", "until")
 
 @click.command("tasks", cls=Command, verified=True)
 @argument("sources", nargs=-1, metavar="[TABLE|FOLDER...]", reads=True)
-@option(
+@options.in_input(
     "--units",
     type=click.Choice(UNITS),
     default=None,
     show_default="queries; tasks, where only means are known",
     help="What is resampled. queries: who is better on these tasks? tasks: on tasks like these?",
-    section="Input",
 )
-@option(
+@options.in_measures(
     "--missing",
     type=click.Choice(MISSING),
     default="refuse",
     show_default=True,
     help="Systems without a value on some task.",
-    section="Measures and conventions",
 )
-@option(
-    "--only",
-    multiple=True,
-    metavar="TASK",
-    help="Only this task. May be repeated. [all]",
-    section="Input",
+@options.in_input(
+    "--only", multiple=True, metavar="TASK", help="Only this task. May be repeated. [all]"
 )
-@option(
+@options.in_input(
     "--split",
     default="test",
     show_default=True,
     metavar="NAME",
     help="The split of results of mteb.",
-    section="Input",
 )
-@option(
+@options.in_input(
     "--language",
     "languages",
     multiple=True,
     metavar="CODE",
     help="Only subsets of results of mteb in this language, such as eng. May be repeated.",
-    section="Input",
 )
-@option(
+@options.in_measures(
     "-m",
     "--measure",
     metavar="NAME",
     help="The measure of stored runs. [the first that all have]",
-    section="Measures and conventions",
     offers="assay.cli.completion:offer_measures",
 )
 @options.level_option
@@ -88,23 +78,21 @@ _FILTERS = ("model", "name", "tag", "since", "until")
     section="Models",
     offers="assay.models.specs:offer_models",
 )
-@option(
+@options.in_input(
     "--name",
     metavar="NAME",
     help="Only stored runs of this name.",
-    section="Input",
     offers="assay.store.completion:offer_names",
 )
-@option(
+@options.in_store(
     "--tag",
     multiple=True,
     metavar="TAG",
     help="Only stored runs with all these tags.",
-    section="Store",
     offers="assay.store.completion:offer_tags",
 )
-@option("--since", metavar="DATE", help="Only stored runs from this day on (UTC).", section="Store")
-@option("--until", metavar="DATE", help="Only stored runs up to this day.", section="Store")
+@options.in_store("--since", metavar="DATE", help="Only stored runs from this day on (UTC).")
+@options.in_store("--until", metavar="DATE", help="Only stored runs up to this day.")
 @options.result_options()
 def command(
     *,
@@ -137,7 +125,9 @@ def command(
     if not sources and not store and not any(filters.values()):
         _refuse_nothing()
     if sources:
-        _refuse_store_options(store, filters)
+        named = [key for key, value in {"store": store, **filters}.items() if value]
+        if named:
+            raise click.UsageError(f"--{named[0]} is for stored runs, but files are named. Do one.")
         result = compare_tasks(sources, measure=measure, **settings)
     else:
         result = _compare_stored(store, filters, measure=measure, **settings)
@@ -145,7 +135,14 @@ def command(
         output.narrate(
             f"{len(result.pairs):,} pairs are too many to list; --format csv or json has them"
         )
-    output.emit(_Tasks(result), layout, file)
+    shown = SimpleNamespace(  # whose CSV has the pairs
+        signature=result.signature,
+        remarks=result.remarks,
+        table=partial(data_table, result),
+        page=result.page,
+        to_dict=result.to_dict,
+    )
+    output.emit(shown, layout, file)
 
 
 def _refuse_nothing() -> None:
@@ -157,12 +154,6 @@ def _refuse_nothing() -> None:
         raise click.UsageError(f"Name a table, or a folder of results of mteb. {error}") from None
 
 
-def _refuse_store_options(store: str | None, filters: dict[str, Any]) -> None:
-    named = [key for key, value in {"store": store, **filters}.items() if value]
-    if named:
-        raise click.UsageError(f"--{named[0]} is for stored runs, but files are named. Do one.")
-
-
 def _compare_stored(store: str | None, filters: dict[str, Any], **settings: Any) -> TaskComparison:
     with options.open_store(store) as opened:
         runs = opened.runs(status="finished", **filters)[::-1]
@@ -172,27 +163,3 @@ def _compare_stored(store: str | None, filters: dict[str, Any], **settings: Any)
                 "or save runs with --save --dataset NAME."
             )
         return compare_tasks(runs, **settings)
-
-
-@dataclass(frozen=True)
-class _Tasks:
-    """The result, whose CSV has the pairs."""
-
-    found: TaskComparison
-
-    @property
-    def signature(self) -> str:
-        return self.found.signature
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        return self.found.remarks
-
-    def table(self) -> Table:
-        return data_table(self.found)
-
-    def page(self) -> Page:
-        return self.found.page()
-
-    def to_dict(self) -> dict[str, Any]:
-        return self.found.to_dict()

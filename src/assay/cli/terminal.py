@@ -17,20 +17,20 @@ from assay.tables.table import Table, columns_of
 if TYPE_CHECKING:
     from assay.inspect.check import CheckReport
     from assay.inspect.explain import Explanation
-    from assay.tables.page import Page
+    from assay.tables.table import Page
 
 
 _GAP = 3
 
 
 def print_blocks(console: Console, table: Table) -> None:
-    """A table, in blocks of columns where it is too wide."""
+    """Print a table, in blocks of columns where it is too wide."""
     for part in _split_columns(table, console.width):
         console.print(_rich(part))
 
 
 def print_signature(console: Console, signature: str) -> None:
-    """The terminal itself breaks the line, so that copying gives the signature in one piece."""
+    """Print the signature in one piece: the terminal itself breaks the line."""
     console.print(Text(printable(signature), style="dim"), soft_wrap=True)
 
 
@@ -50,7 +50,7 @@ def _widths(table: Table) -> list[int]:
 
 
 def _split_columns(table: Table, width: int) -> Iterator[Table]:
-    """The table in blocks of columns that fit; each block repeats the text columns in front."""
+    """Yield blocks of columns that fit; each repeats the text columns in front."""
     widths = _widths(table)
     front = next((i for i, left in enumerate(table.left) if not left), len(widths))
     fixed = list(range(front))
@@ -84,7 +84,7 @@ _STYLES = {"verdict": "bold", "remark": "yellow", "next": "cyan"}
 
 
 def _drop_optional(table: Table, width: int) -> Table:
-    """The table without the optional columns that do not fit."""
+    """Drop the optional columns that do not fit."""
     n_columns = len(table.columns)
     while n_columns > len(table.columns) - table.n_optional:
         if sum(_widths(table)[:n_columns]) + _GAP * n_columns - 1 <= width:
@@ -97,7 +97,7 @@ SEVERITY_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold 
 
 
 def print_findings(report: CheckReport) -> None:
-    """The findings of a check, a paragraph each."""
+    """Print the findings of a check, a paragraph each."""
     console = Console(highlight=False, markup=False, emoji=False)
     for finding in report.findings:
         words = str(finding).removeprefix(f"{finding.severity}: ")
@@ -113,7 +113,7 @@ def print_findings(report: CheckReport) -> None:
 
 
 def print_explanation(explanation: Explanation) -> None:
-    """A derivation: the table of ranks, the lines of working, the result in bold."""
+    """Print a derivation: table of ranks, lines of working, the result in bold."""
     console = Console(highlight=False, markup=False, emoji=False)
     if explanation.lines:
         console.print(_rich(explanation.table()))

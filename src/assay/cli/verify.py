@@ -7,11 +7,12 @@ import io
 import os
 import re
 import shlex
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -23,31 +24,21 @@ from assay.cli.repeating import StoredCommand, written_options
 from assay.cli.settings import argument, option
 from assay.core.on_demand import OnDemand
 from assay.core.text import printable
-from assay.errors import AssayError, FormatError, UsageError
-from assay.io.json_text import check_against, parse_json
-from assay.io.streams import read_text
+from assay.errors import AssayError, FormatError, StorageError, UsageError
+from assay.io.plain_data import check_against, parse_json
+from assay.io.streams import read_text, split_array
 from assay.plugins import find_hook
-from assay.tables.page import Page, Words
-from assay.tables.table import Cell, Table
+from assay.tables.table import Cell, Page, Table, Words
 
 if TYPE_CHECKING:
-    from assay.cli.verified_inputs import (
-        InputPlaces,
-        VerifiedInput,
-        leads_out,
-        own_folder,
-        with_paths,
-    )
     from assay.core.checks import name_few
-    from assay.core.consent import Consent
+    from assay.core.specs import Consent
+    from assay.io.fingerprints import fingerprints
     from assay.runs.reproduction import Difference, compare_results, compare_signatures
     from assay.runs.results import results_to_data
 else:
-    InputPlaces = OnDemand("assay.cli.verified_inputs").InputPlaces
-    leads_out = OnDemand("assay.cli.verified_inputs").leads_out
-    own_folder = OnDemand("assay.cli.verified_inputs").own_folder
-    with_paths = OnDemand("assay.cli.verified_inputs").with_paths
     name_few = OnDemand("assay.core.checks").name_few
+    fingerprints = OnDemand("assay.io.fingerprints").fingerprints
     compare_results = OnDemand("assay.runs.reproduction").compare_results
     compare_signatures = OnDemand("assay.runs.reproduction").compare_signatures
     results_to_data = OnDemand("assay.runs.results").results_to_data
@@ -73,13 +64,12 @@ _ELSEWHERE: Final = ("where", "workers", "cluster")  # where the work was done
 @click.command("verify", cls=Command)
 @argument("result", metavar="RESULT.json", reads=True)
 @argument("files", nargs=-1, metavar="[INPUT...]", reads=True)
-@option(
+@options.in_input(
     "--folder",
     default=".",
     show_default=True,
     metavar="DIR",
     help="Where the inputs lie.",
-    section="Input",
     folder=True,
 )
 @option(
@@ -144,11 +134,8 @@ class _Verification:
     @property
     def _data(self) -> list[Difference]:
         """Differences that count: another version may word its sentences differently."""
-        return [change for change in self.differences if not (self._is_other and change.in_prose)]
-
-    @property
-    def _is_other(self) -> bool:
-        return self.version != __version__
+        other = self.version != __version__
+        return [change for change in self.differences if not (other and change.in_prose)]
 
     @property
     def is_reproduced(self) -> bool:
@@ -156,20 +143,18 @@ class _Verification:
         return same and not self._data and not self.findings
 
     def _verdict(self) -> str:
-        if self.is_reproduced:
-            words = len(self.differences)
-            other = f"; sentences that differ: {words}" if words else ""
-            return f"{self.result}: reproduced to the last digit ({self._counts()}{other})"
-        return f"{self.result}: NOT reproduced ({self._counts()})"
-
-    def _counts(self) -> str:
         changed = sum(not file.is_same for file in self.inputs)
         values = f"{self.compared} values, {len(self._data)} differ"
-        return f"{values}; {len(self.inputs)} inputs, {changed} changed"
+        counts = f"{values}; {len(self.inputs)} inputs, {changed} changed"
+        if not self.is_reproduced:
+            return f"{self.result}: NOT reproduced ({counts})"
+        words = len(self.differences)
+        other = f"; sentences that differ: {words}" if words else ""
+        return f"{self.result}: reproduced to the last digit ({counts}{other})"
 
     def page(self) -> Page:
         page: Page = [Words(self._verdict(), "verdict"), Words(f"repeated: {self.command}")]
-        if self._is_other:
+        if self.version != __version__:
             words = len(self.differences) - len(self._data)
             other = f"; sentences that differ: {words} (trust the recomputed ones)" if words else ""
             page += [Words(f"made by version {self.version}, repeated by {__version__}{other}")]
@@ -178,7 +163,10 @@ class _Verification:
         # Another version may word sentences differently; a stranger may have changed them.
         rows = (self._data or self.differences)[:_MOST]
         if rows:
-            page.append(Table(("value", "stored", "recomputed", "difference"), _rows(rows)))
+            cells = [
+                (Cell(row.value), *map(_show, (row.stored, row.found, row.change))) for row in rows
+            ]
+            page.append(Table(("value", "stored", "recomputed", "difference"), tuple(cells)))
         more = len(self._data or self.differences) - len(rows)
         return [*page, Words(f"and {more} more; --json has all")] if more else page
 
@@ -195,19 +183,9 @@ class _Verification:
         }
 
 
-def _rows(differences: Iterable[Difference]) -> tuple[tuple[Cell, ...], ...]:
-    return tuple(
-        (
-            Cell(row.value),
-            *(Cell(_short(leaf)) for leaf in (row.stored, row.found, row.change)),
-        )
-        for row in differences
-    )
-
-
-def _short(leaf: Any) -> str:
-    """A value with every digit, but no more of a text than a line."""
-    return "" if leaf is None else printable(f"{leaf!r:.60}")
+def _show(leaf: Any) -> Cell:
+    """Show a value with every digit, but no more of a text than a line."""
+    return Cell("" if leaf is None else printable(f"{leaf!r:.60}"))
 
 
 # Results that commands wrote
@@ -262,7 +240,7 @@ def _check_version(version: str, result: str) -> None:
 
 
 def _folder_name(data: Mapping[str, Any]) -> str:
-    """The name of the folder where it was typed, which a collection in that folder has."""
+    """Return the name of the folder where it was typed, which its collection has."""
     collection = data.get("collection")
     name = collection.get("name") if isinstance(collection, dict) else None
     usable = isinstance(name, str) and re.fullmatch(r"\w[\w .+-]{0,60}", name)
@@ -272,7 +250,7 @@ def _folder_name(data: Mapping[str, Any]) -> str:
 def _load(
     arguments: Sequence[str], consent: Consent, result: str, *, outside: bool
 ) -> StoredCommand:
-    """The command of a stranger, if it may be repeated here."""
+    """Parse the recorded command and check that it may run."""
     stored = StoredCommand(arguments)
     if not stored.verified:
         raise UsageError(
@@ -296,7 +274,7 @@ def _load(
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """What the repeated command says beside its result was said when it was first run."""
+    """Silence what a repeated command says beside its result."""
     with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
         yield
 
@@ -341,9 +319,14 @@ def _verify_export(
 def _verify_batch(
     runs: list[Any], stored: Mapping[int, Any], result: str, place: InputPlaces, consent: Consent
 ) -> _Verification:
-    """The runs that one command made."""
+    """Verify the runs that one command made."""
     marks = {path: mark for run in runs for path, mark in run.data.items()}
-    files = {path: mark for path, mark in marks.items() if _is_fingerprint(mark)}
+    # A run that was saved from Python may have marks of its own, which are none of files.
+    files = {
+        path: mark
+        for path, mark in marks.items()
+        if isinstance(mark, dict) and {"bytes", "sha256"} <= mark.keys()
+    }
     inputs = place.find(files, result)
     version = _version_of(runs, result)
     command = shlex.join(("assay", *runs[0].command))
@@ -375,16 +358,11 @@ def _version_of(runs: Iterable[Any], result: str) -> str:
 
 
 def _by_name(runs: Iterable[Any], numbers: Mapping[int, Any]) -> dict[str, Any]:
-    """The numbers of each run; several of one name have a list, none takes another's place."""
+    """Return the numbers of runs by name; several of one name have a list."""
     by_name: dict[str, list[Any]] = {}
     for run in sorted(runs, key=lambda item: item.id):
         by_name.setdefault(run.name, []).append(numbers[run.id])
-    return {name: own if len(own) > 1 else own[0] for name, own in by_name.items()}
-
-
-def _is_fingerprint(mark: Any) -> bool:
-    """Whether it is that of a file; a run that was saved from Python may have its own."""
-    return isinstance(mark, dict) and {"bytes", "sha256"} <= mark.keys()
+    return {name: each if len(each) > 1 else each[0] for name, each in by_name.items()}
 
 
 def _run_again(
@@ -395,37 +373,33 @@ def _run_again(
     *,
     outside: bool,
 ) -> tuple[dict[str, Any], dict[str, str], list[str]]:
-    """The numbers of the runs that their command makes, by name; how their signatures differ.
+    """Return the numbers of the repeated runs by name, and how their signatures differ.
 
     Between them the paths that inputs had.
     """
     run = runs[0]
-    if not run.command or any(one.command != run.command for one in runs):
+    if not run.command or any(other.command != run.command for other in runs):
         raise UsageError(f"{result}: run {run.name!r} was not saved by a command of its own.")
     with own_folder(inputs, run.command) as (arguments, renamed, apart):
         again = _load(arguments, consent, result, outside=outside)
         if not again.saves:
             raise UsageError(f"{result}: run {run.name!r}: {again.name!r} saves no runs.")
         with _quiet():
-            target = _target(again, apart)
+            # A search has to write a file, under its own name, which the run has, too.
+            names = [PurePath(path).name for path in again.writes() if again.name == "rank"]
+            target = {"target": os.path.join(apart, names[0])} if names else {}
             again.run(consent, save=True, store=f"{apart}/again.db", **target)
         with find_hook("open_store")(f"{apart}/again.db", create=False) as opened:
-            made = list(opened.runs(status="finished"))
-            numbers = {one.id: _numbers_of(one) for one in made}
-    signed = {one.name: one.signature for one in made}
+            repeated = list(opened.runs(status="finished"))
+            numbers = {item.id: _numbers_of(item) for item in repeated}
+    signed = {item.name: item.signature for item in repeated}
     lines = [
-        f"{one.name}: {line}"
-        for one in runs
-        if one.name in signed
-        for line in compare_signatures(one.signature, signed[one.name], _version_of(runs, result))
+        f"{item.name}: {line}"
+        for item in runs
+        if item.name in signed
+        for line in compare_signatures(item.signature, signed[item.name], _version_of(runs, result))
     ]
-    return _by_name(made, numbers), renamed, lines
-
-
-def _target(again: StoredCommand, folder: str) -> dict[str, str]:
-    """The file that a search has to write, under its own name, which the run has, too."""
-    named = [PurePath(one).name for one in again.writes()]
-    return {"target": os.path.join(folder, named[0])} if again.name == "rank" and named else {}
+    return _by_name(repeated, numbers), renamed, lines
 
 
 def _numbers_of(run: Any) -> dict[str, Any]:
@@ -436,8 +410,170 @@ def _numbers_of(run: Any) -> dict[str, Any]:
         "about": {"task": run.task, "model": run.model, "seeds": run.seeds},
         "config": {key: value for key, value in run.config.items() if key not in aside},
         "scores": scores,
-        "aggregates": [one.to_dict() for one in run.aggregates],
+        "aggregates": [mean.to_dict() for mean in run.aggregates],
         "details": run.details(),
         "wide": run.wide(),
-        "shown": {query: results_to_data(one) for query, one in run.all_results().items()},
+        "shown": {query: results_to_data(each) for query, each in run.all_results().items()},
     }
+
+
+# Inputs of a result that is computed again: where they are, and a folder that holds nothing else.
+# A result may come from a stranger, so that what it names is read only where the user says.
+
+
+_MARK: Final = {
+    "type": "object",
+    "properties": {"bytes": {"type": "integer"}, "sha256": {"type": "string"}},
+    "required": ["bytes", "sha256"],
+    "additionalProperties": False,
+}
+_CACHE: Final = "ASSAY_CACHE"
+# A path ends a text or a word, or follows the letter of an option: -r/tmp/qrels.txt.
+_ALONE: Final = r"(?:(?<![\w./\\~-])|(?<=^-\w))(?:{})(?![\w/\\~-]|\.\w)"
+LARGEST_COPY: Final = 1 << 24  # bytes up to which an input is copied, not linked
+
+
+@dataclass(frozen=True)
+class VerifiedInput:
+    """A file that a result was made of, and where it was found."""
+
+    path: str
+    stored: Mapping[str, Any]
+    file: str
+    now: Mapping[str, Any]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether it is the file that it was."""
+        return self.stored == self.now
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        marks = {"stored": dict(self.stored), "found": dict(self.now)}
+        return {"path": self.path, "file": self.file, "same": self.is_same, **marks}
+
+
+class InputPlaces:
+    """Where inputs are looked for."""
+
+    def __init__(self, files: Sequence[str], folder: str, *, outside: bool) -> None:
+        if not os.path.isdir(folder):
+            raise StorageError(f"{folder} is not a folder.")
+        self._marks = fingerprints(files)
+        self._folder = folder
+        self.outside = outside
+
+    def find(self, inputs: Mapping[str, Any], result: str) -> list[VerifiedInput]:
+        """Where each input is, and what it is now; an error names those that are not there."""
+        for path, mark in inputs.items():
+            check_against(mark, _MARK, f"{result}: made_by: inputs: {path}")
+        if "-" in inputs:
+            raise StorageError(
+                f"{result} was made of standard input, which cannot be read again. "
+                "Compute it from a file, then it can be verified."
+            )
+        verified = {path: self._locate(path, mark) for path, mark in inputs.items()}
+        absent = [path for path, file in verified.items() if not file]
+        if absent:
+            out = any(map(leads_out, absent))
+            raise StorageError(
+                f"{result} was made of {len(inputs)} files, of which {len(absent)} are not here: "
+                f"{name_few(absent)}. Name them after {result}, or say --folder DIR"
+                + (", or --outside to read what lies elsewhere." if out else ".")
+            )
+        here = {path: os.path.abspath(file) for path, file in verified.items() if file}
+        now = {path: fingerprints([file])[file] for path, file in here.items()}
+        return [VerifiedInput(path, mark, here[path], now[path]) for path, mark in inputs.items()]
+
+    def _locate(self, path: str, mark: Mapping[str, Any]) -> str | None:
+        file = split_array(path)[0]
+        name = PurePath(file).name
+        paths = [place for place, base in self._marks.items() if base == mark]
+        paths += [place for place in self._marks if PurePath(place).name == name]
+        inside = [os.path.join(self._folder, name if leads_out(file) else file)]
+        inside += [file] if self.outside else []
+        return next((place for place in (*paths, *inside) if os.path.isfile(place)), None)
+
+
+def leads_out(text: str) -> bool:
+    """Whether a text may name a file outside the folder where a command runs."""
+    parts = re.split("[=:,]", text.replace("\\", "/"))
+    return any(part.startswith(("/", "~")) or ".." in PurePath(part).parts for part in parts)
+
+
+@contextlib.contextmanager
+def own_folder(
+    inputs: Sequence[VerifiedInput], arguments: Sequence[str], name: str = "inputs"
+) -> Iterator[tuple[list[str], dict[str, str], str]]:
+    """Make a folder with the inputs alone, large ones as links, the current one.
+
+    Gives the arguments as they hold there, which inputs have other paths in it, because their own
+    would lead out of it, and a folder apart for output, where no link can lead to a file of the
+    user. All others keep their paths, so that names in results are the same.
+    """
+    with tempfile.TemporaryDirectory(prefix="assay-verify-") as whole:
+        folder, apart = Path(whole, "in", name), Path(whole, "output")
+        folder.mkdir(parents=True)
+        apart.mkdir()
+        renamed: dict[str, str] = {}
+        placed: dict[Path, str] = {}
+        for file in inputs:
+            path = inner = split_array(file.path)[0]
+            if leads_out(path):
+                # Files stay where they are to each other: a manifest names its shards from its
+                # own folder.
+                parts = PurePath(os.path.normpath(path)).parts
+                words = (part.replace("..", "up").strip("/\\:") or "root" for part in parts)
+                inner = renamed[path] = os.path.join("outside", *words)
+            if placed.setdefault(folder / inner, file.file) != file.file:
+                raise StorageError(f"The inputs have two files for one place, {inner!r:.80}.")
+            _link(folder / inner, file)
+        with contextlib.chdir(folder), _own_cache(str(apart)):
+            yield [_replace(word, renamed) for word in arguments], renamed, str(apart)
+
+
+@contextlib.contextmanager
+def _own_cache(folder: str) -> Iterator[None]:
+    """Vectors of texts that a stranger names do not go into the cache of the user."""
+    before = os.environ.get(_CACHE)
+    os.environ[_CACHE] = folder
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_CACHE]
+        else:
+            os.environ[_CACHE] = before
+
+
+def _link(target: Path, file: VerifiedInput) -> None:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.exists():
+            return
+        if os.path.getsize(file.file) > LARGEST_COPY:
+            with contextlib.suppress(OSError):  # not every system makes links for everybody
+                target.symlink_to(file.file)
+                return
+        shutil.copyfile(file.file, target)  # readers of folders pass links over
+    except (OSError, ValueError) as error:
+        raise StorageError(
+            f"The input {file.path!r:.80} has no place of its own: {error}."
+        ) from None
+
+
+def _replace(text: str, renamed: Mapping[str, str]) -> str:
+    """Put new paths into a text, where an old one stands alone."""
+    paths = "|".join(re.escape(old) for old in sorted(renamed, key=len, reverse=True))
+    return re.sub(_ALONE.format(paths), lambda match: renamed[match[0]], text) if paths else text
+
+
+def with_paths(data: Any, renamed: Mapping[str, str]) -> Any:
+    """Put the paths into data that inputs had while it was computed again."""
+    if not renamed:
+        return data
+    if isinstance(data, dict):
+        return {_replace(key, renamed): with_paths(value, renamed) for key, value in data.items()}
+    if isinstance(data, list):
+        return [with_paths(value, renamed) for value in data]
+    return _replace(data, renamed) if isinstance(data, str) else data

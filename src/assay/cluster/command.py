@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.cli import options, output
-from assay.cli.cluster_options import cluster_options, open_cluster_with_bar
 from assay.cli.commands import Command
+from assay.cli.options import cluster_options, open_cluster_with_bar
 from assay.cli.settings import argument, option
 from assay.core.on_demand import OnDemand
 from assay.models import EncoderSettings

@@ -35,10 +35,9 @@ from assay.core import checks
 from assay.core.ids import Ids
 from assay.core.text import mask_secrets, natural_order
 from assay.errors import AssayError, ClusterError, InputError, StorageError, UsageError, error_text
-from assay.io.atomic import atomic_write
 from assay.io.fingerprints import digest_of_file, fingerprint_of
-from assay.io.json_text import parse_json
-from assay.io.streams import ending_of, read_text
+from assay.io.plain_data import parse_json
+from assay.io.streams import atomic_write, ending_of, read_text
 from assay.models import Encoder, EncoderSettings, TextModel, text_model
 from assay.models.encoding import Batch, ComputedModel, EncodedBatch
 

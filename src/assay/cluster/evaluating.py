@@ -19,11 +19,10 @@ from assay.cluster.jobs import SearchRequest
 from assay.cluster.searching import Lists, VectorTask, prepare_search, rank_shards
 from assay.cluster.settings import Cluster
 from assay.core import checks
-from assay.core.conventions import Conventions, as_conventions
-from assay.core.id_hints import check_match
+from assay.core.conventions import Conventions, Settings, as_conventions
 from assay.core.ids import Ids, IntegerIds
-from assay.core.input_remarks import CUT_BY_ROW
 from assay.core.judgments import Judgments, Labels, Qrels
+from assay.core.mismatches import CUT_BY_ROW, check_match
 from assay.core.ranking import Ranking
 from assay.core.settings import Settings
 from assay.errors import MismatchError, UsageError

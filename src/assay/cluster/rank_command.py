@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli import options, output
-from assay.cli.cluster_options import cluster_options, open_cluster_with_bar
 from assay.cli.commands import Command
+from assay.cli.options import cluster_options, open_cluster_with_bar
+from assay.cli.output import saving_runs
 from assay.cli.progress import progress_bar
-from assay.cli.saving import saving_runs
 from assay.cli.settings import argument, option
 from assay.core.on_demand import OnDemand
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from assay import cluster as sharded
     from assay.cli.saving import Saving
     from assay.core.checks import thread_count
-    from assay.core.input_remarks import cut_by_row
+    from assay.core.mismatches import cut_by_row
     from assay.core.ranking import Ranking
     from assay.io import arrays, writers
     from assay.io.formats import read_run

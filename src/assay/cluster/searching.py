@@ -34,7 +34,6 @@ from assay.cluster.shards import Corpus, Piece
 from assay.core import checks, order
 from assay.core.ids import Ids, IntegerIds, TextIds
 from assay.core.ranking import Ranking
-from assay.core.settings import Settings
 from assay.errors import MismatchError
 from assay.io.arrays import open_rows
 from assay.native import Engine

@@ -10,15 +10,16 @@ import click
 
 from assay.cli import options, output
 from assay.cli.commands import MultiOptionCommand
+from assay.cli.repeating import demo_option, walk
 from assay.cli.settings import option
 from assay.cli.walkthrough import demo_option, walk
 from assay.codes import settings as choices
 from assay.core.on_demand import OnDemand
-from assay.core.progress import tell
+from assay.core.work import tell
 from assay.errors import InputError, MismatchError
 
 if TYPE_CHECKING:
-    from assay.cli.saving import Saving
+    from assay.cli.output import Saving
     from assay.codes import CodesReport, evaluate
     from assay.core.ids import Ids
     from assay.io import arrays

@@ -10,9 +10,9 @@ from typing import Final
 import numpy as np
 
 from assay.arrays import Floats
-from assay.io.atomic import atomic_write
 from assay.io.collections import Collection
 from assay.io.demo_collection import small_collection, stdlib_collection
+from assay.io.streams import atomic_write
 from assay.io.writers import write_qrels
 
 N_QUERIES, DIMENSIONS = 300, 128

@@ -28,11 +28,10 @@ from assay.codes.search import Relevance, VectorSearch, map_measure
 from assay.codes.settings import HASHING, METHODS, ON_REQUEST, TIES, Metric, Zero
 from assay.comparison.compare import Comparison, compare
 from assay.core import checks
-from assay.core.conventions import Conventions, preset
+from assay.core.conventions import Conventions, Settings, as_settings, preset
 from assay.core.hits import judge
 from assay.core.judgments import Judgments, Qrels
 from assay.core.ranking import Ranking
-from assay.core.settings import Settings, as_settings
 from assay.errors import UsageError
 from assay.measures.neighbours import correlations, ranking_similarity
 from assay.scoring.evaluate import score

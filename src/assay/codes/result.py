@@ -19,9 +19,8 @@ from assay.runs.results import Aggregate
 from assay.scoring.scores import Scores, signature_of
 from assay.stats import Interval
 from assay.tables.html import tag
-from assay.tables.page import Page, text_page
 from assay.tables.svg import COLOURS, GREY, Drawing, Scale, circle, group, line, svg_text
-from assay.tables.table import Table
+from assay.tables.table import Page, Table, text_page
 
 
 def rescored_name(name: str, factor: int) -> str:

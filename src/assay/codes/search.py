@@ -18,9 +18,9 @@ from assay.codes.settings import HASHING, METRICS, Metric, Zero
 from assay.core import checks
 from assay.core.conventions import Conventions
 from assay.core.hits import Hits, judge
-from assay.core.id_hints import check_match
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Labels, Qrels
+from assay.core.mismatches import check_match
 from assay.core.ranking import Ranking
 from assay.core.text import did_you_mean
 from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
@@ -459,7 +459,7 @@ def _check_judgments(
         absent = np.flatnonzero(~matched)
         place = f"the {len(vector_ids)} vectors"
         remarks += check_match(
-            judged, vector_ids, f"judged {what}", place, allow=allow, found=matched
+            judged, vector_ids, f"judged {what}", place, allow=allow, matched=matched
         )
         if len(absent):
             remarks.append(

@@ -15,8 +15,7 @@ from assay.comparison.standings import standings_table
 from assay.comparison.tables import difference_cells, method_note
 from assay.core.text import format_percent
 from assay.stats import Interval
-from assay.tables.page import Page, Words
-from assay.tables.table import Cell, Table
+from assay.tables.table import Cell, Page, Table, Words
 
 if TYPE_CHECKING:
     from assay.codes.result import CodesReport, CodesSettings, QuantizationResult

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from assay.arrays import Floats, Ints
 from assay.core.checks import as_list
 from assay.core.conventions import Conventions
-from assay.core.id_hints import check_match
 from assay.core.ids import Ids
+from assay.core.mismatches import check_match
 from assay.core.text import did_you_mean
 from assay.errors import MismatchError, UsageError
 from assay.measures import Measure, parse_many

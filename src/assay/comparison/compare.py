@@ -32,7 +32,7 @@ from assay.core.ids import Ids
 from assay.core.text import signed
 from assay.errors import UsageError
 from assay.io.formats import QrelsLike, RunLike, as_judgments
-from assay.io.frames import build_frame, frame_of
+from assay.io.lines import build_frame, frame_of
 from assay.measures import Measure, MeasuresLike, parse
 from assay.plugins import find_hook
 from assay.scoring.evaluate import evaluate

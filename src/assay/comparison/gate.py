@@ -27,10 +27,9 @@ from assay.comparison.standings import Standing
 from assay.comparison.verdict import describe_difference, describe_p, join_names
 from assay.core.text import fixed, rounded_up, signed
 from assay.errors import FormatError, UsageError
-from assay.io.atomic import atomic_write
 from assay.io.fingerprints import digest_of_arrays, fingerprint_of
-from assay.io.json_text import parse_json
-from assay.io.streams import read_text
+from assay.io.plain_data import parse_json
+from assay.io.streams import atomic_write, read_text
 from assay.measures import Measure, parse
 from assay.stats.samples import too_few
 from assay.stats.tests import EProcess, look_share

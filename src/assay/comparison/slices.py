@@ -30,8 +30,7 @@ from assay.errors import UsageError
 from assay.measures import Measure
 from assay.stats import Interval, JointPairs, compare_jointly
 from assay.stats.choices import MOST_PAIRS
-from assay.tables.page import Page, Words
-from assay.tables.table import Cell, Table
+from assay.tables.table import Cell, Page, Table, Words
 
 FEWEST_UNITS: Final = 6  # the fewest of which all signs together can be significant at 5 %
 MOST_SLICES: Final = 100

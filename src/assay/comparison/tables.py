@@ -19,14 +19,12 @@ from assay.comparison.verdict import describe_test, verdict_against, verdict_of_
 from assay.core.text import signed
 from assay.stats import INTERVAL_NAMES, Interval
 from assay.stats.choices import MOST_PAIRS
-from assay.tables.page import Page, Words, html_page, latex_page, text_page
-from assay.tables.table import Cell, Table
+from assay.tables.table import Cell, Page, Table, Words, html_page, latex_page, text_page
 
 if TYPE_CHECKING:
     from assay.comparison.slices import SliceComparison
     from assay.comparison.standings import Standing
-    from assay.tables.page import Page
-    from assay.tables.table import Table
+    from assay.tables.table import Page, Table
 
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 from assay.arrays import Flags, Floats, Ints
 from assay.comparison.alignment import Aligned, align, cluster_settings, comparable
 from assay.core.checks import check_choice, name_few
-from assay.core.settings import join_settings
+from assay.core.conventions import join_settings
 from assay.core.text import did_you_mean
 from assay.errors import IdError, MismatchError, UsageError
 from assay.io.task_tables import TaskLines

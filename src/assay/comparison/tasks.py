@@ -19,10 +19,10 @@ from assay.comparison.tables import Compared, SystemBlock, pair_data, pair_table
 from assay.comparison.task_values import TaskValues
 from assay.comparison.verdict import describe_test
 from assay.core.checks import check_choice, name_few
+from assay.core.conventions import as_settings, query_digest, setting_parts
 from assay.core.ids import Ids
-from assay.core.settings import as_settings, query_digest, setting_parts
 from assay.errors import MismatchError, UsageError
-from assay.io.frames import build_frame
+from assay.io.lines import build_frame
 from assay.scoring.scores import SCHEMA_VERSION
 from assay.stats import (
     Interval,

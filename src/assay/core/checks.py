@@ -12,10 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core.ids import Ids
-from assay.core.numbers import LARGEST_WHOLE
+from assay.core.text import LARGEST_WHOLE
 from assay.errors import IdError, MismatchError, ShapeError, UsageError, ValueRangeError
-
-LARGEST_RANK = LARGEST_WHOLE
 
 
 def check_cutoff(k: Any, name: str = "k") -> int:
@@ -25,7 +23,7 @@ def check_cutoff(k: Any, name: str = "k") -> int:
     )
     if not whole or int(k) < 1:
         raise UsageError(f"{name} must be a whole number ≥ 1, found {k!r:.80}.")
-    if int(k) > LARGEST_RANK:
+    if int(k) > LARGEST_WHOLE:
         raise UsageError(f"{name} must be a whole number up to 10^15; it is larger.")
     return int(k)
 
@@ -95,7 +93,7 @@ def flaw_of(text: Any) -> str:
 
 
 def real_matrix(values: Any, what: str) -> NDArray[Any]:
-    """A two-dimensional array of real numbers; anything else is named with its shape or type."""
+    """Return a two-dimensional array of real numbers; refuse anything else."""
     array = plain_array(values, what)
     if array.dtype == object:
         raise ShapeError(
@@ -165,7 +163,14 @@ def check_labels(labels: Any, what: str) -> NDArray[Any]:
     if array.ndim != 1:
         raise ShapeError(f"{what} must be one-dimensional, found shape {array.shape}.")
     if array.dtype.kind == "f":
-        return _whole_numbers(array, what)
+        bad = ~np.isfinite(array) | (array != np.floor(array))
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise ValueRangeError(
+                f"{what} holds {array[row]} in row {row}: labels are text or whole numbers."
+            )
+        _refuse_merged(array, what)
+        return array.astype(np.int64)
     if array.dtype.kind not in "iuUbT":
         raise ValueRangeError(f"{what} must be text or integers, found dtype {array.dtype}.")
     return _as_int64(array, what) if array.dtype.kind in "iu" else array
@@ -182,8 +187,10 @@ def _as_label_array(labels: Any, what: str) -> NDArray[Any]:
     if str in kinds and len(kinds) > 1:
         other = next(value for value in values if not isinstance(value, str))
         raise ValueRangeError(f"{what} mixes text with {type(other).__name__}, e.g. {other!r}.")
-    if kinds == {str}:
-        _refuse_nul(values, what)
+    if kinds == {str}:  # an array of text drops NUL at the end, so that two labels become one
+        for row, label in enumerate(values):
+            if "\0" in label:
+                raise ValueRangeError(f"{what} holds NUL in row {row}: {label!r}. Remove it.")
     whole = bool(values) and all(isinstance(v, int | np.integer) for v in values)
     if whole:
         return _as_int64(values, what)
@@ -191,13 +198,6 @@ def _as_label_array(labels: Any, what: str) -> NDArray[Any]:
     if any(map(_is_narrow, narrow)):
         return np.array(values, min(narrow, key=lambda kind: kind.itemsize))
     return plain_array(values, what)
-
-
-def _refuse_nul(labels: Sequence[str], what: str) -> None:
-    """An array of text drops NUL at the end, so that two labels would become one."""
-    row = next((row for row, label in enumerate(labels) if "\0" in label), None)
-    if row is not None:
-        raise ValueRangeError(f"{what} holds NUL in row {row}: {labels[row]!r}. Remove it.")
 
 
 def _as_int64(labels: Any, what: str) -> NDArray[np.int64]:
@@ -210,17 +210,6 @@ def _as_int64(labels: Any, what: str) -> NDArray[np.int64]:
             f"{what} holds {array[row]} in row {row}, which does not fit 64 bits. "
             "Give the labels as text."
         )
-    return array.astype(np.int64)
-
-
-def _whole_numbers(array: NDArray[Any], what: str) -> NDArray[Any]:
-    bad = ~np.isfinite(array) | (array != np.floor(array))
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise ValueRangeError(
-            f"{what} holds {array[row]} in row {row}: labels are text or whole numbers."
-        )
-    _refuse_merged(array, what)
     return array.astype(np.int64)
 
 
@@ -255,7 +244,7 @@ def check_ranks(ranks: Any, what: str = "ranks", low: int = 0) -> NDArray[np.int
         raise ShapeError(
             f"{what} must be one number per query, found shape {array.shape} of {array.dtype}."
         )
-    bad = (array < low) | (array != np.floor(array)) | ~(array.astype(np.float64) <= LARGEST_RANK)
+    bad = (array < low) | (array != np.floor(array)) | ~(array.astype(np.float64) <= LARGEST_WHOLE)
     if bad.any():
         row = int(np.argmax(bad))
         raise ValueRangeError(

@@ -1,18 +1,26 @@
 """Conventions: the choices that make two libraries print two numbers for the same ranking.
 
 A `Conventions` value holds all of them, has a preset for each system it reproduces, and prints
-itself as a signature that can be read back.
+itself as a signature that can be read back. `Settings` are what else made a number, such as the
+metric of a search: texts by name, which travel with a ranking to its hits and scores, and stand in
+the signature as `key:value` parts after the conventions.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack
+from urllib.parse import quote
 
 from assay.core.text import did_you_mean
 from assay.errors import ConventionError
+
+if TYPE_CHECKING:
+    from assay.core.ids import Ids
+
 
 CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "ties": ("order", "expected", "best", "worst", "midrank-up"),
@@ -99,7 +107,7 @@ class Conventions:
     def __post_init__(self) -> None:
         """Refuse unknown choices; give an old preset its present name."""
         for name, choices in CHOICES.items():
-            value = getattr(self, "self_match" if name == "self" else name)
+            value = getattr(self, _attribute(name))
             if value not in choices:
                 raise ConventionError(_unknown(f"value for {name}", value, choices))
         if not isinstance(self.preset, str) or not re.fullmatch(r"\w+\*?", self.preset):
@@ -113,7 +121,7 @@ class Conventions:
             )
 
     def but(self, **changes: Any) -> Conventions:
-        """The same conventions with some choices changed; None leaves a choice as it is.
+        """Return the conventions with some choices changed; None leaves a choice as it is.
 
         >>> preset("beir").but(ties="expected").preset
         'beir*'
@@ -124,8 +132,8 @@ class Conventions:
         for key in new:
             if key not in _FIELDS:
                 raise ConventionError(_unknown("convention", key, sorted(_FIELDS)))
-        current = [getattr(self, key) for key in new]
-        if current == list(new.values()) and all(map(_same_type, current, new.values())):
+        current = {key: getattr(self, key) for key in new}
+        if current == new and all(type(current[key]) is type(new[key]) for key in new):
             return self
         changed = replace(self, **new)
         if changed == self or "preset" in new or self.preset == "custom":
@@ -158,7 +166,10 @@ class Conventions:
             )
         if ":" not in signature:
             return preset(signature)
-        parts = _own_parts(signature)
+        parts = signature.split("|")  # the signature of a result adds others at its end
+        of_result = (at for at, part in enumerate(parts) if part.startswith(_RESULT_PARTS))
+        end = next(of_result, len(parts))
+        parts = parts[:end] + [part for part in parts[end:] if part.partition(":")[0] in _KEYS]
         choices = dict(_parse_part(part) for part in parts)
         if len(choices) < len(parts):
             raise ConventionError(f"A part is given twice in the signature {signature!r}.")
@@ -166,18 +177,11 @@ class Conventions:
         return (cls() if name == "custom" else preset(name)).but(**choices)
 
     def __str__(self) -> str:
-        """The signature."""
+        """Return the signature."""
         return self.signature()
 
 
 _FIELDS: Final = frozenset(item.name for item in fields(Conventions))
-
-
-def _own_parts(signature: str) -> list[str]:
-    """The parts that are conventions, without what the signature of a result adds at its end."""
-    parts = signature.split("|")
-    end = next((at for at, part in enumerate(parts) if part.startswith(_RESULT_PARTS)), len(parts))
-    return parts[:end] + [part for part in parts[end:] if part.partition(":")[0] in _KEYS]
 
 
 def _new_name(name: str) -> str:
@@ -201,10 +205,6 @@ def _parse_part(part: str) -> tuple[str, Any]:
     if not value.isdecimal() or len(value) > 18:
         raise ConventionError(f"depth in a signature is 'all' or a number, found {value!r}.")
     return key, int(value)
-
-
-def _same_type(value: object, other: object) -> bool:
-    return type(value) is type(other)
 
 
 def _unknown(what: str, name: object, names: list[str] | tuple[str, ...]) -> str:
@@ -311,10 +311,20 @@ PRESET_NOTES: Final[dict[str, str]] = {
 
 
 def preset(name: str) -> Conventions:
-    """Return the conventions of a known system, by name; `docs/conventions.md` describes each.
+    """Return the conventions of a known system; `docs/conventions.md` describes each.
 
-    >>> preset("sentence_transformers").ap
-    'min'
+    Args:
+        name: The name of a preset, such as "trec_eval" or "beir".
+
+    Returns:
+        The conventions.
+
+    Raises:
+        ConventionError: There is no such preset; the message names the nearest.
+
+    Example:
+        >>> preset("sentence_transformers").ap
+        'min'
     """
     current_name = _new_name(name) if isinstance(name, str) else ""
     if current_name not in PRESETS:
@@ -341,3 +351,105 @@ def as_conventions(conventions: str | Conventions, **choices: Unpack[Choices]) -
     """
     rules = conventions if isinstance(conventions, Conventions) else Conventions.parse(conventions)
     return rules.but(**choices) if choices else rules
+
+
+# Settings
+
+
+Settings = Mapping[str, str]
+
+_LONGEST: Final = 120
+_DIGITS: Final = 8
+
+
+def as_settings(**values: Any) -> dict[str, str]:
+    """Return settings as texts; None and False, which change nothing, are left out.
+
+    >>> as_settings(metric="dot", zero=None, keep_ties=True, weights=(1.0, 0.5))
+    {'metric': 'dot', 'keep_ties': 'yes', 'weights': '1,0.5'}
+    """
+    return {key: _text(value) for key, value in values.items() if not _is_nothing(value)}
+
+
+def _is_nothing(value: Any) -> bool:
+    return value is None or value is False or (isinstance(value, tuple | list) and not value)
+
+
+def _text(value: Any) -> str:
+    if value is True:
+        return "yes"
+    if isinstance(value, (str, int)):  # soon: to ask for a Mapping takes longer
+        return str(value)
+    if isinstance(value, float):
+        return repr(value).removesuffix(".0")
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={_text(value[key])}" for key in sorted(value))
+    if isinstance(value, tuple | list):
+        return ",".join(map(_text, value))
+    return str(value)
+
+
+def setting_parts(settings: Settings) -> list[str]:
+    """Each setting as `key:value`, safe to stand between bars; a long value ends in its digest.
+
+    >>> setting_parts({"model": "a|b", "metric": "dot"})
+    ['model:a%7Cb', 'metric:dot']
+    """
+    return [f"{key}:{_escape(value)}" for key, value in settings.items()]
+
+
+def _escape(value: str) -> str:
+    """Without white space, bars, or anything that does not print; `%` begins an escape."""
+    safe = "".join(
+        character
+        if character.isprintable() and character not in "%| "
+        else quote(character, "", errors="surrogatepass")
+        for character in value[: _LONGEST + 1]
+    )
+    if len(value) <= _LONGEST:
+        return safe
+    return f"{safe}…{_digest(value.encode('utf-8', 'surrogatepass'))}"
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:_DIGITS]
+
+
+def join_settings(systems: Iterable[Settings]) -> dict[str, str]:
+    """Return the settings of several systems in one: where they differ, each system's in turn.
+
+    >>> join_settings([{"metric": "dot", "k": "5"}, {"metric": "dot", "k": "9"}])
+    {'metric': 'dot', 'k': '5;9'}
+    """
+    records = list(systems)
+    keys = dict.fromkeys(key for record in records for key in record)
+    values = {key: [record.get(key, "-") for record in records] for key in keys}
+    return {key: ";".join(all_ if len(set(all_)) > 1 else all_[:1]) for key, all_ in values.items()}
+
+
+def query_digest(ids: Ids) -> str:
+    """Return how many queries there are, and a digest of their ids, in any order, text or numbers.
+
+    Rows that are only numbered are resampled in the order of numbers, not of ids, which it says.
+
+    >>> from assay.core.ids import Ids
+    >>> query_digest(Ids.of(["1", "2"])) == query_digest(Ids.of([2, 1]))
+    True
+    """
+    texts = ids.as_text()
+    blob, offsets = texts.take(texts.order()).utf8
+    digest = _digest(offsets.astype("<i8").tobytes() + blob.tobytes())
+    return f"{len(ids)}-{digest}{'-numbered' if ids.numbered else ''}"
+
+
+def pair_digest(pairs: Any) -> str:
+    """How many different pairs of ids or numbers there are, and a digest of them, in any order.
+
+    >>> pair_digest([(0, 7), (0, 5)]) == pair_digest([[0, 5], [0, 7], [0, 7]])
+    True
+    """
+    import numpy as np  # conventions are read before a command needs it
+
+    different = np.unique(np.asarray(pairs).reshape(-1, 2), axis=0)
+    lines = "\n".join(f"{left}\t{right}" for left, right in different.tolist())
+    return f"{len(different)}-{_digest(lines.encode('utf-8', 'surrogatepass'))}"

@@ -14,23 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from assay.arrays import Floats, Ints, gather, offsets_of
-from assay.core import checks, order
-from assay.core.conventions import Conventions, as_conventions, preset
+from assay.arrays import Floats, Ints, gather, offsets_of, rows_of
+from assay.core import checks, mismatches
+from assay.core.conventions import Conventions, Settings, as_conventions, preset
 from assay.core.ids import Ids
-from assay.core.input_remarks import (
-    CONSTANT,
-    check_docs,
-    check_queries,
-    constant_scores,
-    cut_by_row,
-    odd_grades,
-    odd_scores,
-    refuse_swapped,
-)
 from assay.core.judgments import Judgments, Kept, Labels, Qrels
-from assay.core.ranking import Ranking
-from assay.core.settings import Settings
+from assay.core.ranking import Ranking, tie_groups
 from assay.errors import ConventionError, MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.native import kernels
 
@@ -64,10 +53,10 @@ class Coverage:
     @cached_property
     def pool_row(self) -> Ints:
         """The query row of every pool entry."""
-        return order.rows_of(self.pool_offsets)
+        return rows_of(self.pool_offsets)
 
     def select(self, rows: Ints) -> Coverage:
-        """The same for some queries, in the order given."""
+        """Return the coverage of some queries, in the order given."""
         at, offsets = gather(self.pool_offsets, rows)
         grade, count = self.pool_grade[at], self.pool_count[at]
         return replace(self, pool_offsets=offsets, pool_grade=grade, pool_count=count)
@@ -121,12 +110,12 @@ class Hits:
     @cached_property
     def row(self) -> Ints:
         """The query row of every hit."""
-        return order.rows_of(self.offsets)
+        return rows_of(self.offsets)
 
     @cached_property
     def pool_row(self) -> Ints:
         """The query row of every pool entry."""
-        return order.rows_of(self.pool_offsets)
+        return rows_of(self.pool_offsets)
 
     @cached_property
     def tied_rows(self) -> Ints:
@@ -191,11 +180,24 @@ def judge(
 ) -> Hits:
     """Find where the judged documents of each query landed in its ranking.
 
-    Ids that do not fit, such as `1` and `01`, are refused unless `allow_mismatch`.
+    Args:
+        ranking: The ranked documents of each query.
+        judgments: What is relevant to what.
+        conventions: A preset's name, a signature or a value; by default trec_eval's, with the
+            order of ties that the ranking has.
+        allow_mismatch: Continue where ids do not fit, such as `1` and `01`.
 
-    >>> hits = judge(Ranking.from_scores([[0.1, 0.9, 0.5]]), Judgments.from_targets([2]))
-    >>> hits.rank.tolist()
-    [2]
+    Returns:
+        Ranks, tie groups and grades of the judged documents: all that measures need.
+
+    Raises:
+        MismatchError: The ids of the two do not fit.
+        ConventionError: The depth cuts a group of ties that the conventions look into.
+
+    Example:
+        >>> hits = judge(Ranking.from_scores([[0.1, 0.9, 0.5]]), Judgments.from_targets([2]))
+        >>> hits.rank.tolist()
+        [2]
     """
     checks.require(ranking, Ranking, "ranking", "a Ranking; read_run() makes one from a file")
     if conventions is None:
@@ -210,8 +212,8 @@ def judge(
         hits = _judge_qrels(placed, judgments, conventions, without_self, allow_mismatch)
     else:
         raise UsageError(f"judgments must be Judgments, found {type(judgments).__name__}.")
-    cut = cut_by_row(ranking, placed, judgments.query_ids)
-    remarks = (*hits.remarks, *constant_scores(placed), *cut)
+    cut = mismatches.cut_by_row(ranking, placed, judgments.query_ids)
+    remarks = (*hits.remarks, *mismatches.constant_scores(placed), *cut)
     numbered = ranking.doc_ids.numbered and conventions.tiebreak != "index"
     settings = {**ranking.settings, **({"docs": "numbered"} if numbered else {})}
     return replace(hits, search=ranking.search, settings=settings, remarks=remarks)
@@ -238,17 +240,22 @@ def _judge_qrels(
 ) -> Hits:
     if without_self:
         qrels = _qrels_without_self(qrels)
-    refuse_swapped(ranking, qrels, allow=allow)
+    mismatches.refuse_swapped(ranking, qrels, allow=allow)
     to_judged = ranking.query_ids.match(qrels.query_ids)
-    remarks = check_queries(ranking.query_ids, qrels, to_judged, allow=allow)
+    remarks = mismatches.check_queries(ranking.query_ids, qrels, to_judged, allow=allow)
     judged = qrels.in_id_order
     judged_docs, finder = judged.docs, None
     if qrels.doc_ids != ranking.doc_ids:
         places = qrels.doc_ids.match(ranking.doc_ids)
         n_common = int(np.count_nonzero(to_judged >= 0))
-        remarks += check_docs(ranking, qrels, places >= 0, n_common, allow=allow)
+        remarks += mismatches.check_docs(ranking, qrels, places >= 0, n_common, allow=allow)
         judged_docs = places[judged_docs]
         finder = partial(_cover_qrels, ranking.doc_ids, ranking.n_docs, judged, judged_docs)
+    own_doc = None
+    if without_self:  # queries whose own document is in the collection; a run need not name it
+        own_doc = judged.query_ids.match(ranking.doc_ids) >= 0
+        if not ranking.n_docs:
+            own_doc |= judged.query_ids.match(judged.doc_ids) >= 0
     rows = rows_by_id(ranking, qrels, conventions, to_judged)
     search = kernels().find_judged if ranking.in_order else kernels().count_judged
     hits_found = search(
@@ -270,21 +277,19 @@ def _judge_qrels(
         hits_found,
         judged.grade_counts,
         exhaustive=qrels.exhaustive,
-        own=_own_docs(ranking, judged) if without_self else None,
+        own_doc=own_doc,
         cover=finder,
-        remarks=(*remarks, *odd_grades(ranking, qrels), *_are_grades(ranking, rows, hits_found)),
-        kept=judged.kept,
+        remarks=(
+            *remarks,
+            *mismatches.odd_grades(ranking, qrels),
+            *_are_grades(ranking, rows, hits_found),
+        ),
+        cache=judged.kept,
     )
 
 
-def _own_docs(ranking: Ranking, judged: Qrels) -> NDArray[np.bool_]:
-    """Return the queries whose own document is in the collection; a run alone need not name it."""
-    is_query: NDArray[np.bool_] = judged.query_ids.match(ranking.doc_ids) >= 0
-    return is_query if ranking.n_docs else is_query | (judged.query_ids.match(judged.doc_ids) >= 0)
-
-
 def _cover_qrels(names: Ids, n_docs: int, judged: Qrels, places: Ints) -> Coverage | None:
-    """What is known of judged documents at these places among the names, negative for none."""
+    """Count judged documents at these places among the names, negative for none."""
     n_named, named = len(names), places >= 0
     if names.numbered:  # documents without ids: numbers need not be listed to be named
         if not n_docs:
@@ -304,7 +309,7 @@ def _count_named(judged: Qrels, named: NDArray[np.bool_], n_named: int) -> Cover
 
 
 def cover_by(hits: Hits, judgments: Judgments, names: Ids) -> Hits:
-    """The same hits where these documents are known to be in the collection, as of several runs."""
+    """Say which documents are in the collection, as several runs name them."""
     if not isinstance(judgments, Qrels) or names.numbered:
         return hits
     excluded = hits.conventions is not None and hits.conventions.self_match == "exclude"
@@ -325,24 +330,23 @@ def _are_grades(ranking: Ranking, rows: Ints, hits_found: Found) -> Iterator[str
     offsets, rank, _, _, grade = hits_found
 
     def scores() -> Floats:
-        begins = ranking.offsets[rows[order.rows_of(offsets)]]
-        return np.asarray(ranking.scores[begins + rank - 1])
+        return np.asarray(ranking.scores[ranking.offsets[rows[rows_of(offsets)]] + rank - 1])
 
-    return odd_scores(np.append(ranking.lengths, 0)[rows], offsets, grade, scores)
+    return mismatches.odd_scores(np.append(ranking.lengths, 0)[rows], offsets, grade, scores)
 
 
 def _judge_labels(
     ranking: Ranking, labels: Labels, conventions: Conventions, without_self: bool, allow: bool
 ) -> Hits:
     to_judged = ranking.query_ids.match(labels.query_ids)
-    remarks = check_queries(ranking.query_ids, labels, to_judged, allow=allow)
+    remarks = mismatches.check_queries(ranking.query_ids, labels, to_judged, allow=allow)
     label_of_doc = _labels_of_ranked(ranking, labels)
     collection = ranking.doc_ids if ranking.n_docs else labels.doc_ids
     is_query = labels.query_ids.match(collection) >= 0 if without_self else None
     query_labels = np.where(to_judged >= 0, labels.query_labels[to_judged], -2)
     is_hit = label_of_doc[ranking.docs] == np.repeat(query_labels, ranking.lengths)
     at = np.flatnonzero(is_hit)
-    rank, lo, hi = order.tie_groups(ranking.offsets, ranking.scores, at)
+    rank, lo, hi = tie_groups(ranking.offsets, ranking.scores, at)
     offsets = offsets_of(is_hit)[ranking.offsets]
     pool = _label_pool(labels, without_self)
     rows = rows_by_id(ranking, labels, conventions, to_judged)
@@ -355,7 +359,7 @@ def _judge_labels(
         regroup((offsets, rank, lo, hi, np.ones(len(at))), rows),
         pool,
         exhaustive=True,
-        own=None if is_query is None else is_query[labels.by_id],
+        own_doc=None if is_query is None else is_query[labels.by_id],
         cover=partial(_cover_labels, ranking.doc_ids, ranking.n_docs, labels, without_self),
         n_docs=len(labels.doc_ids),
         remarks=remarks,
@@ -375,7 +379,7 @@ def _label_pool(labels: Labels, without_self: bool) -> tuple[Ints, Floats, Ints]
 
 
 def _cover_labels(names: Ids, n_docs: int, labels: Labels, without_self: bool) -> Coverage | None:
-    """What is known of labelled documents; where the size is not, they are the collection."""
+    """Count labelled documents; where the size is unknown, they are the collection."""
     if not n_docs or n_docs >= len(labels.doc_ids):
         return None
     if names.numbered:
@@ -417,7 +421,7 @@ def rows_by_id(
     conventions: Conventions,
     to_judged: Ints,
 ) -> Ints:
-    """The row of each judged query in the ranking, in order of the ids; missing: the one after all.
+    """Return the row of each judged query, by id; a missing one has the row after all.
 
     `to_judged` is the judged query of each row, or −1.
     """
@@ -436,7 +440,7 @@ def rows_by_id(
 
 
 def regroup(hits: Found, rows: Ints) -> Found:
-    """What was found in the rows of a ranking, in another order of them; `rows_by_id` gives it."""
+    """Put what was found in rows into another order of them, as of `rows_by_id`."""
     at, offsets = gather(np.append(hits[0], hits[0][-1]), rows)
     return offsets, hits[1][at], hits[2][at], hits[3][at], hits[4][at]
 
@@ -451,48 +455,39 @@ def make_hits(
     pool: tuple[Ints, Floats, Ints],
     *,
     exhaustive: bool,
-    own: NDArray[np.bool_] | None,
+    own_doc: NDArray[np.bool_] | None,
     n_docs: int = 0,
     cover: Callable[[], Coverage | None] | None = None,
     remarks: tuple[str, ...] = (),
-    kept: Kept | None = None,
+    cache: Kept | None = None,
 ) -> Hits:
-    """Hits of what was found, which is in order of the query ids, as pool and `own` are.
+    """Make hits of what was found, in order of the query ids, as pool and `own_doc` are.
 
-    `rows` are the queries' rows in the ranking, `own` marks those whose own document is excluded
-    from the collection.
+    `rows` are the queries' rows in the ranking, `own_doc` marks those whose own document is
+    excluded from the collection.
     """
     n_docs = ranking.n_docs or n_docs
     size = np.full(len(rows), n_docs, np.int64)
-    if own is not None and n_docs:
-        size -= own
+    if own_doc is not None and n_docs:
+        size -= own_doc
+    # The row after the last stands for queries that are not in the ranking.
+    split = None if ranking.tie_split is None else np.append(ranking.tie_split, False)[rows]
     return Hits(
-        query_ids=judgments.sorted_ids,
-        offsets=hits_found[0],
-        rank=hits_found[1],
-        rank_lo=hits_found[2],
-        rank_hi=hits_found[3],
-        grade=hits_found[4],
-        n_ret=np.append(ranking.lengths, 0)[rows],
-        pool_offsets=pool[0],
-        pool_grade=pool[1],
-        pool_count=pool[2],
-        n_docs=size,
-        missing=rows == len(ranking.query_ids),
+        judgments.sorted_ids,
+        *hits_found,
+        np.append(ranking.lengths, 0)[rows],
+        *pool,
+        size,
+        rows == len(ranking.query_ids),
         exhaustive=exhaustive,
         extra=ranking.query_ids.take(np.flatnonzero(to_judged < 0)),
         conventions=conventions,
-        tie_split=_take_flags(ranking.tie_split, rows),
+        tie_split=split,
         remarks=remarks,
-        kept=Kept() if kept is None else kept,
+        kept=Kept() if cache is None else cache,
         cover=cover,
-        own=own,
+        own=own_doc,
     )
-
-
-def _take_flags(flags: NDArray[np.bool_] | None, rows: Ints) -> NDArray[np.bool_] | None:
-    """The flags of some rows; the row after the last stands for queries not in the ranking."""
-    return None if flags is None else np.append(flags, False)[rows]
 
 
 def judge_ranks(
@@ -504,15 +499,27 @@ def judge_ranks(
     has_target: Sequence[bool] | NDArray[np.bool_] | None = None,
     query_ids: Iterable[object] | None = None,
 ) -> Hits:
-    """Hits from the rank of one target per query, without any list.
+    """Make hits from the rank of one target per query, without any list.
 
-    `ranks` is 1 + the number of documents above the target, or 0 where it was not retrieved;
-    `tied` is how many other documents tie with it, `placed` its rank under the tie rule (by
-    default the last rank of its tie group). `has_target` marks the queries that have one.
     Documents have no ids here that could break ties: the scores say `tiebreak:index`.
 
-    >>> judge_ranks([1, 3], tied=[0, 2]).rank_hi.tolist()
-    [1, 5]
+    Args:
+        ranks: 1 + the number of documents above the target, or 0 where it was not retrieved.
+        tied: How many other documents tie with it.
+        placed: Its rank under the tie rule; by default the last rank of its tie group.
+        n_docs: The size of the collection, where it is known.
+        has_target: The queries that have a target; by default all.
+        query_ids: Ids of the queries.
+
+    Returns:
+        The hits, in order of the queries' ids.
+
+    Raises:
+        ValueRangeError: A rank does not fit its tie group or the collection.
+
+    Example:
+        >>> judge_ranks([1, 3], tied=[0, 2]).rank_hi.tolist()
+        [1, 5]
     """
     first = checks.check_ranks(ranks)
     n_tied = np.zeros_like(first) if tied is None else checks.check_ranks(tied, "tied")
@@ -545,7 +552,7 @@ def judge_ranks(
         missing=np.zeros(len(first), bool),
         exhaustive=True,
         conventions=preset("trec_eval").but(tiebreak="index"),
-        remarks=(CONSTANT,) if constant else (),
+        remarks=(mismatches.CONSTANT,) if constant else (),
     )
     return hits.select(queries.order())
 

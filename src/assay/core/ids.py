@@ -49,6 +49,8 @@ class Ids(ABC):
     __slots__ = ("_duplicate",)
 
     _duplicate: tuple[int, int] | Literal["unknown"] | None
+    kind: Literal["text", "integer"]
+    numbered: bool  # whether these are the numbers of rows that have no ids
 
     @staticmethod
     def of(values: Ids | Iterable[object], what: str = "doc") -> Ids:
@@ -59,12 +61,16 @@ class Ids(ABC):
         if isinstance(values, Ids):
             return values
         if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
-            return IntegerIds(_check_numbers(_one_dimension(values, what), what))
+            numbers = _one_dimension(values, what)
+            if numbers.dtype.kind == "u" and numbers.size and numbers.max() >= 2**63:
+                row = int(np.argmax(numbers >= 2**63))
+                raise _range_error(row, numbers[row], what)
+            return IntegerIds(np.array(numbers, np.int64))
         return _of_list(_as_list(values, what), what)
 
     @staticmethod
     def count(size: int, first: int = 0) -> Ids:
-        """Number rows that have no ids: first, first + 1, …"""
+        """Return numbers for rows that have no ids: first, first + 1, …"""
         return _few_numbers(size, first) if size <= _FEW_NUMBERS else _numbers(size, first)
 
     @staticmethod
@@ -96,16 +102,6 @@ class Ids(ABC):
             return TextIds(np.zeros(0, np.uint8), np.zeros(1, np.int64))
         parts = _of_one_kind(parts)
         return parts[0]._join(parts)
-
-    @property
-    @abstractmethod
-    def kind(self) -> Literal["text", "integer"]:
-        """Tell whether the ids are text or integers."""
-
-    @property
-    def numbered(self) -> bool:
-        """Tell whether these are the numbers of rows that have no ids."""
-        return False
 
     def as_text(self) -> Ids:
         """Return the ids as text, by which ids of two sources are the same or not."""
@@ -198,16 +194,13 @@ class TextIds(Ids):
     """Text ids: id i is the bytes `offsets[i]` to `offsets[i + 1]` of a UTF-8 blob."""
 
     __slots__ = ("_blob", "_offsets")
+    kind = "text"
+    numbered = False
 
     def __init__(self, blob: Bytes, offsets: Ints) -> None:
         """Take over clean ids."""
         self._blob, self._offsets = _freeze(blob), _freeze(offsets)
         self._duplicate = "unknown"
-
-    @property
-    def kind(self) -> Literal["text", "integer"]:
-        """Tell that the ids are text."""
-        return "text"
 
     @property
     def utf8(self) -> tuple[Bytes, Ints]:
@@ -265,7 +258,8 @@ class TextIds(Ids):
 class IntegerIds(Ids):
     """Integer ids: one int64 each."""
 
-    __slots__ = ("_numbered", "_numbers", "_rising")
+    __slots__ = ("_numbers", "_rising", "numbered")
+    kind = "integer"
 
     def __init__(
         self, numbers: Ints, rising: bool | None = None, *, numbered: bool = False
@@ -274,22 +268,12 @@ class IntegerIds(Ids):
         self._numbers = _freeze(numbers)
         self._duplicate = "unknown"
         self._rising = rising
-        self._numbered = numbered
-
-    @property
-    def kind(self) -> Literal["text", "integer"]:
-        """Tell that the ids are integers."""
-        return "integer"
+        self.numbered = numbered
 
     @property
     def numbers(self) -> Ints:
         """The values of the ids."""
         return self._numbers
-
-    @property
-    def numbered(self) -> bool:
-        """Tell whether these are the numbers of rows that have no ids."""
-        return self._numbered
 
     def as_text(self) -> TextIds:
         """Return the decimal texts of the ids."""
@@ -328,7 +312,7 @@ class IntegerIds(Ids):
 
     def take(self, places: npt.ArrayLike) -> IntegerIds:
         """Return the ids at some places."""
-        return IntegerIds(self._numbers[_places(places, len(self))], numbered=self._numbered)
+        return IntegerIds(self._numbers[_places(places, len(self))], numbered=self.numbered)
 
     def order(self, descending: bool = False) -> Ints:
         """Find the permutation that sorts by decimal text, or by number where rows are numbered."""
@@ -338,7 +322,7 @@ class IntegerIds(Ids):
 
     def _sorts_by_number(self) -> bool:
         """Return numbers with equally many digits stand in the order of their text."""
-        if self._numbered or not len(self):
+        if self.numbered or not len(self):
             return True
         low, high = int(self._numbers.min()), int(self._numbers.max())
         return low >= 0 and len(str(low)) == len(str(high))
@@ -426,7 +410,7 @@ def _places(places: npt.ArrayLike, size: int) -> Ints:
 
 
 def _of_one_kind(parts: Sequence[Ids]) -> list[Ids]:
-    """The ids as they are where all are of one kind, else as text, which numbered rows have not."""
+    """Return ids of one kind: as they are, else as text, which numbered rows have not."""
     text = next((part for part in parts if part.kind == "text"), None)
     if text is None or all(part.kind == "text" for part in parts):
         return list(parts)
@@ -465,7 +449,11 @@ def _of_list(values: list[Any], what: str) -> Ids:
     except TypeError:  # not all are text
         types = set(map(type, values))
     if all(_is_integer(kind) for kind in types):
-        return IntegerIds(_pack_numbers(values, what))
+        try:
+            return IntegerIds(np.array(values, np.int64))
+        except OverflowError:
+            row = next(row for row, value in enumerate(values) if not -(2**63) <= value < 2**63)
+            raise _range_error(row, values[row], what) from None
     raise _type_error(values, what)
 
 
@@ -491,21 +479,6 @@ def _type_error(values: list[Any], what: str) -> IdError:
     )
 
 
-def _pack_numbers(values: list[Any], what: str) -> Ints:
-    try:
-        return np.array(values, np.int64)
-    except OverflowError:
-        row = next(row for row, value in enumerate(values) if not -(2**63) <= value < 2**63)
-        raise _range_error(row, values[row], what) from None
-
-
-def _check_numbers(values: npt.NDArray[Any], what: str) -> Ints:
-    if values.dtype.kind == "u" and values.size and values.max() >= 2**63:
-        row = int(np.argmax(values >= 2**63))
-        raise _range_error(row, values[row], what)
-    return np.array(values, np.int64)
-
-
 def _range_error(row: int, value: object, what: str) -> IdError:
     return IdError(
         f"the {what} id in row {row} is {value}, which does not fit 64 bits. Give the ids as text."
@@ -523,14 +496,11 @@ def _pack_text(values: list[str], what: str) -> tuple[Bytes, Ints]:
     ends = np.append(cuts, len(joined))[: len(values)]
     sizes = np.diff(ends, prepend=-1) - 1
     blob = np.delete(joined, cuts)
-    if len(cuts) != max(len(values) - 1, 0) or not sizes.all() or _has_forbidden(blob):
+    suspects = blob[blob <= max(_FORBIDDEN_BYTES)]
+    torn = len(cuts) != max(len(values) - 1, 0) or not sizes.all()
+    if torn or np.isin(suspects, _FORBIDDEN_BYTES).any():
         raise _text_error(values, what)
     return blob, offsets_of(sizes)
-
-
-def _has_forbidden(blob: Bytes) -> bool:
-    suspects = blob[blob <= max(_FORBIDDEN_BYTES)]
-    return bool(np.isin(suspects, _FORBIDDEN_BYTES).any())
 
 
 def _text_error(values: list[str], what: str) -> IdError:

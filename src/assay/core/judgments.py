@@ -21,12 +21,17 @@ class Kept(dict[Any, Any]):
     """What measures keep of judgments for the next ranking; a copy begins with nothing."""
 
     def __reduce__(self) -> tuple[type[Kept], tuple[()]]:
-        """A new one: what is kept can be computed again, and is not sent anywhere."""
+        """Return a new one: what is kept can be computed again, and is not sent."""
         return Kept, ()
 
 
 class Judgments:
-    """What is relevant to what. `Qrels` holds graded pairs or targets, `Labels` holds labels."""
+    """What is relevant to what. `Qrels` holds graded pairs or targets, `Labels` holds labels.
+
+    Example:
+        >>> Judgments.from_targets(["b"], query_ids=["q"], doc_ids=["a", "b"])
+        Qrels(1 queries, 1 judgments)
+    """
 
     query_ids: Ids
 
@@ -46,7 +51,7 @@ class Judgments:
         return self.query_ids.take(self.by_id)
 
     def __len__(self) -> int:
-        """Number of judged queries."""
+        """Return the number of judged queries."""
         return self.n_queries
 
     @staticmethod
@@ -64,7 +69,8 @@ class Judgments:
         checks.check_lengths(queries=len(row), docs=len(doc), grades=len(grade))
         checks.check_finite(grade, "grades")
         if not _are_distinct(row, doc, len(query_ids)):
-            row, doc, grade = _in_pair_order(row, doc, grade, len(doc_ids))
+            by_pair = np.argsort(row * max(len(doc_ids), 1) + doc, kind="stable")
+            row, doc, grade = row[by_pair], doc[by_pair], grade[by_pair]
         same = (row[1:] == row[:-1]) & (doc[1:] == doc[:-1])
         _refuse_conflicts(same, row, doc, grade, query_ids, doc_ids)
         is_first = np.concatenate([[True], ~same]) if len(row) else np.zeros(0, bool)
@@ -209,12 +215,6 @@ def _grades(grades: Any) -> Floats:
             f"grades must be a list of numbers, found shape {array.shape} of {array.dtype}."
         )
     return array.astype(np.float64)
-
-
-def _in_pair_order(row: Ints, doc: Ints, grade: Floats, n_docs: int) -> tuple[Ints, Ints, Floats]:
-    """Return judgments sorted by query, then document."""
-    by_pair = np.argsort(row * max(n_docs, 1) + doc, kind="stable")
-    return row[by_pair], doc[by_pair], grade[by_pair]
 
 
 def _refuse_conflicts(

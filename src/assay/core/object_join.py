@@ -14,19 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from assay.arrays import Flags, Ints, offsets_of
+from assay.arrays import Ints, offsets_of
+from assay.core import mismatches
 from assay.core.conventions import Conventions
 from assay.core.hits import Hits, RankedQueries, make_hits, regroup, rows_by_id
-from assay.core.id_hints import looks_alike
 from assay.core.ids import Ids
-from assay.core.input_remarks import (
-    CONSTANT,
-    check_queries,
-    fractions_among,
-    mostly_fractions,
-    odd_scores,
-    step_over_rows,
-)
 from assay.core.judgments import Qrels
 from assay.core.ranking import TIES_BY_RULE
 from assay.errors import InputError
@@ -42,7 +34,7 @@ class _Joined(NamedTuple):
     to_judged: Ints
     lengths: Ints
     docs_of: Callable[[int], Iterable[Any]]
-    found: JoinedRows
+    rows: JoinedRows
 
 
 def judge_objects(run: Any, qrels: Any, rules: Conventions, *, allow_mismatch: bool) -> Hits | None:
@@ -108,14 +100,21 @@ def _judge(joined: _Joined, rules: Conventions, allow: bool) -> Hits | None:
     ranked, judged, to_judged, lengths, docs_of, rows_joined = joined
     (blob, ids, offsets, docs, grades), hits, scores, seen, only_judged, constant = rows_joined
     judgments = Qrels(judged, Ids.from_utf8(blob, ids), offsets, docs.astype(np.int64), grades)
-    some_rows = range(0, len(lengths), step_over_rows(int(lengths.sum())))
+    some_rows = range(0, len(lengths), mismatches.step_over_rows(int(lengths.sum())))
     some = chain.from_iterable(map(docs_of, some_rows))
-    fits = only_judged or _fit(judgments.doc_ids, seen.astype(bool), some)
+    is_seen = seen.astype(bool)  # nothing is to be said of documents that are not in the run
+    fits = only_judged or bool(is_seen.all())
+    fits = fits or (
+        bool(is_seen.any()) and mismatches.looks_alike(judgments.doc_ids, is_seen, some)
+    )
     broken = not judgments.whole
-    if not fits or (broken and (len(fractions_among(grades)) or len(mostly_fractions(grades)))):
+    if not fits or (
+        broken
+        and (len(mismatches.fractions_among(grades)) or len(mismatches.mostly_fractions(grades)))
+    ):
         return None
-    remarks = check_queries(ranked, judgments, to_judged, allow=allow)
-    odd = odd_scores(lengths, hits[0], hits[4], lambda: scores)
+    remarks = mismatches.check_queries(ranked, judgments, to_judged, allow=allow)
+    odd = mismatches.odd_scores(lengths, hits[0], hits[4], lambda: scores)
     ranking = RankedQueries(ranked, lengths)
     rows = rows_by_id(ranking, judgments, rules, to_judged)
     return make_hits(
@@ -127,11 +126,6 @@ def _judge(joined: _Joined, rules: Conventions, allow: bool) -> Hits | None:
         regroup(hits, rows),
         judgments.in_id_order.grade_counts,
         exhaustive=False,
-        own=None,
-        remarks=(*remarks, *odd, *([CONSTANT] if constant else [])),
+        own_doc=None,
+        remarks=(*remarks, *odd, *([mismatches.CONSTANT] if constant else [])),
     )
-
-
-def _fit(judged: Ids, seen: Flags, some: Iterable[object]) -> bool:
-    """Tell whether nothing is to be said of documents that are judged and not in the run."""
-    return bool(seen.all()) or (bool(seen.any()) and looks_alike(judged, seen, some))

@@ -1,20 +1,35 @@
-"""Ranking: for each query the retrieved documents in rank order, with their scores."""
+"""Ranking: for each query the retrieved documents in rank order, with their scores.
+
+The tie rule is: score descending, then the tie-break ascending; `-0.0` equals `0.0`. Whatever ranks
+documents goes by it, and it is written in two places only:
+
+    native/tie_order.hpp   for the compiled kernels: `sort_rows` and `order_rows`, the ranks of
+                           judged documents, top k and targets of the search, targets in a matrix
+                           of scores
+    native/tie_order.py    the same in numpy: `rank_order`, `nearest_order` for distances, and
+                           `sides_of` for counting what ranks before a target
+
+Codes are compared by nothing: they go into bins by distance, in the order of their numbers. The
+tie-break is the place of the document's id among all ids, by their text (`Ids.order`), or that of
+its row or line. `sort_rows` sorts ragged rows by whichever kernel the machine has; `tie_groups`
+finds where equal scores begin and end. tests/core/test_order.py fails where another comparison is
+written.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from assay.arrays import Floats, Ints, Ints32, offsets_of
-from assay.core import checks, order
-from assay.core.conventions import CHOICES, as_conventions
+from assay.core import checks
+from assay.core.conventions import CHOICES, Settings, as_conventions
 from assay.core.ids import Ids
-from assay.core.settings import Settings
 from assay.errors import ConventionError, IdError, MismatchError, ShapeError, ValueRangeError
 from assay.native import kernels
 from assay.native.signatures import RowFault
@@ -23,8 +38,32 @@ if TYPE_CHECKING:
     from assay.core.conventions import Conventions
 
 
-TieOrder = Literal["ascending", "descending", "appearance"]
-_TIES = {"ascending": 1, "descending": -1, "appearance": 0}
+def sort_rows(offsets: Ints, scores: Floats, tiebreak: Ints | None) -> Ints:
+    """Permutation that puts each row in order: score descending, then tiebreak ascending.
+
+    Without a tiebreak, equal scores keep the order they stand in.
+    """
+    return kernels().order_rows(offsets, np.ascontiguousarray(scores), tiebreak)
+
+
+def tie_groups(offsets: Ints, scores: Floats, at: Ints) -> tuple[Ints, Ints, Ints]:
+    """Rank, first and last rank of the tie group, for the elements at these positions."""
+    row = np.searchsorted(offsets, at, side="right") - 1
+    start, stop = offsets[row], offsets[row + 1]
+    rank = at - start + 1
+    same = np.zeros(len(scores) + 1, bool)
+    np.equal(scores[1:], scores[:-1], out=same[1:-1])
+    if not same.any():
+        return rank, rank, rank
+    breaks = ~same
+    breaks[offsets] = True
+    edges = np.flatnonzero(breaks)
+    group = np.searchsorted(edges, at, side="right") - 1
+    return rank, edges[group] - start + 1, np.minimum(edges[group + 1], stop) - start
+
+
+# What the kernels call each rule: the order of ids, or that of lines.
+TIES_BY_RULE: Final = {"id-descending": -1, "id-ascending": 1, "index": 0}
 
 
 class SortedRows(NamedTuple):
@@ -42,7 +81,7 @@ def sort_lines(
     *,
     query_ids: Ids,
     doc_ids: Ids,
-    ties: TieOrder = "descending",
+    tiebreak: str = "id-descending",
     float32: bool = False,
     owned: bool = False,
 ) -> SortedRows:
@@ -58,7 +97,7 @@ def sort_lines(
     [1, 0]
     """
     offsets, sorted_docs, sorted_scores, fault = kernels().sort_rows(
-        queries, docs, scores, len(query_ids), *doc_ids.sort_bytes, _TIES[ties], float32
+        queries, docs, scores, len(query_ids), *doc_ids.sort_bytes, TIES_BY_RULE[tiebreak], float32
     )
     if fault is not None:
         raise _error(fault, query_ids, doc_ids)
@@ -84,14 +123,6 @@ def _error(fault: RowFault, query_ids: Ids, doc_ids: Ids) -> IdError | ValueRang
     )
 
 
-_TIE_ORDER: Final[dict[str, TieOrder]] = {
-    "id-descending": "descending",
-    "id-ascending": "ascending",
-    "index": "appearance",
-}
-TIES_BY_RULE: Final = {rule: _TIES[order] for rule, order in _TIE_ORDER.items()}
-
-
 @dataclass(frozen=True, eq=False)
 class Ranking:
     """Ragged rows of documents in rank order; build one with `from_…`, which check their input.
@@ -106,6 +137,10 @@ class Ranking:
     rows in which a cut runs through a group of tied documents. `search` says how the engine
     found the rows, where it did, and `settings` what else made them, such as the metric;
     `zero_rows` counts the queries and the documents that are all zero.
+
+    Example:
+        >>> Ranking.from_scores([[0.1, 0.9]], query_ids=["q"], doc_ids=["a", "b"]).row("q")
+        [('b', 0.9), ('a', 0.1)]
     """
 
     query_ids: Ids
@@ -135,7 +170,7 @@ class Ranking:
         if self.in_order:
             return self.given_docs, self.given_scores
         priority = self.given_docs.astype(np.int64)
-        by_rank = order.sort_rows(self.offsets, self.given_scores, priority)
+        by_rank = sort_rows(self.offsets, self.given_scores, priority)
         docs, scores = self.given_docs[by_rank], self.given_scores[by_rank]
         docs.setflags(write=False)
         scores.setflags(write=False)
@@ -185,7 +220,7 @@ class Ranking:
         return number
 
     def __len__(self) -> int:
-        """Number of queries."""
+        """Return the number of queries."""
         return self.n_queries
 
     def __repr__(self) -> str:
@@ -211,7 +246,7 @@ class Ranking:
 
         Arrays that are `owned` may be kept: nobody will change them.
         """
-        if tiebreak not in _TIE_ORDER or precision not in CHOICES["scores"]:
+        if tiebreak not in TIES_BY_RULE or precision not in CHOICES["scores"]:
             raise ConventionError(f"Unknown tiebreak {tiebreak!r} or precision {precision!r}.")
         checks.check_finite(scores, "scores")
         rows = sort_lines(
@@ -220,7 +255,7 @@ class Ranking:
             scores,
             query_ids=query_ids,
             doc_ids=doc_ids,
-            ties=_TIE_ORDER[tiebreak],
+            tiebreak=tiebreak,
             float32=precision == "float32",
             owned=owned,
         )
@@ -295,7 +330,7 @@ class Ranking:
         )
 
     def under(self, conventions: str | Conventions) -> Ranking:
-        """The same results in the order, precision and depth of the conventions."""
+        """Return the results in the order, precision and depth of the conventions."""
         conventions = as_conventions(conventions)
         ranking = self._reorder(conventions.tiebreak, conventions.scores)
         if conventions.self_match == "exclude":
@@ -303,7 +338,7 @@ class Ranking:
         return ranking.first(conventions.depth) if conventions.depth else ranking
 
     def first(self, depth: int) -> Ranking:
-        """The same ranking cut after `depth` documents in each row, which its settings say."""
+        """Cut each row after `depth` documents, which the settings say."""
         depth = checks.check_cutoff(depth, "depth")
         settings = {**self.settings, "first": str(depth)}
         if int(self.lengths.max(initial=0)) <= depth:
@@ -372,7 +407,7 @@ class Ranking:
             scores = _as_float32(scores)
         docs = self.docs
         if tiebreak == "index" or (scores[1:] == scores[:-1]).any():
-            by_rank = order.sort_rows(self.offsets, scores, self._tie_priority(tiebreak, scores))
+            by_rank = sort_rows(self.offsets, scores, self._tie_priority(tiebreak, scores))
             docs, scores = docs[by_rank], scores[by_rank]
         return replace(
             self,
@@ -451,7 +486,7 @@ def _drop_unused(codes: Ints32, values: Floats) -> tuple[Ints, Ints32, Floats]:
 
 
 def _refuse_repeats(queries: Ids, names: Ids, offsets: Ints, docs: Ints32) -> None:
-    """A document may stand once in a row."""
+    """Refuse a document that stands twice in a row."""
     place = kernels().first_repeat(offsets, docs)
     if place >= 0:
         q = int(np.searchsorted(offsets, place, side="right")) - 1

@@ -1,21 +1,32 @@
-"""Specs: `kind`, `kind:argument` or `kind:argument?name=value`, for things that are named by text.
+"""Things that are named by text: specs of models and indexes, functions, and consent to use them.
 
-A `SpecRegistry` holds the kinds of one sort of thing (encoders, lexical models, indexes): how a
-spec of each is written, and which function makes it. The module of a kind is imported when the
-kind is used. Kinds of other packages come by entry points (`assay.plugins`); they are looked
-up only where a name is not one of Assay's own.
+A spec is `kind`, `kind:argument` or `kind:argument?name=value`. A `SpecRegistry` holds the kinds of
+one sort of thing (encoders, lexical models, indexes): how a spec of each is written, and which
+function makes it. The module of a kind is imported when the kind is used. Kinds of other packages
+come by entry points (`assay.plugins`); they are looked up only where a name is not one of Assay's.
+
+What is typed or written in Python is the user's own wish. A config file or a stored command may be
+a stranger's: it runs no code and reaches no other host unless the user says so, by `--allow-code`
+and `--allow-endpoint` (in Python `allow_code` and `allow_endpoints`): that is a `Consent`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, NamedTuple
-from urllib.parse import parse_qsl
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import find_spec
+from ipaddress import ip_address
+from typing import Any, Final, NamedTuple, cast
+from urllib.parse import parse_qsl, urlsplit
 
 from assay.core.text import did_you_mean
-from assay.errors import PluginError, UsageError
-from assay.plugins import Extension, extensions, find_extension
+from assay.errors import PluginError, UsageError, error_text
+from assay.plugins import Extension, extensions, find_extension, load_target
 
 
 class SpecKind(NamedTuple):
@@ -34,8 +45,7 @@ class SpecKind(NamedTuple):
     def load(self) -> Any:
         """Return the function or class that makes it; its module is imported now."""
         if self.plugin is None:
-            module, _, name = self.source.partition(":")
-            return getattr(import_module(module), name)
+            return load_target(self.source)
         function = self.plugin.load()
         if not callable(function):
             raise PluginError(
@@ -71,7 +81,7 @@ class SpecRegistry(Mapping[str, SpecKind]):
         self._group = group
 
     def __getitem__(self, name: str) -> SpecKind:
-        """A kind that Assay itself brings."""
+        """Return a kind that Assay itself brings."""
         return self._kinds[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -79,7 +89,7 @@ class SpecRegistry(Mapping[str, SpecKind]):
         return iter(self._kinds)
 
     def __len__(self) -> int:
-        """Number of these kinds."""
+        """Count these kinds."""
         return len(self._kinds)
 
     def find(self, name: str) -> SpecKind | None:
@@ -119,3 +129,166 @@ class SpecRegistry(Mapping[str, SpecKind]):
 
 def _kind_of(plugin: Extension) -> SpecKind:
     return SpecKind(f"{plugin.name}[:ARGUMENT]", plugin.entry.value, plugin=plugin)
+
+
+# Functions that a user names as `module:function`
+
+
+def named_callable(name: str, form: str) -> Callable[..., Any]:
+    """Import the function that `module:function` names; `form` is for messages."""
+    module, colon, attribute = name.partition(":")
+    if not (module and colon and attribute):
+        raise UsageError(f"{name!r} names no function. Write {form}.")
+    here = os.getcwd()
+    if here not in sys.path and "" not in sys.path:
+        sys.path.append(here)
+    try:
+        function = getattr(import_module(module), attribute, None)
+    except ImportError as error:
+        raise UsageError(
+            f"The module {module!r} cannot be imported: {error}. Is it installed, or in the "
+            "current folder?"
+        ) from error
+    except Exception as error:  # the module is not ours: importing it can fail in any way
+        raise UsageError(
+            f"The module {module!r} fails when imported: {error_text(error)}."
+        ) from error
+    if not callable(function):
+        raise UsageError(f"The module {module!r} has no function {attribute!r}.")
+    return cast("Callable[..., Any]", function)
+
+
+def own_callable(name: str, form: str) -> Callable[..., Any]:
+    """Import the function that `module:function` names, if it is the user's own.
+
+    It is written in the current folder or in a folder of PYTHONPATH: not the standard library, and
+    not an installed package, whose functions do things that nobody meant for a model.
+    """
+    module = name.partition(":")[0].partition(".")[0]
+    function = named_callable(name, form) if _is_own(module) else None
+    written = str(getattr(function, "__module__", "") or "").partition(".")[0]
+    if function is None or not _is_own(written):
+        raise UsageError(
+            f"A file may name a function of your own only, written in a module in the current "
+            f"folder or in a folder of PYTHONPATH; {name!r} is none."
+        )
+    return function
+
+
+def _is_own(module: str) -> bool:
+    """Return whether an import takes this name from the user's folders; imports nothing."""
+    folders = [os.getcwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    if not module.isidentifier():
+        return False
+    there = PathFinder.find_spec(module, folders)
+    try:
+        taken = find_spec(module) or there
+    except ValueError:  # a module that was made by hand has no spec
+        return False
+    return there is not None and _place(there) == _place(taken)
+
+
+def _place(spec: ModuleSpec | None) -> list[str]:
+    """Return the file of a module or the folders of a package, without links."""
+    if spec is None:
+        return []
+    origin = [spec.origin] if spec.origin else list(spec.submodule_search_locations or ())
+    return [os.path.realpath(path) for path in origin]
+
+
+# Consent
+
+
+# Clients do not agree on what odd characters in an address mean, so that it may have none.
+_ADDRESS: Final = re.compile(
+    r"[a-z][a-z0-9+.-]*://(?:[^\s/@?#\\]*@)?([^\s/@?#\\=]+)(?:/[^\s@#\\]*)?"
+)
+_ENDPOINT: Final = re.compile(r"[^\s=/@?#]+(=[A-Za-z_][A-Za-z0-9_]*)?")
+
+
+@dataclass(frozen=True)
+class Consent:
+    """Whether code may run, and which endpoints may be reached: HOST[:PORT] or …=VARIABLE.
+
+    A variable of the environment is sent to a host only where both were named together.
+
+    >>> Consent.of(endpoints=["gpu-box:8000"]).check_endpoint("http://gpu-box:8000/v1", "a.toml")
+    """
+
+    code: bool = False
+    endpoints: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, code: bool = False, endpoints: Iterable[str] = ()) -> Consent:
+        """From what the user allows."""
+        if not isinstance(code, bool):
+            raise UsageError(f"allow_code must be True or False, found {type(code).__name__}.")
+        hosts = [endpoints] if isinstance(endpoints, str) else list(endpoints)
+        for host in hosts:
+            if not isinstance(host, str) or not _ENDPOINT.fullmatch(host):
+                raise UsageError(
+                    f"An endpoint is allowed as HOST, HOST:PORT or HOST=VARIABLE, found {host!r}."
+                )
+        parts = [host.partition("=") for host in hosts]
+        return cls(code, frozenset(f"{host.lower()}{sign}{key}" for host, sign, key in parts))
+
+    def as_options(self) -> dict[str, Any]:
+        """As the keyword arguments that functions take."""
+        return {"allow_code": self.code, "allow_endpoints": sorted(self.endpoints)}
+
+    def check_code(self, what: str, place: str) -> None:
+        """Refuse what runs code, unless code is allowed."""
+        if not self.code:
+            raise UsageError(
+                f"{place} names {what}, which runs code. If you trust whoever wrote it, repeat "
+                "this with --allow-code (in Python allow_code=True)."
+            )
+
+    def check_download(self, what: str, source: str, place: str) -> None:
+        """Refuse what is fetched from a source that was not allowed."""
+        if source not in self.endpoints:
+            raise UsageError(
+                f"{place} names {what}, which {source} fetches unless it has it. If you want that, "
+                f"name it on the command line yourself, or repeat this with --allow-endpoint "
+                f"{source} (in Python allow_endpoints=[{source!r}])."
+            )
+
+    def check_endpoint(self, url: str, place: str, variable: str = "") -> None:
+        """Refuse a host that was not allowed, and a variable that was not allowed for it."""
+        host = host_of(url)
+        endpoint = f"{host}={variable}" if variable else host
+        if endpoint in self.endpoints:
+            return
+        named = {endpoint_there.partition("=")[0] for endpoint_there in self.endpoints}
+        if not variable and host in named:
+            return
+        sent = f"the content of {variable}" if variable and host in named else "data"
+        raise UsageError(
+            f"{place} sends {sent} to {host}. If you trust that host, repeat this with "
+            f"--allow-endpoint {endpoint} (in Python allow_endpoints=[{endpoint!r}])."
+        )
+
+
+def host_of(url: str) -> str:
+    """Host and port of an address, as they stand in it; a name or a password is left out.
+
+    >>> host_of("https://me:secret@API.example.org:8443/v1")
+    'api.example.org:8443'
+    """
+    match = _ADDRESS.fullmatch(url)
+    if match is None:
+        raise UsageError("An address in a file names one host, as in https://host:port/path.")
+    return match[1].lower()
+
+
+def is_loopback(url: str) -> bool:
+    """Tell whether an address is one of this machine.
+
+    >>> is_loopback("http://127.0.0.1:8000/v1"), is_loopback("http://127.0.0.1.example.org")
+    (True, False)
+    """
+    try:
+        host = urlsplit(url).hostname or ""
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

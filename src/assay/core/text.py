@@ -1,11 +1,11 @@
-"""Text for people and files: safe to print, in order, with a sign, in a spreadsheet, nearest."""
+"""Text and numbers: safe to print, rounded, in order, masked, nearest; and read from text."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 # C0 and C1 controls, line separators, the marks that reverse the direction of text, and halves of
 # a character, which no file can hold.
@@ -26,7 +26,7 @@ def printable(text: object) -> str:
 
 
 def signed(value: float) -> str:
-    """Four decimals and a sign; no sign where nothing is left of the number.
+    """Return four decimals and a sign; no sign where nothing is left of the number.
 
     >>> signed(0.0312), signed(-0.00001)
     ('+0.0312', '0.0000')
@@ -36,7 +36,7 @@ def signed(value: float) -> str:
 
 
 def fixed(value: float, *, sign: bool = False) -> str:
-    """Four decimals for the end of an interval, which is 0 or beside it but never minus nothing.
+    """Format an interval bound; never "-0.0000".
 
     >>> fixed(0.0312), fixed(-0.0312, sign=True), fixed(0.00002), fixed(-0.0)
     ('0.0312', '-0.0312', '2.0e-05', '0.0000')
@@ -63,7 +63,7 @@ def rounded_up(value: float) -> str:
 
 
 def format_percent(share: float) -> str:
-    """Whole percent, which is 0% of nothing only and 100% of all only.
+    """Return whole percent: 0% of nothing only, 100% of all only.
 
     >>> format_percent(0.176), format_percent(0.0003), format_percent(0.9999), format_percent(0.0)
     ('18%', '<1%', '>99%', '0%')
@@ -93,7 +93,7 @@ def format_rate(rate: float | None) -> str | None:
 
 
 def format_bytes(number: int | None) -> str | None:
-    """Bytes, for people.
+    """Return bytes, for people.
 
     >>> format_bytes(5_310_000), format_bytes(900)
     ('5.3 MB', '0.9 kB')
@@ -156,7 +156,7 @@ def _mask(match: re.Match[str]) -> str:
 
 
 def guard_formula(text: str) -> str:
-    """The text, with an apostrophe before it where a spreadsheet would take it for a formula.
+    """Put an apostrophe before a text that a spreadsheet would take for a formula.
 
     >>> guard_formula("=1+1"), guard_formula("'=1"), guard_formula("'tis")
     ("'=1+1", "''=1", "'tis")
@@ -182,14 +182,14 @@ def natural_order(name: str) -> tuple[list[tuple[int, str]], str]:
 
 def did_you_mean(
     name: object,
-    known: Iterable[str],
+    names: Iterable[str],
     *,
     most: int = 1,
     cutoff: float = 0.6,
     fallback: int = 0,
     forms: Mapping[str, str] | None = None,
 ) -> str:
-    """A sentence with the nearest known names, to go between two others; empty if none is near.
+    """Return a sentence with the nearest known names; empty if none is near.
 
     `forms` says how a name is written, where that is not the name itself; `fallback` is how many of
     the known names are shown where none is near.
@@ -197,7 +197,7 @@ def did_you_mean(
     >>> did_you_mean("metrc", ["metric", "depth"])
     ' Did you mean metric?'
     """
-    names = list(known)
+    names = list(names)
     from difflib import get_close_matches  # only for messages
 
     near = get_close_matches(str(name), names, n=most, cutoff=cutoff) or names[:fallback]
@@ -217,13 +217,13 @@ class Remark(str):
     short: str
 
     def __new__(cls, text: str, short: str = "") -> Remark:
-        """The sentence, and its few words."""
+        """Take the sentence, and its few words."""
         remark = super().__new__(cls, text)
         remark.short = short
         return remark
 
     def about(self, name: str) -> Remark:
-        """The same of one system."""
+        """Return the remark on one system."""
         return Remark(f"{name}: {self}", self.short)
 
 
@@ -241,3 +241,54 @@ def short_remark(remark: str) -> str:
         return str(short)
     clause = _CLAUSE.match(remark)
     return clause[1] if clause else remark[:58].rsplit(" ", 1)[0] + " …"
+
+
+# Numbers that others wrote: as decimal text, or as what a parser made of it
+
+
+LARGEST_WHOLE: Final = 10**15  # float64 holds every whole number up to here
+_WHOLE: Final = re.compile(r"[+-]?0*([0-9]{1,16})")
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+def parse_whole(text: str) -> int | None:
+    """Return a whole number of at most 10^15 on either side of 0; None for anything else.
+
+    Python's own int() also takes '1_000' and digits of other scripts, and fails on 5,000 of them.
+
+    >>> parse_whole("-12"), parse_whole("1_0"), parse_whole("9" * 5000)
+    (-12, None, None)
+    """
+    match = _WHOLE.fullmatch(text)
+    if match is None or int(match[1]) > LARGEST_WHOLE:
+        return None
+    return -int(match[1]) if text.startswith("-") else int(match[1])
+
+
+def parse_number(text: str) -> float | None:
+    """Return a decimal number that a float can hold; None for anything else.
+
+    >>> parse_number("-0.5e3"), parse_number("1_0"), parse_number("1e999"), parse_number("nan")
+    (-500.0, None, None, None)
+    """
+    return finite_or_none(float(text)) if is_decimal(text) else None
+
+
+def is_decimal(text: str) -> bool:
+    """Tell whether the text is written as a decimal number, of whatever size."""
+    return _NUMBER.fullmatch(text) is not None
+
+
+def finite_or_none(value: Any) -> float | None:
+    """Return a Python number as a float; None where it is none, or not finite.
+
+    >>> finite_or_none(3), finite_or_none(10**400), finite_or_none(True), finite_or_none("3")
+    (3.0, None, None, None)
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None

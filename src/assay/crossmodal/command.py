@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli import options, output
-from assay.cli.commands import MultiOptionCommand
+from assay.cli.commands import MultiOptionCommand, note_in_context
 from assay.cli.progress import progress_bar
+from assay.cli.repeating import demo_option
 from assay.cli.settings import option
-from assay.cli.walkthrough import demo_option
 from assay.core.conventions import CHOICES
 from assay.core.on_demand import OnDemand
 from assay.crossmodal.plugin import PROTOCOLS
 from assay.tables.page import Words
 
 if TYPE_CHECKING:
-    from assay.cli.saving import Saving
+    from assay.cli.output import Saving
     from assay.core import checks
     from assay.crossmodal import compat, evaluate, samples, tables
     from assay.crossmodal import demo as demo_files
@@ -208,7 +208,7 @@ _prototype_options = options.add_options(
 @option(
     "--full",
     is_flag=True,
-    callback=options.note_in_context,
+    callback=note_in_context,
     help="Also P@k, R@k, nDCG@k, MAP@R with interval, chance, ceiling; and each label.",
     section="Result",
 )

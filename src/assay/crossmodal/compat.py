@@ -29,7 +29,7 @@ from assay.crossmodal.samples import (
     load_text_prototypes_from_metadata,
 )
 from assay.errors import UsageError
-from assay.io.atomic import atomic_write
+from assay.io.streams import atomic_write
 
 __all__ = [
     "as_document_json",

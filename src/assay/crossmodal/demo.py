@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from assay.arrays import Floats
-from assay.cli.walkthrough import walk
+from assay.cli.repeating import walk
 
 N_IMAGES, N_TEST, N_CLASSES, CAPTIONS, SIZE, SEED = 200, 40, 8, 5, 24, 18
 _CLASSES: Final = ("beach", "bicycle", "cat", "kitchen", "market", "snow", "street", "train")

@@ -17,6 +17,7 @@ from assay.arrays import Ints
 from assay.core import checks
 from assay.core.id_hints import check_labels_match
 from assay.core.judgments import Qrels
+from assay.core.mismatches import check_labels_match
 from assay.core.text import did_you_mean
 from assay.crossmodal.plugin import PROTOCOLS, Protocol
 from assay.crossmodal.results import RECALLS, CrossmodalResult, DirectionResult

@@ -29,8 +29,7 @@ from assay.runs.results import Aggregate, aggregates_of
 from assay.scoring.output import limit_remarks, tied_remark, zero_remark
 from assay.scoring.scores import Mean, Scores, signature_of
 from assay.stats import Interval, interval, intervals
-from assay.tables.page import Page, Words
-from assay.tables.table import Table, columns_of
+from assay.tables.table import Page, Table, Words, columns_of
 
 
 @dataclass(frozen=True, eq=False)

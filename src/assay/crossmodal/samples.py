@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from assay.arrays import Array
 from assay.core import checks
-from assay.core.id_hints import describe_near
+from assay.core.conventions import Settings, as_settings
 from assay.core.ids import Ids
 from assay.core.on_demand import OnDemand
 from assay.core.settings import Settings, as_settings

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from assay.arrays import Ints, offsets_of
 from assay.core import checks
-from assay.core.conventions import Conventions, preset
+from assay.core.conventions import Conventions, Settings, as_settings, preset
 from assay.core.hits import judge
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Labels, Qrels

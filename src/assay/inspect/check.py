@@ -9,13 +9,12 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.core import order
+from assay.arrays import rows_of
 from assay.core.conventions import Choices, Conventions, as_conventions, check_keywords
 from assay.core.hits import Hits, judge
-from assay.core.id_hints import near_misses
 from assay.core.ids import Ids
-from assay.core.input_remarks import are_odd_files
 from assay.core.judgments import Qrels
+from assay.core.mismatches import are_odd_files, near_misses
 from assay.core.ranking import Ranking
 from assay.core.text import format_percent, format_share
 from assay.errors import UsageError
@@ -70,7 +69,7 @@ class CheckReport:
         return any(finding.severity != "note" for finding in self.findings)
 
     def __getitem__(self, code: str) -> Finding:
-        """The finding of this code."""
+        """Return the finding of this code."""
         for finding in self.findings:
             if finding.code == code:
                 return finding
@@ -81,7 +80,7 @@ class CheckReport:
         return any(finding.code == code for finding in self.findings)
 
     def __str__(self) -> str:
-        """A line for each finding; the last line is the signature."""
+        """Return a line for each finding, then the signature."""
         if not self.findings:
             return "Nothing found."
         return "\n".join(filter(None, (*map(str, self.findings), self.signature)))
@@ -103,17 +102,30 @@ def check(
 ) -> CheckReport:
     """List what is wrong or suspicious in a run and its judgments.
 
-    Takes what `evaluate` takes. Input that cannot be read at all raises, as it does there.
+    Args:
+        run: What `evaluate` takes: a path, a dictionary, tuples, a data frame, a `Ranking`.
+        qrels: Likewise, the judgments.
+        measures: The measures to check for: ties and short lists are judged by them.
+        conventions: A preset's name, a signature or a value.
+        **choices: Single conventions, such as `ties="expected"`.
 
-    >>> run, qrels = {"q1": {"a": 1.0, "b": 1.0}}, {"q1": {"b": 1}, "q2": {"a": 1}}
-    >>> report = check(run, qrels, measures="RR")
-    >>> for finding in report.findings:
-    ...     print(finding.severity, finding.code, finding.count)
-    error missing-queries 1
-    warning constant-scores 1
-    warning ties 1
-    note equal-scores 2
-    note unjudged 1
+    Returns:
+        The findings, the gravest first.
+
+    Raises:
+        InputError: The input cannot be read at all.
+        UsageError: The judgments are labels.
+
+    Example:
+        >>> run, qrels = {"q1": {"a": 1.0, "b": 1.0}}, {"q1": {"b": 1}, "q2": {"a": 1}}
+        >>> report = check(run, qrels, measures="RR")
+        >>> for finding in report.findings:
+        ...     print(finding.severity, finding.code, finding.count)
+        error missing-queries 1
+        warning constant-scores 1
+        warning ties 1
+        note equal-scores 2
+        note unjudged 1
     """
     check_keywords(check, choices)
     rules = _without_refusals(as_conventions(conventions, **choices))
@@ -125,7 +137,8 @@ def check(
         *(_about_columns(lines) if lines is not None else ()),
         *_about_ids(ranking, judgments),
         *_about_grades(judgments),
-        *_about_scores(ranking),
+        *_about_equal_scores(ranking),
+        *_about_constant_scores(ranking),
     ]
     signature = ""
     if (ranking.query_ids.match(judgments.query_ids) >= 0).any():
@@ -146,8 +159,13 @@ def _without_refusals(rules: Conventions) -> Conventions:
     )
 
 
-def _name_some(ids: Ids) -> tuple[str, ...]:
-    return tuple(repr(ids[i]) for i in range(min(_EXAMPLES, len(ids))))
+def _find_ids(
+    severity: str, code: str, message: str, effect: str, ids: Ids, total: int
+) -> Iterator[Finding]:
+    """Yield a finding about ids, if there are any, with a few as examples."""
+    if len(ids):
+        examples = tuple(repr(ids[i]) for i in range(min(_EXAMPLES, len(ids))))
+        yield Finding(severity, code, message, effect, len(ids), total, examples)
 
 
 def _plural(count: int, noun: str) -> str:
@@ -156,80 +174,60 @@ def _plural(count: int, noun: str) -> str:
 
 
 def _about_columns(lines: RunLines) -> Iterator[Finding]:
-    """What only the text of a TREC run can tell: its rank column, and what follows the tag."""
-    total = len(lines.values)
-    if lines.rank_disagreements:
-        yield Finding(
+    """Yield what only the text of a TREC run tells: rank column, further columns."""
+    findings = (
+        (
             "warning",
             "rank-column",
-            f"{_plural(lines.rank_disagreements, 'line')} where the rank column contradicts "
-            "the score",
-            "The score decides, as in trec_eval; a tool that goes by the rank gives other numbers.",
             lines.rank_disagreements,
-            total,
-        )
-    if lines.rank_unreadable:
-        yield Finding(
+            "where the rank column contradicts the score",
+            "The score decides, as in trec_eval; a tool that goes by the rank gives other numbers.",
+        ),
+        (
             "note",
             "rank-unreadable",
-            f"{_plural(lines.rank_unreadable, 'line')} without a number in the rank column",
-            "The column is not used.",
             lines.rank_unreadable,
-            total,
-        )
-    if lines.overlong:
-        yield Finding(
+            "without a number in the rank column",
+            "The column is not used.",
+        ),
+        (
             "note",
             "extra-columns",
-            f"{_plural(lines.overlong, 'line')} with more than six columns",
-            "What follows the sixth column is not used.",
             lines.overlong,
-            total,
-        )
+            "with more than six columns",
+            "What follows the sixth column is not used.",
+        ),
+    )
+    for severity, code, count, words, effect in findings:
+        if count:
+            message = f"{_plural(count, 'line')} {words}"
+            yield Finding(severity, code, message, effect, count, len(lines.values))
 
 
 def _about_ids(ranking: Ranking, qrels: Qrels) -> Iterator[Finding]:
     missing = _absent(qrels.query_ids, ranking.query_ids)
     extra = _absent(ranking.query_ids, qrels.query_ids)
-    if len(missing):
-        nothing = len(missing) == qrels.n_queries
-        yield Finding(
-            "error",
-            "missing-queries",
-            "no judged query is in the run"
-            if nothing
-            else f"{_plural(len(missing), 'judged query')} not in the run",
-            "Are these the right two files?"
-            if nothing
-            else "Each counts 0 (missing: zero) or is left out (missing: skip).",
-            len(missing),
-            qrels.n_queries,
-            _name_some(missing),
-        )
-    if len(extra):
-        yield Finding(
-            "note",
-            "extra-queries",
-            f"{_plural(len(extra), 'query')} of the run not judged",
-            "They are left out.",
-            len(extra),
-            ranking.n_queries,
-            _name_some(extra),
-        )
+    message = f"{_plural(len(missing), 'judged query')} not in the run"
+    effect = "Each counts 0 (missing: zero) or is left out (missing: skip)."
+    if len(missing) == qrels.n_queries:
+        message, effect = "no judged query is in the run", "Are these the right two files?"
+    yield from _find_ids("error", "missing-queries", message, effect, missing, qrels.n_queries)
+    message = f"{_plural(len(extra), 'query')} of the run not judged"
+    effect = "They are left out."
+    yield from _find_ids("note", "extra-queries", message, effect, extra, ranking.n_queries)
     yield from _about_near_ids("query", missing, extra, qrels.query_ids)
     unseen = _absent(qrels.doc_ids, ranking.doc_ids)
     unjudged = _absent(ranking.doc_ids, qrels.doc_ids)
-    if len(unseen):
-        yield Finding(
-            "error" if len(unseen) == len(qrels.doc_ids) else "note",
-            "unseen-docs",
-            f"{_plural(len(unseen), 'judged document')} of {len(qrels.doc_ids)} "
-            f"({format_percent(len(unseen) / len(qrels.doc_ids))}) in no list of the run",
-            "They count as not retrieved, whether or not the collection holds them.",
-            len(unseen),
-            len(qrels.doc_ids),
-            _name_some(unseen),
-        )
+    n_docs = len(qrels.doc_ids)
+    yield from _find_ids(
+        "error" if len(unseen) == n_docs else "note",
+        "unseen-docs",
+        f"{_plural(len(unseen), 'judged document')} of {n_docs} "
+        f"({format_percent(len(unseen) / max(n_docs, 1))}) in no list of the run",
+        "They count as not retrieved, whether or not the collection holds them.",
+        unseen,
+        n_docs,
+    )
     yield from _about_near_ids("document", unseen, unjudged, qrels.doc_ids)
 
 
@@ -287,24 +285,17 @@ def _about_grades(qrels: Qrels) -> Iterator[Finding]:
             _pairs(qrels, grades < 0),
         )
     relevant = np.bincount(
-        order.rows_of(qrels.offsets)[grades >= _DEFAULT_REL], minlength=qrels.n_queries
+        rows_of(qrels.offsets)[grades >= _DEFAULT_REL], minlength=qrels.n_queries
     )
     empty = qrels.query_ids.take(np.flatnonzero(relevant == 0))
-    if len(empty):
-        yield Finding(
-            "warning",
-            "empty-queries",
-            f"{_plural(len(empty), 'query')} without a relevant document",
-            "Each counts 0 (empty: zero) or is left out (empty: skip); both are published.",
-            len(empty),
-            qrels.n_queries,
-            _name_some(empty),
-        )
+    message = f"{_plural(len(empty), 'query')} without a relevant document"
+    effect = "Each counts 0 (empty: zero) or is left out (empty: skip); both are published."
+    yield from _find_ids("warning", "empty-queries", message, effect, empty, qrels.n_queries)
 
 
 def _pairs(qrels: Qrels, which: NDArray[np.bool_]) -> tuple[str, ...]:
     places = np.flatnonzero(which)[:_EXAMPLES]
-    row = order.rows_of(qrels.offsets)
+    row = rows_of(qrels.offsets)
     return tuple(
         f"{qrels.grades[i]:g} (query {qrels.query_ids[int(row[i])]!r}, "
         f"document {qrels.doc_ids[int(qrels.docs[i])]!r})"
@@ -312,14 +303,9 @@ def _pairs(qrels: Qrels, which: NDArray[np.bool_]) -> tuple[str, ...]:
     )
 
 
-def _about_scores(ranking: Ranking) -> Iterator[Finding]:
-    yield from _about_equal_scores(ranking)
-    yield from _about_constant_scores(ranking)
-
-
 def _about_equal_scores(ranking: Ranking) -> Iterator[Finding]:
     """Yield how many results share their score with another one of the same query."""
-    row = order.rows_of(ranking.offsets)
+    row = rows_of(ranking.offsets)
     equal = (ranking.scores[1:] == ranking.scores[:-1]) & (row[1:] == row[:-1])
     tied = np.zeros(len(row), bool)
     tied[1:] |= equal
@@ -343,30 +329,19 @@ def _about_constant_scores(ranking: Ranking) -> Iterator[Finding]:
     first = ranking.scores[ranking.offsets[:-1][several]]
     last = ranking.scores[ranking.offsets[1:][several] - 1]
     constant = ranking.query_ids.take(several[first == last])
-    if len(constant):
-        yield Finding(
-            "warning",
-            "constant-scores",
-            f"{_plural(len(constant), 'query')} whose documents all have the same score",
-            "Nothing is ranked there: the ids decide the order. Use ties: expected.",
-            len(constant),
-            ranking.n_queries,
-            _name_some(constant),
-        )
+    message = f"{_plural(len(constant), 'query')} whose documents all have the same score"
+    effect = "Nothing is ranked there: the ids decide the order. Use ties: expected."
+    yield from _find_ids("warning", "constant-scores", message, effect, constant, ranking.n_queries)
 
 
 def _about_hits(hits: Hits, scores: Scores) -> Iterator[Finding]:
-    present = hits.select(np.flatnonzero(~hits.missing))
-    yield from _about_files(hits)
-    yield from _about_ties(hits, scores)
-    yield from _about_depth(present, scores.measures)
-    yield from _about_unjudged(present, scores.conventions)
-
-
-def _about_files(hits: Hits) -> Iterator[Finding]:
     for remark in filter(are_odd_files, hits.remarks):
         effect = "No number means what it says then. Are these the right two files, in this order?"
         yield Finding("warning", "odd-files", remark, effect, hits.n_queries, hits.n_queries)
+    present = hits.select(np.flatnonzero(~hits.missing))
+    yield from _about_ties(hits, scores)
+    yield from _about_depth(present, scores.measures)
+    yield from _about_unjudged(present, scores.conventions)
 
 
 def _about_ties(hits: Hits, scores: Scores) -> Iterator[Finding]:
@@ -379,7 +354,7 @@ def _about_ties(hits: Hits, scores: Scores) -> Iterator[Finding]:
     low, high = (score(hits, measures, conventions=rules.but(ties=t)).mean() for t in _EXTREMES)
     is_split = hits.tie_split is not None and bool(hits.tie_split.any())
     widest = max(touched, key=lambda name: high[name] - low[name])
-    yield Finding(
+    yield from _find_ids(
         "warning",
         "ties",
         f"{_plural(len(dependent), 'query')} ({format_percent(len(dependent) / hits.n_queries)}) "
@@ -391,9 +366,8 @@ def _about_ties(hits: Hits, scores: Scores) -> Iterator[Finding]:
             if is_split
             else "Use ties: expected for the mean of all."
         ),
-        len(dependent),
+        hits.query_ids.take(dependent),
         hits.n_queries,
-        _name_some(hits.query_ids.take(dependent)),
     )
 
 
@@ -403,15 +377,14 @@ def _about_depth(hits: Hits, measures: tuple[Measure, ...]) -> Iterator[Finding]
         short = np.flatnonzero(hits.n_ret < k)
         if len(short):
             shortest = int(hits.n_ret[short].min())
-            yield Finding(
+            yield from _find_ids(
                 "warning",
                 f"short-lists-{k}",
                 f"{_plural(len(short), 'query')} with fewer than {k} documents "
                 f"(the shortest list has {shortest})",
                 f"Measures at {k} still divide by {k}, so a longer list could score higher.",
-                len(short),
+                hits.query_ids.take(short),
                 hits.n_queries,
-                _name_some(hits.query_ids.take(short)),
             )
 
 

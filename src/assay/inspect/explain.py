@@ -80,16 +80,19 @@ class Explanation:
         return both_undefined or self.value == self.evaluated
 
     def table(self) -> Table:
-        """The ranks as a table; what is left out between them is said in a line of its own."""
+        """Return the ranks as a table; a line of its own says what is left out."""
         head = ("rank", "document", "score", "grade", "tied", *self.columns)
         rows: list[tuple[Cell, ...]] = []
         last = 0
         for line in self.lines:
             if line.rank > last + 1:
-                rows.append(_gap(line.rank - last - 1, len(head)))
+                n_docs = line.rank - last - 1
+                what = "(1 document)" if n_docs == 1 else f"({n_docs} documents)"
+                rows.append((_figure("…"), Cell(what), *[_figure("")] * (len(head) - 2)))
             rows.append(_cells(line, len(self.columns)))
             last = line.rank
-        return _without_empty_columns(Table(head, tuple(rows)))
+        used = [i for i in range(len(head)) if any(row[i].value for row in rows)]
+        return columns_of(Table(head, tuple(rows)), used)
 
     def closing(self) -> tuple[str, ...]:
         """Return the result, and whether it is the number that `evaluate` gives."""
@@ -108,7 +111,7 @@ class Explanation:
         )
 
     def __str__(self) -> str:
-        """The whole derivation as text."""
+        """Return the whole derivation as text."""
         parts = [as_text(self.table())] if self.lines else []
         blocks = (self.notes, self.working, self.closing())
         parts += ["\n".join(map(printable, block)) for block in blocks if block]
@@ -129,11 +132,6 @@ class Explanation:
             "notes": list(self.notes),
             "signature": self.signature,
         }
-
-
-def _gap(left_out: int, width: int) -> tuple[Cell, ...]:
-    what = "1 document" if left_out == 1 else f"{left_out} documents"
-    return (_figure("…"), Cell(f"({what})"), *[_figure("")] * (width - 2))
 
 
 def _figure(text: str) -> Cell:
@@ -160,11 +158,6 @@ def _value_text(value: float) -> str:
     return f"{value:.4f}" if value == 0 or value >= 0.001 else f"{value:.1e}"
 
 
-def _without_empty_columns(table: Table) -> Table:
-    used = [i for i in range(len(table.columns)) if any(row[i].value for row in table.rows)]
-    return columns_of(table, used)
-
-
 def explain(
     run: RunLike,
     qrels: QrelsLike,
@@ -175,11 +168,28 @@ def explain(
     allow_mismatch: bool = False,
     **choices: Unpack[Choices],
 ) -> Explanation:
-    """Work out one measure of one query, line by line. Takes what `evaluate` takes.
+    """Work out one measure of one query, line by line.
 
-    >>> found = explain({"q": {"a": 2, "b": 1}}, {"q": {"b": 1}}, query="q", measure="RR")
-    >>> found.value, found.working
-    (0.5, ('first relevant document at rank 2', 'RR = 1 / 2 = 0.5'))
+    Args:
+        run: What `evaluate` takes: a path, a dictionary, tuples, a data frame, a `Ranking`.
+        qrels: Likewise, the judgments.
+        query: The id of the query.
+        measure: The measure.
+        conventions: A preset's name, a signature or a value.
+        allow_mismatch: Continue where ids do not fit, such as `1` and `01`.
+        **choices: Single conventions, such as `ties="expected"`.
+
+    Returns:
+        The derivation, and the value that `evaluate` gives.
+
+    Raises:
+        IdError: The query is not among the judged ones.
+        UsageError: The name stands for several measures.
+
+    Example:
+        >>> derived = explain({"q": {"a": 2, "b": 1}}, {"q": {"b": 1}}, query="q", measure="RR")
+        >>> derived.value, derived.working
+        (0.5, ('first relevant document at rank 2', 'RR = 1 / 2 = 0.5'))
     """
     check_keywords(explain, choices)
     rules = as_conventions(conventions, **choices)
@@ -197,18 +207,18 @@ def explain(
     return Explanation(
         query=hits.query_ids[row],
         measure=measures[0],
-        value=math.nan if math.isnan(evaluated) else derived.derivation.value,
+        value=math.nan if math.isnan(evaluated) else derived.value,
         evaluated=evaluated,
-        columns=derived.derivation.columns,
+        columns=derived.columns,
         lines=lines,
-        working=derived.derivation.working,
+        working=derived.working,
         signature=score(hits, "num_ret", conventions=rules).signature,  # of the whole evaluation
         notes=(
             *hits.remarks,
             *_notes(query_hits, evaluated, bool(scores.tied[0, 0]), rules),
             *_found_and_not(query_hits, measures[0], call_of(measures[0], rules)[1]),
         ),
-        error=_error(derived.derivation, evaluated, measures[0], rules),
+        error=_error(derived, evaluated, measures[0], rules),
     )
 
 
@@ -231,58 +241,42 @@ def _row_of(query: str | int, hits: Hits) -> int:
     return place
 
 
-@dataclass(frozen=True)
-class _RankedDerivation:
-    """A derivation, and the ranks of the documents it counts."""
-
-    derivation: Derivation
-    ranks: tuple[int, ...]
-
-
-def _derive(
-    query_hits: Hits, measure: Measure, rules: Conventions
-) -> tuple[_RankedDerivation, str]:
+def _derive(query_hits: Hits, measure: Measure, rules: Conventions) -> tuple[Derivation, str]:
     """Return the derivation under the tie rule, and the placement of tied documents it goes by."""
     arguments, gain = call_of(measure, rules)
 
-    def under(ties: str, hits: Hits = query_hits) -> _RankedDerivation:
+    def under(ties: str, hits: Hits = query_hits) -> Derivation:
         view = RankView(hits, gain, ties)
-        return _RankedDerivation(derive(measure, view, **arguments), tuple(view.rank.tolist()))
+        return replace(derive(measure, view, **arguments), ranks=tuple(view.rank.tolist()))
 
     if rules.ties == "order" or not bool(score(query_hits, measure, conventions=rules).tied[0, 0]):
         return under("order"), "order"
     if rules.ties == "expected":
         derivation = over_all_orders(query_hits, measure, arguments, gain)
         ranks = derivation.ranks or tuple(RankView(query_hits, gain, "order").rank.tolist())
-        in_list = f"in the order of the list it would be {show(under('order').derivation.value)}"
-        derivation = replace(
-            derivation, working=(_tie_groups_line(query_hits, gain), *derivation.working, in_list)
-        )
-        return _RankedDerivation(derivation, ranks), "expected"
+        in_list = f"in the order of the list it would be {show(under('order').value)}"
+        working = (_tie_groups_line(query_hits, gain), *derivation.working, in_list)
+        derivation = replace(derivation, ranks=ranks, working=working)
+        return derivation, "expected"
     extremes = measure.definition.extremes
     if extremes is None or extremes(TieView(query_hits, gain), **arguments) is None:
         both = [under("best"), under("worst")]
     else:
         both = [under("order", hits) for hits in orders_by_count(query_hits, measure, gain)]
-    highest = max(both, key=lambda ranked: ranked.derivation.value)
-    lowest = min(both, key=lambda ranked: ranked.derivation.value)
+    highest = max(both, key=lambda ranked: ranked.value)
+    lowest = min(both, key=lambda ranked: ranked.value)
     if rules.ties == "midrank-up":
         return _between(lowest, under("midrank-up"), highest), "midrank-up"
     return (highest if rules.ties == "best" else lowest), rules.ties
 
 
-def _between(
-    low: _RankedDerivation, middle: _RankedDerivation, high: _RankedDerivation
-) -> _RankedDerivation:
+def _between(low: Derivation, middle: Derivation, high: Derivation) -> Derivation:
     """Mean gains may lead beyond what any order can give."""
-    nearest = min(max(middle.derivation.value, low.derivation.value), high.derivation.value)
-    if nearest == middle.derivation.value:
+    nearest = min(max(middle.value, low.value), high.value)
+    if nearest == middle.value:
         return middle
     line = f"no order gives that; the nearest that one gives is {show(nearest)}"
-    derivation = replace(
-        middle.derivation, value=nearest, working=(*middle.derivation.working, line)
-    )
-    return _RankedDerivation(derivation, middle.ranks)
+    return replace(middle, value=nearest, working=(*middle.working, line))
 
 
 def _tie_groups_line(hits: Hits, gain: Any) -> str:
@@ -297,7 +291,7 @@ def _tie_groups_line(hits: Hits, gain: Any) -> str:
 
 
 def _lines(
-    ranking: Ranking, hits: Hits, derived: _RankedDerivation, ties: str, measure: Measure
+    ranking: Ranking, hits: Hits, derived: Derivation, ties: str, measure: Measure
 ) -> Iterator[Line]:
     """Yield the ranks to show: the first ones, and below them those that count."""
     if bool(hits.missing[0]):
@@ -305,7 +299,7 @@ def _lines(
     listed = ranking.row(hits.query_ids[0])
     grades = dict(zip(hits.rank.tolist(), hits.grade.tolist(), strict=True))
     groups = _tie_groups([score for _, score in listed])
-    added = dict(zip(derived.ranks, derived.derivation.rows, strict=False))
+    added = dict(zip(derived.ranks, derived.rows, strict=False))
     counted = set(derived.ranks)
     cutoff = measure.cutoff if isinstance(measure.cutoff, int) else None
     last = len(listed) if cutoff is None else min(cutoff, len(listed))
@@ -375,7 +369,7 @@ _DOUBT = math.log(2e6)  # the exact value is farther away than the error in one 
 def over_all_orders(
     hits: Hits, measure: Measure, arguments: dict[str, Any], gain: Gain
 ) -> Derivation:
-    """The mean over all orders: by the measure's own derivation, or by going through them."""
+    """Derive the mean over all orders: by a formula, or by going through them."""
     tied_derivation = measure.definition.tied_derivation
     derivation = (
         None if tied_derivation is None else tied_derivation(TieView(hits, gain), **arguments)
@@ -383,7 +377,11 @@ def over_all_orders(
     if derivation is not None:
         return derivation
     groups = _tied_groups(hits, gain)
-    number = math.prod(_number(size, gains) for _, size, gains in groups)
+    # How many orders are gone through: documents of equal gain are alike.
+    number = math.prod(
+        (math.comb if len(set(gains)) == 1 else math.perm)(size, len(gains))
+        for _, size, gains in groups
+    )
     every = number <= _MOST_ORDERS
     orders = _all_orders(groups) if every else _some_orders(groups)
     views = (RankView(_arranged(hits, gain, ranks), gain, "order") for ranks in orders)
@@ -421,11 +419,6 @@ def _tied_groups(hits: Hits, gain: Gain) -> list[Group]:
     ]
 
 
-def _number(size: int, gains: tuple[float, ...]) -> int:
-    """Return how many orders of a group are gone through."""
-    return (math.comb if len(set(gains)) == 1 else math.perm)(size, len(gains))
-
-
 def _all_orders(groups: list[Group]) -> Iterator[list[int]]:
     each = []
     for first, size, gains in groups:
@@ -446,7 +439,7 @@ def _some_orders(groups: list[Group]) -> Iterator[list[int]]:
 
 
 def _arranged(hits: Hits, gain: Gain, ranks: Iterable[int]) -> Hits:
-    """The same hits with the documents that count at these ranks, and no ties."""
+    """Put the documents that count at these ranks, without ties."""
     counted = np.flatnonzero(gain(hits.grade))
     rank = np.fromiter(ranks, np.int64, len(counted))
     order = np.argsort(rank, kind="stable")
@@ -475,7 +468,7 @@ def orders_by_count(hits: Hits, measure: Measure, gain: Gain) -> Iterator[Hits]:
 
 
 def _extreme_places(group: Group, cut: float, ties: str) -> list[list[int]]:
-    """The places of the counted documents of one group, for each number of them before the cut."""
+    """Return the places of counted documents, for each number of them before the cut."""
     first, size, gains = group
     m, inside = len(gains), int(min(max(cut - first + 1, 0), size))
     places = []

@@ -33,22 +33,20 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from assay.arrays import Array, Ints
+from assay.arrays import Array, Ints, rows_of
 from assay.core import checks
 from assay.core.conventions import Conventions
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments
-from assay.core.numbers import LARGEST_WHOLE
-from assay.core.once import parse_python
-from assay.core.order import rows_of
 from assay.core.ranking import Ranking
-from assay.core.text import did_you_mean
+from assay.core.text import LARGEST_WHOLE, did_you_mean
+from assay.core.work import parse_python
 from assay.errors import FormatError, ShapeError, StorageError, UsageError, ValueRangeError
 from assay.io.mapped import CopiedRows, WatchedFile, is_mapped, needs_copies
 from assay.io.streams import FilePath, open_chunks, read_lines, refuse_bomb, split_array
 
 _LARGEST = np.iinfo(np.int32).max
-_WINDOW_BYTES: Final = 16 << 20  # of a file, mapped at a time
+WINDOW_BYTES: Final = 16 << 20  # of a file, mapped at a time
 _MOST_DIMENSIONS: Final = 32
 _MOST_BYTES: Final = 1 << 62
 _WEIGHT_OF_QUERY: Final = 200
@@ -84,7 +82,12 @@ class NpyRows:
 
     def __init__(self, path: FilePath) -> None:
         self._name = os.fspath(path)
-        self._header, self._offset, self._file = _read_checked_header(path)
+        with _open_array_file(path) as file:
+            stat = os.fstat(file.fileno())
+            self._header = _read_header(file, self._name)
+            self._offset = file.tell()
+            _check_size(self._header, stat.st_size - self._offset, self._name)
+        self._file = WatchedFile(self._name, stat)
         self._take(None)
 
     def _take(self, rows: Ints | None) -> None:
@@ -101,7 +104,7 @@ class NpyRows:
         return (self._file,)
 
     def __len__(self) -> int:
-        """Number of rows."""
+        """Count the rows."""
         return int(self.shape[0])
 
     @overload
@@ -111,7 +114,7 @@ class NpyRows:
     def __getitem__(self, rows: NDArray[Any]) -> NpyRows: ...
 
     def __getitem__(self, rows: slice | NDArray[Any]) -> Any:
-        """Some rows."""
+        """Return some rows."""
         if isinstance(rows, slice) and self._chosen is None and rows.step in (None, 1):
             return self._map(*rows.indices(len(self))[:2])
         numbers = np.arange(len(self)) if self._chosen is None else self._chosen
@@ -157,7 +160,7 @@ class NpyRows:
         """Return copies of rows from anywhere in the file, one window of it after the other."""
         gathered = np.empty((len(rows), *self.shape[1:]), self.dtype)
         width = max(1, math.prod(self.shape[1:]) * self.dtype.itemsize)
-        step = max(1, _WINDOW_BYTES // width)
+        step = max(1, WINDOW_BYTES // width)
         for window in np.unique(rows // step).tolist():
             here = np.flatnonzero(rows // step == window)
             first = window * step
@@ -176,17 +179,6 @@ def open_rows(vectors: Any) -> Any:
 def load_npy(path: FilePath) -> Array:
     """Read a .npy file into memory, whole."""
     return NpyRows(path).read()
-
-
-def _read_checked_header(path: FilePath) -> tuple[_Header, int, WatchedFile]:
-    """What a .npy file holds, and where; the size is that of the file."""
-    name = os.fspath(path)
-    with _open_array_file(path) as file:
-        stat = os.fstat(file.fileno())
-        header = _read_header(file, name)
-        offset = file.tell()
-        _check_size(header, stat.st_size - offset, name)
-    return header, offset, WatchedFile(name, stat)
 
 
 def npz_keys(path: FilePath) -> list[str]:
@@ -351,7 +343,13 @@ def read_ranking_arrays(path: FilePath, format: str, rules: Conventions) -> Rank
     """Read a run from .npz or .npy, with equal scores in the order of the conventions."""
     name, key = split_array(path)
     if format == "npy":
-        ranking = Ranking.from_scores(_score_matrix(load_npy(path), name))
+        matrix = load_npy(path)
+        if matrix.dtype.kind in "iu":
+            raise ValueRangeError(
+                f"{name} holds {matrix.dtype}: these could be scores or document numbers. "
+                "Save a .npz with the array 'scores' or 'docs', or save scores as floats."
+            )
+        ranking = Ranking.from_scores(matrix)
         return ranking.under(rules.but(self_match="keep", depth=0))
     arrays = _load_with(name, key, "scores", _RUN_KEYS)
     ids: dict[str, Any] = {key: arrays[key] for key in _IDS if key in arrays}
@@ -360,7 +358,11 @@ def read_ranking_arrays(path: FilePath, format: str, rules: Conventions) -> Rank
         if "doc_ids" not in ids:
             ids["n_docs"] = n_docs or None
         ranking = Ranking.from_arrays(arrays["docs"], arrays.get("scores"), **ids)
-        ranking = ranking if n_docs is None else _with_size(ranking, n_docs, name)
+        if n_docs and n_docs < len(ranking.doc_ids):
+            raise ValueRangeError(
+                f"{name}: n_docs is {n_docs}, but {len(ranking.doc_ids)} documents are named."
+            )
+        ranking = ranking if n_docs is None else replace(ranking, n_docs=n_docs)
     elif "scores" in arrays:
         ranking = Ranking.from_scores(arrays["scores"], **ids)
     else:
@@ -400,15 +402,6 @@ def _by_place(ranking: Ranking, rules: Conventions) -> Ranking:
     return replace(read, n_docs=ranking.n_docs, has_ids=ranking.has_ids)
 
 
-def _score_matrix(matrix: Array, name: str) -> Array:
-    if matrix.dtype.kind in "iu":
-        raise ValueRangeError(
-            f"{name} holds {matrix.dtype}: these could be scores or document numbers. "
-            "Save a .npz with the array 'scores' or 'docs', or save scores as floats."
-        )
-    return matrix
-
-
 def _collection_size(arrays: dict[str, Array], name: str) -> int | None:
     if "n_docs" not in arrays:
         return None
@@ -416,14 +409,6 @@ def _collection_size(arrays: dict[str, Array], name: str) -> int | None:
     if size.shape != () or size.dtype.kind not in "iu" or not 0 <= int(size) <= LARGEST_WHOLE:
         raise ShapeError(f"{name}: n_docs must be one whole number up to 10^15 (0 = unknown).")
     return int(size)
-
-
-def _with_size(ranking: Ranking, n_docs: int, name: str) -> Ranking:
-    if n_docs and n_docs < len(ranking.doc_ids):
-        raise ValueRangeError(
-            f"{name}: n_docs is {n_docs}, but {len(ranking.doc_ids)} documents are named."
-        )
-    return replace(ranking, n_docs=n_docs)
 
 
 def read_judgment_arrays(path: FilePath, format: str) -> Judgments:
@@ -443,12 +428,19 @@ def read_judgment_arrays(path: FilePath, format: str) -> Judgments:
         return Judgments.from_labels(arrays["query_labels"], arrays["doc_labels"], **ids)
     if "targets" in form:
         return Judgments.from_targets(arrays["targets"], **ids, n_docs=n_docs)
-    return _from_triples(arrays, ids, name)
+    query_ids, queries = _ids_for(arrays["queries"], ids.get("query_ids"), "query", name)
+    doc_ids, docs = _ids_for(arrays["docs"], ids.get("doc_ids"), "doc", name)
+    grades = arrays["grades"]
+    if grades.ndim != 1 or grades.dtype.kind not in "iufb":
+        raise ShapeError(f"{name}: grades must be one number per judgment, found {grades.shape}.")
+    return Judgments.from_pairs(query_ids, doc_ids, queries, docs, grades)
 
 
 def _qrels_form(keys: list[str], name: str) -> tuple[str, ...]:
-    """The arrays that are the judgments. `queries` and `docs` may be vectors; what else belongs to
-    judgments belongs to one form only."""
+    """Return the names of the arrays that are the judgments.
+
+    `queries` and `docs` may be vectors; what else belongs to judgments belongs to one form only.
+    """
     forms = [form for form in _QRELS_FORMS if set(form) <= set(keys)]
     used = {key for form in _QRELS_FORMS for key in form if key in keys} - {"queries", "docs"}
     if len(forms) == 1 and used <= set(forms[0]):
@@ -458,15 +450,6 @@ def _qrels_form(keys: list[str], name: str) -> tuple[str, ...]:
         "and doc_labels, or targets, or queries, docs and grades: one of the three. "
         f"{_NAME_ONE} holds the targets."
     )
-
-
-def _from_triples(arrays: dict[str, Array], ids: dict[str, Array], name: str) -> Judgments:
-    query_ids, queries = _ids_for(arrays["queries"], ids.get("query_ids"), "query", name)
-    doc_ids, docs = _ids_for(arrays["docs"], ids.get("doc_ids"), "doc", name)
-    grades = arrays["grades"]
-    if grades.ndim != 1 or grades.dtype.kind not in "iufb":
-        raise ShapeError(f"{name}: grades must be one number per judgment, found {grades.shape}.")
-    return Judgments.from_pairs(query_ids, doc_ids, queries, docs, grades)
 
 
 def _ids_for(numbers: Array, values: Array | None, what: str, name: str) -> tuple[Ids, Array]:

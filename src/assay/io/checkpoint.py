@@ -22,9 +22,8 @@ import numpy as np
 from assay.arrays import Array
 from assay.errors import FormatError, StorageError
 from assay.io.arrays import unpack_npz
-from assay.io.atomic import atomic_write
-from assay.io.json_text import parse_json
-from assay.io.streams import read_text
+from assay.io.plain_data import parse_json
+from assay.io.streams import atomic_write, read_text
 
 _HEAD: Final = "head"  # the array that holds the JSON head
 _DIGEST: Final = 32  # bytes of a SHA-256
@@ -115,7 +114,7 @@ class Checkpoint:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def read_job(self) -> dict[str, Any] | None:
-        """What the folder was made for; None if it is new. A folder of other files is refused."""
+        """Return what the folder was made for; None if new. Refuse a folder of other files."""
         if self.folder is None or not self.folder.exists():
             return None
         path = self.folder / _JOB

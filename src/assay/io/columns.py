@@ -20,26 +20,21 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from assay.arrays import Floats
-from assay.core.numbers import parse_whole
+from assay.core.checks import name_few
+from assay.core.ids import Ids
+from assay.core.mismatches import describe_near
 from assay.core.on_demand import OnDemand
-from assay.core.text import did_you_mean
-from assay.errors import AssayError, FormatError, IdError, ValueRangeError, need
-from assay.io.streams import (
-    LONGEST_LINE,
-    FilePath,
-    find_format,
-    open_chunks,
-    read_lines,
-    read_text,
-    refuse_bomb,
-)
+from assay.core.text import did_you_mean, parse_whole
+from assay.errors import AssayError, FormatError, IdError, MismatchError, ValueRangeError, need
+from assay.io import streams
+from assay.io.streams import LONGEST_LINE, FilePath
 
 if TYPE_CHECKING:
     from assay.io import arrays
-    from assay.io.json_text import parse_json
+    from assay.io.plain_data import parse_json
 else:  # TREC text needs none of them, nor the csv module
     arrays = OnDemand("assay.io.arrays")
-    parse_json = OnDemand("assay.io.json_text").parse_json
+    parse_json = OnDemand("assay.io.plain_data").parse_json
 
 # Says where a row stands, for messages: "run.csv, line 7" or "query 'q1'".
 Where = Callable[[int], str]
@@ -108,8 +103,9 @@ def pick_column(names: Sequence[str], role: str, source: str) -> str | None:
     >>> pick_column(["query-id", "Query", "score"], "query", "test.tsv")
     'query-id'
     """
+    plain = [re.sub("[-_. ]", "", str(name).lower()) for name in names]
     for spelling in ROLES[role]:
-        columns = [name for name in names if _plain_name(name) == spelling]
+        columns = [name for name, word in zip(names, plain, strict=True) if word == spelling]
         if len(columns) > 1:
             raise FormatError(
                 f"{source}: the columns {columns[0]!r} and {columns[1]!r} mean the same. "
@@ -141,10 +137,6 @@ def require_columns(
 def list_names(names: Sequence[Any]) -> str:
     """Quote the first column names for a message."""
     return ", ".join(repr(str(name))[:40] for name in list(names)[:8]) or "none"
-
-
-def _plain_name(name: str) -> str:
-    return "".join(c for c in str(name).lower() if c not in "-_. ")
 
 
 def split_column(source: str) -> tuple[str, str]:
@@ -271,7 +263,7 @@ def open_table(
     Raises:
         FormatError: The file is no table, or damaged.
     """
-    name, format = os.fspath(path), find_format(path)
+    name, format = os.fspath(path), streams.find_format(path)
     layout = layout or Dialect()
     if format in ("csv", "tsv"):
         delimiter = "," if format == "csv" else "\t"
@@ -317,7 +309,12 @@ def open_delimited(
         body = opened.pop() if opened else again
         places = [list(header).index(column) for column in columns]
         n_rows = 0
-        while batch := _take_rows(body, layout):
+
+        def take_rows() -> list[list[str]]:
+            with _long_cells(layout):
+                return list(islice(body, BATCH))
+
+        while batch := take_rows():
             require_width(batch, len(header), shift(where, n_rows))
             yield [[row[place] for row in batch] for place in places]
             n_rows += len(batch)
@@ -337,14 +334,14 @@ def numbered_rows(
 
 def find_delimiter(path: FilePath, n_lines: int = 1) -> str:
     """Return a tab if one of the first lines holds one, else a comma."""
-    return "\t" if any("\t" in line for line in islice(read_lines(path), n_lines)) else ","
+    return "\t" if any("\t" in line for line in islice(streams.read_lines(path), n_lines)) else ","
 
 
 def _reader(path: FilePath, layout: Dialect) -> Any:
     import csv
 
     return csv.reader(
-        read_lines(path, longest=layout.longest),
+        streams.read_lines(path, longest=layout.longest),
         delimiter=layout.delimiter,
         strict=layout.strict,
         skipinitialspace=layout.skip_spaces,
@@ -362,11 +359,6 @@ def _rows(reader: Any, name: str) -> Iterator[list[str]]:
         raise FormatError(
             f"{name}, line {reader.line_num}: {error}. Check the quotes and the line ends."
         ) from None
-
-
-def _take_rows(rows: Iterator[list[str]], layout: Dialect) -> list[list[str]]:
-    with _long_cells(layout):
-        return list(islice(rows, BATCH))
 
 
 @contextmanager
@@ -426,6 +418,59 @@ def _is_number(text: str) -> bool:
     return _NOT_IN_NUMBER.search(text) is None
 
 
+def read_groups(source: str, queries: Ids) -> tuple[str, dict[str | int, str]]:
+    """Read the column's name and {query: group} from `FILE` or `FILE:COLUMN`.
+
+    A first line whose first cell is none of the queries is the header. COLUMN is a name from the
+    header or the number of a column; without it the second column is taken.
+    """
+    path, column = split_column(source)
+    layout = Dialect(find_delimiter(path, 100), strict=False, skip_spaces=False)
+    rows = [
+        (line, [cell.strip() for cell in cells])
+        for line, cells in numbered_rows(path, layout=layout)
+        if cells[0].strip() and not cells[0].startswith("#")
+    ]
+    if not rows:
+        raise FormatError(f"{path} holds no lines. Each needs a query and its group.")
+    query_of: dict[str, str | int] = {str(query): query for query in queries}
+    header = rows.pop(0)[1] if rows[0][1][0] not in query_of else None
+    if not column and header is not None and len(header) < 2:
+        raise FormatError(
+            f"{path}: the first line has one column, {header[0][:60]!r}; each line needs a query "
+            "and its group. Separate columns by tabs, or by commas."
+        )
+    place = choose_column(header, column, path) if column else 1
+    name = column if header is None or column else header[place]
+    groups: dict[str | int, str] = {}
+    unknown: list[str] = []
+    for line, cells in rows:
+        if len(cells) <= place:
+            raise FormatError(
+                f"{path}, line {line}: found {len(cells)} columns, the group is in column "
+                f"{place + 1}. Separate columns by tabs (or by commas in a .csv file)."
+            )
+        query = query_of.get(cells[0])
+        if query is None:
+            unknown.append(cells[0])
+            continue  # a group of a query that nobody judged changes nothing
+        if groups.setdefault(query, cells[place]) != cells[place]:
+            raise FormatError(
+                f"{path}, line {line}: query {cells[0]!r} is already in group "
+                f"{groups[query]!r}, found {cells[place]!r}. A query belongs to one group."
+            )
+    absent = [query for query in query_of if query_of[query] not in groups]
+    near = describe_near(absent, unknown)
+    if near:
+        raise MismatchError(f"{path} has no group for {name_few(absent)}.{near} Write them alike.")
+    if unknown and not groups:
+        raise MismatchError(
+            f"None of the {len(query_of):,} queries is in {path}: not {name_few(absent, 3)}; it "
+            f"has {name_few(unknown, 3)}. Give a file with groups of these queries."
+        )
+    return name or "group", groups
+
+
 # JSON and JSONL
 
 
@@ -433,8 +478,8 @@ def read_records(path: FilePath, format: str, *, longest: int = LONGEST_LINE) ->
     """Read the value of a JSON file, or the list of values of a JSONL file, and where each is."""
     name = os.fspath(path)
     if format == "json":
-        return parse_json(read_text(path), name), f"{name}, entry {{}}".format
-    lines = enumerate(read_lines(path, longest=longest), 1)
+        return parse_json(streams.read_text(path), name), f"{name}, entry {{}}".format
+    lines = enumerate(streams.read_lines(path, longest=longest), 1)
     numbered = ((number, line) for number, line in lines if not line.isspace())
     numbers: list[int] = []
     records: list[Any] = []
@@ -448,15 +493,11 @@ def _parse_lines(lines: list[str], numbered: list[tuple[int, str]], name: str) -
     """Parse many lines as one array, which is quicker; if that fails, one by one."""
     with suppress(FormatError):
         records: list[Any] = parse_json(f"[{','.join(lines)}]", name)
-        if len(records) == len(lines) and all(map(_is_whole, lines)):
+        # Each line begins and ends one value: the next must not end what it begins.
+        ends = (text[0] + text[-1] for text in map(str.strip, lines))
+        if len(records) == len(lines) and all(pair in ("{}", "[]") for pair in ends):
             return records
     return [parse_json(line, f"{name}, line {number}") for number, line in numbered]
-
-
-def _is_whole(line: str) -> bool:
-    """Tell whether a line begins and ends one value: the next must not end what it begins."""
-    text = line.strip()
-    return text[0] + text[-1] in ("{}", "[]")
 
 
 def table_of_records(records: list[Any], where: Where, source: str) -> FileTable:
@@ -519,16 +560,19 @@ def read_columns(path: FilePath, choose: Callable[[Sequence[str]], list[str]]) -
     with open_parquet(path) as file:
         columns = choose(file.schema_arrow.names)
         size = os.stat(path).st_size
-        refuse_bomb(file.metadata.num_rows * len(columns) * _WEIGHT_OF_VALUE, size, name)
+        streams.refuse_bomb(file.metadata.num_rows * len(columns) * _WEIGHT_OF_VALUE, size, name)
         batches, weight = [], 0
         for batch in file.iter_batches(batch_size=_BATCH_OF_PARQUET, columns=columns):
             batch.validate(full=True)  # that text is UTF-8 and in its dictionary
             weight += sum(map(_weigh, batch.columns))
-            refuse_bomb(weight, size, name)
+            streams.refuse_bomb(weight, size, name)
             batches.append(batch)
         schema = batches[0].schema if batches else file.schema_arrow
         table = arrow.Table.from_batches(batches, schema).select(columns)
-        types = [(column.name, _plain_type(column.type)) for column in table.schema]
+        types = [  # text is no dictionary any more
+            (part.name, part.type.value_type if hasattr(part.type, "index_type") else part.type)
+            for part in table.schema
+        ]
         return table.cast(arrow.schema(types))
 
 
@@ -537,12 +581,14 @@ def open_parquet(path: FilePath) -> Iterator[Any]:
     """Open a parquet file; whatever is wrong with it is named."""
     arrow = need("pyarrow", "reading parquet files", "parquet")
     parquet = need("pyarrow.parquet", "reading parquet files", "parquet")
-    next(open_chunks(path, 1))  # what cannot be opened, or is empty, is refused in its own words
+    next(
+        streams.open_chunks(path, 1)
+    )  # what cannot be opened, or is empty, is refused in its own words
     try:
         metadata = parquet.read_metadata(path)
         columns = map(metadata.schema.column, range(metadata.num_columns))
         texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
-        refuse_bomb(8 * metadata.num_rows, os.stat(path).st_size, os.fspath(path))
+        streams.refuse_bomb(8 * metadata.num_rows, os.stat(path).st_size, os.fspath(path))
         with parquet.ParquetFile(path, memory_map=False, read_dictionary=texts) as file:
             yield file
     except AssayError:
@@ -567,8 +613,3 @@ def _weigh(column: Any) -> int:
     if hasattr(column, "flatten"):  # a list of any kind
         return weight + _weigh(column.flatten())
     return weight + int(column.nbytes)
-
-
-def _plain_type(kind: Any) -> Any:
-    """Return the type of a column whose text is no dictionary any more."""
-    return kind.value_type if hasattr(kind, "index_type") else kind

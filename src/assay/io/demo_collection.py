@@ -39,7 +39,8 @@ from assay.errors import UsageError
 from assay.io import stdlib_docstrings
 from assay.io.collections import Collection
 from assay.io.stdlib_docstrings import FEWEST_WORDS
-from assay.io.writers import write_qrels, write_run
+from assay.io.writers import write_delimited, write_qrels, write_run
+from assay.plugins import all_plugins, load_target
 
 N_QUERIES, N_DOCS, DEPTH, SEED = 50, 2000, 100, 20
 
@@ -80,7 +81,10 @@ def make_demo(*, seed: int = SEED) -> tuple[dict[str, Ranking], Qrels]:
         name: _rank(np.round(signal * truth + noise[name], digits), query_ids, doc_ids)
         for name, (signal, digits) in SYSTEMS.items()
     }
-    return rankings, _judge_some(truth, rng, query_ids, doc_ids)
+    # Every relevant document is judged, and one in ten of the others.
+    queries, docs = np.nonzero((truth > 0) | (rng.random(truth.shape) < 0.1))
+    qrels = Judgments.from_pairs(query_ids, doc_ids, queries, docs, truth[queries, docs])
+    return rankings, qrels
 
 
 def write_demo(folder: Path, *, seed: int = SEED) -> DemoFiles:
@@ -115,14 +119,6 @@ def _rank(scores: NDArray[np.float64], query_ids: Ids, doc_ids: Ids) -> Ranking:
         scores=scores.ravel(),
     )
     return everything.first(DEPTH)
-
-
-def _judge_some(
-    truth: NDArray[np.float64], rng: np.random.Generator, query_ids: Ids, doc_ids: Ids
-) -> Qrels:
-    """Return every relevant document is judged, and one in ten of the others."""
-    queries, docs = np.nonzero((truth > 0) | (rng.random(truth.shape) < 0.1))
-    return Judgments.from_pairs(query_ids, doc_ids, queries, docs, truth[queries, docs])
 
 
 @dataclass(frozen=True, order=True)
@@ -229,3 +225,34 @@ def small_collection() -> Collection:
         qrels=Judgments.from_targets(answered, query_ids=query_ids, doc_ids=doc_ids),
         name=whole.name,
     )
+
+
+# Files for every command that the documentation prints: small, and the same each time
+
+
+def write_files(folder: Path) -> DemoFiles:
+    """Write the files of the line and of every plugin into a folder; tell where the runs are."""
+    files = write_demo(folder)
+    rng = np.random.default_rng(SEED)
+    slices = [(f"q{at:02}", "short" if at % 2 else "long") for at in range(50)]
+    write_delimited([("query", "kind"), *slices], folder / "kinds.tsv", "\t")
+    for plugin in all_plugins():
+        if plugin.demo_files:
+            load_target(plugin.demo_files)(folder, rng)
+    _write_tasks(folder, rng)
+    return files
+
+
+def _write_tasks(folder: Path, rng: np.random.Generator) -> None:
+    """Two systems on six tasks: a table of queries, and results as mteb leaves them."""
+    rows = []
+    for system, level in (("large", 0.6), ("small", 0.5)):
+        home = folder / "results" / system / "1"
+        home.mkdir(parents=True, exist_ok=True)
+        for task in map("task-{}".format, range(6)):
+            values = rng.normal(level, 0.1, size=20).clip(0, 1).round(4).tolist()
+            rows += [(system, task, f"q{at:02}", value) for at, value in enumerate(values)]
+            subset = {"hf_subset": "default", "languages": ["eng-Latn"], "main_score": values[0]}
+            result = {"task_name": task, "scores": {"test": [subset]}}
+            (home / f"{task}.json").write_text(json.dumps(result), "utf-8")
+    write_delimited([("system", "task", "query", "value"), *rows], folder / "values.csv", ",")

@@ -22,7 +22,7 @@ from assay.native import engine_name
 
 
 def fingerprint_of(identity: Mapping[str, Any]) -> str:
-    """A short digest of what makes a model what it is; the order of the entries does not matter.
+    """Return a short digest of what makes a model, in whatever order of the entries.
 
     >>> fingerprint_of({"a": 1, "b": 2}) == fingerprint_of({"b": 2, "a": 1})
     True
@@ -72,18 +72,18 @@ def _settled_state(name: str) -> FileState | None:
     return FileState.of(stat) if settled else None
 
 
-def version_of(package: str) -> str:
+def version_of(package: str, fallback: str = "unknown") -> str:
     """Return the version of an installed package, by the name it is installed under."""
     from importlib import metadata  # slow to load, and most commands need no versions
 
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
-        return "unknown"
+        return fallback
 
 
 def weights_of(place: str | Path) -> dict[str, Any]:
-    """What is in a file or a folder, by digests; a model that is fetched is known by its name."""
+    """Return digests of a file or folder; a model that is fetched is known by its name."""
     path = Path(split_array(place)[0])
     if not path.exists():
         return {"model": str(place)}
@@ -137,17 +137,9 @@ def versions() -> dict[str, str]:
     }
     for module in _PACKAGES:
         if module in sys.modules:
-            packages[module] = _version_of(module)
+            fallback = str(getattr(sys.modules[module], "__version__", "unknown"))
+            packages[module] = version_of(module.replace("_", "-"), fallback)
     return packages
-
-
-def _version_of(module: str) -> str:
-    from importlib import metadata
-
-    try:
-        return metadata.version(module.replace("_", "-"))
-    except metadata.PackageNotFoundError:
-        return str(getattr(sys.modules[module], "__version__", "unknown"))
 
 
 def git_commit(folder: str | None = None) -> str:

@@ -32,17 +32,15 @@ from assay.errors import (
     UsageError,
     ValueRangeError,
 )
-from assay.io.frames import lines_of_data
-from assay.io.lines import Kind, Lines, refuse_subtopics
+from assay.io.lines import Kind, Lines, lines_of_data, lines_of_file, refuse_subtopics
 from assay.io.streams import find_format, open_chunks, read_lines, split_array
 from assay.native import kernels
 from assay.native.signatures import Parser, TextFault
 
 if TYPE_CHECKING:
-    from assay.io import arrays, tables
-else:  # a TREC file needs neither
+    from assay.io import arrays
+else:  # a TREC file needs none
     arrays = OnDemand("assay.io.arrays")
-    tables = OnDemand("assay.io.tables")
 
 
 class Frame(Protocol):
@@ -79,8 +77,20 @@ def read_run(
 ) -> Ranking:
     """Read a run file: TREC text, CSV, TSV, JSON, JSONL, parquet, npz or npy.
 
-    The name's ending says the format, else the content does; `format` overrides both. Text files
-    may be .gz or .zst. The conventions say how equal scores are ordered.
+    Args:
+        path: The file; text files may be .gz or .zst.
+        format: The format, where neither the name's ending nor the content says it.
+        conventions: How equal scores are ordered, and in which precision they are compared.
+
+    Returns:
+        The ranking.
+
+    Raises:
+        FormatError: The file cannot be read as what it claims to be.
+        StorageError: There is no such file, or it cannot be read.
+
+    Example:
+        ranking = read_run("dense.run.gz", conventions="beir")
     """
     return _ranking_of_file(check_path(path), as_conventions(conventions), format)
 
@@ -90,7 +100,22 @@ def read_qrels(
     *,
     format: str | None = None,
 ) -> Judgments:
-    """Read a file of judgments, in the formats that `read_run` knows."""
+    """Read a file of judgments, in the formats that `read_run` knows.
+
+    Args:
+        path: The file; text files may be .gz or .zst.
+        format: The format, where neither the name's ending nor the content says it.
+
+    Returns:
+        The judgments.
+
+    Raises:
+        FormatError: The file cannot be read as what it claims to be.
+        StorageError: There is no such file, or it cannot be read.
+
+    Example:
+        qrels = read_qrels("qrels.txt")
+    """
     return _judgments_of_file(check_path(path), format)
 
 
@@ -151,7 +176,7 @@ def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def as_ranking_and_lines(source: Any, rules: Conventions) -> tuple[Ranking, RunLines | None]:
-    """A ranking, and the lines of the file it came from if that is TREC text: it is read once."""
+    """Return a ranking, and the lines of its file if that is TREC text, read once."""
     if not isinstance(source, str | os.PathLike) or find_format(source) != "trec":
         return as_ranking(source, rules), None
     with _naming(source):
@@ -178,18 +203,10 @@ def _judgments_of_file(path: str | os.PathLike[str], named: str | None) -> Judgm
 
 
 def _lines_of_file(path: str | os.PathLike[str], kind: Kind, format: str) -> Lines:
-    if format == "trec":
-        return _lines_of_trec(path, kind)
-    if format in ("csv", "tsv"):
-        return tables.read_delimited(path, kind, delimiter="," if format == "csv" else "\t")
-    if format == "parquet":
-        return tables.read_parquet(path, kind)
-    return tables.read_json(path, kind, format=format)
-
-
-def _lines_of_trec(path: str | os.PathLike[str], kind: Kind) -> Lines:
+    if format != "trec":
+        return lines_of_file(path, kind, format)
     if kind == "qrels":
-        return Lines(*parse_qrels(path)[:5], subtopics=partial(read_iterations, path))
+        return parse_qrels(path)
     return _lines_of_run(parse_run(path))
 
 
@@ -242,16 +259,6 @@ class RunLines(NamedTuple):
     overlong: int
 
 
-class QrelLines(NamedTuple):
-    """The lines of qrels in the order of the file. Ids are numbered by first appearance."""
-
-    query_ids: Ids
-    doc_ids: Ids
-    queries: Ints32
-    docs: Ints32
-    values: Floats
-
-
 def parse_run(path: str | os.PathLike[str]) -> RunLines:
     """Read a run file, plain or compressed.
 
@@ -266,13 +273,14 @@ def parse_run(path: str | os.PathLike[str]) -> RunLines:
     )
 
 
-def parse_qrels(path: str | os.PathLike[str]) -> QrelLines:
+def parse_qrels(path: str | os.PathLike[str]) -> Lines:
     """Read a qrels file, plain or compressed; grades may be negative and fractional."""
-    return QrelLines(*_columns(_parse(path, "qrels"), path, "qrels"))
+    columns = _columns(_parse(path, "qrels"), path, "qrels")
+    return Lines(*columns, subtopics=partial(read_iterations, path))
 
 
 def read_iterations(path: str | os.PathLike[str]) -> list[str]:
-    """The second column of a qrels file that `parse_qrels` could read: the subtopic, in some."""
+    """Return the second column of a qrels file: the subtopic, in some."""
     rows = (line.split() for line in read_lines(path) if not line.startswith("#"))
     return [cells[1] for cells in rows if cells]
 
@@ -285,19 +293,15 @@ def _parse(path: str | os.PathLike[str], kind: str) -> Parser:
     return parser
 
 
-def _require_lines(values: Floats, path: str | os.PathLike[str], kind: str) -> None:
+def _columns(
+    parser: Parser, path: str | os.PathLike[str], kind: str
+) -> tuple[Ids, Ids, Ints32, Ints32, Floats]:
+    query_blob, query_offsets, doc_blob, doc_offsets, queries, docs, values = parser.take_columns()
     if not len(values):
         raise FormatError(
             f"{os.fspath(path)} holds no {kind} lines, only comments or blank lines. "
             f"Each line needs the columns {_COLUMNS[kind]}."
         )
-
-
-def _columns(
-    parser: Parser, path: str | os.PathLike[str], kind: str
-) -> tuple[Ids, Ids, Ints32, Ints32, Floats]:
-    query_blob, query_offsets, doc_blob, doc_offsets, queries, docs, values = parser.take_columns()
-    _require_lines(values, path, kind)
     for column in (queries, docs, values):
         column.flags.writeable = False
     query_ids = Ids.from_utf8(query_blob, query_offsets)
@@ -308,7 +312,8 @@ def fault_error(name: str, kind: str, fault: TextFault) -> InputError:
     """Turn a parser's fault into the error to raise."""
     line, what, text, n_columns = fault
     columns, value = _COLUMNS[kind], _VALUE[kind]
-    excerpt = _shorten(text)
+    decoded = text.decode(errors="replace")
+    excerpt = repr(decoded if len(decoded) <= 60 else f"{decoded[:59]}…")
     messages = {
         "columns": f"expected {columns.count(',') + 1} columns ({columns}), found {n_columns}: "
         f"{excerpt}. {_columns_cure(kind, n_columns)}",
@@ -331,9 +336,3 @@ def _columns_cure(kind: str, n_columns: int) -> str:
     if kind == "run" and n_columns == _COLUMNS["qrels"].count(",") + 1:
         return "A line of judgments (qrels) has as many: is this the run?"
     return "Separate the columns by spaces or tabs; an id cannot hold either."
-
-
-def _shorten(text: bytes) -> str:
-    """Show the offending text, shortened."""
-    decoded = text.decode(errors="replace")
-    return repr(decoded if len(decoded) <= 60 else f"{decoded[:59]}…")

@@ -81,7 +81,7 @@ def _methods(owner: type, home: str) -> Iterator[tuple[str, Any]]:
 
 
 def _is_ours(value: Any) -> bool:
-    """Defined by the standard library; a method written in C names no module."""
+    """Tell whether the standard library defines it; a method of C names no module."""
     module = getattr(value, "__module__", None)
     return module is None or (
         isinstance(module, str) and module.partition(".")[0] in sys.stdlib_module_names

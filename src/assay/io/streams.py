@@ -1,8 +1,9 @@
-"""Files as streams of bytes chunks, decompressed on the way, in bounded memory.
+"""Files as streams of bytes: read in chunks, decompressed on the way; written beside and renamed.
 
 A file is gzip or Zstandard if its first bytes say so; a name that does not match the bytes is an
-error. What is wrong with the file system is a StorageError, what is wrong with
-the content a FormatError.
+error. What is wrong with the file system is a StorageError, what is wrong with the content a
+FormatError. Memory is bounded. Of a file that is written, a reader sees the old one or the new one,
+never a half.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, Protocol
 
-from assay.core.progress import tell
 from assay.core.text import did_you_mean, mask_secrets
-from assay.errors import FormatError, MissingPackageError, StorageError, UsageError
+from assay.core.work import tell
+from assay.errors import AssayError, FormatError, MissingPackageError, StorageError, UsageError
 
 FilePath = str | os.PathLike[str]
 
@@ -70,11 +71,11 @@ class StandardInput(str):
     __slots__ = ()
 
     def __format__(self, spec: str) -> str:
-        """What it is, in place of where the copy lies."""
+        """Return what it is, in place of where the copy lies."""
         return format("standard input", spec)
 
     def __repr__(self) -> str:
-        """The same."""
+        """Return what it is."""
         return "standard input"
 
 
@@ -101,7 +102,7 @@ def split_array(path: FilePath) -> tuple[str, str | None]:
 
 
 def list_folder(folder: FilePath) -> list[Path]:
-    """What a folder holds, by name."""
+    """List what a folder holds, by name."""
     try:
         return sorted(Path(folder).iterdir(), key=lambda path: path.name)
     except (OSError, ValueError) as error:  # ValueError: NUL in the name
@@ -119,7 +120,7 @@ def open_chunks(path: str | os.PathLike[str], chunk_size: int = CHUNK_SIZE) -> I
         size = os.fstat(file.fileno()).st_size
         chunks = _expand(file, name, chunk_size)
         total = weight = 0
-        for chunk in _readable(chunks, name):
+        while chunk := _next_chunk(chunks, name):
             total += len(chunk)
             if total > size:  # compressed; a plain file never weighs more than the ratio
                 weight += _weigh(chunk)
@@ -182,11 +183,10 @@ def _is_directory(name: str) -> StorageError:
     return StorageError(f"{name} is a directory, not a file. Give the path of a regular file.")
 
 
-def _readable(chunks: Iterator[bytes], name: str) -> Iterator[bytes]:
+def _next_chunk(chunks: Iterator[bytes], name: str) -> bytes:
+    """Return the next chunk, which is never empty; nothing at the end."""
     try:
-        yield from chunks
-    except FormatError:
-        raise
+        return next(chunks, b"")
     except OSError as error:
         raise StorageError(f"{name} cannot be read: {error.strerror or error}.") from error
 
@@ -234,15 +234,6 @@ class _Codec(NamedTuple):
     error: type[Exception]
 
 
-def _gzip() -> _Codec:
-    return _Codec("gzip", _GZIP_BITE, lambda: zlib.decompressobj(wbits=31), zlib.error)
-
-
-def _zstd() -> _Codec:
-    module = need_zstd("reading .zst files")
-    return _Codec("zstd", _ZSTD_BITE, module.ZstdDecompressor, module.ZstdError)
-
-
 def need_zstd(purpose: str) -> Any:
     """Zstandard as it is part of Python 3.14, or the same module for older versions."""
     for module in ("compression.zstd", "backports.zstd"):
@@ -257,9 +248,12 @@ def _expand(file: BinaryIO, name: str, chunk_size: int) -> Iterator[bytes]:
     magic = file.read(4)
     file.seek(0)
     if magic.startswith(_GZIP_MAGIC):
-        return _gather(_inflate(file, name, _gzip()), chunk_size)
+        gzip = _Codec("gzip", _GZIP_BITE, lambda: zlib.decompressobj(wbits=31), zlib.error)
+        return _gather(_inflate(file, name, gzip), chunk_size)
     if _ZSTD_MAGIC.match(magic):
-        return _gather(_inflate(file, name, _zstd()), chunk_size)
+        module = need_zstd("reading .zst files")
+        zstd = _Codec("zstd", _ZSTD_BITE, module.ZstdDecompressor, module.ZstdError)
+        return _gather(_inflate(file, name, zstd), chunk_size)
     suffix = Path(name).suffix.lower()
     if magic and suffix in (".gz", ".zst"):
         raise FormatError(
@@ -399,7 +393,7 @@ def _format_of_content(path: str | os.PathLike[str]) -> str:
 
 @contextmanager
 def keep_standard_input() -> Iterator[StandardInput]:
-    """Standard input as a file that is there as long as it is needed."""
+    """Keep standard input in a file as long as it is needed."""
     import shutil
     import tempfile
 
@@ -408,22 +402,18 @@ def keep_standard_input() -> Iterator[StandardInput]:
     folder = tempfile.mkdtemp(prefix="assay-")
     try:
         path = os.path.join(folder, "stdin")
-        _copy_to(path)
+        try:
+            with open(path, "xb") as file:
+                while chunk := sys.stdin.buffer.read(CHUNK_SIZE):
+                    file.write(chunk)
+        except OSError as error:
+            words = error.strerror or error
+            raise StorageError(f"Standard input cannot be kept in a file: {words}.") from error
         name = f"{path}{_ending_of_content(path)}"
         os.rename(path, name)
         yield StandardInput(name)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _copy_to(path: str) -> None:
-    try:
-        with open(path, "xb") as file:
-            while chunk := sys.stdin.buffer.read(CHUNK_SIZE):
-                file.write(chunk)
-    except OSError as error:
-        words = error.strerror or error
-        raise StorageError(f"Standard input cannot be kept in a file: {words}.") from error
 
 
 def _ending_of_content(path: str) -> str:
@@ -473,3 +463,103 @@ def _is_decimal(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+# Writing
+
+
+_unfinished: set[str] = set()  # files of this process that have no name yet
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a file for writing that takes its name only when all of it is on disk.
+
+    If anything fails on the way, what was there before stays as it was.
+    """
+    name = os.fspath(path)
+    target = check_target(name)
+    beside = os.path.join(os.path.dirname(target), f".assay-{os.urandom(8).hex()}.part")
+    _unfinished.add(beside)
+    try:
+        with open(beside, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if os.path.exists(target):
+            os.chmod(beside, stat.S_IMODE(os.stat(target).st_mode))
+        os.replace(beside, target)
+    except BaseException as error:
+        _discard(beside)
+        if isinstance(error, OSError) and not isinstance(error, AssayError):
+            raise StorageError(
+                f"{name} could not be written: {error.strerror or error}. "
+                "What was there before is unchanged."
+            ) from error
+        raise
+    _unfinished.discard(beside)
+    _sync_folder(os.path.dirname(target))
+
+
+def discard_unfinished() -> None:
+    """Remove every file that is being written, where the process ends before they are whole."""
+    for beside in tuple(_unfinished):
+        _discard(beside)
+
+
+def _discard(beside: str) -> None:
+    with suppress(OSError):
+        os.unlink(beside)
+    _unfinished.discard(beside)
+
+
+def check_target(name: str) -> str:
+    """Where the file really goes, if it can be written: a link stays a link, a device a device."""
+    try:
+        target = os.path.realpath(name)
+        mode = os.stat(target).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        mode = None
+    except (OSError, ValueError) as error:
+        raise StorageError(f"{name!r} cannot be written: {error}.") from None
+    _check_folder(name, os.path.dirname(target))
+    if mode is None:
+        return target
+    if stat.S_ISDIR(mode):
+        raise StorageError(f"{name} is a directory. Give the path of a file.")
+    if not stat.S_ISREG(mode):
+        raise StorageError(f"{name} is a pipe or device, not a file. Give the path of a file.")
+    return target
+
+
+def check_folder(name: str) -> None:
+    """Refuse a folder that is neither there nor can be made."""
+    try:
+        folder = os.path.realpath(name)
+        while not os.path.lexists(folder):
+            folder = os.path.dirname(folder)
+    except (OSError, ValueError) as error:
+        raise StorageError(f"{name!r} cannot be written: {error}.") from None
+    _check_folder(name, folder)
+
+
+def _check_folder(name: str, folder: str) -> None:
+    if os.path.isdir(folder):
+        if os.access(folder, os.W_OK | os.X_OK):
+            return
+        why = f"no permission to write in {folder}"
+    elif os.path.lexists(folder):
+        why = f"{folder} is not a folder"
+    else:
+        why = f"there is no folder {folder}. Make it first"
+    raise StorageError(f"{name} cannot be written: {why}.")
+
+
+def _sync_folder(folder: str) -> None:
+    """Make the new name durable, where the system lets a folder be synced."""
+    with suppress(OSError):
+        descriptor = os.open(folder or ".", os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

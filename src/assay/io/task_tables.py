@@ -29,12 +29,11 @@ import numpy as np
 
 from assay.arrays import Floats, Ints
 from assay.core.checks import flaw_of, name_few
-from assay.core.numbers import finite_or_none
+from assay.core.text import finite_or_none
 from assay.errors import FormatError, IdError, MismatchError, UsageError, ValueRangeError
 from assay.io.columns import FileTable, Where, open_table, parse_numbers, shift, table_of_records
-from assay.io.frames import is_frame, table_of_frame
-from assay.io.json_text import parse_json
-from assay.io.lines import plain_floats
+from assay.io.lines import is_frame, plain_floats, table_of_frame
+from assay.io.plain_data import parse_json
 from assay.io.streams import FilePath, read_text
 
 _ADVICE: Final = (
@@ -151,7 +150,7 @@ def join_lines(parts: Sequence[TaskLines]) -> TaskLines:
 
 
 def _lines_of_table(table: FileTable) -> TaskLines:
-    """Number the names, batch by batch, and check that every value is finite."""
+    """Read names and values, batch by batch; check that every value is finite."""
     names = table.require({"system": "system", "task": "task", "value": "value"}, _ADVICE)
     item = table.find("item")
     names += [] if item is None else [item]
@@ -264,7 +263,11 @@ def read_mteb(
     cells = {}
     for task, every in by_task.items():
         results = _same_split(task, every, split, notes)
-        shared = _usual_subsets(task, results, notes)
+        # The subsets that most models have, the larger set if as many have another.
+        counted = Counter(tuple(sorted(result.scores)) for result in results)
+        shared = max(counted, key=lambda names: (counted[names], len(names), names))
+        if len(shared) > 1:
+            notes.averaged[task] = len(shared)
         for each in results:
             if not set(shared) <= set(each.scores):
                 notes.short.append(f"{each.model} on {task}")
@@ -339,7 +342,13 @@ def _read(
     task = data.get("task_name")
     if not isinstance(task, str) or not task.strip():
         raise FormatError(f"{path}: task_name is {task!r:.60}; it is the name of the task.")
-    split_name = _choose_split(data["scores"], split, path)
+    splits = data["scores"]
+    if split not in splits and len(splits) != 1:
+        have = ", ".join(map(repr, splits)) or "none"
+        raise FormatError(
+            f"{path}: there is no split {split!r}; there are: {have}. Name one of them with split."
+        )
+    split_name = split if split in splits else next(iter(splits))
     model, revision = _model_of(path, folder)
     entries = _spoken(data["scores"][split_name], languages)
     if languages and entries == []:
@@ -349,19 +358,8 @@ def _read(
     yield _Result(path, model, revision, version, task, split_name, scores)
 
 
-def _choose_split(scores: dict[str, Any], split: str, path: Path) -> str:
-    if split in scores:
-        return split
-    if len(scores) != 1:
-        have = ", ".join(map(repr, scores)) or "none"
-        raise FormatError(
-            f"{path}: there is no split {split!r}; there are: {have}. Name one of them with split."
-        )
-    return next(iter(scores))
-
-
 def _spoken(entries: Any, languages: frozenset[str]) -> Any:
-    """The subsets in these languages; codes are compared without the script: eng-Latn is eng."""
+    """Return the subsets in these languages, compared without script: eng-Latn is eng."""
     if not languages or not isinstance(entries, list):
         return entries
     return [
@@ -398,7 +396,7 @@ def _main_scores(entries: Any, place: str) -> dict[str, float]:
 
 
 def _model_of(path: Path, folder: Path) -> tuple[str, str]:
-    """The model and its revision: of model_meta.json beside the file, else of the folders."""
+    """Return model and revision: of model_meta.json beside the file, else of the folders."""
     meta = path.parent / _META
     if meta.is_file():
         data = parse_json(read_text(meta), str(meta), constants=True)
@@ -423,9 +421,8 @@ def _newest(results: Sequence[_Result], notes: _Notes) -> Iterator[_Result]:
     newest: dict[tuple[str, str], _Result] = {}
     for result in results:
         other = newest.setdefault((result.model, result.task), result)
-        if other.path.absolute() == result.path.absolute() or repr(other.scores) == repr(
-            result.scores
-        ):
+        same_file = other.path.absolute() == result.path.absolute()
+        if same_file or repr(other.scores) == repr(result.scores):
             continue
         first, second = ((each.revision not in _UNKNOWN, each.version) for each in (other, result))
         if first == second:
@@ -435,9 +432,7 @@ def _newest(results: Sequence[_Result], notes: _Notes) -> Iterator[_Result]:
             )
         if first[0] == second[0]:
             notes.revisions.append(f"{result.model} on {result.task}")
-        newest[result.model, result.task] = max(
-            (first, other), (second, result), key=lambda two: two[0]
-        )[1]
+        newest[result.model, result.task] = other if first > second else result
     yield from newest.values()
 
 
@@ -457,12 +452,3 @@ def _same_split(
         )
     notes.splits.setdefault(splits[0], []).append(task)
     return results
-
-
-def _usual_subsets(task: str, results: Sequence[_Result], notes: _Notes) -> tuple[str, ...]:
-    """Return the subsets that most models have, the larger set if as many have another."""
-    counted = Counter(tuple(sorted(result.scores)) for result in results)
-    subsets = max(counted, key=lambda names: (counted[names], len(names), names))
-    if len(subsets) > 1:
-        notes.averaged[task] = len(subsets)
-    return subsets

@@ -5,23 +5,34 @@ it is in every CSV. A file that mixes 7 and '7' is refused.
 
 `ir:ID` is a collection of the package ir_datasets, such as ir:beir/scifact/test. The package
 fetches what is not on this machine yet, and says where from.
+
+Documents may be cut into chunks by a stated rule; every character that is not white space lies in
+some chunk:
+
+    characters:1000:200   windows of 1000 characters, each sharing 200 with the one before
+    tokens:128:16         windows of words and punctuation marks, as a regular expression finds them
+    sentences:5:1         windows of sentences
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
+from numpy.typing import NDArray
 
 from assay.core import checks
-from assay.core.consent import Consent
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Qrels
+from assay.core.specs import Consent
+from assay.core.text import parse_whole
 from assay.errors import FormatError, IdError, StorageError, UsageError, error_text, need
 from assay.io.columns import (
     Dialect,
@@ -72,7 +83,8 @@ def read_folder(folder: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
     files = sorted(_files(Path(folder)))
     if not files:
         raise FormatError(f"{os.fspath(folder)} holds no {', '.join(_FOLDER_ENDINGS)} files.")
-    return [name for name, _ in files], [_read(path) for _, path in files]
+    texts = [read_text(path) if path.stat().st_size else "" for _, path in files]
+    return [name for name, _ in files], texts
 
 
 def _files(folder: Path) -> list[tuple[str, Path]]:
@@ -86,17 +98,11 @@ def _files(folder: Path) -> list[tuple[str, Path]]:
             path = Path(where, name)
             is_text = path.suffix.lower() in _FOLDER_ENDINGS and not name.startswith(".")
             if is_text and path.is_file() and not path.is_symlink():
-                files.append((_id(path.relative_to(folder).as_posix()), path))
+                inside = path.relative_to(folder).as_posix()
+                # White space would tear an id apart in a run file.
+                id = "".join(quote(c) if c.isspace() or c == "%" else c for c in inside)
+                files.append((id, path))
     return files
-
-
-def _id(path: str) -> str:
-    """White space would tear an id apart in a run file."""
-    return "".join(quote(c) if c.isspace() or c == "%" else c for c in path)
-
-
-def _read(path: Path) -> str:
-    return read_text(path) if path.stat().st_size else ""
 
 
 _LONGEST: Final = 256 << 20  # a line holds a whole document
@@ -200,18 +206,13 @@ def _read_rows(table: FileTable, role: Role, start: int = 0) -> tuple[list[Any],
     names = [name for name in columns if name is not None]
     cells = dict(zip(names, table.columns(names, gaps=[columns.title or ""]), strict=True))
     texts = cells[columns.text]
-    titles = [title or "" for title in cells[columns.title]] if columns.title else None
     ids = range(start, start + len(texts)) if columns.id is None else cells[columns.id]
-    return list(ids), _join_titles(titles, texts)
-
-
-def _join_titles(titles: Sequence[Any] | None, texts: Sequence[Any]) -> list[Any]:
-    if titles is None:
-        return list(texts)
-    return [
-        join_title(title, text) if isinstance(title, str) and isinstance(text, str) else text
-        for title, text in zip(titles, texts, strict=True)
-    ]
+    if columns.title:
+        texts = [
+            join_title(title, text) if isinstance(title, str) and isinstance(text, str) else text
+            for title, text in zip(cells[columns.title], texts, strict=True)
+        ]
+    return list(ids), list(texts)
 
 
 def parquet_parts(folder: str | os.PathLike[str], name: str = "*") -> list[Path]:
@@ -257,7 +258,7 @@ def allow_ir(corpus: object, consent: Consent, place: str) -> None:
 
 
 def read_ir(corpus: str) -> tuple[Texts, Texts, Qrels]:
-    """Documents, queries and judgments."""
+    """Read documents, queries and judgments."""
     package = need(_PACKAGE, f"The collection {corpus!r}", "ir")
     name = corpus.removeprefix(_PREFIX)
     try:
@@ -288,7 +289,7 @@ def _texts(records: list[tuple[Any, Any]], role: Role, name: str) -> Texts:
 
 
 def _text(record: Any) -> Any:
-    """What the package takes for the text of a record, or its title and text."""
+    """Return what the package takes for the text of a record, or title and text."""
     if not hasattr(record, "default_text"):
         return join_title(getattr(record, "title", None) or "", record.text)
     text = record.default_text()
@@ -303,3 +304,108 @@ def _qrels(judged: list[Any], name: str) -> Qrels:
     doc_ids, docs = number_ids(pack_ids([judgment.doc_id for judgment in judged], "doc", where))
     grades = np.array([float(judgment.relevance) for judgment in judged])
     return Judgments.from_pairs(query_ids, doc_ids, queries, docs, grades)
+
+
+# Chunks
+
+
+UNITS: Final = ("characters", "sentences", "tokens")
+_TOKEN: Final = re.compile(r"\w+|[^\w\s]")
+# A sentence ends with a mark and white space, or with an empty line; the rest is one, too.
+_SENTENCE: Final = re.compile(r".+?(?:[.!?…。！？]+[\"'”’)\]]*(?=\s)|\n\s*\n|\Z)", re.S)
+
+
+@dataclass(frozen=True)
+class ChunkRule:
+    """How documents are cut: windows of `size` units, each sharing `overlap` with the last.
+
+    >>> ChunkRule.parse("sentences:5:1")
+    ChunkRule(unit='sentences', size=5, overlap=1)
+    >>> str(ChunkRule("tokens", 128))
+    'tokens:128:0'
+    """
+
+    unit: str
+    size: int
+    overlap: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse a rule that would not move on."""
+        if self.unit not in UNITS:
+            raise UsageError(f"Chunks are cut by {', '.join(UNITS)}, not by {self.unit!r}.")
+        checks.check_cutoff(self.size, "The size of chunks")
+        if self.overlap:
+            checks.check_cutoff(self.overlap, "The overlap of chunks")
+        if self.overlap >= self.size:
+            raise UsageError(
+                f"Chunks of {self.size} {self.unit} cannot share {self.overlap}: "
+                "the overlap must be smaller than the size."
+            )
+
+    @classmethod
+    def parse(cls, text: str) -> ChunkRule:
+        """From UNIT:SIZE or UNIT:SIZE:OVERLAP."""
+        unit, _, sizes = text.partition(":")
+        numbers = sizes.split(":")
+        sizes_parsed = [number for number in map(parse_whole, numbers) if number is not None]
+        if (
+            not 1 <= len(sizes_parsed) <= 2
+            or len(sizes_parsed) < len(numbers)
+            or min(sizes_parsed) < 0
+        ):
+            raise UsageError(
+                f"A rule for chunks is written UNIT:SIZE[:OVERLAP], such as sentences:5:1, with "
+                f"UNIT one of {', '.join(UNITS)}; found {text[:80]!r}."
+            )
+        return cls(unit, *sizes_parsed)
+
+    def __str__(self) -> str:
+        """As it is written, and as it enters fingerprints."""
+        return f"{self.unit}:{self.size}:{self.overlap}"
+
+
+@dataclass(frozen=True, eq=False)
+class Chunks:
+    """Pieces of documents in order: chunk i is `texts[i]`, of document number `doc[i]`.
+
+    Its id is the document's with `#1`, `#2`, … behind it.
+    """
+
+    ids: Ids
+    texts: tuple[str, ...]
+    doc: NDArray[np.int64]
+
+
+def chunk_text(text: str, rule: ChunkRule) -> list[str]:
+    """Return the chunks of one text; none where there is nothing but white space.
+
+    >>> chunk_text("One. Two! Three? Four.", ChunkRule("sentences", 2, 1))
+    ['One. Two!', 'Two! Three?', 'Three? Four.']
+    """
+    spans = _units(text, rule.unit)
+    starts = range(0, max(len(spans) - rule.overlap, 1), rule.size - rule.overlap)
+    windows = [spans[start : start + rule.size] for start in starts]
+    pieces = [text[window[0][0] : window[-1][1]].strip() for window in windows if window]
+    return [piece for piece in pieces if piece]
+
+
+def _units(text: str, unit: str) -> list[tuple[int, int]]:
+    """Return where each unit begins and ends."""
+    if unit == "characters":
+        return [(i, i + 1) for i in range(len(text))]
+    pattern = _TOKEN if unit == "tokens" else _SENTENCE
+    return [match.span() for match in pattern.finditer(text) if match.group().strip()]
+
+
+def chunk_docs(ids: Ids, texts: Sequence[str], rule: ChunkRule) -> Chunks:
+    """Return all documents cut by one rule; one without text has no chunk."""
+    pieces = [chunk_text(text, rule) for text in texts]
+    doc = np.repeat(np.arange(len(pieces)), [len(some) for some in pieces])
+    names = [
+        f"{id}#{number}"
+        for id, some in zip(ids, pieces, strict=True)
+        for number in range(1, len(some) + 1)
+    ]
+    chunk_ids = Ids.of(names, "chunk")
+    checks.check_unique(chunk_ids, "chunk")
+    return Chunks(chunk_ids, tuple(piece for some in pieces for piece in some), doc)

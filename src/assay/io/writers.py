@@ -5,6 +5,16 @@ CSV or TSV, and the ids of a run or qrels in CSV, get a leading apostrophe where
 take them for a formula (= + - @); reading a run or qrels takes it away again. In all other formats
 ids are written as they are. Integer ids become text where the format knows text only (trec, csv,
 tsv, and the keys of json).
+
+ir_metadata is a header of YAML in comments that says how a TREC run was made:
+
+    # ir_metadata.start
+    # schema-version: 0.1
+    # tag: bm25
+    # ir_metadata.end
+
+The schema (https://www.ir-metadata.org) names platform, research goal, implementation, method,
+actor and data. Readers of runs skip the lines, as all comments.
 """
 
 from __future__ import annotations
@@ -14,29 +24,27 @@ import gzip
 import io
 import json
 import os
+import platform
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+from itertools import chain
+from textwrap import dedent
+from typing import Any, BinaryIO, Final, TextIO
 
 import numpy as np
 
+from assay import __version__
+from assay.core import checks
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Qrels
-from assay.core.on_demand import OnDemand
 from assay.core.ranking import Ranking
 from assay.core.text import guard_formula
-from assay.errors import IdError, MismatchError, UsageError, need
-from assay.io.atomic import atomic_write
+from assay.errors import FormatError, IdError, MismatchError, UsageError, need
+from assay.io.fingerprints import git_commit, versions
 from assay.io.formats import check_path
-from assay.io.frames import build_frame
-from assay.io.streams import FilePath, ending_of, named_format, need_zstd
-
-if TYPE_CHECKING:
-    from assay.io import ir_metadata
-else:  # few runs have any
-    ir_metadata = OnDemand("assay.io.ir_metadata")
-
+from assay.io.lines import build_frame
+from assay.io.plain_data import parse_yaml, read_config_text, to_yaml
+from assay.io.streams import FilePath, atomic_write, ending_of, named_format, need_zstd, read_lines
 
 # One query with its docs and their scores or grades.
 Row = tuple[str | int, list[str | int], list[float]]
@@ -57,30 +65,55 @@ def write_run(
 ) -> None:
     """Write a ranking as trec, csv, tsv, json, jsonl, parquet or npz, by the name's ending.
 
-    `tag` is the last column of a TREC run; by default the ranking's name, or "assay". `metadata`
-    goes into its ir_metadata header. The tie-breaking rule is not part of any file: read with the
-    conventions that you wrote with.
+    The tie-breaking rule is not part of any file: read with the conventions that you wrote with.
+
+    Args:
+        ranking: The ranking.
+        path: The file; text files may be .gz or .zst.
+        format: The format, where the name's ending does not say it.
+        tag: The last column of a TREC run; by default the ranking's name, or "assay".
+        metadata: What goes into the ir_metadata header of a TREC run.
+
+    Raises:
+        UsageError: The format or the tag cannot be written.
+        StorageError: The file could not be written; what was there before is unchanged.
+
+    Example:
+        write_run(ranking, "dense.run", tag="dense")
     """
     require_kind(ranking, Ranking, "write_run")
     layout = choose_format(path, format, (*_TEXT, "parquet", "npz"))
     if metadata and layout != "trec":
         raise UsageError(f"ir_metadata is the header of a TREC run; {layout} has no place for it.")
-    header = ir_metadata.format_header(metadata) if metadata else ""
+    header = format_header(metadata) if metadata else ""
     if layout == "npz":
         _write_npz(ranking, path)
         return
     rows = _RowsByQuery(ranking, ranking.scores, "run", layout)
     if layout == "trec":
-        lines = _trec_run(rows, _check_tag(tag or ranking.name or "assay"))
+        tag = tag or ranking.name or "assay"
+        if not tag.strip() or any(c.isspace() or c == "\0" for c in tag):
+            raise UsageError(f"The tag {tag!r} must be one word without white space.")
+        lines = _trec_run(rows, tag)
         write_text(path, chain([header], lines))
     else:
         _write_lines(rows, path, layout, "score")
 
 
 def write_qrels(judgments: Judgments, path: FilePath, *, format: str | None = None) -> None:
-    """Write judgments of pairs as trec, csv, tsv, json, jsonl or parquet, by the name's ending.
+    """Write judgments of pairs as trec, csv, tsv, json, jsonl or parquet.
 
-    Judgments by label are refused: as pairs they would take queries × documents.
+    Args:
+        judgments: The judgments; labels are refused, which would take queries × documents.
+        path: The file; its ending says the format, and .gz or .zst compresses text.
+        format: The format, where the name's ending does not say it.
+
+    Raises:
+        UsageError: The judgments are labels, or the format is not known.
+        StorageError: The file could not be written; what was there before is unchanged.
+
+    Example:
+        write_qrels(judgments, "qrels.parquet")
     """
     require_kind(judgments, Judgments, "write_qrels")
     layout = choose_format(path, format, (*_TEXT, "parquet"))
@@ -108,7 +141,7 @@ class _RowsByQuery:
             self._refuse_comments()
 
     def _refuse_empty(self, kind: str, format: str) -> None:
-        """A file of lines cannot hold a query without lines: it would be lost."""
+        """Refuse a query without lines: a file of lines cannot hold it."""
         empty = np.flatnonzero(np.diff(self._source.offsets) == 0)
         if len(empty):
             raise MismatchError(
@@ -118,7 +151,7 @@ class _RowsByQuery:
             )
 
     def _refuse_comments(self) -> None:
-        """A TREC line that begins so would be skipped, or read without its first character."""
+        """Refuse a query that a TREC line would begin with like a comment."""
         for query in self._source.query_ids:
             if str(query).startswith(("#", "\ufeff")):
                 raise IdError(
@@ -151,9 +184,10 @@ def _column(ids: Any, places: Any) -> Any:
 
 
 def choose_format(path: FilePath, name_of_format: str | None, formats: tuple[str, ...]) -> str:
-    """The format given, or that of the name's ending; one that is not known here is refused."""
+    """Choose the format: as given, or by the name's ending; refuse an unknown one."""
     name = os.fspath(check_path(path))
-    format = name_of_format or named_format(name) or _trec_by_name(name)
+    by_name = named_format(name) or ("trec" if ending_of(name) in _TREC_ENDINGS else "")
+    format = name_of_format or by_name
     if name_of_format is None and format not in formats:
         endings = [f".{each}" for each in formats if each != "trec"]
         trec = [*_TREC_ENDINGS[1:]] if "trec" in formats else []
@@ -168,22 +202,12 @@ def choose_format(path: FilePath, name_of_format: str | None, formats: tuple[str
     return format
 
 
-def _trec_by_name(name: str) -> str:
-    return "trec" if ending_of(name) in _TREC_ENDINGS else ""
-
-
 def require_kind(value: Any, kind: type, function: str) -> None:
     """Refuse a value of another type, naming the function that takes it."""
     if not isinstance(value, kind):
         raise UsageError(
             f"{function} takes {kind.__name__}, found {type(value).__name__}: {repr(value)[:60]}."
         )
-
-
-def _check_tag(tag: str) -> str:
-    if not tag.strip() or any(c.isspace() or c == "\0" for c in tag):
-        raise UsageError(f"The tag {tag!r} must be one word without white space.")
-    return tag
 
 
 def _number(value: float) -> str:
@@ -215,17 +239,13 @@ def _write_lines(rows: _RowsByQuery, path: FilePath, format: str, value_name: st
         write_text(path, _json_lines(rows, value_name))
     else:
         header = [("query", "doc", value_name)]
-        lines = _triples(rows) if format == "tsv" else map(_guard_ids, _triples(rows))
+        guard = str if format == "tsv" else guard_formula
+        lines = (
+            (guard(str(query)), guard(str(doc)), value)
+            for query, docs, values in rows
+            for doc, value in zip(docs, values, strict=True)
+        )
         write_delimited(chain(header, lines), path, DELIMITERS[format])
-
-
-def _triples(rows: Iterable[Row]) -> Iterator[tuple[str | int, str | int, float]]:
-    for query, docs, values in rows:
-        yield from zip(repeat(query), docs, values, strict=False)
-
-
-def _guard_ids(line: tuple[str | int, str | int, float]) -> tuple[str, str, float]:
-    return guard_formula(str(line[0])), guard_formula(str(line[1])), line[2]
 
 
 to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
@@ -278,15 +298,12 @@ def _compress(raw: BinaryIO, name: str) -> Iterator[Any]:
         with gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
             yield packed
     elif name.endswith(".zst"):
-        with _zstd_writer(raw) as packed:
+        zstd = need_zstd("writing .zst files")
+        options = {zstd.CompressionParameter.checksum_flag: 1}
+        with zstd.ZstdFile(raw, "w", options=options) as packed:
             yield packed
     else:
         yield raw
-
-
-def _zstd_writer(raw: BinaryIO) -> Any:
-    zstd = need_zstd("writing .zst files")
-    return zstd.ZstdFile(raw, "w", options={zstd.CompressionParameter.checksum_flag: 1})
 
 
 def write_parquet(table: Any, path: FilePath) -> None:
@@ -296,7 +313,7 @@ def write_parquet(table: Any, path: FilePath) -> None:
 
 
 def need_parquet() -> Any:
-    """The parquet writer; needed before a table is made, so that the message is about files."""
+    """Import the parquet writer, before a table is made: the message is about files."""
     return need("pyarrow.parquet", "writing parquet files", "parquet")
 
 
@@ -321,3 +338,115 @@ def _write_npz(ranking: Ranking, path: FilePath) -> None:
         beside["by_line"] = np.True_
     with atomic_write(path) as file:
         np.savez(file, docs=docs, scores=scores, n_docs=np.int64(ranking.n_docs), **beside)
+
+
+# ir_metadata
+
+
+_START: Final = "ir_metadata.start"
+_END: Final = "ir_metadata.end"
+_NOT_PACKAGES: Final = ("python", "assay", "engine", "platform")
+
+
+def read_ir_metadata(path: FilePath) -> dict[str, Any] | None:
+    """Return the metadata in the header of a run; None where it has none. Dates are texts."""
+    header = read_header(path)
+    if not header:
+        return None
+    lines = [line.removeprefix("#") for line in header.splitlines()[1:-1]]
+    name = f"{os.fspath(path)}, ir_metadata"
+    metadata = parse_yaml(dedent("\n".join(lines)), name, dates=False)
+    if not isinstance(metadata, dict):
+        raise FormatError(f"{name}: it is a table of entries, found {metadata!r:.60}.")
+    return metadata
+
+
+def read_header(path: FilePath) -> str:
+    """Return the lines of the header as they stand; empty where the run has none."""
+    lines: list[str] = []
+    for line in read_lines(path):
+        words = line.strip().removeprefix("#").strip()
+        if not line.startswith("#") and words:
+            break  # the first line of the run
+        if lines or words == _START:
+            lines.append(f"{line.rstrip()}\n")
+        if lines and words == _END:
+            return "".join(lines)
+    if lines:
+        raise FormatError(f"{os.fspath(path)}: '# {_START}' is not followed by '# {_END}'.")
+    return ""
+
+
+def format_header(metadata: Mapping[str, Any] | str) -> str:
+    """Return the lines of a header, from metadata or from another run's header."""
+    if isinstance(metadata, str):
+        if not all(line.startswith("#") for line in metadata.splitlines()):
+            raise UsageError("The header of a run is lines that begin with #.")
+        return metadata
+    checks.require(metadata, Mapping, "metadata", "a dictionary")
+    body = to_yaml(metadata).splitlines()
+    return "".join(f"# {line}\n" for line in (_START, *body, _END))
+
+
+def describe_run(
+    tag: str, *, command: str = "", method: Mapping[str, Any] | None = None, file: str = "auto"
+) -> dict[str, Any]:
+    """Describe a run that is made now; the entries of a YAML file, if any, win.
+
+    Actor, research goal and data are known to people only: their place is the file.
+    """
+    commit = git_commit()
+    entries = {
+        "schema-version": 0.1,
+        "run-version": 1.0,
+        "tag": tag,
+        "platform": _platform(),
+        "implementation": {
+            **({"executable": {"cmd": command}} if command else {}),
+            **({"source": {"commit": commit}} if commit else {}),
+        },
+        "method": {"automatic": True, **(method or {})},
+    }
+    if file == "auto":
+        return entries
+    overrides = parse_yaml(read_config_text(file), file, dates=False)
+    if not isinstance(overrides, dict):
+        raise UsageError(f"{file} has to hold entries such as actor and research goal.")
+    return _merge(entries, overrides)
+
+
+def _platform() -> dict[str, Any]:
+    packages_here = versions()
+    packages = [
+        f"{name}=={version}" for name, version in packages_here.items() if name not in _NOT_PACKAGES
+    ]
+    return {
+        "hardware": {
+            "cpu": {"architecture": platform.machine(), "number of cores": os.cpu_count() or 1}
+        },
+        "operating system": {
+            "kernel": f"{platform.system()} {platform.release()}",
+            "distribution": _distribution(),
+        },
+        "software": {
+            "libraries": {"python": [f"python=={packages_here['python']}", *packages]},
+            "retrieval toolkit": [f"assay=={__version__}"],
+        },
+    }
+
+
+def _distribution() -> str:
+    try:
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        return platform.platform(terse=True)
+
+
+def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Both, entry by entry; what is given wins."""
+    merged = dict(base)
+    for key, value in changes.items():
+        before = merged.get(key)
+        inner = isinstance(value, Mapping) and isinstance(before, dict)
+        merged[str(key)] = _merge(before or {}, value) if inner else value
+    return merged

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, Final, Protocol, TypeGuard
 
-from assay.core.numbers import is_decimal, parse_number, parse_whole
-from assay.core.text import did_you_mean
+from assay.core.text import did_you_mean, is_decimal, parse_number, parse_whole
 from assay.errors import MeasureError, PluginError
 from assay.measures.registry import (
     REGISTRY,

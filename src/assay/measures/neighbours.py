@@ -27,10 +27,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Flags, Floats, Ints, offsets_of
-from assay.core import checks, order
+from assay.arrays import Flags, Floats, Ints, offsets_of, rows_of
+from assay.core import checks
 from assay.core.ids import Ids
-from assay.core.ranking import Ranking
+from assay.core.ranking import Ranking, tie_groups
 from assay.errors import MismatchError, UsageError
 
 TIES: Final = ("order", "expected", "best", "worst")
@@ -335,7 +335,7 @@ class RankPairs:
     @cached_property
     def row(self) -> Ints:
         """The row of every document."""
-        return order.rows_of(self.offsets)
+        return rows_of(self.offsets)
 
     @cached_property
     def both(self) -> Flags:
@@ -436,10 +436,10 @@ class _Part:
 def _part(ranking: Ranking, rows: Ints, numbers: Ints | None = None) -> _Part:
     lengths = ranking.lengths[rows]
     offsets = offsets_of(lengths)
-    row = order.rows_of(offsets)
+    row = rows_of(offsets)
     at = np.arange(offsets[-1]) - offsets[:-1][row] + ranking.offsets[rows][row]
     scores = ranking.scores[at]
-    rank, first, last = order.tie_groups(offsets, scores, np.arange(len(at)))
+    rank, first, last = tie_groups(offsets, scores, np.arange(len(at)))
     docs = ranking.docs[at]
     doc = docs.astype(np.int64) if numbers is None else numbers[docs]
     return _Part(row, doc, rank, first, last, lengths)

@@ -19,8 +19,8 @@ import numpy as np
 
 from assay.arrays import Floats
 from assay.core import checks
-from assay.core.callables import named_callable
 from assay.core.on_demand import OnDemand
+from assay.core.specs import named_callable
 from assay.core.text import mask_secrets
 from assay.errors import (
     AssayError,

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from assay.errors import FormatError
 from assay.io.arrays import is_shape
-from assay.io.json_text import parse_json
 from assay.io.mapped import WatchedFile, steady_files
+from assay.io.plain_data import parse_json
 from assay.io.streams import open_chunks
 
 _LONGEST_HEADER: Final = 100_000_000

@@ -17,7 +17,7 @@ from assay.core.consent import Consent
 from assay.core.numbers import parse_whole
 from assay.core.on_demand import OnDemand
 from assay.core.specs import SpecKind, SpecRegistry
-from assay.core.text import did_you_mean
+from assay.core.text import did_you_mean, parse_whole
 from assay.errors import AssayError, PluginError, UsageError, error_text
 from assay.models.adapters.precomputed import PrecomputedModel
 from assay.models.adapters.sentence_transformers import imports_any_class, local_folders

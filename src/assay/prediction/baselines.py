@@ -36,8 +36,8 @@ from numpy.typing import NDArray
 from assay.arrays import Floats, Ints
 from assay.core import checks
 from assay.core.conventions import Conventions
-from assay.core.id_hints import check_labels_match
-from assay.core.order import rank_order, sort_rows
+from assay.core.mismatches import check_labels_match
+from assay.core.ranking import sort_rows
 from assay.errors import UsageError, ValueRangeError
 from assay.measures import Measure
 from assay.measures.classes import Confusion

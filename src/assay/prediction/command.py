@@ -12,8 +12,8 @@ import click
 from assay.cli import options, output
 from assay.cli.commands import MultiOptionCommand
 from assay.cli.progress import progress_bar
+from assay.cli.repeating import demo_option, walk
 from assay.cli.settings import argument, option
-from assay.cli.walkthrough import demo_option, walk
 from assay.core.on_demand import OnDemand
 from assay.prediction.plugin import SCORE_KINDS
 

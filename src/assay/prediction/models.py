@@ -22,7 +22,7 @@ from typing import Any, Final
 from assay.core import checks
 from assay.core.conventions import Conventions, preset
 from assay.core.ids import Ids
-from assay.core.numbers import parse_whole
+from assay.core.text import parse_whole
 from assay.errors import MismatchError, UsageError
 from assay.io.columns import split_column
 from assay.io.streams import open_chunks

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from assay.runs import run_files
     from assay.runs.record import RunRecord
 else:
-    read_groups = OnDemand("assay.io.tables").read_groups
+    read_groups = OnDemand("assay.io.columns").read_groups
     parse_many = OnDemand("assay.measures").parse_many
     reports = OnDemand("assay.report.report")
     run_records = OnDemand("assay.runs.record")

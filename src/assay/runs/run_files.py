@@ -12,8 +12,8 @@ import numpy as np
 from assay.core.conventions import Conventions, as_conventions
 from assay.core.hits import Hits, cover_by, judge
 from assay.core.ids import Ids
-from assay.core.input_remarks import CUT_BY_ROW
 from assay.core.judgments import Judgments
+from assay.core.mismatches import CUT_BY_ROW
 from assay.core.on_demand import OnDemand
 from assay.core.ranking import Ranking
 from assay.errors import MismatchError
@@ -26,9 +26,9 @@ from assay.scoring.chance import ceiling, chance
 from assay.scoring.evaluate import evaluate, score
 
 if TYPE_CHECKING:
-    from assay.io import tables
+    from assay.io.columns import read_groups
 else:
-    tables = OnDemand("assay.io.tables")
+    read_groups = OnDemand("assay.io.columns").read_groups
 
 
 _ENDINGS: Final = (
@@ -169,7 +169,7 @@ def group_records(
     there already keeps its name and groups.
     """
     queries = records[0].scored().query_ids
-    column, groups = tables.read_groups(by, queries)
+    column, groups = read_groups(by, queries)
     if without is not None:
         groups = dict.fromkeys(queries, without) | groups
     while column in records[0].scored().groups:

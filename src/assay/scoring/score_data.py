@@ -16,7 +16,7 @@ from assay.core.ids import Ids, IntegerIds
 from assay.core.text import guard_formula
 from assay.errors import AssayError, FormatError, StorageError
 from assay.io.fingerprints import fingerprint_of
-from assay.io.json_text import parse_json
+from assay.io.plain_data import parse_json
 from assay.io.streams import FilePath, read_text
 from assay.io.writers import (
     DELIMITERS,

@@ -12,28 +12,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay import __version__
-from assay.arrays import Floats, numbers_or_none, or_none
+from assay.arrays import Floats, exact_group_sums, exact_row_sums, numbers_or_none, or_none
 from assay.core import checks
-from assay.core.conventions import Conventions
-from assay.core.exact_sums import exact_group_sums, exact_row_sums
-from assay.core.id_hints import describe_near
-from assay.core.ids import Ids
-from assay.core.input_remarks import CUT_BY_ROW
-from assay.core.settings import (
+from assay.core.conventions import (
+    Conventions,
     Settings,
     as_settings,
     join_settings,
     query_digest,
     setting_parts,
 )
+from assay.core.ids import Ids
+from assay.core.mismatches import CUT_BY_ROW, describe_near
 from assay.core.text import format_percent, natural_order
 from assay.errors import IdError, MeasureError, MismatchError, UsageError, ValueRangeError
-from assay.io.frames import build_frame
+from assay.io.lines import build_frame
 from assay.measures import Measure, parse
 from assay.native import engine_name
 from assay.plugins import find_hook
-from assay.tables.page import Words, html_page
-from assay.tables.table import Cell, Table
+from assay.tables.table import Cell, Table, Words, html_page
 
 SCHEMA_VERSION = 1
 GEOMETRIC_FLOOR = 0.00001

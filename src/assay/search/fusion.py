@@ -234,7 +234,7 @@ def _normalize(ranking: Ranking, normalize: str | None) -> Floats:
 def _refuse_negative(ranking: Ranking) -> None:
     if len(ranking.scores) and ranking.scores.min() < 0:
         at = int(np.argmin(ranking.scores))
-        query = ranking.query_ids[int(order.rows_of(ranking.offsets)[at])]
+        query = ranking.query_ids[int(rows_of(ranking.offsets)[at])]
         raise ValueRangeError(
             f"Query {query!r} has the score {ranking.scores[at]:g}. Without normalisation a "
             "document that a list does not hold counts 0, above any negative score. Use "

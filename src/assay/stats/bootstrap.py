@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats, Ints, offsets_of
+from assay.arrays import Floats, Ints, from_grid, offsets_of, to_grid
 from assay.core.checks import check_labels, check_lengths
-from assay.core.exact_sums import from_grid, to_grid
 from assay.errors import MismatchError
 from assay.native import kernels
 from assay.native.random_words import stream_key

@@ -20,9 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from assay.arrays import Flags, Floats, Ints
+from assay.arrays import Flags, Floats, Ints, from_grid, slack, to_grid
 from assay.core.checks import check_choice
-from assay.core.exact_sums import from_grid, slack, to_grid
 from assay.errors import ShapeError, ValueRangeError
 from assay.native import kernels
 from assay.native.random_words import stream_key

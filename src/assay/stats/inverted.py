@@ -13,8 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from assay.arrays import Floats
-from assay.core.exact_sums import from_grid, to_grid
+from assay.arrays import Floats, from_grid, to_grid
 from assay.native import kernels
 from assay.native.random_words import stream_key
 from assay.stats.bootstrap import bootstrap_t

@@ -23,9 +23,8 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from assay.arrays import Floats, Ints
+from assay.arrays import Floats, Ints, slack, to_grid
 from assay.core.checks import check_choice, check_cutoff
-from assay.core.exact_sums import slack, to_grid
 from assay.errors import ValueRangeError
 from assay.native import kernels
 from assay.native.random_words import stream_key

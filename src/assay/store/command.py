@@ -15,8 +15,8 @@ from assay.cli import options, output
 from assay.cli.commands import CommandGroup
 from assay.cli.main import assay
 from assay.cli.options import open_store
+from assay.cli.output import repeated_batch
 from assay.cli.repeating import StoredCommand
-from assay.cli.saving import repeated_batch
 from assay.cli.settings import argument, option
 from assay.core.on_demand import OnDemand
 from assay.core.text import printable
@@ -27,7 +27,7 @@ from assay.plugins import find_hook, find_hooks
 if TYPE_CHECKING:
     from assay.comparison.alignment import cluster_settings
     from assay.comparison.compare import compare as compare_scores
-    from assay.core.consent import Consent
+    from assay.core.specs import Consent
     from assay.io.fingerprints import fingerprints
     from assay.measures import parse_many
     from assay.runs.record import names_of

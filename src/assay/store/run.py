@@ -29,7 +29,7 @@ from assay.scoring.scores import Scores
 from assay.store import codec
 from assay.store.codec import RunColumn, column
 from assay.store.tables import list_table, summary_page
-from assay.tables.page import html_page
+from assay.tables.table import html_page
 
 if TYPE_CHECKING:
     from assay.store.store import Store

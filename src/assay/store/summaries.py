@@ -14,7 +14,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, and_, case, func, select
 
 from assay.errors import UsageError
-from assay.io.frames import build_frame
+from assay.io.lines import build_frame
 from assay.runs.results import canonical, method_text
 from assay.store.codec import read_json
 from assay.store.queries import (

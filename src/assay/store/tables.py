@@ -14,8 +14,7 @@ from assay.arrays import or_none
 from assay.core.ids import Ids
 from assay.errors import UsageError
 from assay.runs.results import QueryResults, ResultDoc, canonical
-from assay.tables.page import Page, Words
-from assay.tables.table import Cell, Table, columns_of
+from assay.tables.table import Cell, Page, Table, Words, columns_of
 
 if TYPE_CHECKING:
     from assay.store.run import Run

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from assay.core.text import printable
-from assay.tables.table import Cell, Table
+
+if TYPE_CHECKING:  # a table is laid out here, and pages of tables ask for that
+    from assay.tables.table import Cell, Table
 
 Attributes = dict[str, Any]
 
@@ -53,16 +55,12 @@ def tag(name: str, content: str | None = None, /, **attributes: Any) -> str:
     >>> tag("rect", x=0.5, width="100%")
     '<rect x="0.5" width="100%"/>'
     """
-    written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{_attribute(value)}"'
-        for key, value in attributes.items()
-        if value is not None
-    )
+    written = ""
+    for key, value in attributes.items():
+        if value is not None:
+            text = f"{value:g}" if isinstance(value, float) else html_text(value)
+            written += f' {key.rstrip("_").replace("_", "-")}="{text}"'
     return f"<{name}{written}/>" if content is None else f"<{name}{written}>{content}</{name}>"
-
-
-def _attribute(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else html_text(value)
 
 
 @dataclass(frozen=True)
@@ -100,6 +98,7 @@ class Decoration:
 def cell_text(cell: Cell) -> str:
     """Return a value as markup, the best of its column in bold.
 
+    >>> from assay.tables.table import Cell
     >>> cell_text(Cell(0.5, "fraction", best=True))
     '<strong>0.5000</strong>'
     """
@@ -112,50 +111,34 @@ _PLAIN: Final = Decoration()
 
 def html_table(table: Table, decoration: Decoration = _PLAIN) -> str:
     """Return one table element."""
-    left = table.left
-    extra = {column.after: column for column in decoration.extra_columns()}
-    head = "".join(_head_cells(table, decoration, left, extra))
-    rows = "\n".join(
-        f"<tr>{''.join(_row_cells(row, cells, decoration, left, extra))}</tr>"
-        for row, cells in enumerate(table.rows)
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    left, extra = table.left, decoration.extra_columns()
+    head = [
+        _element("th", decoration.head(column, name, left[column]))
+        for column, name in enumerate(table.columns)
+    ]
+    extra_head = {
+        each.after: tag("th", each.head, class_=each.css_class, scope="col") for each in extra
+    }
+    rows = []
+    for row, cells in enumerate(table.rows):
+        written = [
+            _element("td", decoration.cell(row, column, cell, left[column]))
+            for column, cell in enumerate(cells)
+        ]
+        beside = {each.after: tag("td", each.cells[row], class_=each.css_class) for each in extra}
+        rows.append(f"<tr>{_put_between(written, beside)}</tr>")
+    first, body = _put_between(head, extra_head), "\n".join(rows)
+    return f"<table><thead><tr>{first}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _head_cells(
-    table: Table, decoration: Decoration, left: Sequence[bool], extra: dict[int, ExtraColumn]
-) -> list[str]:
-    cells = [_extra_head(extra[-1])] if -1 in extra else []
-    for column, name in enumerate(table.columns):
-        attributes, content = decoration.head(column, name, left[column])
-        cells.append(tag("th", content, **attributes))
-        if column in extra:
-            cells.append(_extra_head(extra[column]))
-    return cells
+def _element(name: str, parts: tuple[Attributes, str]) -> str:
+    return tag(name, parts[1], **parts[0])
 
 
-def _extra_head(extra: ExtraColumn) -> str:
-    return tag("th", extra.head, class_=extra.css_class, scope="col")
-
-
-def _row_cells(
-    row: int,
-    cells: Sequence[Cell],
-    decoration: Decoration,
-    left: Sequence[bool],
-    extra: dict[int, ExtraColumn],
-) -> list[str]:
-    written = [_extra_cell(extra[-1], row)] if -1 in extra else []
-    for column, cell in enumerate(cells):
-        attributes, content = decoration.cell(row, column, cell, left[column])
-        written.append(tag("td", content, **attributes))
-        if column in extra:
-            written.append(_extra_cell(extra[column], row))
-    return written
-
-
-def _extra_cell(extra: ExtraColumn, row: int) -> str:
-    return tag("td", extra.cells[row], class_=extra.css_class)
+def _put_between(cells: Sequence[str], extra: dict[int, str]) -> str:
+    """Join the cells of a row, each with the extra one that stands after it."""
+    after = [f"{cell}{extra.get(column, '')}" for column, cell in enumerate(cells)]
+    return "".join([extra.get(-1, ""), *after])
 
 
 class _InlineAlignment(Decoration):
@@ -175,6 +158,7 @@ def _align(left: bool) -> Attributes:
 def as_html(table: Table) -> str:
     """Return the table for a notebook, the best values in bold.
 
+    >>> from assay.tables.table import Cell, Table
     >>> as_html(Table(("run",), ((Cell("<b>"),),))).partition("<tbody>")[2]
     '<tr><td style="text-align:left">&lt;b&gt;</td></tr></tbody></table>'
     """

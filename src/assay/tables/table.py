@@ -1,17 +1,28 @@
-"""Tables as plain text, Markdown, CSV and TSV.
+"""Tables and pages as text, Markdown, LaTeX (booktabs), HTML, CSV and TSV.
 
 A cell holds its value; only the layouts for people round it. Text from outside (names, ids) is
-shown with its control characters escaped, so that it can neither move the cursor nor colour a line.
+shown with its control characters escaped, so that it can neither move the cursor nor colour a line;
+in LaTeX it breaks nothing and runs nothing. A page is words and tables one below the other.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
-from assay.core.text import guard_formula, printable, signed
+from assay.core.on_demand import OnDemand
+from assay.core.text import guard_formula, printable, short_remark, signed
+
+if TYPE_CHECKING:
+    from assay.tables import html
+else:
+    html = OnDemand("assay.tables.html")
+
 
 UNDEFINED = "–"
 
@@ -142,3 +153,179 @@ def as_csv(table: Table, delimiter: str = ",") -> str:
     writer.writerow([guard_formula(name) for name in table.columns])
     writer.writerows([cell.exact for cell in row] for row in table.rows)
     return buffer.getvalue().rstrip("\n")
+
+
+_LATEX_SPECIALS: Final = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "_": r"\_",
+    "%": r"\%",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\symbol{34}",
+    "'": r"\symbol{39}",
+    "`": r"\symbol{96}",
+    "−": "$-$",
+    "–": "--",
+    "≤": r"$\leq$",
+    "±": r"$\pm$",
+}
+_LATEX_SPECIAL: Final = re.compile("|".join(map(re.escape, _LATEX_SPECIALS)))
+# A row ends with \\, which would take a [ or * at the start of the next one for its own.
+_LATEX_TAKEN: Final = re.compile(r"^(\s*)([\[*])")
+
+
+def latex_text(text: object) -> str:
+    r"""Return the text with everything escaped that LaTeX would take for a command.
+
+    >>> print(latex_text(r"50% of a_b & \input{x}"))
+    50\% of a\_b \& \textbackslash{}input\{x\}
+    """
+    safe = _LATEX_SPECIAL.sub(lambda match: _LATEX_SPECIALS[match.group()], printable(text))
+    return _LATEX_TAKEN.sub(r"\1{\2}", safe)
+
+
+def latex_comment(text: object) -> str:
+    """Return a line that LaTeX skips; line breaks in the text are written out."""
+    return f"% {printable(text)}"
+
+
+def as_latex(table: Table) -> str:
+    r"""Return a tabular with the rules of booktabs, the best values in bold.
+
+    >>> print(as_latex(Table(("run", "AP"), ((Cell("a_b"), Cell(0.25, "fraction", True)),))))
+    \begin{tabular}{lr}
+    \toprule
+    run & AP \\
+    \midrule
+    a\_b & \textbf{0.2500} \\
+    \bottomrule
+    \end{tabular}
+    """
+    columns = "".join("l" if left else "r" for left in table.left)
+    rows = [" & ".join(map(_latex_cell, row)) for row in table.rows]
+    return "\n".join(
+        [
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"\toprule",
+            " & ".join(map(latex_text, table.columns)) + r" \\",
+            r"\midrule",
+            *(row + r" \\" for row in rows),
+            r"\bottomrule",
+            r"\end{tabular}",
+        ]
+    )
+
+
+def _latex_cell(cell: Cell) -> str:
+    text = "--" if cell.text == UNDEFINED else latex_text(cell.text)
+    if cell.kind != "text":
+        text = re.sub(r"(?<![\w$])-(?=\d)", "$-$", text)
+    return rf"\textbf{{{text}}}" if cell.best else text
+
+
+# Pages
+
+
+@dataclass(frozen=True)
+class Words:
+    """A paragraph. Its role is verdict, note, signature, remark (what to know about the numbers),
+    method (how they were made) or next (what to type now).
+    """
+
+    text: str
+    role: str = "note"
+
+
+Page = list[Words | Table]
+
+
+def brief_page(page: Page, *, whole_signature: bool = False) -> Page:
+    """Return the page on one screen.
+
+    Remarks are counted in one line, the signature is an id, methods are left out.
+    """
+    screen: Page = []
+    remarks = [part.text for part in page if isinstance(part, Words) and part.role == "remark"]
+    for part in page:
+        if isinstance(part, Words) and part.role == "signature":
+            screen += [Words(_remark_line(remarks), "remark")]
+            remarks = []
+            screen.append(part if whole_signature else _signature_id(part))
+        elif isinstance(part, Table) or part.role not in ("remark", "method"):
+            screen.append(part)
+    return screen if not remarks else [*screen, Words(_remark_line(remarks), "remark")]
+
+
+def _remark_line(remarks: list[str]) -> str:
+    """Return one remark as it is.
+
+    Several in a few words each, those of one kind counted.
+    """
+    kinds = Counter(map(short_remark, remarks))
+    if len(remarks) < 2:
+        return "".join(f"⚠ {remark}" for remark in remarks)
+    words = [kind if n == 1 else f"{kind} ({n}×)" for kind, n in kinds.items()]
+    return f"⚠ {' · '.join(words)} · details: --full"
+
+
+def _signature_id(words: Words) -> Words:
+    """Return a few letters that stand for the signature.
+
+    Other letters mean other conventions or data.
+    """
+    if not words.text:
+        return words
+    letters = hashlib.sha256(words.text.encode()).hexdigest()[:10]
+    return Words(f"signature {letters} (whole: --signature)", "signature")
+
+
+def text_page(page: Page) -> str:
+    """Return plain text."""
+    return _lay_out(page, as_text, lambda words: printable(words.text))
+
+
+def markdown_page(page: Page) -> str:
+    """Return markdown: verdicts in bold, the signature as code."""
+    return _lay_out(page, as_markdown, _markdown_words)
+
+
+def latex_page(page: Page) -> str:
+    """LaTeX: verdicts as text, tables with booktabs, the rest as comments."""
+    return _lay_out(page, as_latex, _latex_words)
+
+
+def html_page(page: Page) -> str:
+    """HTML for notebooks; nothing in a name is taken for markup."""
+    return _lay_out(page, html.as_html, _html_words, "")
+
+
+def _lay_out(
+    page: Page, table: Callable[[Table], str], words: Callable[[Words], str], gap: str = "\n\n"
+) -> str:
+    parts = [part for part in page if isinstance(part, Table) or part.text]
+    return gap.join(table(part) if isinstance(part, Table) else words(part) for part in parts)
+
+
+def _markdown_words(words: Words) -> str:
+    if words.role == "signature":
+        return f"`{printable(words.text)}`"
+    text = markdown_text(words.text)
+    return f"**{text}**" if words.role == "verdict" else text
+
+
+def _latex_words(words: Words) -> str:
+    return latex_text(words.text) if words.role == "verdict" else latex_comment(words.text)
+
+
+def _html_words(words: Words) -> str:
+    text = html.html_text(words.text)
+    mark = {"verdict": "strong", "signature": "small"}.get(words.role, "span")
+    return f'<p style="overflow-wrap:anywhere"><{mark}>{text}</{mark}></p>'

@@ -13,6 +13,7 @@ import click
 from assay import vision
 from assay.cli import options, output
 from assay.cli.commands import CommandGroup
+from assay.cli.output import Saving, repeated_batch
 from assay.cli.progress import progress_bar
 from assay.cli.saving import Saving, repeated_batch
 from assay.cli.settings import argument, option, settings_of

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 from assay.core import checks
 from assay.core.conventions import preset
-from assay.core.numbers import is_decimal, parse_number, parse_whole
+from assay.core.text import is_decimal, parse_number, parse_whole
 from assay.errors import FormatError, UsageError, ValueRangeError
 from assay.scoring.evaluate import score
 from assay.search.engine import target_ranks_from_scores

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from assay import errors
 from assay.arrays import Array, Floats32
 from assay.core import checks
-from assay.core.callables import named_callable
 from assay.core.checks import check_choice, check_cutoff
 from assay.core.ids import Ids
 from assay.core.on_demand import OnDemand
+from assay.core.specs import named_callable
 from assay.core.text import did_you_mean
 from assay.errors import FormatError, InputError, MismatchError, UsageError, error_text
 from assay.io.arrays import load_npy, load_npz

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats, Ints
 from assay.core import checks
-from assay.core.numbers import is_decimal, parse_whole
+from assay.core.text import is_decimal, parse_whole
 from assay.errors import FormatError, InputError, ShapeError, UsageError, ValueRangeError
 from assay.io.streams import open_chunks, read_text
 

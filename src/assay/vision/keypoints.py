@@ -28,11 +28,11 @@ from numpy.typing import NDArray
 from assay.arrays import Floats, Ints
 from assay.core import checks
 from assay.core.ids import Ids
-from assay.core.numbers import parse_number, parse_whole
+from assay.core.text import parse_number, parse_whole
 from assay.errors import FormatError, ShapeError, UsageError, ValueRangeError
 from assay.io.arrays import load_npz
-from assay.io.atomic import atomic_write
 from assay.io.columns import numbered_rows
+from assay.io.streams import atomic_write
 from assay.native.random_words import stream_key, words
 from assay.stats.samples import check_seed
 from assay.vision import ground_truth

@@ -24,9 +24,8 @@ from assay.core.checks import is_real
 from assay.core.conventions import Conventions
 from assay.core.hits import judge
 from assay.core.judgments import Judgments
-from assay.core.numbers import parse_number
 from assay.core.ranking import Ranking
-from assay.core.text import did_you_mean
+from assay.core.text import did_you_mean, parse_number
 from assay.errors import UsageError
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Scores

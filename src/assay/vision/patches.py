@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats
 from assay.core import checks
-from assay.core.settings import as_settings
+from assay.core.conventions import as_settings
 from assay.errors import FormatError, InputError, MismatchError, ShapeError, UsageError
 from assay.io.arrays import load_npy
 from assay.io.streams import list_folder, read_lines

@@ -19,7 +19,6 @@ from assay.core.conventions import Conventions, as_conventions
 from assay.core.exact_sums import exact_sum
 from assay.core.hits import Hits, judge_ranks
 from assay.core.ids import Ids
-from assay.core.settings import Settings
 from assay.errors import MismatchError, UsageError
 from assay.measures import Measure, parse_many
 from assay.runs.record import RunRecord

@@ -26,10 +26,9 @@ from assay.core import checks
 from assay.core.id_hints import describe_near
 from assay.core.once import Once
 from assay.errors import FormatError, InputError, MismatchError, MissingPackageError, UsageError
-from assay.io.atomic import atomic_write
 from assay.io.columns import numbered_rows
-from assay.io.json_text import parse_json
-from assay.io.streams import list_folder, read_text
+from assay.io.plain_data import parse_json
+from assay.io.streams import atomic_write, list_folder, read_text
 from assay.native.random_words import stream_key, words
 from assay.stats.samples import check_seed
 from assay.vision.ground_truth import as_homography, read_homography

@@ -22,12 +22,12 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats, Ints, offsets_of
-from assay.core import order
+from assay.arrays import Floats, Ints, offsets_of, rows_of
 from assay.core.conventions import Conventions
 from assay.core.hits import Hits
 from assay.core.ids import Ids
 from assay.errors import UsageError
+from assay.native.tie_order import nearest_order
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Scores
 from assay.stats import Interval, interval
@@ -65,7 +65,7 @@ def list_hits(
     only the order of ties would decide, a right pair stands behind the wrong ones.
     """
     ids = Ids.of(list_ids, what="list")
-    by_distance = order.nearest_order(distance, row=row)
+    by_distance = nearest_order(distance, row=row)
     row, distance = row[by_distance], distance[by_distance]
     offsets = np.searchsorted(row, np.arange(len(ids) + 1)).astype(np.int64)
     new = np.ones(len(row), bool)  # where a run of equal distances starts

@@ -18,8 +18,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from assay.core.progress import describe_progress
 from assay.core.text import printable, signed
+from assay.core.work import describe_progress
 from assay.errors import UsageError
 from assay.runs.results import canonical
 from assay.store import Run, Store

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Final
 
 from assay.compat.ir_measures.util import CalcResults, Metric
 from assay.compat.pytrec_eval import PARAMETER_SHAPE, default_parameters, supported_nicknames
-from assay.core.once import parse_python
 from assay.core.text import did_you_mean
+from assay.core.work import parse_python
 
 NOT_PROVIDED: Final[Any] = object()
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from assay.core.order import rank_order
 from assay.errors import need
 from assay.io.streams import read_lines
+from assay.native.tie_order import rank_order
 
 if TYPE_CHECKING:
     from assay.compat.ir_measures.measures import Measure

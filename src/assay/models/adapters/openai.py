@@ -27,10 +27,10 @@ from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.core.consent import is_loopback
+from assay.core.specs import is_loopback
 from assay.core.text import mask_secrets
 from assay.errors import EndpointError, FormatError, UsageError
-from assay.io.json_text import parse_json
+from assay.io.plain_data import parse_json
 from assay.models.encoding import Batch, Encoder, EncoderRequest, add_tokens
 
 KEY: Final = "OPENAI_API_KEY"

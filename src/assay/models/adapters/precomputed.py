@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core import checks
-from assay.core.id_hints import describe_near
 from assay.core.ids import Ids
+from assay.core.mismatches import describe_near
 from assay.errors import IdError, MismatchError, UsageError
 from assay.io.arrays import NpyRows, read_vectors
 from assay.io.fingerprints import fingerprint_of, weights_of

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any
 
-from assay.core.callables import named_callable
+from assay.core.specs import named_callable
 from assay.io.fingerprints import fingerprints
 from assay.models.encoding import Encoder, EncoderRequest
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from assay.arrays import Array
-from assay.core.callables import named_callable
+from assay.core.specs import named_callable
 from assay.errors import AssayError, FormatError, MismatchError, UsageError, error_text, need
 from assay.io.fingerprints import weights_of
 from assay.io.streams import open_chunks

@@ -1,6 +1,6 @@
 // The tie rule of the compiled kernels: score descending, then the tie-break ascending; -0.0 equals
 // 0.0. No other file compares the scores of two documents. tie_order.py is the same in numpy, and
-// assay/core/order.py says who uses both.
+// assay/core/ranking.py says who uses both.
 #pragma once
 
 #include "trec/compiler.hpp"

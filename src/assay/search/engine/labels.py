@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from assay.arrays import Ints
-from assay.core import checks, order
+from assay.arrays import Ints, rows_of
+from assay.core import checks
 from assay.errors import UsageError
 from assay.search.engine.inputs import Excluded, check_ids, exclusions_of
 from assay.search.engine.search import rank
@@ -109,7 +109,7 @@ def number_labels(query_labels: Any, doc_labels: Any) -> tuple[Ints, Ints]:
 def count_relevant(left: Ints, right: Ints, barred: Excluded) -> Ints:
     """Count the documents with each query's label, without those that it must not find."""
     sizes = np.bincount(right, minlength=int(left.max(initial=0)) + 1)
-    rows = order.rows_of(barred.offsets)
+    rows = rows_of(barred.offsets)
     lost = np.bincount(rows[right[barred.docs] == left[rows]], minlength=len(left))
     n_rel: Ints = sizes[left] - lost
     return n_rel

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from assay.arrays import Floats, Floats32, Ints
 from assay.core import checks
 from assay.core.checks import thread_count
+from assay.core.conventions import as_settings, pair_digest
 from assay.core.ids import Ids
 from assay.core.settings import as_settings, pair_digest
 from assay.io.arrays import NpyRows, open_rows

@@ -23,8 +23,6 @@ from assay.arrays import Array, Floats, Ints32, VectorsLike
 from assay.core.checks import thread_count
 from assay.errors import FormatError, StorageError, UsageError
 from assay.io.arrays import open_rows
-from assay.io.atomic import atomic_write
-from assay.io.json_text import parse_json
 from assay.io.mapped import (
     Watched,
     WatchedFile,
@@ -33,6 +31,8 @@ from assay.io.mapped import (
     steady_files,
     watches_of,
 )
+from assay.io.plain_data import parse_json
+from assay.io.streams import atomic_write
 from assay.native import engine_name, load
 from assay.search.engine.blocks import (
     MOST_COLUMNS,

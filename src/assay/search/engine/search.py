@@ -12,8 +12,8 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Bytes, Floats, Floats32, Ints, Ints32, VectorsLike, offsets_of
-from assay.core import checks, order
+from assay.arrays import Bytes, Floats, Floats32, Ints, Ints32, VectorsLike, offsets_of, rows_of
+from assay.core import checks
 from assay.core.ids import Ids
 from assay.core.ranking import Ranking
 from assay.errors import ValueRangeError

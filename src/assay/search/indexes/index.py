@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from assay import __version__
 from assay.arrays import Flags, Floats, Floats32, Ints, Ints32
 from assay.core import checks
+from assay.core.conventions import as_settings
 from assay.core.ids import Ids
 from assay.core.ranking import Ranking
-from assay.core.settings import as_settings
 from assay.core.specs import Spec
 from assay.core.text import mask_secrets
 from assay.errors import (

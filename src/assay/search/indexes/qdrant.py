@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats32
-from assay.core.consent import is_loopback
+from assay.core.specs import is_loopback
 from assay.errors import StorageError, UsageError, need
 from assay.search.indexes.base import EngineBytes, Exactness, Setup
 

@@ -12,9 +12,9 @@ import pytest
 
 from assay.compat.ir_measures import parse_measure
 from assay.core.ids import Ids
-from assay.core.once import Once, parse_python
-from assay.io.answers import read_answers
+from assay.core.work import Once, parse_python
 from assay.io.arrays import load_npy
+from assay.io.collections import read_answers
 
 
 def test_several_threads_compute_a_value_once():

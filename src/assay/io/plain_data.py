@@ -1,6 +1,7 @@
-"""Plain data from TOML and YAML that a person wrote, small and of no great depth.
+"""Plain data as text: JSON, TOML and YAML, and checks of it against a JSON schema.
 
-YAML is written in the little of it that its versions 1.1 and 1.2 read alike.
+Of schemas, the few keywords are known that our own use. TOML and YAML are what a person wrote,
+small and of no great depth. YAML is written in the little of it that 1.1 and 1.2 read alike.
 """
 
 from __future__ import annotations
@@ -8,13 +9,125 @@ from __future__ import annotations
 import json
 import math
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time
 from typing import Any, ClassVar, Final
 
+from assay.core.text import did_you_mean
 from assay.errors import FormatError, UsageError, need
 from assay.io.streams import FilePath, read_text
+
+
+def parse_json(text: str, place: str, *, constants: bool = False) -> Any:
+    """Parse JSON text; `place` says where it stands, for messages.
+
+    With `constants` NaN and Infinity, which Python's json writes and JSON does not have, are read.
+
+    >>> parse_json('{"a": 1}', "here")
+    {'a': 1}
+    """
+    try:
+        return (_LENIENT if constants else _DECODER).decode(text)
+    except RecursionError:
+        raise FormatError(f"{place}: the JSON is nested too deeply to be data.") from None
+    except json.JSONDecodeError as error:
+        line = f", line {error.lineno}" if "\n" in text.rstrip("\n") else ""
+        raise FormatError(
+            f"{place}{line}, column {error.colno}: not JSON: {error.msg}. "
+            "Was it written completely?"
+        ) from None
+    except ValueError as error:
+        raise FormatError(f"{place}: {error}") from None
+
+
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
+        seen: set[str] = set()
+        key = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"the key {key!r} appears twice in one JSON object. Keep one of the two.")
+    return entries
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON, and no score or grade. Remove or replace it.")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"the number {text[:40]} is beyond the range of a float.")
+    return value
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant, parse_float=_finite
+)
+_LENIENT = json.JSONDecoder(object_pairs_hook=_refuse_duplicates)
+
+
+_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
+_WORDS: Final = {"array": "a list", "object": "a table", "integer": "a whole number"}
+
+
+def check_against(data: Any, schema: Mapping[str, Any], where: str) -> None:
+    """Refuse data that does not fit, saying where and what was expected.
+
+    >>> check_against({"k": 3}, {"type": "object", "properties": {"k": {"type": "integer"}}}, "x")
+    """
+    kind = schema.get("type")
+    fits = kind is None or isinstance(data, _TYPES[kind])
+    if not fits or (isinstance(data, bool) and kind not in (None, "boolean")):
+        expected = _WORDS.get(str(kind), f"a {kind}")
+        raise FormatError(f"{where}: expected {expected}, found {data!r:.60}.")
+    if "enum" in schema and data not in schema["enum"]:
+        raise FormatError(
+            f"{where}: {data!r:.60} is none of {', '.join(schema['enum'])}."
+            f"{did_you_mean(data, schema['enum'])}"
+        )
+    _check_size(data, schema, where)
+    if isinstance(data, dict):
+        _check_table(data, schema, where)
+    if isinstance(data, list) and "items" in schema:
+        for number, item in enumerate(data, 1):
+            check_against(item, schema["items"], f"{where}, number {number}")
+
+
+def _check_size(data: Any, schema: Mapping[str, Any], where: str) -> None:
+    if "minimum" in schema and data < schema["minimum"]:
+        raise FormatError(f"{where}: {data} is below {schema['minimum']}.")
+    if "exclusiveMinimum" in schema and not data > schema["exclusiveMinimum"]:
+        raise FormatError(f"{where}: {data} is not above {schema['exclusiveMinimum']}.")
+    for key in ("minLength", "minItems"):
+        if key in schema and len(data) < schema[key]:
+            few = "empty" if not data else f"{len(data)} long"
+            raise FormatError(f"{where}: it is {few}; at least {schema[key]} wanted.")
+
+
+def _check_table(data: dict[str, Any], schema: Mapping[str, Any], where: str) -> None:
+    properties = schema.get("properties", {})
+    for key, value in data.items():
+        if key in properties:
+            check_against(value, properties[key], f"{where}: {key}")
+        elif schema.get("additionalProperties", True) is False:
+            raise FormatError(
+                f"{where}: there is no key {key!r}.{did_you_mean(key, properties)} "
+                f"Keys: {', '.join(properties)}."
+            )
+    absent = [key for key in schema.get("required", ()) if key not in data]
+    if absent:
+        raise FormatError(f"{where}: the key {absent[0]!r} is missing.")
+
+
+# TOML and YAML
+
 
 _LONGEST: Final = 1 << 20
 _DEEPEST: Final = 64
@@ -30,11 +143,13 @@ def read_config_text(path: FilePath) -> str:
 
 
 def parse_toml(text: str, name: str) -> Any:
-    """Data from TOML text; `name` is for messages.
+    """Parse TOML text; `name` is for messages.
 
     >>> parse_toml("k = 3", "x.toml")
     {'k': 3}
     """
+    import tomllib  # few files are TOML
+
     try:
         data = tomllib.loads(text)
     except RecursionError:
@@ -45,7 +160,7 @@ def parse_toml(text: str, name: str) -> Any:
 
 
 def parse_yaml(text: str, name: str, *, dates: bool = True) -> Any:
-    """Data from YAML text: no tags, no repeated keys, no references that could grow.
+    """Parse YAML text: no tags, no repeated keys, no references that could grow.
 
     Dates are refused, as they may be meant as text; without `dates` they are text.
     """
@@ -139,7 +254,11 @@ def to_yaml(data: Any) -> str:
 def _lines(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping) and value:
         for key, inner in value.items():
-            yield from _entry(f"{_text(str(key))}:", inner)
+            if isinstance(inner, Mapping | list | tuple) and inner:
+                yield f"{_text(str(key))}:"
+                yield from (f"  {line}" for line in _lines(inner))
+            else:
+                yield f"{_text(str(key))}: {_scalar(inner)}"
     elif isinstance(value, list | tuple) and value:
         for inner in value:
             first, *rest = _lines(inner)
@@ -147,14 +266,6 @@ def _lines(value: Any) -> Iterator[str]:
             yield from (f"  {line}" for line in rest)
     else:
         yield _scalar(value)
-
-
-def _entry(key: str, value: Any) -> Iterator[str]:
-    if isinstance(value, Mapping | list | tuple) and value:
-        yield key
-        yield from (f"  {line}" for line in _lines(value))
-    else:
-        yield f"{key} {_scalar(value)}"
 
 
 def _scalar(value: Any) -> str:

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core import id_hints
-from assay.core.id_hints import (
+from assay.core.ids import Ids
+from assay.core.mismatches import (
+    PLAIN_FORMS,
     check_labels_match,
     check_match,
     describe_near,
     looks_alike,
     near_misses,
 )
-from assay.core.ids import Ids
 from assay.errors import MismatchError
 
 
@@ -113,7 +113,7 @@ def test_many_ids_of_one_look_are_not_compared_one_by_one(monkeypatch):
     """Ids without a partner are usual; only where they look different is it worth the time."""
     rng = random.Random(0)
     ids = [f"doc{i:07d}" for i in range(3000)]
-    monkeypatch.setattr("assay.core.id_hints.near_misses", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("assay.core.mismatches.near_misses", lambda *_, **__: 1 / 0)
     assert check(rng.sample(ids, 1000), rng.sample(ids, 1000)) == ()
 
 
@@ -237,6 +237,6 @@ _SOME_IDS = st.lists(
 @given(left=_SOME_IDS, right=_SOME_IDS)
 def test_kinds_that_are_not_tried_find_nothing(left: list[str], right: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(id_hints, "_kinds_in", lambda _: set(id_hints._PLAIN_FORMS))
+        patch.setattr("assay.core.mismatches.possible_kinds", lambda _: set(PLAIN_FORMS))
         every = near_misses(left, right)
     assert near_misses(left, right) == every

@@ -1,14 +1,16 @@
-"""Ids that should be equal and are not: how they differ, and from which share on that is refused.
+"""Input that does not belong together, or is probably not what was meant.
 
 Two sets of ids that are joined (judged and retrieved documents, queries of two files, classes of
-candidates and targets) do not fit if
+candidates and targets) do not fit, and are refused, if
 
 - none of the ids is on the other side, or fewer than a tenth of either side; or
 - ids that differ only in zero padding, case, a prefix, … make up a tenth or more of those that
   have a partner, be it an equal or such a near one.
 
 A poor system, a run of few topics and unjudged queries are none of these: their ids are equal
-where they are on both sides.
+where they are on both sides. What is only odd stands as a remark beside the numbers, a sentence
+each: scores that rank nothing, a run that is a copy of the judgments, judgments that look like a
+run.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import re
 import string
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import chain, islice, takewhile
 from typing import Any, Final
@@ -25,9 +27,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import offsets_of
+from assay.arrays import Floats, Ints, offsets_of, rows_of
 from assay.core.checks import name_few
 from assay.core.ids import Ids
+from assay.core.judgments import Judgments, Qrels
+from assay.core.ranking import Ranking
 from assay.errors import MismatchError
 
 _GO_ON: Final = "go on with --allow-mismatch (allow_mismatch=True)"
@@ -44,13 +48,13 @@ _FEWEST_WITHOUT_PREFIX: Final = 5  # a1 and b1 may be two documents
 
 
 def check_match(
-    wanted: Ids,
+    ids: Ids,
     there: Ids,
     what: str,
     place: str,
     *,
     allow: bool = False,
-    found: NDArray[np.bool_] | None = None,
+    matched: NDArray[np.bool_] | None = None,
     none: bool = True,
     either: bool = False,
     prefixes: bool = True,
@@ -58,7 +62,7 @@ def check_match(
 ) -> tuple[str, ...]:
     """Refuse ids that do not fit; with `allow` return the reason as a remark.
 
-    `what` names the wanted ids ("judged queries"), `place` the other side ("the run"); `found`
+    `what` names the ids ("judged queries"), `place` the other side ("the run"); `matched`
     says which are there, if that is known. Unless `none`, no common id at all is fine, and with
     `either` a tenth of one of the sides must be on the other. Without `prefixes`, another prefix
     makes another id. `some` ids of the other side may tell what they look like.
@@ -67,23 +71,23 @@ def check_match(
     ("2 of 2 judged queries that are not in the run are there under an id that differs in zero
     padding ('1' and '01', '2' and '02')",)
     """
-    matched = wanted.match(there) >= 0 if found is None else found
+    matched = ids.match(there) >= 0 if matched is None else matched
     n_matched = int(matched.sum())
-    if n_matched in (len(wanted), len(there)):
+    if n_matched in (len(ids), len(there)):
         return ()
     some = _spread(there, _SAMPLE) if some is None else some
-    if looks_alike(wanted, matched, some):
+    if looks_alike(ids, matched, some):
         near = None
     else:
-        near = _near(wanted, there, matched, _FEWEST_WITHOUT_PREFIX if prefixes else _LOOKED_AT + 1)
+        near = _near(ids, there, matched, _FEWEST_WITHOUT_PREFIX if prefixes else _LOOKED_AT + 1)
     if near is not None:
         problem = f"{near[0]} {what} that are not in {place} are there under {near[1]}"
         return _refuse(problem, "Write the ids alike, or", allow=allow)
-    few = either and n_matched < _LEAST_SHARE * min(len(wanted), len(there))
+    few = either and n_matched < _LEAST_SHARE * min(len(ids), len(there))
     if few or (none and not n_matched):
         problem = (
-            f"{n_matched or 'none'} of the {len(wanted):,} {what} {'are' if n_matched else 'is'} "
-            f"in {place}: not {name_few(wanted.take(np.flatnonzero(~matched)), 3)}; it has "
+            f"{n_matched or 'none'} of the {len(ids):,} {what} {'are' if n_matched else 'is'} "
+            f"in {place}: not {name_few(ids.take(np.flatnonzero(~matched)), 3)}; it has "
             f"{name_few(there, 3)}"
         )
         return _refuse(problem, "Do the two belong together? If so,", allow=allow)
@@ -91,13 +95,13 @@ def check_match(
 
 
 def check_labels_match(
-    wanted: Iterable[object], there: Iterable[object], what: str, place: str, **rules: Any
+    ids: Iterable[object], there: Iterable[object], what: str, place: str, **rules: Any
 ) -> tuple[str, ...]:
     """Return `check_match` of labels, each once, which may hold white space."""
-    return check_match(_packed(wanted), _packed(there), what, place, **rules)
+    return check_match(_pack_labels(ids), _pack_labels(there), what, place, **rules)
 
 
-def _packed(labels: Iterable[object]) -> Ids:
+def _pack_labels(labels: Iterable[object]) -> Ids:
     coded = [str(label).encode(errors="replace") for label in labels]
     blob = np.frombuffer(b"".join(coded), np.uint8)
     return Ids.from_utf8(blob, offsets_of(np.array([len(text) for text in coded], np.int64)))
@@ -227,7 +231,7 @@ def near_misses(
     every = (left, right) if whole is None else tuple({str(id) for id in ids} for ids in whole)
     misses: dict[str, list[tuple[str, str]]] = {}
     text = "\n".join(chain(left, right))
-    kinds = _kinds_in(text) if left.isdisjoint(right) else set(_PLAIN_FORMS)
+    kinds = possible_kinds(text) if left.isdisjoint(right) else set(PLAIN_FORMS)
     for difference, plain in _plain_forms(kinds, *every).items():
         pairs = _pair_ids(left, right, plain)
         if pairs:
@@ -241,7 +245,7 @@ PlainForm = Callable[[str, bool], str]
 
 
 _QUOTES: Final = "'\"\u00a0\u2007\u202f\ufeff"
-_PLAIN_FORMS: Final[dict[str, PlainForm]] = {
+PLAIN_FORMS: Final[dict[str, PlainForm]] = {
     "in zero padding": lambda text, _: _ZEROS.sub("", text),
     "in upper and lower case": lambda text, _: text.casefold(),
     "in the form of accented characters (NFC, NFD)": lambda text, _: unicodedata.normalize(
@@ -252,7 +256,7 @@ _PLAIN_FORMS: Final[dict[str, PlainForm]] = {
 }
 
 
-def _kinds_in(text: str) -> set[str]:
+def possible_kinds(text: str) -> set[str]:
     """Return the kinds of difference that ids with these characters can have."""
     can_be = (
         "0" in text,
@@ -261,15 +265,17 @@ def _kinds_in(text: str) -> set[str]:
         any(mark in text for mark in _QUOTES),
         "." in text,
     )
-    return {kind for kind, can in zip(_PLAIN_FORMS, can_be, strict=True) if can}
+    return {kind for kind, can in zip(PLAIN_FORMS, can_be, strict=True) if can}
 
 
 def _plain_forms(kinds: set[str], left: set[str], right: set[str]) -> dict[str, PlainForm]:
     """For each kind of difference, what an id (judged: True) is without it."""
-    forms = {kind: form for kind, form in _PLAIN_FORMS.items() if kind in kinds}
+    forms = {kind: form for kind, form in PLAIN_FORMS.items() if kind in kinds}
     ends = [_shared_ends(ids) for ids in (right, left)]
     if ends[0] != ends[1]:
-        forms["in a prefix or suffix"] = lambda text, ours: _without_ends(text, ends[ours])
+        forms["in a prefix or suffix"] = lambda text, ours: text.removeprefix(
+            ends[ours][0]
+        ).removesuffix(ends[ours][1])
     single = tuple(forms.values())
 
     def without_all(text: str, ours: bool) -> str:
@@ -295,10 +301,6 @@ def _shared_start(ids: set[str]) -> str:
     first, last = min(ids), max(ids)
     same = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
     return "".join(left for left, _ in same)
-
-
-def _without_ends(text: str, ends: tuple[str, str]) -> str:
-    return text.removeprefix(ends[0]).removesuffix(ends[1])
 
 
 def _pair_ids(left: set[str], right: set[str], plain: PlainForm) -> list[tuple[str, str]]:
@@ -332,3 +334,166 @@ def _parts(text: str) -> list[str]:
     """Return the ids of a list that stands for one id; none where it does not look like a list."""
     parts = [part.strip() for part in _BETWEEN.split(text)]
     return parts if len(parts) > 1 else []
+
+
+# Rankings and judgments
+
+
+CONSTANT: Final = "every query gives all it ranks the same score: nothing is ranked, ties decide"
+CUT_BY_ROW: Final = (
+    "the search cut ties by the documents' rows, not by their ids: keep all of a tie (keep_ties)"
+)
+_COPY: Final = "the run may be a copy of the judgments"
+_SWAPPED: Final = "run and judgments may be swapped"
+_A_RUN: Final = "the judgments may be a run"
+_SEEN: Final = 5000  # documents of the run that tell what ids look like there
+_GRADES: Final = (-2, 10)  # between these, whole numbers are what judges give
+_SCALE: Final = 20  # scales of grades have fewer values
+_FEW: Final = 10  # below so many queries, documents or judgments, chance explains a lot
+
+
+def check_queries(
+    ranked: Ids, judgments: Judgments, to_judged: Ints, *, allow: bool
+) -> tuple[str, ...]:
+    """Refuse a run of other queries than were judged, unless that is allowed."""
+    is_found = np.zeros(judgments.n_queries, bool)
+    is_found[to_judged[to_judged >= 0]] = True
+    return check_match(
+        judgments.query_ids,
+        ranked,
+        "judged queries",
+        "the run",
+        allow=allow,
+        matched=is_found,
+        either=True,
+    )
+
+
+def check_docs(
+    ranking: Ranking, qrels: Qrels, is_found: NDArray[np.bool_], n_common: int, *, allow: bool
+) -> tuple[str, ...]:
+    """Refuse a run of other documents than were judged, unless that is allowed.
+
+    One query may well miss all that was judged for it; that many miss everything that was judged
+    for any of them is no accident.
+    """
+    judged, there = qrels.doc_ids, ranking.doc_ids
+    problem = check_match(
+        judged,
+        there,
+        "judged documents",
+        "the run",
+        allow=allow,
+        matched=is_found,
+        none=n_common >= _FEW and min(len(judged), len(there)) >= _FEW,
+        some=_docs_of_some_rows(ranking),
+    )
+    if problem or is_found.any() or not len(judged) or not len(there):
+        return problem
+    return (f"none of the {len(judged):,} judged documents is in the run: nothing can score",)
+
+
+def _docs_of_some_rows(ranking: Ranking) -> Iterator[str | int]:
+    """Yield ids from rows here and there; mostly the first few of them tell enough."""
+    step = step_over_rows(len(ranking.given_docs))
+    begins, ends = ranking.offsets[:-1:step].tolist(), ranking.offsets[1::step].tolist()
+    rows = [ranking.given_docs[begin:end] for begin, end in zip(begins, ends, strict=True)]
+    yield from ranking.doc_ids.take(
+        np.concatenate([ranking.given_docs[:0], *rows])[:_SEEN]
+    ).to_list()
+
+
+def step_over_rows(n_results: int) -> int:
+    """From which row to which one must go to see some thousand documents."""
+    return n_results // _SEEN + 1
+
+
+def odd_scores(
+    lengths: Ints, offsets: Ints, grade: Floats, scores: Callable[[], Floats]
+) -> Iterator[str]:
+    """Yield a remark on scores that are the grades of the documents.
+
+    Row q of the run has `lengths[q]` documents, of which those at `offsets[q]:offsets[q+1]` of
+    `grade` and `scores` are judged.
+    """
+    n_ranked = int(lengths[offsets[1:] > offsets[:-1]].sum())
+    if _FEW <= len(grade) == n_ranked and (scores() == grade).all() and (grade != grade[0]).any():
+        yield f"every score is the grade of its document: {_COPY}"
+
+
+def constant_scores(ranking: Ranking) -> Iterator[str]:
+    """Yield a remark on scores that rank nothing."""
+    scores, starts = ranking.given_scores, ranking.offsets[:-1]
+    first = starts[ranking.lengths > 1][:1]
+    if not len(first) or scores[first[0]] != scores[first[0] + 1]:
+        return
+    rows = rows_of(ranking.offsets)
+    if (scores == scores[starts[rows]]).all():
+        yield CONSTANT
+
+
+def cut_by_row(ranking: Ranking, placed: Ranking, queries: Ids) -> Iterator[str]:
+    """Yield a remark on ties that a search cut, whose documents have ids that it did not go by.
+
+    `placed` is the ranking under the conventions; ties below their depth decide nothing.
+    """
+    if ranking.settings.get("cut") != "row" or ranking.doc_ids.numbered:
+        return
+    if ranking.tie_split is not None and placed.tie_split is not None:
+        cut = np.flatnonzero(ranking.tie_split & placed.tie_split)
+        if (ranking.query_ids.take(cut).match(queries) >= 0).any():
+            yield CUT_BY_ROW
+
+
+def fractions_among(grades: Floats) -> Floats:
+    """Return the fractions among grades, where so many may be scores."""
+    positive = grades[grades > 0]
+    broken = positive[positive != np.rint(positive)]
+    few = 2 * len(broken) <= len(positive) or len(np.unique(broken[:1000])) < _FEW
+    return np.zeros(0) if few else np.asarray(broken)
+
+
+def mostly_fractions(grades: Floats) -> Floats:
+    """Return the distinct fractions among grades, where more than a scale has.
+
+    Judges repeat the few grades of a scale (0.25, 0.5, 0.75); scores hardly repeat.
+    """
+    broken = grades[grades != np.rint(grades)]
+    seen = broken[:_SEEN]
+    distinct = np.unique(seen) if 2 * len(broken) > len(grades) else np.zeros(0)
+    scale = len(distinct) < _SCALE and 2 * len(distinct) <= len(seen)
+    return np.zeros(0) if scale or len(distinct) <= 2 else distinct
+
+
+def refuse_swapped(ranking: Ranking, qrels: Qrels, *, allow: bool) -> None:
+    """Refuse grades that are as scores are, of a run whose scores are as grades are."""
+    fractions = np.zeros(0) if allow or qrels.whole else mostly_fractions(qrels.grades)
+    if not len(fractions):
+        return
+    values = np.unique(ranking.given_scores[:_SEEN])
+    whole = (values == np.rint(values)).all() and len(values) < len(fractions)
+    if whole and len(values) and _GRADES[0] <= values[0] and values[-1] <= _GRADES[1]:
+        raise MismatchError(
+            "The run and the judgments (qrels) seem to be swapped: most grades are fractions, such "
+            f"as {fractions[0]:g}, and the scores of the run are {name_few(values.tolist())}. Give "
+            "the run its scores and the judgments their grades; if they are meant, allow the "
+            "mismatch (allow_mismatch=True, --allow-mismatch)."
+        )
+
+
+def odd_grades(ranking: Ranking, qrels: Qrels) -> Iterator[str]:
+    """Yield a remark on grades that look like scores."""
+    broken = np.zeros(0) if qrels.whole else fractions_among(qrels.grades)
+    if not len(broken):
+        return
+    scores = ranking.given_scores[:1000]
+    text = f"most grades are fractional, such as {broken[0]:g}"
+    if (scores == np.rint(scores)).all():
+        yield f"{text}, and no score is: {_SWAPPED}"
+    else:
+        yield f"{text}, as scores are: {_A_RUN}"
+
+
+def are_odd_files(remark: str) -> bool:
+    """Tell whether a remark says that a file may be another one than was meant."""
+    return remark.endswith((_COPY, _SWAPPED, _A_RUN))
