@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.text import printable
-from assay.report.html_tables import table_figure
+from assay.report.tables import table_figure
 from assay.tables.table import Cell, Table, as_csv, latex_page, markdown_page
 from tests.hostile import HOSTILE
 from tests.report.samples import hostile_report

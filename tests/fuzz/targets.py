@@ -19,7 +19,7 @@ from assay.core.hits import judge
 from assay.core.ids import Ids
 from assay.crossmodal.samples import load_text_prototypes_from_metadata, read_labels
 from assay.errors import AssayError
-from assay.integrations.cards import read_model_card
+from assay.integrations.records import read_model_card
 from assay.io.arrays import read_vectors
 from assay.io.checkpoint import Checkpoint
 from assay.io.collections import read_answers, read_judgments

@@ -17,7 +17,7 @@ from assay.bench.settings import Metric
 from assay.core import checks
 from assay.core import order as orders
 from assay.core.ids import Ids
-from assay.core.numbers import parse_whole
+from assay.core.text import parse_whole
 from assay.core.ranking import Ranking
 from assay.errors import UsageError
 from assay.models import EncoderSettings, TextModel, lexical_model, text_model

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, ge
 import click
 
 from assay.errors import AssayError, FormatError
-from assay.io.json_text import check_against
+from assay.io.plain_data import check_against
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Filled = TypeVar("Filled")

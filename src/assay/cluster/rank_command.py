@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from assay import cluster as sharded
-    from assay.cli.saving import Saving
+    from assay.cli.output import Saving
     from assay.core.checks import thread_count
     from assay.core.mismatches import cut_by_row
     from assay.core.ranking import Ranking

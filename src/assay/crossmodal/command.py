@@ -17,7 +17,7 @@ from assay.cli.settings import option
 from assay.core.conventions import CHOICES
 from assay.core.on_demand import OnDemand
 from assay.crossmodal.plugin import PROTOCOLS
-from assay.tables.page import Words
+from assay.tables.table import Words
 
 if TYPE_CHECKING:
     from assay.cli.output import Saving

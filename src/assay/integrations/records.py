@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from assay.errors import FormatError, UsageError, need
-from assay.io.config_text import parse_yaml, to_yaml
+from assay.io.plain_data import parse_yaml, to_yaml
 from assay.io.streams import FilePath, read_text
 from assay.plugins import find_hook
 from assay.runs.record import HasRecord, RunRecord, as_records, fingerprint_files

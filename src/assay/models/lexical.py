@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core import checks
-from assay.core.order import sort_rows
+from assay.core.ranking import sort_rows
 from assay.core.text import did_you_mean
 from assay.errors import ShapeError, UsageError, ValueRangeError, need
 from assay.io.fingerprints import fingerprint_of, version_of

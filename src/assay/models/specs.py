@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.core import checks
-from assay.core.callables import own_callable
-from assay.core.consent import Consent
-from assay.core.numbers import parse_whole
+from assay.core.specs import own_callable
+from assay.core.specs import Consent
+from assay.core.text import parse_whole
 from assay.core.on_demand import OnDemand
 from assay.core.specs import SpecKind, SpecRegistry
 from assay.core.text import did_you_mean, parse_whole

@@ -18,7 +18,7 @@ from assay.core.on_demand import OnDemand
 from assay.prediction.plugin import SCORE_KINDS
 
 if TYPE_CHECKING:
-    from assay.cli.saving import Saving
+    from assay.cli.output import Saving
     from assay.prediction import compat, models
     from assay.prediction import demo as demo_files
     from assay.prediction import files as prediction_files

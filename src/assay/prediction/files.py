@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from assay.core import checks
-from assay.core.numbers import parse_number
+from assay.core.text import parse_number
 from assay.errors import FormatError, MismatchError, UsageError, ValueRangeError
 from assay.io import columns as tables
 from assay.io.arrays import NpyRows, load_keyed, load_npy, load_npz, npz_keys

@@ -26,7 +26,7 @@ from assay.core.text import parse_whole
 from assay.errors import MismatchError, UsageError
 from assay.io.columns import split_column
 from assay.io.streams import open_chunks
-from assay.io.tables import read_groups
+from assay.io.columns import read_groups
 from assay.prediction import files
 from assay.prediction.baselines import (
     Predictability,
@@ -60,7 +60,7 @@ from assay.prediction.result import (
 from assay.runs.record import RunRecord
 from assay.scoring.scores import signature_of
 from assay.search.engine.workers import Progress
-from assay.tables.page import Page, Words
+from assay.tables.table import Page, Words
 from assay.tables.svg import Drawing
 from assay.tables.table import Table
 

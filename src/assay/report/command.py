@@ -18,7 +18,7 @@ from assay.core.on_demand import OnDemand
 from assay.errors import MeasureError
 
 if TYPE_CHECKING:
-    from assay.io.tables import read_groups
+    from assay.io.columns import read_groups
     from assay.measures import Measure, parse_many
     from assay.report import report as reports
     from assay.runs import record as run_records

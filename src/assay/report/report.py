@@ -27,7 +27,7 @@ from assay.core.checks import as_list
 from assay.core.hits import Hits
 from assay.core.text import printable
 from assay.errors import StorageError, UsageError
-from assay.io.atomic import atomic_write
+from assay.io.streams import atomic_write
 from assay.report.charts import check_format, render_chart, report_charts
 from assay.report.sections import SECTIONS, options, plugin_sections
 from assay.report.tables import plugin_parts, report_page
@@ -35,7 +35,7 @@ from assay.runs.leaderboard import Leaderboard, rank_records
 from assay.runs.record import RecordsLike
 from assay.runs.results import QueryResults, ResultDoc
 from assay.tables.html import html_text
-from assay.tables.page import Page, latex_page, markdown_page
+from assay.tables.table import Page, latex_page, markdown_page
 from assay.tables.table import Table
 
 _ENDINGS: Final = (".html", ".htm", ".md", ".tex")

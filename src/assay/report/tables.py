@@ -31,7 +31,7 @@ from assay.tables.html import (
     html_text,
     tag,
 )
-from assay.tables.page import Page, Words
+from assay.tables.table import Page, Words
 from assay.tables.svg import Scale, percent, svg_text
 from assay.tables.table import Cell, Table
 

@@ -26,11 +26,11 @@ from assay.arrays import Floats, Ints, offsets_of
 from assay.core import checks, order
 from assay.core.conventions import Conventions, preset
 from assay.core.hits import judge
-from assay.core.id_hints import check_match, describe_near
+from assay.core.mismatches import check_match, describe_near
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments
 from assay.core.ranking import Ranking
-from assay.core.settings import as_settings, join_settings
+from assay.core.conventions import as_settings, join_settings
 from assay.errors import MismatchError, UsageError, ValueRangeError
 from assay.io.formats import RunLike, as_ranking
 from assay.measures import Measure

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from assay.runs.record import names_of
     from assay.store import Run, Store, tables
     from assay.store.run import refuse_other_query_sets
-    from assay.tables.page import Page
+    from assay.tables.table import Page
 else:
     tables = OnDemand("assay.store.tables")
     cluster_settings = OnDemand("assay.comparison.alignment").cluster_settings

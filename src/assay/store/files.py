@@ -23,7 +23,7 @@ import numpy as np
 from assay.arrays import or_none
 from assay.core.text import guard_formula, unguard_formula
 from assay.errors import AssayError, FormatError, UsageError, need
-from assay.io.atomic import atomic_write
+from assay.io.streams import atomic_write
 from assay.io.columns import read_columns
 from assay.io.json_text import parse_json
 from assay.io.streams import read_text

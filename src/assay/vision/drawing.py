@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from assay.core import checks
 from assay.errors import InputError, UsageError
-from assay.io.atomic import atomic_write
+from assay.io.streams import atomic_write
 from assay.search.engine import Codes, rank, target_ranks
 from assay.tables.html import tag
 from assay.tables.svg import COLOURS, GREY, Drawing, Scale, circle, group, line, svg_text

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from assay.arrays import Array
 from assay.core import checks
 from assay.core.ids import Ids
-from assay.core.once import Once
+from assay.core.work import Once
 from assay.errors import InputError, StorageError, UsageError
 from assay.search.engine.codes import Codes
 from assay.search.engine.workers import Control

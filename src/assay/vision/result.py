@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from assay.arrays import Array
 from assay.core import checks
 from assay.core.conventions import Conventions, as_conventions
-from assay.core.exact_sums import exact_sum
+from assay.arrays import exact_sum
 from assay.core.hits import Hits, judge_ranks
 from assay.core.ids import Ids
 from assay.errors import MismatchError, UsageError

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats
 from assay.core import checks
-from assay.core.id_hints import describe_near
-from assay.core.once import Once
+from assay.core.mismatches import describe_near
+from assay.core.work import Once
 from assay.errors import FormatError, InputError, MismatchError, MissingPackageError, UsageError
 from assay.io.columns import numbered_rows
 from assay.io.plain_data import parse_json
