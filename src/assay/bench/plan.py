@@ -20,8 +20,8 @@ from assay.core.ids import Ids
 from assay.core.on_demand import OnDemand
 from assay.core.text import did_you_mean, mask_secrets
 from assay.errors import InputError, UsageError
-from assay.io.texts import ChunkRule, chunk_docs
 from assay.io.collections import Collection
+from assay.io.texts import ChunkRule, chunk_docs
 from assay.models.rerankers import check_reranker
 from assay.models.specs import is_lexical
 

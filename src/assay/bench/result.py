@@ -22,9 +22,7 @@ from assay.core.hits import Hits
 from assay.core.ranking import Ranking
 from assay.core.text import Remark, format_bytes, format_rate, format_time
 from assay.errors import StorageError, UsageError
-from assay.io.collections import CONVENTION
-from assay.io.texts import ChunkRule
-from assay.io.collections import Collection
+from assay.io.collections import CONVENTION, Collection
 from assay.io.texts import ChunkRule
 from assay.io.writers import write_run
 from assay.models.encoding import add_tokens
@@ -33,8 +31,7 @@ from assay.runs.leaderboard import Leaderboard, rank_records
 from assay.runs.record import RunRecord
 from assay.runs.results import LazyResults
 from assay.scoring.scores import Scores
-from assay.tables.table import Page, Words, html_page, text_page
-from assay.tables.table import Cell, Table
+from assay.tables.table import Cell, Page, Table, Words, html_page, text_page
 
 if TYPE_CHECKING:
     from assay.inspect.check import CheckReport

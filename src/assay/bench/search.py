@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats32, offsets_of
+from assay.arrays import Floats32, offsets_of, rows_of
 from assay.bench.plan import Model, PreparedCollection, make_codes
 from assay.bench.settings import Metric
 from assay.core import checks
-from assay.core import order as orders
 from assay.core.ids import Ids
-from assay.core.text import parse_whole
 from assay.core.ranking import Ranking
+from assay.core.text import parse_whole
 from assay.errors import UsageError
 from assay.models import EncoderSettings, TextModel, lexical_model, text_model
 from assay.models.encoding import add_tokens
@@ -549,7 +548,7 @@ def aggregate_chunks(
     [(0, 1.1), (1, 0.8)]
     """
     owner = checks.check_numbers(doc_of_chunk, len(doc_ids), "doc_of_chunk")
-    rows, docs = orders.rows_of(chunks.offsets), owner[chunks.docs]
+    rows, docs = rows_of(chunks.offsets), owner[chunks.docs]
     key = rows * len(doc_ids) + docs
     by_key = np.argsort(key, kind="stable")  # chunks of one document stay best first
     new = np.diff(key[by_key], prepend=-1) != 0

@@ -24,7 +24,6 @@ from assay.core.ids import Ids, IntegerIds
 from assay.core.judgments import Judgments, Labels, Qrels
 from assay.core.mismatches import CUT_BY_ROW, check_match
 from assay.core.ranking import Ranking
-from assay.core.conventions import Settings
 from assay.errors import MismatchError, UsageError
 from assay.io.arrays import open_rows
 from assay.io.formats import as_judgments

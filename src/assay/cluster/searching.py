@@ -23,7 +23,7 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats, Ints, offsets_of
+from assay.arrays import Floats, Ints, offsets_of, rows_of
 from assay.cluster.jobs import (
     SearchRequest,
     check_queries,
@@ -31,9 +31,9 @@ from assay.cluster.jobs import (
 )
 from assay.cluster.settings import Cluster
 from assay.cluster.shards import Corpus, Piece
-from assay.core import checks, order
+from assay.core import checks
 from assay.core.ids import Ids, IntegerIds, TextIds
-from assay.core.ranking import Ranking
+from assay.core.ranking import Ranking, sort_rows
 from assay.errors import MismatchError
 from assay.io.arrays import open_rows
 from assay.native import Engine
@@ -406,7 +406,7 @@ def merge_lists(parts: Sequence[Lists], k: int, *, keep_ties: bool) -> Lists:
         return parts[0]
     lengths, docs, scores = _side_by_side(_prune(parts, k))
     offsets = offsets_of(lengths)
-    by_rank = order.sort_rows(offsets, scores, docs)
+    by_rank = sort_rows(offsets, scores, docs)
     docs, scores = docs[by_rank], scores[by_rank]
     places = np.arange(len(docs)) - np.repeat(offsets[:-1], lengths)
     full = np.flatnonzero(lengths >= k)
@@ -416,10 +416,10 @@ def merge_lists(parts: Sequence[Lists], k: int, *, keep_ties: bool) -> Lists:
     inside = (places < k) | (tied & keep_ties)
     tie_split = np.zeros(len(lengths), bool)
     if not keep_ties:
-        tie_split[order.rows_of(offsets)[tied & ~inside]] = True
+        tie_split[rows_of(offsets)[tied & ~inside]] = True
         for part in parts:  # a shard that was cut at this very score knows of more
             tie_split |= part.tie_split & (_last_scores(part) == last)
-    lengths = np.bincount(order.rows_of(offsets)[inside], minlength=len(lengths)).astype(np.int64)
+    lengths = np.bincount(rows_of(offsets)[inside], minlength=len(lengths)).astype(np.int64)
     docs = docs[inside]
     return Lists(lengths, docs, scores[inside], tie_split, *_ids_of_docs(parts, docs))
 

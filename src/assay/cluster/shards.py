@@ -51,7 +51,7 @@ from assay.errors import (
 from assay.io.arrays import NpyRows, read_ids, read_vectors
 from assay.io.columns import read_columns
 from assay.io.fingerprints import digest_of_file
-from assay.io.json_text import parse_json
+from assay.io.plain_data import parse_json
 from assay.io.streams import ending_of, read_lines, read_text, split_array
 from assay.io.texts import find_text_columns, read_texts
 from assay.models.safetensors import load_safetensors

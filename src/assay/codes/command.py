@@ -12,7 +12,6 @@ from assay.cli import options, output
 from assay.cli.commands import MultiOptionCommand
 from assay.cli.repeating import demo_option, walk
 from assay.cli.settings import option
-from assay.cli.repeating import demo_option, walk
 from assay.codes import settings as choices
 from assay.core.on_demand import OnDemand
 from assay.core.work import tell

@@ -15,7 +15,6 @@ import numpy as np
 
 from assay.arrays import Ints
 from assay.core import checks
-from assay.core.mismatches import check_labels_match
 from assay.core.judgments import Qrels
 from assay.core.mismatches import check_labels_match
 from assay.core.text import did_you_mean

@@ -23,11 +23,10 @@ from assay.core import checks
 from assay.core.conventions import Settings, as_settings
 from assay.core.ids import Ids
 from assay.core.on_demand import OnDemand
-from assay.core.conventions import Settings, as_settings
 from assay.core.text import did_you_mean
 from assay.errors import FormatError, MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.io.arrays import NpyRows, load_keyed, read_ids
-from assay.io.json_text import parse_json
+from assay.io.plain_data import parse_json
 from assay.io.streams import read_text, split_array
 
 if TYPE_CHECKING:

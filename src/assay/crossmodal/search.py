@@ -17,7 +17,6 @@ from assay.core.hits import judge
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Labels, Qrels
 from assay.core.ranking import Ranking
-from assay.core.conventions import Settings, as_settings
 from assay.crossmodal.results import DirectionResult, FirstRanks
 from assay.crossmodal.samples import (
     PROTOTYPE,

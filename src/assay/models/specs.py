@@ -12,11 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.core import checks
-from assay.core.specs import own_callable
-from assay.core.specs import Consent
-from assay.core.text import parse_whole
 from assay.core.on_demand import OnDemand
-from assay.core.specs import SpecKind, SpecRegistry
+from assay.core.specs import Consent, SpecKind, SpecRegistry, own_callable
 from assay.core.text import did_you_mean, parse_whole
 from assay.errors import AssayError, PluginError, UsageError, error_text
 from assay.models.adapters.precomputed import PrecomputedModel

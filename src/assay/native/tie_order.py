@@ -1,6 +1,6 @@
 """The tie rule in numpy: score descending, then the tie-break ascending; -0.0 equals 0.0.
 
-`exact/tie_order.hpp` is the rule for the compiled kernels; `assay.core.order` says who uses both.
+`exact/tie_order.hpp` is the rule for the compiled kernels; `assay.core.ranking` says who uses both.
 """
 
 from __future__ import annotations

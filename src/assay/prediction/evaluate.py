@@ -24,8 +24,8 @@ from assay.arrays import Floats, Ints
 from assay.core import checks
 from assay.core.conventions import Conventions
 from assay.core.hits import Hits, judge_ranks
-from assay.core.mismatches import check_labels_match, describe_near
 from assay.core.ids import Ids
+from assay.core.mismatches import check_labels_match, describe_near
 from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.io.mapped import steady_files
 from assay.measures import Measure

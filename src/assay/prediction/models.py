@@ -24,9 +24,8 @@ from assay.core.conventions import Conventions, preset
 from assay.core.ids import Ids
 from assay.core.text import parse_whole
 from assay.errors import MismatchError, UsageError
-from assay.io.columns import split_column
+from assay.io.columns import read_groups, split_column
 from assay.io.streams import open_chunks
-from assay.io.columns import read_groups
 from assay.prediction import files
 from assay.prediction.baselines import (
     Predictability,
@@ -60,9 +59,8 @@ from assay.prediction.result import (
 from assay.runs.record import RunRecord
 from assay.scoring.scores import signature_of
 from assay.search.engine.workers import Progress
-from assay.tables.table import Page, Words
 from assay.tables.svg import Drawing
-from assay.tables.table import Table
+from assay.tables.table import Page, Table, Words
 
 # Makes a progress bar with a title; it gives None where nobody watches.
 ProgressBar = Callable[[str], AbstractContextManager[Progress | None]]

@@ -35,8 +35,7 @@ from assay.runs.leaderboard import Leaderboard, rank_records
 from assay.runs.record import RecordsLike
 from assay.runs.results import QueryResults, ResultDoc
 from assay.tables.html import html_text
-from assay.tables.table import Page, latex_page, markdown_page
-from assay.tables.table import Table
+from assay.tables.table import Page, Table, latex_page, markdown_page
 
 _ENDINGS: Final = (".html", ".htm", ".md", ".tex")
 

@@ -31,9 +31,8 @@ from assay.tables.html import (
     html_text,
     tag,
 )
-from assay.tables.table import Page, Words
 from assay.tables.svg import Scale, percent, svg_text
-from assay.tables.table import Cell, Table
+from assay.tables.table import Cell, Page, Table, Words
 
 if TYPE_CHECKING:
     from assay.comparison.compare import Comparison

@@ -22,15 +22,14 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats, Ints, offsets_of
-from assay.core import checks, order
-from assay.core.conventions import Conventions, preset
+from assay.arrays import Floats, Ints, offsets_of, rows_of
+from assay.core import checks
+from assay.core.conventions import Conventions, as_settings, join_settings, preset
 from assay.core.hits import judge
-from assay.core.mismatches import check_match, describe_near
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments
+from assay.core.mismatches import check_match, describe_near
 from assay.core.ranking import Ranking
-from assay.core.conventions import as_settings, join_settings
 from assay.errors import MismatchError, UsageError, ValueRangeError
 from assay.io.formats import RunLike, as_ranking
 from assay.measures import Measure
@@ -279,7 +278,7 @@ def _merge_ids(sides: list[Ids]) -> Ids:
 
 def _pair_keys(ranking: Ranking, query_ids: Ids, doc_ids: Ids) -> Ints:
     """Return a number for each (query, document) of a list."""
-    query = ranking.query_ids.match(query_ids)[order.rows_of(ranking.offsets)]
+    query = ranking.query_ids.match(query_ids)[rows_of(ranking.offsets)]
     return query * len(doc_ids) + ranking.doc_ids.match(doc_ids)[ranking.docs]
 
 

@@ -23,10 +23,9 @@ import numpy as np
 from assay.arrays import or_none
 from assay.core.text import guard_formula, unguard_formula
 from assay.errors import AssayError, FormatError, UsageError, need
-from assay.io.streams import atomic_write
 from assay.io.columns import read_columns
-from assay.io.json_text import parse_json
-from assay.io.streams import read_text
+from assay.io.plain_data import parse_json
+from assay.io.streams import atomic_write, read_text
 from assay.runs.record import RunRecord, check_tags
 from assay.runs.results import (
     Aggregate,

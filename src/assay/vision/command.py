@@ -15,7 +15,6 @@ from assay.cli import options, output
 from assay.cli.commands import CommandGroup
 from assay.cli.output import Saving, repeated_batch
 from assay.cli.progress import progress_bar
-from assay.cli.output import Saving, repeated_batch
 from assay.cli.settings import argument, option, settings_of
 from assay.core.on_demand import OnDemand
 from assay.errors import UsageError

@@ -31,7 +31,7 @@ from assay.arrays import Array, Floats, Ints, or_none
 from assay.core.checks import name_few
 from assay.errors import FormatError, MismatchError, UsageError
 from assay.io.columns import numbered_rows
-from assay.io.json_text import parse_json
+from assay.io.plain_data import parse_json
 from assay.io.streams import read_text
 from assay.runs.results import Aggregate
 from assay.scoring.scores import Scores

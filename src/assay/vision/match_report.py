@@ -18,8 +18,7 @@ from assay.runs.results import Aggregate
 from assay.scoring.scores import Scores, signature_of
 from assay.search.engine.workers import Progress
 from assay.stats import Interval, intervals
-from assay.tables.table import Page, Words
-from assay.tables.table import Cell, Table
+from assay.tables.table import Cell, Page, Table, Words
 from assay.vision import report, run
 from assay.vision.keypoints import as_id
 from assay.vision.matching import (

@@ -31,8 +31,7 @@ from assay.search.engine.codes import Codes
 from assay.stats import Interval
 from assay.stats.confidence import jackknife_interval
 from assay.stats.effects import false_positive_rate
-from assay.tables.table import Page, Words
-from assay.tables.table import Table
+from assay.tables.table import Page, Table, Words
 from assay.vision import hpatches, report
 from assay.vision.descriptors import describe, describe_patches, load_network
 from assay.vision.keypoints import Keypoints, draw

@@ -19,8 +19,7 @@ from assay.runs.record import RunRecord
 from assay.scoring.output import tied_remark
 from assay.scoring.scores import Scores, signature_of
 from assay.stats import Interval, interval
-from assay.tables.table import Page, Words
-from assay.tables.table import Cell, Table
+from assay.tables.table import Cell, Page, Table, Words
 from assay.vision.compat import row_with_metadata
 from assay.vision.keypoints import as_id
 from assay.vision.ranks import PRCurve

@@ -13,10 +13,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Array
+from assay.arrays import Array, exact_sum
 from assay.core import checks
 from assay.core.conventions import Conventions, as_conventions
-from assay.arrays import exact_sum
 from assay.core.hits import Hits, judge_ranks
 from assay.core.ids import Ids
 from assay.errors import MismatchError, UsageError

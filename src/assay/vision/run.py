@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay import __version__
-from assay.core.specs import named_callable
 from assay.core.checks import thread_count
 from assay.core.conventions import as_settings
+from assay.core.specs import named_callable
 from assay.errors import InputError, StorageError, UsageError
 from assay.io.checkpoint import Checkpoint, file_label
 from assay.io.fingerprints import digest_of_file

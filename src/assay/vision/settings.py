@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
 
 from assay.cli.settings import POSITIVE, About, Setting, fill, one_of
-from assay.core.specs import own_callable
-from assay.core.specs import Consent
 from assay.core.conventions import Conventions, preset
 from assay.core.on_demand import OnDemand
+from assay.core.specs import Consent, own_callable
 from assay.errors import FormatError, UsageError
 from assay.io.plain_data import parse_toml, parse_yaml, read_config_text
 

@@ -18,12 +18,11 @@ import numpy as np
 
 from assay.arrays import Floats
 from assay.compat import pytrec_eval
-from assay.native.tie_order import rank_order
 from assay.errors import FormatError, need
-from assay.io.streams import atomic_write
 from assay.io.lines import build_frame
-from assay.io.json_text import parse_json
-from assay.io.streams import read_lines, read_text
+from assay.io.plain_data import parse_json
+from assay.io.streams import atomic_write, read_lines, read_text
+from assay.native.tie_order import rank_order
 from assay.tables.table import latex_text
 
 _KINDS = {"txt": "trec", "parq": "parquet"}

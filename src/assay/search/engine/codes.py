@@ -18,7 +18,6 @@ from assay.arrays import Array, Ints, VectorsLike
 from assay.core import checks
 from assay.core.checks import thread_count
 from assay.core.ids import Ids
-from assay.native.tie_order import nearest_order
 from assay.core.ranking import Ranking
 from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.io.arrays import NpyRows, open_rows
@@ -33,6 +32,7 @@ from assay.io.mapped import (
 )
 from assay.native import Engine
 from assay.native.signatures import Kernels
+from assay.native.tie_order import nearest_order
 from assay.search.engine.inputs import (
     Excluded,
     check_ids,

@@ -17,7 +17,6 @@ from assay.core import checks
 from assay.core.checks import thread_count
 from assay.core.conventions import as_settings, pair_digest
 from assay.core.ids import Ids
-from assay.core.conventions import as_settings, pair_digest
 from assay.io.arrays import NpyRows, open_rows
 from assay.native import Engine
 from assay.native.signatures import CoarseHandle, Kernels, RawHandle, RawQueryHandle

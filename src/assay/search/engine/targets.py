@@ -21,9 +21,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from assay.arrays import Floats, Ints, VectorsLike, offsets_of
 from assay.core import checks
+from assay.core.conventions import Settings
 from assay.core.hits import Hits, judge_ranks
 from assay.core.ids import Ids
-from assay.core.conventions import Settings
 from assay.errors import IdError, MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.io.arrays import NpyRows, open_rows
 from assay.io.mapped import CopiedRows, steady_files

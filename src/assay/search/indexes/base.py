@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from assay import plugins
 from assay.arrays import Floats32
 from assay.core import checks
-from assay.core.specs import Consent
-from assay.core.specs import Spec, SpecKind, SpecRegistry
+from assay.core.specs import Consent, Spec, SpecKind, SpecRegistry
 from assay.core.text import did_you_mean, mask_secrets
 from assay.errors import UsageError
 
