@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from assay.arrays import numbers_or_none
 from assay.bench.plan import Rerank
-from assay.comparison.tables import power_note
 from assay.core.text import Remark, format_bytes, format_rate, format_time
 from assay.io.answers import CONVENTION
-from assay.stats.ranks import split_letters
+from assay.stats.corrections import split_letters
 from assay.tables.page import Page, Words
 from assay.tables.table import Cell, Table
 
@@ -320,7 +319,7 @@ def bench_page(result: BenchResult, board: Leaderboard) -> Page:
     page += further_pages(result, board)
     page += [Words(remark, "remark") for remark in _list_remarks(result, board)]
     if board.comparison is not None:
-        page.append(Words(power_note(board.comparison, str(board.measures[0])), "method"))
+        page.append(Words(board.comparison.power_note(board.measures[0]), "method"))
     page += [Words(line, "method") for line in (*describe_search(result), board.method)]
     return [*page, Words(board.aligned.signature, "signature")]
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from assay.cli.saving import Saving
     from assay.comparison.compare import Comparison, QueryDifferences, compare
     from assay.comparison.sensitivity import Sensitivity
-    from assay.comparison.tables import comparison_page, comparison_screen, data_table
     from assay.core.conventions import Conventions
     from assay.measures import Measure, parse_many
     from assay.runs.leaderboard import vary_conventions
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
     from assay.tables.table import Table
 else:
     compare = OnDemand("assay.comparison.compare").compare
-    comparison_page = OnDemand("assay.comparison.tables").comparison_page
-    comparison_screen = OnDemand("assay.comparison.tables").comparison_screen
-    data_table = OnDemand("assay.comparison.tables").data_table
     parse_many = OnDemand("assay.measures").parse_many
     vary_conventions = OnDemand("assay.runs.leaderboard").vary_conventions
     group_records = OnDemand("assay.runs.run_files").group_records
@@ -196,16 +192,16 @@ class _ComparedFiles:
         return self.comparison.remarks
 
     def table(self) -> Table:
-        return data_table(self.comparison)
+        return self.comparison.data_table()
 
     def page(self) -> Page:
         """Verdict and tables of each measure, what options add, and how it was done."""
-        return comparison_page(self.comparison, self._extra())
+        return self.comparison.page(self._extra())
 
     def screen(self) -> Page:
         """The first verdict, one table of all measures, the pairs where they are few."""
         return [
-            *comparison_screen(self.comparison, self._extra()),
+            *self.comparison.screen(self._extra()),
             Words(self._next_step(), "next"),
         ]
 

@@ -15,13 +15,11 @@ from assay.errors import StorageError
 from assay.stats.choices import MISSING, MOST_PAIRS, UNITS
 
 if TYPE_CHECKING:
-    from assay.comparison.tables import data_table
     from assay.comparison.tasks import TaskComparison
     from assay.runs.leaderboard import compare_tasks
     from assay.tables.page import Page
     from assay.tables.table import Table
 else:
-    data_table = OnDemand("assay.comparison.tables").data_table
     compare_tasks = OnDemand("assay.runs.leaderboard").compare_tasks
 
 
@@ -189,7 +187,7 @@ class _Tasks:
         return self.found.remarks
 
     def table(self) -> Table:
-        return data_table(self.found)
+        return self.found.data_table()
 
     def page(self) -> Page:
         return self.found.page()

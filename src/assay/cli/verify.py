@@ -40,16 +40,15 @@ if TYPE_CHECKING:
     )
     from assay.core.checks import name_few
     from assay.core.consent import Consent
-    from assay.runs.reproduction import Difference, compare_results, compare_signatures
-    from assay.runs.results import results_to_data
+    from assay.runs.results import Difference, compare_results, compare_signatures, results_to_data
 else:
     InputPlaces = OnDemand("assay.cli.verified_inputs").InputPlaces
     leads_out = OnDemand("assay.cli.verified_inputs").leads_out
     own_folder = OnDemand("assay.cli.verified_inputs").own_folder
     with_paths = OnDemand("assay.cli.verified_inputs").with_paths
     name_few = OnDemand("assay.core.checks").name_few
-    compare_results = OnDemand("assay.runs.reproduction").compare_results
-    compare_signatures = OnDemand("assay.runs.reproduction").compare_signatures
+    compare_results = OnDemand("assay.runs.results").compare_results
+    compare_signatures = OnDemand("assay.runs.results").compare_signatures
     results_to_data = OnDemand("assay.runs.results").results_to_data
 
 

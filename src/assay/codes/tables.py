@@ -10,7 +10,7 @@ from assay.codes.encoders import FLOAT
 from assay.codes.search import RADIUS, map_measure
 from assay.codes.settings import HASHING
 from assay.comparison.compare import Comparison
-from assay.comparison.tables import format_p, method_note
+from assay.comparison.standings import format_p
 from assay.core.text import format_percent, signed
 from assay.stats import Interval
 from assay.tables.page import Page, Words
@@ -45,7 +45,7 @@ def report_page(report: CodesReport, *, brief: bool = False) -> Page:
         page += _hashing_part(report, settings.hashing)
     page += [cost_table(report), *(Words(remark, "remark") for remark in report.remarks)]
     if report.comparison is not None:
-        page.append(Words(method_note(report.comparison), "method"))
+        page.append(Words(report.comparison.method, "method"))
     return [*page, Words(report.signature, "signature")]
 
 

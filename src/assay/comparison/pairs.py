@@ -34,8 +34,8 @@ from assay.stats import (
 )
 from assay.stats.bounded import Bounds, least_margin, least_mean, span_of, unseen_loss_p
 from assay.stats.choices import CORRECTIONS, INTERVAL, INTERVALS, LEVEL, RESAMPLES, TESTS
+from assay.stats.confidence import pseudo_values, settle, test_units
 from assay.stats.effects import detectable_sizes
-from assay.stats.inverted import pseudo_values, settle, test_units
 from assay.stats.samples import (
     check_bootstraps,
     check_margin,
@@ -43,9 +43,9 @@ from assay.stats.samples import (
     check_significance_level,
     clean_pairs,
     too_few,
+    units_table,
 )
 from assay.stats.tests import EProcess
-from assay.stats.units import units_table
 
 POWER: Final = 0.8
 FEWEST_FOR_MARGIN: Final = 20  # fewer queries show nothing of losses that are rare but large

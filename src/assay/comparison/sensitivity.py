@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from assay.comparison.compare import Comparison, compare
 from assay.comparison.pairs import Pair
-from assay.comparison.tables import format_p
+from assay.comparison.standings import format_p
 from assay.core.conventions import CHOICES, Conventions, as_conventions
 from assay.core.ranking import Ranking
 from assay.core.text import printable

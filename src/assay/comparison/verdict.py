@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from assay.arrays import Floats
 from assay.comparison.pairs import POWER, ComparisonSettings, Pair
 from assay.core.text import Remark, signed
 from assay.stats import INVERTIBLE
 
 if TYPE_CHECKING:
     from assay.comparison.compare import Comparison
-    from assay.comparison.standings import Standing
-    from assay.comparison.tables import SystemBlock
+    from assay.comparison.standings import Standing, SystemBlock
 
 
 METHOD_NAMES: Final = {
@@ -279,11 +278,11 @@ _NOISE: Final = 1e-12
 
 def comparison_remarks(comparison: Comparison) -> Iterator[str]:
     """Return all remarks on a comparison, those on all measures first."""
-    yield from comparison.alignment_remarks
+    yield from comparison.aligned.remarks
     yield from () if comparison.slices is None else comparison.slices.remarks
     few = _too_few_resamples(comparison.pairs, comparison.settings)
     yield from _in_short("too few resamples to separate pairs", few)
-    uneven = _uneven_groups(comparison.group_sizes, comparison.settings)
+    uneven = _uneven_groups(comparison.aligned.clusters, comparison.settings)
     yield from _in_short("groups of uneven size", uneven)
     for measure in map(str, comparison.measures):
         pairs = comparison.pairs_on(measure)
@@ -320,10 +319,11 @@ def _too_few_resamples(pairs: tuple[Pair, ...], settings: ComparisonSettings) ->
         )
 
 
-def _uneven_groups(sizes: Floats | None, settings: ComparisonSettings) -> Iterable[str]:
+def _uneven_groups(clusters: NDArray[Any] | None, settings: ComparisonSettings) -> Iterable[str]:
     """Warn of uneven groups, which count like fewer (Kish 1965, Survey sampling)."""
-    if sizes is None or not len(sizes):
+    if clusters is None or not len(clusters):
         return
+    sizes = np.unique(clusters, return_counts=True)[1].astype(np.float64)
     effective = float(sizes.sum() ** 2 / (sizes**2).sum())
     very = effective < min(_FEWEST_EFFECTIVE, _UNEVEN * len(sizes))
     if very or (len(sizes) < _FEW_GROUPS and effective < _SLIGHTLY_UNEVEN * len(sizes)):

@@ -18,7 +18,7 @@ from assay.runs.leaderboard import Leaderboard
 from assay.runs.results import Aggregate
 from assay.scoring.evaluate import score
 from assay.stats import intervals
-from assay.stats.ranks import split_letters
+from assay.stats.corrections import split_letters
 from assay.tables.svg import unique_labels
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from assay.core.text import guard_formula, printable
 from assay.report.chart_data import Row
 from assay.report.svg import interval_strip
-from assay.stats.ranks import split_letters
+from assay.stats.corrections import split_letters
 from assay.tables.html import (
     Attributes,
     Decoration,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.comparison.tables import pair_table
 from assay.errors import PluginError, error_text
 from assay.plugins import find_hooks
 from assay.runs.leaderboard import Leaderboard
@@ -129,7 +128,7 @@ def report_page(report: Report) -> Page:
     headline = str(report.measures[0])
     comparison = report.comparison
     if comparison is not None and len(comparison.pairs_on(headline)) <= MOST_PAIRS:
-        page += [Words(f"Pairs on {headline}"), pair_table(comparison, headline)]
+        page += [Words(f"Pairs on {headline}"), comparison.pair_table(headline)]
     if comparison is not None and comparison.slices is not None:
         page += comparison.slices.page_on(headline)
     for title, part in report.plugin_sections:

@@ -9,13 +9,18 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from assay.comparison.alignment import Aligned, align, cluster_settings
+from assay.comparison.alignment import (
+    Aligned,
+    ScoredTasks,
+    align,
+    cluster_settings,
+    values_of_lines,
+    values_of_scores,
+)
 from assay.comparison.compare import Comparison, compare
 from assay.comparison.pairs import ComparisonSettings
 from assay.comparison.sensitivity import Sensitivity, sensitivity
-from assay.comparison.standings import Standing
-from assay.comparison.tables import describe_intervals
-from assay.comparison.task_values import ScoredTasks, values_of_lines, values_of_scores
+from assay.comparison.standings import Standing, describe_intervals
 from assay.comparison.tasks import TaskComparison, compare_task_values
 from assay.comparison.verdict import join_names
 from assay.core.text import Remark, short_remark

@@ -4,21 +4,40 @@ trec_eval's own layout: a name, a query or `all`, and a value with four digits.
 
 Measures stand in trec_eval's order, whatever the order of the request, and carry its names; one
 that trec_eval does not have comes last, under its own name.
+
+Scores as plain data, JSON or tables in files, and back: the same bits, ids and groups.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from assay.arrays import Flags
+from assay.arrays import Flags, or_none
 from assay.core.checks import name_few
-from assay.core.ids import Ids
-from assay.core.text import Remark, format_share
-from assay.errors import UsageError
+from assay.core.conventions import CHOICES, Conventions
+from assay.core.ids import Ids, IntegerIds
+from assay.core.text import Remark, format_share, guard_formula
+from assay.errors import AssayError, FormatError, StorageError, UsageError
+from assay.io.fingerprints import fingerprint_of
+from assay.io.json_text import parse_json
+from assay.io.streams import FilePath, read_text
+from assay.io.writers import (
+    DELIMITERS,
+    choose_format,
+    need_parquet,
+    require_kind,
+    to_json,
+    write_delimited,
+    write_parquet,
+    write_text,
+)
 from assay.measures import GROUPS, Measure, parse
 from assay.measures.registry import Value, format_value
 from assay.scoring.scores import Scores
@@ -303,3 +322,222 @@ def _refuse_two_thresholds(scores: Scores) -> None:
             "trec_eval's layout has one relevance threshold for all measures, found rel = "
             f"{values}. Use --rel for all of them, or another format."
         )
+
+
+_NUMBERED: Final = "numbered"
+_LAYOUT: Final = "assay scores 1"
+
+
+def save_scores(scores: Scores, path: FilePath) -> None:
+    """Write all of the scores as JSON, a line for each part, for `load_scores`."""
+    write_text(path, [scores_to_text(scores)])
+
+
+def scores_to_text(scores: Scores, test: str = "") -> str:
+    """Return the text of a file of scores; `test` names the test whose baseline it is."""
+    require_kind(scores, Scores, "save_scores")
+    data = {
+        "layout": _LAYOUT,
+        **({"test": test} if test else {}),
+        "signature": scores.signature,
+        "conventions": scores.conventions.signature(),
+        "search": scores.search,
+        **scores_to_data(scores),
+    }
+    whole = {**data, "digest": fingerprint_of(data)}
+    lines = [f"{to_json(key)}: {to_json(value)}" for key, value in whole.items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def load_scores(path: FilePath) -> Scores:
+    """Return the scores that `save_scores` wrote; a file that was changed since is refused."""
+    return load_baseline(path)[0]
+
+
+def load_baseline(path: FilePath) -> tuple[Scores, str]:
+    """Return the scores of a file, and the test whose baseline they are (empty: of none)."""
+    data = parse_json(read_text(path), str(path))
+    if not isinstance(data, dict) or data.get("layout") != _LAYOUT:
+        raise FormatError(f"{path} holds no scores: its layout is not {_LAYOUT!r}.")
+    if data.pop("digest", None) != fingerprint_of(data):
+        raise FormatError(f"{path} does not match its digest: it was changed after it was written.")
+    try:
+        scores = scores_from_data(data, data["conventions"], str(path))
+        return replace(scores, search=data["search"]), str(data.get("test", ""))
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        if isinstance(error, AssayError):
+            raise
+        raise FormatError(f"{path} cannot be read as scores: {error}.") from None
+
+
+def baseline_test(path: FilePath) -> str | None:
+    """Return the test whose baseline a file is; None where there is no sound file."""
+    try:
+        return load_baseline(path)[1]
+    except (FormatError, StorageError):
+        return None
+
+
+def scores_to_data(scores: Scores) -> dict[str, Any]:
+    """Return plain data with every digit of every value.
+
+    Conventions and search are kept beside it.
+    """
+    names = list(map(str, scores.measures))
+    return {
+        "measures": names,
+        "id_kind": id_kind(scores.query_ids),
+        "queries": scores.query_ids.to_list(),
+        "values": [[or_none(v) for v in row] for row in scores.values.tolist()],
+        "tied": [np.flatnonzero(row).tolist() for row in scores.tied],
+        "missing": np.flatnonzero(scores.missing).tolist(),
+        "extra_kind": id_kind(scores.extra),
+        "extra": scores.extra.to_list(),
+        "groups": {name: column.tolist() for name, column in scores.groups.items()},
+        "settings": dict(scores.settings),
+        "remarks": list(scores.remarks),
+    }
+
+
+def scores_from_data(data: Mapping[str, Any], conventions: str, where: str) -> Scores:
+    """Return the scores of plain data, checked; `where` is for messages."""
+    n = len(data["queries"])
+    shape = (len(data["measures"]), n)
+    values = np.array([[np.nan if v is None else v for v in row] for row in data["values"]], float)
+    if values.reshape(-1).shape != (shape[0] * n,) or len(data["tied"]) != shape[0]:
+        raise FormatError(f"{where}: {shape[0]} measures × {n} queries need as many values.")
+    tied = np.zeros(shape, bool)
+    for number, places in enumerate(data["tied"]):
+        tied[number] = _mark(places, n, where)
+    groups = {
+        name: np.asarray([require_text(group, where) for group in column], np.str_)
+        for name, column in data["groups"].items()
+    }
+    if any(len(column) != n for column in groups.values()):
+        raise FormatError(f"{where}: a group column does not have a group for each query.")
+    return _sort_queries(
+        Scores(
+            measures=tuple(parse(name) for name in data["measures"]),
+            query_ids=_ids(data["queries"], data["id_kind"], where),
+            values=values.reshape(shape),
+            tied=tied,
+            missing=_mark(data["missing"], n, where),
+            conventions=conventions_of(conventions),
+            extra=_ids(data["extra"], data["extra_kind"], where),
+            groups=groups,
+            settings={
+                key: require_text(value, f"{where}, settings")
+                for key, value in data.get("settings", {}).items()
+            },
+            remarks=tuple(
+                require_text(remark, f"{where}, remarks") for remark in data.get("remarks", [])
+            ),
+        ),
+        where,
+    )
+
+
+def _ids(values: list[Any], kind: str, where: str) -> Ids:
+    if kind in (_NUMBERED, "integer"):
+        return ids_of_kind(values, kind)
+    return ids_of_kind(
+        [require_text(identifier, f"{where}, a query id") for identifier in values], "text"
+    )
+
+
+def _mark(places: list[int], n: int, where: str) -> Any:
+    marks = np.zeros(n, bool)
+    for place in places:
+        if isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < n:
+            raise FormatError(f"{where}: there is no query at position {place!r:.60}.")
+        marks[place] = True
+    return marks
+
+
+def _sort_queries(scores: Scores, where: str) -> Scores:
+    """Return scores in the order of their query ids.
+
+    A query that occurs twice is refused.
+    """
+    pair = scores.query_ids.first_duplicate()
+    if pair is not None:
+        raise FormatError(f"{where}: query {scores.query_ids[pair[0]]!r} occurs twice.")
+    if np.isinf(scores.values).any():
+        raise FormatError(f"{where}: a value is infinite.")
+    return Scores.merge(scores) if scores.n_queries else scores
+
+
+def require_text(value: Any, where: str) -> str:
+    """Return the value, if it is a text."""
+    if not isinstance(value, str):
+        raise FormatError(f"{where} is not a text but {value!r:.60}.")
+    return value
+
+
+def id_kind(ids: Ids) -> str:
+    """Return the kind of query ids: text, integer, or numbered (rows without ids)."""
+    return _NUMBERED if ids.numbered else ids.kind
+
+
+def ids_of_kind(values: Sequence[Any] | NDArray[Any], kind: str) -> Ids:
+    """Query ids of a kind that `id_kind` tells."""
+    if kind in (_NUMBERED, "integer"):
+        numbers = np.asarray(values, np.int64)
+        # Version 0.1 did not say which integers are numbers of rows: those in the order of rows.
+        old = len(numbers) > 10 and np.array_equal(numbers, np.arange(len(numbers)))
+        numbered = kind == _NUMBERED or old
+        return IntegerIds(numbers, numbered=True) if numbered else Ids.of(numbers, "query")
+    if not len(values):
+        return Ids.from_utf8(np.zeros(0, np.uint8), np.zeros(1, np.int64))  # none, but of text
+    return Ids.of(values, "query")
+
+
+def conventions_of(signature: str) -> Conventions:
+    """Return the conventions of a signature, also where its preset has a user's own name.
+
+    >>> mine = Conventions(preset="mine", depth=7)
+    >>> conventions_of(mine.signature()) == mine
+    True
+    """
+    parts = dict(part.split(":", 1) for part in signature.split("|") if ":" in part)
+    choices = {key: parts[key] for key in (*CHOICES, "preset") if key in parts}
+    if "self" in choices:
+        choices["self_match"] = choices.pop("self")
+    depth = parts.get("depth", "all")
+    return Conventions(**choices, depth=0 if depth == "all" else int(depth))
+
+
+def write_scores(scores: Scores, path: FilePath, *, format: str | None = None) -> None:
+    """Write a table with a row per query as csv, tsv, jsonl or parquet, or all of it as json.
+
+    Undefined values are empty cells, or null.
+    """
+    require_kind(scores, Scores, "write_scores")
+    chosen_format = choose_format(path, format, ("csv", "tsv", "json", "jsonl", "parquet"))
+    if chosen_format == "json":
+        write_text(path, [to_json(scores.to_dict()), "\n"])
+        return
+    if chosen_format == "parquet":
+        need_parquet()
+        table = scores.to_frame("pyarrow")
+        write_parquet(table.replace_schema_metadata({"signature": scores.signature}), path)
+        return
+    names, rows = _score_table(scores)
+    if chosen_format == "jsonl":
+        objects = (dict(zip(names, row, strict=True)) for row in rows)
+        write_text(path, (f"{to_json(item)}\n" for item in objects))
+    else:
+        write_delimited(map(_guard_cells, chain([names], rows)), path, DELIMITERS[chosen_format])
+
+
+def _score_table(scores: Scores) -> tuple[list[str], Iterator[list[Any]]]:
+    names = ["query", *scores.groups, *map(str, scores.measures)]
+    groups = [column.tolist() for column in scores.groups.values()]
+    values = [[or_none(value) for value in column] for column in scores.values.tolist()]
+    rows = map(list, zip(scores.query_ids.to_list(), *groups, *values, strict=True))
+    return names, rows
+
+
+def _guard_cells(row: Iterable[Any]) -> list[Any]:
+    """Return the cells of a row, none of which a spreadsheet takes for a formula."""
+    return [guard_formula(cell) if isinstance(cell, str) else cell for cell in row]

@@ -29,20 +29,20 @@ from assay.core.exact_sums import slack, to_grid
 from assay.errors import ValueRangeError
 from assay.native import kernels
 from assay.native.random_words import stream_key
-from assay.stats.bootstrap import bootstrap_t
+from assay.stats.bounded import beta_tail, normal_cdf, t_tail
 from assay.stats.choices import RESAMPLES
 from assay.stats.samples import (
     FEWEST,
     Pairs,
+    bootstrap_t,
     check_margin,
     check_resamples,
     check_seed,
     clean_pairs,
     finite_or_nan,
     too_few,
+    units_table,
 )
-from assay.stats.special import beta_tail, normal_cdf, t_tail
-from assay.stats.units import units_table
 
 EXACT_RANKS_UP_TO = 50
 _GRID = 2.0**-40  # sizes closer than this share of the largest are one size, split by rounding
