@@ -103,7 +103,6 @@ RARE = {
     "assay.io.tables",
     "assay.io.writers",
     "assay.measures.derivations",
-    "assay.measures.tied_derivations",
     "assay.models",
     "assay.runs.results",
     "assay.search",

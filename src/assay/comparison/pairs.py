@@ -30,21 +30,13 @@ from assay.stats import (
     inverted_interval,
     levels_of_one,
     non_inferior,
+    samples,
     tukey_hsd,
 )
 from assay.stats.bounded import Bounds, least_margin, least_mean, span_of, unseen_loss_p
 from assay.stats.choices import CORRECTIONS, INTERVAL, INTERVALS, LEVEL, RESAMPLES, TESTS
 from assay.stats.confidence import pseudo_values, settle, test_units
 from assay.stats.effects import detectable_sizes
-from assay.stats.samples import (
-    check_bootstraps,
-    check_margin,
-    check_seed,
-    check_significance_level,
-    clean_pairs,
-    too_few,
-    units_table,
-)
 from assay.stats.tests import EProcess
 
 POWER: Final = 0.8
@@ -74,11 +66,11 @@ class ComparisonSettings:
             object.__setattr__(self, "correction", usual)
         for name, choices in _CHOICES.items():
             object.__setattr__(self, name, check_choice(getattr(self, name), choices, name))
-        check_significance_level(self.level)
-        check_bootstraps(self.resamples)  # ranks are drawn whatever the test
-        check_seed(self.seed)
+        samples.check_significance_level(self.level)
+        samples.check_bootstraps(self.resamples)  # ranks are drawn whatever the test
+        samples.check_seed(self.seed)
         if self.margin is not None:
-            check_margin(self.margin)
+            samples.check_margin(self.margin)
         if self.correction in ("tukey", "max-t") and self.test != "randomisation":
             raise UsageError(
                 f"Correction {self.correction} is itself a randomisation test of all pairs; "
@@ -245,8 +237,8 @@ class Pair:
         """Which way the test points; those of ranks and signs need not follow the means."""
         if self.test.method not in ("wilcoxon", "sign"):
             return self.difference
-        (left, right), _ = units_table(np.stack(self._values), self._clusters)
-        moved = int(np.count_nonzero(clean_pairs(left, right).differences))
+        (left, right), _ = samples.units_table(np.stack(self._values), self._clusters)
+        moved = int(np.count_nonzero(samples.clean_pairs(left, right).differences))
         middle = moved / 2 if self.test.method == "sign" else moved * (moved + 1) / 4
         return self.test.statistic - middle
 
@@ -391,7 +383,7 @@ class Pair:
         No p with so few queries that rare large losses do not show; else at least that of losses
         that are in none of these queries.
         """
-        few = too_few(test.n, self.units, FEWEST_FOR_MARGIN)
+        few = samples.too_few(test.n, self.units, FEWEST_FOR_MARGIN)
         if few:
             return replace(test, p=math.nan, note=f"{few} for a margin")
         margin, level = self.settings.margin or 0.0, self.settings.level
@@ -612,7 +604,7 @@ def _infer_by_range(
     settings: ComparisonSettings,
 ) -> Iterator[_Inference]:
     """Tukey's test: a difference counts against the range of all systems."""
-    sums, sizes = units_table(values, clusters)
+    sums, sizes = samples.units_table(values, clusters)
     total, n_systems = max(float(sizes.sum()), 1.0), len(values)
     tukey = tukey_hsd(sums, resamples=settings.resamples, seed=settings.seed)
     reach = tukey.half_width(settings.level) * len(sizes) / total

@@ -12,10 +12,9 @@ from assay.measures.ranked import FLAG_CAP, View, ratio
 from assay.measures.registry import Param, measure
 
 if TYPE_CHECKING:
-    from assay.measures import derivations, tied_derivations
+    from assay.measures import derivations
 else:  # only `explain` derives
     derivations = OnDemand("assay.measures.derivations")
-    tied_derivations = OnDemand("assay.measures.tied_derivations")
 
 
 @measure(
@@ -137,7 +136,7 @@ def number_relevant(at: View) -> Floats:
     trec="num_rel_ret",
     defined="always",
     derivation=derivations.number_relevant_retrieved,
-    tied_derivation=tied_derivations.number_relevant_retrieved,
+    tied_derivation=derivations.number_relevant_retrieved,
 )
 def number_relevant_retrieved(at: View, k: int | None) -> Floats:
     """Number of relevant documents retrieved; added up over queries, not averaged.

@@ -9,14 +9,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from assay.comparison.alignment import (
-    Aligned,
-    ScoredTasks,
-    align,
-    cluster_settings,
-    values_of_lines,
-    values_of_scores,
-)
+from assay.comparison import alignment
+from assay.comparison.alignment import Aligned, ScoredTasks
 from assay.comparison.compare import Comparison, compare
 from assay.comparison.pairs import ComparisonSettings
 from assay.comparison.sensitivity import Sensitivity, sensitivity
@@ -194,7 +188,7 @@ def rank_records(
     names = [run.name for run in records]
     scores = [run.scored() for run in records]
     if by is None:
-        together = cluster_settings((run.clusters, run.scored()) for run in records)
+        together = alignment.cluster_settings((run.clusters, run.scored()) for run in records)
         by = together.get("by")
     how = (interval, resamples, seed, margin, by)
     settings = ComparisonSettings(test, correction or "", level, *how)
@@ -221,7 +215,7 @@ def rank_records(
     elif slices is not None:
         raise UsageError(f"There is one run; slices by {slices!r} compare two or more.")
     options = {"baseline": baseline, **asdict(settings)}
-    aligned = align(scores, names=names, measures=None, by=by, settings=options)
+    aligned = alignment.align(scores, names=names, measures=None, by=by, settings=options)
     return Leaderboard(records, aligned, comparison, settings)
 
 
@@ -314,10 +308,10 @@ def compare_tasks(
     scored = _scores_of(source)
     if scored is not None:
         in_order = dict(sorted(scored.items()))  # as those of a table
-        values = values_of_scores(in_order, measure=measure, **selection)
+        values = alignment.values_of_scores(in_order, measure=measure, **selection)
     else:
         lines = _lines_of(source, {"split": split, "only": only, "languages": languages})
-        values = values_of_lines(
+        values = alignment.values_of_lines(
             lines.in_order(), measure="" if measure is None else str(measure), **selection
         )
     return compare_task_values(values, units=units, level=level, resamples=resamples, seed=seed)

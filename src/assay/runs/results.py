@@ -594,7 +594,7 @@ def compare_signatures(stored: Any, found: Any, version: str | None = None) -> l
         for key in dict.fromkeys([*before, *now])
         if before.get(key) != now.get(key) and (key != "version" or version is not None)
     ]
-    if not lines and [_part_key(part) for part in texts[0]] != [_part_key(part) for part in texts[1]]:
+    if not lines and [*map(_part_key, texts[0])] != [*map(_part_key, texts[1])]:
         lines = ["the signature has its parts in another order, or more than once"]
     return lines + (_unreadable(stored) if lines else [])
 

@@ -25,19 +25,10 @@ from assay.core.conventions import CHOICES, Conventions
 from assay.core.ids import Ids, IntegerIds
 from assay.core.text import Remark, format_share, guard_formula
 from assay.errors import AssayError, FormatError, StorageError, UsageError
+from assay.io import writers
 from assay.io.fingerprints import fingerprint_of
 from assay.io.json_text import parse_json
 from assay.io.streams import FilePath, read_text
-from assay.io.writers import (
-    DELIMITERS,
-    choose_format,
-    need_parquet,
-    require_kind,
-    to_json,
-    write_delimited,
-    write_parquet,
-    write_text,
-)
 from assay.measures import GROUPS, Measure, parse
 from assay.measures.registry import Value, format_value
 from assay.scoring.scores import Scores
@@ -330,12 +321,12 @@ _LAYOUT: Final = "assay scores 1"
 
 def save_scores(scores: Scores, path: FilePath) -> None:
     """Write all of the scores as JSON, a line for each part, for `load_scores`."""
-    write_text(path, [scores_to_text(scores)])
+    writers.write_text(path, [scores_to_text(scores)])
 
 
 def scores_to_text(scores: Scores, test: str = "") -> str:
     """Return the text of a file of scores; `test` names the test whose baseline it is."""
-    require_kind(scores, Scores, "save_scores")
+    writers.require_kind(scores, Scores, "save_scores")
     data = {
         "layout": _LAYOUT,
         **({"test": test} if test else {}),
@@ -345,7 +336,7 @@ def scores_to_text(scores: Scores, test: str = "") -> str:
         **scores_to_data(scores),
     }
     whole = {**data, "digest": fingerprint_of(data)}
-    lines = [f"{to_json(key)}: {to_json(value)}" for key, value in whole.items()]
+    lines = [f"{writers.to_json(key)}: {writers.to_json(value)}" for key, value in whole.items()]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
@@ -512,22 +503,24 @@ def write_scores(scores: Scores, path: FilePath, *, format: str | None = None) -
 
     Undefined values are empty cells, or null.
     """
-    require_kind(scores, Scores, "write_scores")
-    chosen_format = choose_format(path, format, ("csv", "tsv", "json", "jsonl", "parquet"))
+    writers.require_kind(scores, Scores, "write_scores")
+    chosen_format = writers.choose_format(path, format, ("csv", "tsv", "json", "jsonl", "parquet"))
     if chosen_format == "json":
-        write_text(path, [to_json(scores.to_dict()), "\n"])
+        writers.write_text(path, [writers.to_json(scores.to_dict()), "\n"])
         return
     if chosen_format == "parquet":
-        need_parquet()
+        writers.need_parquet()
         table = scores.to_frame("pyarrow")
-        write_parquet(table.replace_schema_metadata({"signature": scores.signature}), path)
+        writers.write_parquet(table.replace_schema_metadata({"signature": scores.signature}), path)
         return
     names, rows = _score_table(scores)
     if chosen_format == "jsonl":
         objects = (dict(zip(names, row, strict=True)) for row in rows)
-        write_text(path, (f"{to_json(item)}\n" for item in objects))
+        writers.write_text(path, (f"{writers.to_json(item)}\n" for item in objects))
     else:
-        write_delimited(map(_guard_cells, chain([names], rows)), path, DELIMITERS[chosen_format])
+        writers.write_delimited(
+            map(_guard_cells, chain([names], rows)), path, writers.DELIMITERS[chosen_format]
+        )
 
 
 def _score_table(scores: Scores) -> tuple[list[str], Iterator[list[Any]]]:

@@ -20,17 +20,9 @@ from assay.core.exact_sums import from_grid, slack, to_grid
 from assay.errors import ShapeError, ValueRangeError
 from assay.native import kernels
 from assay.native.random_words import stream_key
+from assay.stats import samples
 from assay.stats.choices import CONFIDENCE, LEVEL, RESAMPLES
 from assay.stats.joint import allowed_draws, compare_jointly
-from assay.stats.samples import (
-    SAME,
-    check_bootstraps,
-    check_level,
-    check_resamples,
-    check_seed,
-    finite_or_nan,
-    too_few,
-)
 
 CORRECTIONS = ("holm", "bonferroni", "bh", "none")
 
@@ -45,40 +37,22 @@ def adjust(p_values: Any, method: str = "holm") -> Floats:
     [0.03, 0.06, 0.06]
     """
     name = check_choice(method, CORRECTIONS, "method")
-    raw = finite_or_nan(p_values, "p_values")
+    raw = samples.finite_or_nan(p_values, "p_values")
     if ((raw < 0) | (raw > 1)).any():
         row = int(np.argmax((raw < 0) | (raw > 1)))
         raise ValueRangeError(f"p_values holds {raw[row]} at {row}; p lies between 0 and 1.")
     adjusted = raw.copy()
     defined = np.flatnonzero(~np.isnan(raw))
     order = defined[np.argsort(raw[defined], kind="stable")]
-    adjusted[order] = np.minimum(_ADJUST[name](raw[order]), 1.0)
+    ascending, m = raw[order], len(order)
+    if name == "holm":
+        ascending = np.maximum.accumulate(ascending * np.arange(m, 0, -1))
+    elif name == "bonferroni":
+        ascending = ascending * m
+    elif name == "bh":
+        ascending = np.minimum.accumulate((ascending * m / np.arange(1, m + 1))[::-1])[::-1]
+    adjusted[order] = np.minimum(ascending, 1.0)
     return adjusted
-
-
-def _holm(ascending: Floats) -> Floats:
-    return np.maximum.accumulate(ascending * np.arange(len(ascending), 0, -1))
-
-
-def _bonferroni(ascending: Floats) -> Floats:
-    return ascending * len(ascending)
-
-
-def _benjamini_hochberg(ascending: Floats) -> Floats:
-    m = len(ascending)
-    return np.minimum.accumulate((ascending * m / np.arange(1, m + 1))[::-1])[::-1]
-
-
-def _as_given(ascending: Floats) -> Floats:
-    return ascending
-
-
-_ADJUST = {
-    "holm": _holm,
-    "bonferroni": _bonferroni,
-    "bh": _benjamini_hochberg,
-    "none": _as_given,
-}
 
 
 def levels_of_one(p_values: Any, method: str = "holm", level: float = LEVEL) -> Floats:
@@ -93,7 +67,8 @@ def levels_of_one(p_values: Any, method: str = "holm", level: float = LEVEL) -> 
     """
     adjusted = adjust(p_values, method)
     defined = ~np.isnan(adjusted)
-    m, rejected = int(defined.sum()), int((adjusted <= check_level(level, example=0.05)).sum())
+    samples.check_level(level, example=0.05)
+    m, rejected = int(defined.sum()), int((adjusted <= level).sum())
     if not m or method == "none":
         return np.full(len(adjusted), level)
     if method == "bonferroni":
@@ -152,15 +127,16 @@ def tukey_hsd(values: Any, *, resamples: int = RESAMPLES, seed: int = 0) -> Tuke
     >>> result.p[0, 1] < 0.05 < result.p[1, 2]
     np.True_
     """
-    table = finite_or_nan(values, "values", dimensions=2)
+    table = samples.finite_or_nan(values, "values", dimensions=2)
     if len(table) < 2:
         raise ShapeError(f"A comparison needs two systems or more, found shape {table.shape}.")
-    resamples, seed = check_resamples(resamples), check_seed(seed)
+    resamples, seed = samples.check_resamples(resamples), samples.check_seed(seed)
     complete = ~np.isnan(table).any(axis=0)
     table = table[:, complete]
     p, differences, ranges = _tukey(table, resamples, seed)
     n, removed = table.shape[1], int((~complete).sum())
-    return TukeyResult(p, differences, n, removed, resamples, seed, ranges, too_few(n) or "")
+    note = samples.too_few(n) or ""
+    return TukeyResult(p, differences, n, removed, resamples, seed, ranges, note)
 
 
 def _tukey(table: Floats, resamples: int, seed: int) -> tuple[Floats, Floats, Floats]:
@@ -170,7 +146,7 @@ def _tukey(table: Floats, resamples: int, seed: int) -> tuple[Floats, Floats, Fl
         return unknown, unknown, np.empty(0)
     means = np.array([math.fsum(row) / n for row in table.tolist()])
     differences = means[:, None] - means
-    if too_few(n):
+    if samples.too_few(n):
         return unknown, differences, np.empty(0)
     # Centred scores keep the grid fine; a query's mean is the same however it is shuffled.
     grid, shift = to_grid(table - table.mean(axis=0), n)
@@ -205,7 +181,8 @@ def compact_letters(separable: Any) -> list[str]:
     if (matrix != matrix.T).any() or matrix.diagonal().any():
         raise ShapeError("separable must be symmetric, with False on the diagonal.")
     groups = _drop_redundant(_cover(~matrix))
-    names = [_letter(number) for number in range(len(groups))]
+    turns = (divmod(number, len(ascii_letters)) for number in range(len(groups)))
+    names = [ascii_letters[place] + (str(turn + 1) if turn else "") for turn, place in turns]
     members = np.array(groups, bool).reshape(len(groups), len(matrix))
     return ["".join(names[g] for g in np.flatnonzero(column)) for column in members.T]
 
@@ -253,12 +230,6 @@ def _drop_redundant(groups: list[Flags]) -> list[Flags]:
         else:
             needed.append(group)
     return needed
-
-
-def _letter(number: int) -> str:
-    """Return a letter: a … z, A … Z, a2 … Z2, a3 …"""
-    turn, place = divmod(number, len(ascii_letters))
-    return ascii_letters[place] + (str(turn + 1) if turn else "")
 
 
 def split_letters(letters: str) -> list[str]:
@@ -327,19 +298,12 @@ def rank_intervals(
     >>> rank_intervals([[0.1, 0.2, 0.1, 0.2] * 2, [0.7, 0.9, 0.8, 0.9] * 2])
     [RankInterval(2 [2, 2], 95 %, n=8), RankInterval(1 [1, 1], 95 %, n=8)]
     """
-    table = finite_or_nan(values, "values", dimensions=2)
-    share, resamples, seed = check_level(level), check_bootstraps(resamples), check_seed(seed)
-    complete = ~np.isnan(table).any(axis=0)
-    blank = RankInterval(
-        math.nan,
-        math.nan,
-        math.nan,
-        share,
-        int(complete.sum()),
-        int((~complete).sum()),
-        resamples,
-        seed,
-    )
+    table = samples.finite_or_nan(values, "values", dimensions=2)
+    share = samples.check_level(level)
+    samples.check_bootstraps(resamples)
+    samples.check_seed(seed)
+    n = int((~np.isnan(table).any(axis=0)).sum())
+    blank = RankInterval(*(math.nan,) * 3, share, n, table.shape[1] - n, resamples, seed)
     better = np.zeros((len(table),) * 2, bool)
     if len(table) < 2:
         return ranks_of(table, better, blank)
@@ -365,11 +329,11 @@ def borda_points(values: Any) -> Floats:
     >>> borda_points([[0.5, 0.2], [0.4, 0.2], [0.1, 0.3]]).tolist()
     [[2.0, 0.5], [1.0, 0.5], [0.0, 2.0]]
     """
-    table = finite_or_nan(values, "values", dimensions=2)
+    table = samples.finite_or_nan(values, "values", dimensions=2)
     points = np.empty(table.shape)
     for task, column in enumerate(table.T):
         gaps = column[:, None] - column
-        tied = np.abs(gaps) <= SAME * np.maximum(np.abs(column[:, None]), np.abs(column))
+        tied = np.abs(gaps) <= samples.SAME * np.maximum(np.abs(column[:, None]), np.abs(column))
         points[:, task] = ((gaps > 0) & ~tied).sum(axis=1) + (tied.sum(axis=1) - 1) / 2
     return points
 
@@ -380,7 +344,11 @@ def ranks_of(values: Floats, better: Flags, blank: RankInterval) -> list[RankInt
     `blank` holds what all of them share; its note says that there are no ends.
     """
     systems, largest = len(values), float(np.nanmax(np.abs(values), initial=0.0))
-    ranks = _mid_ranks(_own_means(values), SAME * largest)
+    defined = [row[~np.isnan(row)].tolist() for row in values]
+    means = np.array([math.fsum(row) / len(row) if row else math.nan for row in defined])
+    gaps, near = means[:, None] - means, samples.SAME * largest  # near means share a rank
+    above, alike = (gaps < -near).sum(axis=1), (np.abs(gaps) <= near).sum(axis=1)
+    ranks = np.where(np.isnan(means), math.nan, above + (alike + 1) / 2)
     if blank.note or systems < 2:
         return [replace(blank, rank=float(rank)) for rank in ranks]
     # Where values are undefined, a mean is not of the queries of its pairs and may lie elsewhere.
@@ -390,19 +358,3 @@ def ranks_of(values: Floats, better: Flags, blank: RankInterval) -> list[RankInt
         replace(blank, rank=float(rank), low=float(low), high=float(high))
         for rank, low, high in zip(ranks, lows, highs, strict=True)
     ]
-
-
-def _own_means(values: Floats) -> Floats:
-    """Return the mean of each row over what it has.
-
-    NaN where that is nothing.
-    """
-    defined = [row[~np.isnan(row)].tolist() for row in values]
-    return np.array([math.fsum(row) / len(row) if row else math.nan for row in defined])
-
-
-def _mid_ranks(means: Floats, near: float) -> Floats:
-    """Rank from 1 for the largest; means within `near` of each other share a rank."""
-    gaps = means[:, None] - means
-    above, alike = (gaps < -near).sum(axis=1), (np.abs(gaps) <= near).sum(axis=1)
-    return np.where(np.isnan(means), math.nan, above + (alike + 1) / 2)

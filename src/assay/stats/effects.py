@@ -20,21 +20,10 @@ import numpy as np
 
 from assay.arrays import Flags, Floats
 from assay.errors import MismatchError
+from assay.stats import samples
 from assay.stats.bounded import normal_quantile, t_quantile, t_tail, t_test_power
 from assay.stats.choices import CONFIDENCE, LEVEL, RESAMPLES
 from assay.stats.confidence import Interval, interval
-from assay.stats.samples import (
-    FEWEST,
-    SAME,
-    check_bootstraps,
-    check_level,
-    check_margin,
-    check_seed,
-    clean_pairs,
-    finite_or_nan,
-    spell,
-    too_few,
-)
 from assay.stats.tests import TestResult, welch_test
 
 _MOST_QUERIES: Final = 10**15
@@ -64,11 +53,10 @@ class Effect:
         return self.wins + self.ties + self.losses
 
     def __repr__(self) -> str:
-        return (
-            f"Effect({spell(self.mean_difference)}, standardised {spell(self.standardised)}, "
-            f"{self.wins} wins, {self.ties} ties, {self.losses} losses, "
-            f"superiority {spell(self.superiority)})"
-        )
+        numbers = (self.mean_difference, self.standardised, self.superiority)
+        mean, d, superiority = map(samples.spell, numbers)
+        counts = f"{self.wins} wins, {self.ties} ties, {self.losses} losses"
+        return f"Effect({mean}, standardised {d}, {counts}, superiority {superiority})"
 
 
 def effect(a: Any, b: Any) -> Effect:
@@ -77,13 +65,13 @@ def effect(a: Any, b: Any) -> Effect:
     >>> effect([0.3, 0.5, 0.6, 0.9], [0.1, 0.5, 0.3, 0.5])
     Effect(0.2250, standardised 1.3175, 3 wins, 1 ties, 0 losses, superiority 0.8750)
     """
-    pairs = clean_pairs(a, b)
+    pairs = samples.clean_pairs(a, b)
     differences = pairs.differences
     n = len(differences)
     wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
     mean = math.fsum(differences.tolist()) / n if n else math.nan
-    spread = float(differences.std(ddof=1)) if n >= FEWEST else math.nan
-    noise = SAME * float(max(np.abs(pairs.a).max(initial=0.0), np.abs(pairs.b).max(initial=0.0)))
+    spread = float(differences.std(ddof=1)) if n >= samples.FEWEST else math.nan
+    noise = samples.SAME * float(np.abs([pairs.a, pairs.b]).max(initial=0.0))
     return Effect(
         mean_difference=mean,
         standardised=mean / spread if spread > noise else math.nan,
@@ -106,12 +94,11 @@ def minimum_detectable_difference(
     >>> round(minimum_detectable_difference([0.1, -0.1] * 50), 4)
     0.0284
     """
-    wanted_power, alpha = check_level(power, "power", 0.8), check_level(level, example=0.05)
-    values = _drop_undefined(differences)
-    if too_few(len(values)):
+    values = _check_power(differences, power, level)
+    if samples.too_few(len(values)):
         return math.nan
     n = len(values)
-    shift = _shift_for(wanted_power, n - 1, alpha)
+    shift = _shift_for(power, n - 1, level)
     return shift * float(values.std(ddof=1)) / math.sqrt(n)
 
 
@@ -175,20 +162,18 @@ def queries_needed(
     >>> queries_needed([0.1, -0.1] * 50, difference=0.0285)
     100
     """
-    wanted_power, alpha = check_level(power, "power", 0.8), check_level(level, example=0.05)
-    values = _drop_undefined(differences)
-    if too_few(len(values)):
+    values = _check_power(differences, power, level)
+    if samples.too_few(len(values)):
         return None
-    target = (
-        abs(float(values.mean())) if difference is None else check_margin(difference, "difference")
-    )
-    spread = float(values.std(ddof=1))
+    target, spread = abs(float(values.mean())), float(values.std(ddof=1))
+    if difference is not None:
+        target = samples.check_margin(difference, "difference")
     if target <= 1e-12 * float(np.abs(values).max()):
         return None
     size = target / spread if spread else math.inf
 
     def enough(n: int) -> bool:
-        return math.isinf(size) or t_test_power(size * math.sqrt(n), n - 1, alpha) >= wanted_power
+        return math.isinf(size) or t_test_power(size * math.sqrt(n), n - 1, level) >= power
 
     return _smallest(enough)
 
@@ -206,11 +191,9 @@ def guess_queries(
     >>> guess_queries([0.1, -0.1, 0.2, 0.1, 0.0, -0.2, 0.1, 0.2] * 4)
     (24, 59, 416)
     """
-    check_level(power, "power", 0.8)
-    check_level(level, example=0.05)
-    check_level(confidence, "confidence", 0.8)
-    values = _drop_undefined(differences)
-    if too_few(len(values)) or not np.ptp(values) > 0:
+    samples.check_level(confidence, "confidence", 0.8)
+    values = _check_power(differences, power, level)
+    if samples.too_few(len(values)) or not np.ptp(values) > 0:
         return None
     n, size = len(values), abs(float(values.mean())) / float(values.std(ddof=1))
     if size * math.sqrt(n) < 1e-9:
@@ -224,11 +207,14 @@ def _guenther(size: float, power: float, level: float) -> int:
     """Return queries for a paired t test of a standardised difference."""
     z = -normal_quantile(level / 2)
     number = ((z + normal_quantile(power)) / size) ** 2 + z**2 / 2
-    return max(FEWEST, math.ceil(min(number, 1e15)))
+    return max(samples.FEWEST, math.ceil(min(number, 1e15)))
 
 
-def _drop_undefined(differences: Any) -> Floats:
-    values = finite_or_nan(differences, "differences")
+def _check_power(differences: Any, power: float, level: float) -> Floats:
+    """Check the arguments, and return the differences that are defined."""
+    samples.check_level(power, "power", 0.8)
+    samples.check_level(level, example=0.05)
+    values = samples.finite_or_nan(differences, "differences")
     return values[~np.isnan(values)]
 
 
@@ -343,7 +329,8 @@ class SeedSummary:
     n_seeds: int
 
     def __repr__(self) -> str:
-        return f"SeedSummary({spell(self.mean)} ± {spell(self.sd)}, {self.n_seeds} seeds)"
+        mean, sd = samples.spell(self.mean), samples.spell(self.sd)
+        return f"SeedSummary({mean} ± {sd}, {self.n_seeds} seeds)"
 
 
 @dataclass(frozen=True)
@@ -376,20 +363,27 @@ def compare_seeds(
     The numbers of seeds may differ. Queries with a NaN anywhere are removed and counted. Nothing is
     drawn: `resamples` and `seed` are accepted as by other functions and change nothing.
     """
-    left, right, removed = _align(a, b)
-    share = check_level(level)
-    check_bootstraps(resamples)
-    check_seed(seed)
+    left, right = (samples.finite_or_nan(each, name, 2) for each, name in ((a, "a"), (b, "b")))
+    if left.shape[1] != right.shape[1]:
+        raise MismatchError(
+            f"a has {left.shape[1]} queries and b has {right.shape[1]}. Give seeds × queries, with "
+            "the same queries in the same order."
+        )
+    complete = ~(np.isnan(left).any(axis=0) | np.isnan(right).any(axis=0))
+    left, right = left[:, complete], right[:, complete]
+    share = samples.check_level(level)
+    samples.check_bootstraps(resamples)
+    samples.check_seed(seed)
     of_a, of_b = _summary(left, share), _summary(right, share)
+    n, mean = left.shape[1], of_a.mean - of_b.mean
     blank = Interval(
-        of_a.mean - of_b.mean,
-        math.nan,
-        math.nan,
+        mean,
+        *(math.nan, math.nan),
         share,
         "two-way",
-        left.shape[1],
-        n_removed=removed,
-        note=_too_few(left, right),
+        n,
+        n_removed=int((~complete).sum()),
+        note=samples.too_few(min(len(left), len(right)), "seeds") or samples.too_few(n) or "",
     )
     welch = welch_test(_seed_means(left), _seed_means(right))
     if blank.note:
@@ -398,30 +392,14 @@ def compare_seeds(
     return SeedComparison(of_a, of_b, difference, p, seed_share, welch)
 
 
-def _align(a: Any, b: Any) -> tuple[Floats, Floats, int]:
-    left, right = finite_or_nan(a, "a", dimensions=2), finite_or_nan(b, "b", dimensions=2)
-    if left.shape[1] != right.shape[1]:
-        raise MismatchError(
-            f"a has {left.shape[1]} queries and b has {right.shape[1]}. Give seeds × queries, with "
-            "the same queries in the same order."
-        )
-    complete = ~(np.isnan(left).any(axis=0) | np.isnan(right).any(axis=0))
-    return left[:, complete], right[:, complete], int((~complete).sum())
-
-
-def _too_few(left: Floats, right: Floats) -> str:
-    fewest = min(len(left), len(right))
-    return too_few(fewest, "seeds") or too_few(left.shape[1]) or ""
-
-
 def _seed_means(scores: Floats) -> Floats:
     n = scores.shape[1]
     return np.array([math.fsum(row) / n if n else math.nan for row in scores.tolist()], float)
 
 
 def _summary(scores: Floats, level: float) -> SeedSummary:
-    summary = interval(_seed_means(scores), method="t", level=level)
     means = _seed_means(scores)
+    summary = interval(means, method="t", level=level)
     sd = float(means.std(ddof=1)) if len(means) > 1 else math.nan
     return SeedSummary(summary.estimate, sd, summary, len(scores))
 

@@ -24,27 +24,9 @@ from assay.core.progress import tell
 from assay.errors import ShapeError
 from assay.native import kernels
 from assay.native.random_words import stream_key, words
-from assay.stats.bounded import (
-    Bounds,
-    check_bounds,
-    constant_difference_reach,
-    normal_cdf,
-    normal_quantile,
-    span_of,
-    t_tail,
-)
+from assay.stats import bounded, samples
+from assay.stats.bounded import Bounds
 from assay.stats.choices import LEVEL, RESAMPLES
-from assay.stats.samples import (
-    FEWEST,
-    SAME,
-    check_bootstraps,
-    check_seed,
-    check_significance_level,
-    finite_or_nan,
-    too_few,
-    unit_weights,
-    units_table,
-)
 
 _BATCH = 128  # pairs at a time
 _SIGNS = 1 << 22  # random signs at a time: 32 megabytes
@@ -85,7 +67,7 @@ class SameUnits:
         """
         complete = ~np.isnan(table).any(axis=0)
         units = np.unique(numbers[complete])
-        sums, sizes = units_table(table, None if len(units) == complete.sum() else numbers)
+        sums, sizes = samples.units_table(table, None if len(units) == complete.sum() else numbers)
         total, n = sizes.sum(), len(sizes)
         if n == 0:
             unknown = np.full(len(pairs), math.nan)
@@ -95,9 +77,9 @@ class SameUnits:
         means = np.array([math.fsum(row) for row in sums.tolist()]) / total
         residuals = sums - means[:, None] * sizes
         differences = means[pairs[:, 0]] - means[pairs[:, 1]]
-        noise = SAME * float(np.abs(table[:, complete]).max(initial=0.0))
+        noise = samples.SAME * float(np.abs(table[:, complete]).max(initial=0.0))
         differences[np.abs(differences) <= noise] = 0.0
-        weights = unit_weights(sizes)
+        weights = samples.unit_weights(sizes)
         squares = _pair_squares(residuals * weights, pairs)
         squares[squares <= n * (2 * noise * sizes.max()) ** 2] = 0.0
         errors = np.sqrt(squares * (n - 1) / n) / total
@@ -106,7 +88,7 @@ class SameUnits:
     def draw(self, key: int, resamples: int) -> Iterator[Drawn]:
         """Return the statistics of pairs with the same first system, in turn."""
         n, total = len(self.sizes), float(self.sizes.sum())
-        weights = unit_weights(self.sizes) ** 2
+        weights = samples.unit_weights(self.sizes) ** 2
         sums = self._flip(self.residuals, key, resamples)
         uneven = bool((self.sizes != self.sizes[0]).any())
         crossed = (
@@ -199,9 +181,11 @@ class OwnUnits:
         sums, sizes = self._sums(rows)
         n, total = (sizes > 0).sum(axis=1), np.maximum(sizes.sum(axis=1), 1.0)
         means = np.array([math.fsum(row) for row in sums.tolist()]) / total
-        noise = SAME * self._largest(rows)
+        noise = samples.SAME * self._largest(rows)
         means[np.abs(means) <= noise] = 0.0
-        squares = ((sums - means[:, None] * sizes) ** 2 * unit_weights(sizes) ** 2).sum(axis=1)
+        squares = ((sums - means[:, None] * sizes) ** 2 * samples.unit_weights(sizes) ** 2).sum(
+            axis=1
+        )
         squares[squares <= n * (2 * noise * sizes.max(axis=1, initial=0.0)) ** 2] = 0.0
         errors = np.sqrt(squares * (n - 1) / np.maximum(n, 1)) / total
         return n, np.where(n, means, math.nan), np.where(n, errors, math.nan)
@@ -226,7 +210,7 @@ class OwnUnits:
     def _draw_batch(self, rows: slice, signs: Floats) -> Floats:
         sums, sizes = self._sums(rows)
         total = np.maximum(sizes.sum(axis=1, keepdims=True), 1.0)
-        weights = unit_weights(sizes)
+        weights = samples.unit_weights(sizes)
         residuals = (sums - self._means(rows) * sizes) * weights
         means = _exact_product(residuals, signs) / total
         if self.starts is None:
@@ -235,10 +219,10 @@ class OwnUnits:
         else:
             cross = _exact_product(residuals * sizes * weights**2, signs)
         squares = ((residuals * weights) ** 2).sum(axis=1, keepdims=True)
-        squares[(self.errors[rows] == 0) | (self.n_units[rows] < FEWEST)] = 0.0
+        squares[(self.errors[rows] == 0) | (self.n_units[rows] < samples.FEWEST)] = 0.0
         size_squares = ((weights * sizes) ** 2).sum(axis=1, keepdims=True)
         left = squares - 2 * means * cross + means**2 * size_squares
-        n = np.maximum(self.n_units[rows], FEWEST)[:, None]
+        n = np.maximum(self.n_units[rows], samples.FEWEST)[:, None]
         return _studentise(np.abs(means), left, squares, n, total)
 
     def _means(self, rows: slice) -> Floats:
@@ -290,8 +274,8 @@ class BlockSum:
         squares = np.array([(w * b.errors) ** 2 for b, w in zip(used, factors, strict=True)])
         summed = np.array([w * b.differences for b, w in zip(used, factors, strict=True)])
         differences = summed.sum(axis=0)
-        differences[np.abs(differences) <= 4 * SAME * np.abs(summed).sum(axis=0)] = 0.0
-        few = min(block.n_units for block in used) < FEWEST
+        differences[np.abs(differences) <= 4 * samples.SAME * np.abs(summed).sum(axis=0)] = 0.0
+        few = min(block.n_units for block in used) < samples.FEWEST
         n_units = len(np.unique(np.concatenate([block.units for block in used])))
         freedom = _satterthwaite(squares, [block.freedom for block in used])
         total = cls(
@@ -321,7 +305,7 @@ class BlockSum:
         sums = _flip(shares, key, resamples)
         # Each block loses its own mean, which is 1 / n of its squares; all of them together then
         # err as `freedom` + 1 units do.
-        again = [np.sqrt(unit_weights(b.sizes) * (1 - 1 / b.n_units)) for b in self.blocks]
+        again = [np.sqrt(samples.unit_weights(b.sizes) * (1 - 1 / b.n_units)) for b in self.blocks]
         variances = _pair_squares(self._shares(again), pairs) * (1 + 1 / self.freedom)
         variances[self.errors == 0] = 0.0
         most = np.maximum(_pair_squares(shares, pairs) * (self.freedom + 1), 1e-300)
@@ -440,14 +424,14 @@ def compare_jointly(
     >>> (found.p <= 0.05).tolist(), (found.low > 0).tolist()
     ([True, False], [True, False])
     """
-    table = finite_or_nan(values, "values", dimensions=2)
+    table = samples.finite_or_nan(values, "values", dimensions=2)
     if len(table) < 2 or not len(pairs):
         raise ShapeError(f"A comparison needs two systems or more, found shape {table.shape}.")
-    check_significance_level(level)
+    samples.check_significance_level(level)
     _check_blocks(table.shape[1], clusters, blocks, contrasts)
-    limits = check_bounds(bounds)
+    limits = bounded.check_bounds(bounds)
     family = _Family.of(table, np.asarray(pairs, np.int64), clusters, blocks, contrasts, limits)
-    result = family.infer(level, check_bootstraps(resamples), check_seed(seed))
+    result = family.infer(level, samples.check_bootstraps(resamples), samples.check_seed(seed))
     if limits is None:
         return result
     low, high = np.maximum(result.low, -family.span), np.minimum(result.high, family.span)
@@ -551,7 +535,7 @@ class _Family:
             )
         weights = np.ones(1) if contrasts is None else np.abs(np.asarray(contrasts)).sum(axis=1)
         n = sum(len(part.at) for part in parts)
-        span = np.repeat(weights * span_of(table[~undefined], bounds), n // len(weights))
+        span = np.repeat(weights * bounded.span_of(table[~undefined], bounds), n // len(weights))
         return cls._join(parts, span)
 
     @classmethod
@@ -566,7 +550,7 @@ class _Family:
 
     def infer(self, level: float, resamples: int, seed: int) -> JointPairs:
         n = int(self.n_units.min())
-        testable = self.n_units >= FEWEST
+        testable = self.n_units >= samples.FEWEST
         least = np.array([smallest_flip_p(units, resamples) for units in self.n_units.tolist()])
         statistics = self._scale(self.statistics, np.arange(len(testable)))
         largest, alone = self._draw(statistics, resamples, seed)
@@ -593,7 +577,7 @@ class _Family:
             critical,
             min(max(self._tail(critical), level / len(p) / 100), level),
             n,
-            too_few(n) or "",
+            samples.too_few(n) or "",
         )
 
     @property
@@ -616,7 +600,9 @@ class _Family:
         """
         if self._even:
             return np.full(len(self.freedom), np.inf)
-        return np.array([-normal_quantile(2.0 ** -min(n, 1000)) for n in self.n_units.tolist()])
+        return np.array(
+            [-bounded.normal_quantile(2.0 ** -min(n, 1000)) for n in self.n_units.tolist()]
+        )
 
     def _scale(self, statistics: Floats, at: Ints) -> Floats:
         """Statistics of t as those of a normal with the same tail, where units differ in number.
@@ -642,7 +628,11 @@ class _Family:
         """Return the level of one test with this c."""
         if math.isinf(critical):
             return 0.0
-        return 2 * (t_tail(critical, self.freedom[0]) if self._even else normal_cdf(-critical))
+        return 2 * (
+            bounded.t_tail(critical, self.freedom[0])
+            if self._even
+            else bounded.normal_cdf(-critical)
+        )
 
     def _draw(self, statistics: Floats, resamples: int, seed: int) -> tuple[Floats, Ints]:
         """Return the largest statistic of each resample, ascending.
@@ -653,7 +643,7 @@ class _Family:
         reached = np.zeros(len(statistics), np.int64)
         key = stream_key(seed, "sign flips")
         for part in self.parts:
-            if np.max(part.n_units) < FEWEST:
+            if np.max(part.n_units) < samples.FEWEST:
                 continue
             for at, columns, drawn in part.draw(key, resamples):
                 scaled = self._scale(drawn, at)
@@ -678,7 +668,7 @@ class _Family:
         for flat in np.flatnonzero(self.errors == 0).tolist():
             n = max(int(self.n_units[flat]), 1)
             confidence, span = 1 - level / len(p), float(self.span[flat])
-            reach[flat] = constant_difference_reach(sizes[flat], n, confidence, span)
+            reach[flat] = bounded.constant_difference_reach(sizes[flat], n, confidence, span)
         separate = p <= level
         near = np.where(separate, np.maximum(sizes - reach, 1e-12 * sizes), sizes - reach)
         near = np.where(separate, near, np.minimum(near, 0.0))

@@ -29,20 +29,10 @@ from assay.core.exact_sums import slack, to_grid
 from assay.errors import ValueRangeError
 from assay.native import kernels
 from assay.native.random_words import stream_key
+from assay.stats import samples
 from assay.stats.bounded import beta_tail, normal_cdf, t_tail
 from assay.stats.choices import RESAMPLES
-from assay.stats.samples import (
-    FEWEST,
-    Pairs,
-    bootstrap_t,
-    check_margin,
-    check_resamples,
-    check_seed,
-    clean_pairs,
-    finite_or_nan,
-    too_few,
-    units_table,
-)
+from assay.stats.samples import Pairs
 
 EXACT_RANKS_UP_TO = 50
 _GRID = 2.0**-40  # sizes closer than this share of the largest are one size, split by rounding
@@ -202,7 +192,7 @@ def paired_test(
     >>> paired_test([0.3, 0.5, 0.6, 0.9], [0.1, 0.4, 0.3, 0.5])
     TestResult(p=0.125, randomisation, two-sided, n=4, exact)
     """
-    return _test(clean_pairs(a, b), 0.0, _request(method, alternative, resamples, seed))
+    return _test(samples.clean_pairs(a, b), 0.0, _request(method, alternative, resamples, seed))
 
 
 def non_inferior(
@@ -222,7 +212,7 @@ def non_inferior(
     True
     """
     request = _request(method, "greater", resamples, seed)
-    return _test(clean_pairs(a, b), check_margin(margin), request)
+    return _test(samples.clean_pairs(a, b), samples.check_margin(margin), request)
 
 
 def equivalent(
@@ -238,7 +228,7 @@ def equivalent(
 
     The p-value is the larger of the two; a small p says that the systems are equivalent.
     """
-    shift, pairs = check_margin(margin), clean_pairs(a, b)
+    shift, pairs = samples.check_margin(margin), samples.clean_pairs(a, b)
     above = _test(pairs, shift, _request(method, "greater", resamples, seed))
     below = _test(pairs, -shift, _request(method, "less", resamples, seed))
     weaker = above if math.isnan(above.p) or above.p >= below.p else below
@@ -251,7 +241,7 @@ def welch_test(a: Any, b: Any, *, alternative: str = "two-sided") -> TestResult:
     >>> welch_test([0.41, 0.43, 0.42], [0.44, 0.47, 0.45])
     TestResult(p=0.04191, welch, two-sided, n=6)
     """
-    left, right = finite_or_nan(a, "a"), finite_or_nan(b, "b")
+    left, right = samples.finite_or_nan(a, "a"), samples.finite_or_nan(b, "b")
     removed = int(np.isnan(left).sum() + np.isnan(right).sum())
     left, right = left[~np.isnan(left)], right[~np.isnan(right)]
     side = check_choice(alternative, ALTERNATIVES, "alternative")
@@ -259,8 +249,8 @@ def welch_test(a: Any, b: Any, *, alternative: str = "two-sided") -> TestResult:
         math.nan, math.nan, "welch", len(left) + len(right), removed, alternative=side
     )
     fewest = min(len(left), len(right))
-    if fewest < FEWEST:
-        return replace(blank, note=too_few(fewest, "values on one side") or "")
+    if fewest < samples.FEWEST:
+        return replace(blank, note=samples.too_few(fewest, "values on one side") or "")
     return _welch(left, right, blank)
 
 
@@ -281,7 +271,7 @@ def _request(method: str, alternative: str, resamples: int, seed: int) -> TestRe
     """Check the arguments; the numbers are still to be filled in."""
     name = check_choice(method, TEST_METHODS, "method")
     side = check_choice(alternative, ALTERNATIVES, "alternative")
-    resamples, seed = check_resamples(resamples), check_seed(seed)
+    resamples, seed = samples.check_resamples(resamples), samples.check_seed(seed)
     drawn = name in ("randomisation", "bootstrap")
     return TestResult(
         math.nan,
@@ -298,7 +288,7 @@ def _test(pairs: Pairs, shift: float, request: TestResult) -> TestResult:
     """Test mean(a − b) + shift against 0."""
     differences = pairs.differences + shift
     blank = replace(request, n=len(differences), n_removed=pairs.n_removed)
-    note = too_few(len(differences))
+    note = samples.too_few(len(differences))
     if note:
         return replace(blank, note=note, resamples=0, seed=None)
     if not differences.any():
@@ -387,7 +377,7 @@ def _bootstrap(differences: Floats, largest: float, blank: TestResult) -> TestRe
     t = _t_of(differences, largest)
     if t is None:
         return replace(blank, note=_NO_SPREAD)
-    drawn = bootstrap_t(differences - _mean(differences), blank.resamples, blank.seed or 0)
+    drawn = samples.bootstrap_t(differences - _mean(differences), blank.resamples, blank.seed or 0)
     least = 0.0
     if blank.alternative == "two-sided":
         extreme = np.abs(drawn) >= abs(t)
@@ -441,7 +431,7 @@ class EProcess:
     @classmethod
     def of(cls, a: Any, b: Any, width: float, clusters: Any = None) -> EProcess:
         """Return bets on the scores of two systems; undefined pairs are left out."""
-        pairs = clean_pairs(a, b)
+        pairs = samples.clean_pairs(a, b)
         largest = float(np.abs(pairs.differences).max(initial=0.0))
         if not 0 < width < math.inf or largest > width * (1 + 1e-9):
             raise ValueRangeError(
@@ -449,7 +439,7 @@ class EProcess:
                 f"{width:g} is the largest possible."
             )
         labels = None if clusters is None else np.asarray(clusters)[pairs.defined]
-        (sums,), sizes = units_table(pairs.differences[None, :], labels)
+        (sums,), sizes = samples.units_table(pairs.differences[None, :], labels)
         return cls(sums, sizes, float(width))
 
     @property
