@@ -11,8 +11,7 @@ import pytest
 from assay import compare
 from assay.comparison.pairs import ComparisonSettings
 from assay.comparison.standings import format_p
-from assay.comparison.verdict import _describe_needed as describe_needed
-from assay.comparison.verdict import describe_p, describe_test, join_names
+from assay.comparison.verdict import describe_needed, describe_p, describe_test, join_names
 from assay.stats import Interval
 from tests.comparison.made_scores import scores_of
 

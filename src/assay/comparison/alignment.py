@@ -9,7 +9,7 @@ The values of systems on many tasks: which tasks and queries all systems have.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -67,13 +67,18 @@ def align(
 
     `settings` are those of the comparison, for the signature.
     """
-    _check_systems(systems)
+    for number, scores in enumerate(systems):
+        if not isinstance(scores, Scores):
+            raise UsageError(
+                f"compare takes Scores, as evaluate() gives them; system {number} is of type "
+                f"{type(scores).__name__}."
+            )
     labels = _check_names(names, len(systems))
     shared, left_out = _choose_measures(systems, measures, labels)
-    _check_column(by, "by")
-    _check_column(slices, "slices")
+    for what, column in (("by", by), ("slices", slices)):
+        if column is not None and not isinstance(column, str):
+            raise UsageError(f"{what} is the name of one group column, a text; found {column!r}.")
     answered = [answered_queries(scores) for scores in systems]
-    sizes = tuple(len(ids) for ids in answered)
     rows = _shared_rows(systems, answered, labels)
     values = np.stack(
         [
@@ -89,14 +94,8 @@ def align(
         clusters=None if by is None else _shared_clusters(systems, rows, by, labels),
         conventions=systems[0].conventions,
         signature=signature_of(systems, settings, queries=systems[0].query_ids.take(rows[0])),
-        sizes=sizes,
-        remarks=(
-            *_describe_left_out(left_out),
-            *_describe_queries(labels, sizes, len(rows[0])),
-            *_describe_near(labels, answered),
-            *_describe_input(labels, systems),
-            *_describe_copies(labels, values),
-        ),
+        sizes=tuple(map(len, answered)),
+        remarks=(*left_out, *_remarks(systems, labels, answered, values)),
         slices=None if slices is None else _shared_clusters(systems, rows, slices, labels),
     )
 
@@ -107,15 +106,6 @@ def comparable(measure: Measure) -> bool:
     A difference of sums or of geometric means is not a mean of per-query differences.
     """
     return measure.definition.aggregate == "mean" and measure.name != "Unjudged"
-
-
-def _check_systems(systems: Sequence[Scores]) -> None:
-    for number, scores in enumerate(systems):
-        if not isinstance(scores, Scores):
-            raise UsageError(
-                f"compare takes Scores, as evaluate() gives them; system {number} is of type "
-                f"{type(scores).__name__}."
-            )
 
 
 def _check_names(names: Iterable[str] | None, count: int) -> tuple[str, ...]:
@@ -137,8 +127,8 @@ def _check_names(names: Iterable[str] | None, count: int) -> tuple[str, ...]:
 
 def _choose_measures(
     systems: Sequence[Scores], measures: Any, names: tuple[str, ...]
-) -> tuple[tuple[Measure, ...], list[Measure]]:
-    """Return the measures to compare, and those of the scores that cannot be compared."""
+) -> tuple[tuple[Measure, ...], list[str]]:
+    """Return the measures to compare, and a remark on those that cannot be, if any."""
     _check_alike(systems, names, measures is None)
     if measures is not None:
         if not isinstance(measures, Measure | Iterable):
@@ -154,7 +144,9 @@ def _choose_measures(
     left_out = [measure for measure in systems[0].measures if not comparable(measure)]
     if not usable:
         raise UsageError(_not_comparable(left_out))
-    return usable, left_out
+    named = ", ".join(map(str, left_out))
+    remark = f"left out, not being a mean over queries where higher is better: {named}"
+    return usable, [remark] if left_out else []
 
 
 def _not_comparable(measures: Sequence[Measure]) -> str:
@@ -168,10 +160,13 @@ def _not_comparable(measures: Sequence[Measure]) -> str:
 def _check_alike(systems: Sequence[Scores], names: tuple[str, ...], same_measures: bool) -> None:
     first = systems[0]
     for name, other in zip(names[1:], systems[1:], strict=True):
-        if first.conventions != other.conventions:
+        left, right = first.conventions, other.conventions
+        if left != right:
+            choices = [item.name for item in fields(left) if item.compare]
+            both = [(key, getattr(left, key), getattr(right, key)) for key in choices]
+            unlike = [f"{key} is {here} and {there}" for key, here, there in both if here != there]
             raise MismatchError(
-                f"{names[0]!r} and {name!r} follow different conventions: "
-                f"{_describe_differences(first.conventions, other.conventions)}. "
+                f"{names[0]!r} and {name!r} follow different conventions: {', '.join(unlike)}. "
                 "Score both in the same way."
             )
         if same_measures and set(first.measures) != set(other.measures):
@@ -180,19 +175,6 @@ def _check_alike(systems: Sequence[Scores], names: tuple[str, ...], same_measure
                 f"{names[0]!r} and {name!r} have different measures: {lists[0]}; and {lists[1]}. "
                 "Name those to compare with measures=."
             )
-
-
-def _describe_differences(left: Conventions, right: Conventions) -> str:
-    return ", ".join(
-        f"{item.name} is {getattr(left, item.name)} and {getattr(right, item.name)}"
-        for item in fields(left)
-        if item.compare and getattr(left, item.name) != getattr(right, item.name)
-    )
-
-
-def _check_column(column: Any, what: str) -> None:
-    if column is not None and not isinstance(column, str):
-        raise UsageError(f"{what} is the name of one group column, a text; found {column!r}.")
 
 
 def answered_queries(scores: Scores) -> Ids:
@@ -259,22 +241,6 @@ def _shared_clusters(
     return groups
 
 
-def _describe_left_out(left_out: list[Measure]) -> list[str]:
-    if not left_out:
-        return []
-    named = ", ".join(map(str, left_out))
-    return [f"left out, not being a mean over queries where higher is better: {named}"]
-
-
-def _describe_queries(names: tuple[str, ...], sizes: tuple[int, ...], shared: int) -> list[str]:
-    more = [(name, size) for name, size in zip(names, sizes, strict=True) if size != shared]
-    if not more:
-        return []
-    listed = ", ".join(f"{name} has {size}" for name, size in more[:5])
-    rest = f" and {len(more) - 5} more systems have others" if len(more) > 5 else ""
-    return [f"{shared} queries are in all systems and were compared; {listed}{rest}"]
-
-
 def _describe_near(names: tuple[str, ...], answered: Sequence[Ids]) -> list[str]:
     """Return queries that systems would share if their ids were written alike."""
     first = answered[0]
@@ -287,25 +253,28 @@ def _describe_near(names: tuple[str, ...], answered: Sequence[Ids]) -> list[str]
     ]
 
 
-def _describe_input(names: tuple[str, ...], systems: Sequence[Scores]) -> list[str]:
-    """Return what is odd about the input of each system.
+def _remarks(
+    systems: Sequence[Scores], names: tuple[str, ...], answered: Sequence[Ids], values: Floats
+) -> Iterator[str]:
+    """Yield which queries were left out, what is odd about the input, and which systems are equal.
 
-    Where there is one, its own remarks say it.
+    Of one system, its own remarks say it; of two equal ones, the verdict.
     """
-    named = zip(names, systems, strict=True) if len(names) > 1 else ()
-    return [f"{name}: {remark}" for name, scores in named for remark in scores.remarks]
-
-
-def _describe_copies(names: tuple[str, ...], values: Floats) -> list[str]:
-    """Return systems of more than two that are equal on every query.
-
-    Of two, the verdict says it.
-    """
+    shared = values.shape[2]
+    more = [f"{n} has {len(q)}" for n, q in zip(names, answered, strict=True) if len(q) != shared]
+    if more:
+        rest = f" and {len(more) - 5} more systems have others" if len(more) > 5 else ""
+        listed = ", ".join(more[:5])
+        yield f"{shared} queries are in all systems and were compared; {listed}{rest}"
+    yield from _describe_near(names, answered)
+    if len(names) > 1:
+        for name, scores in zip(names, systems, strict=True):
+            yield from (f"{name}: {remark}" for remark in scores.remarks)
     alike: dict[bytes, list[str]] = {}
     for name, row in zip(names, values, strict=True):
         alike.setdefault(row.tobytes(), []).append(name)
     copies = [same for same in alike.values() if len(same) > 1 and len(names) > 2]
-    return [f"{' and '.join(same)} are equal on every query" for same in copies[:5]]
+    yield from (f"{' and '.join(same)} are equal on every query" for same in copies[:5])
 
 
 def cluster_labels(scores: Scores, clusters: str) -> NDArray[Any] | None:
@@ -323,25 +292,19 @@ def cluster_labels(scores: Scores, clusters: str) -> NDArray[Any] | None:
     return scores.groups[clusters]
 
 
-def _count_clusters(values: Floats, labels: NDArray[Any]) -> int:
-    """Return how many groups have a value in any row."""
-    return len(np.unique(labels[~np.isnan(values).all(axis=0)]))
-
-
 def cluster_settings(runs: Iterable[tuple[str, Scores]]) -> dict[str, str]:
     """Return arguments of `compare` for runs given by their cluster column and scores.
 
     None where queries are resampled one by one; where columns differ, that with the fewest groups.
     """
     counts = {
-        clusters: _count_clusters(scores.values, scores.groups[clusters])
+        clusters: len(np.unique(scores.groups[clusters][~np.isnan(scores.values).all(axis=0)]))
         for clusters, scores in runs
         if clusters in scores.groups
     }
     if not counts:
         return {}
-    by = min(counts, key=lambda name: (counts[name], name))
-    return {"by": by}
+    return {"by": min(counts, key=lambda name: (counts[name], name))}
 
 
 # The scores of each system on each task, and the column of dependent queries, if any.
@@ -437,7 +400,10 @@ def values_of_scores(
         values.append(part.values[:, 0, defined])
         groups.append(None if part.clusters is None else part.clusters[defined])
     lengths = [each.shape[1] for each in values]
-    conventions = [_without_queries(part.signature) for part in parts]
+    signatures = [
+        dict(entry.partition(":")[::2] for entry in part.signature.split("|")) for part in parts
+    ]
+    conventions = [{**signature, "queries": ""} for signature in signatures]
     if any(each != conventions[0] for each in conventions):
         remarks.append("the tasks were scored under different conventions")
     return TaskValues(
@@ -448,26 +414,9 @@ def values_of_scores(
         str(shared),
         _number_groups(groups, lengths),
         shared.bounds,
-        _join_signatures([part.signature for part in parts]),
+        # What differs, as the queries do, is listed in the order of tasks.
+        "|".join(f"{key}:{value}" for key, value in join_settings(signatures).items()),
         (*selection.remarks, *remarks),
-    )
-
-
-def _parts(signature: str) -> dict[str, str]:
-    return {key: value for key, _, value in (part.partition(":") for part in signature.split("|"))}
-
-
-def _without_queries(signature: str) -> dict[str, str]:
-    return {key: value for key, value in _parts(signature).items() if key != "queries"}
-
-
-def _join_signatures(signatures: Sequence[str]) -> str:
-    """Return one signature for all tasks.
-
-    What differs, as the queries do, is listed in their order.
-    """
-    return "|".join(
-        f"{key}:{value}" for key, value in join_settings(map(_parts, signatures)).items()
     )
 
 
@@ -494,24 +443,27 @@ def _choose(
 ) -> _Chosen:
     """Settle what happens to systems without a task; `only` names the tasks that are wanted."""
     missing = check_choice(missing, MISSING, "missing")
-    columns = _wanted(tasks, only)
+    if isinstance(only, str):
+        raise UsageError(f"only is a list of tasks; found the text {only!r}.")
+    unknown = next((name for name in only if name not in tasks), None)
+    if unknown is not None:
+        hint = did_you_mean(unknown, tasks)
+        raise UsageError(f"There is no task {unknown!r}.{hint} There are: {name_few(list(tasks))}.")
+    columns = np.array([not only or task in only for task in tasks], bool)
     rows = np.asarray(present[:, columns].any(axis=1))
     gaps = ~present & rows[:, None] & columns
     remarks = []
     if gaps.any():
         if missing == "refuse":
             raise MismatchError(_describe_gaps(gaps, rows, columns, systems, tasks))
-        short = gaps.any(axis=0) if missing == "drop-task" else gaps.any(axis=1)
-        what = "tasks" if missing == "drop-task" else "systems"
-        names = [(tasks if what == "tasks" else systems)[i] for i in np.flatnonzero(short).tolist()]
-        other = "systems" if what == "tasks" else "tasks"
-        remarks.append(
-            f"{len(names)} {what} without a value of all {other} left out: {name_few(names)}"
-        )
-        if what == "tasks":
+        if missing == "drop-task":
+            short, what, every = gaps.any(axis=0), "tasks without a value of all systems", tasks
             columns &= ~short
         else:
+            short, what, every = gaps.any(axis=1), "systems without a value of all tasks", systems
             rows &= ~short
+        names = [every[i] for i in np.flatnonzero(short).tolist()]
+        remarks.append(f"{len(names)} {what} left out: {name_few(names)}")
     if rows.sum() < 2 or not columns.any():
         raise MismatchError(
             f"There are {int(rows.sum())} systems on {int(columns.sum())} tasks left to compare; "
@@ -524,16 +476,6 @@ def _choose(
         columns,
         tuple(remarks),
     )
-
-
-def _wanted(tasks: Sequence[str], only: Collection[str]) -> Flags:
-    if isinstance(only, str):
-        raise UsageError(f"only is a list of tasks; found the text {only!r}.")
-    unknown = next((name for name in only if name not in tasks), None)
-    if unknown is not None:
-        hint = did_you_mean(unknown, tasks)
-        raise UsageError(f"There is no task {unknown!r}.{hint} There are: {name_few(list(tasks))}.")
-    return np.array([not only or task in only for task in tasks], bool)
 
 
 def _describe_gaps(

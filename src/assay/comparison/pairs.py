@@ -91,17 +91,16 @@ class ComparisonSettings:
         self, joint: JointPairs, number: int, n: int, *, removed: int = 0, note: str = ""
     ) -> Interval:
         """Return the simultaneous interval of one difference of `compare_jointly`."""
-        ends = (float(joint.low[number]), float(joint.high[number]))
-        return Interval(
-            float(joint.differences[number]),
-            *ends,
-            1 - self.level,
-            "max-t",
-            n,
-            n_removed=removed,
-            note=note,
-            **self.draws,
-        )
+        columns = (joint.differences, joint.low, joint.high)
+        numbers = [float(column[number]) for column in columns]
+        drawn = {**self.draws, "n_removed": removed, "note": note}
+        return Interval(*numbers, 1 - self.level, "max-t", n, **drawn)
+
+    def joint_test(self, joint: JointPairs, number: int, interval: Interval) -> TestResult:
+        """Return the test of one pair of `compare_jointly` alone."""
+        p, counts = float(joint.p_alone[number]), (interval.n, interval.n_removed)
+        note = interval.note
+        return TestResult(p, interval.estimate, "randomisation", *counts, note=note, **self.draws)
 
 
 class _Levels:
@@ -183,29 +182,20 @@ class Pair:
             return self.test.note or "the test gives no p-value"
         if self.smallest_p <= self.settings.level or self.p <= self.settings.level:
             return ""
+        settings = self.settings
+        corrected = self.n_pairs > 1 and settings.correction in ("holm", "bonferroni")
+        # Resamples are short if more of them could make p smaller; else queries or groups are.
+        drawn = self.test.resamples or settings.correction == "tukey"
+        least = (self.n_pairs if corrected else 1) / (settings.resamples + 1)
+        short = f"{self.n_units} {self.units}"
+        if drawn and self.smallest_p <= least:
+            short = f"{settings.resamples:,} resamples"
+        words = f", corrected for {self.n_pairs:,} pairs," if corrected else ""
+        is_ = "is always 1" if self.smallest_p == 1 else f"is at least {self.smallest_p:.4f}"
         return (
-            f"no difference can be significant at {100 * self.settings.level:g} % with "
-            f"{self._what_is_short}, as {self._least_p}"
+            f"no difference can be significant at {100 * settings.level:g} % with {short}, as "
+            f"p{words} {is_}"
         )
-
-    @property
-    def _least_p(self) -> str:
-        """The smallest possible p, in words."""
-        many = self.n_pairs > 1 and self.settings.correction in ("holm", "bonferroni")
-        corrected = f", corrected for {self.n_pairs:,} pairs," if many else ""
-        if self.smallest_p == 1:
-            return f"p{corrected} is always 1"
-        return f"p{corrected} is at least {self.smallest_p:.4f}"
-
-    @property
-    def _what_is_short(self) -> str:
-        """Resamples, if more of them could make p smaller; else queries or groups."""
-        resamples = self.settings.resamples
-        drawn = self.test.resamples or self.settings.correction == "tukey"
-        many = self.n_pairs if self.settings.correction in ("holm", "bonferroni") else 1
-        if drawn and self.smallest_p <= many / (resamples + 1):
-            return f"{resamples:,} resamples"
-        return f"{self.n_units} {self.units}"
 
     @property
     def units(self) -> str:
@@ -270,8 +260,7 @@ class Pair:
             *self._values,
             method=self.settings.interval,
             level=1 - self.level_of_one,
-            resamples=self.settings.resamples,
-            seed=self.settings.seed,
+            **self.settings.draws,
             clusters=self._clusters,
             bounds=self.bounds,
         )
@@ -540,21 +529,9 @@ def _infer_together(
         removed = part.shape[1] - n
         note = why if math.isnan(joint.p[number]) else ""
         interval = settings.joint_interval(joint, number, n, removed=removed, note=note)
-        yield _Inference(
-            float(joint.p[number]),
-            TestResult(
-                float(joint.p_alone[number]),
-                interval.estimate,
-                "randomisation",
-                n,
-                removed,
-                note=note,
-                **settings.draws,
-            ),
-            float(joint.smallest[number]),
-            joint.level_of_one,
-            interval,
-        )
+        test = settings.joint_test(joint, number, interval)
+        p, least = float(joint.p[number]), float(joint.smallest[number])
+        yield _Inference(p, test, least, joint.level_of_one, interval)
 
 
 def _infer_apart(
@@ -617,22 +594,13 @@ def _infer_by_range(
         ends = (math.nan, math.nan)
         if math.isfinite(reach):
             ends = settle(mean, mean - reach, mean + reach, separate=separate)
+        drawn = (test.n, settings.resamples, settings.seed, test.n_removed, tukey.note)
         yield _Inference(
             p,
             replace(test, p=float(np.minimum(test.p, p))),
             max(1 / (settings.resamples + 1), least),
             settings.level / len(index_pairs),
-            Interval(
-                mean,
-                *ends,
-                1 - settings.level,
-                "tukey",
-                test.n,
-                settings.resamples,
-                settings.seed,
-                test.n_removed,
-                tukey.note,
-            ),
+            Interval(mean, *ends, 1 - settings.level, "tukey", *drawn),
         )
 
 

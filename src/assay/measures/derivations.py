@@ -6,8 +6,8 @@ their result with that of the registered function, bit by bit. A measure names i
 
 A `RankView` has each document at one rank. Of a `TieView` the mean over all orders is worked out,
 rank by rank: in a random order of its n documents, a tie group has each of its m counted ones at
-any place with the same chance. A measure names this by `@measure(..., tied_derivation=...)`; for any
-other, all orders are gone through, or a sample of them where they are too many.
+any place with the same chance. A measure names this by `@measure(..., tied_derivation=...)`; for
+any other, all orders are gone through, or a sample of them where they are too many.
 """
 
 from __future__ import annotations

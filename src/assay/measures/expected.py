@@ -52,18 +52,14 @@ def reciprocal_rank(at: TieView, k: int | None) -> Floats:
     for rows in _chunks_by_length(length):
         j = np.arange(1, int(length[rows].max(initial=0)) + 1)
         size, good = n[rows, None], m[rows, None]
-        probability = _first_place(size, good, j)
+        # P(the first of m documents is at place j of n): P(j+1) / P(j) = (n−m−j+1) / (n−j).
+        ratio = np.maximum(size - good - j + 2, 0) / np.maximum(size - j + 1, 1)
+        ratio[:, :1] = good / size  # there is no first place where the group lies below the cut-off
+        probability = np.cumprod(ratio, axis=1)
         terms = np.where(j <= length[rows, None], probability / (s[rows, None] + j), 0.0)
         # Added one by one: a padded row must give the same bits as a row alone.
         values[rows] = np.add.accumulate(terms, axis=1)[:, -1] if len(j) else 0.0
     return at.per_query(at.row[first], values)
-
-
-def _first_place(n: Ints, m: Ints, j: Ints) -> Floats:
-    """P(the first of m documents is at place j of n): P(j+1) / P(j) = (n−m−j+1) / (n−j)."""
-    ratio = np.maximum(n - m - j + 2, 0) / np.maximum(n - j + 1, 1)
-    ratio[:, :1] = m / n  # there is no first place where the group lies below the cut-off
-    return np.cumprod(ratio, axis=1)
 
 
 def _chunks_by_length(length: Ints) -> Iterator[Ints]:
@@ -340,7 +336,8 @@ def _all_allowed(n: int, m: int, allowed: Ints, first: Ints) -> Floats:
     h = np.arange(least, m)[:, None]
     safe = np.ones((m - least + 1, len(last)))
     starts = {f: _place_law(f - 1, n, m) for f in set(first.tolist())}
-    laws = {f: _from_place(law, last - 1) for f, law in starts.items()}
+    from_there = np.maximum(last - 1, 0)  # P(place ≥ start) for each start
+    laws = {f: np.cumsum(law[::-1])[::-1][from_there] for f, law in starts.items()}
     for place in range(n, 0, -1):
         open_ones = int(np.searchsorted(-last, -place))
         left = n - place + 1
@@ -364,8 +361,3 @@ def _place_law(i: int, n: int, m: int) -> Floats:
         j, probability = place_of(i, n, m)
         law[j] = probability
     return law
-
-
-def _from_place(law: Floats, start: Ints) -> Floats:
-    """P(place ≥ start) for each start."""
-    return np.cumsum(law[::-1])[::-1][np.maximum(start, 0)]

@@ -9,7 +9,7 @@ Both answer `count` and `weigh`, so a measure that is a weighted sum of ranks is
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, cast
@@ -389,7 +389,10 @@ def sum_over_places(terms: Callable[[Floats, Floats], Floats], above: Ints, plac
     new = np.diff(above[order], prepend=-1) | np.diff(places[order], prepend=-1)
     start, length = above[order[new != 0]], places[order[new != 0]]
     sums = np.zeros(len(start))
-    for chunk in _chunks(length):
+    # Groups that are not long, as many at a time as memory should hold.
+    short = np.flatnonzero((length > 0) & (length <= _LONG))
+    number = np.cumsum(length[short]) // _LONG
+    for chunk in np.split(short, np.flatnonzero(np.diff(number)) + 1):
         sums[chunk] = _sums_of(terms, start[chunk], length[chunk])
     for g in np.flatnonzero(length > _LONG).tolist():
         s, n = int(start[g]), int(length[g])
@@ -401,13 +404,6 @@ def sum_over_places(terms: Callable[[Floats, Floats], Floats], above: Ints, plac
     every = np.empty(len(order))
     every[order] = sums[np.cumsum(new != 0) - 1]
     return every
-
-
-def _chunks(length: Ints) -> Iterator[Ints]:
-    """Yield numbers of the groups that are not long, as many at a time as memory should hold."""
-    some = np.flatnonzero((length > 0) & (length <= _LONG))
-    number = np.cumsum(length[some]) // _LONG
-    return iter(np.split(some, np.flatnonzero(np.diff(number)) + 1))
 
 
 def _sums_of(

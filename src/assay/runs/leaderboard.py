@@ -143,9 +143,7 @@ class Leaderboard:
             if remark not in shared
         ]
         between = self.aligned.remarks if self.comparison is None else self.comparison.remarks
-        mixed = (_mixed_data, _mixed_query_sets, _indexes_among_models)
-        both = (*(text for look in mixed for text in look(self.runs)), *of_runs, *between)
-        return tuple(dict.fromkeys(both))
+        return tuple(dict.fromkeys((*_mixture_remarks(self.runs), *of_runs, *between)))
 
     @property
     def group_columns(self) -> tuple[str, ...]:
@@ -190,31 +188,17 @@ def rank_records(
     if by is None:
         together = alignment.cluster_settings((run.clusters, run.scored()) for run in records)
         by = together.get("by")
-    how = (interval, resamples, seed, margin, by)
-    settings = ComparisonSettings(test, correction or "", level, *how)
+    settings = ComparisonSettings(
+        test, correction or "", level, interval, resamples, seed, margin, by
+    )
+    options: dict[str, Any] = {"baseline": baseline, **asdict(settings)}
     comparison = None
     if len(records) > 1:
-        comparison = compare(
-            scores[0],
-            scores[1],
-            *scores[2:],
-            names=names,
-            baseline=baseline,
-            test=test,
-            correction=correction,
-            level=level,
-            interval=interval,
-            resamples=resamples,
-            seed=seed,
-            margin=margin,
-            by=by,
-            slices=slices,
-        )
+        comparison = compare(*scores, names=names, slices=slices, **options)  # type: ignore[arg-type]
     elif baseline is not None:
         raise UsageError(f"There is one run; the baseline {baseline!r} has nothing to compare.")
     elif slices is not None:
         raise UsageError(f"There is one run; slices by {slices!r} compare two or more.")
-    options = {"baseline": baseline, **asdict(settings)}
     aligned = alignment.align(scores, names=names, measures=None, by=by, settings=options)
     return Leaderboard(records, aligned, comparison, settings)
 
@@ -245,32 +229,24 @@ def vary_conventions(
         )
 
 
-def _mixed_data(runs: Iterable[RunRecord]) -> list[str]:
+def _mixture_remarks(runs: Iterable[RunRecord]) -> Iterator[str]:
+    """Warn of runs that do not belong together, or that belong beside others."""
     datasets = list(dict.fromkeys(run.dataset for run in runs if run.dataset))
-    if len(datasets) < 2:
-        return []
-    return [
-        f"the runs are said to be of {len(datasets)} datasets ({', '.join(datasets[:5])}): "
-        "queries with the same id need not be the same queries"
-    ]
-
-
-def _mixed_query_sets(runs: Iterable[RunRecord]) -> list[str]:
-    if len({run.query_set for run in runs if run.query_set}) < 2:
-        return []
-    return ["the runs were made on different query sets: their means are not comparable"]
-
-
-def _indexes_among_models(runs: Iterable[RunRecord]) -> list[str]:
-    """Warn of models behind an index, which belong beside their exact search."""
+    if len(datasets) > 1:
+        yield (
+            f"the runs are said to be of {len(datasets)} datasets ({', '.join(datasets[:5])}): "
+            "queries with the same id need not be the same queries"
+        )
+    if len({run.query_set for run in runs if run.query_set}) > 1:
+        yield "the runs were made on different query sets: their means are not comparable"
     indexed = [run.name for run in runs if run.config.get("index_of")]
-    if not indexed:
-        return []
-    named = ", ".join(indexed[:5]) + (f" and {len(indexed) - 5} more" if len(indexed) > 5 else "")
-    return [
-        f"models behind an index are compared with all others here ({named}), which makes every "
-        "comparison stricter: compare each with its own exact search alone"
-    ]
+    if indexed:
+        more = f" and {len(indexed) - 5} more" if len(indexed) > 5 else ""
+        yield (
+            f"models behind an index are compared with all others here ({', '.join(indexed[:5])}"
+            f"{more}), which makes every comparison stricter: compare each with its own exact "
+            "search alone"
+        )
 
 
 def compare_tasks(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
@@ -20,8 +20,8 @@ from assay.core import checks
 from assay.core.conventions import Conventions
 from assay.errors import MeasureError, UsageError
 from assay.measures import parse
-from assay.scoring.scores import Mean, Scores
-from assay.stats import Interval, intervals
+from assay.scoring.scores import Scores
+from assay.stats import intervals
 
 if TYPE_CHECKING:
     from assay.runs.record import RunRecord
@@ -48,7 +48,10 @@ class ResultDoc:
         for name in ("doc", "snippet"):
             checks.require(getattr(self, name), str, f"{name} of a result", "a text")
         for name in ("score", "grade"):
-            object.__setattr__(self, name, _number(getattr(self, name), name))
+            number = _number(getattr(self, name), f"{name} of a result")
+            if number is not None and not math.isfinite(number):
+                raise UsageError(f"{name} of a result is {number}; it has to be finite, or None.")
+            object.__setattr__(self, name, number)
 
 
 @dataclass(frozen=True)
@@ -88,27 +91,21 @@ class LazyResults(Mapping[str, QueryResults]):
         return len(self._found)
 
 
-def _number(value: Any, name: str) -> float | None:
+def _number(value: Any, what: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise UsageError(f"{name} of a result is a number or None, found {value!r}.")
-    if not math.isfinite(value):
-        raise UsageError(f"{name} of a result is {value}; it has to be finite, or None.")
+        raise UsageError(f"{what} is a number or None, found {value!r}.")
     return float(value)
 
 
 def results_to_data(results: QueryResults) -> dict[str, Any]:
     """Return results of a query as plain data: what JSON can hold."""
-    return {
-        "text": results.text,
-        "results": list(map(_row, results.results)),
-        "missed": list(map(_row, results.missed)),
+    lists = {
+        name: [[doc.doc, doc.score, doc.grade, doc.snippet] for doc in docs]
+        for name, docs in (("results", results.results), ("missed", results.missed))
     }
-
-
-def _row(doc: ResultDoc) -> list[Any]:
-    return [doc.doc, doc.score, doc.grade, doc.snippet]
+    return {"text": results.text, **lists}
 
 
 def results_from_data(data: Any) -> QueryResults:
@@ -163,7 +160,8 @@ class Aggregate:
                     f"{name} of an aggregate is a text, found {getattr(self, name)!r}."
                 )
         for name in _NUMBERS:
-            object.__setattr__(self, name, _aggregate_number(getattr(self, name), name))
+            number = _number(getattr(self, name), f"{name} of an aggregate")
+            object.__setattr__(self, name, None if number is None else or_none(number))
         for name in _COUNTS:
             count = getattr(self, name)
             if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
@@ -202,14 +200,6 @@ def check_aggregates(aggregates: Iterable[object]) -> None:
         checks.require(aggregate, Aggregate, "every aggregate", "an Aggregate")
 
 
-def _aggregate_number(value: Any, name: str) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise UsageError(f"{name} of an aggregate is a number or None, found {value!r}.")
-    return or_none(float(value))
-
-
 def method_text(method: str, clusters: str) -> str:
     """Return the method of an interval with the column that was resampled, for people and JSON.
 
@@ -245,13 +235,13 @@ def aggregates_of(
     number of resamples and seed.
     """
     means = list(_average(scores, None))
-    spans = _intervals(scores, clusters, resampling or {})
+    spans = _interval_fields(scores, clusters, resampling or {})
     means = [
         replace(
             aggregate,
             chance=None if chance is None else chance.get(aggregate.measure),
             ceiling=None if ceiling is None else ceiling.get(aggregate.measure),
-            **_interval_fields(spans[aggregate.measure], clusters),
+            **spans[aggregate.measure],
         )
         for aggregate in means
     ]
@@ -278,7 +268,10 @@ def aggregates_of_record(record: RunRecord) -> list[Aggregate]:
 def _average(scores: Scores, by: str | None) -> Iterator[Aggregate]:
     rules = _without_errors(scores.conventions)
     mean = scores.mean(by=by, empty=rules.empty, missing=rules.missing)
-    skip, zero = (_mean_with_empty(scores, mean, rules, by, empty) for empty in ("skip", "zero"))
+    skip, zero = (
+        mean if rules.empty == empty else scores.mean(by=by, empty=empty, missing=rules.missing)
+        for empty in ("skip", "zero")
+    )
     for name, value in mean.items():
         counts = mean.counts[name]
         yield Aggregate(
@@ -288,11 +281,7 @@ def _average(scores: Scores, by: str | None) -> Iterator[Aggregate]:
             by_column=by or "",
             value_skip=skip[name],
             value_zero=zero[name],
-            n=counts.n,
-            empty=counts.empty,
-            missing=counts.missing,
-            tied=counts.tied,
-            groups_left_out=counts.groups_left_out,
+            **asdict(counts),
         )
 
 
@@ -314,7 +303,10 @@ def find_contradictions(stored: Sequence[Aggregate], scores: Scores) -> Iterator
             continue
         for name in (*_MEANS, *_COUNTS):
             left, right = getattr(recorded, name), getattr(computed, name)
-            if not _agree(left, right):
+            some = left is not None and right is not None
+            if left is not right and not (
+                some and math.isclose(left, right, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
+            ):
                 what = " ".join(
                     filter(None, (computed.measure, computed.average, computed.by_column))
                 )
@@ -325,20 +317,6 @@ def _key(aggregate: Aggregate) -> tuple[str, str, str, str]:
     return aggregate.measure, aggregate.average, aggregate.by_column, aggregate.subset
 
 
-def _agree(left: float | None, right: float | None) -> bool:
-    if left is None or right is None:
-        return left is right
-    return math.isclose(left, right, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
-
-
-def _mean_with_empty(
-    scores: Scores, mean: Mean, rules: Conventions, by: str | None, empty: str
-) -> Mean:
-    if rules.empty == empty:
-        return mean
-    return scores.mean(by=by, empty=empty, missing=rules.missing)
-
-
 def _without_errors(rules: Conventions) -> Conventions:
     """Conventions that refuse nothing: what was computed can be stored."""
     return rules.but(
@@ -347,42 +325,29 @@ def _without_errors(rules: Conventions) -> Conventions:
     )
 
 
-def _intervals(
+def _interval_fields(
     scores: Scores, clusters: str, resampling: Mapping[str, Any]
-) -> dict[str, Interval | None]:
-    """Return an interval for each plain mean; sums and geometric means have none."""
+) -> dict[str, dict[str, Any]]:
+    """Return the interval of each plain mean, as fields; sums and geometric means have none."""
+    rules = _without_errors(scores.conventions)
+    averaged: Floats = np.array(scores.values)  # NaN where the mean leaves a query out
+    if rules.empty == "zero":
+        averaged[np.isnan(averaged)] = 0.0
+    if rules.missing == "skip":
+        averaged[:, scores.missing] = np.nan
     means = intervals(
-        _averaged_values(scores),
+        averaged,
         clusters=cluster_labels(scores, clusters),
         bounds=[measure.bounds for measure in scores.measures],
         **resampling,
     )
+    keys = ("low", "high", "level", "note", "method")
     return {
-        str(measure): mean if measure.definition.aggregate == "mean" else None
+        str(measure): {**{key: getattr(mean, key) for key in keys}, "clusters": clusters}
+        if measure.definition.aggregate == "mean"
+        else {}
         for measure, mean in zip(scores.measures, means, strict=True)
     }
-
-
-def _averaged_values(scores: Scores) -> Floats:
-    """Return the values that the mean is made of.
-
-    NaN where it leaves a query out.
-    """
-    rules = _without_errors(scores.conventions)
-    table: Floats = np.array(scores.values)
-    if rules.empty == "zero":
-        table[np.isnan(table)] = 0.0
-    if rules.missing == "skip":
-        table[:, scores.missing] = np.nan
-    return table
-
-
-def _interval_fields(interval: Interval | None, clusters: str) -> dict[str, Any]:
-    if interval is None:
-        return {}
-    keys = ("low", "high", "level", "note")
-    numbers = {key: getattr(interval, key) for key in keys}
-    return {**numbers, "method": interval.method, "clusters": clusters}
 
 
 # What a clock says is another every time. It stands in these tables only: elsewhere a key may be
@@ -393,16 +358,8 @@ _TIMED: Final = ("codes", "costs", "index", "results")
 _ASIDE: Final = ("made_by", "signature")
 # Prose, which another version may word differently: a text, or a list of texts, of these keys.
 _PROSE: Final = (
-    "advice",
-    "contradictions",
-    "effect",
-    "message",
-    "note",
-    "notes",
-    "reasons",
-    "remarks",
-    "verdict",
-    "verdicts",
+    *("advice", "contradictions", "effect", "message", "note", "notes"),
+    *("reasons", "remarks", "verdict", "verdicts"),
 )
 _PROSE_TABLES: Final = ("refused", "verdicts")  # a text for each measure or rule
 # Tables whose keys are names of users or of settings, which may be called like prose.
@@ -493,20 +450,15 @@ def _is_prose(place: Place, a: Leaf | _Sign, b: Leaf | _Sign, stored: Any, found
         return False
     if isinstance(a, str) and isinstance(b, str):
         return True
-    lists = [_value_at(data, place[:-1] if listed else place) for data in (stored, found)]
+    lists = [stored, found]
+    try:
+        for part in place[:-1] if listed else place:
+            lists = [data[part] for data in lists]
+    except (LookupError, TypeError):  # there is no such place in one of the two
+        return False
     return all(
         isinstance(texts, list) and all(isinstance(text, str) for text in texts) for texts in lists
     )
-
-
-def _value_at(data: Any, place: Place) -> Any:
-    """Return the value at a place; None where there is no such place."""
-    for part in place:
-        try:
-            data = data[part]
-        except (LookupError, TypeError):
-            return None
-    return data
 
 
 class _Sign(Enum):

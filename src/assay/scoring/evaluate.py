@@ -10,7 +10,7 @@ from typing import Any, TypeVar, Unpack, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats, Ints
+from assay.arrays import Floats
 from assay.core import checks
 from assay.core.conventions import Choices, Conventions, as_conventions, check_keywords, preset
 from assay.core.hits import Hits, judge
@@ -175,9 +175,11 @@ def _fill(
             values[rows] = _under_ties(rules.ties, some, measure, arguments, gain, best, worst)
     if views.hits.tie_split is not None and "size-only" not in measure.definition.laws:
         tied |= views.hits.tie_split
-    undefined = _undefined(view, measure.definition.defined)
-    if len(undefined):
-        values[undefined], tied[undefined] = np.nan, False
+    needs = measure.definition.defined
+    if needs in ("relevant", "retrieved"):
+        empty = view.pool.without_good if needs == "relevant" else np.flatnonzero(view.n_ret <= 0)
+        if len(empty):
+            values[empty], tied[empty] = np.nan, False
 
 
 def call_of(measure: Measure, rules: Conventions) -> tuple[dict[str, Any], Gain]:
@@ -247,13 +249,6 @@ def _under_ties(
         values = measure.definition.expectation(views.tied(gain), **arguments)
     # Rounding, and mean gains in ERR, may lead a hair beyond what any order can give.
     return np.where(best == worst, best, np.clip(values, worst, best))
-
-
-def _undefined(view: RankView, rule: str) -> Ints:
-    """Return the queries without a value."""
-    if rule == "relevant":
-        return view.pool.without_good
-    return np.flatnonzero(view.n_ret <= 0) if rule == "retrieved" else np.zeros(0, np.int64)
 
 
 class Stream:

@@ -11,7 +11,7 @@ Scores as plain data, JSON or tables in files, and back: the same bits, ids and 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any, Final, NamedTuple
@@ -513,24 +513,17 @@ def write_scores(scores: Scores, path: FilePath, *, format: str | None = None) -
         table = scores.to_frame("pyarrow")
         writers.write_parquet(table.replace_schema_metadata({"signature": scores.signature}), path)
         return
-    names, rows = _score_table(scores)
-    if chosen_format == "jsonl":
-        objects = (dict(zip(names, row, strict=True)) for row in rows)
-        writers.write_text(path, (f"{writers.to_json(item)}\n" for item in objects))
-    else:
-        writers.write_delimited(
-            map(_guard_cells, chain([names], rows)), path, writers.DELIMITERS[chosen_format]
-        )
-
-
-def _score_table(scores: Scores) -> tuple[list[str], Iterator[list[Any]]]:
     names = ["query", *scores.groups, *map(str, scores.measures)]
     groups = [column.tolist() for column in scores.groups.values()]
     values = [[or_none(value) for value in column] for column in scores.values.tolist()]
     rows = map(list, zip(scores.query_ids.to_list(), *groups, *values, strict=True))
-    return names, rows
-
-
-def _guard_cells(row: Iterable[Any]) -> list[Any]:
-    """Return the cells of a row, none of which a spreadsheet takes for a formula."""
-    return [guard_formula(cell) if isinstance(cell, str) else cell for cell in row]
+    if chosen_format == "jsonl":
+        objects = (dict(zip(names, row, strict=True)) for row in rows)
+        writers.write_text(path, (f"{writers.to_json(item)}\n" for item in objects))
+    else:
+        # A spreadsheet takes no guarded cell for a formula.
+        guarded = (
+            [guard_formula(cell) if isinstance(cell, str) else cell for cell in row]
+            for row in chain([names], rows)
+        )
+        writers.write_delimited(guarded, path, writers.DELIMITERS[chosen_format])

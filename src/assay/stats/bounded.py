@@ -303,10 +303,8 @@ def share_ends(values: Floats, bound: float, level: float, bounds: Bounds) -> tu
     least = share * mean - math.hypot((share - few) * mean, share * (mean - near))
     most = share * mean + math.hypot((many - share) * mean, share * (far - mean))
     ends = max(least, 0.0) * width, min(most, 1.0) * width
-    return (bound + ends[0], bound + ends[1]) if bound == bounds[0] else _mirrored(bound, ends)
-
-
-def _mirrored(bound: float, ends: tuple[float, float]) -> tuple[float, float]:
+    if bound == bounds[0]:
+        return bound + ends[0], bound + ends[1]
     return bound - ends[1], bound - ends[0]
 
 
@@ -364,11 +362,11 @@ def _missed_p(units: Floats, margin: float, span: float) -> float:
     shares = np.append(np.linspace(1 / n, most, _SHARES), min(max(enough, 1 / n), 0.999))
     rest = (margin - shares * span) / (1 - shares)
     statistics = (mean + rest) / error
-    tails = [normal_cdf(-z) for z in _as_normal(statistics, n - 1).tolist()]
+    tails = [normal_cdf(-z) for z in as_normal(statistics, n - 1).tolist()]
     return float(((1 - shares) ** n * tails).max())
 
 
-def _as_normal(statistics: Floats, freedom: int) -> Floats:
+def as_normal(statistics: Floats, freedom: Floats | int) -> Floats:
     """Statistics of t as those of a normal (Wallace 1959, Annals of Mathematical Statistics 30)."""
     sizes = np.sqrt(freedom * np.log1p(statistics**2 / freedom))
     normal: Floats = np.sign(statistics) * sizes * ((8 * freedom + 1) / (8 * freedom + 3))

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from assay.arrays import Flags, Floats, Ints
+from assay.arrays import Floats, Ints
 from assay.core.exact_sums import from_grid, to_grid
 from assay.core.progress import tell
 from assay.errors import ShapeError
@@ -145,17 +145,9 @@ class OwnUnits:
         single = len(units) == len(numbers)
         n_units = np.zeros(len(pairs), np.int64)
         differences, errors = (np.full(len(pairs), math.nan) for _ in range(2))
-        sample = cls(
-            table[:, order],
-            None if single else starts,
-            units,
-            n_all,
-            pairs,
-            at,
-            n_units,
-            differences,
-            errors,
-        )
+        summary = (n_units, differences, errors)  # filled batch by batch
+        firsts = None if single else starts
+        sample = cls(table[:, order], firsts, units, n_all, pairs, at, *summary)
         for rows in sample._batches():
             n_units[rows], differences[rows], errors[rows] = sample._summarise(rows)
         return sample
@@ -181,7 +173,10 @@ class OwnUnits:
         sums, sizes = self._sums(rows)
         n, total = (sizes > 0).sum(axis=1), np.maximum(sizes.sum(axis=1), 1.0)
         means = np.array([math.fsum(row) for row in sums.tolist()]) / total
-        noise = samples.SAME * self._largest(rows)
+        # The largest score of each pair on the queries that both have.
+        first, second = np.abs(self.table[self.pairs[rows]]).swapaxes(0, 1)
+        shared = np.where(np.isnan(first + second), 0.0, np.fmax(first, second))
+        noise = samples.SAME * shared.max(axis=1, initial=0.0)
         means[np.abs(means) <= noise] = 0.0
         squares = ((sums - means[:, None] * sizes) ** 2 * samples.unit_weights(sizes) ** 2).sum(
             axis=1
@@ -189,13 +184,6 @@ class OwnUnits:
         squares[squares <= n * (2 * noise * sizes.max(axis=1, initial=0.0)) ** 2] = 0.0
         errors = np.sqrt(squares * (n - 1) / np.maximum(n, 1)) / total
         return n, np.where(n, means, math.nan), np.where(n, errors, math.nan)
-
-    def _largest(self, rows: slice) -> Floats:
-        """Return the largest score of each pair on the queries that both have."""
-        first, second = np.abs(self.table[self.pairs[rows]]).swapaxes(0, 1)
-        shared = np.where(np.isnan(first + second), 0.0, np.fmax(first, second))
-        largest: Floats = shared.max(axis=1, initial=0.0)
-        return largest
 
     def draw(self, key: int, resamples: int) -> Iterator[Drawn]:
         """Return the statistics of some pairs in some resamples, in turn."""
@@ -211,7 +199,7 @@ class OwnUnits:
         sums, sizes = self._sums(rows)
         total = np.maximum(sizes.sum(axis=1, keepdims=True), 1.0)
         weights = samples.unit_weights(sizes)
-        residuals = (sums - self._means(rows) * sizes) * weights
+        residuals = (sums - np.nan_to_num(self.differences[rows])[:, None] * sizes) * weights
         means = _exact_product(residuals, signs) / total
         if self.starts is None:
             weight = weights.max(axis=1, keepdims=True, initial=0.0) ** 2
@@ -224,9 +212,6 @@ class OwnUnits:
         left = squares - 2 * means * cross + means**2 * size_squares
         n = np.maximum(self.n_units[rows], samples.FEWEST)[:, None]
         return _studentise(np.abs(means), left, squares, n, total)
-
-    def _means(self, rows: slice) -> Floats:
-        return np.nan_to_num(self.differences[rows])[:, None]
 
 
 def _signs(key: int, resamples: slice, n_units: int) -> Floats:
@@ -278,15 +263,9 @@ class BlockSum:
         few = min(block.n_units for block in used) < samples.FEWEST
         n_units = len(np.unique(np.concatenate([block.units for block in used])))
         freedom = _satterthwaite(squares, [block.freedom for block in used])
-        total = cls(
-            used,
-            factors,
-            at,
-            0 if few else n_units,
-            np.maximum(np.minimum(freedom, n_units - 1.0), 1.0),
-            differences,
-            np.zeros(len(at)),
-        )
+        freedom = np.maximum(np.minimum(freedom, n_units - 1.0), 1.0)
+        n = 0 if few else n_units
+        total = cls(used, factors, at, n, freedom, differences, np.zeros(len(at)))
         shares = total._shares([math.sqrt(1 - 1 / max(b.n_units, 1)) for b in used])
         errors = np.sqrt(_pair_squares(shares, used[0].pairs))
         return replace(total, errors=np.where((squares == 0).all(axis=0), 0.0, errors))
@@ -497,8 +476,14 @@ class _Family:
         bounds: Bounds | None,
     ) -> _Family:
         undefined = np.isnan(table)
-        units, n_all = _number_units(table.shape[1], clusters)
-        masks = _masks(table.shape[1], blocks)
+        n_all = table.shape[1]  # units have the same numbers in all blocks and pairs
+        units, masks = np.arange(n_all), [np.ones(n_all, bool)]
+        if blocks is not None:
+            numbers = np.asarray(blocks)
+            masks = [numbers == number for number in range(int(numbers.max(initial=-1)) + 1)]
+        if clusters is not None:
+            labels, units = np.unique(np.asarray(clusters), return_inverse=True)
+            units, n_all = units.astype(np.int64), len(labels)
         parts: list[_Part] = []
         if (undefined == undefined[0]).all():
             groups = [(table, np.arange(len(pairs)), pairs)]
@@ -555,7 +540,8 @@ class _Family:
         statistics = self._scale(self.statistics, np.arange(len(testable)))
         largest, alone = self._draw(statistics, resamples, seed)
         p, smallest = (
-            np.maximum(_share_reaching(largest, each), least) for each in (statistics, self._most)
+            np.maximum((resamples - np.searchsorted(largest, bars) + 1) / (resamples + 1), least)
+            for bars in (statistics * (1 - _TIE), self._most * (1 - _TIE))
         )
         alone = np.maximum((alone + 1) / (resamples + 1), least)
         for each in (p, alone):
@@ -566,19 +552,15 @@ class _Family:
         if allowed >= 0 and (least <= level)[testable].any():
             critical = float(largest[resamples - 1 - allowed]) / (1 - _TIE)
         low, high = self._ends(critical, level, p, least)
-        return JointPairs(
-            self.differences,
-            self.errors,
-            p,
-            np.minimum(alone, p),
-            low,
-            high,
-            smallest,
-            critical,
-            min(max(self._tail(critical), level / len(p) / 100), level),
-            n,
-            samples.too_few(n) or "",
-        )
+        tail = 0.0  # the level of one test with this c
+        if not math.isinf(critical) and self._even:
+            tail = 2 * bounded.t_tail(critical, self.freedom[0])
+        elif not math.isinf(critical):
+            tail = 2 * bounded.normal_cdf(-critical)
+        level_of_one = min(max(tail, level / len(p) / 100), level)
+        tests = (p, np.minimum(alone, p), low, high, smallest, critical, level_of_one)
+        note = samples.too_few(n) or ""
+        return JointPairs(self.differences, self.errors, *tests, n, note)
 
     @property
     def statistics(self) -> Floats:
@@ -617,23 +599,6 @@ class _Family:
         scaled = np.sqrt(freedom * np.log1p(statistics**2 / freedom))
         return np.minimum(scaled * ((8 * freedom + 1) / (8 * freedom + 3)), most)
 
-    def _unscale(self, critical: float) -> Floats:
-        """Return the c of each entry."""
-        if self._even:
-            return np.full(len(self.freedom), critical)
-        normal = critical * (8 * self.freedom + 3) / (8 * self.freedom + 1)
-        return np.sqrt(self.freedom * np.expm1(np.minimum(normal**2 / self.freedom, 700.0)))
-
-    def _tail(self, critical: float) -> float:
-        """Return the level of one test with this c."""
-        if math.isinf(critical):
-            return 0.0
-        return 2 * (
-            bounded.t_tail(critical, self.freedom[0])
-            if self._even
-            else bounded.normal_cdf(-critical)
-        )
-
     def _draw(self, statistics: Floats, resamples: int, seed: int) -> tuple[Floats, Ints]:
         """Return the largest statistic of each resample, ascending.
 
@@ -664,7 +629,12 @@ class _Family:
             unknown = np.full(len(p), math.nan)
             return unknown, unknown
         sizes = np.abs(self.differences)
-        reach = self._unscale(critical) * self.errors
+        scale: Floats = np.full(len(self.freedom), critical)  # the c of each entry
+        if not self._even:
+            normal = critical * (8 * self.freedom + 3) / (8 * self.freedom + 1)
+            squares = np.minimum(normal**2 / self.freedom, 700.0)
+            scale = np.sqrt(self.freedom * np.expm1(squares))
+        reach = scale * self.errors
         for flat in np.flatnonzero(self.errors == 0).tolist():
             n = max(int(self.n_units[flat]), 1)
             confidence, span = 1 - level / len(p), float(self.span[flat])
@@ -676,26 +646,3 @@ class _Family:
         near = np.where(np.isnan(far), math.nan, near)
         up = self.differences >= 0
         return np.where(up, near, -far), np.where(up, far, -near)
-
-
-def _share_reaching(largest: Floats, bars: Floats) -> Floats:
-    """p of each bar among the largest statistics of the resamples, which are ascending."""
-    reached = len(largest) - np.searchsorted(largest, bars * (1 - _TIE))
-    shares: Floats = (reached + 1) / (len(largest) + 1)
-    return shares
-
-
-def _number_units(n_queries: int, clusters: Any) -> tuple[Ints, int]:
-    """Return the unit of each query, the same in all blocks and pairs, and how many there are."""
-    if clusters is None:
-        return np.arange(n_queries), n_queries
-    labels, units = np.unique(np.asarray(clusters), return_inverse=True)
-    return units.astype(np.int64), len(labels)
-
-
-def _masks(n_queries: int, blocks: Any) -> list[Flags]:
-    """Return the queries of each block."""
-    if blocks is None:
-        return [np.ones(n_queries, bool)]
-    numbers = np.asarray(blocks)
-    return [numbers == number for number in range(int(numbers.max(initial=-1)) + 1)]

@@ -222,7 +222,13 @@ def units_of(values: Floats, clusters: Any = None, strata: Any = None) -> Units:
     n_units = int(cluster.max(initial=-1)) + 1
     stratum_of = np.zeros(n_units, np.int64)
     stratum_of[cluster] = stratum
-    _check_nested(stratum_of[cluster] == stratum, clusters, strata)
+    agrees = stratum_of[cluster] == stratum
+    if not agrees.all():
+        row = int(np.argmin(agrees))
+        raise MismatchError(
+            f"Cluster {clusters[row]!r} lies in more than one stratum (row {row} is in "
+            f"{strata[row]!r}). A cluster is resampled as a whole, so it needs one stratum."
+        )
     order = np.argsort(stratum_of, kind="stable")
     return Units(
         np.asarray(np.bincount(cluster, values, n_units)[order], np.float64),
@@ -237,15 +243,6 @@ def _codes(labels: Any, n: int, what: str) -> Ints | None:
     array = check_labels(labels, what)
     check_lengths(**{what: len(array), "values": n})
     return np.unique(array, return_inverse=True)[1].astype(np.int64)
-
-
-def _check_nested(agrees: NDArray[np.bool_], clusters: Any, strata: Any) -> None:
-    if not agrees.all():
-        row = int(np.argmin(agrees))
-        raise MismatchError(
-            f"Cluster {clusters[row]!r} lies in more than one stratum (row {row} is in "
-            f"{strata[row]!r}). A cluster is resampled as a whole, so it needs one stratum."
-        )
 
 
 def bootstrap_means(units: Units, resamples: int, seed: int) -> tuple[Floats, float]:
@@ -325,18 +322,10 @@ def bca_ends(means: Floats, observed: float, bend: float, z: float) -> tuple[flo
 
     `bend` is its acceleration.
     """
-    bias = normal_quantile(_share_below(means, observed))
-    return cut_at(means, *(_adjust_quantile(bias, bend, end) for end in (-z, z)))
-
-
-def _share_below(means: Floats, observed: float) -> float:
-    """Return share of resampled means below the observed one, ties counted half.
-
-    Never 0 or 1.
-    """
-    n = len(means)
+    n = len(means)  # ties count half, and the share is never 0 or 1
     share = ((means < observed).sum() + (means <= observed).sum()) / (2 * n)
-    return float(min(max(share, 0.5 / n), 1 - 0.5 / n))
+    bias = normal_quantile(float(min(max(share, 0.5 / n), 1 - 0.5 / n)))
+    return cut_at(means, *(_adjust_quantile(bias, bend, end) for end in (-z, z)))
 
 
 def _adjust_quantile(bias: float, bend: float, z: float) -> float:

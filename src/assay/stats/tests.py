@@ -48,21 +48,15 @@ def signed_rank_p(differences: Floats, alternative: str) -> tuple[float, float, 
     moved = differences[differences != 0]
     if not len(moved):
         return 1.0, 0.0, True
-    doubled, tie_sizes = _doubled_ranks(np.abs(moved))
-    positive = int(doubled[moved > 0].sum())
-    exact = len(moved) <= EXACT_RANKS_UP_TO
-    tails = (
-        _exact_tails(doubled, positive) if exact else _normal_tails(doubled, tie_sizes, positive)
-    )
-    return _choose(tails, alternative), positive / 2, exact
-
-
-def _doubled_ranks(sizes: Floats) -> tuple[Ints, Ints]:
-    """Return twice the mean rank of each size, a whole number, and how many share each rank."""
+    sizes = np.abs(moved)
     grid = np.rint(sizes / (sizes.max() * _GRID))
     _, places, counts = np.unique(grid, return_inverse=True, return_counts=True)
-    above = np.cumsum(counts)
-    return (2 * above - counts + 1)[places], counts
+    doubled = (2 * np.cumsum(counts) - counts + 1)[places]  # twice the mean rank, a whole number
+    positive = int(doubled[moved > 0].sum())
+    exact = len(moved) <= EXACT_RANKS_UP_TO
+    below, above = _exact_tails(doubled, positive) if exact else _normal_tails(counts, positive)
+    p = {"greater": above, "less": below}.get(alternative, min(1.0, 2 * min(below, above)))
+    return p, positive / 2, exact
 
 
 def _exact_tails(doubled: Ints, positive: int) -> tuple[float, float]:
@@ -75,18 +69,12 @@ def _exact_tails(doubled: Ints, positive: int) -> tuple[float, float]:
     return float(ways[: positive + 1].sum()) / total, float(ways[positive:].sum()) / total
 
 
-def _normal_tails(doubled: Ints, tie_sizes: Ints, positive: int) -> tuple[float, float]:
-    n = float(len(doubled))
+def _normal_tails(tie_sizes: Ints, positive: int) -> tuple[float, float]:
+    n = float(tie_sizes.sum())
     sizes = tie_sizes.astype(np.float64)
     variance = n * (n + 1) * (2 * n + 1) / 24 - float((sizes**3 - sizes).sum()) / 48
     z = (positive / 2 - n * (n + 1) / 4) / math.sqrt(variance)
     return normal_cdf(z), normal_cdf(-z)
-
-
-def _choose(tails: tuple[float, float], alternative: str) -> float:
-    if alternative == "two-sided":
-        return min(1.0, 2 * min(tails))
-    return tails[1] if alternative == "greater" else tails[0]
 
 
 EXACT_SIGNS_UP_TO = 20  # 2^20 choices of signs are listed in a few milliseconds
@@ -107,9 +95,13 @@ def sign_flip_p(
         sums = signs_of_all(values)
     else:
         sums = kernels().flip_sums(values, stream_key(seed, "sign flips"), 0, resamples, 0)
-    extreme = _count_extreme(
-        sums, int(values.sum()), slack(len(moved), largest, shift), alternative
-    )
+    observed, near = int(values.sum()), slack(len(moved), largest, shift)
+    if alternative == "two-sided":
+        reached = np.abs(sums) >= abs(observed) - near
+    else:
+        greater = alternative == "greater"
+        reached = sums >= observed - near if greater else sums <= observed + near
+    extreme = int(reached.sum())
     return (extreme / len(sums) if exact else (extreme + 1) / (resamples + 1)), exact
 
 
@@ -122,14 +114,6 @@ def signs_of_all(values: Ints) -> Ints:
     for value in values:
         sums = np.concatenate([sums + value, sums - value])
     return sums
-
-
-def _count_extreme(sums: Ints, observed: int, near: int, alternative: str) -> int:
-    if alternative == "two-sided":
-        return int((np.abs(sums) >= abs(observed) - near).sum())
-    if alternative == "greater":
-        return int((sums >= observed - near).sum())
-    return int((sums <= observed + near).sum())
 
 
 ALTERNATIVES = ("two-sided", "greater", "less")
@@ -245,16 +229,10 @@ def welch_test(a: Any, b: Any, *, alternative: str = "two-sided") -> TestResult:
     removed = int(np.isnan(left).sum() + np.isnan(right).sum())
     left, right = left[~np.isnan(left)], right[~np.isnan(right)]
     side = check_choice(alternative, ALTERNATIVES, "alternative")
-    blank = TestResult(
-        math.nan, math.nan, "welch", len(left) + len(right), removed, alternative=side
-    )
-    fewest = min(len(left), len(right))
+    n, fewest = len(left) + len(right), min(len(left), len(right))
+    blank = TestResult(math.nan, math.nan, "welch", n, removed, alternative=side)
     if fewest < samples.FEWEST:
         return replace(blank, note=samples.too_few(fewest, "values on one side") or "")
-    return _welch(left, right, blank)
-
-
-def _welch(left: Floats, right: Floats, blank: TestResult) -> TestResult:
     parts = [_spread(sample) ** 2 / len(sample) for sample in (left, right)]
     square = sum(parts)
     if square == 0:
@@ -264,7 +242,7 @@ def _welch(left: Floats, right: Floats, blank: TestResult) -> TestResult:
     freedom = square**2 / sum(
         part**2 / (len(sample) - 1) for part, sample in zip(parts, (left, right), strict=True)
     )
-    return replace(blank, p=_at_least_tiny(_t_p(t, freedom, blank.alternative)), statistic=t)
+    return replace(blank, p=_at_least_tiny(_t_p(t, freedom, side)), statistic=t)
 
 
 def _request(method: str, alternative: str, resamples: int, seed: int) -> TestResult:
@@ -272,16 +250,9 @@ def _request(method: str, alternative: str, resamples: int, seed: int) -> TestRe
     name = check_choice(method, TEST_METHODS, "method")
     side = check_choice(alternative, ALTERNATIVES, "alternative")
     resamples, seed = samples.check_resamples(resamples), samples.check_seed(seed)
+    blank = TestResult(math.nan, math.nan, name, 0, alternative=side)
     drawn = name in ("randomisation", "bootstrap")
-    return TestResult(
-        math.nan,
-        math.nan,
-        name,
-        0,
-        alternative=side,
-        resamples=resamples if drawn else 0,
-        seed=seed if drawn else None,
-    )
+    return replace(blank, resamples=resamples, seed=seed) if drawn else blank
 
 
 def _test(pairs: Pairs, shift: float, request: TestResult) -> TestResult:
@@ -318,13 +289,8 @@ def _spread(values: Floats) -> float:
 
 
 def _randomisation(differences: Floats, largest: float, blank: TestResult) -> TestResult:
-    p, exact = sign_flip_p(
-        differences,
-        largest,
-        blank.alternative,
-        resamples=blank.resamples,
-        seed=blank.seed or 0,
-    )
+    drawn = {"resamples": blank.resamples, "seed": blank.seed or 0}
+    p, exact = sign_flip_p(differences, largest, blank.alternative, **drawn)
     result = replace(blank, p=p, statistic=_mean(differences), exact=exact)
     return replace(result, resamples=0, seed=None) if exact else result
 
