@@ -144,8 +144,8 @@ def _choose_measures(
     left_out = [measure for measure in systems[0].measures if not comparable(measure)]
     if not usable:
         raise UsageError(_not_comparable(left_out))
-    named = ", ".join(map(str, left_out))
-    remark = f"left out, not being a mean over queries where higher is better: {named}"
+    listed = ", ".join(map(str, left_out))
+    remark = f"left out, not being a mean over queries where higher is better: {listed}"
     return usable, [remark] if left_out else []
 
 
@@ -333,6 +333,14 @@ class TaskValues:
     def sizes(self) -> Ints:
         """The number of queries of each task."""
         return np.bincount(self.task_of, minlength=len(self.tasks))
+
+    @cached_property
+    def unit_counts(self) -> Ints:
+        """The number of queries, or of groups of them, of each task."""
+        if self.clusters is None:
+            return self.sizes
+        units = np.unique(np.stack([self.task_of, self.clusters]), axis=1)
+        return np.bincount(units[0], minlength=len(self.tasks))
 
     @property
     def means_only(self) -> bool:

@@ -92,9 +92,9 @@ class ComparisonSettings:
     ) -> Interval:
         """Return the simultaneous interval of one difference of `compare_jointly`."""
         columns = (joint.differences, joint.low, joint.high)
-        numbers = [float(column[number]) for column in columns]
+        mean, low, high = (float(column[number]) for column in columns)
         drawn = {**self.draws, "n_removed": removed, "note": note}
-        return Interval(*numbers, 1 - self.level, "max-t", n, **drawn)
+        return Interval(mean, low, high, 1 - self.level, "max-t", n, **drawn)
 
     def joint_test(self, joint: JointPairs, number: int, interval: Interval) -> TestResult:
         """Return the test of one pair of `compare_jointly` alone."""
@@ -591,16 +591,16 @@ def _infer_by_range(
         p = float(np.maximum(tukey.p[a, b], least))
         mean = math.fsum((sums[a] - sums[b]).tolist()) / total
         separate = p <= settings.level
-        ends = (math.nan, math.nan)
+        low, high = math.nan, math.nan
         if math.isfinite(reach):
-            ends = settle(mean, mean - reach, mean + reach, separate=separate)
+            low, high = settle(mean, mean - reach, mean + reach, separate=separate)
         drawn = (test.n, settings.resamples, settings.seed, test.n_removed, tukey.note)
         yield _Inference(
             p,
             replace(test, p=float(np.minimum(test.p, p))),
             max(1 / (settings.resamples + 1), least),
             settings.level / len(index_pairs),
-            Interval(mean, *ends, 1 - settings.level, "tukey", *drawn),
+            Interval(mean, low, high, 1 - settings.level, "tukey", *drawn),
         )
 
 

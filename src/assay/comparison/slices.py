@@ -375,25 +375,27 @@ class _OneMeasure:
     settings: ComparisonSettings
 
     def slices(self, baseline: str | None) -> Iterator[SystemBlock]:
-        pairs = iter(self._pairs() if self.cut.tested else [])
+        pairs: Iterator[Pair] = iter(())
+        if self.cut.tested:
+            pairs = iter(
+                compare_pairs(
+                    str(self.measure),
+                    self.aligned.names,
+                    self.values,
+                    self.index_pairs,
+                    settings=self.settings,
+                    clusters=self.aligned.clusters,
+                    slices=self.cut.numbers,
+                    bounds=self.measure.bounds,
+                )
+            )
         for name in self.cut.names:
             inside, tested = self.cut.inside[name], name in self.cut.tested
             tested_pairs = tuple(next(pairs) for _ in self.index_pairs) if tested else ()
-            note = "" if tested else _too_few(self.cut.n_units[name], self.settings)
+            few = f"too few {_unit(self.settings)}: {self.cut.n_units[name]}"
+            note = "" if tested else f"{few}, at least {FEWEST_UNITS} are needed"
             n, means = int(inside.sum()), self._means(inside)
             yield SystemBlock(name, str(self.measure), n, means, tested_pairs, baseline, note)
-
-    def _pairs(self) -> list[Pair]:
-        return compare_pairs(
-            str(self.measure),
-            self.aligned.names,
-            self.values,
-            self.index_pairs,
-            settings=self.settings,
-            clusters=self.aligned.clusters,
-            slices=self.cut.numbers,
-            bounds=self.measure.bounds,
-        )
 
     def _means(self, inside: Flags) -> dict[str, float]:
         means = {}
@@ -412,9 +414,8 @@ class _OneMeasure:
             blocks=self.cut.numbers,
             contrasts=weights,
             level=self.settings.level,
-            resamples=self.settings.resamples,
-            seed=self.settings.seed,
             bounds=self.measure.bounds,
+            **self.settings.draws,
         )
 
     def contrasts(self, weights: Floats, names: Sequence[str]) -> Iterator[Contrast]:
@@ -447,10 +448,6 @@ class _OneMeasure:
 
 def _unit(settings: ComparisonSettings) -> str:
     return "queries" if settings.by is None else f"groups by {settings.by}"
-
-
-def _too_few(n: int, settings: ComparisonSettings) -> str:
-    return f"too few {_unit(settings)}: {n}, at least {FEWEST_UNITS} are needed"
 
 
 def _remarks(column: str, cut: _SliceQueries, settings: ComparisonSettings) -> Iterable[str]:

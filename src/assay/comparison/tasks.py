@@ -9,8 +9,6 @@ from functools import cached_property
 from itertools import combinations, pairwise
 from typing import Any
 
-import numpy as np
-
 from assay import __version__
 from assay.arrays import Floats
 from assay.comparison.alignment import Aligned, TaskValues
@@ -215,22 +213,12 @@ def compare_task_values(
     settings = ComparisonSettings(level=level, resamples=resamples, seed=seed)
     resampled = _choose_units(values, units)
     index_pairs = list(combinations(range(len(values.systems)), 2))
-    if resampled == "tasks":
-        joint = compare_jointly(
-            values.means, index_pairs, level=level, bounds=values.bounds, **settings.draws
-        )
-    else:
-        n = len(values.tasks)
-        joint = compare_jointly(
-            values.values,
-            index_pairs,
-            clusters=values.clusters,
-            blocks=values.task_of,
-            contrasts=[[1 / n] * n],
-            level=level,
-            bounds=values.bounds,
-            **settings.draws,
-        )
+    table, n = values.means, len(values.tasks)
+    options: dict[str, Any] = {"level": level, "bounds": values.bounds, **settings.draws}
+    if resampled == "queries":
+        blocks = {"blocks": values.task_of, "contrasts": [[1 / n] * n]}
+        table, options = values.values, {**options, **blocks, "clusters": values.clusters}
+    joint = compare_jointly(table, index_pairs, **options)
     over = "one task" if len(values.tasks) == 1 else f"{len(values.tasks)} tasks"
     measure = Measure(f"the mean{f' of {values.measure}' if values.measure else ''} over {over}")
     pairs = tuple(_pairs(values, str(measure), resampled, index_pairs, joint, settings))
@@ -278,11 +266,8 @@ def _choose_units(values: TaskValues, units: str | None) -> str:
     if units is None:
         units = "tasks" if values.means_only else "queries"
     units = check_choice(units, UNITS, "units")
-    small = [
-        task
-        for task, n in zip(values.tasks, _unit_counts(values).tolist(), strict=True)
-        if n < FEWEST
-    ]
+    sizes = zip(values.tasks, values.unit_counts.tolist(), strict=True)
+    small = [task for task, n in sizes if n < FEWEST]
     if units == "queries" and values.means_only:
         raise UsageError(
             "Only the means of tasks are known, so queries cannot be resampled. Give the values of "
@@ -296,14 +281,6 @@ def _choose_units(values: TaskValues, units: str | None) -> str:
     return units
 
 
-def _unit_counts(values: TaskValues) -> Any:
-    """Return how many queries, or groups of them, each task has."""
-    if values.clusters is None:
-        return values.sizes
-    units = np.unique(np.stack([values.task_of, values.clusters]), axis=1)
-    return np.bincount(units[0], minlength=len(values.tasks))
-
-
 def _pairs(
     values: TaskValues,
     measure: str,
@@ -314,18 +291,17 @@ def _pairs(
 ) -> Iterator[TaskPair]:
     names, means = values.systems, values.means
     word = "groups" if units == "queries" and values.clusters is not None else units
-    n = len(values.tasks) if units == "tasks" else int(_unit_counts(values).sum())
+    n = len(values.tasks) if units == "tasks" else int(values.unit_counts.sum())
     note = joint.note.replace("queries", word)
     for number, (a, b) in enumerate(index_pairs):
         interval = settings.joint_interval(joint, number, n, note=note)
-        difference = interval.estimate
         yield TaskPair(
             measure,
             names[a],
             names[b],
             float(joint.p[number]),
             settings.joint_test(joint, number, interval),
-            replace(effect(means[a], means[b]), mean_difference=difference),
+            replace(effect(means[a], means[b]), mean_difference=interval.estimate),
             settings,
             len(index_pairs),
             float(joint.smallest[number]),
@@ -341,18 +317,6 @@ def _pairs(
 def _standings(
     values: TaskValues, units: str, pairs: Sequence[TaskPair], settings: ComparisonSettings
 ) -> Iterator[Standing]:
-    means = _mean_intervals(values, units, settings)
-    ranked = rank_systems(values.systems, pairs[0].measure, values.means, means, pairs, settings)
-    points = borda_points(values.means)
-    by_borda = rank_intervals(points, level=1 - settings.level, **settings.draws)
-    for standing in ranked:
-        i = values.systems.index(standing.name)
-        rank = replace(by_borda[i], note=by_borda[i].note.replace("queries", "tasks"))
-        yield replace(standing, borda=float(points[i].sum()), borda_rank=rank)
-
-
-def _mean_intervals(values: TaskValues, units: str, settings: ComparisonSettings) -> list[Interval]:
-    """Return intervals of the means over tasks, each for itself."""
     drawn: dict[str, Any] = {"level": 1 - settings.level, **settings.draws}
     if units == "tasks":
         means = intervals(values.means, **drawn)
@@ -361,7 +325,14 @@ def _mean_intervals(values: TaskValues, units: str, settings: ComparisonSettings
         scale = len(values.task_of) / len(values.tasks) / values.sizes[values.task_of]
         rows = values.values * scale
         means = intervals(rows, strata=values.task_of, clusters=values.clusters, **drawn)
-    return [_within(mean, values.bounds) for mean in means]
+    means = [_within(mean, values.bounds) for mean in means]
+    ranked = rank_systems(values.systems, pairs[0].measure, values.means, means, pairs, settings)
+    points = borda_points(values.means)
+    by_borda = rank_intervals(points, **drawn)
+    for standing in ranked:
+        i = values.systems.index(standing.name)
+        rank = replace(by_borda[i], note=by_borda[i].note.replace("queries", "tasks"))
+        yield replace(standing, borda=float(points[i].sum()), borda_rank=rank)
 
 
 def _within(mean: Interval, bounds: tuple[float, float] | None) -> Interval:

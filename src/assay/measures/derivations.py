@@ -216,6 +216,7 @@ def _average_precisions(
     at: View, k: int | None, bottom: Number, name: str, words: str
 ) -> Derivation:
     ranks: tuple[int, ...] = ()
+    columns: tuple[str, ...]
     if isinstance(at, TieView):
         total, ranks, rows = _add_up(_precisions(at, k))
         what, columns = "expected sum", ("chance", "found if so", "product/rank", "sum")
@@ -229,12 +230,12 @@ def _average_precisions(
 
 def average_precision(at: View, k: int | None, over: str) -> Derivation | None:
     good = _one(at.n_good)
-    if over == "hits" and isinstance(at, TieView) and k is not None:
-        return _average_precision_over_hits(at, k)
-    if over == "hits":
-        tied = isinstance(at, TieView)
-        bottom = sum(g.good for g in groups_of(at)) if tied else len(_inside(at, k))
-        words = "the hits"
+    if over == "hits" and isinstance(at, TieView):
+        if k is not None:
+            return _average_precision_over_hits(at, k)
+        bottom, words = sum(group.good for group in groups_of(at)), "the hits"
+    elif over == "hits" and isinstance(at, RankView):
+        bottom, words = len(_inside(at, k)), "the hits"
     elif k is None or over == "R":
         bottom, words = good, "R"
     else:
@@ -521,8 +522,9 @@ def number_nonrelevant_judged(at: RankView) -> Derivation:
 def derive(measure: Measure, at: RankView, **arguments: Any) -> Derivation:
     """How a measure comes about for one query: by its own derivation, or what holds for any."""
     definition = measure.definition
-    if definition.derivation is not None:
-        return definition.derivation(at, **arguments)
+    derivation = definition.derivation and definition.derivation(at, **arguments)
+    if derivation is not None:
+        return derivation
     value = float(definition.function(at, **arguments)[0])
     ranks = _inside(at, _rank(measure))
     gains = at.gain.tolist()[: len(ranks)]

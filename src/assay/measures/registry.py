@@ -204,7 +204,9 @@ class Definition:
     trec: str | None  # trec_eval's name, with {k}, {level} or {params}
     formula: str
     defined: str = field(default="relevant")  # relevant: needs R > 0; retrieved; always
-    derivation: Callable[..., Derivation] | None = None  # how explain works it out; None: generally
+    derivation: Callable[..., Derivation | None] | None = (
+        None  # how explain works it out; None: generally
+    )
     tied_derivation: Callable[..., Derivation | None] | None = None  # the same over tied orders
 
     def __hash__(self) -> int:
@@ -340,7 +342,7 @@ def measure(
     aliases: tuple[str, ...] = (),
     trec: str | None = None,
     defined: str = "relevant",
-    derivation: Callable[..., Derivation] | None = None,
+    derivation: Callable[..., Derivation | None] | None = None,
     tied_derivation: Callable[..., Derivation | None] | None = None,
 ) -> Callable[[Callable[..., Floats]], Callable[..., Floats]]:
     """Register the decorated function as the measure `name`; CONTRIBUTING.md has an example."""

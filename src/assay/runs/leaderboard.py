@@ -194,7 +194,7 @@ def rank_records(
     options: dict[str, Any] = {"baseline": baseline, **asdict(settings)}
     comparison = None
     if len(records) > 1:
-        comparison = compare(*scores, names=names, slices=slices, **options)  # type: ignore[arg-type]
+        comparison = compare(*scores, names=names, slices=slices, **options)
     elif baseline is not None:
         raise UsageError(f"There is one run; the baseline {baseline!r} has nothing to compare.")
     elif slices is not None:
