@@ -381,24 +381,48 @@ def compare(
     allow_mismatch: bool = False,
     **choices: Unpack[Choices],
 ) -> Comparison:
-    """Compare two or more systems on the same queries: all pairs, or with a `baseline`.
+    """Compare two or more systems on the same queries.
 
-    They are `Scores`, with `names`, or runs by name, each as `evaluate` takes it or scored already:
-    `compare({"bm25": run, "dense": run}, qrels, measures)`. The keywords of `evaluate`, such as
-    `conventions`, `groups` and `ties`, go with runs.
+    With runs by name: `compare({"bm25": run, "dense": run}, qrels, measures)`.
 
-    `test` is randomisation, t, wilcoxon, sign or bootstrap; `correction` for several pairs of a
-    measure is max-t (all pairs in one family; the default of randomisation), holm (the default of
-    other tests), bonferroni, bh, tukey or none. `interval` is auto (of differences: the one that
-    belongs to the test), bca, percentile, studentised or t with 1 − `level`. A `margin` adds
-    non-inferiority and equivalence. `by` names a group column whose queries are not independent of
-    each other: whole groups are resampled and tested. `slices` names one that cuts the queries
-    into kinds: the systems are also compared in each (`Comparison.slices`).
+    Args:
+        systems: `Scores`, or runs by name, each as `evaluate` takes it or scored already.
+        second: The next `Scores`; with runs by name, the judgments.
+        *more: Further `Scores`; with runs by name, the measures.
+        names: Names of the systems, where they are `Scores`.
+        qrels: Judgments of runs by name.
+        measures: Measures to compare; by default all that the scores have.
+        baseline: The system to compare all others with; by default all pairs are compared.
+        test: randomisation, t, wilcoxon, sign or bootstrap.
+        correction: For several pairs of a measure: max-t (all pairs in one family; the default of
+            randomisation), holm (the default of other tests), bonferroni, bh, tukey or none.
+        level: Significance level.
+        interval: auto (of differences: the one that belongs to the test), bca, percentile,
+            studentised or t.
+        resamples: Number of resamples.
+        seed: Seed of the draws.
+        margin: Adds tests of non-inferiority and equivalence.
+        by: A group column whose queries are not independent; whole groups are resampled and
+            tested.
+        slices: A group column that cuts the queries into kinds; the systems are also compared in
+            each (`Comparison.slices`).
+        conventions: As of `evaluate`, with runs.
+        groups: As of `evaluate`, with runs.
+        allow_mismatch: As of `evaluate`, with runs.
+        **choices: Single choices of the conventions, with runs.
 
-    >>> qrels = {f"q{i}": {"a": 1} for i in range(8)}
-    >>> new, old = ({q: {"a": 2, "b": b} for q in qrels} for b in (1, 3))
-    >>> compare({"new": new, "old": old}, qrels, "RR").verdict
-    'new is better than old on RR: +0.5000 [0.3153, 0.6847], p = 0.0078 (randomisation)'
+    Returns:
+        The comparison: verdicts, standings, pairs and tables.
+
+    Raises:
+        UsageError: Arguments contradict each other.
+        MismatchError: The systems do not belong together.
+
+    Example:
+        >>> qrels = {f"q{i}": {"a": 1} for i in range(8)}
+        >>> new, old = ({q: {"a": 2, "b": b} for q in qrels} for b in (1, 3))
+        >>> compare({"new": new, "old": old}, qrels, "RR").verdict
+        'new is better than old on RR: +0.5000 [0.3153, 0.6847], p = 0.0078 (randomisation)'
     """
     check_keywords(compare, choices)
     settings = ComparisonSettings(

@@ -101,7 +101,7 @@ def groups_of(at: TieView) -> list[Group]:
 def _add_up(
     terms: Iterable[tuple[int, tuple[Number, ...], float]],
 ) -> tuple[float, tuple[int, ...], Rows]:
-    """The sum of the terms, and for each its rank and its row, with the sum so far at the end."""
+    """Return the sum of the terms, and their ranks and rows with the sum so far at the end."""
     ranks, rows, values = [], [], []
     so_far = 0.0
     for rank, row, term in terms:
@@ -374,7 +374,7 @@ def expected_reciprocal_rank(at: View, k: int | None) -> Derivation | None:
 
 
 def _stops(groups: list[Group], k: int | None) -> Iterator[tuple[int, tuple[Number, ...], float]]:
-    """The i-th counted document is at place j in some of all choices of m places; stop there."""
+    """Yield the chance to stop at each place: there the i-th counted document may be."""
     alive = 1.0
     for group in groups:
         n, m = group.size, group.good

@@ -75,7 +75,7 @@ def _chunks_by_length(length: Ints) -> Iterator[Ints]:
 
 
 def average_precision_sum(at: TieView, k: int | Ints | None) -> Floats:
-    """Expected Σ i / r_i over the counted documents of each group at ranks up to k."""
+    """Return the expected Σ i / r_i over the counted documents of each group up to rank k."""
     return _precision_sum(at.above, at.size, at.good, at.good_above, at.inside(k))
 
 
@@ -90,7 +90,7 @@ def _precision_sum(s: Ints, n: Ints, m: Ints, a: Ints, places: Ints) -> Floats:
 
 
 def average_precision_over_hits(at: TieView, k: int | None) -> Floats:
-    """Expected (Σ i / r_i) / (number of counted documents at ranks up to k)."""
+    """Return the expected (Σ i / r_i) / (number of counted documents at ranks up to k)."""
     sums = average_precision_sum(at, k)
     split = _split_groups(at, k)
     whole = ~split
@@ -110,7 +110,7 @@ def average_precision_over_hits(at: TieView, k: int | None) -> Floats:
 
 
 def _split_groups(at: TieView, k: int | None) -> NDArray[np.bool_]:
-    """Groups that the cut-off divides: at most one in a query."""
+    """Return the groups that the cut-off divides: at most one in a query."""
     inside = at.inside(k)
     return (inside > 0) & (inside < at.size)
 
@@ -222,7 +222,7 @@ def _mean_reciprocals(s: int, n: int, m: int, places: int) -> Floats:
 
 
 def _mean_reciprocals_in_turn(s: int, n: int, m: int, places: int) -> Floats:
-    """The same place by place, with the law of how many documents came before."""
+    """Go place by place, with the law of how many documents came before."""
     values, before, h = np.zeros(m), np.zeros(m), np.arange(m)
     before[0] = 1.0
     for j in range(1, places + 1):
@@ -235,7 +235,7 @@ def _mean_reciprocals_in_turn(s: int, n: int, m: int, places: int) -> Floats:
 
 
 def interpolated_precision(at: TieView, needed: Ints) -> Floats:
-    """Expected max of i / r_i over i ≥ needed; `needed` is levels × queries."""
+    """Return the expected max of i / r_i over i ≥ needed; `needed` is levels × queries."""
     values = np.zeros(needed.shape)
     for row, groups in _groups_by_query(at):
         values[:, row] = _interpolated_row(at, groups, np.maximum(needed[:, row], 1))
@@ -274,7 +274,7 @@ def _interpolated_row(at: TieView, groups: Ints, needed: Ints) -> Floats:
 
 
 def _refuse_long_work(groups: list[tuple[int, int, int, int]]) -> None:
-    """The work grows with the square of documents times relevant documents, if several are."""
+    """Refuse work that grows with the square of documents times relevant ones, if too much."""
     works = [float(n * m) ** 2 if m > 1 else 1e3 * n for _, n, m, _ in groups]
     if sum(works) > _IPREC_WORK:
         _, n, m, _ = groups[int(np.argmax(works))]

@@ -121,7 +121,7 @@ def _expand(item: MeasureLike, registered: tuple[str, ...]) -> Sequence[Measure]
 
 @lru_cache(1024)
 def _named(texts: tuple[str, ...], registered: tuple[str, ...]) -> tuple[Measure, ...]:
-    """What some texts name, each once, while just these measures are registered."""
+    """Return what some texts name, each once, while just these measures are registered."""
     return tuple(dict.fromkeys(m for text in texts for m in _named_by(text)))
 
 
@@ -324,7 +324,7 @@ def is_foreign(value: object) -> TypeGuard[ForeignMeasure]:
 
 
 def from_ir_measures(foreign: ForeignMeasure) -> Measure:
-    """The same measure under Assay's name and with its parameters.
+    """Return the measure under Assay's name and with its parameters.
 
     >>> class Set:
     ...     NAME, params = "SetF", {"beta": 4.0, "rel": 2}

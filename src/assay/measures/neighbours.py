@@ -99,7 +99,7 @@ class RankingSimilarity:
     rbo: Floats
 
     def take(self, rows: Ints) -> RankingSimilarity:
-        """The same of some queries, or in another order."""
+        """Return the similarity of some queries, or in another order."""
         overlap = {
             k: {ties: values[rows] for ties, values in of.items()} for k, of in self.overlap.items()
         }

@@ -533,7 +533,7 @@ def interpolated_precision(at: RankView, k: float, iprec: str) -> Floats:
 
 
 def _mean_of_levels(values: Floats) -> Floats:
-    """Added level by level: np.mean adds in another order where there is a single query."""
+    """Add level by level: np.mean adds in another order where there is a single query."""
     return np.asarray(np.add.accumulate(values, axis=0)[-1] / len(values))
 
 

@@ -69,7 +69,7 @@ class Param:
     convention: str | None = None
 
     def check(self, owner: str, key: str, value: Value) -> Value:
-        """The value if it is one this parameter takes; an error that says what it takes if not."""
+        """Return the value if this parameter takes it; the error says what it takes."""
         if isinstance(value, np.generic):
             value = value.item()
         if self.kind == "flag" and isinstance(value, bool):
@@ -152,11 +152,11 @@ class Measure:
         return self.name + (f"({inside})" if inside else "") + cut
 
     def __str__(self) -> str:
-        """The canonical name."""
+        """Return the canonical name."""
         return self._text
 
     def __repr__(self) -> str:
-        """The canonical name, so that tables and lists of measures read well."""
+        """Return the canonical name, so that tables and lists of measures read well."""
         return str(self)
 
     @property
@@ -308,7 +308,7 @@ def spellings(name: str, aliases: tuple[str, ...]) -> set[str]:
 
 
 def _refuse_known_names(name: str, aliases: tuple[str, ...], module: str) -> None:
-    """A name means one measure: another package must not change what `map` or `P` stands for.
+    """Refuse a name that another measure has: `map` or `P` must not change their meaning.
 
     Only the module that registered a measure may do so again, as a notebook does.
     """

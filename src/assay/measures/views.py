@@ -255,7 +255,7 @@ def _at_extreme(hits: Hits, gain: Floats, ties: str) -> Placement:
 
 
 def _midrank_up(hits: Hits, gain: Floats, ties: str) -> Placement:
-    """The j-th of m counted documents in a group of n at its expected place, j(n+1)/(m+1), up."""
+    """Put the j-th of m counted documents of a group of n at j(n+1)/(m+1), rounded up."""
     row, _, lo, hi, gains = _keep(hits, gain)
     group = _group_numbers(row, lo)
     good, bad = gains > 0, gains < 0
@@ -319,11 +319,11 @@ class TieView(_View):
         return np.clip(self.cut(k, self.row) - self.above, 0, self.size)
 
     def count(self, k: int | Ints | None) -> Floats:
-        """Expected number of counted documents at ranks up to k."""
+        """Return the expected number of counted documents at ranks up to k."""
         return self.per_query(self.row, self.good * self.inside(k) / self.size)
 
     def weigh(self, weights: Callable[[Floats], Floats], k: int | Ints | None) -> Floats:
-        """Expected sum over documents at ranks up to k of gain times the weight of the rank."""
+        """Return the expected sum of gain times the weight of the rank, up to rank k."""
         inside = self.inside(k)
         mean = self.total / self.size
         return self.per_query(self.row, mean * sum_over_ranks(weights, self.above, inside))
@@ -409,7 +409,7 @@ def sum_over_places(terms: Callable[[Floats, Floats], Floats], above: Ints, plac
 def _sums_of(
     terms: Callable[[Floats, Floats], Floats], start: Ints, length: Ints, first: int = 0
 ) -> Floats:
-    """Sums of groups of at least one place, from the place after `first` on."""
+    """Return sums of groups of at least one place, from the place after `first` on."""
     offsets = np.cumsum(length) - length
     if not len(length):
         return np.zeros(0)

@@ -177,8 +177,35 @@ def rank_records(
 ) -> Leaderboard:
     """Compare records as `assay.compare` does; one of them stands alone.
 
-    Runs of a store are taken as they are, with the measures that all of them have. Without `by`,
-    the `clusters` of the records are resampled as whole groups.
+    Runs of a store are taken with the measures that all of them have.
+
+    Args:
+        runs: Records, runs of a store, or scores by name.
+        baseline: The system to compare all others with; by default all pairs are compared.
+        test: randomisation, t, wilcoxon, sign or bootstrap.
+        correction: For several pairs of a measure: max-t (all pairs in one family; the default of
+            randomisation), holm (the default of other tests), bonferroni, bh, tukey or none.
+        level: Significance level.
+        interval: auto (of differences: the one that belongs to the test), bca, percentile,
+            studentised or t.
+        resamples: Number of resamples.
+        seed: Seed of the draws.
+        margin: Adds tests of non-inferiority and equivalence.
+        by: As of `compare`; by default the `clusters` of the records are resampled as whole
+            groups.
+        slices: A group column that cuts the queries into kinds; the systems are also compared in
+            each (`Comparison.slices`).
+
+    Returns:
+        The records, and what may be said about them.
+
+    Raises:
+        UsageError: There is no run, or one where several are needed.
+
+    Example:
+        >>> from assay import evaluate
+        >>> rank_records({"good": evaluate({"q": {"a": 1}}, {"q": {"a": 1}}, "RR")}).verdicts["RR"]
+        'good reaches 1.0000 on RR'
     """
     records = tuple(as_records(runs))
     if not records:
@@ -262,23 +289,36 @@ def compare_tasks(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> TaskComparison:
-    """Compare systems on the mean over many tasks, in which each task weighs the same.
+    """Compare systems on the mean over many tasks of equal weight.
 
-    `source` is a table with columns system, task, query and value (a path, several paths, a data
-    frame, records; without query, values are means of tasks), folders of results of mteb, runs of a
-    store or records, whose datasets are the tasks, or {system: {task: Scores}}.
+    Args:
+        source: A table with columns system, task, query and value (a path, several paths, a data
+            frame, records; without query, values are means of tasks), folders of results of mteb,
+            runs of a store or records, whose datasets are the tasks, or {system: {task: Scores}}.
+        units: What is resampled: "queries" within tasks, which says who is better on these tasks,
+            or "tasks", which says who is better on tasks like these, and is all that means allow.
+        missing: What happens where a system lacks a task: "refuse", "drop-task" or "drop-system".
+        only: The tasks to take.
+        measure: One measure of runs.
+        split: The split of results of mteb.
+        languages: Languages of results of mteb, such as "eng".
+        level: Significance level.
+        resamples: Number of resamples.
+        seed: Seed of the draws.
 
-    `units` is what is resampled: "queries" within tasks, which says who is better on these tasks,
-    or "tasks", which says who is better on tasks like these, and is all that means allow. `missing`
-    is what happens where a system lacks a task: "refuse", "drop-task" or "drop-system". `only`
-    names the tasks to take, `measure` one measure of runs, `split` and `languages` (such as "eng")
-    the results of mteb to read.
+    Returns:
+        The comparison: verdicts, standings, pairs and tables.
 
-    >>> rows = [(s, t, q, v + q % 3 / 10) for s, v in (("new", 0.6), ("old", 0.2))
-    ...         for t in ("NQ", "FiQA") for q in range(9)]
-    >>> table = [dict(zip(("system", "task", "query", "value"), row)) for row in rows]
-    >>> compare_tasks(table).standings[0].name
-    'new'
+    Raises:
+        UsageError: The source is of no known kind.
+        MismatchError: The systems have no tasks in common.
+
+    Example:
+        >>> rows = [(s, t, q, v + q % 3 / 10) for s, v in (("new", 0.6), ("old", 0.2))
+        ...         for t in ("NQ", "FiQA") for q in range(9)]
+        >>> table = [dict(zip(("system", "task", "query", "value"), row)) for row in rows]
+        >>> compare_tasks(table).standings[0].name
+        'new'
     """
     selection: dict[str, Any] = {"missing": missing, "only": only}
     scored = _scores_of(source)

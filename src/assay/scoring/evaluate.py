@@ -41,15 +41,28 @@ def evaluate(
 ) -> Scores:
     """Return scores of a run against judgments.
 
-    `run` is a `Ranking`, a path, {query: {doc: score}}, a data frame or (query, doc, score)
-    tuples; `qrels` likewise with grades. `conventions` is a preset's name, a signature or a
-    `Conventions`, and each of its choices is a keyword, too: `ties="expected"`. Ids that do not
-    fit, such as `1` and `01`, are refused unless `allow_mismatch`.
+    Args:
+        run: A `Ranking`, a path, {query: {doc: score}}, a data frame or (query, doc, score)
+            tuples.
+        qrels: Judgments, likewise with grades.
+        measures: Names of measures, or of a group of them.
+        conventions: The name of a preset, a signature or a `Conventions`.
+        groups: Group columns by name: {column: {query id: group}}.
+        allow_mismatch: Continue despite ids that do not fit, such as `1` and `01`.
+        **choices: Single choices of the conventions: `ties="expected"`.
 
-    >>> run = {"q1": {"a": 0.9, "b": 0.4}, "q2": {"a": 0.8, "b": 0.1}}
-    >>> qrels = {"q1": {"a": 1}, "q2": {"b": 1}}
-    >>> evaluate(run, qrels, ["RR", "P@1"]).mean()
-    Mean(micro: RR=0.7500, P@1=0.5000)
+    Returns:
+        Every measure for every query.
+
+    Raises:
+        MismatchError: Ids do not fit.
+        MeasureError: A measure is unknown.
+
+    Example:
+        >>> run = {"q1": {"a": 0.9, "b": 0.4}, "q2": {"a": 0.8, "b": 0.1}}
+        >>> qrels = {"q1": {"a": 1}, "q2": {"b": 1}}
+        >>> evaluate(run, qrels, ["RR", "P@1"]).mean()
+        Mean(micro: RR=0.7500, P@1=0.5000)
     """
     check_keywords(evaluate, choices)
     rules = as_conventions(conventions, **choices)
@@ -71,10 +84,23 @@ def evaluate(
 def score(
     hits: Hits, measures: MeasuresLike = "default", *, conventions: str | Conventions | None = None
 ) -> Scores:
-    """Return scores of hits: every measure for every query.
+    """Score hits: every measure for every query.
 
     What `judge` decided (tie-break, precision, self matches, depth) stays as it was, and the
     signature says so.
+
+    Args:
+        hits: What `judge` returns.
+        measures: Names of measures, or of a group of them.
+        conventions: As of `evaluate`; by default those of the hits.
+
+    Returns:
+        Every measure for every query.
+
+    Example:
+        >>> from assay import judge_ranks
+        >>> score(judge_ranks([1, 2]), "RR").mean()["RR"]
+        0.75
     """
     checks.require(hits, Hits, "hits", "what judge() returns")
     rules = _rules(hits, conventions)

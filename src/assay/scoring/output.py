@@ -499,9 +499,20 @@ def conventions_of(signature: str) -> Conventions:
 
 
 def write_scores(scores: Scores, path: FilePath, *, format: str | None = None) -> None:
-    """Write a table with a row per query as csv, tsv, jsonl or parquet, or all of it as json.
+    """Write scores to a file: a row per query, or all of it as json.
 
     Undefined values are empty cells, or null.
+
+    Args:
+        scores: The scores.
+        path: The file to write.
+        format: csv, tsv, json, jsonl or parquet; by default that of the ending.
+
+    Raises:
+        UsageError: The format is unknown.
+
+    Example:
+        write_scores(assay.evaluate("bm25.run", "qrels.txt"), "scores.csv")
     """
     writers.require_kind(scores, Scores, "write_scores")
     chosen_format = writers.choose_format(path, format, ("csv", "tsv", "json", "jsonl", "parquet"))

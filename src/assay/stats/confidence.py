@@ -156,7 +156,7 @@ def interval(
     strata: Any = None,
     bounds: Bounds | None = None,
 ) -> Interval:
-    """Interval for the mean of `values`, one per query; NaN values are removed and counted.
+    """Return the interval for the mean of `values`, one per query.
 
     `method` is bca (bootstrap, corrected for bias and skew), percentile (plain bootstrap),
     studentised (bootstrap t), t, or wilson (values 0 and 1 only); the first three need 8 values
@@ -167,10 +167,28 @@ def interval(
     are the least and the largest value of the measure: no end lies outside, and values that are all
     equal have an interval of what may not have been seen.
 
-    >>> interval([0.2, 0.5, 0.4, 0.9, 0.6, 0.3], method="t")
-    Interval(0.4833 [0.2227, 0.7439], 95 % Student t, n=6)
-    >>> interval([1] * 30)
-    Interval(1.0000 [0.8865, 1.0000], 95 % Wilson, n=30)
+    Args:
+        values: A number for each query; NaN values are removed and counted.
+        method: auto, bca, percentile, studentised, t or wilson.
+        level: Confidence level.
+        resamples: Number of resamples.
+        seed: Seed of the draws.
+        clusters: A label for each value; whole groups are resampled.
+        strata: A label for each value; the number drawn from each stratum is fixed.
+        bounds: The least and the largest value of the measure.
+
+    Returns:
+        The mean and its interval.
+
+    Raises:
+        UsageError: An argument is out of range.
+        ValueRangeError: Values do not suit the method.
+
+    Example:
+        >>> interval([0.2, 0.5, 0.4, 0.9, 0.6, 0.3], method="t")
+        Interval(0.4833 [0.2227, 0.7439], 95 % Student t, n=6)
+        >>> interval([1] * 30)
+        Interval(1.0000 [0.8865, 1.0000], 95 % Wilson, n=30)
     """
     plan = _plan(method, level, resamples, seed)
     sample = _sample(samples.finite_or_nan(values, "values"), plan.method, clusters, strata)
@@ -188,10 +206,30 @@ def intervals(
     strata: Any = None,
     bounds: Sequence[Bounds | None] | None = None,
 ) -> list[Interval]:
-    """Intervals for each row of measures × queries: what `interval` gives for each, but faster.
+    """Return intervals for each row of measures × queries, faster than one by one.
 
-    Measures that are defined on the same queries share their draws. `bounds` has a pair for each
-    row, None where there are none.
+    Measures that are defined on the same queries share their draws; each interval is what
+    `interval` gives.
+
+    Args:
+        values: Measures × queries.
+        method: auto, bca, percentile, studentised, t or wilson.
+        level: Confidence level.
+        resamples: Number of resamples.
+        seed: Seed of the draws.
+        clusters: A label for each value; whole groups are resampled.
+        strata: A label for each value; the number drawn from each stratum is fixed.
+        bounds: A pair for each row, None where there are none.
+
+    Returns:
+        An interval for each row.
+
+    Raises:
+        UsageError: An argument is out of range.
+
+    Example:
+        >>> [each.n for each in intervals([[0.2, 0.5, 0.4], [0.1, 0.3, 0.9]], method="t")]
+        [3, 3]
     """
     plan = _plan(method, level, resamples, seed)
     rows = samples.finite_or_nan(values, "values", dimensions=2)
@@ -227,10 +265,26 @@ def difference_interval(
 ) -> Interval:
     """Return the interval for the mean of a − b on the same queries; see `interval`.
 
-    `bounds` are those of the scores, not of their differences.
+    Args:
+        a: Scores of one system, a number for each query.
+        b: Scores of the other on the same queries.
+        method: As of `interval`, but not wilson.
+        level: Confidence level.
+        resamples: Number of resamples.
+        seed: Seed of the draws.
+        clusters: A label for each value; whole groups are resampled.
+        strata: A label for each value; the number drawn from each stratum is fixed.
+        bounds: The least and the largest score, not those of differences.
 
-    >>> difference_interval([0.2, 0.5, 0.4, 0.9], [0.1, 0.5, 0.2, 0.6], method="t")
-    Interval(0.1500 [-0.0554, 0.3554], 95 % Student t, n=4)
+    Returns:
+        The mean difference and its interval.
+
+    Raises:
+        UsageError: An argument is out of range.
+
+    Example:
+        >>> difference_interval([0.2, 0.5, 0.4, 0.9], [0.1, 0.5, 0.2, 0.6], method="t")
+        Interval(0.1500 [-0.0554, 0.3554], 95 % Student t, n=4)
     """
     pairs = samples.clean_pairs(a, b)
     if method == "wilson":
@@ -500,8 +554,26 @@ def inverted_interval(
 ) -> Interval:
     """Return the interval for the mean of a − b that belongs to `test`, one of `INVERTIBLE`.
 
-    `level` is the significance level, `separate` whether the test, after corrections, rejects: the
-    side of 0 follows it to the last bit. `bounds` are those of the scores.
+    The test is one of `INVERTIBLE`.
+
+    Args:
+        a: Scores of one system, a number for each query.
+        b: Scores of the other on the same queries.
+        test: The test of the two.
+        level: Significance level.
+        separate: Whether the test, after corrections, rejects; the side of 0 follows it to the
+            last bit.
+        clusters: A label for each query; groups were tested.
+        bounds: The least and the largest score.
+
+    Returns:
+        The mean difference and the interval that belongs to `test`.
+
+    Example:
+        >>> from assay.stats import paired_test
+        >>> a, b = [0.3, 0.5, 0.6, 0.9], [0.1, 0.4, 0.3, 0.5]
+        >>> inverted_interval(a, b, paired_test(a, b, method="t"), level=0.05, separate=True)
+        Interval(0.2500 [0.0446, 0.4554], 95 % Student t, n=4)
     """
     pairs = samples.clean_pairs(a, b)
     n = len(pairs.differences)

@@ -28,13 +28,24 @@ CORRECTIONS = ("holm", "bonferroni", "bh", "none")
 
 
 def adjust(p_values: Any, method: str = "holm") -> Floats:
-    """Adjust p-values for their number; compare the result with the level as usual.
+    """Adjust p-values for their number.
 
-    `holm` and `bonferroni` control the family-wise error rate, `bh` (Benjamini & Hochberg)
-    the false discovery rate. NaN stays NaN and is not counted.
+    `holm` and `bonferroni` control the family-wise error rate, `bh` (Benjamini & Hochberg) the
+    false discovery rate. Compare the result with the level as usual.
 
-    >>> adjust([0.01, 0.04, 0.03]).round(2).tolist()
-    [0.03, 0.06, 0.06]
+    Args:
+        p_values: p of each test; NaN stays NaN and is not counted.
+        method: holm, bonferroni, bh or none.
+
+    Returns:
+        The adjusted p-values, at most 1.
+
+    Raises:
+        ValueRangeError: A p-value is not between 0 and 1.
+
+    Example:
+        >>> adjust([0.01, 0.04, 0.03]).round(2).tolist()
+        [0.03, 0.06, 0.06]
     """
     name = check_choice(method, CORRECTIONS, "method")
     raw = samples.finite_or_nan(p_values, "p_values")
@@ -62,8 +73,17 @@ def levels_of_one(p_values: Any, method: str = "holm", level: float = LEVEL) -> 
     failed. Benjamini & Hochberg: k of m rejected give k/m of the level, the one at which intervals
     of what was selected keep their coverage (Benjamini & Yekutieli 2005, JASA 100).
 
-    >>> levels_of_one([0.01, 0.04, 0.03]).round(4).tolist()
-    [0.0167, 0.025, 0.025]
+    Args:
+        p_values: p of each test.
+        method: As of `adjust`.
+        level: Significance level of the family.
+
+    Returns:
+        A level for each p.
+
+    Example:
+        >>> levels_of_one([0.01, 0.04, 0.03]).round(4).tolist()
+        [0.0167, 0.025, 0.025]
     """
     adjusted = adjust(p_values, method)
     defined = ~np.isnan(adjusted)
@@ -117,15 +137,26 @@ class TukeyResult:
 
 
 def tukey_hsd(values: Any, *, resamples: int = RESAMPLES, seed: int = 0) -> TukeyResult:
-    """Randomised Tukey HSD of `values`, systems × queries: all pairs in one test.
+    """Test all pairs of systems at once (randomised Tukey HSD).
 
     The scores of each query are shuffled among the systems, and each difference is compared with
-    the largest difference that arises so (Carterette, ACM TOIS 2012). Queries with a NaN in any
-    system are removed and counted.
+    the largest difference that arises so (Carterette, ACM TOIS 2012).
 
-    >>> result = tukey_hsd([[0.9, 0.8, 0.9, 0.7], [0.1, 0.2, 0.1, 0.3], [0.1, 0.2, 0.2, 0.3]])
-    >>> result.p[0, 1] < 0.05 < result.p[1, 2]
-    np.True_
+    Args:
+        values: Systems × queries; queries with a NaN in any system are removed and counted.
+        resamples: Number of resamples.
+        seed: Seed of the draws.
+
+    Returns:
+        p and mean difference of each pair.
+
+    Raises:
+        ShapeError: There are fewer than two systems.
+
+    Example:
+        >>> result = tukey_hsd([[0.9, 0.8, 0.9, 0.7], [0.1, 0.2, 0.1, 0.3], [0.1, 0.2, 0.2, 0.3]])
+        >>> result.p[0, 1] < 0.05 < result.p[1, 2]
+        np.True_
     """
     table = samples.finite_or_nan(values, "values", dimensions=2)
     if len(table) < 2:
@@ -163,14 +194,23 @@ def _tukey(table: Floats, resamples: int, seed: int) -> tuple[Floats, Floats, Fl
 
 
 def compact_letters(separable: Any) -> list[str]:
-    """Group letters of each system from a symmetric matrix: True where two were separated.
+    """Return the group letters of each system.
 
     Two systems share a letter exactly if they were not separated. Systems are taken in the order
-    given, best first for the usual look. After z come A … Z, then a2, b2, …; `split_letters` takes
-    the letters of one system apart.
+    given, best first for the usual look. After z come A … Z, then a2, b2, ….
 
-    >>> compact_letters([[False, False, True], [False, False, False], [True, False, False]])
-    ['a', 'ab', 'b']
+    Args:
+        separable: A symmetric matrix: True where two systems were separated.
+
+    Returns:
+        The letters of each system; `split_letters` takes them apart.
+
+    Raises:
+        ShapeError: The matrix is not symmetric, or not of True and False.
+
+    Example:
+        >>> compact_letters([[False, False, True], [False, False, False], [True, False, False]])
+        ['a', 'ab', 'b']
     """
     matrix = np.asarray(separable)
     if matrix.dtype != np.bool_ or matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
@@ -290,13 +330,23 @@ def rank_intervals(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> list[RankInterval]:
-    """Rank systems by their mean over queries (systems × queries), with simultaneous intervals.
+    """Rank systems by their mean over queries, with simultaneous intervals.
 
-    All pairs are compared in one family (`compare_jointly`), each on the queries that both have;
-    with `clusters`, a label for each query, by whole groups. `n` queries have a value of all.
+    All pairs are compared in one family (`compare_jointly`), each on the queries that both have.
 
-    >>> rank_intervals([[0.1, 0.2, 0.1, 0.2] * 2, [0.7, 0.9, 0.8, 0.9] * 2])
-    [RankInterval(2 [2, 2], 95 %, n=8), RankInterval(1 [1, 1], 95 %, n=8)]
+    Args:
+        values: Systems × queries.
+        clusters: A label for each query; whole groups are compared.
+        level: Confidence level.
+        resamples: Number of resamples.
+        seed: Seed of the draws.
+
+    Returns:
+        The rank of each system with its interval; `n` queries have a value of all.
+
+    Example:
+        >>> rank_intervals([[0.1, 0.2, 0.1, 0.2] * 2, [0.7, 0.9, 0.8, 0.9] * 2])
+        [RankInterval(2 [2, 2], 95 %, n=8), RankInterval(1 [1, 1], 95 %, n=8)]
     """
     table = samples.finite_or_nan(values, "values", dimensions=2)
     share = samples.check_level(level)

@@ -62,8 +62,16 @@ class Effect:
 def effect(a: Any, b: Any) -> Effect:
     """Measure how much better a is than b on the same queries.
 
-    >>> effect([0.3, 0.5, 0.6, 0.9], [0.1, 0.5, 0.3, 0.5])
-    Effect(0.2250, standardised 1.3175, 3 wins, 1 ties, 0 losses, superiority 0.8750)
+    Args:
+        a: Scores of one system, a number for each query.
+        b: Scores of the other on the same queries.
+
+    Returns:
+        Mean difference, standardised difference, wins, ties and losses.
+
+    Example:
+        >>> effect([0.3, 0.5, 0.6, 0.9], [0.1, 0.5, 0.3, 0.5])
+        Effect(0.2250, standardised 1.3175, 3 wins, 1 ties, 0 losses, superiority 0.8750)
     """
     pairs = samples.clean_pairs(a, b)
     differences = pairs.differences
@@ -86,13 +94,19 @@ def effect(a: Any, b: Any) -> Effect:
 def minimum_detectable_difference(
     differences: Any, *, power: float = 0.8, level: float = LEVEL
 ) -> float:
-    """Smallest true mean difference that a paired t test on these queries detects with `power`.
+    """Return the smallest mean difference that a paired t test detects.
 
-    `differences` are per-query differences of two systems; their spread is what counts. `level`
-    is that of a two-sided test. NaN with too few queries, 0 where the systems never differ.
+    Args:
+        differences: Per-query differences of two systems; their spread is what counts.
+        power: Chance to detect the difference.
+        level: Level of the two-sided test.
 
-    >>> round(minimum_detectable_difference([0.1, -0.1] * 50), 4)
-    0.0284
+    Returns:
+        The difference; NaN with too few queries, 0 where the systems never differ.
+
+    Example:
+        >>> round(minimum_detectable_difference([0.1, -0.1] * 50), 4)
+        0.0284
     """
     values = _check_power(differences, power, level)
     if samples.too_few(len(values)):
@@ -154,13 +168,20 @@ def queries_needed(
     power: float = 0.8,
     level: float = LEVEL,
 ) -> int | None:
-    """Return the number of queries of this kind needed to detect a mean difference with `power`.
+    """Return how many queries of this kind detect a mean difference.
 
-    `difference` is the true difference to detect, by default the mean of `differences`. None with
-    too few queries or without any difference.
+    Args:
+        differences: Per-query differences of two systems.
+        difference: The true difference to detect; by default the mean of `differences`.
+        power: Chance to detect the difference.
+        level: Level of the two-sided test.
 
-    >>> queries_needed([0.1, -0.1] * 50, difference=0.0285)
-    100
+    Returns:
+        The number of queries; None with too few queries or without any difference.
+
+    Example:
+        >>> queries_needed([0.1, -0.1] * 50, difference=0.0285)
+        100
     """
     values = _check_power(differences, power, level)
     if samples.too_few(len(values)):
@@ -184,12 +205,22 @@ def guess_queries(
     """Return how many queries might detect the mean difference: least, best guess, most.
 
     The size of the effect is itself an estimate from these queries; least and most belong to the
-    ends of its interval with this confidence, and most is None where the interval holds 0. None
-    where nothing can be said. The number of a t test is that of Guenther (1981, The American
+    ends of its interval. The number of a t test is that of Guenther (1981, The American
     Statistician 35), at most a query or two off `queries_needed`.
 
-    >>> guess_queries([0.1, -0.1, 0.2, 0.1, 0.0, -0.2, 0.1, 0.2] * 4)
-    (24, 59, 416)
+    Args:
+        differences: Per-query differences of two systems.
+        power: Chance to detect the difference.
+        level: Level of the two-sided test.
+        confidence: Confidence of the range.
+
+    Returns:
+        Least, best guess and most, which is None where the interval holds 0; None where nothing
+        can be said.
+
+    Example:
+        >>> guess_queries([0.1, -0.1, 0.2, 0.1, 0.0, -0.2, 0.1, 0.2] * 4)
+        (24, 59, 416)
     """
     samples.check_level(confidence, "confidence", 0.8)
     values = _check_power(differences, power, level)
@@ -358,10 +389,26 @@ class SeedComparison:
 def compare_seeds(
     a: Any, b: Any, *, level: float = CONFIDENCE, resamples: int = RESAMPLES, seed: int = 0
 ) -> SeedComparison:
-    """Compare two systems from their scores, seeds × queries; the queries are the same for both.
+    """Compare two systems run with several seeds on the same queries.
 
-    The numbers of seeds may differ. Queries with a NaN anywhere are removed and counted. Nothing is
-    drawn: `resamples` and `seed` are accepted as by other functions and change nothing.
+    Queries with a NaN anywhere are removed and counted.
+
+    Args:
+        a: Seeds × queries of one system.
+        b: Seeds × queries of the other; the numbers of seeds may differ.
+        level: Confidence level.
+        resamples: Accepted as by other functions; nothing is drawn.
+        seed: Likewise.
+
+    Returns:
+        Both systems over seeds, and their difference.
+
+    Raises:
+        MismatchError: The numbers of queries differ.
+
+    Example:
+        >>> compare_seeds([[0.5, 0.75, 1.0]] * 3, [[0.25, 0.5, 0.75]] * 3).difference.estimate
+        0.25
     """
     left, right = (samples.finite_or_nan(each, name, 2) for each, name in ((a, "a"), (b, "b")))
     if left.shape[1] != right.shape[1]:

@@ -390,18 +390,34 @@ def compare_jointly(
 ) -> JointPairs:
     """Compare pairs of rows of `values`, systems × queries, in one family.
 
-    Queries with a NaN in one of two systems are left out of that pair. With `clusters`, a label for
-    each query, whole groups are flipped. With `blocks`, the number of a block for each query (−1
-    for none), the family is all pairs in block 0, then in block 1, …; with `contrasts`, rows of a
-    weight for each block, all pairs on each of these weighted sums of the differences in blocks:
-    [[1/2, 1/2]] compares the mean of two. `level` is the significance level of the family,
-    `bounds` are those of the scores.
+    With `blocks`, the family is all pairs in block 0, then in block 1, …; with `contrasts`, all
+    pairs on each of these weighted sums of the differences in blocks: [[1/2, 1/2]] compares the
+    mean of two.
 
-    >>> found = compare_jointly([[0.9, 0.8, 0.9, 0.7, 0.8, 0.9, 0.6, 0.8],
-    ...                          [0.1, 0.2, 0.1, 0.3, 0.2, 0.1, 0.3, 0.2],
-    ...                          [0.2, 0.1, 0.1, 0.2, 0.3, 0.1, 0.2, 0.2]], [(0, 1), (1, 2)])
-    >>> (found.p <= 0.05).tolist(), (found.low > 0).tolist()
-    ([True, False], [True, False])
+    Args:
+        values: Systems × queries; queries with a NaN in one of two systems are left out of that
+            pair.
+        pairs: Pairs of rows.
+        clusters: A label for each query; whole groups are flipped.
+        blocks: The number of a block for each query, −1 for none.
+        contrasts: Rows of a weight for each block.
+        level: Significance level of the family.
+        resamples: Number of resamples.
+        seed: Seed of the draws.
+        bounds: The least and the largest score.
+
+    Returns:
+        Differences, p-values and simultaneous intervals, an entry for each pair.
+
+    Raises:
+        ShapeError: There are too few systems, or labels do not fit the queries.
+
+    Example:
+        >>> found = compare_jointly([[0.9, 0.8, 0.9, 0.7, 0.8, 0.9, 0.6, 0.8],
+        ...                          [0.1, 0.2, 0.1, 0.3, 0.2, 0.1, 0.3, 0.2],
+        ...                          [0.2, 0.1, 0.1, 0.2, 0.3, 0.1, 0.2, 0.2]], [(0, 1), (1, 2)])
+        >>> (found.p <= 0.05).tolist(), (found.low > 0).tolist()
+        ([True, False], [True, False])
     """
     table = samples.finite_or_nan(values, "values", dimensions=2)
     if len(table) < 2 or not len(pairs):

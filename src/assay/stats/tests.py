@@ -169,12 +169,23 @@ def paired_test(
 ) -> TestResult:
     """Test whether a and b, on the same queries, have the same mean.
 
-    `method` is randomisation (random signs of the differences; all 2^n of them up to 20
-    differing queries), t, wilcoxon, sign, or bootstrap (studentised). `alternative="greater"`
-    tests whether a is better than b.
+    Randomisation draws random signs of the differences, all 2^n of them up to 20 differing queries;
+    bootstrap is studentised.
 
-    >>> paired_test([0.3, 0.5, 0.6, 0.9], [0.1, 0.4, 0.3, 0.5])
-    TestResult(p=0.125, randomisation, two-sided, n=4, exact)
+    Args:
+        a: Scores of one system, a number for each query.
+        b: Scores of the other on the same queries.
+        method: randomisation, t, wilcoxon, sign or bootstrap.
+        alternative: two-sided, greater (a is better than b) or less.
+        resamples: Number of resamples.
+        seed: Seed of the draws.
+
+    Returns:
+        p and how it was computed.
+
+    Example:
+        >>> paired_test([0.3, 0.5, 0.6, 0.9], [0.1, 0.4, 0.3, 0.5])
+        TestResult(p=0.125, randomisation, two-sided, n=4, exact)
     """
     return _test(samples.clean_pairs(a, b), 0.0, _request(method, alternative, resamples, seed))
 
@@ -188,12 +199,24 @@ def non_inferior(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> TestResult:
-    """Test whether a is worse than b by less than `margin`: a small p says that it is.
+    """Test whether a is worse than b by less than `margin`.
 
     The null hypothesis is mean(a − b) ≤ −margin.
 
-    >>> non_inferior([0.5] * 9, [0.5] * 9, 0.01).p == 1 / 2**9
-    True
+    Args:
+        a: Scores of one system, a number for each query.
+        b: Scores of the other on the same queries.
+        margin: The largest loss that does not matter, in the units of the measure.
+        method: randomisation, t, wilcoxon, sign or bootstrap.
+        resamples: Number of resamples.
+        seed: Seed of the draws.
+
+    Returns:
+        The test; a small p says that a is within the margin.
+
+    Example:
+        >>> non_inferior([0.5] * 9, [0.5] * 9, 0.01).p == 1 / 2**9
+        True
     """
     request = _request(method, "greater", resamples, seed)
     return _test(samples.clean_pairs(a, b), samples.check_margin(margin), request)
@@ -210,7 +233,20 @@ def equivalent(
 ) -> TestResult:
     """Test whether a and b differ by less than `margin`, by two one-sided tests (TOST).
 
-    The p-value is the larger of the two; a small p says that the systems are equivalent.
+    Args:
+        a: Scores of one system, a number for each query.
+        b: Scores of the other on the same queries.
+        margin: The largest loss that does not matter, in the units of the measure.
+        method: randomisation, t, wilcoxon, sign or bootstrap.
+        resamples: Number of resamples.
+        seed: Seed of the draws.
+
+    Returns:
+        The weaker of the two tests; a small p says that the systems are equivalent.
+
+    Example:
+        >>> equivalent([0.5] * 9, [0.5] * 9, 0.01).p == 1 / 2**9
+        True
     """
     shift, pairs = samples.check_margin(margin), samples.clean_pairs(a, b)
     above = _test(pairs, shift, _request(method, "greater", resamples, seed))
@@ -222,8 +258,17 @@ def equivalent(
 def welch_test(a: Any, b: Any, *, alternative: str = "two-sided") -> TestResult:
     """Test whether two independent samples, such as runs with other seeds, have the same mean.
 
-    >>> welch_test([0.41, 0.43, 0.42], [0.44, 0.47, 0.45])
-    TestResult(p=0.04191, welch, two-sided, n=6)
+    Args:
+        a: Values of one sample.
+        b: Values of the other.
+        alternative: two-sided, greater or less.
+
+    Returns:
+        p and t of Welch's test.
+
+    Example:
+        >>> welch_test([0.41, 0.43, 0.42], [0.44, 0.47, 0.45])
+        TestResult(p=0.04191, welch, two-sided, n=6)
     """
     left, right = samples.finite_or_nan(a, "a"), samples.finite_or_nan(b, "b")
     removed = int(np.isnan(left).sum() + np.isnan(right).sum())
