@@ -450,11 +450,15 @@ def compare_pairs(
     """
     if settings.correction == "tukey":  # it shuffles the queries that all systems have
         values = np.where(np.isnan(values).any(axis=0), np.nan, values)
-    sets = _cut(values, clusters, slices)
+    sets: list[_Set] = [(values, clusters)]
+    if slices is not None:
+        masks = [slices == number for number in range(int(slices.max()) + 1)]
+        sets = [(values[:, in_], None if clusters is None else clusters[in_]) for in_ in masks]
     n_pairs = len(sets) * len(index_pairs)
     if settings.correction == "max-t" and n_pairs > 1:
-        joint = _infer_together(values, clusters, slices, sets, index_pairs, settings, bounds)
-        inferences = list(joint)
+        options = {"level": settings.level, "bounds": bounds, **settings.draws}
+        joint = compare_jointly(values, index_pairs, clusters=clusters, blocks=slices, **options)
+        inferences = list(_infer_together(joint, sets, index_pairs, settings))
     else:
         inferences = list(_infer_apart(sets, index_pairs, settings))
     levels = _Levels([inference.level_of_one for inference in inferences])
@@ -485,13 +489,6 @@ def compare_pairs(
 _Set = tuple[Floats, NDArray[Any] | None]  # values of systems on some queries, and their groups
 
 
-def _cut(values: Floats, clusters: NDArray[Any] | None, slices: Ints | None) -> list[_Set]:
-    if slices is None:
-        return [(values, clusters)]
-    masks = [slices == number for number in range(int(slices.max()) + 1)]
-    return [(values[:, inside], None if clusters is None else clusters[inside]) for inside in masks]
-
-
 @dataclass(frozen=True)
 class _Inference:
     """What the family says of one pair; the interval is None where the pair has its own."""
@@ -504,25 +501,13 @@ class _Inference:
 
 
 def _infer_together(
-    values: Floats,
-    clusters: NDArray[Any] | None,
-    slices: Ints | None,
+    joint: JointPairs,
     sets: list[_Set],
     index_pairs: Sequence[tuple[int, int]],
     settings: ComparisonSettings,
-    bounds: Bounds | None,
 ) -> Iterator[_Inference]:
     """Return all pairs from the same draws."""
-    joint = compare_jointly(
-        values,
-        index_pairs,
-        clusters=clusters,
-        blocks=slices,
-        level=settings.level,
-        bounds=bounds,
-        **settings.draws,
-    )
-    why = joint.note.replace("queries", "queries" if clusters is None else "groups")
+    why = joint.note if sets[0][1] is None else joint.note.replace("queries", "groups")
     cells = [(part, a, b) for part, _ in sets for a, b in index_pairs]
     for number, (part, a, b) in enumerate(cells):
         n = int((~np.isnan(part[a] - part[b])).sum())

@@ -122,14 +122,12 @@ def _expand(item: MeasureLike, registered: tuple[str, ...]) -> Sequence[Measure]
 @lru_cache(1024)
 def _named(texts: tuple[str, ...], registered: tuple[str, ...]) -> tuple[Measure, ...]:
     """Return what some texts name, each once, while just these measures are registered."""
-    return tuple(dict.fromkeys(m for text in texts for m in _named_by(text)))
-
-
-def _named_by(text: str) -> Iterable[Measure]:
-    if text.strip().lower() in GROUPS:
-        return map(parse, GROUPS[text.strip().lower()])
-    trec = _trec_list(text.strip())
-    return map(parse, re.split(r",(?![^()]*\))", text)) if trec is None else trec
+    measures: dict[Measure, None] = {}
+    for text in texts:
+        trec = _trec_list(text.strip())
+        parts = GROUPS.get(text.strip().lower()) or re.split(r",(?![^()]*\))", text)
+        measures |= dict.fromkeys(map(parse, parts) if trec is None else trec)
+    return tuple(measures)
 
 
 def _checked_text(item: object) -> str:
@@ -158,18 +156,11 @@ def parse(measure: MeasureLike) -> Measure:
             f"Cannot read the measure {text!r}. Write name(key=value)@cutoff, e.g. AP(rel=2)@100."
         )
     name, inside, cut = shape.groups()
-    cutoff = None if cut is None else _cutoff(cut, text)
+    cutoff: Any = "R" if cut in ("R", "r") else cut and _value(cut)
+    if isinstance(cutoff, bool | tuple) or (isinstance(cutoff, str) and cutoff != "R"):
+        raise MeasureError(f"Cannot read the cut-off of {text!r}: {cut!r} is not a number.")
     canonical, params = _resolve(name, cutoff, text)
     return REGISTRY[canonical].build({**params, **_params(inside, text)}, cutoff)
-
-
-def _cutoff(cut: str, text: str) -> int | float | str:
-    if cut.upper() == "R":
-        return "R"
-    value = _value(cut)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise MeasureError(f"Cannot read the cut-off of {text!r}: {cut!r} is not a number.")
-    return value
 
 
 def _resolve(name: str, cutoff: float | str | None, text: str) -> tuple[str, dict[str, Value]]:

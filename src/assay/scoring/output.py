@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Flags, or_none
+from assay.arrays import or_none
 from assay.core.checks import name_few
 from assay.core.conventions import CHOICES, Conventions
 from assay.core.ids import Ids, IntegerIds
@@ -101,7 +101,7 @@ def zero_remark(policy: str, n_queries: int, n_docs: int, what: str = "documents
 
 
 def _missing(scores: Scores) -> str:
-    ids = _select(scores.query_ids, scores.missing)
+    ids = scores.query_ids.take(scores.missing.nonzero()[0])
     if not len(ids):
         return ""
     fate = "left out" if scores.conventions.missing == "skip" else "counted as 0"
@@ -140,10 +140,6 @@ def tied_remark(scores: Scores, what: str = "queries") -> str:
 
 def _queries(number: int) -> str:
     return "1 query" if number == 1 else f"{number} queries"
-
-
-def _select(ids: Ids, marked: Flags) -> Ids:
-    return ids.take(marked.nonzero()[0])
 
 
 _NAME_WIDTH: Final = 22
@@ -276,7 +272,13 @@ def trec_layout(
 
     `header` adds the lines runid and num_q.
     """
-    _refuse_two_thresholds(scores)
+    rels = {dict(m.params).get("rel", 1) for m in scores.measures if "rel" in m.definition.params}
+    if len(rels) > 1:
+        raise UsageError(
+            "trec_eval's layout has one relevance threshold for all measures, found rel = "
+            f"{', '.join(format_value(value) for value in sorted(rels, key=str))}. Use --rel for "
+            "all of them, or another format."
+        )
     used = np.flatnonzero(~scores.missing | (scores.conventions.missing != "skip"))
     top = [("runid", run_id), ("num_q", str(len(used)))] if header else []
     columns = [TrecColumn(name, None, value) for name, value in top]
@@ -301,18 +303,6 @@ def _value(scores: Scores, number: int, value: float) -> str:
 
 def _line(name: str, query: str, value: str) -> str:
     return f"{name:<{_NAME_WIDTH}}\t{query}\t{value}"
-
-
-def _refuse_two_thresholds(scores: Scores) -> None:
-    thresholds = {
-        dict(m.params).get("rel", 1) for m in scores.measures if "rel" in m.definition.params
-    }
-    if len(thresholds) > 1:
-        values = ", ".join(format_value(value) for value in sorted(thresholds, key=str))
-        raise UsageError(
-            "trec_eval's layout has one relevance threshold for all measures, found rel = "
-            f"{values}. Use --rel for all of them, or another format."
-        )
 
 
 _NUMBERED: Final = "numbered"
@@ -406,26 +396,25 @@ def scores_from_data(data: Mapping[str, Any], conventions: str, where: str) -> S
     }
     if any(len(column) != n for column in groups.values()):
         raise FormatError(f"{where}: a group column does not have a group for each query.")
-    return _sort_queries(
-        Scores(
-            measures=tuple(parse(name) for name in data["measures"]),
-            query_ids=_ids(data["queries"], data["id_kind"], where),
-            values=values.reshape(shape),
-            tied=tied,
-            missing=_mark(data["missing"], n, where),
-            conventions=conventions_of(conventions),
-            extra=_ids(data["extra"], data["extra_kind"], where),
-            groups=groups,
-            settings={
-                key: require_text(value, f"{where}, settings")
-                for key, value in data.get("settings", {}).items()
-            },
-            remarks=tuple(
-                require_text(remark, f"{where}, remarks") for remark in data.get("remarks", [])
-            ),
-        ),
-        where,
+    settings = data.get("settings", {}).items()
+    scores = Scores(
+        measures=tuple(parse(name) for name in data["measures"]),
+        query_ids=_ids(data["queries"], data["id_kind"], where),
+        values=values.reshape(shape),
+        tied=tied,
+        missing=_mark(data["missing"], n, where),
+        conventions=conventions_of(conventions),
+        extra=_ids(data["extra"], data["extra_kind"], where),
+        groups=groups,
+        settings={key: require_text(value, f"{where}, settings") for key, value in settings},
+        remarks=tuple(require_text(text, f"{where}, remarks") for text in data.get("remarks", [])),
     )
+    pair = scores.query_ids.first_duplicate()
+    if pair is not None:
+        raise FormatError(f"{where}: query {scores.query_ids[pair[0]]!r} occurs twice.")
+    if np.isinf(scores.values).any():
+        raise FormatError(f"{where}: a value is infinite.")
+    return Scores.merge(scores) if n else scores  # in the order of query ids
 
 
 def _ids(values: list[Any], kind: str, where: str) -> Ids:
@@ -443,19 +432,6 @@ def _mark(places: list[int], n: int, where: str) -> Any:
             raise FormatError(f"{where}: there is no query at position {place!r:.60}.")
         marks[place] = True
     return marks
-
-
-def _sort_queries(scores: Scores, where: str) -> Scores:
-    """Return scores in the order of their query ids.
-
-    A query that occurs twice is refused.
-    """
-    pair = scores.query_ids.first_duplicate()
-    if pair is not None:
-        raise FormatError(f"{where}: query {scores.query_ids[pair[0]]!r} occurs twice.")
-    if np.isinf(scores.values).any():
-        raise FormatError(f"{where}: a value is infinite.")
-    return Scores.merge(scores) if scores.n_queries else scores
 
 
 def require_text(value: Any, where: str) -> str:
