@@ -266,8 +266,8 @@ def test_how_gaps_are_cut_into_blocks_changes_no_byte(monkeypatch: pytest.Monkey
     values[RNG.random(values.shape) < 0.1] = np.nan
     pairs = list(combinations(range(7), 2))
     whole = compare_jointly(values, pairs, resamples=500)
-    monkeypatch.setattr(joint, "_BATCH", 2)
-    monkeypatch.setattr(joint, "_SIGNS", 90 * 64)
+    monkeypatch.setattr(joint, "BATCH", 2)
+    monkeypatch.setattr(joint, "SIGNS", 90 * 64)
     parts = compare_jointly(values, pairs, resamples=500)
     for name in ("differences", "errors", "p", "p_alone", "low", "high"):
         assert getattr(whole, name).tobytes() == getattr(parts, name).tobytes()

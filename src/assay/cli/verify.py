@@ -198,7 +198,7 @@ def _rows(differences: Iterable[Difference]) -> tuple[tuple[Cell, ...], ...]:
     return tuple(
         (
             Cell(row.value),
-            *(Cell(_short(leaf)) for leaf in (row.stored, row.found, row.change)),
+            *(Cell(_short(leaf)) for leaf in (row.stored, row.recomputed, row.change)),
         )
         for row in differences
     )

@@ -17,8 +17,8 @@ from assay.arrays import Floats, Ints
 from assay.measures.registry import ExpectationError
 from assay.measures.views import TieView, sum_over_places, sum_over_ranks
 
-_CHUNK = 1 << 22
-_ERR_LOOP = 4096  # places that are gone through one by one; beyond, document by document
+CHUNK = 1 << 22
+ERR_LOOP = 4096  # places that are gone through one by one; beyond, document by document
 _ERR_WORK = 2e8
 _IPREC_WORK = 2e9
 
@@ -49,7 +49,7 @@ def reciprocal_rank(at: TieView, k: int | None) -> Floats:
     s, n, m, inside = (a[first] for a in (at.above, at.size, at.good, at.inside(k)))
     values = np.zeros(len(first))
     length = np.minimum(inside, n - m + 1)
-    for rows in _chunks_by_length(length):
+    for rows in chunks_by_length(length):
         j = np.arange(1, int(length[rows].max(initial=0)) + 1)
         size, good = n[rows, None], m[rows, None]
         # P(the first of m documents is at place j of n): P(j+1) / P(j) = (n−m−j+1) / (n−j).
@@ -62,13 +62,13 @@ def reciprocal_rank(at: TieView, k: int | None) -> Floats:
     return at.per_query(at.row[first], values)
 
 
-def _chunks_by_length(length: Ints) -> Iterator[Ints]:
+def chunks_by_length(length: Ints) -> Iterator[Ints]:
     """Row numbers in chunks of similar length whose padded size stays bounded."""
     by_length = np.argsort(length, kind="stable")
     start = 0
     while start < len(by_length):
         stop = len(by_length)
-        while stop > start + 1 and (stop - start) * int(length[by_length[stop - 1]]) > _CHUNK:
+        while stop > start + 1 and (stop - start) * int(length[by_length[stop - 1]]) > CHUNK:
             stop = start + (stop - start) // 2
         yield by_length[start:stop]
         start = stop
@@ -209,12 +209,12 @@ def _mean_reciprocals(s: int, n: int, m: int, places: int) -> Floats:
     """For i = 1 … m: E[1 / rank of the i-th counted document], 0 where it is below the places."""
     if n == m:
         return np.where(np.arange(1, m + 1) <= places, 1.0 / (s + np.arange(1.0, m + 1)), 0.0)
-    if places <= _ERR_LOOP:
+    if places <= ERR_LOOP:
         return _mean_reciprocals_in_turn(s, n, m, places)
     if float(m) * n > _ERR_WORK:
         raise ExpectationError(
             f"The exact expectation of ERR over a tie group of {n} documents with {m} relevant is "
-            f"too much work. Use a cut-off of {_ERR_LOOP} or less, or ties='order', 'best' or "
+            f"too much work. Use a cut-off of {ERR_LOOP} or less, or ties='order', 'best' or "
             "'worst', for ERR on this data."
         )
     laws = (place_of(i, n, m) for i in range(1, m + 1))

@@ -284,7 +284,7 @@ def _correlation(top: Ints, left: Ints, right: Ints) -> Floats:
     return np.asarray(np.clip(correlation, -1.0, 1.0), np.float64)
 
 
-_BLOCK = 1 << 20  # documents of both rankings to join at once
+BLOCK = 1 << 20  # documents of both rankings to join at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -402,7 +402,7 @@ def pair_up(a: Ranking, b: Ranking) -> Iterator[RankPairs]:
         doc_of_b = np.where(matches >= 0, matches, n_docs + doc_of_b)
         n_docs += len(b.doc_ids)
     size = a.lengths + b.lengths[rows_of_b]
-    block = np.cumsum(size) // _BLOCK
+    block = np.cumsum(size) // BLOCK
     edges = np.concatenate([[0], np.flatnonzero(np.diff(block)) + 1, [len(a)]])
     for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         left = _part(a, np.arange(start, stop))

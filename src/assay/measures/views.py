@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from assay.core.hits import Hits
 
 
-_LONG = 1 << 20  # more terms than this are added up in parts
+LONG = 1 << 20  # more terms than this are added up in parts
 _SHALLOW = 1024  # ranks whose discounts are kept
 
 Gain = Callable[[Floats], Floats]
@@ -390,15 +390,15 @@ def sum_over_places(terms: Callable[[Floats, Floats], Floats], above: Ints, plac
     start, length = above[order[new != 0]], places[order[new != 0]]
     sums = np.zeros(len(start))
     # Groups that are not long, as many at a time as memory should hold.
-    short = np.flatnonzero((length > 0) & (length <= _LONG))
-    number = np.cumsum(length[short]) // _LONG
+    short = np.flatnonzero((length > 0) & (length <= LONG))
+    number = np.cumsum(length[short]) // LONG
     for chunk in np.split(short, np.flatnonzero(np.diff(number)) + 1):
         sums[chunk] = _sums_of(terms, start[chunk], length[chunk])
-    for g in np.flatnonzero(length > _LONG).tolist():
+    for g in np.flatnonzero(length > LONG).tolist():
         s, n = int(start[g]), int(length[g])
         parts = (
-            _sums_of(terms, np.array([s]), np.array([min(_LONG, n - at)]), at)[0]
-            for at in range(0, n, _LONG)
+            _sums_of(terms, np.array([s]), np.array([min(LONG, n - at)]), at)[0]
+            for at in range(0, n, LONG)
         )
         sums[g] = math.fsum(parts)
     every = np.empty(len(order))

@@ -379,22 +379,22 @@ class Difference:
 
     value: str
     stored: Leaf
-    found: Leaf
+    recomputed: Leaf
     in_prose: bool = field(default=False, repr=False)
 
     @property
     def change(self) -> float | None:
         """Found less stored."""
-        if not (_is_number(self.stored) and _is_number(self.found)):
+        if not (_is_number(self.stored) and _is_number(self.recomputed)):
             return None
         try:
-            return float(self.found) - float(self.stored)  # type: ignore[arg-type]
+            return float(self.recomputed) - float(self.stored)  # type: ignore[arg-type]
         except OverflowError:
             return None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
-        pair = {"stored": self.stored, "recomputed": self.found}
+        pair = {"stored": self.stored, "recomputed": self.recomputed}
         return {"value": self.value, **pair, "difference": self.change}
 
 
@@ -403,21 +403,21 @@ def _is_number(value: Leaf) -> bool:
 
 
 def compare_results(
-    stored: Any, found: Any, place: str, version: str = __version__
+    stored: Any, recomputed: Any, place: str, version: str = __version__
 ) -> tuple[int, list[Difference]]:
     """Return how many values were compared, and those that differ; `place` names the stored ones.
 
     `version` is that of Assay that the stored result says it was made by.
 
     >>> compare_results({"AP": [0.5, 1]}, {"AP": [0.25, 1.0]}, "a.json")
-    (2, [Difference(value='AP[0]', stored=0.5, found=0.25)])
+    (2, [Difference(value='AP[0]', stored=0.5, recomputed=0.25)])
     """
-    before, now = dict(leaves(stored, place)), dict(leaves(found, "the recomputed result"))
+    before, now = dict(leaves(stored, place)), dict(leaves(recomputed, "the recomputed result"))
     places = list(dict.fromkeys([*before, *now]))
     pairs = ((leaf, before.get(leaf, _NOTHING), now.get(leaf, _NOTHING)) for leaf in places)
     here = (version, __version__)
     differences = [
-        Difference(_name(leaf), _word(a), _word(b), _is_prose(leaf, a, b, stored, found))
+        Difference(_name(leaf), _word(a), _word(b), _is_prose(leaf, a, b, stored, recomputed))
         for leaf, a, b in pairs
         if not _same(_without_versions(leaf, a, here[:1]), _without_versions(leaf, b, here))
     ]
@@ -440,7 +440,7 @@ def _part_without_versions(part: str, versions: Sequence[str]) -> str:
     return _CERTIFIED.sub("certified", part) if key == "search" else part
 
 
-def _is_prose(place: Place, a: Leaf | _Sign, b: Leaf | _Sign, stored: Any, found: Any) -> bool:
+def _is_prose(place: Place, a: Leaf | _Sign, b: Leaf | _Sign, stored: Any, now: Any) -> bool:
     """Return whether sentences alone differ: two texts, or lists of more and fewer texts."""
     if any(part in _NAMED_BY_USERS for part in place[:-1]):
         return False
@@ -450,7 +450,7 @@ def _is_prose(place: Place, a: Leaf | _Sign, b: Leaf | _Sign, stored: Any, found
         return False
     if isinstance(a, str) and isinstance(b, str):
         return True
-    lists = [stored, found]
+    lists = [stored, now]
     try:
         for part in place[:-1] if listed else place:
             lists = [data[part] for data in lists]
@@ -525,24 +525,25 @@ def _is_timed(path: Place) -> bool:
     return False
 
 
-def compare_signatures(stored: Any, found: Any, version: str | None = None) -> list[str]:
+def compare_signatures(stored: Any, recomputed: Any, version: str | None = None) -> list[str]:
     """Return what of a signature cannot be read, or is not what the numbers were made by.
 
     The version has to be the one that the result says it was made by (any, without `version`).
     The kernels may be others: the numbers say whether that matters.
     """
-    if not isinstance(stored, str) or not isinstance(found, str):
-        return [] if stored == found else [f"the signature is {stored!r:.60}, not {found!r:.60}"]
-    texts = stored.split("|"), found.split("|")
+    if not isinstance(stored, str) or not isinstance(recomputed, str):
+        unlike = f"the signature is {stored!r:.60}, not {recomputed!r:.60}"
+        return [] if stored == recomputed else [unlike]
+    texts = stored.split("|"), recomputed.split("|")
     versions = ((version,), (version, __version__)) if version else ((), ())
     before, now = (
         _parts(_part_without_versions(part, names) for part in text)
         for text, names in zip(texts, versions, strict=True)
     )
-    recorded, recomputed = (_parts(text) for text in texts)
+    recorded, current = (_parts(text) for text in texts)
     lines = [
         f"{key} is {recorded.get(key, _ABSENT)} in the signature, the numbers have "
-        f"{recomputed.get(key, _ABSENT)}"
+        f"{current.get(key, _ABSENT)}"
         for key in dict.fromkeys([*before, *now])
         if before.get(key) != now.get(key) and (key != "version" or version is not None)
     ]

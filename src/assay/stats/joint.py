@@ -28,8 +28,8 @@ from assay.stats import bounded, samples
 from assay.stats.bounded import Bounds
 from assay.stats.choices import LEVEL, RESAMPLES
 
-_BATCH = 128  # pairs at a time
-_SIGNS = 1 << 22  # random signs at a time: 32 megabytes
+BATCH = 128  # pairs at a time
+SIGNS = 1 << 22  # random signs at a time: 32 megabytes
 
 
 # Places of entries in the family, which resamples, and their statistics: entries × resamples.
@@ -153,8 +153,8 @@ class OwnUnits:
         return sample
 
     def _batches(self) -> Iterator[slice]:
-        for first in range(0, len(self.pairs), _BATCH):
-            yield slice(first, min(first + _BATCH, len(self.pairs)))
+        for first in range(0, len(self.pairs), BATCH):
+            yield slice(first, min(first + BATCH, len(self.pairs)))
 
     def _sums(self, rows: slice) -> tuple[Floats, Floats]:
         """Return sums of differences over each unit, and its number of shared queries."""
@@ -187,7 +187,7 @@ class OwnUnits:
 
     def draw(self, key: int, resamples: int) -> Iterator[Drawn]:
         """Return the statistics of some pairs in some resamples, in turn."""
-        count = max(_SIGNS // max(self.n_all, 1), 1)
+        count = max(SIGNS // max(self.n_all, 1), 1)
         for start in range(0, resamples, count):
             columns = slice(start, min(start + count, resamples))
             tell("resampling", start, resamples)
