@@ -263,7 +263,15 @@ def _interpolated_row(at: TieView, groups: Ints, needed: Ints) -> Floats:
                 floor[level] = max(floor[level], precision[a + i >= least].max(initial=0.0))
         elif a + m >= needed.min():
             uncertain.append((s, n, m, a))
-    _refuse_long_work(uncertain)
+    # The work grows with the square of documents times relevant documents, if several are.
+    works = [float(n * m) ** 2 if m > 1 else 1e3 * n for _, n, m, _ in uncertain]
+    if sum(works) > _IPREC_WORK:
+        _, n, m, _ = uncertain[int(np.argmax(works))]
+        raise ExpectationError(
+            f"The exact expectation of interpolated precision over a tie group of {n} documents "
+            f"with {m} relevant is too much work. Use ties='order', 'best' or 'worst' for iprec "
+            "and iAP on this data."
+        )
     chances = [
         _max_precision_law(*group, np.clip(needed - group[3], 1, group[2] + 1))
         for group in uncertain
@@ -271,18 +279,6 @@ def _interpolated_row(at: TieView, groups: Ints, needed: Ints) -> Floats:
     return np.array(
         [_expected_max(floor[v], [(x, p[v]) for x, p in chances]) for v in range(len(needed))]
     )
-
-
-def _refuse_long_work(groups: list[tuple[int, int, int, int]]) -> None:
-    """Refuse work that grows with the square of documents times relevant ones, if too much."""
-    works = [float(n * m) ** 2 if m > 1 else 1e3 * n for _, n, m, _ in groups]
-    if sum(works) > _IPREC_WORK:
-        _, n, m, _ = groups[int(np.argmax(works))]
-        raise ExpectationError(
-            f"The exact expectation of interpolated precision over a tie group of {n} documents "
-            f"with {m} relevant is too much work. Use ties='order', 'best' or 'worst' for iprec "
-            "and iAP on this data."
-        )
 
 
 def _expected_max(floor: float, laws: list[tuple[Floats, Floats]]) -> float:

@@ -537,11 +537,6 @@ class _Family:
         weights = np.ones(1) if contrasts is None else np.abs(np.asarray(contrasts)).sum(axis=1)
         n = sum(len(part.at) for part in parts)
         span = np.repeat(weights * bounded.span_of(table[~undefined], bounds), n // len(weights))
-        return cls._join(parts, span)
-
-    @classmethod
-    def _join(cls, parts: list[_Part], span: Floats) -> _Family:
-        n = sum(len(part.at) for part in parts)
         differences, errors, freedom = np.empty(n), np.empty(n), np.empty(n)
         n_units = np.empty(n, np.int64)
         for part in parts:
