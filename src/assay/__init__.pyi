@@ -47,7 +47,7 @@ from assay.runs.leaderboard import compare_tasks as compare_tasks
 from assay.scoring.evaluate import Stream as Stream
 from assay.scoring.evaluate import evaluate as evaluate
 from assay.scoring.evaluate import score as score
-from assay.scoring.output import write_scores as write_scores
+from assay.scoring.score_data import write_scores as write_scores
 from assay.scoring.scores import Mean as Mean
 from assay.scoring.scores import Scores as Scores
 from assay.search.engine import Prepared as Prepared

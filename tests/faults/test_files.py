@@ -23,7 +23,7 @@ from assay.errors import AssayError, FormatError, InputError, StorageError
 from assay.io.arrays import load_npz
 from assay.io.formats import as_judgments, as_ranking, read_qrels, read_run
 from assay.io.writers import write_qrels, write_run
-from assay.scoring.output import write_scores
+from assay.scoring.score_data import write_scores
 from tests.zst import zst_compress
 
 RULES = preset("trec_eval")

@@ -288,7 +288,7 @@ def model_card() -> bytes:
 
 def baseline() -> bytes:
     from assay.scoring.evaluate import evaluate
-    from assay.scoring.output import save_scores
+    from assay.scoring.score_data import save_scores
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "baseline.json"

@@ -31,7 +31,7 @@ from assay.io.texts import read_texts
 from assay.models.safetensors import load_safetensors
 from assay.prediction import import_results
 from assay.prediction.files import read_prediction_file
-from assay.scoring.output import load_scores
+from assay.scoring.score_data import load_scores
 from assay.search.engine.prepared import prepare
 from assay.vision.experiment import read_experiment
 from assay.vision.ground_truth import read_homography

@@ -14,7 +14,7 @@ from assay import Scores, evaluate, preset
 from assay.errors import FormatError, UsageError
 from assay.integrations import assert_at_least, assert_not_worse
 from assay.runs.record import RunRecord
-from assay.scoring.output import load_scores, save_scores
+from assay.scoring.score_data import load_scores, save_scores
 from tests.docs_pages import ROOT, blocks
 from tests.integrations.conftest import OPTIONS
 

@@ -26,7 +26,7 @@ from assay.errors import (
 from assay.io.atomic import atomic_write
 from assay.io.formats import as_judgments, as_ranking, read_qrels, read_run
 from assay.io.writers import write_qrels, write_run
-from assay.scoring.output import write_scores
+from assay.scoring.score_data import write_scores
 from tests.examples import examples
 
 RULES = preset("trec_eval")

@@ -16,7 +16,7 @@ from assay.errors import FormatError, MismatchError, UsageError
 from assay.measures import Measure, parse
 from assay.runs.record import HasRecord, only_measures
 from assay.runs.results import aggregates_of
-from assay.scoring.output import load_scores
+from assay.scoring.score_data import load_scores
 from assay.scoring.scores import Scores
 
 _QUERIES_SHOWN: Final = 5

@@ -17,10 +17,10 @@ from assay.core.on_demand import OnDemand
 
 if TYPE_CHECKING:
     from assay.io import writers
-    from assay.scoring import output
+    from assay.scoring import score_data
     from assay.scoring.scores import Scores
 else:
-    output = OnDemand("assay.scoring.output")
+    score_data = OnDemand("assay.scoring.score_data")
     writers = OnDemand("assay.io.writers")
 
 
@@ -74,7 +74,7 @@ def assay_baseline(request: pytest.FixtureRequest) -> Callable[..., Scores]:
                     f"compare with it once more, give its path to assert_not_worse"
                 )
             pytest.fail(text, pytrace=False)
-        baseline, recorded = output.load_baseline(file)
+        baseline, recorded = score_data.load_baseline(file)
         if recorded != owner:
             _fail_as_other(file, root, recorded, owner)
         return baseline
@@ -125,10 +125,10 @@ def _fail_as_other(file: Path, root: Path, recorded: str, owner: str) -> NoRetur
 def _record(request: pytest.FixtureRequest, scores: Any, file: Path, owner: str) -> None:
     """Write the file; tests that share it must agree."""
     __tracebackhide__ = True
-    text = output.scores_to_text(scores, owner)
+    text = score_data.scores_to_text(scores, owner)
     if request.config.stash.setdefault(_FILES, {}).setdefault(file, text) != text:
         pytest.fail(f"{file.name} was recorded before with other scores: use two names")
-    recorded = output.baseline_test(file)
+    recorded = score_data.baseline_test(file)
     if recorded not in (None, owner):
         _fail_as_other(file, request.config.rootpath, str(recorded), owner)
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -23,7 +23,7 @@ from assay.core.ids import Ids
 from assay.errors import AssayError, FormatError, StorageError, UsageError
 from assay.measures import parse
 from assay.runs.record import check_name
-from assay.scoring.output import conventions_of, id_kind, ids_of_kind, require_text
+from assay.scoring.score_data import conventions_of, id_kind, ids_of_kind, require_text
 from assay.scoring.scores import Scores
 
 # Since when the digest of a run vouches for it.

@@ -19,7 +19,7 @@ from assay.errors import UsageError, need
 from assay.io.atomic import atomic_write
 from assay.runs.record import RunRecord
 from assay.runs.results import Aggregate, QueryResults, aggregates_of_record, results_to_data
-from assay.scoring.output import id_kind, scores_to_data
+from assay.scoring.score_data import id_kind, scores_to_data
 from assay.scoring.scores import Scores
 from assay.store.codec import data_digest, json_values
 from assay.store.rows import score_columns, start_values

@@ -19,7 +19,7 @@ from assay.io.json_text import parse_json
 from assay.io.streams import read_text
 from assay.runs.record import RunRecord, check_tags
 from assay.runs.results import Aggregate, QueryResults, find_contradictions, results_from_data
-from assay.scoring.output import require_text, scores_from_data
+from assay.scoring.score_data import require_text, scores_from_data
 from assay.scoring.scores import Scores
 from assay.store.codec import SAVED, UNSIGNED, UPGRADED, data_digest, now, pack_scores
 from assay.store.exports import EXPORTED, FRONT, GROUP, LAYOUT, TEXTS, format_of, table_digest

@@ -25,7 +25,7 @@ from assay.comparison.alignment import cluster_settings
 from assay.comparison.compare import Comparison, compare
 from assay.errors import MeasureError, StorageError, UsageError
 from assay.measures import parse
-from assay.scoring.output import conventions_of
+from assay.scoring.score_data import conventions_of
 from assay.scoring.scores import Scores
 from assay.stats.confidence import inverted_interval, test_units
 from assay.store import Run, Store
