@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.stats import compare_jointly, inverted_interval
-from assay.stats.inverted import test_units
+from assay.stats.confidence import test_units
 
 Table = NDArray[np.float64]
 LEVEL: Final = 0.05

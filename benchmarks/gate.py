@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.stats import minimum_detectable_difference, non_inferior
-from assay.stats.bounded import unseen_loss_p
-from assay.stats.special import t_tail
+from assay.stats.bounded import t_tail, unseen_loss_p
 from assay.stats.tests import EProcess, look_share
 
 Sample = NDArray[np.float64]

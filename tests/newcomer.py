@@ -11,10 +11,12 @@ import assay
 from assay import native
 
 # The finder of an editable install would find the original.
-CALL = """
+START = """
 import sys
 sys.meta_path[:] = [one for one in sys.meta_path if "_editable" not in type(one).__module__]
 sys.path.insert(0, sys.argv[1])
+"""
+CALL = """
 from assay.cli.main import main
 sys.exit(main(sys.argv[2:]))
 """
@@ -47,7 +49,11 @@ class Checkout:
 
     def assay(self, *words: str, code: int = 0) -> str:
         """Run a command; return what it printed."""
-        call = [sys.executable, "-c", CALL, str(self.package.parent), *words]
+        return self.python(CALL, *words, code=code)
+
+    def python(self, program: str, *words: str, code: int = 0) -> str:
+        """Run a program on the copy; return what it printed."""
+        call = [sys.executable, "-c", START + program, str(self.package.parent), *words]
         done = subprocess.run(call, cwd=self.folder, capture_output=True, text=True, check=False)
         assert done.returncode == code, (done.stdout, done.stderr)
         return done.stdout

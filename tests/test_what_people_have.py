@@ -81,7 +81,7 @@ def test_without_measures_compare_takes_those_of_the_command():
     assert list(map(str, scored.measures)) == ["RR"]
 
 
-SCORES = WANTED._aligned and assay.evaluate(NEW, QRELS, "RR")
+SCORES = WANTED.aligned and assay.evaluate(NEW, QRELS, "RR")
 
 
 @pytest.mark.parametrize(

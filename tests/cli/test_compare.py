@@ -512,13 +512,12 @@ def test_columns_that_do_not_fit_are_left_out_if_they_may(monkeypatch, width, sh
 
 def test_the_five_runs_fit_80_columns(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
-    from assay.comparison.tables import comparison_page
     from tests.comparison.made_scores import scores_of
 
     rng = np.random.default_rng(1)
     names = ["InexpC2", "MU03rob01", "NLPR03vb10", "pircRBa1", "rutcor03100"]
     found = compare(*[scores_of(rng.random(100)) for _ in names], names=names, resamples=100)
-    print_page(comparison_page(found)[:-1])
+    print_page(found.page()[:-1])
     out = capsys.readouterr().out
     assert all(len(line) <= 80 for line in out.splitlines())
     assert "W/T/L" in out

@@ -102,7 +102,6 @@ RARE = {
     "assay.io.arrays",
     "assay.io.writers",
     "assay.measures.derivations",
-    "assay.measures.tied_derivations",
     "assay.models",
     "assay.runs.results",
     "assay.search",

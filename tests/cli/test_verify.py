@@ -593,7 +593,7 @@ def test_values_that_only_one_has_differ() -> None:
         {"b": [], "costs": {"n": 1, "build_seconds": 4}},
         "x",
     )
-    assert [(one.value, one.stored, one.found) for one in found] == [
+    assert [(one.value, one.stored, one.recomputed) for one in found] == [
         ("a", 1, "absent"),
         ("b", "absent", "empty list"),
     ]

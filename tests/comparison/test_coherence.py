@@ -14,7 +14,7 @@ from assay import compare
 from assay.comparison.gate import worse_than_baseline
 from assay.stats import TEST_METHODS
 from assay.stats.choices import CORRECTIONS
-from assay.stats.ranks import split_letters
+from assay.stats.corrections import split_letters
 from tests.comparison.made_scores import scores_of, with_users
 from tests.examples import examples
 

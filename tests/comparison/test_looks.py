@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from assay import compare, parse
-from assay.comparison.gate import _width_of as width_of
-from assay.comparison.gate import count_look, look_at, worse_than_baseline
+from assay.comparison.gate import count_look, look_at, width_of, worse_than_baseline
 from assay.errors import FormatError, StorageError, UsageError
 from assay.stats import TEST_METHODS
 from assay.stats.tests import EProcess, look_share

@@ -9,7 +9,7 @@ import pytest
 
 from assay import compare
 from assay.comparison.pairs import ComparisonSettings
-from assay.comparison.verdict import _unequal_variances as unequal_variances
+from assay.comparison.verdict import unequal_variances
 from tests.comparison.made_scores import scores_of, with_users
 
 SAME, FEW, GROUPS, TUKEY = "the same value on all", "many small differences", "uneven", "Tukey"
@@ -106,7 +106,7 @@ def test_variances_may_be_as_four_to_one(ratio, words) -> None:
     tukey = ComparisonSettings(correction="tukey")
     spreads = [np.sqrt(size) * np.tile([-1.0, 1.0], 10) for size in (1.0, ratio)]
     pairs = [SimpleNamespace(settings=tukey, n_units=20, spread=spread) for spread in spreads]
-    assert [text.partition("they are as ")[2] for text in unequal_variances("RR", pairs)] == words
+    assert [text.partition("they are as ")[2] for text in unequal_variances(pairs)] == words
 
 
 def test_tukey_with_unequal_variances() -> None:

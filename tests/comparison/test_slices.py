@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import compare
-from assay.comparison.tables import data_table
 from assay.errors import UsageError
 from assay.tables.table import latex_page, markdown_page
 from tests.comparison.made_scores import scores_of
@@ -246,12 +245,12 @@ def test_what_json_and_tables_hold() -> None:
     assert own["slices"][2]["pairs"] == []
     assert len(own["interaction"]) == len(own["macro"]["pairs"]) == 3
     assert [one["slice"] for one in own["interaction"][0]["beside_the_others"]] == ["de"]
-    table = data_table(found)
+    table = found.data_table()
     assert table.columns[0] == "slice"
     assert [row[0].value for row in table.rows] == [""] * 3 + ["de"] * 3 + ["en"] * 3
     assert "Slices: max-t over 3 pairs in 2 slices (all 3 pairs in 2 slices by kind)" in repr(found)
     assert "slices" not in compare(*systems).to_dict()
-    assert "slice" not in data_table(compare(*systems)).columns
+    assert "slice" not in compare(*systems).data_table().columns
 
 
 def test_hostile_names() -> None:

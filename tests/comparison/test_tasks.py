@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import compare_tasks
-from assay.comparison.tables import data_table, pair_data
+from assay.comparison.standings import pair_data
 from assay.errors import (
     AssayError,
     FormatError,
@@ -23,7 +23,7 @@ from assay.errors import (
 )
 from assay.runs.record import RunRecord
 from assay.stats import compare_jointly, rank_intervals
-from assay.stats.ranks import borda_points, split_letters
+from assay.stats.corrections import borda_points, split_letters
 from tests.comparison.made_scores import scores_of, with_users
 from tests.examples import examples
 
@@ -584,7 +584,7 @@ def test_a_task_without_groups_has_a_group_for_each_query() -> None:
 def test_the_tables_of_tasks_hold_the_numbers_of_the_pairs() -> None:
     values, tasks = made(3, [12, 12, 12], seed=3, kind="shifted")
     found = compare_tasks(records(values, tasks), resamples=300, level=0.1)
-    table = data_table(found)
+    table = found.data_table()
     assert len(table.rows) == 3
     for pair, row in zip(found.pairs, table.rows, strict=True):
         data = dict(zip(table.columns, (cell.value for cell in row), strict=True))
@@ -605,7 +605,7 @@ def test_the_tables_of_tasks_hold_the_numbers_of_the_pairs() -> None:
     assert found.method.startswith("p: max-t over 3 pairs (all 3 pairs of 3 systems), 300 ")
     assert "differences: 90 % for all of them together" in found.method
     assert "of means: 90 %, each for itself" in found.method
-    with pytest.raises(UsageError, match="There is no pair of 's0' and 'x'; systems: 's0', 's1'"):
+    with pytest.raises(UsageError, match="System 'x' not found; there are: s0, s1, s2"):
         found.pair("s0", "x")
 
 

@@ -10,9 +10,8 @@ import pytest
 
 from assay import compare
 from assay.comparison.pairs import ComparisonSettings
-from assay.comparison.tables import format_p, power_note
-from assay.comparison.verdict import _describe_needed as describe_needed
-from assay.comparison.verdict import describe_p, describe_test, join_names
+from assay.comparison.standings import format_p
+from assay.comparison.verdict import describe_needed, describe_p, describe_test, join_names
 from assay.stats import Interval
 from tests.comparison.made_scores import scores_of
 
@@ -149,14 +148,14 @@ def test_the_minimum_detectable_difference_is_said_once_or_as_a_range() -> None:
     rows = [scores_of(BASE), *shifted(0.1), scores_of(BASE + 0.3 * RNG.random(40))]
     found = compare(*rows, resamples=100)
     sizes = sorted(pair.minimum_detectable for pair in found.pairs)
-    assert power_note(found, "RR") == (
+    assert found.power_note("RR") == (
         f"Minimum detectable difference (80 % power): {sizes[0]:.4f} to {sizes[-1]:.4f}, "
         "depending on the pair."
     )
     one = compare(*rows[:2], resamples=100)
     only = one.pairs[0].minimum_detectable
-    assert power_note(one, "RR") == f"Minimum detectable difference (80 % power): {only:.4f}."
-    assert power_note(compare(rows[0], rows[0]), "RR") == ""
+    assert one.power_note("RR") == f"Minimum detectable difference (80 % power): {only:.4f}."
+    assert compare(rows[0], rows[0]).power_note("RR") == ""
 
 
 def test_differences_shown_are_those_of_the_best_two_or_of_each_to_the_baseline() -> None:

@@ -65,7 +65,7 @@ OF_SCORES = re.compile(r"(?:argsort|lexsort)\(.*\b(?:scores?|distances?|similari
 # Sorts that are not rankings of documents by score, with what they sort.
 OTHER_SORTS = {
     "comparison/compare.py": "queries by difference, for a table",
-    "comparison/tables.py": "systems by mean",
+    "comparison/standings.py": "systems by mean",
     "comparison/tasks.py": "systems by mean",
     "measures/ranked.py": "gains of the ideal list, of which only the values matter",
     "models/tokens.py": "texts by length, to fill batches",

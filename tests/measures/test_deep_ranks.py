@@ -256,15 +256,15 @@ def expectations(*names: str) -> np.ndarray:
 @pytest.mark.parametrize("size", [1, 5, 40])
 def test_reciprocal_ranks_do_not_depend_on_the_rows_beside_them(size, monkeypatch):
     whole = expectations("RR", "RR@6")
-    monkeypatch.setattr(expected, "_CHUNK", size)
+    monkeypatch.setattr(expected, "CHUNK", size)
     assert expectations("RR", "RR@6").tobytes() == whole.tobytes()
 
 
 @pytest.mark.parametrize("size", [1, 5, 40])
 def test_rows_of_similar_length_share_a_bounded_block(size, monkeypatch):
-    monkeypatch.setattr(expected, "_CHUNK", size)
+    monkeypatch.setattr(expected, "CHUNK", size)
     length = np.array([7, 1, 0, 30, 2, 2, 9, 1, 50])
-    chunks = list(itertools.islice(expected._chunks_by_length(length), len(length) + 1))
+    chunks = list(itertools.islice(expected.chunks_by_length(length), len(length) + 1))
     assert sorted(np.concatenate(chunks).tolist()) == list(range(len(length)))
     assert all(len(rows) == 1 or len(rows) * length[rows].max() <= size for rows in chunks)
 
@@ -273,12 +273,12 @@ def test_rows_of_similar_length_share_a_bounded_block(size, monkeypatch):
 def test_sums_over_many_ranks_are_the_sums_of_their_parts(size, monkeypatch):
     names = "nDCG", "AP", "RBP", "nDCG@9", "AP@9"
     whole = expectations(*names)
-    monkeypatch.setattr(views, "_LONG", size)
+    monkeypatch.setattr(views, "LONG", size)
     np.testing.assert_allclose(expectations(*names), whole, rtol=1e-14, atol=0)
 
 
 def test_err_place_by_place_and_document_by_document(monkeypatch):
     names = "ERR", "ERR@3", "ERR@9"
     in_turn = expectations(*names)
-    monkeypatch.setattr(expected, "_ERR_LOOP", 0)
+    monkeypatch.setattr(expected, "ERR_LOOP", 0)
     np.testing.assert_allclose(expectations(*names), in_turn, rtol=1e-14, atol=0)

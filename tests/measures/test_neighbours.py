@@ -190,7 +190,7 @@ def test_blocks_change_nothing(monkeypatch):
     )
     whole = [measure().tobytes() for measure in measures]
     for size in (1, 7, 100):
-        monkeypatch.setattr(neighbours, "_BLOCK", size)
+        monkeypatch.setattr(neighbours, "BLOCK", size)
         assert [measure().tobytes() for measure in measures] == whole
 
 

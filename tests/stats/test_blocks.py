@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from assay.errors import ShapeError
 from assay.stats import compare_jointly
-from assay.stats.special import normal_quantile
+from assay.stats.bounded import normal_quantile
 from tests.examples import examples
 from tests.stats.test_joint import signs
 

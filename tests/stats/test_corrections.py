@@ -13,8 +13,7 @@ from statsmodels.stats.multitest import multipletests
 
 from assay.errors import ShapeError, UsageError, ValueRangeError
 from assay.stats import adjust, compact_letters, paired_test, tukey_hsd
-from assay.stats.corrections import levels_of_one
-from assay.stats.ranks import split_letters
+from assay.stats.corrections import levels_of_one, split_letters
 from tests.examples import examples
 
 PEERS = {"holm": "holm", "bonferroni": "bonferroni", "bh": "fdr_bh"}

@@ -14,7 +14,8 @@ from statsmodels.stats.proportion import proportion_confint
 from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.native.random_words import stream_key, words
 from assay.stats import compare_seeds, difference_interval, interval, intervals, rank_intervals
-from assay.stats.bootstrap import (
+from assay.stats.confidence import standard_error
+from assay.stats.samples import (
     acceleration,
     bca_ends,
     bootstrap_means,
@@ -22,7 +23,6 @@ from assay.stats.bootstrap import (
     expanded_z,
     units_of,
 )
-from assay.stats.confidence import standard_error
 from tests.examples import examples
 
 RNG = np.random.default_rng(3)

@@ -9,11 +9,10 @@ import pytest
 import scipy.stats
 
 from assay.stats import inverted_interval, paired_test
-from assay.stats.bootstrap import units_of
 from assay.stats.bounded import sparse_ends
-from assay.stats.confidence import standard_error
-from assay.stats.inverted import pseudo_values, settle
-from assay.stats.inverted import test_units as paired_by_units
+from assay.stats.confidence import pseudo_values, settle, standard_error
+from assay.stats.confidence import test_units as paired_by_units
+from assay.stats.samples import units_of
 
 RNG = np.random.default_rng(3)
 KINDS = {

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
+from assay.stats.bounded import t_quantile
 from assay.stats.confidence import jackknife_interval
 from assay.stats.effects import auroc
-from assay.stats.special import t_quantile
 
 
 def test_of_a_mean_it_is_students_interval_on_the_logit() -> None:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from assay.errors import ShapeError, UsageError
 from assay.native.random_words import stream_key, words
-from assay.stats import compare_jointly, rank_intervals, units
-from assay.stats.bootstrap import units_of
+from assay.stats import compare_jointly, joint, rank_intervals
 from assay.stats.confidence import standard_error
-from assay.stats.corrections import allowed_draws, smallest_flip_p
+from assay.stats.joint import allowed_draws, smallest_flip_p
+from assay.stats.samples import units_of
 from tests.examples import examples
 
 RNG = np.random.default_rng(11)
@@ -266,8 +266,8 @@ def test_how_gaps_are_cut_into_blocks_changes_no_byte(monkeypatch: pytest.Monkey
     values[RNG.random(values.shape) < 0.1] = np.nan
     pairs = list(combinations(range(7), 2))
     whole = compare_jointly(values, pairs, resamples=500)
-    monkeypatch.setattr(units, "_BATCH", 2)
-    monkeypatch.setattr(units, "_SIGNS", 90 * 64)
+    monkeypatch.setattr(joint, "BATCH", 2)
+    monkeypatch.setattr(joint, "SIGNS", 90 * 64)
     parts = compare_jointly(values, pairs, resamples=500)
     for name in ("differences", "errors", "p", "p_alone", "low", "high"):
         assert getattr(whole, name).tobytes() == getattr(parts, name).tobytes()

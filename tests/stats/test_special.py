@@ -9,7 +9,7 @@ import pytest
 import scipy.special
 import scipy.stats
 
-from assay.stats.special import (
+from assay.stats.bounded import (
     beta_tail,
     normal_cdf,
     normal_quantile,

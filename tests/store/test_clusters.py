@@ -13,7 +13,7 @@ from assay import Conventions, Ids, Scores, compare, parse_many
 from assay.errors import UsageError
 from assay.report import make_report
 from assay.stats import difference_interval, intervals, inverted_interval
-from assay.stats.inverted import test_units as paired_by_units
+from assay.stats.confidence import test_units as paired_by_units
 from tests.web.samples import Client
 
 MEASURES = ("AP", "Success@1")

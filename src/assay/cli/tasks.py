@@ -16,11 +16,9 @@ from assay.errors import StorageError
 from assay.stats.choices import MISSING, MOST_PAIRS, UNITS
 
 if TYPE_CHECKING:
-    from assay.comparison.tables import data_table
     from assay.comparison.tasks import TaskComparison
     from assay.runs.leaderboard import compare_tasks
 else:
-    data_table = OnDemand("assay.comparison.tables").data_table
     compare_tasks = OnDemand("assay.runs.leaderboard").compare_tasks
 
 

@@ -49,7 +49,7 @@ def report_page(report: CodesReport, *, brief: bool = False) -> Page:
         page += _hashing_part(report, settings.hashing)
     page += [cost_table(report), *(Words(remark, "remark") for remark in report.remarks)]
     if report.comparison is not None:
-        page.append(Words(method_note(report.comparison), "method"))
+        page.append(Words(report.comparison.method, "method"))
     return [*page, Words(report.signature, "signature")]
 
 

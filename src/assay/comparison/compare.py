@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Unpack
-
-import numpy as np
+from typing import Any, Final, Unpack
 
 from assay.arrays import Floats
 from assay.comparison.alignment import Aligned, align
 from assay.comparison.pairs import POWER, ComparisonSettings, Pair, compare_pairs
 from assay.comparison.slices import SliceComparison, call_measures, compare_slices
-from assay.comparison.standings import Standing, rank_systems
-from assay.comparison.tables import (
-    Compared,
+from assay.comparison.standings import (
+    Standing,
     SystemBlock,
-    method_note,
-    pair_data,
-    pair_table,
-    system_table,
+    data_table,
+    describe_intervals,
+    pair_cells,
+    pair_interval_head,
+    rank_systems,
+    standings_table,
 )
-from assay.comparison.verdict import comparison_remarks
+from assay.comparison.verdict import comparison_remarks, describe_test
 from assay.core.checks import check_cutoff
 from assay.core.conventions import Choices, Conventions, check_keywords
 from assay.core.ids import Ids
@@ -37,20 +36,22 @@ from assay.measures import Measure, MeasuresLike, parse
 from assay.plugins import find_hook
 from assay.scoring.evaluate import evaluate
 from assay.scoring.scores import SCHEMA_VERSION, Scores
-from assay.stats import intervals
-from assay.stats.choices import INTERVAL, LEVEL, RESAMPLES
+from assay.stats import INTERVAL_NAMES, intervals
+from assay.stats.choices import INTERVAL, LEVEL, MOST_PAIRS, RESAMPLES
+from assay.tables.page import Page, Words, html_page, latex_page, text_page
 from assay.tables.table import Cell, Table, as_text
 
-if TYPE_CHECKING:
-    from assay.tables.table import Table
+_FEW_PAIRS: Final = 10  # of five systems; they fit on a screen below their means
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison(Compared):
-    """Systems compared on one measure or several; made by `compare`.
+class Comparison:
+    """Systems compared block by block; made by `compare`.
 
-    `pairs` are in the order in which the systems were given, `standings` best first; `remarks` name
-    what limits the numbers; `slices` is None unless they were asked for.
+    A block is a measure on all queries; those of `slices` are a measure on some of them, and that
+    of `TaskComparison` is the mean over tasks, which take the place of queries. `pairs` are in the
+    order in which the systems were given, `standings` best first; `remarks` name what limits the
+    numbers; `slices` is None unless they were asked for.
     """
 
     names: tuple[str, ...]
@@ -59,50 +60,79 @@ class Comparison(Compared):
     settings: ComparisonSettings
     standings: tuple[Standing, ...]
     pairs: tuple[Pair, ...]
-    _aligned: Aligned
+    aligned: Aligned
     slices: SliceComparison | None = None
 
     @property
     def n_queries(self) -> int:
         """Number of queries that all systems have."""
-        return len(self._aligned.query_ids)
+        return len(self.query_ids)
 
     @property
     def query_counts(self) -> dict[str, int]:
         """Number of queries that each system has."""
-        return dict(zip(self.names, self._aligned.sizes, strict=True))
+        return dict(zip(self.names, self.aligned.sizes, strict=True))
 
     @property
     def query_ids(self) -> Ids:
         """The queries that all systems have."""
-        return self._aligned.query_ids
+        return self.aligned.query_ids
 
     def values_on(self, measure: str | Measure) -> Floats:
         """Return systems × queries on one measure, in the order of `names` and `query_ids`."""
         number = [str(each) for each in self.measures].index(self._name_of(measure))
-        values: Floats = self._aligned.values[:, number]
+        values: Floats = self.aligned.values[:, number]
         return values
 
     @property
     def signature(self) -> str:
-        """The conventions that all systems follow."""
-        return self._aligned.signature
+        """The conventions that all systems follow, and how they were compared."""
+        return self.aligned.signature
 
     @cached_property
     def blocks(self) -> tuple[SystemBlock, ...]:
         """A block of all queries for each measure."""
-        return tuple(self._block(str(measure)) for measure in self.measures)
-
-    def _block(self, measure: str) -> SystemBlock:
-        means = {standing.name: standing.mean.estimate for standing in self.standings_on(measure)}
-        return SystemBlock(
-            "", measure, self.n_queries, means, self.pairs_on(measure), self.baseline
+        return tuple(
+            SystemBlock(
+                "",
+                str(measure),
+                self.n_queries,
+                {standing.name: standing.mean.estimate for standing in self.standings_on(measure)},
+                self.pairs_on(measure),
+                self.baseline,
+                standings=self.standings_on(measure),
+            )
+            for measure in self.measures
         )
+
+    def blocks_on(self, measure: str | Measure | None) -> list[SystemBlock]:
+        """Return the blocks of one measure, or of all."""
+        name = None if measure is None else self._name_of(measure)
+        return [block for block in self.blocks if name in (None, block.measure)]
+
+    def sentences_on(self, block: SystemBlock) -> Sequence[str]:
+        """Return the verdict on a block, a sentence each."""
+        return (block.verdict,)
 
     @cached_property
     def verdicts(self) -> dict[str, str]:
         """A sentence for each measure, by its name."""
         return {block.measure: block.verdict for block in self.blocks}
+
+    @property
+    def verdict(self) -> str:
+        """The verdict on every measure, a line each."""
+        return "\n".join(text for block in self.blocks for text in self.sentences_on(block))
+
+    @property
+    def family(self) -> str:
+        """The pairs of a measure that share one error rate, in words."""
+        n = len(self.blocks[0].pairs)
+        if n == 1:
+            return "one pair"
+        if self.baseline is not None:
+            return f"{n} systems against {self.baseline}"
+        return f"all {n} pairs of {len(self.names)} systems"
 
     def called(self, names: Mapping[str, str]) -> Comparison:
         """Return a copy with other names of measures, such as those that a field knows them by."""
@@ -139,14 +169,15 @@ class Comparison(Compared):
     def differences(
         self, measure: str | Measure | None = None, a: str | None = None, b: str | None = None
     ) -> QueryDifferences:
-        """Differences a − b query by query; by default of the first system to the baseline, or of
-        the first two.
+        """Return the differences a − b query by query.
+
+        By default they are of the first system to the baseline, or of the first two.
         """
         compared = self._only(measure)
         first = self.pairs_on(compared)[0]
         a, b = a or first.a, b or first.b
         left, right = (self.values_on(compared)[self._number_of(name)] for name in (a, b))
-        return QueryDifferences.of(compared, (a, b), self._aligned.query_ids, left, right)
+        return QueryDifferences.of(compared, (a, b), self.query_ids, left, right)
 
     def main_differences(self) -> Iterator[QueryDifferences]:
         """Yield, for each measure, the differences that matter most.
@@ -169,33 +200,94 @@ class Comparison(Compared):
         return tuple(comparison_remarks(self))
 
     @property
-    def alignment_remarks(self) -> tuple[str, ...]:
-        """What was left out before anything was compared, a sentence each."""
-        return self._aligned.remarks
-
-    @property
-    def group_sizes(self) -> Floats | None:
-        """How many queries each group has; None where queries are not grouped."""
-        clusters = self._aligned.clusters
-        if clusters is None:
-            return None
-        return np.unique(clusters, return_counts=True)[1].astype(np.float64)
-
-    @property
     def method(self) -> str:
-        """How p-values and intervals were computed, in a line or two."""
-        return method_note(self)
+        """How p-values and intervals were computed, and over which family."""
+        settings, pair = self.settings, self.pairs[0]
+        drawn = f"{settings.resamples:,} resamples, seed {settings.seed}"
+        unit = (
+            "" if settings.by is None else f"; queries of one {settings.by} are resampled together"
+        )
+        sliced = "" if self.slices is None else f" {self.slices.method}"
+        between = "all that the test does not reject"
+        if not pair.coherent:
+            between = f"{INTERVAL_NAMES[settings.interval]}, corrected alike, but not of this test"
+        elif pair.interval.method in ("max-t", "tukey"):
+            between = (
+                f"{100 * (1 - settings.level):g} % for all of them together, of the same draws"
+            )
+        return (
+            f"p: {describe_test(settings, pair.n_pairs)} ({self.family}), {drawn}. Intervals of "
+            f"differences: {between}; of means: {describe_intervals(self.standings)}, each for "
+            f"itself{unit}.{sliced}"
+        )
+
+    def power_note(self, measure: str | Measure) -> str:
+        """Return the minimum detectable difference of these queries as a sentence."""
+        every = [pair.minimum_detectable for pair in self.pairs_on(measure)]
+        sizes = [size for size in every if not math.isnan(size)]
+        if not sizes or max(sizes) == 0:
+            return ""
+        low, high = f"{min(sizes):.4f}", f"{max(sizes):.4f}"
+        least = low if low == high else f"{low} to {high}, depending on the pair"
+        return f"Minimum detectable difference ({100 * POWER:g} % power): {least}."
 
     def table(self, measure: str | Measure | None = None) -> Table:
-        """Return systems with means, intervals, ranks and group letters.
-
-        Of one measure or of all.
-        """
-        return system_table(self, None if measure is None else self._name_of(measure))
+        """Return systems with means, intervals, ranks and groups, of one measure or of all."""
+        return standings_table(
+            [row for block in self.blocks_on(measure) for row in block.standings]
+        )
 
     def pair_table(self, measure: str | Measure | None = None) -> Table:
-        """Return pairs with differences, intervals and p; of one measure or of all."""
-        return pair_table(self, None if measure is None else self._name_of(measure))
+        """Return a row for each pair: the better mean first, or each system − the baseline.
+
+        Differences that the test separates are marked. Over tasks, wins, ties and losses count
+        tasks and have no effect size.
+        """
+        blocks = self.blocks_on(measure)
+        first = blocks[0].pairs[0]
+        whole = first.items == "queries"
+        counts = ("W/T/L", "d") if whole else (f"{first.items} W/T/L",)
+        head = ("pair", "difference", pair_interval_head(first), "p", *counts)
+        front = ("measure",) if len(blocks) > 1 else ()
+        rows = [
+            (*(Cell(block.measure) for _ in front), *pair_cells(pair, name)[: len(head)])
+            for block in blocks
+            for pair, name in block.ordered_pairs
+        ]
+        return Table((*front, *head), tuple(rows), n_optional=2 if whole else 1)
+
+    def data_table(self) -> Table:
+        """Return everything about each pair, every digit, for CSV; with slices, also in each."""
+        return data_table([*self.blocks, *(() if self.slices is None else self.slices.slices)])
+
+    def page(self, extra: Iterable[Words | Table] = ()) -> Page:
+        """Return verdict and tables of each block, then `extra`, remarks, method and signature."""
+        page: Page = []
+        for block in self.blocks:
+            page += [Words(sentence, "verdict") for sentence in self.sentences_on(block)]
+            page.append(self.table(block.measure))
+            if len(block.pairs) <= MOST_PAIRS:
+                page.append(self.pair_table(block.measure))
+            page.append(Words(self.power_note(block.measure), "method"))
+            if self.slices is not None:
+                page += self.slices.page_on(block.measure)
+        page += [Words(remark, "remark") for remark in self.remarks]
+        return [*page, *extra, Words(self.method, "method"), Words(self.signature, "signature")]
+
+    def screen(self, extra: Iterable[Words | Table] = ()) -> Page:
+        """Return a page for one screen: verdicts, one table of all measures, the pairs if few.
+
+        The verdict on the first measure is the headline; those on others follow the table.
+        """
+        headline, *more = [block.verdict for block in self.blocks]
+        page: Page = [Words(headline, "verdict"), self.table(), *map(Words, more)]
+        if not more and len(self.pairs) <= _FEW_PAIRS:
+            page.append(self.pair_table())
+        if self.slices is not None:
+            for measure in self.measures:
+                page += self.slices.page_on(measure)
+        page += [Words(remark, "remark") for remark in self.remarks]
+        return [*page, *extra, Words(self.signature, "signature")]
 
     def plot(self, measure: str | Measure | None = None) -> Any:
         """Return a chart of the systems with intervals and group letters; needs the extra `report`.
@@ -206,6 +298,10 @@ class Comparison(Compared):
         against = None if self.baseline is None else self.pairs_on(name)
         return find_hook("plot_standings")(self.standings_on(name), name, against)
 
+    def to_latex(self) -> str:
+        """Return verdicts, tables and the method, for a paper."""
+        return latex_page(self.page())
+
     def to_frame(self, backend: str = "pandas") -> Any:
         """Return all about each pair, a row each, as a pandas, polars or pyarrow data frame."""
         return frame_of(self.data_table(), backend)
@@ -215,24 +311,20 @@ class Comparison(Compared):
         return {
             "schema_version": SCHEMA_VERSION,
             "signature": self.signature,
+            **self._results(),
+            "remarks": list(self.remarks),
+        }
+
+    def _results(self) -> dict[str, Any]:
+        """Return what was compared and the outcome, as plain data."""
+        return {
             "systems": list(self.names),
             "baseline": self.baseline,
             "family": self.family,
             "settings": {**asdict(self.settings), "power": POWER},
-            "queries": {
-                "compared": self.n_queries,
-                "by_system": self.query_counts,
-            },
-            "measures": {name: self._measure_data(name) for name in map(str, self.measures)},
+            "queries": {"compared": self.n_queries, "by_system": self.query_counts},
+            "measures": {block.measure: block.to_dict() for block in self.blocks},
             **({} if self.slices is None else {"slices": self.slices.to_dict()}),
-            "remarks": list(self.remarks),
-        }
-
-    def _measure_data(self, measure: str) -> dict[str, Any]:
-        return {
-            "verdict": self.verdicts[measure],
-            "systems": [standing.to_dict() for standing in self.standings_on(measure)],
-            "pairs": [pair_data(pair) for pair in self.pairs_on(measure)],
         }
 
     def _only(self, measure: str | Measure | None) -> str:
@@ -256,6 +348,12 @@ class Comparison(Compared):
         if name not in self.names:
             raise UsageError(f"System {name!r} not found; there are: {', '.join(self.names)}.")
         return self.names.index(name)
+
+    def __repr__(self) -> str:
+        return text_page(self.page())
+
+    def _repr_html_(self) -> str:
+        return html_page(self.page())
 
 
 Systems = Mapping[str, "Scores | RunLike"]
@@ -283,24 +381,48 @@ def compare(
     allow_mismatch: bool = False,
     **choices: Unpack[Choices],
 ) -> Comparison:
-    """Compare two or more systems on the same queries: all pairs, or with a `baseline`.
+    """Compare two or more systems on the same queries.
 
-    They are `Scores`, with `names`, or runs by name, each as `evaluate` takes it or scored already:
-    `compare({"bm25": run, "dense": run}, qrels, measures)`. The keywords of `evaluate`, such as
-    `conventions`, `groups` and `ties`, go with runs.
+    With runs by name: `compare({"bm25": run, "dense": run}, qrels, measures)`.
 
-    `test` is randomisation, t, wilcoxon, sign or bootstrap; `correction` for several pairs of a
-    measure is max-t (all pairs in one family; the default of randomisation), holm (the default of
-    other tests), bonferroni, bh, tukey or none. `interval` is auto (of differences: the one that
-    belongs to the test), bca, percentile, studentised or t with 1 − `level`. A `margin` adds
-    non-inferiority and equivalence. `by` names a group column whose queries are not independent of
-    each other: whole groups are resampled and tested. `slices` names one that cuts the queries
-    into kinds: the systems are also compared in each (`Comparison.slices`).
+    Args:
+        systems: `Scores`, or runs by name, each as `evaluate` takes it or scored already.
+        second: The next `Scores`; with runs by name, the judgments.
+        *more: Further `Scores`; with runs by name, the measures.
+        names: Names of the systems, where they are `Scores`.
+        qrels: Judgments of runs by name.
+        measures: Measures to compare; by default all that the scores have.
+        baseline: The system to compare all others with; by default all pairs are compared.
+        test: randomisation, t, wilcoxon, sign or bootstrap.
+        correction: For several pairs of a measure: max-t (all pairs in one family; the default of
+            randomisation), holm (the default of other tests), bonferroni, bh, tukey or none.
+        level: Significance level.
+        interval: auto (of differences: the one that belongs to the test), bca, percentile,
+            studentised or t.
+        resamples: Number of resamples.
+        seed: Seed of the draws.
+        margin: Adds tests of non-inferiority and equivalence.
+        by: A group column whose queries are not independent; whole groups are resampled and
+            tested.
+        slices: A group column that cuts the queries into kinds; the systems are also compared in
+            each (`Comparison.slices`).
+        conventions: As of `evaluate`, with runs.
+        groups: As of `evaluate`, with runs.
+        allow_mismatch: As of `evaluate`, with runs.
+        **choices: Single choices of the conventions, with runs.
 
-    >>> qrels = {f"q{i}": {"a": 1} for i in range(8)}
-    >>> new, old = ({q: {"a": 2, "b": b} for q in qrels} for b in (1, 3))
-    >>> compare({"new": new, "old": old}, qrels, "RR").verdict
-    'new is better than old on RR: +0.5000 [0.3153, 0.6847], p = 0.0078 (randomisation)'
+    Returns:
+        The comparison: verdicts, standings, pairs and tables.
+
+    Raises:
+        UsageError: Arguments contradict each other.
+        MismatchError: The systems do not belong together.
+
+    Example:
+        >>> qrels = {f"q{i}": {"a": 1} for i in range(8)}
+        >>> new, old = ({q: {"a": 2, "b": b} for q in qrels} for b in (1, 3))
+        >>> compare({"new": new, "old": old}, qrels, "RR").verdict
+        'new is better than old on RR: +0.5000 [0.3153, 0.6847], p = 0.0078 (randomisation)'
     """
     check_keywords(compare, choices)
     settings = ComparisonSettings(
@@ -310,8 +432,21 @@ def compare(
     scoring_options = {key: value for key, value in (scoring | choices).items() if value}
     scored: tuple[Any, ...] = (systems, second, *more)
     if isinstance(systems, Mapping):
-        named = _NamedSystems.of(systems, second, more, names=names, qrels=qrels, measures=measures)
-        names, scored, measures = list(systems), named.score(**scoring_options), named.measures
+        first = next(iter(systems.values()), None)
+        if isinstance(first, Mapping) and isinstance(next(iter(first.values()), None), Real):
+            raise UsageError(
+                "compare takes Scores, or runs by name, {'bm25': run, 'dense': run}; this is one "
+                "run, {query: {doc: score}}."
+            )
+        twice = (second is not None and qrels is not None) or (more and measures is not None)
+        if names is not None or twice or len(more) > 1:
+            raise UsageError(
+                "Systems by name take judgments and measures, each once: "
+                "compare({'bm25': run, 'dense': run}, qrels, measures)."
+            )
+        judgments: Any = qrels if second is None else second
+        measures = more[0] if more else measures  # type: ignore[assignment]
+        names, scored = list(systems), _score_named(systems, judgments, measures, scoring_options)
     elif scoring_options or qrels is not None:
         odd = next(iter(scoring_options), "qrels")
         raise UsageError(f"{odd} goes with runs by name, {{'bm25': run, …}}; Scores have theirs.")
@@ -372,61 +507,26 @@ def compare(
     )
 
 
-@dataclass(frozen=True)
-class _NamedSystems:
-    """Systems by name, the judgments for those that are runs, and the measures, if any is named."""
-
-    systems: Systems
-    qrels: QrelsLike | None
-    measures: MeasuresLike | None
-
-    @classmethod
-    def of(
-        cls,
-        systems: Systems,
-        second: Any,
-        more: tuple[Any, ...],
-        *,
-        names: Iterable[str] | None,
-        qrels: QrelsLike | None,
-        measures: MeasuresLike | None,
-    ) -> _NamedSystems:
-        """Return what the arguments of `compare` say, each of them once."""
-        first = next(iter(systems.values()), None)
-        if isinstance(first, Mapping) and isinstance(next(iter(first.values()), None), Real):
-            raise UsageError(
-                "compare takes Scores, or runs by name, {'bm25': run, 'dense': run}; this is one "
-                "run, {query: {doc: score}}."
-            )
-        twice = (second is not None and qrels is not None) or (more and measures is not None)
-        if names is not None or twice or len(more) > 1:
-            raise UsageError(
-                "Systems by name take judgments and measures, each once: "
-                "compare({'bm25': run, 'dense': run}, qrels, measures)."
-            )
-        judgments = second if second is not None else qrels
-        return cls(systems, judgments, more[0] if more else measures)
-
-    def score(self, **options: Any) -> tuple[Scores, ...]:
-        """Return the scores of each system; runs are evaluated."""
-        run = next(
-            (name for name, system in self.systems.items() if not isinstance(system, Scores)), None
-        )
-        if run is None and self.systems and (options or self.qrels is not None):
-            raise UsageError("All systems are scored, so there is nothing to judge or to choose.")
-        if run is not None and self.qrels is None:
-            raise UsageError(f"{run!r} is a run: give the judgments, too.")
-        truth: QrelsLike = {} if self.qrels is None or run is None else as_judgments(self.qrels)
-        measures = self.measures if self.measures is not None else self._shared_measures()
-        return tuple(
-            system if isinstance(system, Scores) else evaluate(system, truth, measures, **options)
-            for system in self.systems.values()
-        )
-
-    def _shared_measures(self) -> MeasuresLike:
-        """Return those of a system that is scored already, else what `assay compare` takes."""
-        scored = (system.measures for system in self.systems.values() if isinstance(system, Scores))
-        return next(scored, ("nDCG@10",))
+def _score_named(
+    systems: Systems,
+    qrels: QrelsLike | None,
+    measures: MeasuresLike | None,
+    options: Mapping[str, Any],
+) -> tuple[Scores, ...]:
+    """Return the scores of each system; runs are evaluated."""
+    scored = [system for system in systems.values() if isinstance(system, Scores)]
+    run = next((name for name, each in systems.items() if not isinstance(each, Scores)), None)
+    if run is None and systems and (options or qrels is not None):
+        raise UsageError("All systems are scored, so there is nothing to judge or to choose.")
+    if run is not None and qrels is None:
+        raise UsageError(f"{run!r} is a run: give the judgments, too.")
+    truth: QrelsLike = {} if qrels is None or run is None else as_judgments(qrels)
+    if measures is None:  # those of a system that is scored already, else what the command takes
+        measures = scored[0].measures if scored else ("nDCG@10",)
+    return tuple(
+        system if isinstance(system, Scores) else evaluate(system, truth, measures, **options)
+        for system in systems.values()
+    )
 
 
 def _pairs_to_test(names: tuple[str, ...], baseline: str | None) -> list[tuple[int, int]]:
@@ -487,7 +587,19 @@ class QueryDifferences:
 
     def table(self, n: int = 10) -> Table:
         """Return the largest wins and the largest losses of a."""
-        return _difference_table(self, n)
+        kinds = [("win", self.wins(n)), ("loss", self.losses(n)[::-1])]
+        rows = [
+            (
+                Cell(kind),
+                Cell(row.query),
+                Cell(row.value_a, "fraction"),
+                Cell(row.value_b, "fraction"),
+                Cell(signed(row.difference), "figure"),
+            )
+            for kind, queries in kinds
+            for row in queries
+        ]
+        return Table(("", "query", self.a, self.b, "difference"), tuple(rows))
 
     def plot(self) -> Any:
         """Return a chart of all queries, the largest win of a first.
@@ -518,22 +630,3 @@ class QueryDifferences:
 
     def __repr__(self) -> str:
         return f"{self.a} − {self.b} on {self.measure}\n{as_text(self.table())}"
-
-
-def _difference_table(differences: QueryDifferences, n: int) -> Table:
-    """Return the largest wins and the largest losses of the first system."""
-    rows = [
-        *(_query_row("win", row) for row in differences.wins(n)),
-        *(_query_row("loss", row) for row in reversed(differences.losses(n))),
-    ]
-    return Table(("", "query", differences.a, differences.b, "difference"), tuple(rows))
-
-
-def _query_row(kind: str, row: QueryDifference) -> tuple[Cell, ...]:
-    return (
-        Cell(kind),
-        Cell(row.query),
-        Cell(row.value_a, "fraction"),
-        Cell(row.value_b, "fraction"),
-        Cell(signed(row.difference), "figure"),
-    )

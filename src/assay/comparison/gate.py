@@ -120,18 +120,16 @@ def failures(comparison: Means, conditions: Iterable[Condition]) -> Iterator[str
         standings = comparison.standings_on(condition.measure)
         means = {standing.name: standing.mean.estimate for standing in standings}
         base = means.get(comparison.baseline or "", math.nan)
+        limit = condition.limit_for(base)
         for name in comparison.names:
-            if name != comparison.baseline and condition.fails(means[name], base):
-                yield _why(name, means[name], condition, base)
-
-
-def _why(name: str, mean: float, condition: Condition, baseline: float) -> str:
-    if math.isnan(mean) or not math.isfinite(condition.limit_for(baseline)):
-        return f"{name} has no {condition.measure} to check against '{condition}'"
-    limit = condition.limit_for(baseline)
-    return (
-        f"{name} has {condition.measure} {mean:.4f} {condition.relation} {limit:.4f} ({condition})"
-    )
+            mean = means[name]
+            if name == comparison.baseline or not condition.fails(mean, base):
+                continue
+            if math.isnan(mean) or not math.isfinite(limit):
+                yield f"{name} has no {condition.measure} to check against '{condition}'"
+            else:
+                relation = f"{mean:.4f} {condition.relation} {limit:.4f}"
+                yield f"{name} has {condition.measure} {relation} ({condition})"
 
 
 def worse_than_baseline(comparison: Comparison) -> Iterator[str]:
@@ -192,20 +190,16 @@ def describe_pass(comparison: Comparison, baseline: str) -> str:
     margin = comparison.settings.margin
     on = f"{baseline} on {join_names([str(measure) for measure in comparison.measures])}"
     if not changed_pairs(comparison):
-        return f"same scores as {on}{_warn_of_margin(comparison)}"
+        try:  # say beforehand that the margin will be refused for a system that has changed
+            for pair in comparison.pairs:
+                refuse_margin(pair, pair.least_margin)
+        except UsageError as error:
+            later = f"The margin will be refused once scores change: {str(error).rstrip('.')}"
+            return f"same scores as {on}. {later}"
+        return f"same scores as {on}"
     if margin is not None:
         return f"no loss of {margin:g} or more against {on}"
     return f"no significant loss against {on}"
-
-
-def _warn_of_margin(comparison: Comparison) -> str:
-    """Say beforehand that the margin will be refused for a system that has changed."""
-    try:
-        for pair in comparison.pairs:
-            refuse_margin(pair, pair.least_margin)
-    except UsageError as error:
-        return f". The margin will be refused once scores change: {str(error).rstrip('.')}"
-    return ""
 
 
 def _worse(pair: Pair) -> str:
@@ -277,10 +271,17 @@ def look_at(comparison: Comparison, number: int, *, seen_before: bool = False) -
     # With a margin each system must pass on each measure, so that only one of its tests may err.
     several = len(comparison.pairs) if comparison.settings.margin is None else 1
     share = look_share(number) / several
-    widths = {str(measure): _width_of(measure) for measure in comparison.measures}
-    changed = changed_pairs(comparison)
+    widths = {str(measure): width_of(measure) for measure in comparison.measures}
+    changed, margin = changed_pairs(comparison), comparison.settings.margin
     pairs = tuple(
-        PairLook(pair, _bets_of(pair, widths[pair.measure]), number, share, pair not in changed)
+        PairLook(
+            pair,
+            # On the system being worse; with a margin, which it has to disprove, on the other.
+            pair.bets(pair.a if margin is None else pair.b, widths[pair.measure]),
+            number,
+            share,
+            pair not in changed,
+        )
         for pair in comparison.pairs
     )
     for look in pairs:
@@ -289,12 +290,8 @@ def look_at(comparison: Comparison, number: int, *, seen_before: bool = False) -
     return Look(number, seen_before, pairs)
 
 
-def _bets_of(pair: Pair, width: float) -> EProcess:
-    """On the system being worse; with a margin, which it has to disprove, on the other."""
-    return pair.bets(pair.a if pair.settings.margin is None else pair.b, width)
-
-
-def _width_of(measure: Measure) -> float:
+def width_of(measure: Measure) -> float:
+    """Return the range of a measure; an error where it has none."""
     if measure.bounds is None:
         raise UsageError(
             f"{measure} has no largest value, which a gate over many looks needs to know. Take a "

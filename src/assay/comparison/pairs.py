@@ -30,22 +30,14 @@ from assay.stats import (
     inverted_interval,
     levels_of_one,
     non_inferior,
+    samples,
     tukey_hsd,
 )
 from assay.stats.bounded import Bounds, least_margin, least_mean, span_of, unseen_loss_p
 from assay.stats.choices import CORRECTIONS, INTERVAL, INTERVALS, LEVEL, RESAMPLES, TESTS
+from assay.stats.confidence import pseudo_values, settle, test_units
 from assay.stats.effects import detectable_sizes
-from assay.stats.inverted import pseudo_values, settle, test_units
-from assay.stats.samples import (
-    check_bootstraps,
-    check_margin,
-    check_seed,
-    check_significance_level,
-    clean_pairs,
-    too_few,
-)
 from assay.stats.tests import EProcess
-from assay.stats.units import units_table
 
 POWER: Final = 0.8
 FEWEST_FOR_MARGIN: Final = 20  # fewer queries show nothing of losses that are rare but large
@@ -74,11 +66,11 @@ class ComparisonSettings:
             object.__setattr__(self, "correction", usual)
         for name, choices in _CHOICES.items():
             object.__setattr__(self, name, check_choice(getattr(self, name), choices, name))
-        check_significance_level(self.level)
-        check_bootstraps(self.resamples)  # ranks are drawn whatever the test
-        check_seed(self.seed)
+        samples.check_significance_level(self.level)
+        samples.check_bootstraps(self.resamples)  # ranks are drawn whatever the test
+        samples.check_seed(self.seed)
         if self.margin is not None:
-            check_margin(self.margin)
+            samples.check_margin(self.margin)
         if self.correction in ("tukey", "max-t") and self.test != "randomisation":
             raise UsageError(
                 f"Correction {self.correction} is itself a randomisation test of all pairs; "
@@ -99,17 +91,16 @@ class ComparisonSettings:
         self, joint: JointPairs, number: int, n: int, *, removed: int = 0, note: str = ""
     ) -> Interval:
         """Return the simultaneous interval of one difference of `compare_jointly`."""
-        ends = (float(joint.low[number]), float(joint.high[number]))
-        return Interval(
-            float(joint.differences[number]),
-            *ends,
-            1 - self.level,
-            "max-t",
-            n,
-            n_removed=removed,
-            note=note,
-            **self.draws,
-        )
+        columns = (joint.differences, joint.low, joint.high)
+        mean, low, high = (float(column[number]) for column in columns)
+        drawn = {**self.draws, "n_removed": removed, "note": note}
+        return Interval(mean, low, high, 1 - self.level, "max-t", n, **drawn)
+
+    def joint_test(self, joint: JointPairs, number: int, interval: Interval) -> TestResult:
+        """Return the test of one pair of `compare_jointly` alone."""
+        p, counts = float(joint.p_alone[number]), (interval.n, interval.n_removed)
+        note = interval.note
+        return TestResult(p, interval.estimate, "randomisation", *counts, note=note, **self.draws)
 
 
 class _Levels:
@@ -191,29 +182,20 @@ class Pair:
             return self.test.note or "the test gives no p-value"
         if self.smallest_p <= self.settings.level or self.p <= self.settings.level:
             return ""
+        settings = self.settings
+        corrected = self.n_pairs > 1 and settings.correction in ("holm", "bonferroni")
+        # Resamples are short if more of them could make p smaller; else queries or groups are.
+        drawn = self.test.resamples or settings.correction == "tukey"
+        least = (self.n_pairs if corrected else 1) / (settings.resamples + 1)
+        short = f"{self.n_units} {self.units}"
+        if drawn and self.smallest_p <= least:
+            short = f"{settings.resamples:,} resamples"
+        words = f", corrected for {self.n_pairs:,} pairs," if corrected else ""
+        is_ = "is always 1" if self.smallest_p == 1 else f"is at least {self.smallest_p:.4f}"
         return (
-            f"no difference can be significant at {100 * self.settings.level:g} % with "
-            f"{self._what_is_short}, as {self._least_p}"
+            f"no difference can be significant at {100 * settings.level:g} % with {short}, as "
+            f"p{words} {is_}"
         )
-
-    @property
-    def _least_p(self) -> str:
-        """The smallest possible p, in words."""
-        many = self.n_pairs > 1 and self.settings.correction in ("holm", "bonferroni")
-        corrected = f", corrected for {self.n_pairs:,} pairs," if many else ""
-        if self.smallest_p == 1:
-            return f"p{corrected} is always 1"
-        return f"p{corrected} is at least {self.smallest_p:.4f}"
-
-    @property
-    def _what_is_short(self) -> str:
-        """Resamples, if more of them could make p smaller; else queries or groups."""
-        resamples = self.settings.resamples
-        drawn = self.test.resamples or self.settings.correction == "tukey"
-        many = self.n_pairs if self.settings.correction in ("holm", "bonferroni") else 1
-        if drawn and self.smallest_p <= many / (resamples + 1):
-            return f"{resamples:,} resamples"
-        return f"{self.n_units} {self.units}"
 
     @property
     def units(self) -> str:
@@ -245,8 +227,8 @@ class Pair:
         """Which way the test points; those of ranks and signs need not follow the means."""
         if self.test.method not in ("wilcoxon", "sign"):
             return self.difference
-        (left, right), _ = units_table(np.stack(self._values), self._clusters)
-        moved = int(np.count_nonzero(clean_pairs(left, right).differences))
+        (left, right), _ = samples.units_table(np.stack(self._values), self._clusters)
+        moved = int(np.count_nonzero(samples.clean_pairs(left, right).differences))
         middle = moved / 2 if self.test.method == "sign" else moved * (moved + 1) / 4
         return self.test.statistic - middle
 
@@ -278,8 +260,7 @@ class Pair:
             *self._values,
             method=self.settings.interval,
             level=1 - self.level_of_one,
-            resamples=self.settings.resamples,
-            seed=self.settings.seed,
+            **self.settings.draws,
             clusters=self._clusters,
             bounds=self.bounds,
         )
@@ -391,7 +372,7 @@ class Pair:
         No p with so few queries that rare large losses do not show; else at least that of losses
         that are in none of these queries.
         """
-        few = too_few(test.n, self.units, FEWEST_FOR_MARGIN)
+        few = samples.too_few(test.n, self.units, FEWEST_FOR_MARGIN)
         if few:
             return replace(test, p=math.nan, note=f"{few} for a margin")
         margin, level = self.settings.margin or 0.0, self.settings.level
@@ -469,11 +450,15 @@ def compare_pairs(
     """
     if settings.correction == "tukey":  # it shuffles the queries that all systems have
         values = np.where(np.isnan(values).any(axis=0), np.nan, values)
-    sets = _cut(values, clusters, slices)
+    sets: list[_Set] = [(values, clusters)]
+    if slices is not None:
+        masks = [slices == number for number in range(int(slices.max()) + 1)]
+        sets = [(values[:, in_], None if clusters is None else clusters[in_]) for in_ in masks]
     n_pairs = len(sets) * len(index_pairs)
     if settings.correction == "max-t" and n_pairs > 1:
-        joint = _infer_together(values, clusters, slices, sets, index_pairs, settings, bounds)
-        inferences = list(joint)
+        options = {"level": settings.level, "bounds": bounds, **settings.draws}
+        joint = compare_jointly(values, index_pairs, clusters=clusters, blocks=slices, **options)
+        inferences = list(_infer_together(joint, sets, index_pairs, settings))
     else:
         inferences = list(_infer_apart(sets, index_pairs, settings))
     levels = _Levels([inference.level_of_one for inference in inferences])
@@ -504,13 +489,6 @@ def compare_pairs(
 _Set = tuple[Floats, NDArray[Any] | None]  # values of systems on some queries, and their groups
 
 
-def _cut(values: Floats, clusters: NDArray[Any] | None, slices: Ints | None) -> list[_Set]:
-    if slices is None:
-        return [(values, clusters)]
-    masks = [slices == number for number in range(int(slices.max()) + 1)]
-    return [(values[:, inside], None if clusters is None else clusters[inside]) for inside in masks]
-
-
 @dataclass(frozen=True)
 class _Inference:
     """What the family says of one pair; the interval is None where the pair has its own."""
@@ -523,46 +501,22 @@ class _Inference:
 
 
 def _infer_together(
-    values: Floats,
-    clusters: NDArray[Any] | None,
-    slices: Ints | None,
+    joint: JointPairs,
     sets: list[_Set],
     index_pairs: Sequence[tuple[int, int]],
     settings: ComparisonSettings,
-    bounds: Bounds | None,
 ) -> Iterator[_Inference]:
     """Return all pairs from the same draws."""
-    joint = compare_jointly(
-        values,
-        index_pairs,
-        clusters=clusters,
-        blocks=slices,
-        level=settings.level,
-        bounds=bounds,
-        **settings.draws,
-    )
-    why = joint.note.replace("queries", "queries" if clusters is None else "groups")
+    why = joint.note if sets[0][1] is None else joint.note.replace("queries", "groups")
     cells = [(part, a, b) for part, _ in sets for a, b in index_pairs]
     for number, (part, a, b) in enumerate(cells):
         n = int((~np.isnan(part[a] - part[b])).sum())
         removed = part.shape[1] - n
         note = why if math.isnan(joint.p[number]) else ""
         interval = settings.joint_interval(joint, number, n, removed=removed, note=note)
-        yield _Inference(
-            float(joint.p[number]),
-            TestResult(
-                float(joint.p_alone[number]),
-                interval.estimate,
-                "randomisation",
-                n,
-                removed,
-                note=note,
-                **settings.draws,
-            ),
-            float(joint.smallest[number]),
-            joint.level_of_one,
-            interval,
-        )
+        test = settings.joint_test(joint, number, interval)
+        p, least = float(joint.p[number]), float(joint.smallest[number])
+        yield _Inference(p, test, least, joint.level_of_one, interval)
 
 
 def _infer_apart(
@@ -612,7 +566,7 @@ def _infer_by_range(
     settings: ComparisonSettings,
 ) -> Iterator[_Inference]:
     """Tukey's test: a difference counts against the range of all systems."""
-    sums, sizes = units_table(values, clusters)
+    sums, sizes = samples.units_table(values, clusters)
     total, n_systems = max(float(sizes.sum()), 1.0), len(values)
     tukey = tukey_hsd(sums, resamples=settings.resamples, seed=settings.seed)
     reach = tukey.half_width(settings.level) * len(sizes) / total
@@ -622,25 +576,16 @@ def _infer_by_range(
         p = float(np.maximum(tukey.p[a, b], least))
         mean = math.fsum((sums[a] - sums[b]).tolist()) / total
         separate = p <= settings.level
-        ends = (math.nan, math.nan)
+        low, high = math.nan, math.nan
         if math.isfinite(reach):
-            ends = settle(mean, mean - reach, mean + reach, separate=separate)
+            low, high = settle(mean, mean - reach, mean + reach, separate=separate)
+        drawn = (test.n, settings.resamples, settings.seed, test.n_removed, tukey.note)
         yield _Inference(
             p,
             replace(test, p=float(np.minimum(test.p, p))),
             max(1 / (settings.resamples + 1), least),
             settings.level / len(index_pairs),
-            Interval(
-                mean,
-                *ends,
-                1 - settings.level,
-                "tukey",
-                test.n,
-                settings.resamples,
-                settings.seed,
-                test.n_removed,
-                tukey.note,
-            ),
+            Interval(mean, low, high, 1 - settings.level, "tukey", *drawn),
         )
 
 

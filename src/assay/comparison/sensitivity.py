@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from assay.comparison.compare import Comparison, compare
 from assay.comparison.pairs import Pair
-from assay.comparison.tables import format_p
+from assay.comparison.standings import format_p
 from assay.core.conventions import CHOICES, Conventions, as_conventions
 from assay.core.ranking import Ranking
 from assay.core.text import printable
@@ -101,8 +101,24 @@ class Sensitivity:
             yield f"The outcome against {self.base.baseline} depends on the rule for {names}."
 
     def table(self) -> Table:
-        """Return a row for each rule that changes a number."""
-        return _sensitivity_table(self)
+        """Return a row for each rule that changes a number: means, the first system, and p."""
+        base, firsts = self.base, self.firsts()
+        names = base.names if len(base.names) <= _MOST_MEANS else ()
+        rows = []
+        for rule, comparison in self.comparisons.items():
+            if rule in self.unchanged:
+                continue
+            means = {standing.name: standing.mean.estimate for standing in comparison.standings}
+            cells = [Cell(means[name], "fraction", name in firsts[rule]) for name in names]
+            if base.baseline is not None:
+                better = [pair.a for pair in comparison.pairs if pair.winner == pair.a]
+                last = Cell(", ".join(better) or None)
+            else:
+                pair = _top_pair(comparison)
+                last = Cell(format_p(pair.p), "figure", pair.winner is not None)
+            rows.append((Cell(rule), *cells, Cell(" and ".join(firsts[rule])), last))
+        head = "p (1st, 2nd)" if base.baseline is None else f"better than {base.baseline}"
+        return Table(("rule", *names, "first", head), tuple(rows))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -163,21 +179,15 @@ def sensitivity(
     tried = {AS_GIVEN: base, **(other_rules(parsed, base) if rules is None else named_rules)}
 
     def compare_under(rule: Conventions) -> Comparison:
-        scores = [
-            evaluate(
-                ranking,
-                judgments,
-                parsed,
-                conventions=rule,
-                groups=groups,
-                allow_mismatch=allow_mismatch,
-            )
-            for ranking in read.values()
-        ]
+        options: dict[str, Any] = {"groups": groups, "allow_mismatch": allow_mismatch}
+        runs = read.values()
+        scores = [evaluate(run, judgments, parsed, conventions=rule, **options) for run in runs]
         return compare(*scores, names=read, **settings)
 
     possible = {
-        name: rule for name, rule in tried.items() if all(_can(r, rule) for r in read.values())
+        name: rule
+        for name, rule in tried.items()
+        if not any(_lacks(ranking, rule) for ranking in read.values())
     }
     comparisons: dict[str, Comparison] = {}
     refused: dict[str, str] = {}
@@ -204,11 +214,10 @@ def other_rules(measure: Measure, base: Conventions) -> dict[str, Conventions]:
     return rules
 
 
-def _can(ranking: Ranking, rule: Conventions) -> bool:
-    """Return whether a ranking made under some rule still holds what this one needs."""
-    if rule.tiebreak == "index" and ranking.tiebreak != "index":
-        return False
-    return not (rule.scores == "float64" and ranking.precision == "float32")
+def _lacks(ranking: Ranking, rule: Conventions) -> bool:
+    """Return whether a ranking made under some rule no longer holds what this one needs."""
+    by_index = rule.tiebreak == "index" and ranking.tiebreak != "index"
+    return by_index or (rule.scores == "float64" and ranking.precision == "float32")
 
 
 def _means(comparison: Comparison) -> dict[str, float]:
@@ -252,35 +261,3 @@ def _describe_firsts(firsts: Mapping[str, tuple[str, ...]]) -> str:
     for rule, names in firsts.items():
         rules.setdefault(names, []).append(rule.removeprefix("ties: "))
     return "; ".join(f"{' and '.join(who)} ({', '.join(when)})" for who, when in rules.items())
-
-
-def _sensitivity_table(result: Sensitivity) -> Table:
-    """Return a row for each rule that changes a number.
-
-    It holds means, the first system, and p.
-    """
-    names = result.base.names if len(result.base.names) <= _MOST_MEANS else ()
-    rows = []
-    for rule, comparison in result.comparisons.items():
-        if rule in result.unchanged:
-            continue
-        means = {standing.name: standing.mean.estimate for standing in comparison.standings}
-        top = result.firsts()[rule]
-        rows.append(
-            (
-                Cell(rule),
-                *(Cell(means[name], "fraction", name in top) for name in names),
-                Cell(" and ".join(top)),
-                _certainty_cell(comparison),
-            )
-        )
-    last = "p (1st, 2nd)" if result.base.baseline is None else f"better than {result.base.baseline}"
-    return Table(("rule", *names, "first", last), tuple(rows))
-
-
-def _certainty_cell(comparison: Comparison) -> Cell:
-    """p of the first against the second, or the systems better than the baseline."""
-    if comparison.baseline is not None:
-        return Cell(", ".join(pair.a for pair in comparison.pairs if pair.winner == pair.a) or None)
-    pair = _top_pair(comparison)
-    return Cell(format_p(pair.p), "figure", pair.winner is not None)

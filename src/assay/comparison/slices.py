@@ -18,7 +18,7 @@ import numpy as np
 from assay.arrays import Flags, Floats, Ints, or_none
 from assay.comparison.alignment import Aligned
 from assay.comparison.pairs import ComparisonSettings, Pair, compare_pairs
-from assay.comparison.tables import (
+from assay.comparison.standings import (
     SystemBlock,
     difference_cells,
     pair_cells,
@@ -34,6 +34,7 @@ from assay.tables.table import Cell, Page, Table, Words
 
 FEWEST_UNITS: Final = 6  # the fewest of which all signs together can be significant at 5 %
 MOST_SLICES: Final = 100
+_MEAN: Final = "mean of slices"
 
 
 @dataclass(frozen=True)
@@ -156,30 +157,104 @@ class SliceComparison:
     @property
     def method(self) -> str:
         """How the slices were corrected, and over which family."""
-        return slice_method(self)
+        tested = self.tested_on(self.measures[0])
+        if not tested:
+            return f"Slices: {self.family}."
+        pair = tested[0].pairs[0]
+        words = describe_test(self.settings, pair.n_pairs, pair.n_slices)
+        rest = "; their mean and dependence: max-t, families of their own" if self.macro else ""
+        return f"Slices: {words} ({self.family}){rest}."
 
     @cached_property
     def verdicts(self) -> dict[str, list[str]]:
         """For each measure: where who is better, whether it depends on the slice, and the mean."""
-        return {str(measure): list(slice_sentences(self, measure)) for measure in self.measures}
+        return {str(measure): list(self._sentences(measure)) for measure in self.measures}
+
+    def _sentences(self, measure: Measure) -> Iterator[str]:
+        tested, first = self.tested_on(measure), self._first(measure)
+        outcomes: dict[str, list[str]] = {}
+        for block in self.slices_on(measure):
+            outcomes.setdefault(_outcome(block), []).append(block.name)
+        where = "; ".join(f"{what} in {join_names(names)}" for what, names in outcomes.items())
+        yield f"By {self.column}: {where}"
+        pairs = [pair for block in tested for pair in block.pairs]
+        unlike = {(pair.a, pair.b) for pair in pairs if pair.outcome != "identical"}
+        contrasts, macro = (
+            [
+                part.seen_from(first[part.a, part.b])
+                for part in every
+                if not math.isnan(part.p) and (part.a, part.b) in unlike
+            ]
+            for every in (self.interactions_on(measure), self.macro_on(measure))
+        )
+        if contrasts:
+            yield _dependence(self.column, contrasts, [block.name for block in tested])
+        if len(macro) == 1:
+            yield f"In the mean of {len(tested)} slices {_describe_macro(macro[0])}"
+
+    def _first(self, measure: str | Measure) -> dict[tuple[str, str], str]:
+        """Of each pair the one whose difference to the other is shown: the same in all slices."""
+        tested = self.tested_on(measure)
+
+        def total(name: str) -> float:
+            defined = [block for block in tested if not math.isnan(block.means[name])]
+            return math.fsum(block.n_queries * block.means[name] for block in defined)
+
+        return {
+            (pair.a, pair.b): pair.b
+            if tested[0].baseline is None and total(pair.a) < total(pair.b)
+            else pair.a
+            for pair in (tested[0].pairs if tested else ())
+        }
 
     def table(self, measure: str | Measure) -> Table:
-        """Return a row for each slice and pair.
+        """Return a row for each slice and pair, then, if there are two, the mean of slices.
 
-        Then, if there are two, the mean of slices.
+        Differences are always a − b.
         """
-        return slice_pairs_table(self, str(measure))
+        first, tested = self._first(measure), self.tested_on(measure)
+        rows: list[tuple[Cell, ...]] = []
+        for block in self.slices_on(measure):
+            front = (Cell(block.name), Cell(block.n_queries, "count"))
+            if not block.pairs:
+                empty = (Cell(None, "figure") for _ in range(4))
+                rows.append((*front, Cell("too few to test"), *empty))
+            rows += [(*front, *pair_cells(p, first[p.a, p.b])[:5]) for p in block.pairs]
+        for part in self.macro_on(measure):
+            mean = part.seen_from(first[part.a, part.b])
+            cells = difference_cells(
+                f"{mean.a} − {mean.b}", mean.interval, mean.p, clear=mean.clear
+            )
+            rows.append((Cell(_MEAN), Cell(None, "count"), *cells, Cell(None, "figure")))
+        head = pair_interval_head(tested[0].pairs[0]) if tested else "interval"
+        columns = (self.column, "n", "pair", "difference", head, "p", "W/T/L")
+        return Table(columns, tuple(rows), n_optional=1)
 
     def means_table(self, measure: str | Measure) -> Table:
-        """Return a row for each slice with the means of the systems.
+        """Return a row for each slice with the means of the systems; last, the mean of slices."""
+        slices = self.slices_on(measure)
+        labelled: list[tuple[str, int | None, list[float]]] = [
+            (block.name, block.n_queries, list(block.means.values())) for block in slices
+        ]
+        macro = [mean.estimate for mean in self._means_on(measure).values()]
+        if macro:
+            labelled.append((_MEAN, None, macro))
+        rows = []
+        for name, n, means in labelled:
+            top = max((mean for mean in means if not math.isnan(mean)), default=math.nan)
+            cells = (Cell(mean, "fraction", mean == top) for mean in means)
+            rows.append((Cell(name), Cell(n, "count"), *cells))
+        return Table((self.column, "n", *slices[0].means), tuple(rows))
 
-        Last, the mean of slices.
-        """
-        return slice_means_table(self, str(measure))
+    def _means_on(self, measure: str | Measure) -> dict[str, Interval]:
+        return {name: mean for (of, name), mean in self.means.items() if of == str(measure)}
 
     def page_on(self, measure: str | Measure) -> Page:
-        """Return sentences and tables of one measure."""
-        return slice_page(self, str(measure))
+        """Return sentences, means and, where they can be read, pairs of one measure."""
+        page: Page = [Words(sentence) for sentence in self.verdicts[str(measure)]]
+        page.append(self.means_table(measure))
+        pairs = self.table(measure)
+        return [*page, pairs] if len(pairs.rows) <= MOST_PAIRS else page
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; undefined numbers are None."""
@@ -191,32 +266,27 @@ class SliceComparison:
         }
 
     def _measure_data(self, measure: str) -> dict[str, Any]:
-        means = {
-            name: mean
-            for (name_of_measure, name), mean in self.means.items()
-            if name_of_measure == measure
-        }
+        contrasts, means = self.interactions_on(measure), self._means_on(measure)
+        pairs = dict.fromkeys((contrast.a, contrast.b) for contrast in contrasts)
         return {
             "verdicts": self.verdicts[measure],
             "slices": [block.to_dict() for block in self.slices_on(measure)],
-            "interaction": list(self._interaction_data(measure)),
+            "interaction": [
+                {
+                    "a": a,
+                    "b": b,
+                    "p": or_none(self.interaction_p(a, b, measure)),
+                    "beside_the_others": [
+                        {"slice": c.slice, **c.to_dict()} for c in contrasts if (c.a, c.b) == (a, b)
+                    ],
+                }
+                for a, b in pairs
+            ],
             "macro": {
                 "systems": [{"name": name, **mean.to_dict("mean")} for name, mean in means.items()],
                 "pairs": [{"a": c.a, "b": c.b, **c.to_dict()} for c in self.macro_on(measure)],
             },
         }
-
-    def _interaction_data(self, measure: str) -> Iterator[dict[str, Any]]:
-        contrasts = self.interactions_on(measure)
-        for a, b in dict.fromkeys((c.a, c.b) for c in contrasts):
-            yield {
-                "a": a,
-                "b": b,
-                "p": or_none(self.interaction_p(a, b, measure)),
-                "beside_the_others": [
-                    {"slice": c.slice, **c.to_dict()} for c in contrasts if (c.a, c.b) == (a, b)
-                ],
-            }
 
 
 def compare_slices(
@@ -239,7 +309,10 @@ def compare_slices(
         slices += task.slices(baseline)
         n = len(cut.tested)
         if n > 1:
-            beside = _beside_others(n)
+            # In each slice the difference less the mean of those in the others; one row of two.
+            beside = np.full((n, n), -1 / (n - 1))
+            np.fill_diagonal(beside, 1.0)
+            beside = beside if n > 2 else beside[:1]
             interactions += task.contrasts(beside, cut.tested[: len(beside)])
             macro += task.contrasts(np.full((1, n), 1 / n), [""])
             means |= {(str(measure), name): mean for name, mean in task.macro_means(n)}
@@ -273,7 +346,9 @@ class _SliceQueries:
         if not names:
             raise UsageError(f"No query has a slice: the column {column!r} is empty.")
         inside = {name: labels == name for name in names}
-        n_units = {name: _count_units(aligned, inside[name]) for name in names}
+        defined = ~np.isnan(aligned.values).all(axis=(0, 1))  # for some system
+        units = np.arange(len(labels)) if aligned.clusters is None else aligned.clusters
+        n_units = {name: len(set(units[inside[name] & defined].tolist())) for name in names}
         tested = [name for name in names if n_units[name] >= FEWEST_UNITS]
         if len(tested) > MOST_SLICES:
             raise UsageError(
@@ -285,22 +360,6 @@ class _SliceQueries:
         for number, name in enumerate(tested):
             numbers[inside[name]] = number
         return cls(names, tested, inside, n_units, numbers, int((labels == "").sum()))
-
-
-def _count_units(aligned: Aligned, inside: Flags) -> int:
-    """Return queries of a slice, or groups of queries, for which some system has a value."""
-    defined = inside & ~np.isnan(aligned.values).all(axis=(0, 1))
-    return int(defined.sum()) if aligned.clusters is None else len(set(aligned.clusters[defined]))
-
-
-def _beside_others(n: int) -> Floats:
-    """Return for each slice the difference in it less the mean of those in the others.
-
-    One row of two.
-    """
-    weights = np.full((n, n), -1 / (n - 1))
-    np.fill_diagonal(weights, 1.0)
-    return weights if n > 2 else weights[:1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,25 +374,27 @@ class _OneMeasure:
     settings: ComparisonSettings
 
     def slices(self, baseline: str | None) -> Iterator[SystemBlock]:
-        pairs = iter(self._pairs() if self.cut.tested else [])
+        pairs: Iterator[Pair] = iter(())
+        if self.cut.tested:
+            pairs = iter(
+                compare_pairs(
+                    str(self.measure),
+                    self.aligned.names,
+                    self.values,
+                    self.index_pairs,
+                    settings=self.settings,
+                    clusters=self.aligned.clusters,
+                    slices=self.cut.numbers,
+                    bounds=self.measure.bounds,
+                )
+            )
         for name in self.cut.names:
             inside, tested = self.cut.inside[name], name in self.cut.tested
             tested_pairs = tuple(next(pairs) for _ in self.index_pairs) if tested else ()
-            note = "" if tested else _too_few(self.cut.n_units[name], self.settings)
+            few = f"too few {_unit(self.settings)}: {self.cut.n_units[name]}"
+            note = "" if tested else f"{few}, at least {FEWEST_UNITS} are needed"
             n, means = int(inside.sum()), self._means(inside)
             yield SystemBlock(name, str(self.measure), n, means, tested_pairs, baseline, note)
-
-    def _pairs(self) -> list[Pair]:
-        return compare_pairs(
-            str(self.measure),
-            self.aligned.names,
-            self.values,
-            self.index_pairs,
-            settings=self.settings,
-            clusters=self.aligned.clusters,
-            slices=self.cut.numbers,
-            bounds=self.measure.bounds,
-        )
 
     def _means(self, inside: Flags) -> dict[str, float]:
         means = {}
@@ -352,9 +413,8 @@ class _OneMeasure:
             blocks=self.cut.numbers,
             contrasts=weights,
             level=self.settings.level,
-            resamples=self.settings.resamples,
-            seed=self.settings.seed,
             bounds=self.measure.bounds,
+            **self.settings.draws,
         )
 
     def contrasts(self, weights: Floats, names: Sequence[str]) -> Iterator[Contrast]:
@@ -389,10 +449,6 @@ def _unit(settings: ComparisonSettings) -> str:
     return "queries" if settings.by is None else f"groups by {settings.by}"
 
 
-def _too_few(n: int, settings: ComparisonSettings) -> str:
-    return f"too few {_unit(settings)}: {n}, at least {FEWEST_UNITS} are needed"
-
-
 def _remarks(column: str, cut: _SliceQueries, settings: ComparisonSettings) -> Iterable[str]:
     if cut.n_without:
         have = "query has" if cut.n_without == 1 else "queries have"
@@ -404,66 +460,6 @@ def _remarks(column: str, cut: _SliceQueries, settings: ComparisonSettings) -> I
             f"slices of fewer than {FEWEST_UNITS} {_unit(settings)} are not tested: "
             f"{join_names(few)}{rest}"
         )
-
-
-_MEAN: Final = "mean of slices"
-
-
-def slice_page(sliced: SliceComparison, measure: str) -> Page:
-    """Return sentences, means and, where they can be read, pairs of one measure."""
-    page: Page = [Words(sentence) for sentence in sliced.verdicts[measure]]
-    tables = [slice_means_table(sliced, measure), slice_pairs_table(sliced, measure)]
-    return [*page, *(table for table in tables[: 1 + (len(tables[1].rows) <= MOST_PAIRS)])]
-
-
-def slice_sentences(sliced: SliceComparison, measure: str | Measure) -> Iterator[str]:
-    """Where who is better, whether the difference depends on the slice, and the mean of slices."""
-    yield f"By {sliced.column}: {_where(sliced.slices_on(measure))}"
-    first = _first(sliced, str(measure))
-    unlike = {
-        (pair.a, pair.b)
-        for part in sliced.tested_on(measure)
-        for pair in part.pairs
-        if pair.outcome != "identical"
-    }
-    contrasts, macro = (
-        [
-            part.seen_from(first[part.a, part.b])
-            for part in every
-            if not math.isnan(part.p) and (part.a, part.b) in unlike
-        ]
-        for every in (sliced.interactions_on(measure), sliced.macro_on(measure))
-    )
-    if contrasts:
-        yield _dependence(
-            sliced.column, contrasts, [part.name for part in sliced.tested_on(measure)]
-        )
-    if len(macro) == 1:
-        yield f"In the mean of {len(sliced.tested_on(measure))} slices {_describe_macro(macro[0])}"
-
-
-def _first(sliced: SliceComparison, measure: str) -> dict[tuple[str, str], str]:
-    """Of each pair the one whose difference to the other is shown: the same in all slices."""
-    tested = sliced.tested_on(measure)
-    return {
-        (pair.a, pair.b): pair.b
-        if tested[0].baseline is None and _total(tested, pair.a) < _total(tested, pair.b)
-        else pair.a
-        for pair in (tested[0].pairs if tested else ())
-    }
-
-
-def _total(slices: Sequence[SystemBlock], name: str) -> float:
-    defined = [block for block in slices if not math.isnan(block.means[name])]
-    return math.fsum(block.n_queries * block.means[name] for block in defined)
-
-
-def _where(slices: Sequence[SystemBlock]) -> str:
-    """In which slices who is better; of several pairs, how many are separated."""
-    groups: dict[str, list[str]] = {}
-    for block in slices:
-        groups.setdefault(_outcome(block), []).append(block.name)
-    return "; ".join(f"{what} in {join_names(names)}" for what, names in groups.items())
 
 
 def _outcome(block: SystemBlock) -> str:
@@ -508,72 +504,3 @@ def _describe_macro(contrast: Contrast) -> str:
         return f"{contrast.a} and {contrast.b} are not separable: {words}"
     how = "better" if contrast.difference > 0 else "worse"
     return f"{contrast.a} is {how} than {contrast.b}: {words}"
-
-
-def slice_method(sliced: SliceComparison) -> str:
-    """Return how the slices were corrected, and over which family."""
-    tested = sliced.tested_on(sliced.measures[0])
-    if not tested:
-        return f"Slices: {sliced.family}."
-    pair = tested[0].pairs[0]
-    words = describe_test(sliced.settings, pair.n_pairs, pair.n_slices)
-    rest = "; their mean and dependence: max-t, families of their own" if sliced.macro else ""
-    return f"Slices: {words} ({sliced.family}){rest}."
-
-
-def slice_pairs_table(sliced: SliceComparison, measure: str) -> Table:
-    """Return a row for each slice and pair, then the mean of slices.
-
-    Differences are always a − b.
-    """
-    first, tested = _first(sliced, measure), sliced.tested_on(measure)
-    rows = [row for part in sliced.slices_on(measure) for row in _slice_rows(part, first)]
-    rows += [
-        _contrast_row(part.seen_from(first[part.a, part.b])) for part in sliced.macro_on(measure)
-    ]
-    head = pair_interval_head(tested[0].pairs[0]) if tested else "interval"
-    columns = (sliced.column, "n", "pair", "difference", head, "p", "W/T/L")
-    return Table(columns, tuple(rows), n_optional=1)
-
-
-def _slice_rows(
-    block: SystemBlock, first: dict[tuple[str, str], str]
-) -> Iterator[tuple[Cell, ...]]:
-    front = (Cell(block.name), Cell(block.n_queries, "count"))
-    if not block.pairs:
-        yield (*front, Cell("too few to test"), *(Cell(None, "figure") for _ in range(4)))
-    for pair in block.pairs:
-        yield (*front, *pair_cells(pair, first[pair.a, pair.b])[:5])
-
-
-def _contrast_row(contrast: Contrast) -> tuple[Cell, ...]:
-    name = f"{contrast.a} − {contrast.b}"
-    return (
-        Cell(_MEAN),
-        Cell(None, "count"),
-        *difference_cells(name, contrast.interval, contrast.p, clear=contrast.clear),
-        Cell(None, "figure"),
-    )
-
-
-def slice_means_table(sliced: SliceComparison, measure: str) -> Table:
-    """Return a row for each slice with the means of the systems.
-
-    Last, the mean of slices.
-    """
-    slices = sliced.slices_on(measure)
-    rows = [
-        (Cell(block.name), Cell(block.n_queries, "count"), *_mean_cells(list(block.means.values())))
-        for block in slices
-    ]
-    macro = [
-        mean.estimate for (of_measure, _), mean in sliced.means.items() if of_measure == measure
-    ]
-    if macro:
-        rows.append((Cell(_MEAN), Cell(None, "count"), *_mean_cells(macro)))
-    return Table((sliced.column, "n", *slices[0].means), tuple(rows))
-
-
-def _mean_cells(means: Sequence[float]) -> Iterator[Cell]:
-    top = max((mean for mean in means if not math.isnan(mean)), default=math.nan)
-    return (Cell(mean, "fraction", mean == top) for mean in means)

@@ -1,23 +1,26 @@
-"""Standings: systems best first, with mean, interval, rank and group; one table for all of them.
+"""Standings and blocks: systems best first and pair by pair, as tables and plain data.
 
-`COLUMNS` declares what the table shows: a column that is added here shows wherever systems are
-listed.
+`COLUMNS` declares what a table of systems shows: a column that is added here shows wherever systems
+are listed. A block is the unit of every comparison: systems on one measure and one set of queries,
+be it all of them, a slice, or tasks that weigh the same.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats
+from assay.arrays import Floats, or_none
 from assay.comparison.pairs import ComparisonSettings, Pair, shown_better
+from assay.comparison.verdict import describe_test, verdict_against, verdict_of_all
+from assay.core.text import signed
 from assay.stats import Interval, RankInterval, compact_letters, rank_intervals
-from assay.stats.ranks import ranks_of, split_letters
+from assay.stats.corrections import ranks_of, split_letters
 from assay.tables.table import Cell, Table
 
 _BASELINE: Final = "baseline"
@@ -146,7 +149,8 @@ def rank_systems(
     `values` are systems × queries (or tasks), `means` the intervals of their means. Where only
     pairs with a baseline were tested, ranks are those of all pairs.
     """
-    order = sorted(range(len(names)), key=lambda i: _best_first(means[i].estimate))
+    estimates = [mean.estimate for mean in means]
+    order = sorted(range(len(names)), key=lambda i: (math.isnan(estimates[i]), -estimates[i]))
     ranked = [names[i] for i in order]
     if baseline is not None:
         ranks = rank_intervals(
@@ -177,10 +181,6 @@ def rank_systems(
     ]
 
 
-def _best_first(mean: float) -> float:
-    return math.inf if math.isnan(mean) else -mean
-
-
 def _ranks(
     values: Floats, better: NDArray[np.bool_], settings: ComparisonSettings, undecided: Pair | None
 ) -> list[RankInterval]:
@@ -196,3 +196,182 @@ def _ranks(
         **settings.draws,
     )
     return ranks_of(values, better, shared)
+
+
+def describe_intervals(standings: Iterable[Standing]) -> str:
+    """Return level and kind of the intervals of means, as they came out."""
+    means = [standing.mean for standing in standings]
+    kinds = dict.fromkeys(mean.kind for mean in means)
+    return f"{100 * means[0].level:g} % {' or '.join(kinds)}"
+
+
+def pair_interval_head(pair: Pair) -> str:
+    """Return the heading of intervals of pairs: simultaneous, of one pair, or not of the test."""
+    head = Interval.heading(1 - pair.settings.level)
+    if pair.items != "queries":
+        return f"simultaneous {head}"
+    return head if pair.coherent else f"{head} ({pair.interval.kind}, not of the test)"
+
+
+def pair_cells(pair: Pair, first: str) -> tuple[Cell, ...]:
+    """Return the cells of one pair, with one of the two first."""
+    turn = 1 if first == pair.a else -1
+    counts = (pair.effect.wins, pair.effect.ties, pair.effect.losses)[::turn]
+    d = turn * pair.effect.standardised
+    name, clear = f"{first} − {pair.other(first)}", pair.winner is not None
+    return (
+        *difference_cells(name, pair.interval_of(first), pair.p, clear=clear),
+        Cell("/".join(map(str, counts)), "figure"),
+        Cell(None if math.isnan(d) else f"{d:+.2f}", "figure"),
+    )
+
+
+def difference_cells(name: str, interval: Interval, p: float, *, clear: bool) -> tuple[Cell, ...]:
+    """Return name, difference, interval and p; a clear difference is marked."""
+    difference = interval.estimate
+    return (
+        Cell(name),
+        Cell(None if math.isnan(difference) else signed(difference), "figure", clear),
+        interval.cell(sign=True),
+        Cell(format_p(p), "figure", clear),
+    )
+
+
+def format_p(p: float) -> str | None:
+    """Return four decimals; a smaller p is not rounded to 0."""
+    if math.isnan(p):
+        return None
+    return "<0.0001" if p < 0.0001 else f"{p:.4f}"
+
+
+_NUMBERS: Final = ("a", "b", "outcome", "difference", "low", "high", "p", "p_uncorrected")
+_TASK_COLUMNS: Final = (*_NUMBERS, "tasks_won", "tasks_tied", "tasks_lost")
+_QUERY_COLUMNS: Final = (
+    *("measure", *_NUMBERS[:3], "mean_a", "mean_b", *_NUMBERS[3:], "n", "removed"),
+    *("wins", "ties", "losses", "standardised", "minimum_detectable"),
+)
+
+
+def data_table(blocks: Sequence[SystemBlock]) -> Table:
+    """Return everything about each pair, every digit, for CSV; slices have their name in front."""
+    columns = _QUERY_COLUMNS if blocks[0].pairs[0].items == "queries" else _TASK_COLUMNS
+    if any(block.name for block in blocks):
+        columns = ("slice", *columns)
+    kinds = {str: "text", int: "count"}
+    rows = []
+    for block in blocks:
+        for pair in block.pairs:
+            means = {"mean_a": block.means[pair.a], "mean_b": block.means[pair.b]}
+            data = {
+                "slice": block.name,
+                "measure": block.measure,
+                **means,
+                **pair_data(pair, brief=True),
+            }
+            cells = [(data[name], kinds.get(type(data[name]), "fraction")) for name in columns]
+            rows.append(tuple(Cell(value, kind) for value, kind in cells))
+    return Table(columns, tuple(rows))
+
+
+def pair_data(pair: Pair, *, brief: bool = False) -> dict[str, Any]:
+    """Return everything about a pair as plain data; undefined numbers are None.
+
+    `brief` leaves out what takes further tests, and how p was computed.
+    """
+    effect, counts = pair.effect, (pair.effect.wins, pair.effect.ties, pair.effect.losses)
+    data: dict[str, Any] = {
+        "a": pair.a,
+        "b": pair.b,
+        "outcome": pair.outcome,
+        "winner": pair.winner,
+        "difference": or_none(pair.difference),
+        "low": or_none(pair.interval.low),
+        "high": or_none(pair.interval.high),
+        "p": or_none(pair.p),
+        "p_uncorrected": or_none(pair.test.p),
+    }
+    if pair.items == "tasks":
+        data |= zip(_TASK_COLUMNS[-3:], counts, strict=True)
+        return {**data, "note": pair.test.note}
+    if not brief:
+        data["test"] = describe_test(pair.settings, pair.n_pairs, pair.n_slices)
+        data["exact"] = pair.test.exact
+    data |= {
+        "n": effect.n,
+        "removed": effect.n_removed,
+        **dict(zip(("wins", "ties", "losses"), counts, strict=True)),
+        "standardised": or_none(effect.standardised),
+        "superiority": or_none(effect.superiority),
+        "minimum_detectable": or_none(pair.minimum_detectable),
+    }
+    if brief:
+        return data
+    guess = pair.queries_needed if pair.outcome == "not separable" else None
+    least, best, most = guess or (None, None, None)
+    data |= {
+        "interval": pair.interval.method,
+        "coherent": pair.coherent,
+        "queries_needed": best,
+        "queries_needed_low": least,
+        "queries_needed_high": most,
+        "note": pair.test.note,
+    }
+    if pair.equivalence is not None:
+        data["p_equivalent"] = or_none(pair.equivalence.p)
+        for key, name in (("p_a_non_inferior", pair.a), ("p_b_non_inferior", pair.b)):
+            test = pair.non_inferiority(name)
+            data[key] = None if test is None else or_none(test.p)
+    return data
+
+
+@dataclass(frozen=True, eq=False)
+class SystemBlock:
+    """Systems on one measure and one set of queries: all of them, a slice, or tasks.
+
+    A block without a name is of all queries. A slice of too few queries (groups) is not tested and
+    has no pairs: `note` says so. Slices have means, all queries and tasks also `standings`.
+    """
+
+    name: str
+    measure: str
+    n_queries: int
+    means: dict[str, float]
+    pairs: tuple[Pair, ...]
+    baseline: str | None = None
+    note: str = ""
+    standings: tuple[Standing, ...] = ()
+
+    @property
+    def ranked(self) -> list[str]:
+        """The systems, best mean first."""
+        return sorted(
+            self.means, key=lambda name: (math.isnan(self.means[name]), -self.means[name])
+        )
+
+    @property
+    def verdict(self) -> str:
+        """A sentence about the systems on these queries."""
+        if not self.pairs:
+            return f"Not tested on {self.measure}: {self.note}"
+        if self.baseline is not None:
+            return verdict_against(self.baseline, self.measure, self.pairs)
+        return verdict_of_all(self.measure, self.ranked, self.pairs)
+
+    @property
+    def ordered_pairs(self) -> list[tuple[Pair, str]]:
+        """Pairs by the place of their systems, and the system to put first."""
+        place = {name: i for i, name in enumerate(self.ranked)}
+        if self.baseline is not None:
+            return [(pair, pair.a) for pair in sorted(self.pairs, key=lambda pair: place[pair.a])]
+        pairs = sorted(self.pairs, key=lambda pair: sorted((place[pair.a], place[pair.b])))
+        return [(pair, min(pair.a, pair.b, key=lambda name: place[name])) for pair in pairs]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON; undefined numbers are None."""
+        pairs = [pair_data(pair) for pair in self.pairs]
+        if self.standings:
+            systems = [standing.to_dict() for standing in self.standings]
+            return {"verdict": self.verdict, "systems": systems, "pairs": pairs}
+        means = {name: or_none(mean) for name, mean in self.means.items()}
+        front = {"name": self.name, "n": self.n_queries, "verdict": self.verdict}
+        return {**front, "note": self.note, "means": means, "pairs": pairs}

@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, pairwise
 from typing import Any
 
-import numpy as np
-
 from assay import __version__
 from assay.arrays import Floats
+from assay.comparison.alignment import Aligned, TaskValues
+from assay.comparison.compare import Comparison
 from assay.comparison.pairs import ComparisonSettings, Pair
-from assay.comparison.standings import Standing, rank_systems
-from assay.comparison.tables import Compared, SystemBlock, pair_data, pair_table, system_table
-from assay.comparison.task_values import TaskValues
+from assay.comparison.standings import Standing, SystemBlock, pair_data, rank_systems
 from assay.comparison.verdict import describe_test
 from assay.core.checks import check_choice, name_few
-from assay.core.conventions import as_settings, query_digest, setting_parts
+from assay.core.conventions import Conventions
 from assay.core.ids import Ids
 from assay.errors import MismatchError, UsageError
-from assay.io.lines import build_frame
-from assay.scoring.scores import SCHEMA_VERSION
+from assay.io.frames import build_frame
+from assay.measures import Measure
 from assay.stats import (
     Interval,
     JointPairs,
-    TestResult,
     compare_jointly,
     effect,
     intervals,
@@ -35,9 +32,8 @@ from assay.stats import (
 )
 from assay.stats.bounded import constant_ends
 from assay.stats.choices import LEVEL, RESAMPLES, UNITS
-from assay.stats.ranks import borda_points
+from assay.stats.corrections import borda_points
 from assay.stats.samples import FEWEST
-from assay.tables.table import Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,64 +77,40 @@ class TaskPair(Pair):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TaskComparison(Compared):
+class TaskComparison(Comparison):
     """Systems compared on many tasks, each of which weighs the same; made by `compare_tasks`.
 
-    `standings` are best mean first, `pairs` in the order of the systems. `units` says what was
-    resampled: queries within these tasks, or tasks.
+    It is a comparison whose queries are tasks: `values_on` and `differences` are of their means.
+    `units` says what was resampled: queries within these tasks, or tasks.
     """
 
-    names: tuple[str, ...]
-    units: str
-    settings: ComparisonSettings
-    standings: tuple[Standing, ...]
-    pairs: tuple[TaskPair, ...]
-    _values: TaskValues
-
-    baseline = None  # all pairs are tested
-    slices = None
+    units: str = field(kw_only=True)
+    values: TaskValues = field(kw_only=True)
 
     @property
     def tasks(self) -> tuple[str, ...]:
         """The tasks."""
-        return self._values.tasks
+        return self.values.tasks
 
     @property
     def sizes(self) -> dict[str, int]:
         """The number of queries of each task; 1 where only its mean is known."""
-        return dict(zip(self.tasks, self._values.sizes.tolist(), strict=True))
+        return dict(zip(self.tasks, self.values.sizes.tolist(), strict=True))
 
     @property
     def task_means(self) -> Floats:
         """Systems × tasks, in the order of `names` and `tasks`."""
-        return self._values.means
+        return self.values.means
 
     @property
     def means_only(self) -> bool:
         """Whether only the means of tasks are known."""
-        return self._values.means_only
-
-    @property
-    def signature(self) -> str:
-        """How the numbers were made: the conventions of scored runs, the tasks, the resampling."""
-        settings = self.settings
-        tasks = query_digest(Ids.of(list(self.tasks), "task"))
-        resampling = as_settings(
-            tasks=tasks,
-            units=self.units,
-            level=settings.level,
-            resamples=settings.resamples,
-            seed=settings.seed,
-        )
-        scored = (
-            self._values.signature or f"version:{__version__}|queries:{self._values.sizes.sum()}"
-        )
-        return "|".join([scored, *setting_parts(resampling)])
+        return self.values.means_only
 
     @property
     def measure(self) -> str:
         """What is compared, in words."""
-        return _describe_measure(self._values)
+        return str(self.measures[0])
 
     @property
     def neighbours(self) -> tuple[int, int]:
@@ -148,14 +120,8 @@ class TaskComparison(Compared):
         beside = [by_names[frozenset(two)] for two in pairwise(ranked)]
         return sum(pair.winner is None for pair in beside), len(beside)
 
-    @cached_property
-    def blocks(self) -> tuple[SystemBlock, ...]:
-        """One block, in which each task weighs the same."""
-        means = {standing.name: standing.mean.estimate for standing in self.standings}
-        return (SystemBlock("", self.measure, int(self._values.sizes.sum()), means, self.pairs),)
-
     @property
-    def verdicts(self) -> tuple[str, ...]:
+    def verdicts(self) -> tuple[str, ...]:  # type: ignore[override]  # of one block, not by measure
         """Who is first and how surely; then how many neighbours cannot be told apart."""
         return self.sentences_on(self.blocks[0])
 
@@ -171,27 +137,36 @@ class TaskComparison(Compared):
     @cached_property
     def remarks(self) -> tuple[str, ...]:
         """What limits the numbers, a sentence each."""
-        return (*self._values.remarks, *task_remarks(self))
+        remarks = list(self.aligned.remarks)
+        if self.means_only:
+            remarks.append(
+                "only the means of tasks are known, so tasks were resampled: what is said is about "
+                "tasks like these, and nothing can be said of how sure the mean on one task is"
+            )
+        borda = self.standings[0].borda_rank
+        if borda is not None and borda.note:
+            remarks.append(
+                f"no intervals of Borda ranks, which always resample tasks: {borda.note}"
+            )
+        notes = [row.mean.note for row in self.standings if math.isnan(row.mean.low)]
+        remarks += [f"no intervals of means: {note}" for note in notes[:1] if note]
+        return tuple(remarks)
 
     @property
     def method(self) -> str:
         """How p-values and intervals were computed, and what they are about."""
-        return method_of_tasks(self)
-
-    def pair(self, a: str, b: str) -> TaskPair:
-        """Return two systems by name, in either order."""
-        for pair in self.pairs:
-            if {a, b} == {pair.a, pair.b}:
-                return pair
-        raise UsageError(f"There is no pair of {a!r} and {b!r}; systems: {name_few(self.names)}.")
-
-    def table(self) -> Table:
-        """Systems with means, intervals, ranks by mean and by Borda count, and group letters."""
-        return system_table(self)
-
-    def pair_table(self) -> Table:
-        """Return pairs with differences, intervals, p, and tasks won, tied and lost."""
-        return pair_table(self)
+        settings, pairs = self.settings, self.pairs
+        span = f"{100 * (1 - settings.level):g} %"
+        about = "tasks were resampled, so it is about tasks like these"
+        if self.units != "tasks":
+            about = f"{pairs[0].units} were resampled within tasks, so it is about these tasks"
+        return (
+            f"p: {describe_test(settings, len(pairs))} ({self.family}), {settings.resamples:,} "
+            f"resamples, seed {settings.seed}; {about}. Each task weighs the same. Intervals of "
+            f"differences: {span} for all of them together, of the same draws; of means: {span}, "
+            f"each for itself. Borda: systems beaten on each task, summed, ties half; its rank "
+            f"intervals resample tasks."
+        )
 
     def to_frame(self, backend: str = "pandas") -> Any:
         """Return a row per system, best mean first, as a pandas, polars or pyarrow data frame."""
@@ -199,26 +174,20 @@ class TaskComparison(Compared):
         plain = [name for name, value in rows[0].items() if not isinstance(value, dict | list)]
         return build_frame({name: [row[name] for row in rows] for name in plain}, backend)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON; undefined numbers are None."""
-        used = ("level", "resamples", "seed")
-        settings = {key: value for key, value in asdict(self.settings).items() if key in used}
+    def _results(self) -> dict[str, Any]:
         unclear, every = self.neighbours
         return {
-            "schema_version": SCHEMA_VERSION,
-            "signature": self.signature,
-            "measure": self._values.measure,
+            "measure": self.values.measure,
             "systems": list(self.names),
             "tasks": [{"name": name, "queries": n} for name, n in self.sizes.items()],
             "means_only": self.means_only,
             "units": self.units,
             "family": self.family,
-            "settings": settings,
+            "settings": {"level": self.settings.level, **self.settings.draws},
             "verdict": self.verdict,
             "neighbours": {"not_separable": unclear, "all": every},
             "standings": [self._standing_data(standing) for standing in self.standings],
             "pairs": [pair_data(pair) for pair in self.pairs],
-            "remarks": list(self.remarks),
         }
 
     def _standing_data(self, standing: Standing) -> dict[str, Any]:
@@ -243,25 +212,52 @@ def compare_task_values(
     settings = ComparisonSettings(level=level, resamples=resamples, seed=seed)
     resampled = _choose_units(values, units)
     index_pairs = list(combinations(range(len(values.systems)), 2))
-    if resampled == "tasks":
-        joint = compare_jointly(
-            values.means, index_pairs, level=level, bounds=values.bounds, **settings.draws
-        )
-    else:
-        n = len(values.tasks)
-        joint = compare_jointly(
-            values.values,
-            index_pairs,
-            clusters=values.clusters,
-            blocks=values.task_of,
-            contrasts=[[1 / n] * n],
-            level=level,
-            bounds=values.bounds,
-            **settings.draws,
-        )
-    pairs = tuple(_pairs(values, resampled, index_pairs, joint, settings))
+    table, n = values.means, len(values.tasks)
+    options: dict[str, Any] = {"level": level, "bounds": values.bounds, **settings.draws}
+    if resampled == "queries":
+        blocks = {"blocks": values.task_of, "contrasts": [[1 / n] * n]}
+        table, options = values.values, {**options, **blocks, "clusters": values.clusters}
+    joint = compare_jointly(table, index_pairs, **options)
+    over = "one task" if len(values.tasks) == 1 else f"{len(values.tasks)} tasks"
+    measure = Measure(f"the mean{f' of {values.measure}' if values.measure else ''} over {over}")
+    pairs = tuple(_pairs(values, str(measure), resampled, index_pairs, joint, settings))
     standings = tuple(_standings(values, resampled, pairs, settings))
-    return TaskComparison(values.systems, resampled, settings, standings, pairs, values)
+    aligned = _as_queries(values, measure, resampled, settings)
+    return TaskComparison(
+        values.systems,
+        (measure,),
+        None,
+        settings,
+        standings,
+        pairs,
+        aligned,
+        units=resampled,
+        values=values,
+    )
+
+
+def _as_queries(
+    values: TaskValues, measure: Measure, units: str, settings: ComparisonSettings
+) -> Aligned:
+    """Return the means of tasks as the values of queries.
+
+    The signature holds the conventions of scored runs, the tasks, and the resampling.
+    """
+    tasks = Ids.of(list(values.tasks), "task")
+    drawn = {"level": settings.level, **settings.draws}
+    parts = setting_parts(as_settings(tasks=query_digest(tasks), units=units, **drawn))
+    scored = values.signature or f"version:{__version__}|queries:{values.sizes.sum()}"
+    return Aligned(
+        names=values.systems,
+        measures=(measure,),
+        query_ids=tasks,
+        values=values.means[:, None],
+        clusters=None,
+        conventions=Conventions(),
+        signature="|".join([scored, *parts]),
+        sizes=(len(tasks),) * len(values.systems),
+        remarks=values.remarks,
+    )
 
 
 def _choose_units(values: TaskValues, units: str | None) -> str:
@@ -269,11 +265,8 @@ def _choose_units(values: TaskValues, units: str | None) -> str:
     if units is None:
         units = "tasks" if values.means_only else "queries"
     units = check_choice(units, UNITS, "units")
-    small = [
-        task
-        for task, n in zip(values.tasks, _unit_counts(values).tolist(), strict=True)
-        if n < FEWEST
-    ]
+    sizes = zip(values.tasks, values.unit_counts.tolist(), strict=True)
+    small = [task for task, n in sizes if n < FEWEST]
     if units == "queries" and values.means_only:
         raise UsageError(
             "Only the means of tasks are known, so queries cannot be resampled. Give the values of "
@@ -287,16 +280,9 @@ def _choose_units(values: TaskValues, units: str | None) -> str:
     return units
 
 
-def _unit_counts(values: TaskValues) -> Any:
-    """Return how many queries, or groups of them, each task has."""
-    if values.clusters is None:
-        return values.sizes
-    units = np.unique(np.stack([values.task_of, values.clusters]), axis=1)
-    return np.bincount(units[0], minlength=len(values.tasks))
-
-
 def _pairs(
     values: TaskValues,
+    measure: str,
     units: str,
     index_pairs: Sequence[tuple[int, int]],
     joint: JointPairs,
@@ -304,26 +290,17 @@ def _pairs(
 ) -> Iterator[TaskPair]:
     names, means = values.systems, values.means
     word = "groups" if units == "queries" and values.clusters is not None else units
-    n = len(values.tasks) if units == "tasks" else int(_unit_counts(values).sum())
+    n = len(values.tasks) if units == "tasks" else int(values.unit_counts.sum())
     note = joint.note.replace("queries", word)
     for number, (a, b) in enumerate(index_pairs):
         interval = settings.joint_interval(joint, number, n, note=note)
-        difference = interval.estimate
         yield TaskPair(
-            _describe_measure(values),
+            measure,
             names[a],
             names[b],
             float(joint.p[number]),
-            TestResult(
-                float(joint.p_alone[number]),
-                difference,
-                "randomisation",
-                n,
-                0,
-                note=note,
-                **settings.draws,
-            ),
-            replace(effect(means[a], means[b]), mean_difference=difference),
+            settings.joint_test(joint, number, interval),
+            replace(effect(means[a], means[b]), mean_difference=interval.estimate),
             settings,
             len(index_pairs),
             float(joint.smallest[number]),
@@ -339,20 +316,6 @@ def _pairs(
 def _standings(
     values: TaskValues, units: str, pairs: Sequence[TaskPair], settings: ComparisonSettings
 ) -> Iterator[Standing]:
-    means = _mean_intervals(values, units, settings)
-    ranked = rank_systems(
-        values.systems, _describe_measure(values), values.means, means, pairs, settings
-    )
-    points = borda_points(values.means)
-    by_borda = rank_intervals(points, level=1 - settings.level, **settings.draws)
-    for standing in ranked:
-        i = values.systems.index(standing.name)
-        rank = replace(by_borda[i], note=by_borda[i].note.replace("queries", "tasks"))
-        yield replace(standing, borda=float(points[i].sum()), borda_rank=rank)
-
-
-def _mean_intervals(values: TaskValues, units: str, settings: ComparisonSettings) -> list[Interval]:
-    """Return intervals of the means over tasks, each for itself."""
     drawn: dict[str, Any] = {"level": 1 - settings.level, **settings.draws}
     if units == "tasks":
         means = intervals(values.means, **drawn)
@@ -361,7 +324,14 @@ def _mean_intervals(values: TaskValues, units: str, settings: ComparisonSettings
         scale = len(values.task_of) / len(values.tasks) / values.sizes[values.task_of]
         rows = values.values * scale
         means = intervals(rows, strata=values.task_of, clusters=values.clusters, **drawn)
-    return [_within(mean, values.bounds) for mean in means]
+    means = [_within(mean, values.bounds) for mean in means]
+    ranked = rank_systems(values.systems, pairs[0].measure, values.means, means, pairs, settings)
+    points = borda_points(values.means)
+    by_borda = rank_intervals(points, **drawn)
+    for standing in ranked:
+        i = values.systems.index(standing.name)
+        rank = replace(by_borda[i], note=by_borda[i].note.replace("queries", "tasks"))
+        yield replace(standing, borda=float(points[i].sum()), borda_rank=rank)
 
 
 def _within(mean: Interval, bounds: tuple[float, float] | None) -> Interval:
@@ -373,46 +343,3 @@ def _within(mean: Interval, bounds: tuple[float, float] | None) -> Interval:
         note = "all values of a task are equal, so no variation was seen"
         return replace(mean, low=ends[0], high=ends[1], note=note)
     return mean if bounds is None else mean.within(*bounds)
-
-
-def _describe_measure(values: TaskValues) -> str:
-    n = len(values.tasks)
-    over = "one task" if n == 1 else f"{n} tasks"
-    return (
-        f"the mean of {values.measure} over {over}" if values.measure else f"the mean over {over}"
-    )
-
-
-def task_remarks(comparison: TaskComparison) -> Iterator[str]:
-    """Return what limits the numbers, a sentence each."""
-    if comparison.means_only:
-        yield (
-            "only the means of tasks are known, so tasks were resampled: what is said is about "
-            "tasks like these, and nothing can be said of how sure the mean on one task is"
-        )
-    borda = comparison.standings[0].borda_rank
-    if borda is not None and borda.note:
-        yield f"no intervals of Borda ranks, which always resample tasks: {borda.note}"
-    gap = next(
-        (standing.mean.note for standing in comparison.standings if math.isnan(standing.mean.low)),
-        "",
-    )
-    if gap:
-        yield f"no intervals of means: {gap}"
-
-
-def method_of_tasks(comparison: TaskComparison) -> str:
-    """Return how p-values and intervals were computed, and what they are about."""
-    settings, pairs = comparison.settings, comparison.pairs
-    span = f"{100 * (1 - settings.level):g} %"
-    if comparison.units == "tasks":
-        about = "tasks were resampled, so it is about tasks like these"
-    else:
-        about = f"{pairs[0].units} were resampled within tasks, so it is about these tasks"
-    return (
-        f"p: {describe_test(settings, len(pairs))} ({comparison.family}), {settings.resamples:,} "
-        f"resamples, seed {settings.seed}; {about}. Each task weighs the same. Intervals of "
-        f"differences: {span} for all of them together, of the same draws; of means: {span}, each "
-        f"for itself. Borda: systems beaten on each task, summed, ties half; its rank intervals "
-        f"resample tasks."
-    )

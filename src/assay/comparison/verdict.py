@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from assay.arrays import Floats
 from assay.comparison.pairs import POWER, ComparisonSettings, Pair
 from assay.core.text import Remark, signed
 from assay.stats import INVERTIBLE
 
 if TYPE_CHECKING:
     from assay.comparison.compare import Comparison
-    from assay.comparison.standings import Standing
-    from assay.comparison.tables import SystemBlock
+    from assay.comparison.standings import Standing, SystemBlock
 
 
 METHOD_NAMES: Final = {
@@ -30,6 +29,11 @@ METHOD_NAMES: Final = {
 _SMALLEST_SHOWN: Final = 0.0001
 _NAMED: Final = 5
 _OPPOSITE: Final = "test and means point in opposite directions"
+_AGAINST_BASELINE: Final = {
+    **{outcome: outcome for outcome in ("better", "worse", "not separable", "identical")},
+    "contradictory": _OPPOSITE,
+    "undecided": "cannot be compared",
+}
 
 
 def pair_verdict(pair: Pair) -> str:
@@ -48,7 +52,7 @@ def pair_verdict(pair: Pair) -> str:
     if pair.outcome == "not separable":
         return (
             f"{a} and {b} are not separable on {measure} at {_percent(pair.settings.level)}: "
-            f"{describe_difference(pair, a)}{_describe_needed(pair)}{_describe_margin(pair)}"
+            f"{describe_difference(pair, a)}{describe_needed(pair)}{_describe_margin(pair)}"
         )
     ahead = describe_difference(pair, pair.winner or a)
     return (
@@ -102,7 +106,7 @@ def _percent(level: float) -> str:
     return f"{100 * level:g} %"
 
 
-def _describe_needed(pair: Pair) -> str:
+def describe_needed(pair: Pair) -> str:
     """Return how many queries might show this difference.
 
     A guess, because the difference is one.
@@ -149,32 +153,21 @@ def verdict_against(baseline: str, measure: str, pairs: Sequence[Pair]) -> str:
     """
     if len(pairs) == 1:
         return pair_verdict(pairs[0])
-    groups = [
-        ("better", lambda pair: pair.outcome == "better"),
-        ("worse", lambda pair: pair.outcome == "worse"),
-        ("not separable", lambda pair: pair.outcome == "not separable"),
-        ("identical", lambda pair: pair.outcome == "identical"),
-        (_OPPOSITE, lambda pair: pair.outcome == "contradictory"),
-        ("cannot be compared", lambda pair: pair.outcome == "undecided"),
-    ]
-    parts = [_group(word, pairs, member) for word, member in groups]
+    parts = []
+    for outcome, word in _AGAINST_BASELINE.items():
+        members = [pair for pair in pairs if pair.outcome == outcome]
+        if not members:
+            continue
+        names = join_names([pair.a for pair in members])
+        named = [f"{p.a} {signed(p.difference)}, {describe_p(p.p)}" for p in members[:_NAMED]]
+        if len(members) > _NAMED:
+            named.append(f"and {len(members) - _NAMED} more")
+        if outcome == "undecided":
+            parts.append(f"{names} {word}: {members[0].untestable}")
+        else:
+            parts.append(f"{word}: {names if outcome == 'identical' else '; '.join(named)}")
     words = describe_test(pairs[0].settings, pairs[0].n_pairs, pairs[0].n_slices)
-    return f"Against {baseline} on {measure}: {'; '.join(filter(None, parts))} ({words})"
-
-
-def _group(word: str, pairs: Sequence[Pair], member: Callable[[Pair], bool]) -> str:
-    members = [pair for pair in pairs if member(pair)]
-    if not members:
-        return ""
-    if word == "cannot be compared":
-        return f"{join_names([pair.a for pair in members])} {word}: {members[0].untestable}"
-    if word == "identical":
-        return f"{word}: {join_names([pair.a for pair in members])}"
-    named = [
-        f"{pair.a} {signed(pair.difference)}, {describe_p(pair.p)}" for pair in members[:_NAMED]
-    ]
-    more = [f"and {len(members) - _NAMED} more"] if len(members) > _NAMED else []
-    return f"{word}: {'; '.join([*named, *more]) if len(members) > 1 else named[0]}"
+    return f"Against {baseline} on {measure}: {'; '.join(parts)} ({words})"
 
 
 def verdict_of_all(measure: str, ranked: Sequence[str], pairs: Sequence[Pair]) -> str:
@@ -217,28 +210,18 @@ def _describe_doubts(first: str, pairs: Sequence[Pair]) -> str:
         ("contradictory", f"{_OPPOSITE} for {{names}}"),
         ("undecided", "cannot be compared with {names}"),
     ):
-        of_kind = [pair for pair in pairs if _doubt(pair) == outcome]
+        # Undefined values can make the first a loser: it is `behind`.
+        of_kind = [p for p in pairs if outcome == (p.outcome if p.winner is None else "behind")]
         if of_kind:
             names = join_names([pair.other(first) for pair in of_kind])
-            clauses.append(f"{words.format(names=names)}: {_describe_nearest(first, of_kind)}")
+            nearest = of_kind[0]
+            why = nearest.untestable
+            if nearest.outcome != "undecided":
+                whom = f"{nearest.other(first)} " if len(of_kind) > 1 else ""
+                needed = describe_needed(nearest) if nearest.outcome == "not separable" else ""
+                why = f"{whom}{describe_difference(nearest, first)}{needed}"
+            clauses.append(f"{words.format(names=names)}: {why}")
     return "; ".join(clauses)
-
-
-def _doubt(pair: Pair) -> str:
-    """Return the outcome.
-
-    Where the first is the loser, which undefined values can make it, `behind`.
-    """
-    return "behind" if pair.winner is not None else pair.outcome
-
-
-def _describe_nearest(first: str, pairs: Sequence[Pair]) -> str:
-    nearest = pairs[0]
-    if nearest.outcome == "undecided":
-        return nearest.untestable
-    whom = f"{nearest.other(first)} " if len(pairs) > 1 else ""
-    needed = _describe_needed(nearest) if nearest.outcome == "not separable" else ""
-    return f"{whom}{describe_difference(nearest, first)}{needed}"
 
 
 def _all_others(number: int) -> str:
@@ -279,30 +262,32 @@ _NOISE: Final = 1e-12
 
 def comparison_remarks(comparison: Comparison) -> Iterator[str]:
     """Return all remarks on a comparison, those on all measures first."""
-    yield from comparison.alignment_remarks
+    yield from comparison.aligned.remarks
     yield from () if comparison.slices is None else comparison.slices.remarks
     few = _too_few_resamples(comparison.pairs, comparison.settings)
-    yield from _in_short("too few resamples to separate pairs", few)
-    uneven = _uneven_groups(comparison.group_sizes, comparison.settings)
-    yield from _in_short("groups of uneven size", uneven)
+    uneven = _uneven_groups(comparison.aligned.clusters, comparison.settings)
+    yield from _in_short({"too few resamples to separate pairs": few})
+    yield from _in_short({"groups of uneven size": uneven})
     for measure in map(str, comparison.measures):
         pairs = comparison.pairs_on(measure)
         removed = max((pair.effect.n_removed for pair in pairs), default=0)
         if removed:
             yield f"{measure}: undefined on up to {removed} queries, left out of pairs"
-        standings = comparison.standings_on(measure)
-        yield from _in_short("no intervals of means", _without_interval(measure, standings))
-        leads = [pair for pair in pairs if pair.overstated]
-        yield from _in_short("lead probably overestimated", _overstated(measure, leads))
-        yield from _in_short("p too small: one-sided differences", _one_sided(measure, pairs))
-        yield from _in_short("unequal variances", _unequal_variances(measure, pairs))
+        remarks = {
+            "no intervals of means": _without_interval(comparison.standings_on(measure)),
+            "lead probably overestimated": _overstated([p for p in pairs if p.overstated]),
+            "p too small: one-sided differences": _one_sided(pairs),
+            "unequal variances": unequal_variances(pairs),
+        }
         if comparison.slices is not None:
-            sliced = _one_sided_slices(measure, comparison.slices.slices_on(measure))
-            yield from _in_short("p too small in slices", sliced)
+            blocks = comparison.slices.slices_on(measure)
+            remarks["p too small in slices"] = _one_sided_slices(blocks)
+        yield from _in_short(remarks, f"{measure}: ")
 
 
-def _in_short(short: str, remarks: Iterable[str]) -> Iterator[Remark]:
-    return (Remark(remark, short) for remark in remarks)
+def _in_short(remarks: Mapping[str, Iterable[str]], front: str = "") -> Iterator[Remark]:
+    for short, texts in remarks.items():
+        yield from (Remark(front + text, short) for text in texts)
 
 
 def _too_few_resamples(pairs: tuple[Pair, ...], settings: ComparisonSettings) -> Iterable[str]:
@@ -320,10 +305,11 @@ def _too_few_resamples(pairs: tuple[Pair, ...], settings: ComparisonSettings) ->
         )
 
 
-def _uneven_groups(sizes: Floats | None, settings: ComparisonSettings) -> Iterable[str]:
+def _uneven_groups(clusters: NDArray[Any] | None, settings: ComparisonSettings) -> Iterable[str]:
     """Warn of uneven groups, which count like fewer (Kish 1965, Survey sampling)."""
-    if sizes is None or not len(sizes):
+    if clusters is None or not len(clusters):
         return
+    sizes = np.unique(clusters, return_counts=True)[1].astype(np.float64)
     effective = float(sizes.sum() ** 2 / (sizes**2).sum())
     very = effective < min(_FEWEST_EFFECTIVE, _UNEVEN * len(sizes))
     if very or (len(sizes) < _FEW_GROUPS and effective < _SLIGHTLY_UNEVEN * len(sizes)):
@@ -335,23 +321,19 @@ def _uneven_groups(sizes: Floats | None, settings: ComparisonSettings) -> Iterab
         )
 
 
-def _without_interval(measure: str, standings: Iterable[Standing]) -> Iterable[str]:
-    notes = [
-        standing.mean.note
-        for standing in standings
-        if math.isnan(standing.mean.low) and standing.mean.note
-    ]
-    if notes:
-        yield f"{measure}: no intervals of means: {notes[0]}"
+def _without_interval(standings: Iterable[Standing]) -> Iterable[str]:
+    means = [standing.mean for standing in standings]
+    notes = [mean.note for mean in means if math.isnan(mean.low) and mean.note]
+    return [f"no intervals of means: {note}" for note in notes[:1]]
 
 
-def _overstated(measure: str, pairs: list[Pair]) -> Iterable[str]:
+def _overstated(pairs: list[Pair]) -> Iterable[str]:
     if not pairs:
         return
     worst = min(pairs, key=lambda pair: abs(pair.difference) / pair.minimum_detectable)
     lead = f"{abs(worst.difference):.4f} of {worst.winner} over {worst.loser}"
     yield (
-        f"{measure}: the lead of {lead} is below the minimum detectable difference of "
+        f"the lead of {lead} is below the minimum detectable difference of "
         f"{worst.minimum_detectable:.4f} ({worst.effect.n} queries, {100 * POWER:g} % power), so "
         f"it is probably overestimated{_as_for_more(pairs)}"
     )
@@ -361,7 +343,7 @@ def _as_for_more(pairs: Sequence[Pair]) -> str:
     return f" (as for {len(pairs) - 1} more)" if len(pairs) > 1 else ""
 
 
-def _one_sided(measure: str, pairs: Sequence[Pair]) -> Iterable[str]:
+def _one_sided(pairs: Sequence[Pair]) -> Iterable[str]:
     """Return leads that rest on what was not seen.
 
     These are large losses that are rare, or any variation at all.
@@ -373,21 +355,21 @@ def _one_sided(measure: str, pairs: Sequence[Pair]) -> Iterable[str]:
         ]
         what = f"{constant[0]} has" if constant else f"{flat[0].a} and {flat[0].b} differ by"
         yield (
-            f"{measure}: {what} the same value on all {flat[0].effect.n} queries, so that other "
+            f"{what} the same value on all {flat[0].effect.n} queries, so that other "
             f"values were not seen and p is too small; take more queries{_as_for_more(flat)}"
         )
     if lopsided:
         worst = max(lopsided, key=_share_of_tail)
         skew = _share_of_tail(worst) * math.sqrt(worst.n_units)
         yield (
-            f"{measure}: {worst.winner} leads {worst.loser} by many small differences against a "
+            f"{worst.winner} leads {worst.loser} by many small differences against a "
             f"few large ones (skewness {-skew:.1f} with {worst.n_units} {worst.units}), so that p "
             f"is too small; take more {worst.units}, or look at the losses "
             f"(--differences){_as_for_more(lopsided)}"
         )
 
 
-def _one_sided_slices(measure: str, slices: Iterable[SystemBlock]) -> Iterable[str]:
+def _one_sided_slices(slices: Iterable[SystemBlock]) -> Iterable[str]:
     names = [
         block.name
         for block in slices
@@ -395,7 +377,7 @@ def _one_sided_slices(measure: str, slices: Iterable[SystemBlock]) -> Iterable[s
     ]
     if names:
         yield (
-            f"{measure}: in {join_names(names)} a lead rests on few queries that are alike, or on "
+            f"in {join_names(names)} a lead rests on few queries that are alike, or on "
             "many small differences against a few large ones, so that its p is too small; take "
             "more queries of the kind"
         )
@@ -432,14 +414,14 @@ def _share_of_tail(pair: Pair) -> float:
     return -skew if pair.difference > 0 else skew
 
 
-def _unequal_variances(measure: str, pairs: Sequence[Pair]) -> Iterable[str]:
-    """Tukey's test pools the variances of all systems."""
+def unequal_variances(pairs: Sequence[Pair]) -> Iterable[str]:
+    """Warn of unequal variances: Tukey's test pools those of all systems."""
     if not pairs or pairs[0].settings.correction != "tukey":
         return
     variances = [float(pair.spread.var(ddof=1)) for pair in pairs if pair.n_units > 2]
     positive = [variance for variance in variances if variance > 0]
     if positive and max(positive) > _MOST_UNEQUAL * min(positive):
         yield (
-            f"{measure}: randomised Tukey HSD takes the variances of differences for equal, and "
+            f"randomised Tukey HSD takes the variances of differences for equal, and "
             f"they are as {max(positive) / min(positive):.0f} to 1: use correction max-t"
         )

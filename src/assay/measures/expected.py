@@ -17,8 +17,8 @@ from assay.arrays import Floats, Ints
 from assay.measures.registry import ExpectationError
 from assay.measures.views import TieView, sum_over_places, sum_over_ranks
 
-_CHUNK = 1 << 22
-_ERR_LOOP = 4096  # places that are gone through one by one; beyond, document by document
+CHUNK = 1 << 22
+ERR_LOOP = 4096  # places that are gone through one by one; beyond, document by document
 _ERR_WORK = 2e8
 _IPREC_WORK = 2e9
 
@@ -49,37 +49,33 @@ def reciprocal_rank(at: TieView, k: int | None) -> Floats:
     s, n, m, inside = (a[first] for a in (at.above, at.size, at.good, at.inside(k)))
     values = np.zeros(len(first))
     length = np.minimum(inside, n - m + 1)
-    for rows in _chunks_by_length(length):
+    for rows in chunks_by_length(length):
         j = np.arange(1, int(length[rows].max(initial=0)) + 1)
         size, good = n[rows, None], m[rows, None]
-        probability = _first_place(size, good, j)
+        # P(the first of m documents is at place j of n): P(j+1) / P(j) = (n−m−j+1) / (n−j).
+        ratio = np.maximum(size - good - j + 2, 0) / np.maximum(size - j + 1, 1)
+        ratio[:, :1] = good / size  # there is no first place where the group lies below the cut-off
+        probability = np.cumprod(ratio, axis=1)
         terms = np.where(j <= length[rows, None], probability / (s[rows, None] + j), 0.0)
         # Added one by one: a padded row must give the same bits as a row alone.
         values[rows] = np.add.accumulate(terms, axis=1)[:, -1] if len(j) else 0.0
     return at.per_query(at.row[first], values)
 
 
-def _first_place(n: Ints, m: Ints, j: Ints) -> Floats:
-    """P(the first of m documents is at place j of n): P(j+1) / P(j) = (n−m−j+1) / (n−j)."""
-    ratio = np.maximum(n - m - j + 2, 0) / np.maximum(n - j + 1, 1)
-    ratio[:, :1] = m / n  # there is no first place where the group lies below the cut-off
-    return np.cumprod(ratio, axis=1)
-
-
-def _chunks_by_length(length: Ints) -> Iterator[Ints]:
+def chunks_by_length(length: Ints) -> Iterator[Ints]:
     """Row numbers in chunks of similar length whose padded size stays bounded."""
     by_length = np.argsort(length, kind="stable")
     start = 0
     while start < len(by_length):
         stop = len(by_length)
-        while stop > start + 1 and (stop - start) * int(length[by_length[stop - 1]]) > _CHUNK:
+        while stop > start + 1 and (stop - start) * int(length[by_length[stop - 1]]) > CHUNK:
             stop = start + (stop - start) // 2
         yield by_length[start:stop]
         start = stop
 
 
 def average_precision_sum(at: TieView, k: int | Ints | None) -> Floats:
-    """Expected Σ i / r_i over the counted documents of each group at ranks up to k."""
+    """Return the expected Σ i / r_i over the counted documents of each group up to rank k."""
     return _precision_sum(at.above, at.size, at.good, at.good_above, at.inside(k))
 
 
@@ -94,7 +90,7 @@ def _precision_sum(s: Ints, n: Ints, m: Ints, a: Ints, places: Ints) -> Floats:
 
 
 def average_precision_over_hits(at: TieView, k: int | None) -> Floats:
-    """Expected (Σ i / r_i) / (number of counted documents at ranks up to k)."""
+    """Return the expected (Σ i / r_i) / (number of counted documents at ranks up to k)."""
     sums = average_precision_sum(at, k)
     split = _split_groups(at, k)
     whole = ~split
@@ -114,7 +110,7 @@ def average_precision_over_hits(at: TieView, k: int | None) -> Floats:
 
 
 def _split_groups(at: TieView, k: int | None) -> NDArray[np.bool_]:
-    """Groups that the cut-off divides: at most one in a query."""
+    """Return the groups that the cut-off divides: at most one in a query."""
     inside = at.inside(k)
     return (inside > 0) & (inside < at.size)
 
@@ -213,12 +209,12 @@ def _mean_reciprocals(s: int, n: int, m: int, places: int) -> Floats:
     """For i = 1 … m: E[1 / rank of the i-th counted document], 0 where it is below the places."""
     if n == m:
         return np.where(np.arange(1, m + 1) <= places, 1.0 / (s + np.arange(1.0, m + 1)), 0.0)
-    if places <= _ERR_LOOP:
+    if places <= ERR_LOOP:
         return _mean_reciprocals_in_turn(s, n, m, places)
     if float(m) * n > _ERR_WORK:
         raise ExpectationError(
             f"The exact expectation of ERR over a tie group of {n} documents with {m} relevant is "
-            f"too much work. Use a cut-off of {_ERR_LOOP} or less, or ties='order', 'best' or "
+            f"too much work. Use a cut-off of {ERR_LOOP} or less, or ties='order', 'best' or "
             "'worst', for ERR on this data."
         )
     laws = (place_of(i, n, m) for i in range(1, m + 1))
@@ -226,7 +222,7 @@ def _mean_reciprocals(s: int, n: int, m: int, places: int) -> Floats:
 
 
 def _mean_reciprocals_in_turn(s: int, n: int, m: int, places: int) -> Floats:
-    """The same place by place, with the law of how many documents came before."""
+    """Go place by place, with the law of how many documents came before."""
     values, before, h = np.zeros(m), np.zeros(m), np.arange(m)
     before[0] = 1.0
     for j in range(1, places + 1):
@@ -239,7 +235,7 @@ def _mean_reciprocals_in_turn(s: int, n: int, m: int, places: int) -> Floats:
 
 
 def interpolated_precision(at: TieView, needed: Ints) -> Floats:
-    """Expected max of i / r_i over i ≥ needed; `needed` is levels × queries."""
+    """Return the expected max of i / r_i over i ≥ needed; `needed` is levels × queries."""
     values = np.zeros(needed.shape)
     for row, groups in _groups_by_query(at):
         values[:, row] = _interpolated_row(at, groups, np.maximum(needed[:, row], 1))
@@ -267,7 +263,15 @@ def _interpolated_row(at: TieView, groups: Ints, needed: Ints) -> Floats:
                 floor[level] = max(floor[level], precision[a + i >= least].max(initial=0.0))
         elif a + m >= needed.min():
             uncertain.append((s, n, m, a))
-    _refuse_long_work(uncertain)
+    # The work grows with the square of documents times relevant documents, if several are.
+    works = [float(n * m) ** 2 if m > 1 else 1e3 * n for _, n, m, _ in uncertain]
+    if sum(works) > _IPREC_WORK:
+        _, n, m, _ = uncertain[int(np.argmax(works))]
+        raise ExpectationError(
+            f"The exact expectation of interpolated precision over a tie group of {n} documents "
+            f"with {m} relevant is too much work. Use ties='order', 'best' or 'worst' for iprec "
+            "and iAP on this data."
+        )
     chances = [
         _max_precision_law(*group, np.clip(needed - group[3], 1, group[2] + 1))
         for group in uncertain
@@ -275,18 +279,6 @@ def _interpolated_row(at: TieView, groups: Ints, needed: Ints) -> Floats:
     return np.array(
         [_expected_max(floor[v], [(x, p[v]) for x, p in chances]) for v in range(len(needed))]
     )
-
-
-def _refuse_long_work(groups: list[tuple[int, int, int, int]]) -> None:
-    """The work grows with the square of documents times relevant documents, if several are."""
-    works = [float(n * m) ** 2 if m > 1 else 1e3 * n for _, n, m, _ in groups]
-    if sum(works) > _IPREC_WORK:
-        _, n, m, _ = groups[int(np.argmax(works))]
-        raise ExpectationError(
-            f"The exact expectation of interpolated precision over a tie group of {n} documents "
-            f"with {m} relevant is too much work. Use ties='order', 'best' or 'worst' for iprec "
-            "and iAP on this data."
-        )
 
 
 def _expected_max(floor: float, laws: list[tuple[Floats, Floats]]) -> float:
@@ -340,7 +332,8 @@ def _all_allowed(n: int, m: int, allowed: Ints, first: Ints) -> Floats:
     h = np.arange(least, m)[:, None]
     safe = np.ones((m - least + 1, len(last)))
     starts = {f: _place_law(f - 1, n, m) for f in set(first.tolist())}
-    laws = {f: _from_place(law, last - 1) for f, law in starts.items()}
+    from_there = np.maximum(last - 1, 0)  # P(place ≥ start) for each start
+    laws = {f: np.cumsum(law[::-1])[::-1][from_there] for f, law in starts.items()}
     for place in range(n, 0, -1):
         open_ones = int(np.searchsorted(-last, -place))
         left = n - place + 1
@@ -364,8 +357,3 @@ def _place_law(i: int, n: int, m: int) -> Floats:
         j, probability = place_of(i, n, m)
         law[j] = probability
     return law
-
-
-def _from_place(law: Floats, start: Ints) -> Floats:
-    """P(place ≥ start) for each start."""
-    return np.cumsum(law[::-1])[::-1][np.maximum(start, 0)]

@@ -62,44 +62,21 @@ _IPREC = tuple(f"iprec@{step / 10:g}" for step in range(11))
 _CUTS = (5, 10, 15, 20, 30, 100, 200, 500, 1000)
 
 # Sets of measures with one name, in the order in which trec_eval prints them.
+_OFFICIAL: Final = (
+    *("num_ret", "num_rel", "num_rel_ret", "AP", "GMAP", "Rprec", "bpref", "RR", *_IPREC),
+    *(f"P@{k}" for k in _CUTS),
+)
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "default": ("nDCG@10", "AP", "RR", "P@10", "R@100"),
-    "official": (
-        "num_ret",
-        "num_rel",
-        "num_rel_ret",
-        "AP",
-        "GMAP",
-        "Rprec",
-        "bpref",
-        "RR",
-        *_IPREC,
-        *(f"P@{k}" for k in _CUTS),
-    ),
+    "official": _OFFICIAL,
     "all_trec": (
-        "num_ret",
-        "num_rel",
-        "num_rel_ret",
-        "AP",
-        "GMAP",
-        "Rprec",
-        "bpref",
-        "RR",
-        *_IPREC,
-        *(f"P@{k}" for k in _CUTS),
+        *_OFFICIAL,
         *(f"R@{k}" for k in _CUTS),
         *(f"Rprec(mult={mult / 10:g})" for mult in range(2, 21, 2)),
-        "iAP",
-        "nDCG",
-        *(f"nDCG@{k}" for k in _CUTS),
-        *(f"AP@{k}" for k in _CUTS),
-        *(f"R(cap=true)@{k}" for k in _CUTS),
+        *("iAP", "nDCG"),
+        *(f"{name}@{k}" for name in ("nDCG", "AP", "R(cap=true)") for k in _CUTS),
         *(f"Success@{k}" for k in (1, 5, 10)),
-        "SetP",
-        "SetR(cap=true)",
-        "SetR",
-        "SetF",
-        "num_nonrel_judged_ret",
+        *("SetP", "SetR(cap=true)", "SetR", "SetF", "num_nonrel_judged_ret"),
         "RBP(graded=true,p=0.9)",
         *(f"Unjudged@{k}" for k in (5, 10, 20)),
     ),
@@ -143,25 +120,19 @@ def _expand(item: MeasureLike, registered: tuple[str, ...]) -> Sequence[Measure]
 
 @lru_cache(1024)
 def _named(texts: tuple[str, ...], registered: tuple[str, ...]) -> tuple[Measure, ...]:
-    """What some texts name, each once, while just these measures are registered."""
-    return tuple(dict.fromkeys(m for text in texts for m in _named_by(text)))
-
-
-def _named_by(text: str) -> Iterable[Measure]:
-    if text.strip().lower() in GROUPS:
-        return map(parse, GROUPS[text.strip().lower()])
-    trec = _trec_list(text.strip())
-    return map(parse, _split_outside_parentheses(text)) if trec is None else trec
+    """Return what some texts name, each once, while just these measures are registered."""
+    measures: dict[Measure, None] = {}
+    for text in texts:
+        trec = _trec_list(text.strip())
+        parts = GROUPS.get(text.strip().lower()) or re.split(r",(?![^()]*\))", text)
+        measures |= dict.fromkeys(map(parse, parts) if trec is None else trec)
+    return tuple(measures)
 
 
 def _checked_text(item: object) -> str:
     if not isinstance(item, str):
         raise MeasureError(f"A measure is a text such as 'nDCG@10', found {item!r}.")
     return item
-
-
-def _split_outside_parentheses(text: str) -> list[str]:
-    return re.split(r",(?![^()]*\))", text)
 
 
 def parse(measure: MeasureLike) -> Measure:
@@ -184,18 +155,11 @@ def parse(measure: MeasureLike) -> Measure:
             f"Cannot read the measure {text!r}. Write name(key=value)@cutoff, e.g. AP(rel=2)@100."
         )
     name, inside, cut = shape.groups()
-    cutoff = None if cut is None else _cutoff(cut, text)
+    cutoff: Any = "R" if cut in ("R", "r") else cut and _value(cut)
+    if isinstance(cutoff, bool | tuple) or (isinstance(cutoff, str) and cutoff != "R"):
+        raise MeasureError(f"Cannot read the cut-off of {text!r}: {cut!r} is not a number.")
     canonical, params = _resolve(name, cutoff, text)
     return REGISTRY[canonical].build({**params, **_params(inside, text)}, cutoff)
-
-
-def _cutoff(cut: str, text: str) -> int | float | str:
-    if cut.upper() == "R":
-        return "R"
-    value = _value(cut)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise MeasureError(f"Cannot read the cut-off of {text!r}: {cut!r} is not a number.")
-    return value
 
 
 def _resolve(name: str, cutoff: float | str | None, text: str) -> tuple[str, dict[str, Value]]:
@@ -261,7 +225,8 @@ def _params(inside: str | None, text: str) -> dict[str, Value]:
 
 def _value(text: str) -> Value:
     if "/" in text or ":" in text:
-        return tuple(_pair(part) for part in text.split("/"))
+        rows = [tuple(map(_value, part.split(":"))) for part in text.split("/")]
+        return tuple(row[0] if len(row) == 1 else row for row in rows)
     bare = text.strip("'\"")
     if bare.lower() in ("true", "false"):
         return bare.lower() == "true"
@@ -274,11 +239,6 @@ def _value(text: str) -> Value:
             raise MeasureError(f"The number {bare[:40]!r} is beyond 10^15, or a float's range.")
         return int(number) if number.is_integer() and abs(number) <= 1e15 else number
     return _VALUE_ALIASES.get(bare, bare)
-
-
-def _pair(text: str) -> Value:
-    parts = tuple(_value(part) for part in text.split(":"))
-    return parts[0] if len(parts) == 1 else parts
 
 
 def _trec_list(text: str) -> list[Measure] | None:
@@ -319,25 +279,21 @@ def _trec_cut(name: str, number: Value) -> Measure:
     return definition.build(params, number)
 
 
+_SAME_NAMES: Final = (
+    *("AP", "ERR", "Judged", "P", "R", "RBP", "RR", "Rprec"),
+    *("SetF", "SetP", "SetR", "Success", "nDCG"),
+)
 _NAMES: Final = {
-    "AP": "AP",
+    **dict(zip(_SAME_NAMES, _SAME_NAMES, strict=True)),
     "Bpref": "bpref",
-    "ERR": "ERR",
     "IPrec": "iprec",
-    "Judged": "Judged",
     "NumRel": "num_rel",
     "NumRet": "num_ret",
-    "P": "P",
-    "R": "R",
-    "RBP": "RBP",
-    "RR": "RR",
-    "Rprec": "Rprec",
-    "SetF": "SetF",
-    "SetP": "SetP",
-    "SetR": "SetR",
-    "Success": "Success",
-    "nDCG": "nDCG",
 }
+_OF_SUBTOPICS: Final = (
+    *("alpha_DCG", "alpha_nDCG", "AP_IA", "ERR_IA", "nERR_IA"),
+    *("NRBP", "nNRBP", "P_IA", "StRecall"),
+)
 # What to use in place of measures that Assay does not have.
 INSTEAD: Final = {
     "Accuracy": "Success@k is whether a relevant document is among the first k; or take P or bpref",
@@ -347,20 +303,7 @@ INSTEAD: Final = {
     "SDCG": "nDCG(ideal=judged) is normalised by the judged documents",
     **dict.fromkeys(("BPM", "INST", "INSQ"), "RBP and ERR model a user too"),
     **dict.fromkeys(("NERR8", "NERR9", "NERR10", "NERR11"), "ERR models a user too"),
-    **dict.fromkeys(
-        (
-            "alpha_DCG",
-            "alpha_nDCG",
-            "AP_IA",
-            "ERR_IA",
-            "nERR_IA",
-            "NRBP",
-            "nNRBP",
-            "P_IA",
-            "StRecall",
-        ),
-        "it needs subtopics, and here a document has one grade",
-    ),
+    **dict.fromkeys(_OF_SUBTOPICS, "it needs subtopics, and here a document has one grade"),
 }
 
 
@@ -371,7 +314,7 @@ def is_foreign(value: object) -> TypeGuard[ForeignMeasure]:
 
 
 def from_ir_measures(foreign: ForeignMeasure) -> Measure:
-    """The same measure under Assay's name and with its parameters.
+    """Return the measure under Assay's name and with its parameters.
 
     >>> class Set:
     ...     NAME, params = "SetF", {"beta": 4.0, "rel": 2}

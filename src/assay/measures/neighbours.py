@@ -27,10 +27,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Flags, Floats, Ints, offsets_of, rows_of
-from assay.core import checks
-from assay.core.ids import Ids
-from assay.core.ranking import Ranking, tie_groups
+from assay.arrays import Flags, Floats, Ints, offsets_of
+from assay.core import checks, order
+from assay.core.ranking import Ranking
 from assay.errors import MismatchError, UsageError
 
 TIES: Final = ("order", "expected", "best", "worst")
@@ -100,7 +99,7 @@ class RankingSimilarity:
     rbo: Floats
 
     def take(self, rows: Ints) -> RankingSimilarity:
-        """The same of some queries, or in another order."""
+        """Return the similarity of some queries, or in another order."""
         overlap = {
             k: {ties: values[rows] for ties, values in of.items()} for k, of in self.overlap.items()
         }
@@ -285,7 +284,7 @@ def _correlation(top: Ints, left: Ints, right: Ints) -> Floats:
     return np.asarray(np.clip(correlation, -1.0, 1.0), np.float64)
 
 
-_BLOCK = 1 << 20  # documents of both rankings to join at once
+BLOCK = 1 << 20  # documents of both rankings to join at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -389,36 +388,26 @@ class RankPairs:
 
 def pair_up(a: Ranking, b: Ranking) -> Iterator[RankPairs]:
     """Two rankings of the same queries side by side, some queries at a time."""
-    rows_of_b = _same_queries(a, b)
-    doc_of_b, n_docs = _one_numbering(a.doc_ids, b.doc_ids)
+    rows_of_b = a.query_ids.match(b.query_ids)
+    if (rows_of_b < 0).any() or len(a) != len(b):
+        absent = [a.query_ids[i] for i in np.flatnonzero(rows_of_b < 0).tolist()]
+        lacks = f"; the second lacks {checks.name_few(absent)}" if absent else ""
+        raise MismatchError(
+            f"The two rankings are of {len(a)} and {len(b)} queries{lacks}. "
+            "Rank the same queries in both."
+        )
+    doc_of_b, n_docs = np.arange(len(b.doc_ids)), len(a.doc_ids)
+    if a.doc_ids != b.doc_ids:  # documents that a does not know come after its own
+        matches = b.doc_ids.match(a.doc_ids)
+        doc_of_b = np.where(matches >= 0, matches, n_docs + doc_of_b)
+        n_docs += len(b.doc_ids)
     size = a.lengths + b.lengths[rows_of_b]
-    block = np.cumsum(size) // _BLOCK
+    block = np.cumsum(size) // BLOCK
     edges = np.concatenate([[0], np.flatnonzero(np.diff(block)) + 1, [len(a)]])
     for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         left = _part(a, np.arange(start, stop))
         right = _part(b, rows_of_b[start:stop], doc_of_b)
         yield _join(left, right, stop - start, n_docs)
-
-
-def _same_queries(a: Ranking, b: Ranking) -> Ints:
-    """Return the row of b for each row of a; both must rank the same queries."""
-    rows = a.query_ids.match(b.query_ids)
-    if (rows < 0).any() or len(a) != len(b):
-        absent = [a.query_ids[i] for i in np.flatnonzero(rows < 0).tolist()]
-        absent_text = f"; the second lacks {checks.name_few(absent)}" if absent else ""
-        raise MismatchError(
-            f"The two rankings are of {len(a)} and {len(b)} queries{absent_text}. "
-            "Rank the same queries in both."
-        )
-    return rows
-
-
-def _one_numbering(a: Ids, b: Ids) -> tuple[Ints, int]:
-    """Return numbers of b's documents among those of a; what a does not know comes after these."""
-    if a == b:
-        return np.arange(len(b)), len(a)
-    matches = b.match(a)
-    return np.where(matches >= 0, matches, len(a) + np.arange(len(b))), len(a) + len(b)
 
 
 @dataclass(frozen=True, eq=False)

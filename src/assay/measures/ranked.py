@@ -13,24 +13,14 @@ import numpy as np
 
 from assay.arrays import Floats, Ints
 from assay.core.on_demand import OnDemand
-from assay.measures import expected
+from assay.measures import expected, views
 from assay.measures.registry import Param, measure
-from assay.measures.views import (
-    Pool,
-    RankView,
-    TieView,
-    discount,
-    documents_needed,
-    sum_before_in_row,
-    sums_of_discounts,
-    weights_at,
-)
+from assay.measures.views import Pool, RankView, TieView
 
 if TYPE_CHECKING:
-    from assay.measures import derivations, tied_derivations
+    from assay.measures import derivations
 else:  # only `explain` derives
     derivations = OnDemand("assay.measures.derivations")
-    tied_derivations = OnDemand("assay.measures.tied_derivations")
 
 View = RankView | TieView
 
@@ -58,7 +48,7 @@ def ratio(top: Floats, bottom: Floats | Ints | int) -> Floats:
     aliases=("precision", "label-precision", "label-score", "prec"),
     trec="P_{k}",
     derivation=derivations.precision,
-    tied_derivation=tied_derivations.precision,
+    tied_derivation=derivations.precision,
 )
 def precision(at: View, k: int, trunc: bool) -> Floats:
     """Precision: the share of the first k documents that is relevant.
@@ -82,7 +72,7 @@ def precision(at: View, k: int, trunc: bool) -> Floats:
     aliases=("recall",),
     trec="recall_{k}",
     derivation=derivations.recall,
-    tied_derivation=tied_derivations.recall,
+    tied_derivation=derivations.recall,
 )
 def recall(at: View, k: int, cap: bool) -> Floats:
     """Recall: the share of all relevant documents that is among the first k.
@@ -106,7 +96,7 @@ def recall(at: View, k: int, cap: bool) -> Floats:
     aliases=("acc", "accuracy", "hit_rate", "hits", "hr", "hit", "top_k_accuracy"),
     trec="success_{k}",
     derivation=derivations.success,
-    tied_derivation=tied_derivations.success,
+    tied_derivation=derivations.success,
 )
 def success(at: RankView, k: int) -> Floats:
     """Success: whether any of the first k documents is relevant; its mean is top-k accuracy.
@@ -126,7 +116,7 @@ def success(at: RankView, k: int) -> Floats:
     aliases=("mrr", "recip_rank", "reciprocal_rank", "mean_reciprocal_rank"),
     trec="recip_rank",
     derivation=derivations.reciprocal_rank,
-    tied_derivation=tied_derivations.reciprocal_rank,
+    tied_derivation=derivations.reciprocal_rank,
 )
 def reciprocal_rank(at: RankView, k: int | None) -> Floats:
     """Reciprocal rank of the first relevant document.
@@ -179,7 +169,7 @@ def _ap_denominator(at: View, k: int | None, over: str) -> Ints | Floats:
     aliases=("map", "average_precision", "mean_average_precision", "map_cut", "true_map"),
     trec="map_cut_{k}",
     derivation=derivations.average_precision,
-    tied_derivation=tied_derivations.average_precision,
+    tied_derivation=derivations.average_precision,
 )
 def average_precision(at: RankView, k: int | None, over: str) -> Floats:
     """Average precision: precision at the rank of each relevant document, averaged over them.
@@ -206,7 +196,7 @@ def average_precision(at: RankView, k: int | None, over: str) -> Floats:
     ),
     aliases=("map@r",),
     derivation=derivations.average_precision_at_r,
-    tied_derivation=tied_derivations.average_precision_at_r,
+    tied_derivation=derivations.average_precision_at_r,
 )
 def average_precision_at_r(at: RankView) -> Floats:
     """MAP@R: average precision cut at R, the measure of metric learning.
@@ -234,7 +224,7 @@ def average_precision_at_r(at: RankView) -> Floats:
     aliases=("gm_map",),
     trec="gm_map",
     derivation=derivations.geometric_map,
-    tied_derivation=tied_derivations.geometric_map,
+    tied_derivation=derivations.geometric_map,
 )
 def geometric_mean_average_precision(at: RankView) -> Floats:
     """Geometric mean of AP over queries: hard queries weigh more.
@@ -271,7 +261,7 @@ def geometric_mean_average_precision(at: RankView) -> Floats:
     aliases=("ndcg", "ndcg_cut"),
     trec="ndcg_cut_{k}",
     derivation=derivations.ndcg,
-    tied_derivation=tied_derivations.ndcg,
+    tied_derivation=derivations.ndcg,
 )
 def ndcg(at: View, k: int | None, ideal: str) -> Floats:
     """Normalised discounted cumulative gain.
@@ -291,7 +281,7 @@ def ndcg(at: View, k: int | None, ideal: str) -> Floats:
         if len(pool.ideal) >= _MOST_IDEALS:  # another thread may need one of them just now
             pool.ideal.clear()
         pool.ideal[k] = best
-    return np.minimum(ratio(at.weigh(discount, k), best), 1.0)
+    return np.minimum(ratio(at.weigh(views.discount, k), best), 1.0)
 
 
 def _best_first(pool: Pool) -> tuple[Ints, Floats, Ints]:
@@ -311,15 +301,15 @@ def ideal_dcg(pool: Pool, k: int | None) -> Floats:
     row, gain, count = _best_first(pool)
     sums = np.zeros(pool.n_queries)
     if (gain == 1.0).all() and (row[1:] > row[:-1]).all():  # no need to list every document
-        sums[row] = sums_of_discounts(count if k is None else np.minimum(count, k))
+        sums[row] = views.sums_of_discounts(count if k is None else np.minimum(count, k))
         return sums
-    start = sum_before_in_row(row, count)
+    start = views.sum_before_in_row(row, count)
     stop = start + count if k is None else np.minimum(start + count, k)
     some = np.flatnonzero(stop > start)
     length = stop[some] - start[some]
     entry = np.repeat(some, length)
     rank = np.arange(len(entry)) - np.repeat(np.cumsum(length) - length, length) + start[entry] + 1
-    terms = gain[entry] * weights_at(discount, rank)
+    terms = gain[entry] * views.weights_at(views.discount, rank)
     return sums + np.bincount(row[entry], terms, minlength=pool.n_queries)
 
 
@@ -332,7 +322,7 @@ def ideal_dcg(pool: Pool, k: int | None) -> Floats:
     aliases=("r-precision", "r_precision", "rprecision"),
     trec="Rprec",
     derivation=derivations.r_precision,
-    tied_derivation=tied_derivations.r_precision,
+    tied_derivation=derivations.r_precision,
 )
 def r_precision(at: View, mult: float) -> Floats:
     """R-precision: precision at the rank R.
@@ -359,7 +349,7 @@ def r_precision(at: View, mult: float) -> Floats:
     },
     aliases=("rank_biased_precision",),
     derivation=derivations.rank_biased_precision,
-    tied_derivation=tied_derivations.rank_biased_precision,
+    tied_derivation=derivations.rank_biased_precision,
 )
 def rank_biased_precision(at: View, k: int | None, p: float) -> Floats:
     """Rank-biased precision: expected rate of gain of a reader who goes on with probability p.
@@ -384,7 +374,7 @@ def rank_biased_precision(at: View, k: int | None, p: float) -> Floats:
     expected=expected.expected_reciprocal_rank,
     aliases=("err",),
     derivation=derivations.expected_reciprocal_rank,
-    tied_derivation=tied_derivations.expected_reciprocal_rank,
+    tied_derivation=derivations.expected_reciprocal_rank,
 )
 def expected_reciprocal_rank(at: RankView, k: int | None) -> Floats:
     """Expected reciprocal rank: 1/rank of where a reader who is satisfied by gain stops.
@@ -423,7 +413,7 @@ def _product_before(row: Ints, values: Floats) -> Floats:
     aliases=("bpref",),
     trec="bpref",
     derivation=derivations.binary_preference,
-    tied_derivation=tied_derivations.binary_preference,
+    tied_derivation=derivations.binary_preference,
 )
 def binary_preference(at: RankView) -> Floats:
     """Binary preference: how rarely judged non-relevant documents stand above relevant ones.
@@ -448,7 +438,7 @@ def binary_preference(at: RankView) -> Floats:
     aliases=("judged",),
     defined="retrieved",
     derivation=derivations.judged,
-    tied_derivation=tied_derivations.judged,
+    tied_derivation=derivations.judged,
 )
 def judged(at: View, k: int | None) -> Floats:
     """Share of the first k documents that has a judgment; a short list divides by its length.
@@ -471,7 +461,7 @@ def judged(at: View, k: int | None) -> Floats:
     trec="unj_{k}",
     defined="always",
     derivation=derivations.unjudged,
-    tied_derivation=tied_derivations.unjudged,
+    tied_derivation=derivations.unjudged,
 )
 def unjudged(at: View, k: int) -> Floats:
     """Share of the first k places that holds a document without a judgment.
@@ -507,7 +497,7 @@ IPREC_ROUNDING = Param(
 
 def _interpolated(at: View, levels: tuple[float, ...], iprec: str) -> Floats:
     """Largest i / r_i over i ≥ level·R; levels × queries."""
-    needed = documents_needed(at.n_good, levels, iprec)
+    needed = views.documents_needed(at.n_good, levels, iprec)
     if isinstance(at, TieView):
         return expected.interpolated_precision(at, needed)
     values = np.zeros(needed.shape)
@@ -543,7 +533,7 @@ def interpolated_precision(at: RankView, k: float, iprec: str) -> Floats:
 
 
 def _mean_of_levels(values: Floats) -> Floats:
-    """Added level by level: np.mean adds in another order where there is a single query."""
+    """Add level by level: np.mean adds in another order where there is a single query."""
     return np.asarray(np.add.accumulate(values, axis=0)[-1] / len(values))
 
 

@@ -20,7 +20,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from assay.arrays import Floats
 from assay.errors import MeasureError, PluginError
@@ -70,7 +69,7 @@ class Param:
     convention: str | None = None
 
     def check(self, owner: str, key: str, value: Value) -> Value:
-        """The value if it is one this parameter takes; an error that says what it takes if not."""
+        """Return the value if this parameter takes it; the error says what it takes."""
         if isinstance(value, np.generic):
             value = value.item()
         if self.kind == "flag" and isinstance(value, bool):
@@ -81,21 +80,26 @@ class Param:
             return value
         if self.kind == "levels" and _all_numbers(value, 1, 0.0, 1.0):
             return value if isinstance(value, tuple) else (value,)
-        if self.kind == "gains" and _all_numbers(value, 2, 0.0, math.inf) and _all_differ(value):
-            return value
+        if self.kind == "gains" and _all_numbers(value, 2, 0.0, math.inf):
+            grades: Any = value
+            if len(dict(grades)) == len(grades):  # no grade is given two gains
+                return value
         raise MeasureError(f"{owner}({key}={format_value(value)}): {key} must be {self.takes()}.")
 
     def takes(self) -> str:
         """In words, what this parameter takes."""
-        if self.kind == "flag":
-            return "true or false"
+        if self.kind in _TAKES:
+            return _TAKES[self.kind]
         if self.kind == "choice":
             return "one of " + ", ".join(self.choices)
-        if self.kind == "levels":
-            return "recall levels from 0 to 1 joined by '/', e.g. 0.25/0.5/0.75"
-        if self.kind == "gains":
-            return "grade:gain pairs joined by '/', each grade once, gains ≥ 0, e.g. 1:3/2:9"
         return f"a number from {format_value(self.low)} to {format_value(self.high)}"
+
+
+_TAKES: Final = {
+    "flag": "true or false",
+    "levels": "recall levels from 0 to 1 joined by '/', e.g. 0.25/0.5/0.75",
+    "gains": "grade:gain pairs joined by '/', each grade once, gains ≥ 0, e.g. 1:3/2:9",
+}
 
 
 def _is_number(value: Any) -> bool:
@@ -109,11 +113,6 @@ def _all_numbers(value: Value, width: int, low: float, high: float) -> bool:
     return bool(rows) and all(
         len(row) == width and all(map(_is_number, row)) and low <= row[-1] <= high for row in rows
     )
-
-
-def _all_differ(gains: Any) -> bool:
-    """Tell whether no grade is given two gains."""
-    return len(dict(gains)) == len(gains)
 
 
 def format_value(value: Value) -> str:
@@ -153,11 +152,11 @@ class Measure:
         return self.name + (f"({inside})" if inside else "") + cut
 
     def __str__(self) -> str:
-        """The canonical name."""
+        """Return the canonical name."""
         return self._text
 
     def __repr__(self) -> str:
-        """The canonical name, so that tables and lists of measures read well."""
+        """Return the canonical name, so that tables and lists of measures read well."""
         return str(self)
 
     @property
@@ -205,7 +204,9 @@ class Definition:
     trec: str | None  # trec_eval's name, with {k}, {level} or {params}
     formula: str
     defined: str = field(default="relevant")  # relevant: needs R > 0; retrieved; always
-    derivation: Callable[..., Derivation] | None = None  # how explain works it out; None: generally
+    derivation: Callable[..., Derivation | None] | None = (
+        None  # how explain works it out; None: generally
+    )
     tied_derivation: Callable[..., Derivation | None] | None = None  # the same over tied orders
 
     def __hash__(self) -> int:
@@ -307,7 +308,7 @@ def spellings(name: str, aliases: tuple[str, ...]) -> set[str]:
 
 
 def _refuse_known_names(name: str, aliases: tuple[str, ...], module: str) -> None:
-    """A name means one measure: another package must not change what `map` or `P` stands for.
+    """Refuse a name that another measure has: `map` or `P` must not change their meaning.
 
     Only the module that registered a measure may do so again, as a notebook does.
     """
@@ -341,7 +342,7 @@ def measure(
     aliases: tuple[str, ...] = (),
     trec: str | None = None,
     defined: str = "relevant",
-    derivation: Callable[..., Derivation] | None = None,
+    derivation: Callable[..., Derivation | None] | None = None,
     tied_derivation: Callable[..., Derivation | None] | None = None,
 ) -> Callable[[Callable[..., Floats]], Callable[..., Floats]]:
     """Register the decorated function as the measure `name`; CONTRIBUTING.md has an example."""
@@ -392,23 +393,16 @@ def gain_function(kind: str, **params: Any) -> Callable[[Floats], Floats]:
     if kind == "relevant or graded":
         kind = "graded" if params.get("graded", False) else "relevant"
     if kind == "relevant":
-        return lambda grade: _is_relevant(grade, params["rel"]).astype(np.float64)
+        return lambda grade: (grade >= max(params["rel"], 0)).astype(np.float64)
     if kind == "preference":
-        return lambda grade: _preference(grade, params["rel"])
+        return lambda grade: np.where(
+            grade >= max(params["rel"], 0), 1.0, np.where(grade >= 0, -1.0, 0.0)
+        )
     if kind == "judged":
         return lambda grade: (grade >= 0).astype(np.float64)
     if kind == "graded":
         return lambda grade: _graded(grade, params.get("gain", "linear"), params.get("gains", ()))
     return lambda grade: _chance_to_stop(grade, params.get("gmax", 4))
-
-
-def _preference(grade: Floats, rel: float) -> Floats:
-    judged = np.where(grade >= 0, -1.0, 0.0)
-    return np.where(_is_relevant(grade, rel), 1.0, judged)
-
-
-def _is_relevant(grade: Floats, rel: float) -> NDArray[np.bool_]:
-    return grade >= max(rel, 0)
 
 
 def _graded(grade: Floats, scale: str, gains: tuple[tuple[float, float], ...]) -> Floats:

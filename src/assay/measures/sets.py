@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,10 +13,9 @@ from assay.measures.ranked import FLAG_CAP, View, ratio
 from assay.measures.registry import Param, measure
 
 if TYPE_CHECKING:
-    from assay.measures import derivations, tied_derivations
+    from assay.measures import derivations
 else:  # only `explain` derives
     derivations = OnDemand("assay.measures.derivations")
-    tied_derivations = OnDemand("assay.measures.tied_derivations")
 
 
 @measure(
@@ -82,17 +82,18 @@ def _as_floats(counts: Ints) -> Floats:
     return counts.astype(np.float64)
 
 
-@measure(
+# Counts are added up over queries, not averaged.
+count = partial(measure, high=None, aggregate="sum", defined="always")
+
+
+@count(
     "num_ret",
     formula="number of documents retrieved",
     laws={"order-free", "size-only"},
     gain="judged",  # all documents count alike, so there is no rel
     cutoff="none",
-    high=None,
-    aggregate="sum",
     aliases=("numret",),
     trec="num_ret",
-    defined="always",
     derivation=derivations.number_retrieved,
 )
 def number_retrieved(at: View) -> Floats:
@@ -105,16 +106,13 @@ def number_retrieved(at: View) -> Floats:
     return _as_floats(at.n_ret)
 
 
-@measure(
+@count(
     "num_rel",
     formula="R",
     laws={"order-free", "size-only"},
     cutoff="none",
-    high=None,
-    aggregate="sum",
     aliases=("numrel",),
     trec="num_rel",
-    defined="always",
     derivation=derivations.number_relevant,
 )
 def number_relevant(at: View) -> Floats:
@@ -127,17 +125,14 @@ def number_relevant(at: View) -> Floats:
     return _as_floats(at.n_good)
 
 
-@measure(
+@count(
     "num_rel_ret",
     formula="#(r ≤ k)",
     laws={"order-free", "local"},
-    high=None,
-    aggregate="sum",
     aliases=("numrelret",),
     trec="num_rel_ret",
-    defined="always",
     derivation=derivations.number_relevant_retrieved,
-    tied_derivation=tied_derivations.number_relevant_retrieved,
+    tied_derivation=derivations.number_relevant_retrieved,
 )
 def number_relevant_retrieved(at: View, k: int | None) -> Floats:
     """Number of relevant documents retrieved; added up over queries, not averaged.
@@ -149,17 +144,13 @@ def number_relevant_retrieved(at: View, k: int | None) -> Floats:
     return at.count(k)
 
 
-@measure(
+@count(
     "num_nonrel_judged_ret",
     formula="number of documents retrieved that were judged and are not relevant",
     laws={"order-free"},
     gain="preference",
     cutoff="none",
-    high=None,
-    aggregate="sum",
-    aliases=(),
     trec="num_nonrel_judged_ret",
-    defined="always",
     derivation=derivations.number_nonrelevant_judged,
 )
 def number_nonrelevant_judged(at: View) -> Floats:

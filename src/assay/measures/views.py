@@ -9,7 +9,7 @@ Both answer `count` and `weigh`, so a measure that is a weighted sum of ranks is
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, cast
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from assay.core.hits import Hits
 
 
-_LONG = 1 << 20  # more terms than this are added up in parts
+LONG = 1 << 20  # more terms than this are added up in parts
 _SHALLOW = 1024  # ranks whose discounts are kept
 
 Gain = Callable[[Floats], Floats]
@@ -255,7 +255,7 @@ def _at_extreme(hits: Hits, gain: Floats, ties: str) -> Placement:
 
 
 def _midrank_up(hits: Hits, gain: Floats, ties: str) -> Placement:
-    """The j-th of m counted documents in a group of n at its expected place, j(n+1)/(m+1), up."""
+    """Put the j-th of m counted documents of a group of n at j(n+1)/(m+1), rounded up."""
     row, _, lo, hi, gains = _keep(hits, gain)
     group = _group_numbers(row, lo)
     good, bad = gains > 0, gains < 0
@@ -319,11 +319,11 @@ class TieView(_View):
         return np.clip(self.cut(k, self.row) - self.above, 0, self.size)
 
     def count(self, k: int | Ints | None) -> Floats:
-        """Expected number of counted documents at ranks up to k."""
+        """Return the expected number of counted documents at ranks up to k."""
         return self.per_query(self.row, self.good * self.inside(k) / self.size)
 
     def weigh(self, weights: Callable[[Floats], Floats], k: int | Ints | None) -> Floats:
-        """Expected sum over documents at ranks up to k of gain times the weight of the rank."""
+        """Return the expected sum of gain times the weight of the rank, up to rank k."""
         inside = self.inside(k)
         mean = self.total / self.size
         return self.per_query(self.row, mean * sum_over_ranks(weights, self.above, inside))
@@ -389,13 +389,16 @@ def sum_over_places(terms: Callable[[Floats, Floats], Floats], above: Ints, plac
     new = np.diff(above[order], prepend=-1) | np.diff(places[order], prepend=-1)
     start, length = above[order[new != 0]], places[order[new != 0]]
     sums = np.zeros(len(start))
-    for chunk in _chunks(length):
+    # Groups that are not long, as many at a time as memory should hold.
+    short = np.flatnonzero((length > 0) & (length <= LONG))
+    number = np.cumsum(length[short]) // LONG
+    for chunk in np.split(short, np.flatnonzero(np.diff(number)) + 1):
         sums[chunk] = _sums_of(terms, start[chunk], length[chunk])
-    for g in np.flatnonzero(length > _LONG).tolist():
+    for g in np.flatnonzero(length > LONG).tolist():
         s, n = int(start[g]), int(length[g])
         parts = (
-            _sums_of(terms, np.array([s]), np.array([min(_LONG, n - at)]), at)[0]
-            for at in range(0, n, _LONG)
+            _sums_of(terms, np.array([s]), np.array([min(LONG, n - at)]), at)[0]
+            for at in range(0, n, LONG)
         )
         sums[g] = math.fsum(parts)
     every = np.empty(len(order))
@@ -403,17 +406,10 @@ def sum_over_places(terms: Callable[[Floats, Floats], Floats], above: Ints, plac
     return every
 
 
-def _chunks(length: Ints) -> Iterator[Ints]:
-    """Yield numbers of the groups that are not long, as many at a time as memory should hold."""
-    some = np.flatnonzero((length > 0) & (length <= _LONG))
-    number = np.cumsum(length[some]) // _LONG
-    return iter(np.split(some, np.flatnonzero(np.diff(number)) + 1))
-
-
 def _sums_of(
     terms: Callable[[Floats, Floats], Floats], start: Ints, length: Ints, first: int = 0
 ) -> Floats:
-    """Sums of groups of at least one place, from the place after `first` on."""
+    """Return sums of groups of at least one place, from the place after `first` on."""
     offsets = np.cumsum(length) - length
     if not len(length):
         return np.zeros(0)

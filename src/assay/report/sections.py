@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from assay.comparison.tables import pair_table, power_note, system_table
 from assay.comparison.verdict import join_names
 from assay.report import chart_data, tables
 from assay.report.charts import difference_pair
@@ -87,14 +86,14 @@ def _board(report: Report, measure: Measure) -> Iterator[str]:
     if comparison is None:
         table, file_name = tables.single_table(report, measure), f"mean {name}"
     else:
-        table, file_name = system_table(comparison, name), f"leaderboard {name}"
+        table, file_name = comparison.table(name), f"leaderboard {name}"
     yield table_figure(table, f"Runs on {name}", file_name=file_name, look=look, kind="systems")
     if comparison is not None and comparison.baseline is None:
         yield _note("Runs that share a letter are not separable. Blue: may be the best.")
     if comparison is not None and comparison.baseline is not None:
         yield _note(f"Blue: better than {comparison.baseline}.")
     yield _note("" if math.isnan(chance) else f"A random order reaches {chance:.4f}.")
-    yield _note("" if comparison is None else power_note(comparison, name))
+    yield _note("" if comparison is None else comparison.power_note(name))
 
 
 def _pairs(report: Report, measure: Measure) -> Iterator[str]:
@@ -112,7 +111,7 @@ def _pairs(report: Report, measure: Measure) -> Iterator[str]:
         )
     if len(pairs) <= MOST_PAIRS:
         table = table_figure(
-            pair_table(comparison, name), f"Pairs on {name}", file_name=f"pairs {name}"
+            comparison.pair_table(name), f"Pairs on {name}", file_name=f"pairs {name}"
         )
         fold = f"<details><summary>Pairs with intervals ({len(pairs)})</summary>{table}</details>"
         yield fold if square else table

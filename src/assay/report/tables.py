@@ -150,7 +150,7 @@ def report_page(report: Report) -> Page:
     headline = str(report.measures[0])
     comparison = report.comparison
     if comparison is not None and len(comparison.pairs_on(headline)) <= MOST_PAIRS:
-        page += [Words(f"Pairs on {headline}"), pair_table(comparison, headline)]
+        page += [Words(f"Pairs on {headline}"), comparison.pair_table(headline)]
     if comparison is not None and comparison.slices is not None:
         page += comparison.slices.page_on(headline)
     for title, part in report.plugin_sections:

@@ -9,13 +9,12 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from assay.comparison.alignment import Aligned, align, cluster_settings
+from assay.comparison import alignment
+from assay.comparison.alignment import Aligned, ScoredTasks
 from assay.comparison.compare import Comparison, compare
 from assay.comparison.pairs import ComparisonSettings
 from assay.comparison.sensitivity import Sensitivity, sensitivity
-from assay.comparison.standings import Standing
-from assay.comparison.tables import describe_intervals
-from assay.comparison.task_values import ScoredTasks, values_of_lines, values_of_scores
+from assay.comparison.standings import Standing, describe_intervals
 from assay.comparison.tasks import TaskComparison, compare_task_values
 from assay.comparison.verdict import join_names
 from assay.core.text import Remark, short_remark
@@ -144,9 +143,7 @@ class Leaderboard:
             if remark not in shared
         ]
         between = self.aligned.remarks if self.comparison is None else self.comparison.remarks
-        mixed = (_mixed_data, _mixed_query_sets, _indexes_among_models)
-        both = (*(text for look in mixed for text in look(self.runs)), *of_runs, *between)
-        return tuple(dict.fromkeys(both))
+        return tuple(dict.fromkeys((*_mixture_remarks(self.runs), *of_runs, *between)))
 
     @property
     def group_columns(self) -> tuple[str, ...]:
@@ -180,8 +177,35 @@ def rank_records(
 ) -> Leaderboard:
     """Compare records as `assay.compare` does; one of them stands alone.
 
-    Runs of a store are taken as they are, with the measures that all of them have. Without `by`,
-    the `clusters` of the records are resampled as whole groups.
+    Runs of a store are taken with the measures that all of them have.
+
+    Args:
+        runs: Records, runs of a store, or scores by name.
+        baseline: The system to compare all others with; by default all pairs are compared.
+        test: randomisation, t, wilcoxon, sign or bootstrap.
+        correction: For several pairs of a measure: max-t (all pairs in one family; the default of
+            randomisation), holm (the default of other tests), bonferroni, bh, tukey or none.
+        level: Significance level.
+        interval: auto (of differences: the one that belongs to the test), bca, percentile,
+            studentised or t.
+        resamples: Number of resamples.
+        seed: Seed of the draws.
+        margin: Adds tests of non-inferiority and equivalence.
+        by: As of `compare`; by default the `clusters` of the records are resampled as whole
+            groups.
+        slices: A group column that cuts the queries into kinds; the systems are also compared in
+            each (`Comparison.slices`).
+
+    Returns:
+        The records, and what may be said about them.
+
+    Raises:
+        UsageError: There is no run, or one where several are needed.
+
+    Example:
+        >>> from assay import evaluate
+        >>> rank_records({"good": evaluate({"q": {"a": 1}}, {"q": {"a": 1}}, "RR")}).verdicts["RR"]
+        'good reaches 1.0000 on RR'
     """
     records = tuple(as_records(runs))
     if not records:
@@ -189,34 +213,20 @@ def rank_records(
     names = [run.name for run in records]
     scores = [run.scored() for run in records]
     if by is None:
-        together = cluster_settings((run.clusters, run.scored()) for run in records)
+        together = alignment.cluster_settings((run.clusters, run.scored()) for run in records)
         by = together.get("by")
-    how = (interval, resamples, seed, margin, by)
-    settings = ComparisonSettings(test, correction or "", level, *how)
+    settings = ComparisonSettings(
+        test, correction or "", level, interval, resamples, seed, margin, by
+    )
+    options: dict[str, Any] = {"baseline": baseline, **asdict(settings)}
     comparison = None
     if len(records) > 1:
-        comparison = compare(
-            scores[0],
-            scores[1],
-            *scores[2:],
-            names=names,
-            baseline=baseline,
-            test=test,
-            correction=correction,
-            level=level,
-            interval=interval,
-            resamples=resamples,
-            seed=seed,
-            margin=margin,
-            by=by,
-            slices=slices,
-        )
+        comparison = compare(*scores, names=names, slices=slices, **options)
     elif baseline is not None:
         raise UsageError(f"There is one run; the baseline {baseline!r} has nothing to compare.")
     elif slices is not None:
         raise UsageError(f"There is one run; slices by {slices!r} compare two or more.")
-    options = {"baseline": baseline, **asdict(settings)}
-    aligned = align(scores, names=names, measures=None, by=by, settings=options)
+    aligned = alignment.align(scores, names=names, measures=None, by=by, settings=options)
     return Leaderboard(records, aligned, comparison, settings)
 
 
@@ -246,32 +256,24 @@ def vary_conventions(
         )
 
 
-def _mixed_data(runs: Iterable[RunRecord]) -> list[str]:
+def _mixture_remarks(runs: Iterable[RunRecord]) -> Iterator[str]:
+    """Warn of runs that do not belong together, or that belong beside others."""
     datasets = list(dict.fromkeys(run.dataset for run in runs if run.dataset))
-    if len(datasets) < 2:
-        return []
-    return [
-        f"the runs are said to be of {len(datasets)} datasets ({', '.join(datasets[:5])}): "
-        "queries with the same id need not be the same queries"
-    ]
-
-
-def _mixed_query_sets(runs: Iterable[RunRecord]) -> list[str]:
-    if len({run.query_set for run in runs if run.query_set}) < 2:
-        return []
-    return ["the runs were made on different query sets: their means are not comparable"]
-
-
-def _indexes_among_models(runs: Iterable[RunRecord]) -> list[str]:
-    """Warn of models behind an index, which belong beside their exact search."""
+    if len(datasets) > 1:
+        yield (
+            f"the runs are said to be of {len(datasets)} datasets ({', '.join(datasets[:5])}): "
+            "queries with the same id need not be the same queries"
+        )
+    if len({run.query_set for run in runs if run.query_set}) > 1:
+        yield "the runs were made on different query sets: their means are not comparable"
     indexed = [run.name for run in runs if run.config.get("index_of")]
-    if not indexed:
-        return []
-    named = ", ".join(indexed[:5]) + (f" and {len(indexed) - 5} more" if len(indexed) > 5 else "")
-    return [
-        f"models behind an index are compared with all others here ({named}), which makes every "
-        "comparison stricter: compare each with its own exact search alone"
-    ]
+    if indexed:
+        more = f" and {len(indexed) - 5} more" if len(indexed) > 5 else ""
+        yield (
+            f"models behind an index are compared with all others here ({', '.join(indexed[:5])}"
+            f"{more}), which makes every comparison stricter: compare each with its own exact "
+            "search alone"
+        )
 
 
 def compare_tasks(
@@ -287,32 +289,45 @@ def compare_tasks(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> TaskComparison:
-    """Compare systems on the mean over many tasks, in which each task weighs the same.
+    """Compare systems on the mean over many tasks of equal weight.
 
-    `source` is a table with columns system, task, query and value (a path, several paths, a data
-    frame, records; without query, values are means of tasks), folders of results of mteb, runs of a
-    store or records, whose datasets are the tasks, or {system: {task: Scores}}.
+    Args:
+        source: A table with columns system, task, query and value (a path, several paths, a data
+            frame, records; without query, values are means of tasks), folders of results of mteb,
+            runs of a store or records, whose datasets are the tasks, or {system: {task: Scores}}.
+        units: What is resampled: "queries" within tasks, which says who is better on these tasks,
+            or "tasks", which says who is better on tasks like these, and is all that means allow.
+        missing: What happens where a system lacks a task: "refuse", "drop-task" or "drop-system".
+        only: The tasks to take.
+        measure: One measure of runs.
+        split: The split of results of mteb.
+        languages: Languages of results of mteb, such as "eng".
+        level: Significance level.
+        resamples: Number of resamples.
+        seed: Seed of the draws.
 
-    `units` is what is resampled: "queries" within tasks, which says who is better on these tasks,
-    or "tasks", which says who is better on tasks like these, and is all that means allow. `missing`
-    is what happens where a system lacks a task: "refuse", "drop-task" or "drop-system". `only`
-    names the tasks to take, `measure` one measure of runs, `split` and `languages` (such as "eng")
-    the results of mteb to read.
+    Returns:
+        The comparison: verdicts, standings, pairs and tables.
 
-    >>> rows = [(s, t, q, v + q % 3 / 10) for s, v in (("new", 0.6), ("old", 0.2))
-    ...         for t in ("NQ", "FiQA") for q in range(9)]
-    >>> table = [dict(zip(("system", "task", "query", "value"), row)) for row in rows]
-    >>> compare_tasks(table).standings[0].name
-    'new'
+    Raises:
+        UsageError: The source is of no known kind.
+        MismatchError: The systems have no tasks in common.
+
+    Example:
+        >>> rows = [(s, t, q, v + q % 3 / 10) for s, v in (("new", 0.6), ("old", 0.2))
+        ...         for t in ("NQ", "FiQA") for q in range(9)]
+        >>> table = [dict(zip(("system", "task", "query", "value"), row)) for row in rows]
+        >>> compare_tasks(table).standings[0].name
+        'new'
     """
     selection: dict[str, Any] = {"missing": missing, "only": only}
     scored = _scores_of(source)
     if scored is not None:
         in_order = dict(sorted(scored.items()))  # as those of a table
-        values = values_of_scores(in_order, measure=measure, **selection)
+        values = alignment.values_of_scores(in_order, measure=measure, **selection)
     else:
         lines = _lines_of(source, {"split": split, "only": only, "languages": languages})
-        values = values_of_lines(
+        values = alignment.values_of_lines(
             lines.in_order(), measure="" if measure is None else str(measure), **selection
         )
     return compare_task_values(values, units=units, level=level, resamples=resamples, seed=seed)

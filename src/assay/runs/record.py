@@ -172,15 +172,8 @@ class RunRecord:
 
 
 _MAPPINGS: Final = (
-    "config",
-    "seeds",
-    "data",
-    "resampling",
-    "results",
-    "details",
-    "timings",
-    "provenance",
-    "wide",
+    *("config", "seeds", "data", "resampling", "results"),
+    *("details", "timings", "provenance", "wide"),
 )
 
 
@@ -352,27 +345,17 @@ def _kind(measure: Measure, percent: bool) -> str:
     return "percent" if percent and measure.definition.high == 1.0 else "fraction"
 
 
-def _average(measure: Measure, average: str) -> str:
-    return {"mean": average, "sum": "sum", "geometric": "geometric"}[measure.definition.aggregate]
-
-
 def measure_table(record: RunRecord, percent: bool) -> Table:
     """Return a row for each measure of one run, with its number of queries."""
     mean = record.scored().mean()
     extra = [(key, end) for key, end in _ends(record) if end]
     rows = []
     for measure, (name, value) in zip(record.scored().measures, mean.items(), strict=True):
-        kind = _kind(measure, percent)
-        ends = [Cell(end[name], kind) for _, end in extra]
-        rows.append(
-            (
-                Cell(name),
-                Cell(value, kind),
-                *ends,
-                Cell(_average(measure, mean.average)),
-                Cell(describe_counts(mean.counts[name])),
-            )
-        )
+        kind, aggregate = _kind(measure, percent), measure.definition.aggregate
+        numbers = (value, *(end[name] for _, end in extra))
+        words = (mean.average if aggregate == "mean" else aggregate, mean.counts[name])
+        cells = (Cell(number, kind) for number in numbers)
+        rows.append((Cell(name), *cells, Cell(words[0]), Cell(describe_counts(words[1]))))
     columns = ("measure", "value", *(key for key, _ in extra), "average", "queries")
     return Table(columns, tuple(rows))
 
@@ -386,13 +369,13 @@ def run_table(records: list[RunRecord], percent: bool) -> Table:
         for record, mean in zip(records, means, strict=True)
     ]
     for label, end in _ends(records[0]):
-        if end is not None:
-            rows.append((Cell(label), *_values(records[0], end, percent)))
+        rows.append((Cell(label), *_values(records[0], end, percent)))
     return Table(("run", *map(str, records[0].scored().measures)), tuple(rows))
 
 
-def _ends(record: RunRecord) -> list[tuple[str, Mapping[str, float] | None]]:
-    return [("chance", record.chance_means()), ("ceiling", record.ceiling_means())]
+def _ends(record: RunRecord) -> list[tuple[str, Mapping[str, float]]]:
+    ends = [("chance", record.chance_means()), ("ceiling", record.ceiling_means())]
+    return [(name, means) for name, means in ends if means is not None]
 
 
 def _best(measures: tuple[Measure, ...], means: list[dict[str, float]]) -> dict[str, float]:
@@ -424,33 +407,41 @@ def _values(
 
 def query_table(records: list[RunRecord], percent: bool) -> Table:
     """Return a row for each query of each run, and the mean over all queries below them."""
-    rows = []
-    for record in records:
-        front = [Cell(record.name)] if len(records) > 1 else []
-        by_query = record.scored().values.T.tolist()
-        for query, values in zip(record.scored().query_ids, by_query, strict=True):
-            named = dict(zip(map(str, record.scored().measures), values, strict=True))
-            rows.append((*front, Cell(query), *_values(record, named, percent)))
-        mean = record.scored().mean()
-        rows.append((*front, Cell(f"all ({mean.average})"), *_values(record, mean, percent)))
-    head = ("run", "query") if len(records) > 1 else ("query",)
-    return Table((*head, *map(str, records[0].scored().measures)), tuple(rows))
+
+    def rows_of(scores: Scores) -> Iterator[tuple[list[Cell], Mapping[str, float]]]:
+        names = list(map(str, scores.measures))
+        for query, values in zip(scores.query_ids, scores.values.T.tolist(), strict=True):
+            yield [Cell(query)], dict(zip(names, values, strict=True))
+        mean = scores.mean()
+        yield [Cell(f"all ({mean.average})")], mean
+
+    return _table_by_run(records, ("query",), rows_of, percent)
 
 
 def group_table(records: list[RunRecord], by: str, percent: bool) -> Table:
     """For each run the mean over queries, the mean over groups, and the groups, each with n."""
-    rows = []
-    for record in records:
-        front = [Cell(record.name)] if len(records) > 1 else []
-        micro, macro = record.scored().mean(), record.scored().mean(by=by)
-        labelled: list[tuple[str, int, Mapping[str, float]]] = [
-            ("micro (over queries)", micro.n, micro),
-            ("macro (over groups)", macro.n, macro),
-            *((name, macro.sizes[name], values) for name, values in macro.groups.items()),
-        ]
-        rows += [
-            (*front, Cell(label), Cell(n, "count"), *_values(record, values, percent))
-            for label, n, values in labelled
-        ]
-    head = ("run", by) if len(records) > 1 else (by,)
-    return Table((*head, "n", *map(str, records[0].scored().measures)), tuple(rows))
+
+    def rows_of(scores: Scores) -> Iterator[tuple[list[Cell], Mapping[str, float]]]:
+        micro, macro = scores.mean(), scores.mean(by=by)
+        yield [Cell("micro (over queries)"), Cell(micro.n, "count")], micro
+        yield [Cell("macro (over groups)"), Cell(macro.n, "count")], macro
+        for name, values in macro.groups.items():
+            yield [Cell(name), Cell(macro.sizes[name], "count")], values
+
+    return _table_by_run(records, (by, "n"), rows_of, percent)
+
+
+def _table_by_run(
+    records: list[RunRecord],
+    head: tuple[str, ...],
+    rows_of: Callable[[Scores], Iterable[tuple[list[Cell], Mapping[str, float]]]],
+    percent: bool,
+) -> Table:
+    """Return rows of values for each run; the name of the run leads where there are several."""
+    run = ("run",) if len(records) > 1 else ()
+    rows = tuple(
+        (*(Cell(record.name) for _ in run), *front, *_values(record, values, percent))
+        for record in records
+        for front, values in rows_of(record.scored())
+    )
+    return Table((*run, *head, *map(str, records[0].scored().measures)), rows)

@@ -1,10 +1,13 @@
-"""Results of a record beside its scores: means with intervals, counts, and single queries."""
+"""Results of a record beside its scores: means with intervals, counts, and single queries.
+
+Two results, a stored one and a recomputed one: which of their values differ.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
@@ -17,11 +20,19 @@ from assay.core import checks
 from assay.core.conventions import Conventions
 from assay.errors import MeasureError, UsageError
 from assay.measures import parse
-from assay.scoring.scores import Mean, Scores
-from assay.stats import Interval, intervals
+from assay.scoring.scores import Scores
+from assay.stats import intervals
 
 if TYPE_CHECKING:
     from assay.runs.record import RunRecord
+
+
+import re
+from dataclasses import field
+from enum import Enum
+
+from assay import __version__
+from assay.errors import ConventionError, FormatError
 
 
 @dataclass(frozen=True)
@@ -37,7 +48,10 @@ class ResultDoc:
         for name in ("doc", "snippet"):
             checks.require(getattr(self, name), str, f"{name} of a result", "a text")
         for name in ("score", "grade"):
-            object.__setattr__(self, name, _number(getattr(self, name), name))
+            number = _number(getattr(self, name), f"{name} of a result")
+            if number is not None and not math.isfinite(number):
+                raise UsageError(f"{name} of a result is {number}; it has to be finite, or None.")
+            object.__setattr__(self, name, number)
 
 
 @dataclass(frozen=True)
@@ -77,27 +91,21 @@ class LazyResults(Mapping[str, QueryResults]):
         return len(self._found)
 
 
-def _number(value: Any, name: str) -> float | None:
+def _number(value: Any, what: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise UsageError(f"{name} of a result is a number or None, found {value!r}.")
-    if not math.isfinite(value):
-        raise UsageError(f"{name} of a result is {value}; it has to be finite, or None.")
+        raise UsageError(f"{what} is a number or None, found {value!r}.")
     return float(value)
 
 
 def results_to_data(results: QueryResults) -> dict[str, Any]:
     """Return results of a query as plain data: what JSON can hold."""
-    return {
-        "text": results.text,
-        "results": list(map(_row, results.results)),
-        "missed": list(map(_row, results.missed)),
+    lists = {
+        name: [[doc.doc, doc.score, doc.grade, doc.snippet] for doc in docs]
+        for name, docs in (("results", results.results), ("missed", results.missed))
     }
-
-
-def _row(doc: ResultDoc) -> list[Any]:
-    return [doc.doc, doc.score, doc.grade, doc.snippet]
+    return {"text": results.text, **lists}
 
 
 def results_from_data(data: Any) -> QueryResults:
@@ -152,7 +160,8 @@ class Aggregate:
                     f"{name} of an aggregate is a text, found {getattr(self, name)!r}."
                 )
         for name in _NUMBERS:
-            object.__setattr__(self, name, _aggregate_number(getattr(self, name), name))
+            number = _number(getattr(self, name), f"{name} of an aggregate")
+            object.__setattr__(self, name, None if number is None else or_none(number))
         for name in _COUNTS:
             count = getattr(self, name)
             if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
@@ -191,14 +200,6 @@ def check_aggregates(aggregates: Iterable[object]) -> None:
         checks.require(aggregate, Aggregate, "every aggregate", "an Aggregate")
 
 
-def _aggregate_number(value: Any, name: str) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise UsageError(f"{name} of an aggregate is a number or None, found {value!r}.")
-    return or_none(float(value))
-
-
 def method_text(method: str, clusters: str) -> str:
     """Return the method of an interval with the column that was resampled, for people and JSON.
 
@@ -234,13 +235,13 @@ def aggregates_of(
     number of resamples and seed.
     """
     means = list(_average(scores, None))
-    spans = _intervals(scores, clusters, resampling or {})
+    spans = _interval_fields(scores, clusters, resampling or {})
     means = [
         replace(
             aggregate,
             chance=None if chance is None else chance.get(aggregate.measure),
             ceiling=None if ceiling is None else ceiling.get(aggregate.measure),
-            **_interval_fields(spans[aggregate.measure], clusters),
+            **spans[aggregate.measure],
         )
         for aggregate in means
     ]
@@ -267,7 +268,10 @@ def aggregates_of_record(record: RunRecord) -> list[Aggregate]:
 def _average(scores: Scores, by: str | None) -> Iterator[Aggregate]:
     rules = _without_errors(scores.conventions)
     mean = scores.mean(by=by, empty=rules.empty, missing=rules.missing)
-    skip, zero = (_mean_with_empty(scores, mean, rules, by, empty) for empty in ("skip", "zero"))
+    skip, zero = (
+        mean if rules.empty == empty else scores.mean(by=by, empty=empty, missing=rules.missing)
+        for empty in ("skip", "zero")
+    )
     for name, value in mean.items():
         counts = mean.counts[name]
         yield Aggregate(
@@ -277,11 +281,7 @@ def _average(scores: Scores, by: str | None) -> Iterator[Aggregate]:
             by_column=by or "",
             value_skip=skip[name],
             value_zero=zero[name],
-            n=counts.n,
-            empty=counts.empty,
-            missing=counts.missing,
-            tied=counts.tied,
-            groups_left_out=counts.groups_left_out,
+            **asdict(counts),
         )
 
 
@@ -303,7 +303,10 @@ def find_contradictions(stored: Sequence[Aggregate], scores: Scores) -> Iterator
             continue
         for name in (*_MEANS, *_COUNTS):
             left, right = getattr(recorded, name), getattr(computed, name)
-            if not _agree(left, right):
+            some = left is not None and right is not None
+            if left is not right and not (
+                some and math.isclose(left, right, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
+            ):
                 what = " ".join(
                     filter(None, (computed.measure, computed.average, computed.by_column))
                 )
@@ -314,20 +317,6 @@ def _key(aggregate: Aggregate) -> tuple[str, str, str, str]:
     return aggregate.measure, aggregate.average, aggregate.by_column, aggregate.subset
 
 
-def _agree(left: float | None, right: float | None) -> bool:
-    if left is None or right is None:
-        return left is right
-    return math.isclose(left, right, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
-
-
-def _mean_with_empty(
-    scores: Scores, mean: Mean, rules: Conventions, by: str | None, empty: str
-) -> Mean:
-    if rules.empty == empty:
-        return mean
-    return scores.mean(by=by, empty=empty, missing=rules.missing)
-
-
 def _without_errors(rules: Conventions) -> Conventions:
     """Conventions that refuse nothing: what was computed can be stored."""
     return rules.but(
@@ -336,39 +325,248 @@ def _without_errors(rules: Conventions) -> Conventions:
     )
 
 
-def _intervals(
+def _interval_fields(
     scores: Scores, clusters: str, resampling: Mapping[str, Any]
-) -> dict[str, Interval | None]:
-    """Return an interval for each plain mean; sums and geometric means have none."""
+) -> dict[str, dict[str, Any]]:
+    """Return the interval of each plain mean, as fields; sums and geometric means have none."""
+    rules = _without_errors(scores.conventions)
+    averaged: Floats = np.array(scores.values)  # NaN where the mean leaves a query out
+    if rules.empty == "zero":
+        averaged[np.isnan(averaged)] = 0.0
+    if rules.missing == "skip":
+        averaged[:, scores.missing] = np.nan
     means = intervals(
-        _averaged_values(scores),
+        averaged,
         clusters=cluster_labels(scores, clusters),
         bounds=[measure.bounds for measure in scores.measures],
         **resampling,
     )
+    keys = ("low", "high", "level", "note", "method")
     return {
-        str(measure): mean if measure.definition.aggregate == "mean" else None
+        str(measure): {**{key: getattr(mean, key) for key in keys}, "clusters": clusters}
+        if measure.definition.aggregate == "mean"
+        else {}
         for measure, mean in zip(scores.measures, means, strict=True)
     }
 
 
-def _averaged_values(scores: Scores) -> Floats:
-    """Return the values that the mean is made of.
+# What a clock says is another every time. It stands in these tables only: elsewhere a key may be
+# the id of a query or the name of a run, whose values count whatever it is called.
+_PASSING: Final = re.compile(r"\w+_seconds|\w+_per_second|latency_ms|timings")
+_TIMED: Final = ("codes", "costs", "index", "results")
+# How a result is repeated, which is not part of it; its signature is compared part by part.
+_ASIDE: Final = ("made_by", "signature")
+# Prose, which another version may word differently: a text, or a list of texts, of these keys.
+_PROSE: Final = (
+    *("advice", "contradictions", "effect", "message", "note", "notes"),
+    *("reasons", "remarks", "verdict", "verdicts"),
+)
+_PROSE_TABLES: Final = ("refused", "verdicts")  # a text for each measure or rule
+# Tables whose keys are names of users or of settings, which may be called like prose.
+_NAMED_BY_USERS: Final = ("config", "details", "per_query", "settings", "shown", "units", "wide")
+_KERNELS: Final = ("native", "numpy")
+_CERTIFIED: Final = re.compile(rf"\b({'|'.join(_KERNELS)})-certified\b")
+_DEEPEST: Final = 60
+_ABSENT: Final = "absent"
 
-    NaN where it leaves a query out.
+Leaf = str | float | int | bool | None
+Place = tuple[str | int, ...]  # the keys and rows that lead to a value
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A value that is not what it was; `change` is by how much, where both are numbers."""
+
+    value: str
+    stored: Leaf
+    recomputed: Leaf
+    in_prose: bool = field(default=False, repr=False)
+
+    @property
+    def change(self) -> float | None:
+        """Found less stored."""
+        if not (_is_number(self.stored) and _is_number(self.recomputed)):
+            return None
+        try:
+            return float(self.recomputed) - float(self.stored)  # type: ignore[arg-type]
+        except OverflowError:
+            return None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        pair = {"stored": self.stored, "recomputed": self.recomputed}
+        return {"value": self.value, **pair, "difference": self.change}
+
+
+def _is_number(value: Leaf) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def compare_results(
+    stored: Any, recomputed: Any, place: str, version: str = __version__
+) -> tuple[int, list[Difference]]:
+    """Return how many values were compared, and those that differ; `place` names the stored ones.
+
+    `version` is that of Assay that the stored result says it was made by.
+
+    >>> compare_results({"AP": [0.5, 1]}, {"AP": [0.25, 1.0]}, "a.json")
+    (2, [Difference(value='AP[0]', stored=0.5, recomputed=0.25)])
     """
-    rules = _without_errors(scores.conventions)
-    table: Floats = np.array(scores.values)
-    if rules.empty == "zero":
-        table[np.isnan(table)] = 0.0
-    if rules.missing == "skip":
-        table[:, scores.missing] = np.nan
-    return table
+    before, now = dict(leaves(stored, place)), dict(leaves(recomputed, "the recomputed result"))
+    places = list(dict.fromkeys([*before, *now]))
+    pairs = ((leaf, before.get(leaf, _NOTHING), now.get(leaf, _NOTHING)) for leaf in places)
+    here = (version, __version__)
+    differences = [
+        Difference(_name(leaf), _word(a), _word(b), _is_prose(leaf, a, b, stored, recomputed))
+        for leaf, a, b in pairs
+        if not _same(_without_versions(leaf, a, here[:1]), _without_versions(leaf, b, here))
+    ]
+    return len(places), differences
 
 
-def _interval_fields(interval: Interval | None, clusters: str) -> dict[str, Any]:
-    if interval is None:
-        return {}
-    keys = ("low", "high", "level", "note")
-    numbers = {key: getattr(interval, key) for key in keys}
-    return {**numbers, "method": interval.method, "clusters": clusters}
+def _without_versions(place: Place, leaf: Leaf | _Sign, versions: Sequence[str]) -> Leaf | _Sign:
+    """Return a value without these versions of Assay, and without the name of its kernels."""
+    if isinstance(leaf, str) and place[-1:] == ("signature",):
+        return "|".join(_part_without_versions(part, versions) for part in leaf.split("|"))
+    if isinstance(leaf, str) and place[-2:] == ("index", "version"):
+        return "assay" if leaf in [f"assay {version}" for version in versions] else leaf
+    return leaf
+
+
+def _part_without_versions(part: str, versions: Sequence[str]) -> str:
+    key, _, value = part.partition(":")
+    if (key == "version" and value in versions) or (key == "engine" and value in _KERNELS):
+        return f"{key}:"
+    return _CERTIFIED.sub("certified", part) if key == "search" else part
+
+
+def _is_prose(place: Place, a: Leaf | _Sign, b: Leaf | _Sign, stored: Any, now: Any) -> bool:
+    """Return whether sentences alone differ: two texts, or lists of more and fewer texts."""
+    if any(part in _NAMED_BY_USERS for part in place[:-1]):
+        return False
+    listed = isinstance(place[-1], int)
+    key, table = (place[-2], "") if listed else (place[-1], place[-2] if len(place) > 1 else "")
+    if key not in _PROSE and table not in _PROSE_TABLES:
+        return False
+    if isinstance(a, str) and isinstance(b, str):
+        return True
+    lists = [stored, now]
+    try:
+        for part in place[:-1] if listed else place:
+            lists = [data[part] for data in lists]
+    except (LookupError, TypeError):  # there is no such place in one of the two
+        return False
+    return all(
+        isinstance(texts, list) and all(isinstance(text, str) for text in texts) for texts in lists
+    )
+
+
+class _Sign(Enum):
+    """What stands for a value that is none; no text of a result equals it."""
+
+    ABSENT = _ABSENT
+    CLOCK = "measured time"
+    NO_KEYS = "empty"
+    NO_ROWS = "empty list"
+
+
+_NOTHING: Final = _Sign.ABSENT
+
+
+def _word(value: Leaf | _Sign) -> Leaf:
+    return value.value if isinstance(value, _Sign) else value
+
+
+def _name(place: Place) -> str:
+    """Return the place as it is written: `runs[0].measures.AP`."""
+    words = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
+    return "".join(words).removeprefix(".")
+
+
+def _same(left: Leaf | _Sign, right: Leaf | _Sign) -> bool:
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    return left == right and (left != 0 or str(left)[0] == str(right)[0])  # 0.0 is not -0.0
+
+
+def leaves(data: Any, place: str) -> Iterator[tuple[Place, Leaf | _Sign]]:
+    """Return every value with its path, but for how the result is repeated.
+
+    Of a clock only that it is.
+    """
+    rest: list[tuple[Place, Any]] = [((), data)]
+    while rest:
+        path, value = rest.pop()
+        if len(path) > _DEEPEST:
+            raise FormatError(f"{place}: {_name(path):.60}… is nested too deeply to be a result.")
+        if isinstance(value, Mapping):
+            inside = [
+                ((*path, key), entry) for key, entry in value.items() if path or key not in _ASIDE
+            ]
+        elif isinstance(value, list):
+            inside = [((*path, row), entry) for row, entry in enumerate(value)]
+        else:
+            timed = (value is None or _is_number(value)) and _is_timed(path)
+            yield path, _Sign.CLOCK if timed else value
+            continue
+        if not inside:
+            yield path, _Sign.NO_ROWS if isinstance(value, list) else _Sign.NO_KEYS
+        rest.extend(reversed(inside))
+
+
+def _is_timed(path: Place) -> bool:
+    """Return whether a clock measured the value."""
+    table = ""
+    for part in path:
+        if isinstance(part, str):
+            if table in _TIMED and _PASSING.fullmatch(part):
+                return True
+            table = part
+    return False
+
+
+def compare_signatures(stored: Any, recomputed: Any, version: str | None = None) -> list[str]:
+    """Return what of a signature cannot be read, or is not what the numbers were made by.
+
+    The version has to be the one that the result says it was made by (any, without `version`).
+    The kernels may be others: the numbers say whether that matters.
+    """
+    if not isinstance(stored, str) or not isinstance(recomputed, str):
+        unlike = f"the signature is {stored!r:.60}, not {recomputed!r:.60}"
+        return [] if stored == recomputed else [unlike]
+    texts = stored.split("|"), recomputed.split("|")
+    versions = ((version,), (version, __version__)) if version else ((), ())
+    before, now = (
+        _parts(_part_without_versions(part, names) for part in text)
+        for text, names in zip(texts, versions, strict=True)
+    )
+    recorded, current = (_parts(text) for text in texts)
+    lines = [
+        f"{key} is {recorded.get(key, _ABSENT)} in the signature, the numbers have "
+        f"{current.get(key, _ABSENT)}"
+        for key in dict.fromkeys([*before, *now])
+        if before.get(key) != now.get(key) and (key != "version" or version is not None)
+    ]
+    if not lines and [*map(_part_key, texts[0])] != [*map(_part_key, texts[1])]:
+        lines = ["the signature has its parts in another order, or more than once"]
+    return lines + (_unreadable(stored) if lines else [])
+
+
+def _part_key(part: str) -> str:
+    return part.partition(":")[0]
+
+
+def _parts(texts: Iterable[str]) -> dict[str, str]:
+    """Return the values of a signature by their keys, those of a repeated key together."""
+    parts: dict[str, str] = {}
+    for key, _, value in (text.partition(":") for text in texts):
+        parts[key] = f"{parts[key]}, {value}" if key in parts else value
+    return parts
+
+
+def _unreadable(signature: str) -> list[str]:
+    try:
+        Conventions.parse(signature)
+    except ConventionError as error:
+        return [f"the signature cannot be read: {error!s:.200}"]
+    return []

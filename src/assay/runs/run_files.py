@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from assay.core.conventions import Conventions, as_conventions
-from assay.core.hits import Hits, cover_by, judge
+from assay.core.hits import cover_by, judge
 from assay.core.ids import Ids
-from assay.core.judgments import Judgments
-from assay.core.mismatches import CUT_BY_ROW
+from assay.core.input_remarks import CUT_BY_ROW
 from assay.core.on_demand import OnDemand
 from assay.core.ranking import Ranking
 from assay.errors import MismatchError
 from assay.io.fingerprints import fingerprints
 from assay.io.formats import as_judgments, as_ranking
 from assay.io.streams import as_typed, split_array
-from assay.measures import Measure, parse_many
+from assay.measures import parse_many
 from assay.runs.record import RunRecord
 from assay.scoring.chance import ceiling, chance
 from assay.scoring.evaluate import evaluate, score
@@ -32,30 +31,10 @@ else:
 
 
 _ENDINGS: Final = (
-    ".gz",
-    ".zst",
-    ".txt",
-    ".run",
-    ".trec",
-    ".csv",
-    ".tsv",
-    ".json",
-    ".jsonl",
-    ".parquet",
-    ".npy",
-    ".npz",
+    *(".gz", ".zst", ".txt", ".run", ".trec", ".csv", ".tsv"),
+    *(".json", ".jsonl", ".parquet", ".npy", ".npz"),
 )
 _DIGITS: Final = 16
-
-
-@dataclass(frozen=True)
-class _Task:
-    judgments: Judgments
-    measures: tuple[Measure, ...]
-    rules: Conventions
-    n_docs: int | None
-    keep_hits: bool
-    allow_mismatch: bool
 
 
 def score_run_files(
@@ -76,81 +55,53 @@ def score_run_files(
     relevant documents landed, for the curves of a report, and `checksums` says in `provenance`
     which files were read. A file whose ids do not fit is refused unless `allow_mismatch`.
     """
-    task = _Task(
-        as_judgments(qrels),
-        parse_many(measures),
-        as_conventions(conventions),
-        n_docs,
-        keep_hits,
-        allow_mismatch,
-    )
-    truth = {"judgments": f"{qrels} {_checksum(qrels)}".strip()} if checksums else {}
-    scored = [
-        _score_file(path, name, task)
-        for path, name in zip(paths, names or unique_names(paths), strict=True)
-    ]
-    records = [record for record, _, _ in scored]
-    if n_docs is not None:
-        documents = _merge_names([ids for _, _, ids in scored])
-        records = [_with_limits(record, hits, documents, task) for record, hits, _ in scored]
-    return [
-        record.but(
-            files=(path, qrels),
-            provenance={**record.provenance, **(_sum_of(path) if checksums else {}), **truth},
+    judgments, rules = as_judgments(qrels), as_conventions(conventions)
+    parsed = parse_many(measures)
+    truth = f"{qrels} {_checksum(qrels)}".strip() if checksums else ""
+    records, judged, documents = [], [], []
+    for path, name in zip(paths, names or unique_names(paths), strict=True):
+        ranking = as_ranking(path, rules)
+        try:
+            hits = judge(ranking, judgments, conventions=rules, allow_mismatch=allow_mismatch)
+        except MismatchError as error:
+            raise MismatchError(f"{path}: {error}") from None
+        scores = score(hits, parsed, conventions=rules).but_settings(n_docs=n_docs)
+        provenance = {"file": as_typed(path), "tag": ranking.name or ""}
+        if checksums:
+            provenance[f"SHA-256, first {_DIGITS} digits"] = _checksum(path)
+            provenance["judgments"] = truth
+        records.append(
+            RunRecord(
+                name,
+                scores,
+                task="retrieval",
+                files=(path, qrels),
+                hits=hits if keep_hits else None,
+                provenance=provenance,
+            )
         )
-        for record, path in zip(records, paths, strict=True)
+        judged.append(hits)
+        documents.append(ranking.doc_ids)
+    if n_docs is None:
+        return records
+    sized: dict[str, Any] = {"conventions": rules, "n_docs": n_docs}
+    every = _merge_names(documents)
+    if every is not None:
+        judged = [h if h.n_docs.any() else cover_by(h, judgments, every) for h in judged]
+    return [
+        record.but(chance=chance(hits, parsed, **sized), ceiling=ceiling(hits, parsed, **sized))
+        for record, hits in zip(records, judged, strict=True)
     ]
 
 
 def _merge_names(parts: list[Ids]) -> Ids | None:
-    """Return the documents that any of several runs names.
-
-    None where some are only numbered.
-    """
+    """Return the documents that any of several runs names; None where some are only numbered."""
     if any(ids.numbered for ids in parts):
         return None
     names = parts[0]
     for ids in parts[1:]:
         names = Ids.concat([names, ids.take(np.flatnonzero(ids.match(names) < 0))])
     return names
-
-
-def _with_limits(record: RunRecord, hits: Hits, documents: Ids | None, task: _Task) -> RunRecord:
-    """With chance and ceiling, which are the same for all runs of a collection."""
-    if documents is not None and not hits.n_docs.any():
-        hits = cover_by(hits, task.judgments, documents)
-    sized: dict[str, Any] = {"conventions": task.rules, "n_docs": task.n_docs}
-    return record.but(
-        chance=chance(hits, task.measures, **sized),
-        ceiling=ceiling(hits, task.measures, **sized),
-    )
-
-
-def _score_file(path: str, name: str, task: _Task) -> tuple[RunRecord, Hits, Ids]:
-    """Return one run with its scores, where judged documents landed, and the documents it names."""
-    ranking = as_ranking(path, task.rules)
-    try:
-        hits = judge(
-            ranking,
-            task.judgments,
-            conventions=task.rules,
-            allow_mismatch=task.allow_mismatch,
-        )
-    except MismatchError as error:
-        raise MismatchError(f"{path}: {error}") from None
-    scores = score(hits, task.measures, conventions=task.rules).but_settings(n_docs=task.n_docs)
-    record = RunRecord(
-        name,
-        scores,
-        task="retrieval",
-        hits=hits if task.keep_hits else None,
-        provenance={"file": as_typed(path), "tag": ranking.name or ""},
-    )
-    return record, hits, ranking.doc_ids
-
-
-def _sum_of(path: str) -> dict[str, str]:
-    return {f"SHA-256, first {_DIGITS} digits": _checksum(path)}
 
 
 def _checksum(path: str) -> str:

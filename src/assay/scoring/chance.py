@@ -77,27 +77,24 @@ def _of_random_order(
     distinct, which = _distinct_pools(hits, sizes, pool)
     shuffled = _one_tie_group(hits.select(distinct), sizes[distinct], pool.select(distinct))
     parsed = parse_many(measures)
-    columns = [_column(shuffled, measure, rules.but(ties=ties, depth=0)) for measure in parsed]
-    nothing = np.full(shuffled.n_queries, np.nan)
+    values = np.full((len(parsed), shuffled.n_queries), np.nan)
+    not_computed = set()  # if no order changes it, or it takes too long
+    for row, measure in zip(values, parsed, strict=True):
+        try:
+            if measure.is_order_free:
+                raise ExpectationError("no order changes it")
+            row[:] = score(shuffled, measure, conventions=rules.but(ties=ties, depth=0))[measure]
+        except ExpectationError:
+            not_computed.add(measure)
     return Scores(
         measures=parsed,
         query_ids=hits.query_ids,
-        values=np.array([nothing if c is None else c for c in columns])[:, which],
+        values=values[:, which],
         tied=np.zeros((len(parsed), hits.n_queries), bool),
         missing=hits.missing,
         conventions=rules,
-        not_computed=frozenset(m for m, c in zip(parsed, columns, strict=True) if c is None),
+        not_computed=frozenset(not_computed),
     )
-
-
-def _column(shuffled: Hits, measure: Measure, rules: Conventions) -> Floats | None:
-    """Return the values of one measure; None if no order changes it or it takes too long."""
-    if measure.is_order_free:
-        return None
-    try:
-        return score(shuffled, measure, conventions=rules)[measure]
-    except ExpectationError:
-        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,10 +136,9 @@ def _retrievable(hits: Hits, n_docs: int | None) -> tuple[Ints, _Pool]:
         sizes = hits.n_docs
     pool = _Pool(hits.pool_offsets, hits.pool_grade, hits.pool_count)
     if hits.coverage is not None and hits.n_queries:
-        size = int(sizes[0] + excluded[0])
-        _check_size(hits.coverage, size)
-        if hits.coverage.n_named == size:
-            coverage = hits.coverage
+        size, coverage = int(sizes[0] + excluded[0]), hits.coverage
+        _check_size(coverage, size)
+        if coverage.n_named == size:
             pool = _Pool(coverage.pool_offsets, coverage.pool_grade, coverage.pool_count)
     judged = pool.totals()
     if (judged > sizes).any():

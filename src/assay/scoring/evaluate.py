@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property, lru_cache
-from typing import Any, TypeVar, Unpack, cast
+from functools import cache, cached_property, lru_cache
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats, Ints
+from assay.arrays import Floats
 from assay.core import checks
 from assay.core.conventions import Choices, Conventions, as_conventions, check_keywords, preset
 from assay.core.hits import Hits, judge
@@ -22,9 +22,6 @@ from assay.measures import Measure, MeasuresLike, parse_many
 from assay.measures.registry import GAIN_PARAMS, Definition, gain_function
 from assay.measures.views import Gain, RankView, TieView
 from assay.scoring.scores import Scores
-
-V = TypeVar("V", RankView, TieView)
-
 
 _CHOSEN_BY_JUDGE = ("tiebreak", "scores", "self_match", "depth")
 
@@ -41,15 +38,28 @@ def evaluate(
 ) -> Scores:
     """Return scores of a run against judgments.
 
-    `run` is a `Ranking`, a path, {query: {doc: score}}, a data frame or (query, doc, score)
-    tuples; `qrels` likewise with grades. `conventions` is a preset's name, a signature or a
-    `Conventions`, and each of its choices is a keyword, too: `ties="expected"`. Ids that do not
-    fit, such as `1` and `01`, are refused unless `allow_mismatch`.
+    Args:
+        run: A `Ranking`, a path, {query: {doc: score}}, a data frame or (query, doc, score)
+            tuples.
+        qrels: Judgments, likewise with grades.
+        measures: Names of measures, or of a group of them.
+        conventions: The name of a preset, a signature or a `Conventions`.
+        groups: Group columns by name: {column: {query id: group}}.
+        allow_mismatch: Continue despite ids that do not fit, such as `1` and `01`.
+        **choices: Single choices of the conventions: `ties="expected"`.
 
-    >>> run = {"q1": {"a": 0.9, "b": 0.4}, "q2": {"a": 0.8, "b": 0.1}}
-    >>> qrels = {"q1": {"a": 1}, "q2": {"b": 1}}
-    >>> evaluate(run, qrels, ["RR", "P@1"]).mean()
-    Mean(micro: RR=0.7500, P@1=0.5000)
+    Returns:
+        Every measure for every query.
+
+    Raises:
+        MismatchError: Ids do not fit.
+        MeasureError: A measure is unknown.
+
+    Example:
+        >>> run = {"q1": {"a": 0.9, "b": 0.4}, "q2": {"a": 0.8, "b": 0.1}}
+        >>> qrels = {"q1": {"a": 1}, "q2": {"b": 1}}
+        >>> evaluate(run, qrels, ["RR", "P@1"]).mean()
+        Mean(micro: RR=0.7500, P@1=0.5000)
     """
     check_keywords(evaluate, choices)
     rules = as_conventions(conventions, **choices)
@@ -71,10 +81,23 @@ def evaluate(
 def score(
     hits: Hits, measures: MeasuresLike = "default", *, conventions: str | Conventions | None = None
 ) -> Scores:
-    """Return scores of hits: every measure for every query.
+    """Score hits: every measure for every query.
 
     What `judge` decided (tie-break, precision, self matches, depth) stays as it was, and the
     signature says so.
+
+    Args:
+        hits: What `judge` returns.
+        measures: Names of measures, or of a group of them.
+        conventions: As of `evaluate`; by default those of the hits.
+
+    Returns:
+        Every measure for every query.
+
+    Example:
+        >>> from assay import judge_ranks
+        >>> score(judge_ranks([1, 2]), "RR").mean()["RR"]
+        0.75
     """
     checks.require(hits, Hits, "hits", "what judge() returns")
     rules = _rules(hits, conventions)
@@ -133,26 +156,13 @@ class _Views:
 
     def __init__(self, hits: Hits) -> None:
         self.hits = hits
-        self._made: dict[tuple[str, Gain], RankView | TieView] = {}
+        self.ranked = cache(lambda gain, ties: RankView(hits, gain, ties))  # each at one rank
+        self.tied = cache(lambda gain: TieView(hits, gain))  # whole tie groups
 
     @cached_property
     def of_tied_queries(self) -> _Views:
         """Views of only those queries in which a judged document ties with another."""
         return _Views(self.hits.select(self.hits.tied_rows))
-
-    def ranked(self, gain: Gain, ties: str) -> RankView:
-        """Return every document at one rank."""
-        return self._get(ties, gain, lambda: RankView(self.hits, gain, ties))
-
-    def tied(self, gain: Gain) -> TieView:
-        """Whole tie groups."""
-        return self._get("groups", gain, lambda: TieView(self.hits, gain))
-
-    def _get(self, kind: str, gain: Gain, make: Callable[[], V]) -> V:
-        key = (kind, gain)
-        if key not in self._made:
-            self._made[key] = make()
-        return cast("V", self._made[key])
 
 
 def _fill(
@@ -165,19 +175,29 @@ def _fill(
     arguments, gain = call_of(measure, rules)
     _refuse_grade_zero(views.hits, measure, gain)
     view = views.ranked(gain, "order")
-    values[:] = measure.definition.function(view, **arguments)
+    definition = measure.definition
+    values[:] = definition.function(view, **arguments)
     rows = views.hits.tied_rows
     if len(rows):
         some = views.of_tied_queries
-        best, worst = _extremes(some, measure, arguments, gain)
+        best, worst = _extremes(some, definition, arguments, gain)
         tied[rows] = best != worst
-        if rules.ties != "order":
-            values[rows] = _under_ties(rules.ties, some, measure, arguments, gain, best, worst)
-    if views.hits.tie_split is not None and "size-only" not in measure.definition.laws:
+        if rules.ties in ("best", "worst"):
+            values[rows] = best if rules.ties == "best" else worst
+        elif rules.ties != "order":
+            if rules.ties == "midrank-up":
+                between = definition.function(some.ranked(gain, "midrank-up"), **arguments)
+            else:
+                between = definition.expectation(some.tied(gain), **arguments)
+            # Rounding, and mean gains in ERR, may lead a hair beyond what any order can give.
+            values[rows] = np.where(best == worst, best, np.clip(between, worst, best))
+    if views.hits.tie_split is not None and "size-only" not in definition.laws:
         tied |= views.hits.tie_split
-    undefined = _undefined(view, measure.definition.defined)
-    if len(undefined):
-        values[undefined], tied[undefined] = np.nan, False
+    needs = definition.defined
+    if needs in ("relevant", "retrieved"):
+        empty = view.pool.without_good if needs == "relevant" else np.flatnonzero(view.n_ret <= 0)
+        if len(empty):
+            values[empty], tied[empty] = np.nan, False
 
 
 def call_of(measure: Measure, rules: Conventions) -> tuple[dict[str, Any], Gain]:
@@ -217,10 +237,9 @@ def _from_convention(name: str, rules: Conventions) -> Any:
 
 
 def _extremes(
-    views: _Views, measure: Measure, arguments: dict[str, Any], gain: Gain
+    views: _Views, definition: Definition, arguments: dict[str, Any], gain: Gain
 ) -> tuple[Floats, Floats]:
     """Return the largest and smallest value over all orders of tied documents."""
-    definition = measure.definition
     if definition.extremes is not None:
         extremes = definition.extremes(views.tied(gain), **arguments)
         if extremes is not None:
@@ -228,32 +247,6 @@ def _extremes(
     best = definition.function(views.ranked(gain, "best"), **arguments)
     worst = definition.function(views.ranked(gain, "worst"), **arguments)
     return np.maximum(best, worst), np.minimum(best, worst)
-
-
-def _under_ties(
-    ties: str,
-    views: _Views,
-    measure: Measure,
-    arguments: dict[str, Any],
-    gain: Gain,
-    best: Floats,
-    worst: Floats,
-) -> Floats:
-    if ties in ("best", "worst"):
-        return best if ties == "best" else worst
-    if ties == "midrank-up":
-        values = measure.definition.function(views.ranked(gain, "midrank-up"), **arguments)
-    else:
-        values = measure.definition.expectation(views.tied(gain), **arguments)
-    # Rounding, and mean gains in ERR, may lead a hair beyond what any order can give.
-    return np.where(best == worst, best, np.clip(values, worst, best))
-
-
-def _undefined(view: RankView, rule: str) -> Ints:
-    """Return the queries without a value."""
-    if rule == "relevant":
-        return view.pool.without_good
-    return np.flatnonzero(view.n_ret <= 0) if rule == "retrieved" else np.zeros(0, np.int64)
 
 
 class Stream:

@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from assay.arrays import Flags
 from assay.core.checks import name_few
 from assay.core.ids import Ids
 from assay.core.text import Remark, format_share
@@ -91,7 +90,7 @@ def zero_remark(policy: str, n_queries: int, n_docs: int, what: str = "documents
 
 
 def _missing(scores: Scores) -> str:
-    ids = _select(scores.query_ids, scores.missing)
+    ids = scores.query_ids.take(scores.missing.nonzero()[0])
     if not len(ids):
         return ""
     fate = "left out" if scores.conventions.missing == "skip" else "counted as 0"
@@ -130,10 +129,6 @@ def tied_remark(scores: Scores, what: str = "queries") -> str:
 
 def _queries(number: int) -> str:
     return "1 query" if number == 1 else f"{number} queries"
-
-
-def _select(ids: Ids, marked: Flags) -> Ids:
-    return ids.take(marked.nonzero()[0])
 
 
 _NAME_WIDTH: Final = 22
@@ -266,7 +261,13 @@ def trec_layout(
 
     `header` adds the lines runid and num_q.
     """
-    _refuse_two_thresholds(scores)
+    rels = {dict(m.params).get("rel", 1) for m in scores.measures if "rel" in m.definition.params}
+    if len(rels) > 1:
+        raise UsageError(
+            "trec_eval's layout has one relevance threshold for all measures, found rel = "
+            f"{', '.join(format_value(value) for value in sorted(rels, key=str))}. Use --rel for "
+            "all of them, or another format."
+        )
     used = np.flatnonzero(~scores.missing | (scores.conventions.missing != "skip"))
     top = [("runid", run_id), ("num_q", str(len(used)))] if header else []
     columns = [TrecColumn(name, None, value) for name, value in top]
@@ -291,15 +292,3 @@ def _value(scores: Scores, number: int, value: float) -> str:
 
 def _line(name: str, query: str, value: str) -> str:
     return f"{name:<{_NAME_WIDTH}}\t{query}\t{value}"
-
-
-def _refuse_two_thresholds(scores: Scores) -> None:
-    thresholds = {
-        dict(m.params).get("rel", 1) for m in scores.measures if "rel" in m.definition.params
-    }
-    if len(thresholds) > 1:
-        values = ", ".join(format_value(value) for value in sorted(thresholds, key=str))
-        raise UsageError(
-            "trec_eval's layout has one relevance threshold for all measures, found rel = "
-            f"{values}. Use --rel for all of them, or another format."
-        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any, Final
@@ -15,19 +15,10 @@ from assay.core.conventions import CHOICES, Conventions
 from assay.core.ids import Ids, IntegerIds
 from assay.core.text import guard_formula
 from assay.errors import AssayError, FormatError, StorageError
+from assay.io import writers
 from assay.io.fingerprints import fingerprint_of
 from assay.io.plain_data import parse_json
 from assay.io.streams import FilePath, read_text
-from assay.io.writers import (
-    DELIMITERS,
-    choose_format,
-    need_parquet,
-    require_kind,
-    to_json,
-    write_delimited,
-    write_parquet,
-    write_text,
-)
 from assay.measures import parse
 from assay.scoring.scores import Scores
 
@@ -37,12 +28,12 @@ _LAYOUT: Final = "assay scores 1"
 
 def save_scores(scores: Scores, path: FilePath) -> None:
     """Write all of the scores as JSON, a line for each part, for `load_scores`."""
-    write_text(path, [scores_to_text(scores)])
+    writers.write_text(path, [scores_to_text(scores)])
 
 
 def scores_to_text(scores: Scores, test: str = "") -> str:
     """Return the text of a file of scores; `test` names the test whose baseline it is."""
-    require_kind(scores, Scores, "save_scores")
+    writers.require_kind(scores, Scores, "save_scores")
     data = {
         "layout": _LAYOUT,
         **({"test": test} if test else {}),
@@ -52,7 +43,7 @@ def scores_to_text(scores: Scores, test: str = "") -> str:
         **scores_to_data(scores),
     }
     whole = {**data, "digest": fingerprint_of(data)}
-    lines = [f"{to_json(key)}: {to_json(value)}" for key, value in whole.items()]
+    lines = [f"{writers.to_json(key)}: {writers.to_json(value)}" for key, value in whole.items()]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
@@ -122,26 +113,25 @@ def scores_from_data(data: Mapping[str, Any], conventions: str, where: str) -> S
     }
     if any(len(column) != n for column in groups.values()):
         raise FormatError(f"{where}: a group column does not have a group for each query.")
-    return _sort_queries(
-        Scores(
-            measures=tuple(parse(name) for name in data["measures"]),
-            query_ids=_ids(data["queries"], data["id_kind"], where),
-            values=values.reshape(shape),
-            tied=tied,
-            missing=_mark(data["missing"], n, where),
-            conventions=conventions_of(conventions),
-            extra=_ids(data["extra"], data["extra_kind"], where),
-            groups=groups,
-            settings={
-                key: require_text(value, f"{where}, settings")
-                for key, value in data.get("settings", {}).items()
-            },
-            remarks=tuple(
-                require_text(remark, f"{where}, remarks") for remark in data.get("remarks", [])
-            ),
-        ),
-        where,
+    settings = data.get("settings", {}).items()
+    scores = Scores(
+        measures=tuple(parse(name) for name in data["measures"]),
+        query_ids=_ids(data["queries"], data["id_kind"], where),
+        values=values.reshape(shape),
+        tied=tied,
+        missing=_mark(data["missing"], n, where),
+        conventions=conventions_of(conventions),
+        extra=_ids(data["extra"], data["extra_kind"], where),
+        groups=groups,
+        settings={key: require_text(value, f"{where}, settings") for key, value in settings},
+        remarks=tuple(require_text(text, f"{where}, remarks") for text in data.get("remarks", [])),
     )
+    pair = scores.query_ids.first_duplicate()
+    if pair is not None:
+        raise FormatError(f"{where}: query {scores.query_ids[pair[0]]!r} occurs twice.")
+    if np.isinf(scores.values).any():
+        raise FormatError(f"{where}: a value is infinite.")
+    return Scores.merge(scores) if n else scores  # in the order of query ids
 
 
 def _ids(values: list[Any], kind: str, where: str) -> Ids:
@@ -159,19 +149,6 @@ def _mark(places: list[int], n: int, where: str) -> Any:
             raise FormatError(f"{where}: there is no query at position {place!r:.60}.")
         marks[place] = True
     return marks
-
-
-def _sort_queries(scores: Scores, where: str) -> Scores:
-    """Return scores in the order of their query ids.
-
-    A query that occurs twice is refused.
-    """
-    pair = scores.query_ids.first_duplicate()
-    if pair is not None:
-        raise FormatError(f"{where}: query {scores.query_ids[pair[0]]!r} occurs twice.")
-    if np.isinf(scores.values).any():
-        raise FormatError(f"{where}: a value is infinite.")
-    return Scores.merge(scores) if scores.n_queries else scores
 
 
 def require_text(value: Any, where: str) -> str:
@@ -215,36 +192,42 @@ def conventions_of(signature: str) -> Conventions:
 
 
 def write_scores(scores: Scores, path: FilePath, *, format: str | None = None) -> None:
-    """Write a table with a row per query as csv, tsv, jsonl or parquet, or all of it as json.
+    """Write scores to a file: a row per query, or all of it as json.
 
     Undefined values are empty cells, or null.
+
+    Args:
+        scores: The scores.
+        path: The file to write.
+        format: csv, tsv, json, jsonl or parquet; by default that of the ending.
+
+    Raises:
+        UsageError: The format is unknown.
+
+    Example:
+        write_scores(assay.evaluate("bm25.run", "qrels.txt"), "scores.csv")
     """
-    require_kind(scores, Scores, "write_scores")
-    chosen_format = choose_format(path, format, ("csv", "tsv", "json", "jsonl", "parquet"))
+    writers.require_kind(scores, Scores, "write_scores")
+    chosen_format = writers.choose_format(path, format, ("csv", "tsv", "json", "jsonl", "parquet"))
     if chosen_format == "json":
-        write_text(path, [to_json(scores.to_dict()), "\n"])
+        writers.write_text(path, [writers.to_json(scores.to_dict()), "\n"])
         return
     if chosen_format == "parquet":
-        need_parquet()
+        writers.need_parquet()
         table = scores.to_frame("pyarrow")
-        write_parquet(table.replace_schema_metadata({"signature": scores.signature}), path)
+        writers.write_parquet(table.replace_schema_metadata({"signature": scores.signature}), path)
         return
-    names, rows = _score_table(scores)
-    if chosen_format == "jsonl":
-        objects = (dict(zip(names, row, strict=True)) for row in rows)
-        write_text(path, (f"{to_json(item)}\n" for item in objects))
-    else:
-        write_delimited(map(_guard_cells, chain([names], rows)), path, DELIMITERS[chosen_format])
-
-
-def _score_table(scores: Scores) -> tuple[list[str], Iterator[list[Any]]]:
     names = ["query", *scores.groups, *map(str, scores.measures)]
     groups = [column.tolist() for column in scores.groups.values()]
     values = [[or_none(value) for value in column] for column in scores.values.tolist()]
     rows = map(list, zip(scores.query_ids.to_list(), *groups, *values, strict=True))
-    return names, rows
-
-
-def _guard_cells(row: Iterable[Any]) -> list[Any]:
-    """Return the cells of a row, none of which a spreadsheet takes for a formula."""
-    return [guard_formula(cell) if isinstance(cell, str) else cell for cell in row]
+    if chosen_format == "jsonl":
+        objects = (dict(zip(names, row, strict=True)) for row in rows)
+        writers.write_text(path, (f"{writers.to_json(item)}\n" for item in objects))
+    else:
+        # A spreadsheet takes no guarded cell for a formula.
+        guarded = (
+            [guard_formula(cell) if isinstance(cell, str) else cell for cell in row]
+            for row in chain([names], rows)
+        )
+        writers.write_delimited(guarded, path, writers.DELIMITERS[chosen_format])

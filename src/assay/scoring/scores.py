@@ -35,6 +35,7 @@ from assay.tables.table import Cell, Table, Words, html_page
 SCHEMA_VERSION = 1
 GEOMETRIC_FLOOR = 0.00001
 LARGEST_WEIGHT = 1e100
+_COUNTED = ("n", "empty", "missing", "tied", "tied_share")
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,11 @@ class Mean(Mapping[str, float]):
         data: dict[str, Any] = {
             "average": self.average,
             "measures": {
-                name: _mean_entry(value, self.counts[name]) for name, value in self.items()
+                name: {
+                    "mean": or_none(value),
+                    **{key: getattr(self.counts[name], key) for key in _COUNTED},
+                }
+                for name, value in self.items()
             },
         }
         if self.by is None:
@@ -365,6 +370,10 @@ class Scores:
                 f"Query {query_ids[pair[0]]!r} is in two of the parts. Queries numbered from 0 in "
                 "every batch cause this: give each batch its own query_ids."
             )
+        # Remarks on every part are on the whole; a tie that was cut in one part was cut.
+        remarks = [text for text in first.remarks if all(text in p.remarks for p in parts[1:])]
+        if len({CUT_BY_ROW in part.remarks for part in parts}) > 1:
+            remarks.append(CUT_BY_ROW)
         by_id = query_ids.order()
         extra = Ids.concat([part.extra for part in parts if len(part.extra)] or [first.extra])
         return replace(
@@ -379,7 +388,7 @@ class Scores:
                 for name in first.groups
             },
             settings=join_settings(part.settings for part in parts),
-            remarks=tuple(_remarks_of_all(parts)),
+            remarks=tuple(remarks),
         )
 
     def to_dict(self, *, per_query: bool = True) -> dict[str, Any]:
@@ -515,7 +524,8 @@ def _weights(names: list[str], weights: Mapping[Any, float]) -> Floats:
             f"weights has no entry for groups: {checks.name_few(absent)}."
             f"{describe_near(absent, by_query)}"
         )
-    bad = [name for name in names if not _is_weight(by_query[name])]
+    weighed = [(name, by_query[name]) for name in names]
+    bad = [n for n, w in weighed if not (checks.is_real(w) and 0 <= w <= LARGEST_WEIGHT)]
     if bad:
         raise ValueRangeError(
             f"The weight of group {bad[0]!r} is {by_query[bad[0]]!r}; it must be from 0 to 10^100."
@@ -523,21 +533,6 @@ def _weights(names: list[str], weights: Mapping[Any, float]) -> Floats:
     if not any(by_query[name] for name in names):
         raise ValueRangeError("All weights are 0; at least one group must count.")
     return np.array([by_query[name] for name in names], np.float64)
-
-
-def _is_weight(value: Any) -> bool:
-    return checks.is_real(value) and 0 <= value <= LARGEST_WEIGHT
-
-
-def _remarks_of_all(parts: Sequence[Scores]) -> Iterator[str]:
-    """Return remarks on every part are on the whole.
-
-    A tie that was cut in one part was cut.
-    """
-    first, *rest = parts
-    yield from (text for text in first.remarks if all(text in part.remarks for part in rest))
-    if len({CUT_BY_ROW in part.remarks for part in parts}) > 1:
-        yield CUT_BY_ROW
 
 
 def _check_alike(left: Scores, right: Scores) -> None:
@@ -550,14 +545,3 @@ def _check_alike(left: Scores, right: Scores) -> None:
             f"The parts have different group columns: {sorted(left.groups)} and "
             f"{sorted(right.groups)}."
         )
-
-
-def _mean_entry(value: float, counts: Counts) -> dict[str, Any]:
-    return {
-        "mean": or_none(value),
-        "n": counts.n,
-        "empty": counts.empty,
-        "missing": counts.missing,
-        "tied": counts.tied,
-        "tied_share": counts.tied_share,
-    }

@@ -1,53 +1,35 @@
-"""Confidence intervals of a mean over queries, and of a number that is no mean (jackknife)."""
+"""Confidence intervals of a mean over queries, and of a number that is no mean (jackknife).
+
+The interval that a test implies: all differences that the test would not reject.
+
+A p-value is then at most α exactly if the interval leaves out 0. Under random signs the differences
+of the queries in a random subset, whose mean is at most θ, are as extreme as the data about θ; so
+the ends are order statistics of the means of random subsets (Hartigan 1969, JASA 64).
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats, or_none
 from assay.core.checks import as_list, check_choice, check_lengths
+from assay.core.exact_sums import from_grid, to_grid
 from assay.core.text import fixed
 from assay.errors import UsageError, ValueRangeError
-from assay.stats.bootstrap import (
-    Units,
-    acceleration,
-    bca_ends,
-    bootstrap_means,
-    bootstrap_t,
-    cut_at,
-    expanded_z,
-    joint_means,
-    units_of,
-)
-from assay.stats.bounded import (
-    Bounds,
-    check_bounds,
-    constant_difference_reach,
-    constant_ends,
-    few_away,
-    share_ends,
-    span_of,
-    wilson_ends,
-)
+from assay.native import kernels
+from assay.native.random_words import stream_key
+from assay.stats import bounded, samples
+from assay.stats.bounded import Bounds
 from assay.stats.choices import CONFIDENCE, INTERVAL, RESAMPLES
-from assay.stats.samples import (
-    check_bootstraps,
-    check_level,
-    check_resamples,
-    check_seed,
-    clean_pairs,
-    finite_or_nan,
-    spell,
-    too_few,
-)
-from assay.stats.special import normal_cdf, t_quantile
-from assay.stats.units import unit_error
+from assay.stats.joint import allowed_draws
+from assay.stats.samples import Units
+from assay.stats.tests import EXACT_SIGNS_UP_TO, TestResult, paired_test, signs_of_all
 from assay.tables.table import Cell
 
 _BOOTSTRAPS = ("bca", "percentile", "studentised")
@@ -152,11 +134,15 @@ class Interval:
         return self.low <= value <= self.high
 
     def __repr__(self) -> str:
-        ends = "no interval" if math.isnan(self.low) else f"[{spell(self.low)}, {spell(self.high)}]"
+        ends = (
+            "no interval"
+            if math.isnan(self.low)
+            else f"[{samples.spell(self.low)}, {samples.spell(self.high)}]"
+        )
         what = f"{self.level * 100:g} % {self.kind}, n={self.n}"
         removed = f", {self.n_removed} removed" if self.n_removed else ""
         note = f"; {self.note}" if self.note else ""
-        return f"Interval({spell(self.estimate)} {ends}, {what}{removed}{note})"
+        return f"Interval({samples.spell(self.estimate)} {ends}, {what}{removed}{note})"
 
 
 def interval(
@@ -170,7 +156,7 @@ def interval(
     strata: Any = None,
     bounds: Bounds | None = None,
 ) -> Interval:
-    """Interval for the mean of `values`, one per query; NaN values are removed and counted.
+    """Return the interval for the mean of `values`, one per query.
 
     `method` is bca (bootstrap, corrected for bias and skew), percentile (plain bootstrap),
     studentised (bootstrap t), t, or wilson (values 0 and 1 only); the first three need 8 values
@@ -181,14 +167,32 @@ def interval(
     are the least and the largest value of the measure: no end lies outside, and values that are all
     equal have an interval of what may not have been seen.
 
-    >>> interval([0.2, 0.5, 0.4, 0.9, 0.6, 0.3], method="t")
-    Interval(0.4833 [0.2227, 0.7439], 95 % Student t, n=6)
-    >>> interval([1] * 30)
-    Interval(1.0000 [0.8865, 1.0000], 95 % Wilson, n=30)
+    Args:
+        values: A number for each query; NaN values are removed and counted.
+        method: auto, bca, percentile, studentised, t or wilson.
+        level: Confidence level.
+        resamples: Number of resamples.
+        seed: Seed of the draws.
+        clusters: A label for each value; whole groups are resampled.
+        strata: A label for each value; the number drawn from each stratum is fixed.
+        bounds: The least and the largest value of the measure.
+
+    Returns:
+        The mean and its interval.
+
+    Raises:
+        UsageError: An argument is out of range.
+        ValueRangeError: Values do not suit the method.
+
+    Example:
+        >>> interval([0.2, 0.5, 0.4, 0.9, 0.6, 0.3], method="t")
+        Interval(0.4833 [0.2227, 0.7439], 95 % Student t, n=6)
+        >>> interval([1] * 30)
+        Interval(1.0000 [0.8865, 1.0000], 95 % Wilson, n=30)
     """
     plan = _plan(method, level, resamples, seed)
-    sample = _sample(finite_or_nan(values, "values"), plan.method, clusters, strata)
-    return _fill(plan, sample, check_bounds(bounds), None)
+    sample = _sample(samples.finite_or_nan(values, "values"), plan.method, clusters, strata)
+    return _fill(plan, sample, bounded.check_bounds(bounds), None)
 
 
 def intervals(
@@ -202,28 +206,48 @@ def intervals(
     strata: Any = None,
     bounds: Sequence[Bounds | None] | None = None,
 ) -> list[Interval]:
-    """Intervals for each row of measures × queries: what `interval` gives for each, but faster.
+    """Return intervals for each row of measures × queries, faster than one by one.
 
-    Measures that are defined on the same queries share their draws. `bounds` has a pair for each
-    row, None where there are none.
+    Measures that are defined on the same queries share their draws; each interval is what
+    `interval` gives.
+
+    Args:
+        values: Measures × queries.
+        method: auto, bca, percentile, studentised, t or wilson.
+        level: Confidence level.
+        resamples: Number of resamples.
+        seed: Seed of the draws.
+        clusters: A label for each value; whole groups are resampled.
+        strata: A label for each value; the number drawn from each stratum is fixed.
+        bounds: A pair for each row, None where there are none.
+
+    Returns:
+        An interval for each row.
+
+    Raises:
+        UsageError: An argument is out of range.
+
+    Example:
+        >>> [each.n for each in intervals([[0.2, 0.5, 0.4], [0.1, 0.3, 0.9]], method="t")]
+        [3, 3]
     """
     plan = _plan(method, level, resamples, seed)
-    rows = finite_or_nan(values, "values", dimensions=2)
-    limits = [None] * len(rows) if bounds is None else list(map(check_bounds, bounds))
+    rows = samples.finite_or_nan(values, "values", dimensions=2)
+    limits = [None] * len(rows) if bounds is None else list(map(bounded.check_bounds, bounds))
     check_lengths(bounds=len(limits), values=len(rows))
-    samples = [_sample(row, plan.method, clusters, strata) for row in rows]
+    measures = [_sample(row, plan.method, clusters, strata) for row in rows]
     drawn: dict[int, tuple[Floats, float]] = {}
     alike: dict[bytes, list[int]] = {}
-    for number, (sample, limit) in enumerate(zip(samples, limits, strict=True)):
+    for number, (sample, limit) in enumerate(zip(measures, limits, strict=True)):
         method_here = _choose(plan.method, sample, limit)
         if method_here in ("bca", "percentile") and not _why_not(sample, method_here):
             alike.setdefault(sample.defined.tobytes(), []).append(number)
     for numbers in alike.values():
-        family = [samples[number].units for number in numbers]
-        drawn.update(zip(numbers, joint_means(family, plan.resamples, seed), strict=True))
+        family = [measures[number].units for number in numbers]
+        drawn.update(zip(numbers, samples.joint_means(family, plan.resamples, seed), strict=True))
     return [
         _fill(plan, sample, limit, drawn.get(number))
-        for number, (sample, limit) in enumerate(zip(samples, limits, strict=True))
+        for number, (sample, limit) in enumerate(zip(measures, limits, strict=True))
     ]
 
 
@@ -241,12 +265,28 @@ def difference_interval(
 ) -> Interval:
     """Return the interval for the mean of a − b on the same queries; see `interval`.
 
-    `bounds` are those of the scores, not of their differences.
+    Args:
+        a: Scores of one system, a number for each query.
+        b: Scores of the other on the same queries.
+        method: As of `interval`, but not wilson.
+        level: Confidence level.
+        resamples: Number of resamples.
+        seed: Seed of the draws.
+        clusters: A label for each value; whole groups are resampled.
+        strata: A label for each value; the number drawn from each stratum is fixed.
+        bounds: The least and the largest score, not those of differences.
 
-    >>> difference_interval([0.2, 0.5, 0.4, 0.9], [0.1, 0.5, 0.2, 0.6], method="t")
-    Interval(0.1500 [-0.0554, 0.3554], 95 % Student t, n=4)
+    Returns:
+        The mean difference and its interval.
+
+    Raises:
+        UsageError: An argument is out of range.
+
+    Example:
+        >>> difference_interval([0.2, 0.5, 0.4, 0.9], [0.1, 0.5, 0.2, 0.6], method="t")
+        Interval(0.1500 [-0.0554, 0.3554], 95 % Student t, n=4)
     """
-    pairs = clean_pairs(a, b)
+    pairs = samples.clean_pairs(a, b)
     if method == "wilson":
         raise UsageError("Wilson's interval is for one share, not for a difference; use bca or t.")
     defined = pairs.defined
@@ -257,11 +297,11 @@ def difference_interval(
     if plan.method == INTERVAL:
         plan = replace(plan, method=_by_number(sample.units))
     result = _fill(plan, sample, None, None)
-    limits = check_bounds(bounds)
+    limits = bounded.check_bounds(bounds)
     if result.note != _NO_BOUNDS:
         return result.of_difference(limits)
-    n, span = len(sample.units.sums), span_of(np.stack([pairs.a, pairs.b]), limits)
-    reach = constant_difference_reach(result.estimate, n, result.level, span)
+    n, span = len(sample.units.sums), bounded.span_of(np.stack([pairs.a, pairs.b]), limits)
+    reach = bounded.constant_difference_reach(result.estimate, n, result.level, span)
     ends = (result.estimate - reach, result.estimate + reach)
     return replace(result, low=ends[0], high=ends[1], note=_CONSTANT).of_difference(limits)
 
@@ -273,7 +313,7 @@ def _choose(method: str, sample: _Sample, bounds: Bounds | None) -> str:
     single = not sample.units.clustered and len(sample.units.offsets) == 2
     if single and ((sample.values == 0) | (sample.values == 1)).all():
         return "wilson"
-    if single and bounds is not None and few_away(sample.values, bounds) is not None:
+    if single and bounds is not None and bounded.few_away(sample.values, bounds) is not None:
         return "share"
     return _by_number(sample.units)
 
@@ -286,10 +326,10 @@ def _by_number(units: Units) -> str:
 def _plan(method: str, level: float, resamples: int, seed: int) -> Interval:
     """Check the arguments; the numbers are still to be filled in."""
     name = check_choice(method, INTERVAL_METHODS, "method")
-    empty = Interval(math.nan, math.nan, math.nan, check_level(level), name, 0)
+    empty = Interval(math.nan, math.nan, math.nan, samples.check_level(level), name, 0)
     drawn = name in (*_BOOTSTRAPS, INTERVAL)
-    resamples = check_bootstraps(resamples) if drawn else check_resamples(resamples)
-    seed = check_seed(seed)
+    resamples = samples.check_bootstraps(resamples) if drawn else samples.check_resamples(resamples)
+    seed = samples.check_seed(seed)
     return replace(empty, resamples=resamples, seed=seed) if drawn else empty
 
 
@@ -304,19 +344,15 @@ class _Sample:
 
 def _sample(values: Floats, method: str, clusters: Any, strata: Any) -> _Sample:
     defined = ~np.isnan(values)
-    columns = {"clusters": clusters, "strata": strata}
-    labels = tuple(_select_labels(each, defined, what) for what, each in columns.items())
-    _check_method(method, values[defined], grouped=labels != (None, None))
-    return _Sample(values[defined], defined, units_of(values[defined], *labels))
-
-
-def _select_labels(labels: Any, defined: NDArray[np.bool_], what: str) -> Any:
-    """Return the labels of the values that are not NaN."""
-    if labels is None:
-        return None
-    each = as_list(labels, what)
-    check_lengths(**{what: len(each), "values": len(defined)})
-    return [label for label, keep in zip(each, defined, strict=True) if keep]
+    labels = []
+    for what, column in (("clusters", clusters), ("strata", strata)):
+        each = None if column is None else as_list(column, what)
+        if each is not None:
+            check_lengths(**{what: len(each), "values": len(defined)})
+            each = [label for label, keep in zip(each, defined, strict=True) if keep]
+        labels.append(each)
+    _check_method(method, values[defined], grouped=labels != [None, None])
+    return _Sample(values[defined], defined, samples.units_of(values[defined], *labels))
 
 
 def _fill(
@@ -337,28 +373,27 @@ def _fill(
     if note:
         return replace(plan, note=note, resamples=0, seed=None)
     if method != "wilson" and sample.values.min() == sample.values.max():
-        return _constant(plan, sample.units, bounds)
+        plan = replace(plan, method="unseen", resamples=0, seed=None)
+        if bounds is None:
+            return replace(plan, note=_NO_BOUNDS)
+        units = len(sample.units.sums)  # at most a share of other values was missed
+        low, high = bounded.constant_ends(plan.estimate, units, plan.level, bounds)
+        return replace(plan, low=low, high=high, note=_CONSTANT)
     result = _with_ends(plan, sample, bounds, drawn)
     return result if bounds is None else result.within(*bounds)
 
 
-def _constant(plan: Interval, units: Units, bounds: Bounds | None) -> Interval:
-    """Return what may be said where every value is the same.
-
-    At most a share of others was missed.
-    """
-    plan = replace(plan, method="unseen", resamples=0, seed=None)
-    if bounds is None:
-        return replace(plan, note=_NO_BOUNDS)
-    low, high = constant_ends(plan.estimate, len(units.sums), plan.level, bounds)
-    return replace(plan, low=low, high=high, note=_CONSTANT)
-
-
 def _why_not(sample: _Sample, method: str) -> str:
     """Say why there is nothing to compute; empty if there is."""
-    note = too_few(len(sample.values)) or _too_few_units(sample.units)
-    if not note and method in _BOOTSTRAPS:
-        note = _too_few_to_draw(sample.units)
+    units = sample.units
+    note, n = samples.too_few(len(sample.values)), len(units.sums)
+    if not note and units.clustered:  # clusters are what varies
+        note = samples.too_few(n, "clusters")
+    if not note and len(units.offsets) > 2 and units.fewest < 2:
+        note = "too few units in a stratum: 1, at least 2 are needed"
+    if not note and method in _BOOTSTRAPS and n < _FEWEST_DRAWN:
+        few = samples.too_few(n, "clusters" if units.clustered else "queries", _FEWEST_DRAWN)
+        note = f"{few} for a bootstrap; use t"
     return note or ""
 
 
@@ -366,44 +401,23 @@ def _with_ends(
     plan: Interval, sample: _Sample, bounds: Bounds | None, drawn: tuple[Floats, float] | None
 ) -> Interval:
     units = sample.units
+    if plan.method == "studentised":
+        return _studentised(units, plan)
     if plan.method == "wilson":
-        low, high = wilson_ends(plan.estimate, plan.n, plan.level)
+        low, high = bounded.wilson_ends(plan.estimate, plan.n, plan.level)
     elif plan.method == "share" and bounds is not None:
-        low, high = share_ends(
-            sample.values, few_away(sample.values, bounds) or 0.0, plan.level, bounds
-        )
+        bound = bounded.few_away(sample.values, bounds) or 0.0
+        low, high = bounded.share_ends(sample.values, bound, plan.level, bounds)
     elif plan.method == "t":
         low, high = _student(units, plan)
-    elif plan.method == "studentised":
-        return _studentised(units, plan)
     else:
-        low, high = _bootstrap_ends(plan, units, drawn)
+        means, observed = drawn or samples.bootstrap_means(units, plan.resamples, plan.seed or 0)
+        z = samples.expanded_z(units, plan.level)
+        if plan.method == "bca":
+            low, high = samples.bca_ends(means, observed, samples.acceleration(units), z)
+        else:
+            low, high = samples.cut_at(means, bounded.normal_cdf(-z), bounded.normal_cdf(z))
     return replace(plan, low=low, high=high)
-
-
-def _bootstrap_ends(
-    plan: Interval, units: Units, drawn: tuple[Floats, float] | None
-) -> tuple[float, float]:
-    means, observed = drawn or bootstrap_means(units, plan.resamples, plan.seed or 0)
-    z = expanded_z(units, plan.level)
-    if plan.method == "bca":
-        return bca_ends(means, observed, acceleration(units), z)
-    return cut_at(means, normal_cdf(-z), normal_cdf(z))
-
-
-def _too_few_units(units: Units) -> str | None:
-    """Clusters are what varies, and a stratum of one unit shows no variation at all."""
-    if units.clustered and too_few(len(units.sums)):
-        return too_few(len(units.sums), "clusters")
-    if len(units.offsets) > 2 and units.fewest < 2:
-        return "too few units in a stratum: 1, at least 2 are needed"
-    return None
-
-
-def _too_few_to_draw(units: Units) -> str | None:
-    what = "clusters" if units.clustered else "queries"
-    note = too_few(len(units.sums), what, _FEWEST_DRAWN)
-    return note and f"{note} for a bootstrap; use t"
 
 
 def _check_method(method: str, values: Floats, *, grouped: bool) -> None:
@@ -422,7 +436,7 @@ def _check_method(method: str, values: Floats, *, grouped: bool) -> None:
 
 def _student(units: Units, plan: Interval) -> tuple[float, float]:
     freedom = len(units.sums) - (len(units.offsets) - 1)
-    reach = -t_quantile((1 - plan.level) / 2, freedom) * standard_error(units)
+    reach = -bounded.t_quantile((1 - plan.level) / 2, freedom) * standard_error(units)
     return plan.estimate - reach, plan.estimate + reach
 
 
@@ -435,21 +449,17 @@ def standard_error(units: Units) -> float:
     total = int(units.sizes.sum())
     residuals = units.sums - units.sums.sum() / total * units.sizes
     if len(units.offsets) == 2:
-        return unit_error(residuals, units.sizes.astype(np.float64))
-    return math.sqrt(_stratum_squares(residuals, units)) / total
-
-
-def _stratum_squares(residuals: Floats, units: Units) -> float:
+        return samples.unit_error(residuals, units.sizes.astype(np.float64))
     counts = np.diff(units.offsets)
     means = np.add.reduceat(residuals, units.offsets[:-1]) / counts
     squares = (residuals - means[units.strata]) ** 2
-    return float((squares * (counts / (counts - 1))[units.strata]).sum())
+    return math.sqrt(float((squares * (counts / (counts - 1))[units.strata]).sum())) / total
 
 
 def _studentised(units: Units, plan: Interval) -> Interval:
     """Bootstrap t; Student's where too many resamples are of one value and have no spread."""
     tail = (1 - plan.level) / 2
-    drawn = np.sort(bootstrap_t(units.sums, plan.resamples, plan.seed or 0))
+    drawn = np.sort(samples.bootstrap_t(units.sums, plan.resamples, plan.seed or 0))
     places = [math.floor(tail * len(drawn)), math.ceil((1 - tail) * len(drawn)) - 1]
     low, high = (float(drawn[place]) for place in places)
     if not (math.isfinite(low) and math.isfinite(high)):
@@ -470,12 +480,12 @@ def jackknife_interval(estimate: float, left_out: Floats, *, level: float = CONF
     Interval(0.5000 [0.1177, 0.8823], 95 % jackknife, n=3)
     """
     defined = left_out[np.isfinite(left_out)]
-    n, share = len(defined), check_level(level)
-    note = "" if math.isnan(estimate) else too_few(n, "groups") or ""
+    n, share = len(defined), samples.check_level(level)
+    note = "" if math.isnan(estimate) else samples.too_few(n, "groups") or ""
     if math.isnan(estimate) or note:
         return Interval(estimate, math.nan, math.nan, share, "jackknife", n, note=note)
     if np.ptp(defined) == 0:
-        low, high = constant_ends(estimate, n, share, (0.0, 1.0))
+        low, high = bounded.constant_ends(estimate, n, share, (0.0, 1.0))
     else:
         low, high = _student_ends(estimate, defined, share)
     return Interval(estimate, low, high, share, "jackknife", n).within(0, 1)
@@ -486,7 +496,170 @@ def _student_ends(estimate: float, left_out: Floats, level: float) -> tuple[floa
     curved = bool(((values > 0) & (values < 1)).all())
     moved = np.log(values / (1 - values)) if curved else values
     apart = moved[:-1] - moved[:-1].mean()
-    half = t_quantile((1 + level) / 2, n - 1) * math.sqrt((apart @ apart) * (n - 1) / n)
+    half = bounded.t_quantile((1 + level) / 2, n - 1) * math.sqrt((apart @ apart) * (n - 1) / n)
     ends = np.array([moved[-1] - half, moved[-1] + half])
     low, high = (1 / (1 + np.exp(-ends)) if curved else ends).tolist()
     return low, high
+
+
+INVERTIBLE: Final = ("randomisation", "t", "bootstrap")
+_FLAT: Final = "all differences are equal, so no variation was seen"
+
+
+def test_units(a: Any, b: Any, clusters: Any, **arguments: Any) -> TestResult:
+    """`paired_test` with groups of queries as units.
+
+    Signs and ranks are of the sums of groups; t and bootstrap use the error of a mean over all
+    queries, in which larger groups weigh more.
+    """
+    if clusters is None:
+        return paired_test(a, b, **arguments)
+    if arguments.get("method") in ("t", "bootstrap"):
+        spread = pseudo_values(a, b, clusters)
+        result = paired_test(spread, np.zeros(len(spread)), **arguments)
+    else:
+        (left, right), _ = samples.units_table(np.stack([a, b]), clusters)
+        result = paired_test(left, right, **arguments)
+    return replace(result, note=result.note.replace("queries", "groups"))
+
+
+def pseudo_values(a: Any, b: Any, clusters: Any) -> Floats:
+    """Return a number for each unit.
+
+    Their mean and its error are those of the mean of a − b.
+    """
+    pairs = samples.clean_pairs(a, b)
+    if clusters is None or not len(pairs.differences):
+        return pairs.differences
+    (sums,), sizes = samples.units_table(
+        pairs.differences[None, :], np.asarray(clusters)[pairs.defined]
+    )
+    mean = math.fsum(pairs.differences.tolist()) / len(pairs.differences)
+    residuals = sums - mean * sizes
+    spread = float(residuals.std(ddof=1)) if len(sizes) > 1 else 0.0
+    scale = samples.unit_error(residuals, sizes) * math.sqrt(len(sizes)) / spread if spread else 0.0
+    pseudo: Floats = mean + (residuals - residuals.mean()) * scale
+    return pseudo
+
+
+def inverted_interval(
+    a: Any,
+    b: Any,
+    test: TestResult,
+    *,
+    level: float,
+    separate: bool,
+    clusters: Any = None,
+    bounds: Bounds | None = None,
+) -> Interval:
+    """Return the interval for the mean of a − b that belongs to `test`, one of `INVERTIBLE`.
+
+    The test is one of `INVERTIBLE`.
+
+    Args:
+        a: Scores of one system, a number for each query.
+        b: Scores of the other on the same queries.
+        test: The test of the two.
+        level: Significance level.
+        separate: Whether the test, after corrections, rejects; the side of 0 follows it to the
+            last bit.
+        clusters: A label for each query; groups were tested.
+        bounds: The least and the largest score.
+
+    Returns:
+        The mean difference and the interval that belongs to `test`.
+
+    Example:
+        >>> from assay.stats import paired_test
+        >>> a, b = [0.3, 0.5, 0.6, 0.9], [0.1, 0.4, 0.3, 0.5]
+        >>> inverted_interval(a, b, paired_test(a, b, method="t"), level=0.05, separate=True)
+        Interval(0.2500 [0.0446, 0.4554], 95 % Student t, n=4)
+    """
+    pairs = samples.clean_pairs(a, b)
+    n = len(pairs.differences)
+    mean = math.fsum(pairs.differences.tolist()) / n if n else math.nan
+    drawn = (test.resamples, test.seed, pairs.n_removed, test.note)
+    blank = Interval(mean, math.nan, math.nan, 1 - level, test.method, n, *drawn)
+    labels = None if clusters is None else np.asarray(clusters)[pairs.defined]
+    (sums,), sizes = samples.units_table(pairs.differences[None, :], labels)
+    if samples.too_few(len(sizes)):
+        return blank
+    scores, bounds = np.concatenate([pairs.a, pairs.b]), bounded.check_bounds(bounds)
+    span = bounded.span_of(scores, bounds)
+    if np.ptp(sums / sizes) <= 4 * samples.SAME * float(np.abs(scores).max()):
+        reach = bounded.constant_difference_reach(mean, len(sizes), blank.level, span)
+        low, high = settle(mean, mean - reach, mean + reach, separate=separate)
+        flat = replace(blank, low=low, high=high, resamples=0, seed=None, note=_FLAT)
+        return flat.of_difference(bounds)
+    if test.method == "randomisation":
+        low, high = _subset_ends(sums, sizes, test, level)
+    else:
+        low, high = _studentised_ends(pseudo_values(a, b, clusters), mean, test, level)
+    wide = bounded.sparse_ends(sums / sizes.mean(), 1 - level, span)
+    if wide is not None:
+        low, high = np.minimum(low, wide[0]).item(), np.maximum(high, wide[1]).item()
+    low, high = settle(mean, low, high, separate=separate)
+    return replace(blank, low=low, high=high).of_difference(bounds)
+
+
+def settle(mean: float, low: float, high: float, *, separate: bool) -> tuple[float, float]:
+    """Move the end next to 0 to the side of 0 where the decision of the test puts it.
+
+    It is at most as far away as draws and rounding may err.
+    """
+    if math.isnan(low) or math.isnan(high):
+        return low, high
+    if separate:
+        least = 1e-12 * abs(mean)
+        return (max(low, least), high) if mean > 0 else (low, min(high, -least))
+    return min(low, 0.0), max(high, 0.0)
+
+
+def _subset_ends(
+    sums: Floats, sizes: Floats, test: TestResult, level: float
+) -> tuple[float, float]:
+    """Return ends from the means of random subsets and of what they leave.
+
+    The first are the lower, the second the higher.
+    """
+    n = len(sums)
+    grid, shift = to_grid(sums, n)
+    weights = sizes.astype(np.int64)
+    if n <= EXACT_SIGNS_UP_TO:
+        flipped, counted = signs_of_all(grid), signs_of_all(weights)
+        allowed = math.floor(level * len(flipped) * (1 + 1e-12))
+    else:
+        resamples, key = test.resamples or RESAMPLES, stream_key(test.seed or 0, "sign flips")
+        flipped, counted = (
+            kernels().flip_sums(column, key, 0, resamples, 0) for column in (grid, weights)
+        )
+        allowed = allowed_draws(level, resamples)
+    if allowed < 0 or allowed >= len(flipped):
+        return math.nan, math.nan
+    halves = []
+    for turn in (-1, 1):
+        inside = from_grid(grid.sum() + turn * flipped, shift + 1)
+        number = (weights.sum() + turn * counted) / 2
+        halves.append(np.where(number > 0, inside / np.maximum(number, 1), math.nan))
+    lower = np.where(np.isnan(halves[0] + halves[1]), -np.inf, np.fmin(*halves))
+    higher = np.where(np.isinf(lower), np.inf, np.fmax(*halves))
+    low = float(np.partition(lower, allowed)[allowed])
+    high = float(-np.partition(-higher, allowed)[allowed])
+    return (low, high) if math.isfinite(low) and math.isfinite(high) else (math.nan, math.nan)
+
+
+def _studentised_ends(
+    spread: Floats, mean: float, test: TestResult, level: float
+) -> tuple[float, float]:
+    n = len(spread)
+    error = float(spread.std(ddof=1)) / math.sqrt(n)
+    reach = -bounded.t_quantile(level / 2, n - 1)
+    if test.method == "bootstrap":
+        allowed = allowed_draws(level, test.resamples)
+        if allowed < 0:
+            return math.nan, math.nan
+        drawn = np.abs(samples.bootstrap_t(spread - mean, test.resamples, test.seed or 0))
+        quantile = float(-np.partition(-drawn, allowed)[allowed])
+        if math.isfinite(quantile):  # else too many resamples are of one value and have no spread
+            reach = quantile
+    return mean - reach * error, mean + reach * error

@@ -1,27 +1,30 @@
-"""Effect size and power of a difference, and how well a number tells two kinds apart (areas)."""
+"""Effect size and power of a difference, and how well a number tells two kinds apart (areas).
+
+Systems run with several seeds: seeds and queries are both sources of variance.
+
+Three seeds on 1,000 queries are neither 3 nor 3,000 samples. The error of a difference comes from
+the mean squares of the two-way layout, seeds × queries: what varies between queries, between seeds,
+and from seed to seed on the same query. That last part is in the first as well as in the second and
+is counted once (Searle, Casella & McCulloch 1992, Variance components; degrees of freedom:
+Satterthwaite 1946, Biometrics Bulletin 2).
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from assay.arrays import Flags, Floats
-from assay.stats.choices import LEVEL
-from assay.stats.samples import (
-    FEWEST,
-    SAME,
-    check_level,
-    check_margin,
-    clean_pairs,
-    finite_or_nan,
-    spell,
-    too_few,
-)
-from assay.stats.special import normal_quantile, t_test_power
+from assay.errors import MismatchError
+from assay.stats import samples
+from assay.stats.bounded import normal_quantile, t_quantile, t_tail, t_test_power
+from assay.stats.choices import CONFIDENCE, LEVEL, RESAMPLES
+from assay.stats.confidence import Interval, interval
+from assay.stats.tests import TestResult, welch_test
 
 _MOST_QUERIES: Final = 10**15
 _SOLVED: Final = 40  # levels, of which there may be thousands
@@ -50,26 +53,33 @@ class Effect:
         return self.wins + self.ties + self.losses
 
     def __repr__(self) -> str:
-        return (
-            f"Effect({spell(self.mean_difference)}, standardised {spell(self.standardised)}, "
-            f"{self.wins} wins, {self.ties} ties, {self.losses} losses, "
-            f"superiority {spell(self.superiority)})"
-        )
+        numbers = (self.mean_difference, self.standardised, self.superiority)
+        mean, d, superiority = map(samples.spell, numbers)
+        counts = f"{self.wins} wins, {self.ties} ties, {self.losses} losses"
+        return f"Effect({mean}, standardised {d}, {counts}, superiority {superiority})"
 
 
 def effect(a: Any, b: Any) -> Effect:
     """Measure how much better a is than b on the same queries.
 
-    >>> effect([0.3, 0.5, 0.6, 0.9], [0.1, 0.5, 0.3, 0.5])
-    Effect(0.2250, standardised 1.3175, 3 wins, 1 ties, 0 losses, superiority 0.8750)
+    Args:
+        a: Scores of one system, a number for each query.
+        b: Scores of the other on the same queries.
+
+    Returns:
+        Mean difference, standardised difference, wins, ties and losses.
+
+    Example:
+        >>> effect([0.3, 0.5, 0.6, 0.9], [0.1, 0.5, 0.3, 0.5])
+        Effect(0.2250, standardised 1.3175, 3 wins, 1 ties, 0 losses, superiority 0.8750)
     """
-    pairs = clean_pairs(a, b)
+    pairs = samples.clean_pairs(a, b)
     differences = pairs.differences
     n = len(differences)
     wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
     mean = math.fsum(differences.tolist()) / n if n else math.nan
-    spread = float(differences.std(ddof=1)) if n >= FEWEST else math.nan
-    noise = SAME * float(max(np.abs(pairs.a).max(initial=0.0), np.abs(pairs.b).max(initial=0.0)))
+    spread = float(differences.std(ddof=1)) if n >= samples.FEWEST else math.nan
+    noise = samples.SAME * float(np.abs([pairs.a, pairs.b]).max(initial=0.0))
     return Effect(
         mean_difference=mean,
         standardised=mean / spread if spread > noise else math.nan,
@@ -84,20 +94,25 @@ def effect(a: Any, b: Any) -> Effect:
 def minimum_detectable_difference(
     differences: Any, *, power: float = 0.8, level: float = LEVEL
 ) -> float:
-    """Smallest true mean difference that a paired t test on these queries detects with `power`.
+    """Return the smallest mean difference that a paired t test detects.
 
-    `differences` are per-query differences of two systems; their spread is what counts. `level`
-    is that of a two-sided test. NaN with too few queries, 0 where the systems never differ.
+    Args:
+        differences: Per-query differences of two systems; their spread is what counts.
+        power: Chance to detect the difference.
+        level: Level of the two-sided test.
 
-    >>> round(minimum_detectable_difference([0.1, -0.1] * 50), 4)
-    0.0284
+    Returns:
+        The difference; NaN with too few queries, 0 where the systems never differ.
+
+    Example:
+        >>> round(minimum_detectable_difference([0.1, -0.1] * 50), 4)
+        0.0284
     """
-    wanted_power, alpha = check_level(power, "power", 0.8), check_level(level, example=0.05)
-    values = _drop_undefined(differences)
-    if too_few(len(values)):
+    values = _check_power(differences, power, level)
+    if samples.too_few(len(values)):
         return math.nan
     n = len(values)
-    shift = _shift_for(wanted_power, n - 1, alpha)
+    shift = _shift_for(power, n - 1, level)
     return shift * float(values.std(ddof=1)) / math.sqrt(n)
 
 
@@ -153,28 +168,33 @@ def queries_needed(
     power: float = 0.8,
     level: float = LEVEL,
 ) -> int | None:
-    """Return the number of queries of this kind needed to detect a mean difference with `power`.
+    """Return how many queries of this kind detect a mean difference.
 
-    `difference` is the true difference to detect, by default the mean of `differences`. None with
-    too few queries or without any difference.
+    Args:
+        differences: Per-query differences of two systems.
+        difference: The true difference to detect; by default the mean of `differences`.
+        power: Chance to detect the difference.
+        level: Level of the two-sided test.
 
-    >>> queries_needed([0.1, -0.1] * 50, difference=0.0285)
-    100
+    Returns:
+        The number of queries; None with too few queries or without any difference.
+
+    Example:
+        >>> queries_needed([0.1, -0.1] * 50, difference=0.0285)
+        100
     """
-    wanted_power, alpha = check_level(power, "power", 0.8), check_level(level, example=0.05)
-    values = _drop_undefined(differences)
-    if too_few(len(values)):
+    values = _check_power(differences, power, level)
+    if samples.too_few(len(values)):
         return None
-    target = (
-        abs(float(values.mean())) if difference is None else check_margin(difference, "difference")
-    )
-    spread = float(values.std(ddof=1))
+    target, spread = abs(float(values.mean())), float(values.std(ddof=1))
+    if difference is not None:
+        target = samples.check_margin(difference, "difference")
     if target <= 1e-12 * float(np.abs(values).max()):
         return None
     size = target / spread if spread else math.inf
 
     def enough(n: int) -> bool:
-        return math.isinf(size) or t_test_power(size * math.sqrt(n), n - 1, alpha) >= wanted_power
+        return math.isinf(size) or t_test_power(size * math.sqrt(n), n - 1, level) >= power
 
     return _smallest(enough)
 
@@ -185,18 +205,26 @@ def guess_queries(
     """Return how many queries might detect the mean difference: least, best guess, most.
 
     The size of the effect is itself an estimate from these queries; least and most belong to the
-    ends of its interval with this confidence, and most is None where the interval holds 0. None
-    where nothing can be said. The number of a t test is that of Guenther (1981, The American
+    ends of its interval. The number of a t test is that of Guenther (1981, The American
     Statistician 35), at most a query or two off `queries_needed`.
 
-    >>> guess_queries([0.1, -0.1, 0.2, 0.1, 0.0, -0.2, 0.1, 0.2] * 4)
-    (24, 59, 416)
+    Args:
+        differences: Per-query differences of two systems.
+        power: Chance to detect the difference.
+        level: Level of the two-sided test.
+        confidence: Confidence of the range.
+
+    Returns:
+        Least, best guess and most, which is None where the interval holds 0; None where nothing
+        can be said.
+
+    Example:
+        >>> guess_queries([0.1, -0.1, 0.2, 0.1, 0.0, -0.2, 0.1, 0.2] * 4)
+        (24, 59, 416)
     """
-    check_level(power, "power", 0.8)
-    check_level(level, example=0.05)
-    check_level(confidence, "confidence", 0.8)
-    values = _drop_undefined(differences)
-    if too_few(len(values)) or not np.ptp(values) > 0:
+    samples.check_level(confidence, "confidence", 0.8)
+    values = _check_power(differences, power, level)
+    if samples.too_few(len(values)) or not np.ptp(values) > 0:
         return None
     n, size = len(values), abs(float(values.mean())) / float(values.std(ddof=1))
     if size * math.sqrt(n) < 1e-9:
@@ -210,11 +238,14 @@ def _guenther(size: float, power: float, level: float) -> int:
     """Return queries for a paired t test of a standardised difference."""
     z = -normal_quantile(level / 2)
     number = ((z + normal_quantile(power)) / size) ** 2 + z**2 / 2
-    return max(FEWEST, math.ceil(min(number, 1e15)))
+    return max(samples.FEWEST, math.ceil(min(number, 1e15)))
 
 
-def _drop_undefined(differences: Any) -> Floats:
-    values = finite_or_nan(differences, "differences")
+def _check_power(differences: Any, power: float, level: float) -> Floats:
+    """Check the arguments, and return the differences that are defined."""
+    samples.check_level(power, "power", 0.8)
+    samples.check_level(level, example=0.05)
+    values = samples.finite_or_nan(differences, "differences")
     return values[~np.isnan(values)]
 
 
@@ -314,3 +345,166 @@ def grouped_ap(distance: Floats, right: Flags, missed: int = 0) -> float:
     hits = np.cumsum(right[order])[ends]
     gained = np.diff(hits, prepend=0)
     return math.fsum((gained / total * hits / (ends + 1)).tolist())
+
+
+@dataclass(frozen=True)
+class SeedSummary:
+    """Mean over seeds, standard deviation between seeds, and Student's interval over seeds.
+
+    The interval is for other seeds on the same queries.
+    """
+
+    mean: float
+    sd: float
+    interval: Interval
+    n_seeds: int
+
+    def __repr__(self) -> str:
+        mean, sd = samples.spell(self.mean), samples.spell(self.sd)
+        return f"SeedSummary({mean} ± {sd}, {self.n_seeds} seeds)"
+
+
+@dataclass(frozen=True)
+class SeedComparison:
+    """Two systems over seeds and queries.
+
+    `difference` has an interval for other seeds and other queries, `p` tests it against 0 with the
+    same error, and `seed_share` is the part of its variance that more seeds would reduce.
+    `over_seeds` is Welch's test on the means of the seeds, which keeps the queries as they are.
+    """
+
+    a: SeedSummary
+    b: SeedSummary
+    difference: Interval
+    p: float
+    seed_share: float
+    over_seeds: TestResult
+
+    def __repr__(self) -> str:
+        share = "" if math.isnan(self.seed_share) else f", {self.seed_share:.0%} from seeds"
+        p = "no p" if math.isnan(self.p) else f"p={self.p:.4g}"
+        return f"SeedComparison(a {self.a!r}, b {self.b!r}, {self.difference!r}, {p}{share})"
+
+
+def compare_seeds(
+    a: Any, b: Any, *, level: float = CONFIDENCE, resamples: int = RESAMPLES, seed: int = 0
+) -> SeedComparison:
+    """Compare two systems run with several seeds on the same queries.
+
+    Queries with a NaN anywhere are removed and counted.
+
+    Args:
+        a: Seeds × queries of one system.
+        b: Seeds × queries of the other; the numbers of seeds may differ.
+        level: Confidence level.
+        resamples: Accepted as by other functions; nothing is drawn.
+        seed: Likewise.
+
+    Returns:
+        Both systems over seeds, and their difference.
+
+    Raises:
+        MismatchError: The numbers of queries differ.
+
+    Example:
+        >>> compare_seeds([[0.5, 0.75, 1.0]] * 3, [[0.25, 0.5, 0.75]] * 3).difference.estimate
+        0.25
+    """
+    left, right = (samples.finite_or_nan(each, name, 2) for each, name in ((a, "a"), (b, "b")))
+    if left.shape[1] != right.shape[1]:
+        raise MismatchError(
+            f"a has {left.shape[1]} queries and b has {right.shape[1]}. Give seeds × queries, with "
+            "the same queries in the same order."
+        )
+    complete = ~(np.isnan(left).any(axis=0) | np.isnan(right).any(axis=0))
+    left, right = left[:, complete], right[:, complete]
+    share = samples.check_level(level)
+    samples.check_bootstraps(resamples)
+    samples.check_seed(seed)
+    of_a, of_b = _summary(left, share), _summary(right, share)
+    n, mean = left.shape[1], of_a.mean - of_b.mean
+    blank = Interval(
+        mean,
+        *(math.nan, math.nan),
+        share,
+        "two-way",
+        n,
+        n_removed=int((~complete).sum()),
+        note=samples.too_few(min(len(left), len(right)), "seeds") or samples.too_few(n) or "",
+    )
+    welch = welch_test(_seed_means(left), _seed_means(right))
+    if blank.note:
+        return SeedComparison(of_a, of_b, blank, math.nan, math.nan, welch)
+    difference, p, seed_share = _two_way(left, right, blank)
+    return SeedComparison(of_a, of_b, difference, p, seed_share, welch)
+
+
+def _seed_means(scores: Floats) -> Floats:
+    n = scores.shape[1]
+    return np.array([math.fsum(row) / n if n else math.nan for row in scores.tolist()], float)
+
+
+def _summary(scores: Floats, level: float) -> SeedSummary:
+    means = _seed_means(scores)
+    summary = interval(means, method="t", level=level)
+    sd = float(means.std(ddof=1)) if len(means) > 1 else math.nan
+    return SeedSummary(summary.estimate, sd, summary, len(scores))
+
+
+def _two_way(left: Floats, right: Floats, blank: Interval) -> tuple[Interval, float, float]:
+    error, freedom, seed_share = _error_of_difference(left, right)
+    noise = 1e-15 * max(np.abs(left).max(), np.abs(right).max())
+    if error <= noise:
+        note = "neither seeds nor queries vary"
+        same = abs(blank.estimate) <= noise
+        result = replace(blank, low=blank.estimate, high=blank.estimate, note=note)
+        return result, 1.0 if same else math.nan, math.nan
+    reach = -t_quantile((1 - blank.level) / 2, freedom) * error
+    p = max(2 * t_tail(abs(blank.estimate) / error, freedom), np.finfo(np.float64).tiny)
+    result = replace(blank, low=blank.estimate - reach, high=blank.estimate + reach)
+    return result, float(p), seed_share
+
+
+class _MeanSquare(NamedTuple):
+    """A variance of the mean difference and its degrees of freedom."""
+
+    variance: float
+    freedom: int
+
+    @property
+    def doubt(self) -> float:
+        """Its term in Satterthwaite's sum."""
+        return self.variance**2 / self.freedom
+
+
+def _error_of_difference(left: Floats, right: Floats) -> tuple[float, float, float]:
+    """Return standard error, degrees of freedom and share of seeds of the mean difference.
+
+    The part of queries is what they vary beyond the interaction, at least 0. The part of seeds is
+    not floored: with few seeds it is often below the interaction by chance, and a floor would make
+    intervals too wide. The whole is at least half of what the queries alone give.
+    """
+    by_query = _spread(left.mean(axis=0) - right.mean(axis=0))
+    by_seed = [_spread(table.mean(axis=1)) for table in (left, right)]
+    twice = [_interaction(table) for table in (left, right)]
+    seeds = sum(part.variance for part in by_seed)
+    queries = by_query.variance - sum(part.variance for part in twice)
+    used = [*by_seed, by_query, *twice] if queries > 0 else by_seed
+    least = _MeanSquare(by_query.variance / 2, by_query.freedom)
+    whole = max(seeds + max(queries, 0.0), least.variance)
+    doubt = max(sum(part.doubt for part in used), least.doubt)
+    if doubt == 0:
+        return math.sqrt(whole), math.inf, math.nan
+    return math.sqrt(whole), whole**2 / doubt, seeds / whole
+
+
+def _spread(means: Floats) -> _MeanSquare:
+    return _MeanSquare(float(means.var(ddof=1)) / len(means), len(means) - 1)
+
+
+def _interaction(table: Floats) -> _MeanSquare:
+    """Return the residual of seeds × queries as a variance of the whole mean."""
+    seeds, n = table.shape
+    left = table - table.mean(axis=0) - table.mean(axis=1)[:, None] + table.mean()
+    freedom = (seeds - 1) * (n - 1)
+    return _MeanSquare(float((left**2).sum()) / freedom / (seeds * n), freedom)

@@ -28,20 +28,10 @@ from assay.core.checks import check_choice, check_cutoff
 from assay.errors import ValueRangeError
 from assay.native import kernels
 from assay.native.random_words import stream_key
-from assay.stats.bootstrap import bootstrap_t
+from assay.stats import samples
+from assay.stats.bounded import beta_tail, normal_cdf, t_tail
 from assay.stats.choices import RESAMPLES
-from assay.stats.samples import (
-    FEWEST,
-    Pairs,
-    check_margin,
-    check_resamples,
-    check_seed,
-    clean_pairs,
-    finite_or_nan,
-    too_few,
-)
-from assay.stats.special import beta_tail, normal_cdf, t_tail
-from assay.stats.units import units_table
+from assay.stats.samples import Pairs
 
 EXACT_RANKS_UP_TO = 50
 _GRID = 2.0**-40  # sizes closer than this share of the largest are one size, split by rounding
@@ -57,21 +47,15 @@ def signed_rank_p(differences: Floats, alternative: str) -> tuple[float, float, 
     moved = differences[differences != 0]
     if not len(moved):
         return 1.0, 0.0, True
-    doubled, tie_sizes = _doubled_ranks(np.abs(moved))
-    positive = int(doubled[moved > 0].sum())
-    exact = len(moved) <= EXACT_RANKS_UP_TO
-    tails = (
-        _exact_tails(doubled, positive) if exact else _normal_tails(doubled, tie_sizes, positive)
-    )
-    return _choose(tails, alternative), positive / 2, exact
-
-
-def _doubled_ranks(sizes: Floats) -> tuple[Ints, Ints]:
-    """Return twice the mean rank of each size, a whole number, and how many share each rank."""
+    sizes = np.abs(moved)
     grid = np.rint(sizes / (sizes.max() * _GRID))
     _, places, counts = np.unique(grid, return_inverse=True, return_counts=True)
-    above = np.cumsum(counts)
-    return (2 * above - counts + 1)[places], counts
+    doubled = (2 * np.cumsum(counts) - counts + 1)[places]  # twice the mean rank, a whole number
+    positive = int(doubled[moved > 0].sum())
+    exact = len(moved) <= EXACT_RANKS_UP_TO
+    below, above = _exact_tails(doubled, positive) if exact else _normal_tails(counts, positive)
+    p = {"greater": above, "less": below}.get(alternative, min(1.0, 2 * min(below, above)))
+    return p, positive / 2, exact
 
 
 def _exact_tails(doubled: Ints, positive: int) -> tuple[float, float]:
@@ -84,18 +68,12 @@ def _exact_tails(doubled: Ints, positive: int) -> tuple[float, float]:
     return float(ways[: positive + 1].sum()) / total, float(ways[positive:].sum()) / total
 
 
-def _normal_tails(doubled: Ints, tie_sizes: Ints, positive: int) -> tuple[float, float]:
-    n = float(len(doubled))
+def _normal_tails(tie_sizes: Ints, positive: int) -> tuple[float, float]:
+    n = float(tie_sizes.sum())
     sizes = tie_sizes.astype(np.float64)
     variance = n * (n + 1) * (2 * n + 1) / 24 - float((sizes**3 - sizes).sum()) / 48
     z = (positive / 2 - n * (n + 1) / 4) / math.sqrt(variance)
     return normal_cdf(z), normal_cdf(-z)
-
-
-def _choose(tails: tuple[float, float], alternative: str) -> float:
-    if alternative == "two-sided":
-        return min(1.0, 2 * min(tails))
-    return tails[1] if alternative == "greater" else tails[0]
 
 
 EXACT_SIGNS_UP_TO = 20  # 2^20 choices of signs are listed in a few milliseconds
@@ -116,9 +94,13 @@ def sign_flip_p(
         sums = signs_of_all(values)
     else:
         sums = kernels().flip_sums(values, stream_key(seed, "sign flips"), 0, resamples, 0)
-    extreme = _count_extreme(
-        sums, int(values.sum()), slack(len(moved), largest, shift), alternative
-    )
+    observed, near = int(values.sum()), slack(len(moved), largest, shift)
+    if alternative == "two-sided":
+        reached = np.abs(sums) >= abs(observed) - near
+    else:
+        greater = alternative == "greater"
+        reached = sums >= observed - near if greater else sums <= observed + near
+    extreme = int(reached.sum())
     return (extreme / len(sums) if exact else (extreme + 1) / (resamples + 1)), exact
 
 
@@ -131,14 +113,6 @@ def signs_of_all(values: Ints) -> Ints:
     for value in values:
         sums = np.concatenate([sums + value, sums - value])
     return sums
-
-
-def _count_extreme(sums: Ints, observed: int, near: int, alternative: str) -> int:
-    if alternative == "two-sided":
-        return int((np.abs(sums) >= abs(observed) - near).sum())
-    if alternative == "greater":
-        return int((sums >= observed - near).sum())
-    return int((sums <= observed + near).sum())
 
 
 ALTERNATIVES = ("two-sided", "greater", "less")
@@ -194,14 +168,25 @@ def paired_test(
 ) -> TestResult:
     """Test whether a and b, on the same queries, have the same mean.
 
-    `method` is randomisation (random signs of the differences; all 2^n of them up to 20
-    differing queries), t, wilcoxon, sign, or bootstrap (studentised). `alternative="greater"`
-    tests whether a is better than b.
+    Randomisation draws random signs of the differences, all 2^n of them up to 20 differing queries;
+    bootstrap is studentised.
 
-    >>> paired_test([0.3, 0.5, 0.6, 0.9], [0.1, 0.4, 0.3, 0.5])
-    TestResult(p=0.125, randomisation, two-sided, n=4, exact)
+    Args:
+        a: Scores of one system, a number for each query.
+        b: Scores of the other on the same queries.
+        method: randomisation, t, wilcoxon, sign or bootstrap.
+        alternative: two-sided, greater (a is better than b) or less.
+        resamples: Number of resamples.
+        seed: Seed of the draws.
+
+    Returns:
+        p and how it was computed.
+
+    Example:
+        >>> paired_test([0.3, 0.5, 0.6, 0.9], [0.1, 0.4, 0.3, 0.5])
+        TestResult(p=0.125, randomisation, two-sided, n=4, exact)
     """
-    return _test(clean_pairs(a, b), 0.0, _request(method, alternative, resamples, seed))
+    return _test(samples.clean_pairs(a, b), 0.0, _request(method, alternative, resamples, seed))
 
 
 def non_inferior(
@@ -213,15 +198,27 @@ def non_inferior(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> TestResult:
-    """Test whether a is worse than b by less than `margin`: a small p says that it is.
+    """Test whether a is worse than b by less than `margin`.
 
     The null hypothesis is mean(a − b) ≤ −margin.
 
-    >>> non_inferior([0.5] * 9, [0.5] * 9, 0.01).p == 1 / 2**9
-    True
+    Args:
+        a: Scores of one system, a number for each query.
+        b: Scores of the other on the same queries.
+        margin: The largest loss that does not matter, in the units of the measure.
+        method: randomisation, t, wilcoxon, sign or bootstrap.
+        resamples: Number of resamples.
+        seed: Seed of the draws.
+
+    Returns:
+        The test; a small p says that a is within the margin.
+
+    Example:
+        >>> non_inferior([0.5] * 9, [0.5] * 9, 0.01).p == 1 / 2**9
+        True
     """
     request = _request(method, "greater", resamples, seed)
-    return _test(clean_pairs(a, b), check_margin(margin), request)
+    return _test(samples.clean_pairs(a, b), samples.check_margin(margin), request)
 
 
 def equivalent(
@@ -235,9 +232,22 @@ def equivalent(
 ) -> TestResult:
     """Test whether a and b differ by less than `margin`, by two one-sided tests (TOST).
 
-    The p-value is the larger of the two; a small p says that the systems are equivalent.
+    Args:
+        a: Scores of one system, a number for each query.
+        b: Scores of the other on the same queries.
+        margin: The largest loss that does not matter, in the units of the measure.
+        method: randomisation, t, wilcoxon, sign or bootstrap.
+        resamples: Number of resamples.
+        seed: Seed of the draws.
+
+    Returns:
+        The weaker of the two tests; a small p says that the systems are equivalent.
+
+    Example:
+        >>> equivalent([0.5] * 9, [0.5] * 9, 0.01).p == 1 / 2**9
+        True
     """
-    shift, pairs = check_margin(margin), clean_pairs(a, b)
+    shift, pairs = samples.check_margin(margin), samples.clean_pairs(a, b)
     above = _test(pairs, shift, _request(method, "greater", resamples, seed))
     below = _test(pairs, -shift, _request(method, "less", resamples, seed))
     weaker = above if math.isnan(above.p) or above.p >= below.p else below
@@ -247,23 +257,26 @@ def equivalent(
 def welch_test(a: Any, b: Any, *, alternative: str = "two-sided") -> TestResult:
     """Test whether two independent samples, such as runs with other seeds, have the same mean.
 
-    >>> welch_test([0.41, 0.43, 0.42], [0.44, 0.47, 0.45])
-    TestResult(p=0.04191, welch, two-sided, n=6)
+    Args:
+        a: Values of one sample.
+        b: Values of the other.
+        alternative: two-sided, greater or less.
+
+    Returns:
+        p and t of Welch's test.
+
+    Example:
+        >>> welch_test([0.41, 0.43, 0.42], [0.44, 0.47, 0.45])
+        TestResult(p=0.04191, welch, two-sided, n=6)
     """
-    left, right = finite_or_nan(a, "a"), finite_or_nan(b, "b")
+    left, right = samples.finite_or_nan(a, "a"), samples.finite_or_nan(b, "b")
     removed = int(np.isnan(left).sum() + np.isnan(right).sum())
     left, right = left[~np.isnan(left)], right[~np.isnan(right)]
     side = check_choice(alternative, ALTERNATIVES, "alternative")
-    blank = TestResult(
-        math.nan, math.nan, "welch", len(left) + len(right), removed, alternative=side
-    )
-    fewest = min(len(left), len(right))
-    if fewest < FEWEST:
-        return replace(blank, note=too_few(fewest, "values on one side") or "")
-    return _welch(left, right, blank)
-
-
-def _welch(left: Floats, right: Floats, blank: TestResult) -> TestResult:
+    n, fewest = len(left) + len(right), min(len(left), len(right))
+    blank = TestResult(math.nan, math.nan, "welch", n, removed, alternative=side)
+    if fewest < samples.FEWEST:
+        return replace(blank, note=samples.too_few(fewest, "values on one side") or "")
     parts = [_spread(sample) ** 2 / len(sample) for sample in (left, right)]
     square = sum(parts)
     if square == 0:
@@ -273,31 +286,24 @@ def _welch(left: Floats, right: Floats, blank: TestResult) -> TestResult:
     freedom = square**2 / sum(
         part**2 / (len(sample) - 1) for part, sample in zip(parts, (left, right), strict=True)
     )
-    return replace(blank, p=_at_least_tiny(_t_p(t, freedom, blank.alternative)), statistic=t)
+    return replace(blank, p=_at_least_tiny(_t_p(t, freedom, side)), statistic=t)
 
 
 def _request(method: str, alternative: str, resamples: int, seed: int) -> TestResult:
     """Check the arguments; the numbers are still to be filled in."""
     name = check_choice(method, TEST_METHODS, "method")
     side = check_choice(alternative, ALTERNATIVES, "alternative")
-    resamples, seed = check_resamples(resamples), check_seed(seed)
+    resamples, seed = samples.check_resamples(resamples), samples.check_seed(seed)
+    blank = TestResult(math.nan, math.nan, name, 0, alternative=side)
     drawn = name in ("randomisation", "bootstrap")
-    return TestResult(
-        math.nan,
-        math.nan,
-        name,
-        0,
-        alternative=side,
-        resamples=resamples if drawn else 0,
-        seed=seed if drawn else None,
-    )
+    return replace(blank, resamples=resamples, seed=seed) if drawn else blank
 
 
 def _test(pairs: Pairs, shift: float, request: TestResult) -> TestResult:
     """Test mean(a − b) + shift against 0."""
     differences = pairs.differences + shift
     blank = replace(request, n=len(differences), n_removed=pairs.n_removed)
-    note = too_few(len(differences))
+    note = samples.too_few(len(differences))
     if note:
         return replace(blank, note=note, resamples=0, seed=None)
     if not differences.any():
@@ -327,13 +333,8 @@ def _spread(values: Floats) -> float:
 
 
 def _randomisation(differences: Floats, largest: float, blank: TestResult) -> TestResult:
-    p, exact = sign_flip_p(
-        differences,
-        largest,
-        blank.alternative,
-        resamples=blank.resamples,
-        seed=blank.seed or 0,
-    )
+    drawn = {"resamples": blank.resamples, "seed": blank.seed or 0}
+    p, exact = sign_flip_p(differences, largest, blank.alternative, **drawn)
     result = replace(blank, p=p, statistic=_mean(differences), exact=exact)
     return replace(result, resamples=0, seed=None) if exact else result
 
@@ -386,7 +387,7 @@ def _bootstrap(differences: Floats, largest: float, blank: TestResult) -> TestRe
     t = _t_of(differences, largest)
     if t is None:
         return replace(blank, note=_NO_SPREAD)
-    drawn = bootstrap_t(differences - _mean(differences), blank.resamples, blank.seed or 0)
+    drawn = samples.bootstrap_t(differences - _mean(differences), blank.resamples, blank.seed or 0)
     least = 0.0
     if blank.alternative == "two-sided":
         extreme = np.abs(drawn) >= abs(t)
@@ -440,7 +441,7 @@ class EProcess:
     @classmethod
     def of(cls, a: Any, b: Any, width: float, clusters: Any = None) -> EProcess:
         """Return bets on the scores of two systems; undefined pairs are left out."""
-        pairs = clean_pairs(a, b)
+        pairs = samples.clean_pairs(a, b)
         largest = float(np.abs(pairs.differences).max(initial=0.0))
         if not 0 < width < math.inf or largest > width * (1 + 1e-9):
             raise ValueRangeError(
@@ -448,7 +449,7 @@ class EProcess:
                 f"{width:g} is the largest possible."
             )
         labels = None if clusters is None else np.asarray(clusters)[pairs.defined]
-        (sums,), sizes = units_table(pairs.differences[None, :], labels)
+        (sums,), sizes = samples.units_table(pairs.differences[None, :], labels)
         return cls(sums, sizes, float(width))
 
     @property

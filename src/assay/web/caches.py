@@ -27,7 +27,7 @@ from assay.errors import MeasureError, StorageError, UsageError
 from assay.measures import parse
 from assay.scoring.score_data import conventions_of
 from assay.scoring.scores import Scores
-from assay.stats.inverted import inverted_interval, test_units
+from assay.stats.confidence import inverted_interval, test_units
 from assay.store import Run, Store
 from assay.store.codec import unpack_array, unpack_scores, unpack_texts
 from assay.store.queries import read_blobs, read_blobs_of

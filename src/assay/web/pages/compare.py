@@ -6,7 +6,6 @@ import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -14,8 +13,6 @@ import numpy as np
 from assay.arrays import Floats
 from assay.comparison.alignment import comparable
 from assay.comparison.compare import Comparison
-from assay.comparison.slices import slice_means_table, slice_pairs_table
-from assay.comparison.tables import data_table, method_note, pair_table, system_table
 from assay.core.text import signed
 from assay.errors import MeasureError, UsageError
 from assay.measures import parse
@@ -93,7 +90,7 @@ def compare_page(request: PageRequest) -> WebPage:
             **page.context,
             "verdict": comparison.verdict,
             "remarks": comparison.remarks,
-            "method": method_note(comparison),
+            "method": comparison.method,
             "matrix": _matrix(comparison, runs),
             "sliced": [] if slices is None else slices.verdicts[str(comparison.measures[0])],
             "chart": pair.chart(),
@@ -185,11 +182,11 @@ def _table_listing(
 
 
 def _pairs(request: PageRequest, comparison: Comparison) -> Listing[tuple[Cell, ...]]:
-    table = pair_table(comparison, str(comparison.measures[0]))
+    table = comparison.pair_table(comparison.measures[0])
     n_pairs = len(table.rows)
     caption = "Pairs" if n_pairs <= _MOST_PAIRS else f"The first {_MOST_PAIRS} of {n_pairs:,} pairs"
     listing = _table_listing(request, "pairs", caption, table, _MOST_PAIRS)
-    return replace(listing, whole=partial(data_table, comparison))
+    return replace(listing, whole=comparison.data_table)
 
 
 def _matrix(comparison: Comparison, runs: Sequence[Run]) -> Markup:
@@ -211,8 +208,8 @@ def _slices(request: PageRequest, comparison: Comparison) -> list[Listing[tuple[
     if comparison.slices is None:
         return []
     measure, column = str(comparison.measures[0]), comparison.slices.column
-    means = slice_means_table(comparison.slices, measure)
-    pairs = slice_pairs_table(comparison.slices, measure)
+    means = comparison.slices.means_table(measure)
+    pairs = comparison.slices.table(measure)
     return [
         _table_listing(request, "slices", f"Means by {column}", means),
         _table_listing(request, "slice-pairs", f"Pairs by {column}", pairs, _MOST_PAIRS),
