@@ -14,7 +14,7 @@ import pytest
 
 from assay import __version__
 from assay.cli.verify import leads_out, with_paths
-from assay.runs.reproduction import compare_results, compare_signatures
+from assay.runs.results import compare_results, compare_signatures
 from tests.golden.commands import COMMANDS, unmet
 from tests.golden.inputs import make_inputs
 

@@ -17,7 +17,6 @@ from assay.bench.plan import Rerank
 from assay.bench.search import ChunkAggregation, SearchResult
 from assay.comparison.compare import Comparison, compare
 from assay.comparison.standings import standings_table
-from assay.comparison.tables import power_note
 from assay.core.hits import Hits
 from assay.core.ranking import Ranking
 from assay.core.text import Remark, format_bytes, format_rate, format_time
@@ -447,7 +446,7 @@ class BenchResult:
             page.append(Words(Remark(str(finding), short), "remark"))
         page += [Words(remark, "remark") for remark in board.run_remarks]
         if board.comparison is not None:
-            page.append(Words(power_note(board.comparison, str(board.measures[0])), "method"))
+            page.append(Words(board.comparison.power_note(board.measures[0]), "method"))
         page += [Words(line, "method") for line in (*_describe_search(self), board.method)]
         return [*page, Words(board.aligned.signature, "signature")]
 

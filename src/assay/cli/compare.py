@@ -188,24 +188,18 @@ class _ComparedFiles:
         return self.comparison.remarks
 
     def table(self) -> Table:
-        from assay.comparison.tables import data_table
-
-        return data_table(self.comparison)
+        return self.comparison.data_table()
 
     def page(self) -> Page:
         """Verdict and tables of each measure, what options add, and how it was done."""
-        from assay.comparison.tables import comparison_page
-
-        return comparison_page(self.comparison, self._extra())
+        return self.comparison.page(self._extra())
 
     def screen(self) -> Page:
         """Return the first verdict, one table of all measures, and few pairs."""
-        from assay.comparison.tables import comparison_screen
-
         files = [str(run.provenance["file"]) for run in self.records]
         words = ["assay", "report", *files, "-r", self.qrels, "-o", "report.html"]
         next_step = Words(f"See it query by query: {shlex.join(words)}", "next")
-        return [*comparison_screen(self.comparison, self._extra()), next_step]
+        return [*self.comparison.screen(self._extra()), next_step]
 
     def _extra(self) -> Page:
         extra: Page = []

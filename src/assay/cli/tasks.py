@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -136,7 +135,7 @@ def command(
     shown = SimpleNamespace(  # whose CSV has the pairs
         signature=result.signature,
         remarks=result.remarks,
-        table=partial(data_table, result),
+        table=result.data_table,
         page=result.page,
         to_dict=result.to_dict,
     )

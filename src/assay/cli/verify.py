@@ -34,13 +34,12 @@ if TYPE_CHECKING:
     from assay.core.checks import name_few
     from assay.core.specs import Consent
     from assay.io.fingerprints import fingerprints
-    from assay.runs.reproduction import Difference, compare_results, compare_signatures
-    from assay.runs.results import results_to_data
+    from assay.runs.results import Difference, compare_results, compare_signatures, results_to_data
 else:
     name_few = OnDemand("assay.core.checks").name_few
     fingerprints = OnDemand("assay.io.fingerprints").fingerprints
-    compare_results = OnDemand("assay.runs.reproduction").compare_results
-    compare_signatures = OnDemand("assay.runs.reproduction").compare_signatures
+    compare_results = OnDemand("assay.runs.results").compare_results
+    compare_signatures = OnDemand("assay.runs.results").compare_signatures
     results_to_data = OnDemand("assay.runs.results").results_to_data
 
 
@@ -164,7 +163,8 @@ class _Verification:
         rows = (self._data or self.differences)[:_MOST]
         if rows:
             cells = [
-                (Cell(row.value), *map(_show, (row.stored, row.found, row.change))) for row in rows
+                (Cell(row.value), *map(_show, (row.stored, row.recomputed, row.change)))
+                for row in rows
             ]
             page.append(Table(("value", "stored", "recomputed", "difference"), tuple(cells)))
         more = len(self._data or self.differences) - len(rows)

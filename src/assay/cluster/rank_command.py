@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 else:
     sharded = OnDemand("assay.cluster")
     thread_count = OnDemand("assay.core.checks").thread_count
-    cut_by_row = OnDemand("assay.core.input_remarks").cut_by_row
+    cut_by_row = OnDemand("assay.core.mismatches").cut_by_row
     arrays = OnDemand("assay.io.arrays")
     writers = OnDemand("assay.io.writers")
     read_run = OnDemand("assay.io.formats").read_run

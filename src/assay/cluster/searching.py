@@ -32,6 +32,7 @@ from assay.cluster.jobs import (
 from assay.cluster.settings import Cluster
 from assay.cluster.shards import Corpus, Piece
 from assay.core import checks
+from assay.core.conventions import Settings
 from assay.core.ids import Ids, IntegerIds, TextIds
 from assay.core.ranking import Ranking, sort_rows
 from assay.errors import MismatchError

@@ -11,8 +11,7 @@ from assay.codes.encoders import FLOAT
 from assay.codes.search import RADIUS, map_measure
 from assay.codes.settings import HASHING
 from assay.comparison.compare import Comparison
-from assay.comparison.standings import standings_table
-from assay.comparison.tables import difference_cells, method_note
+from assay.comparison.standings import difference_cells, standings_table
 from assay.core.text import format_percent
 from assay.stats import Interval
 from assay.tables.table import Cell, Page, Table, Words

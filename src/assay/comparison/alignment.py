@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from assay.arrays import Flags, Floats, Ints
 from assay.core.checks import as_list, check_choice, name_few
-from assay.core.conventions import Conventions
+from assay.core.conventions import Conventions, join_settings
 from assay.core.ids import Ids
-from assay.core.settings import join_settings
+from assay.core.mismatches import check_match
 from assay.core.text import did_you_mean
 from assay.errors import IdError, MismatchError, UsageError
 from assay.io.task_tables import TaskLines

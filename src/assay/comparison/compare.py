@@ -38,8 +38,7 @@ from assay.scoring.evaluate import evaluate
 from assay.scoring.scores import SCHEMA_VERSION, Scores
 from assay.stats import INTERVAL_NAMES, intervals
 from assay.stats.choices import INTERVAL, LEVEL, MOST_PAIRS, RESAMPLES
-from assay.tables.page import Page, Words, html_page, latex_page, text_page
-from assay.tables.table import Cell, Table, as_text
+from assay.tables.table import Cell, Page, Table, Words, as_text, html_page, latex_page, text_page
 
 _FEW_PAIRS: Final = 10  # of five systems; they fit on a screen below their means
 

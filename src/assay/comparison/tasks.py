@@ -17,10 +17,10 @@ from assay.comparison.pairs import ComparisonSettings, Pair
 from assay.comparison.standings import Standing, SystemBlock, pair_data, rank_systems
 from assay.comparison.verdict import describe_test
 from assay.core.checks import check_choice, name_few
-from assay.core.conventions import Conventions
+from assay.core.conventions import Conventions, as_settings, query_digest, setting_parts
 from assay.core.ids import Ids
 from assay.errors import MismatchError, UsageError
-from assay.io.frames import build_frame
+from assay.io.lines import build_frame
 from assay.measures import Measure
 from assay.stats import (
     Interval,

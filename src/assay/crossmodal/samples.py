@@ -22,6 +22,7 @@ from assay.arrays import Array
 from assay.core import checks
 from assay.core.conventions import Settings, as_settings
 from assay.core.ids import Ids
+from assay.core.mismatches import describe_near
 from assay.core.on_demand import OnDemand
 from assay.core.text import did_you_mean
 from assay.errors import FormatError, MismatchError, ShapeError, UsageError, ValueRangeError

@@ -27,9 +27,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Flags, Floats, Ints, offsets_of
-from assay.core import checks, order
-from assay.core.ranking import Ranking
+from assay.arrays import Flags, Floats, Ints, offsets_of, rows_of
+from assay.core import checks
+from assay.core.ranking import Ranking, tie_groups
 from assay.errors import MismatchError, UsageError
 
 TIES: Final = ("order", "expected", "best", "worst")

@@ -41,6 +41,7 @@ from assay.core.ranking import sort_rows
 from assay.errors import UsageError, ValueRangeError
 from assay.measures import Measure
 from assay.measures.classes import Confusion
+from assay.native.tie_order import rank_order
 from assay.prediction.evaluate import as_array, make_result, name_targets, rename_classes
 from assay.prediction.result import PredictionResult, as_table
 from assay.search.engine.targets import TargetRanks

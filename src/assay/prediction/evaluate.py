@@ -32,7 +32,13 @@ from assay.measures import Measure
 from assay.measures.classes import Confusion
 from assay.prediction.result import PredictionResult
 from assay.scoring.evaluate import score
-from assay.search.engine.targets import masked_targets, ranks_and_best, score_matrix, target_columns
+from assay.search.engine.targets import (
+    TargetRanks,
+    masked_targets,
+    ranks_and_best,
+    score_matrix,
+    target_columns,
+)
 from assay.search.engine.workers import Progress
 from assay.stats import Interval, interval
 from assay.tables.table import Cell, Table

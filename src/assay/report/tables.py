@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.comparison.tables import pair_table
 from assay.core.text import guard_formula, printable
 from assay.errors import PluginError, error_text
 from assay.plugins import find_hooks
@@ -21,7 +20,7 @@ from assay.report.svg import interval_strip
 from assay.runs.leaderboard import Leaderboard
 from assay.scoring.scores import describe_counts
 from assay.stats.choices import MOST_PAIRS
-from assay.stats.ranks import split_letters
+from assay.stats.corrections import split_letters
 from assay.tables.html import (
     Attributes,
     Decoration,

@@ -12,7 +12,7 @@ import numpy as np
 from assay.core.conventions import Conventions, as_conventions
 from assay.core.hits import cover_by, judge
 from assay.core.ids import Ids
-from assay.core.input_remarks import CUT_BY_ROW
+from assay.core.mismatches import CUT_BY_ROW
 from assay.core.on_demand import OnDemand
 from assay.core.ranking import Ranking
 from assay.errors import MismatchError

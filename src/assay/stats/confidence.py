@@ -17,9 +17,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats, or_none
+from assay.arrays import Floats, from_grid, or_none, to_grid
 from assay.core.checks import as_list, check_choice, check_lengths
-from assay.core.exact_sums import from_grid, to_grid
 from assay.core.text import fixed
 from assay.errors import UsageError, ValueRangeError
 from assay.native import kernels

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from assay.arrays import Flags, Floats, or_none
+from assay.arrays import Flags, Floats, from_grid, or_none, slack, to_grid
 from assay.core.checks import check_choice
 from assay.errors import ShapeError, ValueRangeError
 from assay.native import kernels

@@ -18,9 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from assay.arrays import Floats, Ints
-from assay.core.exact_sums import from_grid, to_grid
-from assay.core.progress import tell
+from assay.arrays import Floats, Ints, from_grid, to_grid
+from assay.core.work import tell
 from assay.errors import ShapeError
 from assay.native import kernels
 from assay.native.random_words import stream_key, words

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats, Ints, offsets_of
+from assay.arrays import Floats, Ints, from_grid, offsets_of, to_grid
 from assay.core.checks import check_cutoff, check_labels, check_lengths, is_real
-from assay.core.exact_sums import from_grid, to_grid
 from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.native import kernels
 from assay.native.random_words import stream_key

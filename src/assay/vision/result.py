@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from assay.arrays import Array, exact_sum
 from assay.core import checks
-from assay.core.conventions import Conventions, as_conventions
+from assay.core.conventions import Conventions, Settings, as_conventions
 from assay.core.hits import Hits, judge_ranks
 from assay.core.ids import Ids
 from assay.errors import MismatchError, UsageError

@@ -71,7 +71,7 @@ def list_hits(
     new = np.ones(len(row), bool)  # where a run of equal distances starts
     new[1:] = (row[1:] != row[:-1]) | (distance[1:] != distance[:-1])
     ends = np.append(np.flatnonzero(new), len(row))
-    run = order.rows_of(ends.astype(np.int64))
+    run = rows_of(ends.astype(np.int64))
     first, last = ends[run], ends[run + 1]
     start = offsets[row]
     lo = 1 + below[by_distance] + first - start

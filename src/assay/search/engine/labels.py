@@ -81,7 +81,7 @@ def count_labels(
 
 def count_found_labels(offsets: Ints, labels: Ints, targets: Ints, cuts: Sequence[int]) -> Ints:
     """Count the first documents of each row that have the row's label, for each cutoff."""
-    rows = order.rows_of(offsets)
+    rows = rows_of(offsets)
     same = labels == targets[rows]
     place = np.arange(len(rows)) - offsets[rows]
     counts = [np.bincount(rows[same & (place < cut)], minlength=len(targets)) for cut in cuts]

@@ -417,7 +417,7 @@ def _score_ranking(ready: SearchPlan, ranking: Ranking) -> tuple[Floats, NDArray
     """Score every result; say which have no score because a vector is all zero."""
     scores = np.zeros(len(ranking.docs))
     cosine = ready.metric.name == "cosine"
-    empty = ready.measures.zero[order.rows_of(ranking.offsets)] & cosine
+    empty = ready.measures.zero[rows_of(ranking.offsets)] & cosine
     for block in ready.measured_blocks():
         docs = prepare_docs(ready.kernels, block, ready.metric, sizes=ready.sizes)
         for start, stop in ready.tiles():

@@ -158,7 +158,7 @@ def _systems(
     means = [row.mean for row in comparison.standings_on(measure)]
     scale = Scale.around(end for mean in means for end in (mean.estimate, mean.low, mean.high))
     ids = {name: run.id for name, run in zip(comparison.names, runs, strict=True)}
-    table = system_table(comparison, measure)
+    table = comparison.table(measure)
     drawn = [Aggregate(measure, mean.estimate, low=mean.low, high=mean.high) for mean in means]
 
     def link(row: tuple[Cell, ...]) -> str:

@@ -12,7 +12,7 @@ from assay.core.text import format_bytes, format_rate, format_time
 from assay.errors import AssayError
 from assay.report.svg import CostPoint, TrendPoint, cost_picture, trend_line
 from assay.runs.record import names_of
-from assay.stats.ranks import split_letters
+from assay.stats.corrections import split_letters
 from assay.store import Run, Store, summaries
 from assay.store.summaries import RunCosts, RunMean
 from assay.tables.svg import Scale
