@@ -173,7 +173,7 @@ def check_outcomes(outcomes: dict[str, str]) -> None:
     needed = {"Scores.plot()": "report", "the dashboard: assay serve": "serve"}
     needed |= {"index.md: assay demo": "demo", "assay runs list --help: assay runs list": "store"}
     assert {step: MISSING.fullmatch(outcomes[step])["extra"] for step in needed} == needed  # type: ignore[index]
-    assert sum(outcome == WORKS for outcome in outcomes.values()) > 1300
+    assert sum(outcome == WORKS for outcome in outcomes.values()) > 1200
 
 
 def try_steps(texts: Iterable[str], folder: Path, *, slow: bool) -> dict[str, str]:

@@ -125,8 +125,6 @@ PLACES = {
     "bench": ("bench", "bench.toml", "--no-cache", "--resamples", "200"),
     "codes": ("codes", *EMBEDDINGS, *IDS, "--bits", "64", "--resamples", "200"),
 }
-# Rooms whose table of systems does not come from `standings_table` yet: take them out when it does.
-PENDING = {"bench", "codes"}
 
 
 @pytest.fixture(scope="module")
@@ -139,13 +137,7 @@ def with_column(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     return checkout
 
 
-@pytest.mark.parametrize(
-    "place",
-    [
-        pytest.param(place, marks=[pytest.mark.xfail(strict=True)] if place in PENDING else [])
-        for place in PLACES
-    ],
-)
+@pytest.mark.parametrize("place", PLACES)
 def test_a_column_of_the_standings_is_one_line(with_column: Checkout, place: str) -> None:
     if place == "dashboard":
         shown = with_column.python(DASHBOARD, str(Path(__file__).parents[1]))

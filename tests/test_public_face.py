@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
 
 import assay
 from assay import errors
@@ -93,3 +99,24 @@ def test_public_functions_take_keywords_after_the_second_argument():
         ]
         # `evaluate(run, qrels, measures)` and `check` read best with their third argument bare.
         assert len(positional) <= 3, name
+
+
+def public_functions():
+    """Yield the functions behind every door, once each."""
+    package = Path(assay.__file__).parent
+    functions = {}
+    for door in (package / "__init__.pyi", *sorted(package.glob("*/__init__.pyi"))):
+        names = re.findall(r"^from (\S+) import (\w+) as", door.read_text("utf-8"), re.MULTILINE)
+        for module, name in names:
+            value = getattr(import_module(module), name, None)
+            if inspect.isfunction(value):
+                functions[f"{value.__module__}.{value.__name__}"] = value
+    return functions
+
+
+@pytest.mark.parametrize(("name", "function"), public_functions().items())
+def test_a_public_function_says_what_it_takes_and_gives(name, function):
+    text, signature = inspect.getdoc(function) or "", inspect.signature(function)
+    assert "Args:" in text or not signature.parameters
+    assert re.search("Returns:|Yields:", text) or signature.return_annotation == "None"
+    assert re.search("Example|>>>", text)

@@ -59,7 +59,7 @@ def check_end(done: subprocess.CompletedProcess[str], name: str) -> None:
 def test_at_start_up() -> None:
     last = moments("import", *EVAL)
     assert last > 200
-    for k in range(12):
+    for k in range(12):  # the last import is one of the kernels' own
         name = ("SIGINT", "SIGTERM", "SIGINT", "SIGHUP")[k % 4]
         check_end(driven("import", name, 1 + k * (last - 1) // 11, *EVAL), name)
         assert Path("out.json").read_text() == OLD

@@ -18,8 +18,8 @@ from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, ge
 
 import click
 
+from assay.core.on_demand import OnDemand
 from assay.errors import AssayError, FormatError
-from assay.io.plain_data import check_against
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Filled = TypeVar("Filled")
@@ -265,7 +265,7 @@ def fill(kind: type[Filled], data: Any, place: str) -> Filled:
     """
     schema = dataclass_schema(kind)
     plain = _write_out(data, schema)
-    check_against(plain, schema, place)
+    OnDemand("assay.io.plain_data").check_against(plain, schema, place)
     result: Filled = _build(kind, plain, place)
     return result
 

@@ -1,4 +1,4 @@
-"""What is lost if vectors are compressed?"""
+"""Measure what compressed vectors lose."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def command(
     file: str | None,
     **params: Any,
 ) -> None:
-    """What is lost if vectors are compressed?
+    """Measure what compressed vectors lose.
 
     Makes codes of the vectors (bits by sign, random directions or learned rotation; int8;
     float16), or takes codes made elsewhere, and measures how similar their ranking is to that of

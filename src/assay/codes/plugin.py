@@ -8,7 +8,7 @@ PLUGIN = Plugin(
         CommandEntry(
             "codes",
             "Tasks",
-            "What is lost if vectors are compressed?",
+            "Measure what compressed vectors lose.",
             "assay.codes.command:command",
         ),
     ),

@@ -1,4 +1,4 @@
-"""What trec_eval prints, by its own flags."""
+"""Print what trec_eval prints, by its own flags."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _hidden(flag: str, name: str) -> Decorator[Any]:
 def command(
     *, qrels: str, run: str, measures: tuple[str, ...], no_summary: bool, **flags: Any
 ) -> None:
-    """What trec_eval prints, by its own flags.
+    """Print what trec_eval prints, by its own flags.
 
     That is trec_eval 10.0, to the byte. The judgments come first. Measures of preferences, -D
     and -Z are not there; 'assay eval' has other conventions and formats.

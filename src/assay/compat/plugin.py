@@ -8,7 +8,7 @@ PLUGIN = Plugin(
         CommandEntry(
             "trec_eval",
             "Tools",
-            "What trec_eval prints, by its own flags.",
+            "Print what trec_eval prints, by its own flags.",
             "assay.compat.command:command",
             multiplies=False,
         ),

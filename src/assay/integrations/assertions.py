@@ -62,6 +62,10 @@ def assert_not_worse(
     Raises:
         AssertionError: The scores are worse, or cannot be compared.
         UsageError: An argument is wrong.
+
+    Example:
+        scores = assay.evaluate("new.run", "qrels.txt", "nDCG@10")
+        assert_not_worse(scores, "baseline.json", "nDCG@10")
     """
     __tracebackhide__ = True
     try:
@@ -97,6 +101,9 @@ def assert_at_least(scores: Scores | HasRecord, measure: str | Measure, limit: f
     Raises:
         AssertionError: The mean is below the limit.
         UsageError: The limit is not a number.
+
+    Example:
+        assert_at_least(assay.evaluate("new.run", "qrels.txt", "nDCG@10"), "nDCG@10", 0.3)
     """
     __tracebackhide__ = True
     if not is_real(limit) or not math.isfinite(limit):

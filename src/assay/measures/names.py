@@ -87,9 +87,16 @@ _TREC_SHAPE = re.compile(r"(.+?)[_.]\s*(\d*\.?\d+(?:\s*,\s*\d*\.?\d+)*)")
 
 
 def parse_many(measures: MeasuresLike) -> tuple[Measure, ...]:
-    """Measures from one or several texts; a text may name a group or, trec_eval's way, many.
+    """Return measures from names; a name may stand for a group or, as in trec_eval, for many.
 
-    Measure objects of ir_measures are taken as well.
+    Args:
+        measures: One or several names or measures; those of ir_measures are taken as well.
+
+    Returns:
+        The measures, each once, in this order.
+
+    Raises:
+        MeasureError: If there is no such measure, or a parameter does not fit.
 
     >>> parse_many(["P_5", "ndcg_cut.10,20"])
     (P@5, nDCG@10, nDCG@20)
@@ -136,7 +143,16 @@ def _checked_text(item: object) -> str:
 
 
 def parse(measure: MeasureLike) -> Measure:
-    """One measure from its name; `parse(str(m)) == m`.
+    """Return a measure from its name; `parse(str(m)) == m`.
+
+    Args:
+        measure: Name with parameters and cutoff in any usual spelling, or a measure.
+
+    Returns:
+        The measure.
+
+    Raises:
+        MeasureError: If there is no such measure, or a parameter does not fit.
 
     >>> parse("ndcg_cut_10"), parse("MAP"), parse("Acc@1"), parse("AP(rel=2)@100")
     (nDCG@10, AP, Success@1, AP(rel=2)@100)

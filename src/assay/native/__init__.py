@@ -8,6 +8,7 @@ environment forces the twins.
 from __future__ import annotations
 
 import os
+import signal
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal, cast
@@ -44,5 +45,14 @@ def engine_name() -> Engine:
 
 def load(engine: Engine) -> Kernels:
     """Import the kernels of one engine; ImportError if they were not built."""
-    name = "assay.native._kernels" if engine == "native" else "assay.native.twins"
-    return cast("Kernels", import_module(name))
+    if engine == "numpy":
+        return cast("Kernels", import_module("assay.native.twins"))
+    # The compiled module runs some Python while it starts and drops what is raised there: a signal
+    # waits until it has started.
+    hold = getattr(signal, "pthread_sigmask", None)
+    before = hold(signal.SIG_BLOCK, signal.valid_signals()) if hold else ()
+    try:
+        return cast("Kernels", import_module("assay.native._kernels"))
+    finally:
+        if hold:
+            hold(signal.SIG_SETMASK, before)
