@@ -30,6 +30,9 @@ _ROOT = Path(__file__).resolve().parents[1]
 _DEFAULT_DATA = _ROOT.parent / "shared" / "data"
 
 
+_LONG = {"test_core_alone.py", "test_docs.py", "test_house.py", "test_newcomers_day.py"}
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
     """Each worker imports a share of the files first: what it compiles, the others only read."""
@@ -51,7 +54,7 @@ def pytest_collectstart() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest comes first: at the end, the other workers would wait for it."""
-    items.sort(key=lambda item: item.path.name != "test_docs.py")
+    items.sort(key=lambda item: item.path.name not in _LONG)
 
 
 def pytest_collection_finish() -> None:

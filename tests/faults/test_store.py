@@ -43,7 +43,9 @@ def drive(*arguments: object) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("rounds", [6, pytest.param(200, marks=pytest.mark.slow)], ids=["6", "200"])
+@pytest.mark.parametrize(
+    "rounds", [12, pytest.param(200, marks=pytest.mark.slow)], ids=["12", "200"]
+)
 def test_kill_9_while_runs_are_stored(place, tmp_path, rounds):
     reported = int(drive("kill", place, tmp_path / "log", rounds, 46))
     assert reported > rounds / 2  # the kills did hit writers at work
