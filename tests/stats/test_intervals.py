@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
+from assay.arrays import stream_key, words
 from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
-from assay.native.random_words import stream_key, words
 from assay.stats import compare_seeds, difference_interval, interval, intervals, rank_intervals
 from assay.stats.confidence import standard_error
 from assay.stats.samples import (

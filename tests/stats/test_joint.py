@@ -10,8 +10,8 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.arrays import stream_key, words
 from assay.errors import ShapeError, UsageError
-from assay.native.random_words import stream_key, words
 from assay.stats import compare_jointly, joint, rank_intervals
 from assay.stats.confidence import standard_error
 from assay.stats.joint import allowed_draws, smallest_flip_p

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assay.native.random_words import stream_key, words
+from assay.arrays import stream_key, words
 
 
 def test_known_words_of_the_generator() -> None:

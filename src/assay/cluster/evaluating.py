@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats, Ints, offsets_of
+from assay.arrays import Floats, Ints, offsets_of, stream_key, words
 from assay.cluster.jobs import SearchRequest
 from assay.cluster.searching import Lists, VectorTask, prepare_search, rank_shards
 from assay.cluster.settings import Cluster
@@ -28,7 +28,6 @@ from assay.errors import MismatchError, UsageError
 from assay.io.arrays import open_rows
 from assay.io.formats import as_judgments
 from assay.measures import Measure, parse_many
-from assay.native.random_words import stream_key, words
 from assay.scoring.evaluate import evaluate
 from assay.scoring.scores import Scores
 from assay.search.engine.inputs import check_ids, matrix_of

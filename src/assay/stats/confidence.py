@@ -17,12 +17,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats, from_grid, or_none, to_grid
+from assay.arrays import Floats, from_grid, or_none, stream_key, to_grid
 from assay.core.checks import as_list, check_choice, check_lengths
 from assay.core.text import fixed
 from assay.errors import UsageError, ValueRangeError
 from assay.native import kernels
-from assay.native.random_words import stream_key
 from assay.stats import bounded, samples
 from assay.stats.bounded import Bounds
 from assay.stats.choices import CONFIDENCE, INTERVAL, RESAMPLES

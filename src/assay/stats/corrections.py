@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from assay.arrays import Flags, Floats, from_grid, or_none, slack, to_grid
+from assay.arrays import Flags, Floats, from_grid, or_none, slack, stream_key, to_grid
 from assay.core.checks import check_choice
 from assay.errors import ShapeError, ValueRangeError
 from assay.native import kernels
-from assay.native.random_words import stream_key
 from assay.stats import samples
 from assay.stats.choices import CONFIDENCE, LEVEL, RESAMPLES
 from assay.stats.joint import allowed_draws, compare_jointly

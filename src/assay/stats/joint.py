@@ -18,11 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from assay.arrays import Floats, Ints, from_grid, to_grid
+from assay.arrays import Floats, Ints, from_grid, stream_key, to_grid, words
 from assay.core.work import tell
 from assay.errors import ShapeError
 from assay.native import kernels
-from assay.native.random_words import stream_key, words
 from assay.stats import bounded, samples
 from assay.stats.bounded import Bounds
 from assay.stats.choices import LEVEL, RESAMPLES

@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats, Ints, from_grid, offsets_of, to_grid
+from assay.arrays import Floats, Ints, from_grid, offsets_of, stream_key, to_grid
 from assay.core.checks import check_cutoff, check_labels, check_lengths, is_real
 from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.native import kernels
-from assay.native.random_words import stream_key
 from assay.stats.bounded import normal_cdf, normal_quantile, t_quantile
 
 _LARGEST = 1e100  # beyond, squares would overflow, and below its inverse underflow

@@ -23,11 +23,10 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from assay.arrays import Floats, Ints, slack, to_grid
+from assay.arrays import Floats, Ints, slack, stream_key, to_grid
 from assay.core.checks import check_choice, check_cutoff
 from assay.errors import ValueRangeError
 from assay.native import kernels
-from assay.native.random_words import stream_key
 from assay.stats import samples
 from assay.stats.bounded import beta_tail, normal_cdf, t_tail
 from assay.stats.choices import RESAMPLES

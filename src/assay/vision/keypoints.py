@@ -25,7 +25,7 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats, Ints
+from assay.arrays import Floats, Ints, stream_key, words
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.core.text import parse_number, parse_whole
@@ -33,7 +33,6 @@ from assay.errors import FormatError, ShapeError, UsageError, ValueRangeError
 from assay.io.arrays import load_npz
 from assay.io.columns import numbered_rows
 from assay.io.streams import atomic_write
-from assay.native.random_words import stream_key, words
 from assay.stats.samples import check_seed
 from assay.vision import ground_truth
 from assay.vision.settings import BORDER

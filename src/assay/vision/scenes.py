@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats
+from assay.arrays import Floats, stream_key, words
 from assay.core import checks
 from assay.core.mismatches import describe_near
 from assay.core.work import Once
@@ -29,7 +29,6 @@ from assay.errors import FormatError, InputError, MismatchError, MissingPackageE
 from assay.io.columns import numbered_rows
 from assay.io.plain_data import parse_json
 from assay.io.streams import atomic_write, list_folder, read_text
-from assay.native.random_words import stream_key, words
 from assay.stats.samples import check_seed
 from assay.vision.ground_truth import as_homography, read_homography
 from assay.vision.keypoints import (

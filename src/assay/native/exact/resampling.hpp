@@ -9,7 +9,7 @@
 
 namespace assay {
 
-// Word i of the stream that starts at `key`: SplitMix64, as in assay.native.random_words.
+// Word i of the stream that starts at `key`: SplitMix64, as in assay.arrays.
 inline uint64_t random_word(uint64_t key, uint64_t i) {
     uint64_t word = key + (i + 1) * 0x9E3779B97F4A7C15u;
     word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9u;

@@ -18,8 +18,7 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from assay.arrays import Array, Flags, Floats, Ints, Ints32, Words
-from assay.native.random_words import words
+from assay.arrays import Array, Flags, Floats, Ints, Ints32, Words, words
 from assay.native.twins.trec import check_offsets, require
 
 Pair = tuple[Floats, Floats]  # a number as hi + lo, lo its rounding error

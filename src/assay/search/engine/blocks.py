@@ -24,10 +24,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Array, Bytes, Floats, Floats32, Ints32
+from assay.arrays import Array, Bytes, Floats, Floats32, Ints32, stream_key, words
 from assay.core.ids import Ids
 from assay.errors import UsageError, ValueRangeError
-from assay.native.random_words import stream_key, words
 from assay.native.signatures import CoarseHandle, DocHandle, Kernels, QueryHandle, RawHandle
 from assay.search.engine.inputs import Rows, Vectors, window_rows
 
