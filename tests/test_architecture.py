@@ -191,3 +191,24 @@ def test_the_page_is_what_its_script_writes() -> None:
     from docs.architecture import PAGE, write_tables
 
     assert PAGE.read_text("utf-8").partition("## Walks")[0] == write_tables()
+
+
+# Private names that tests may use: those of other packages, of named tuples and of the kernels.
+PRIVATE = re.compile(
+    r"from assay[\w.]* import [^\n]*\b_[a-z]|\bsetattr\([^,\n]+, \"_[a-z]"
+    r"|(?<!self)(?<!cls)(?<!native)(?<!sys)(?<!os)\._(?!replace|asdict|fields|make|repr_)[a-z]\w+"
+)
+OF_OTHERS = ("registry._registry", "mteb._evaluators", "ray._private", "_ipython", "run._cell")
+
+
+def test_no_test_uses_a_private_name_of_the_package() -> None:
+    files = [
+        path for path in Path(__file__).parent.rglob("*.py") if path.name != "test_architecture.py"
+    ]
+    lines = [
+        f"{path.name}: {line.strip()}"
+        for path in files
+        for line in path.read_text("utf-8").splitlines()
+        if PRIVATE.search(line) and not any(name in line for name in OF_OTHERS)
+    ]
+    assert not lines, "\n".join(lines)

@@ -59,11 +59,11 @@ def test_a_query_and_its_document_are_one_docstring(collection: Collection) -> N
     ],
 )
 def test_signatures_and_short_lines_are_not_queries(line: str, fit: bool) -> None:
-    assert module._is_summary(line) is fit
+    assert module.is_summary(line) is fit
 
 
-def docstring(name: str, summary: str, body: str) -> module._Docstring:
-    return module._Docstring(name, summary, body)
+def docstring(name: str, summary: str, body: str) -> module.Docstring:
+    return module.Docstring(name, summary, body)
 
 
 def test_ambiguous_summaries_are_not_queries() -> None:
@@ -73,7 +73,7 @@ def test_ambiguous_summaries_are_not_queries() -> None:
     other = docstring("d", "Puts an item in.", "body of d")
     shared = docstring("e", "First of the two.", "May be overridden now.")
     twice = docstring("f", "Second of the two.", "May be overridden now.")
-    assert module._answerable([kept, alias, one, other, shared, twice]) == [kept]
+    assert module.select_answerable([kept, alias, one, other, shared, twice]) == [kept]
 
 
 @pytest.mark.slow

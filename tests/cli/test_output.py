@@ -192,9 +192,9 @@ def test_the_command_line_of_a_result_means_what_was_typed(
 def test_inputs_are_hashed_once_for_json_and_store(
     command: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    hashed, real = [], fingerprints._fingerprint
+    hashed, real = [], fingerprints.fingerprint_file
     monkeypatch.setattr(
-        fingerprints, "_fingerprint", lambda file: hashed.append(str(file)) or real(file)
+        fingerprints, "fingerprint_file", lambda file: hashed.append(str(file)) or real(file)
     )
     words = [command, "run.txt", "other.txt", "-r", "qrels.txt", "--json", "--save"]
     group.main([*words, "--store", "s.db"], standalone_mode=False)

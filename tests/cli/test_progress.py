@@ -44,7 +44,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-def work(display: progress._Display, clock: Clock, seconds: int) -> None:
+def work(display: progress.Display, clock: Clock, seconds: int) -> None:
     for second in range(1, seconds + 1):
         clock.now += 1
         display.tell("searching", 10 * second, 1000)
@@ -53,7 +53,7 @@ def work(display: progress._Display, clock: Clock, seconds: int) -> None:
 def test_without_a_terminal_a_line_comes_every_ten_seconds(
     clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    work(progress._Display(False, lambda: False), clock, 35)
+    work(progress.Display(False, lambda: False), clock, 35)
     assert capsys.readouterr().err.splitlines() == [
         "searching: 10 %, 100 of 1,000, 10/s, 90 s left".replace("90 s", "1 min 30 s"),
         "searching: 20 %, 200 of 1,000, 10/s, 1 min 20 s left",
@@ -64,22 +64,22 @@ def test_without_a_terminal_a_line_comes_every_ten_seconds(
 def test_quiet_and_short_work_shows_nothing(
     clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    work(progress._Display(False, lambda: True), clock, 35)
-    work(progress._Display(False, lambda: False), clock, 9)
-    work(progress._Display(True, lambda: True), clock, 9)
+    work(progress.Display(False, lambda: True), clock, 35)
+    work(progress.Display(False, lambda: False), clock, 9)
+    work(progress.Display(True, lambda: True), clock, 9)
     clock.now += 0.5
-    progress._Display(True, lambda: False).tell("searching", 1, 2)
+    progress.Display(True, lambda: False).tell("searching", 1, 2)
     assert capsys.readouterr().err == ""
 
 
 def test_on_a_terminal_a_bar_appears_after_a_second_and_goes(clock: Clock) -> None:
-    display = progress._Display(True, lambda: False)
+    display = progress.Display(True, lambda: False)
     work(display, clock, 3)
-    (shown,) = display._bar.tasks
+    (shown,) = display.bar.tasks
     assert (shown.fields["what"], shown.completed, shown.total) == ("searching", 30, 1000)
     assert shown.fields["words"] == "3 %, 30 of 1,000, 10/s, 1 min 37 s left"
     display.close()
-    assert display._bar is None
+    assert display.bar is None
 
 
 def test_reading_tells(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tests.cluster.corpora import sample, write_npy, write_npz
 def worse(ranking: Ranking, rng, share: float) -> Ranking:
     """An approximate ranking: some neighbours are missing."""
     kept = rng.random(len(ranking.docs)) > share
-    return ranking._keep(kept)
+    return ranking.select(kept)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_a_sample_without_a_miss_leaves_room_for_one(crowd):
 
 def test_nothing_found_at_all(crowd):
     queries, docs, exact, _ = crowd
-    nothing = exact._keep(np.zeros(len(exact.docs), bool))
+    nothing = exact.select(np.zeros(len(exact.docs), bool))
     found = sampled_recall(nothing, queries, docs, k=10, sample=50)
     assert (found.estimate, found.low) == (0.0, 0.0)
     assert 0 < found.high < 0.1

@@ -277,11 +277,11 @@ def test_a_recorded_checksum_is_verified_by_every_search(tmp_path, way):
 
 def test_a_checksum_is_computed_once_while_the_file_stays(tmp_path, monkeypatch):
     source, docs = _recorded(tmp_path)
-    monkeypatch.setattr(fingerprints, "_SETTLED", -60.0)  # the files are as if they were old
-    hashed, real = [], fingerprints._fingerprint
+    monkeypatch.setattr(fingerprints, "SETTLED", -60.0)  # the files are as if they were old
+    hashed, real = [], fingerprints.fingerprint_file
     monkeypatch.setattr(
         fingerprints,
-        "_fingerprint",
+        "fingerprint_file",
         lambda file: hashed.append(os.path.basename(file)) or real(file),
     )
     for _ in range(3):

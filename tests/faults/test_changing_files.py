@@ -320,13 +320,13 @@ _COMMAND = (
 from assay.cli.main import main
 change_at(sys.argv[1], sys.argv[2], 1)
 if sys.argv[3] == "read":
-    real = WatchedFile._read_bytes
+    real = WatchedFile.read_bytes
     def read_and_change(self, *arguments):
         content = real(self, *arguments)
         if os.path.basename(self.name) == sys.argv[1]:
             change(sys.argv[1], sys.argv[2])
         return content
-    WatchedFile._read_bytes = read_and_change
+    WatchedFile.read_bytes = read_and_change
 sys.exit(main(sys.argv[4:]))
 """
 )

@@ -157,9 +157,9 @@ def started() -> bytes:
 
 
 def part() -> bytes:
-    from assay.io.checkpoint import _pack
+    from assay.io.checkpoint import pack_part
 
-    return _pack({"rows": np.arange(4)}, {"fingerprint": "f", "notes": {"seconds": 1.5}})
+    return pack_part({"rows": np.arange(4)}, {"fingerprint": "f", "notes": {"seconds": 1.5}})
 
 
 def groups() -> bytes:

@@ -13,7 +13,7 @@ from assay.bench.config import make_request, read_config
 from assay.cli.main import main
 from assay.cluster.jobs import ShardCheckpoint
 from assay.cluster.shards import open_shard, open_shards
-from assay.comparison.gate import _read_gates
+from assay.comparison.gate import read_gates
 from assay.compat import ranx
 from assay.core.hits import judge
 from assay.core.ids import Ids
@@ -188,7 +188,7 @@ TARGETS: Final[dict[str, tuple[Target, ...]]] = {
     ),
     "ref.csv": (lambda path: evaluate_patches(_patch_scene(path)),),
     "categories.csv": (lambda path: name_categories(["v_a", "i_b"], path),),
-    "looks.json": (lambda path: _read_gates(str(path)),),
+    "looks.json": (lambda path: read_gates(str(path)),),
     "run.trec.zst": RUN,
     "headed.run": RUN,
     "scores.json": (VERIFY,),

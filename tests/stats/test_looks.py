@@ -54,7 +54,7 @@ def test_the_wealth_is_one_on_average_under_any_null(high: float) -> None:
     total = 0.0
     for outcome in outcomes:
         values, chances = zip(*outcome, strict=True)
-        total += math.prod(chances) * math.exp(bets(list(values))._log_wealth(0.0))
+        total += math.prod(chances) * math.exp(bets(list(values)).log_wealth(0.0))
     assert total == pytest.approx(1)
 
 

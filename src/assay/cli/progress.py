@@ -29,7 +29,7 @@ _SELDOM: Final = 10.0  # elsewhere
 @contextmanager
 def showing_progress(context: click.Context) -> Iterator[None]:
     """Show what the work of a command tells, unless nobody wants to know."""
-    display = _Display(sys.stderr.isatty(), lambda: bool(context.meta.get("assay.quiet")))
+    display = Display(sys.stderr.isatty(), lambda: bool(context.meta.get("assay.quiet")))
     context.meta[_DISPLAY] = display
     with listening(display.tell):
         try:
@@ -45,7 +45,7 @@ def clear_progress() -> None:
         context.meta[_DISPLAY].close()
 
 
-class _Display:
+class Display:
     """One line for what is being done now; it appears once the work takes long."""
 
     def __init__(self, on_terminal: bool, is_quiet: Callable[[], bool]) -> None:
@@ -54,9 +54,10 @@ class _Display:
         self._next = self._began + (_SOON if on_terminal else _SELDOM)
         self._what = ""
         self._since = (self._began, 0)
-        self._bar: Any = None
+        self.bar: Any = None
 
     def tell(self, what: str, done: int, total: int | None) -> None:
+        """Show how far the work is, if it is time to."""
         now = time.monotonic()
         if what != self._what or done < self._since[1]:
             self._what, self._since = what, (now, done)
@@ -76,17 +77,18 @@ class _Display:
         return (now - since) * done / (done - first) if done > first else 0.0
 
     def _draw(self, what: str, done: int, total: int | None, words: str) -> None:
-        if self._bar is None:
-            self._bar = _make_bar()
-            self._task = self._bar.add_task("", total=None, what="", words="")
-            self._bar.start()
+        if self.bar is None:
+            self.bar = _make_bar()
+            self._task = self.bar.add_task("", total=None, what="", words="")
+            self.bar.start()
         line = {"what": printable(what), "words": words}
-        self._bar.update(self._task, completed=done, total=total, **line)
+        self.bar.update(self._task, completed=done, total=total, **line)
 
     def close(self) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        """Remove the bar."""
+        if self.bar is not None:
+            self.bar.stop()
+            self.bar = None
 
 
 def _make_bar() -> Any:

@@ -407,7 +407,7 @@ def count_look(comparison: Comparison, path: str) -> tuple[int, bool]:
     The file is made if there is none, and written if the look is new. It counts the looks at each
     baseline, on its queries and measures, apart.
     """
-    gates = _read_gates(path)
+    gates = read_gates(path)
     gate, look = _identify(comparison)
     looks = gates.setdefault(gate, [])
     if look in looks:
@@ -432,7 +432,8 @@ def _identify(comparison: Comparison) -> tuple[str, str]:
     return fingerprint_of(gate), digest_of_arrays(candidates)[:32]
 
 
-def _read_gates(path: str) -> dict[str, list[str]]:
+def read_gates(path: str) -> dict[str, list[str]]:
+    """Read how often each gate was asked, and with which runs."""
     if not os.path.lexists(path):
         return {}
     data = parse_json(read_text(path), path)

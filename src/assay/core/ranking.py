@@ -345,7 +345,7 @@ class Ranking:
             return replace(self, settings=settings)
         docs, scores = self._sorted
         ordered = replace(self, given_docs=docs, given_scores=scores, in_order=True)
-        cut = ordered._keep(self._places() < depth)
+        cut = ordered.select(self._places() < depth)
         return replace(cut, tie_split=ordered._tie_split_at(depth), settings=settings)
 
     def rows(self, numbers: Ints) -> Ranking:
@@ -373,7 +373,7 @@ class Ranking:
     def _places(self) -> Ints:
         return np.arange(len(self.given_docs)) - np.repeat(self.offsets[:-1], self.lengths)
 
-    def _keep(self, mask: NDArray[np.bool_]) -> Ranking:
+    def select(self, mask: NDArray[np.bool_]) -> Ranking:
         """Return only some of the results as they were given."""
         counts = np.concatenate([[0], np.cumsum(mask)])[self.offsets]
         return replace(
@@ -392,7 +392,7 @@ class Ranking:
             )
         self_doc = np.repeat(self.query_ids.match(self.doc_ids), self.lengths)
         same = self.given_docs == self_doc
-        ranking = self._keep(~same) if same.any() else self
+        ranking = self.select(~same) if same.any() else self
         return replace(ranking, settings={**self.settings, "exclude": "self"})
 
     def _reorder(self, tiebreak: str, precision: str) -> Ranking:

@@ -86,7 +86,7 @@ class Checkpoint:
         try:
             self.make_folder()
             with atomic_write(path) as file:
-                file.write(_pack(arrays, {"fingerprint": self.fingerprint, "notes": notes}))
+                file.write(pack_part(arrays, {"fingerprint": self.fingerprint, "notes": notes}))
         except OSError:  # StorageError is one
             if not self.optional:
                 raise
@@ -137,7 +137,8 @@ class Checkpoint:
                 file.write(json.dumps(job, indent=1).encode())
 
 
-def _pack(arrays: Mapping[str, Array], head: Mapping[str, Any]) -> bytes:
+def pack_part(arrays: Mapping[str, Array], head: Mapping[str, Any]) -> bytes:
+    """Return the bytes of a part: its arrays, and what it was computed from."""
     buffer = io.BytesIO()
     content: dict[str, Any] = {_HEAD: np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays}
     np.savez(buffer, **content)

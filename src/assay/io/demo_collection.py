@@ -122,7 +122,9 @@ def _rank(scores: NDArray[np.float64], query_ids: Ids, doc_ids: Ids) -> Ranking:
 
 
 @dataclass(frozen=True, order=True)
-class _Docstring:
+class Docstring:
+    """The name, first line and rest of a docstring."""
+
     name: str
     summary: str
     body: str
@@ -144,7 +146,7 @@ def stdlib_collection(*, n_queries: int | None = None, seed: int = SEED) -> Coll
     documents = {
         docstring.body: docstring.name for docstring in reversed(docstrings)
     }  # the first name stays
-    queries = _answerable(docstrings)
+    queries = select_answerable(docstrings)
     shuffle = random.Random(seed)
     bodies = sorted(documents, key=documents.__getitem__)
     shuffle.shuffle(bodies)
@@ -154,18 +156,18 @@ def stdlib_collection(*, n_queries: int | None = None, seed: int = SEED) -> Coll
     return _as_collection(bodies, documents, queries)
 
 
-def _read_docstrings() -> list[_Docstring]:
+def _read_docstrings() -> list[Docstring]:
     """Return the docstrings by name, found by a new Python that has loaded nothing else."""
     program = [sys.executable, "-I", "-S", stdlib_docstrings.__file__]
     done = subprocess.run(program, capture_output=True, text=True, encoding="utf-8", check=False)
     if done.returncode:
         why = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise UsageError(f"{sys.executable!r} could not read its standard library: {why}")
-    return [_Docstring(*record) for record in json.loads(done.stdout)]
+    return [Docstring(*record) for record in json.loads(done.stdout)]
 
 
 def _as_collection(
-    bodies: list[str], documents: dict[str, str], queries: list[_Docstring]
+    bodies: list[str], documents: dict[str, str], queries: list[Docstring]
 ) -> Collection:
     doc_ids = Ids.of([documents[body] for body in bodies], what="doc")
     query_ids = Ids.of([f"q:{docstring.name}" for docstring in queries], what="query")
@@ -181,8 +183,8 @@ def _as_collection(
     )
 
 
-def _answerable(docstrings: list[_Docstring]) -> list[_Docstring]:
-    """One docstring for every summary that asks for one body, which answers it alone."""
+def select_answerable(docstrings: list[Docstring]) -> list[Docstring]:
+    """Return a docstring for every summary that asks for one body, which answers it alone."""
     bodies, summaries = defaultdict(set), defaultdict(set)
     for docstring in docstrings:
         bodies[_plain(docstring.summary)].add(docstring.body)
@@ -190,7 +192,7 @@ def _answerable(docstrings: list[_Docstring]) -> list[_Docstring]:
     by_body = {
         docstring.body: docstring
         for docstring in reversed(docstrings)
-        if _is_summary(docstring.summary)
+        if is_summary(docstring.summary)
         and len(bodies[_plain(docstring.summary)]) == len(summaries[docstring.body]) == 1
     }
     return sorted(by_body.values())
@@ -200,7 +202,8 @@ def _plain(text: str) -> str:
     return " ".join(text.casefold().split()).rstrip(".")
 
 
-def _is_summary(line: str) -> bool:
+def is_summary(line: str) -> bool:
+    """Tell whether a line reads like a query: words enough and no signature."""
     return len(line.split()) >= FEWEST_WORDS and not _SIGNATURE.search(line)
 
 

@@ -50,16 +50,16 @@ def digest_of_file(path: str | os.PathLike[str]) -> str:
     name = os.fspath(path)
     state = _settled_state(name)
     if state is None:
-        return str(_fingerprint(name)["sha256"])
+        return str(fingerprint_file(name)["sha256"])
     digest = _DIGESTS.get((os.path.abspath(name), state))
     if digest is None:
-        digest = str(_fingerprint(name)["sha256"])
+        digest = str(fingerprint_file(name)["sha256"])
         if _settled_state(name) == state:
             _DIGESTS[os.path.abspath(name), state] = digest
     return digest
 
 
-_SETTLED: Final = 2.0  # seconds after which a change of a file shows in its times
+SETTLED: Final = 2.0  # seconds after which a change of a file shows in its times
 _DIGESTS: Final[dict[tuple[str, FileState], str]] = {}
 
 
@@ -68,7 +68,7 @@ def _settled_state(name: str) -> FileState | None:
         stat = os.stat(name)
     except OSError:
         return None
-    settled = max(stat.st_mtime, stat.st_ctime) < time.time() - _SETTLED
+    settled = max(stat.st_mtime, stat.st_ctime) < time.time() - SETTLED
     return FileState.of(stat) if settled else None
 
 
@@ -164,10 +164,11 @@ def git_commit(folder: str | None = None) -> str:
 
 def fingerprints(files: Iterable[str | os.PathLike[str]]) -> dict[str, dict[str, Any]]:
     """Size and SHA-256 of each file."""
-    return {os.fspath(file): _fingerprint(os.fspath(file)) for file in files}
+    return {os.fspath(file): fingerprint_file(os.fspath(file)) for file in files}
 
 
-def _fingerprint(file: str) -> dict[str, Any]:
+def fingerprint_file(file: str) -> dict[str, Any]:
+    """Return the size and digest of a file."""
     try:
         with open(split_array(file)[0], "rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()

@@ -87,7 +87,7 @@ class WatchedFile:
         """Return a copy of such an array, which outlives every change of the file."""
         n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
         with self._open() as file:
-            copy = self._read_bytes(file, start, n_bytes)
+            copy = self.read_bytes(file, start, n_bytes)
         self.check()
         return np.ndarray(shape, dtype, copy.data, order=order)
 
@@ -127,7 +127,8 @@ class WatchedFile:
         content.number = kernels().watch_map(_address(content), n_bytes, self._lost)
         return content if content.number >= 0 else None
 
-    def _read_bytes(self, file: BinaryIO, start: int, n_bytes: int) -> Bytes:
+    def read_bytes(self, file: BinaryIO, start: int, n_bytes: int) -> Bytes:
+        """Read a part of the file, whole."""
         content = np.empty(n_bytes, np.uint8)
         rest = content.data
         file.seek(start)

@@ -468,7 +468,7 @@ class EProcess:
         >>> EProcess.of([0.0] * 30, [0.5] * 30, 1.0).p() < 0.001
         True
         """
-        return math.exp(-max(self._log_wealth(at), 0.0)) or _SMALLEST_P
+        return math.exp(-max(self.log_wealth(at), 0.0)) or _SMALLEST_P
 
     def smallest_p(self, at: float = 0.0) -> float:
         """p if every difference were as small as can be."""
@@ -485,7 +485,7 @@ class EProcess:
             low, high = (low, middle) if self.p(middle) <= level else (middle, high)
         return high
 
-    def _log_wealth(self, at: float) -> float:
+    def log_wealth(self, at: float) -> float:
         """Log of the mean over stakes of Π (1 − stake · (sum − at · size) / largest possible)."""
         if not self.n_units:
             return 0.0
