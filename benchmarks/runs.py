@@ -185,7 +185,7 @@ def assay_array_tasks(sample: Sample) -> dict[str, Task]:
     import assay
     from assay.core.ids import Ids
 
-    rules = assay.Conventions.parse("trec_eval").but(tiebreak="index")
+    rules = assay.Conventions.parse("trec_eval").replace(tiebreak="index")
 
     def ranking() -> Any:
         return assay.Ranking.from_arrays(sample.docs, sample.scores, n_docs=sample.n_docs)

@@ -66,7 +66,11 @@ def test_compare_takes_the_keywords_of_evaluate():
     )  # fmt: skip
     scores = [
         assay.evaluate(
-            run, QRELS, "RR", conventions=assay.preset("beir").but(ties="expected"), groups=groups
+            run,
+            QRELS,
+            "RR",
+            conventions=assay.preset("beir").replace(ties="expected"),
+            groups=groups,
         )
         for run in (NEW, OLD)
     ]
@@ -113,7 +117,7 @@ def test_every_convention_is_a_keyword():
                 continue
             found = assay.evaluate(NEW, QRELS, "nDCG", **{name: value})
             wanted = assay.evaluate(
-                NEW, QRELS, "nDCG", conventions=assay.preset("trec_eval").but(**{name: value})
+                NEW, QRELS, "nDCG", conventions=assay.preset("trec_eval").replace(**{name: value})
             )
             assert found.signature == wanted.signature
             assert found.to_dict() == wanted.to_dict()

@@ -180,7 +180,7 @@ def _add_without_self(found, s: Sample, named: str) -> None:
     rules = "trec_eval"
     from assay.core.conventions import preset
 
-    chosen = preset(rules).but(self_match="exclude")
+    chosen = preset(rules).replace(self_match="exclude")
     found["evaluate-without-self"] = (
         lambda cluster: scores_bytes(
             evaluate_shards(

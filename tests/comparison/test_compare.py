@@ -588,7 +588,7 @@ def test_the_winner_depends_on_the_tie_rule(robust):
     assert "rutcor03100 (best)" in found.verdict
     assert found.firsts()["ties: best"] == ("rutcor03100",)
     for ties in ("expected", "best", "worst"):
-        rules = found.base.aligned.conventions.but(ties=ties)
+        rules = found.base.aligned.conventions.replace(ties=ties)
         expected = evaluate(two["rutcor03100"], qrels, "AP", conventions=rules).mean()["AP"]
         comparison = found.comparisons[f"ties: {ties}"]
         (mean,) = [o.mean.estimate for o in comparison.standings if o.name == "rutcor03100"]

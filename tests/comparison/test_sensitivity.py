@@ -12,7 +12,7 @@ from tests.comparison.made_scores import scores_of
 
 QUERIES = [f"q{number:02}" for number in range(12)]
 QRELS = {query: {"x": 1} for query in QUERIES}
-TIES = {"best": as_conventions("trec_eval").but(ties="best")}
+TIES = {"best": as_conventions("trec_eval").replace(ties="best")}
 
 
 def run(*documents):
@@ -67,7 +67,7 @@ def test_the_outcome_against_a_baseline() -> None:
 
 
 def test_the_order_behind_the_first_may_change() -> None:
-    given = {"worst": as_conventions("trec_eval").but(ties="worst")}
+    given = {"worst": as_conventions("trec_eval").replace(ties="worst")}
     falling = run(("x", 1), ("y", 1), ("w", 1), ("v", 1))  # second as given, fourth at worst
     runs = {"a": FIRST, "b": THIRD, "c": falling}
     found = sensitivity(runs, QRELS, "RR", rules=given)
@@ -78,7 +78,7 @@ def test_the_order_behind_the_first_may_change() -> None:
 
 def test_rules_under_which_runs_cannot_be_compared_are_named() -> None:
     half = {query: FIRST[query] for query in QUERIES[:5]}
-    rules = {"skip": as_conventions("trec_eval").but(missing="skip")}
+    rules = {"skip": as_conventions("trec_eval").replace(missing="skip")}
     found = sensitivity({"a": FIRST, "b": half}, QRELS, "RR", rules=rules)
     assert found.verdict.endswith("They cannot be compared under skip.")
     assert list(found.to_dict()["refused"]) == ["skip"]
@@ -88,7 +88,7 @@ def test_rules_under_which_runs_cannot_be_compared_are_named() -> None:
 
 
 def test_a_mean_of_no_query_is_none_and_shared() -> None:
-    rules = {"skip": as_conventions("trec_eval").but(empty="skip")}
+    rules = {"skip": as_conventions("trec_eval").replace(empty="skip")}
     unjudged = {query: {"x": 0} for query in QUERIES}
     found = sensitivity({"a": FIRST, "b": SECOND}, unjudged, "RR", rules=rules)
     assert found.firsts() == {"as given": ("a", "b"), "skip": ("a", "b")}
@@ -106,7 +106,7 @@ def test_a_negative_mean_is_a_number() -> None:
 
 def test_the_last_resort_for_ties_is_a_rule_only_where_ties_are_ordered() -> None:
     for ties in ("order", "expected"):
-        names = other_rules(parse("RR"), as_conventions("trec_eval").but(ties=ties))
+        names = other_rules(parse("RR"), as_conventions("trec_eval").replace(ties=ties))
         assert f"ties: {ties}" not in names
         assert {name.partition(":")[0] for name in names} == {
             *("ties", "scores", "empty", "missing", "self"),

@@ -322,7 +322,7 @@ def test_runs_that_do_not_fit() -> None:
     with pytest.raises(MismatchError, match="'s0' has two runs on 't0'"):
         compare_tasks([*runs, runs[0]])
     with pytest.raises(MismatchError, match="names no dataset"):
-        compare_tasks([run.but(dataset="") for run in runs])
+        compare_tasks([run.replace(dataset="") for run in runs])
     with pytest.raises(UsageError, match="give Scores"):
         compare_tasks({"a": {"t": [0.1, 0.2]}})
 

@@ -54,7 +54,7 @@ def choices() -> st.SearchStrategy[dict]:
 @examples(200, derandomize=True)
 @given(choices(), st.sampled_from([None, *PRESETS]))
 def test_any_combination_reads_back(changes, start):
-    rules = Conventions(**changes) if start is None else preset(start).but(**changes)
+    rules = Conventions(**changes) if start is None else preset(start).replace(**changes)
     again = Conventions.parse(str(rules))
     assert again == rules
     assert again.preset == rules.preset
@@ -62,17 +62,17 @@ def test_any_combination_reads_back(changes, start):
 
 
 def test_a_changed_preset_says_so():
-    assert preset("beir").but(ties="expected").preset == "beir*"
-    assert preset("beir").but(ties="expected").but(gain="exp").preset == "beir*"
-    assert preset("beir").but(ties="order").preset == "beir"  # nothing changed
-    assert preset("beir").but(ties=None).preset == "beir"
-    assert Conventions(ties="best").but(gain="exp").preset == "custom"
+    assert preset("beir").replace(ties="expected").preset == "beir*"
+    assert preset("beir").replace(ties="expected").replace(gain="exp").preset == "beir*"
+    assert preset("beir").replace(ties="order").preset == "beir"  # nothing changed
+    assert preset("beir").replace(ties=None).preset == "beir"
+    assert Conventions(ties="best").replace(gain="exp").preset == "custom"
 
 
 def test_a_short_signature_stands_on_its_preset():
     assert Conventions.parse("preset:beir") == preset("beir")
     changed = Conventions.parse("preset:trec_eval|ties:best")
-    assert changed == preset("trec_eval").but(ties="best")
+    assert changed == preset("trec_eval").replace(ties="best")
     assert changed.preset == "trec_eval*"
     assert Conventions.parse("ties:best") == Conventions(ties="best")
 
@@ -112,7 +112,7 @@ def test_messages_name_the_nearest():
     with pytest.raises(ConventionError, match="expected"):
         Conventions(ties="expcted")
     with pytest.raises(ConventionError, match="tiebreak"):
-        preset("beir").but(tibreak="index")
+        preset("beir").replace(tibreak="index")
 
 
 @pytest.mark.parametrize("name", ["a|ties:best", "", "a b", "<script>", "x**", None, "é|", 'a"'])

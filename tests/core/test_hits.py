@@ -50,7 +50,7 @@ def tied_scores(n_queries: int, n_docs: int, levels: int = 4) -> np.ndarray:
 
 
 def all_values(hits: Hits, ties: str) -> np.ndarray:
-    return score(hits, MEASURES, conventions=INDEX.but(ties=ties)).values
+    return score(hits, MEASURES, conventions=INDEX.replace(ties=ties)).values
 
 
 def qrels_of(relevant: np.ndarray) -> Judgments:
@@ -75,7 +75,7 @@ def test_labels_agree_with_the_qrels_they_stand_for(ties, exclude):
     labels = rng.integers(0, 4, 15)
     query_labels = np.append(labels[:9], 77)  # a label that no document has
     ranking = Ranking.from_scores(tied_scores(10, 15), query_ids=range(10), doc_ids=range(15))
-    rules = INDEX.but(self_match="exclude") if exclude else INDEX
+    rules = INDEX.replace(self_match="exclude") if exclude else INDEX
     by_label = judge(ranking, Judgments.from_labels(query_labels, labels), conventions=rules)
     by_pair = judge(ranking, qrels_of(query_labels[:, None] == labels), conventions=rules)
     np.testing.assert_allclose(all_values(by_label, ties), all_values(by_pair, ties), atol=1e-13)
@@ -224,7 +224,7 @@ def test_self_is_excluded_by_id(n_kept):
     ranking = Ranking.from_arrays(
         docs, np.take_along_axis(scores, docs, 1), doc_ids=ids, query_ids=ids[:3]
     )
-    rules = INDEX.but(self_match="exclude")
+    rules = INDEX.replace(self_match="exclude")
     judgments = Judgments.from_labels(labels[:3], labels, query_ids=ids[:3], doc_ids=ids)
     found = judge(ranking, judgments, conventions=rules)
     others = {q: {d: s for d, s in ranking.row(q) if d != q} for q in ids[:3]}
@@ -285,12 +285,12 @@ def test_how_many_documents_have_no_label(n_docs, n_labels, words):
 def test_missing_queries_are_named():
     run, qrels = {"b": {"x": 1.0}}, {q: {"x": 1} for q in "cba"}
     with pytest.raises(MismatchError, match="without a ranking: 'a', 'c'"):
-        evaluate(run, qrels, "RR", conventions=preset("trec_eval").but(missing="error"))
+        evaluate(run, qrels, "RR", conventions=preset("trec_eval").replace(missing="error"))
 
 
 def test_a_divided_tie_group_names_its_query():
     run = {"p": {"a": 2.0, "b": 1.0, "c": 1.0}, "q": {"a": 1.0, "b": 1.0}, "r": {"a": 1.0}}
-    rules = preset("trec_eval").but(depth=1, ties="expected")
+    rules = preset("trec_eval").replace(depth=1, ties="expected")
     with pytest.raises(ConventionError, match=r"first in query 'q' \(1 such queries\)"):
         judge(
             as_ranking(run, preset("trec_eval")), as_judgments({"p": {"a": 1}}), conventions=rules

@@ -137,7 +137,7 @@ def test_reordering_cannot_bring_back_what_is_gone():
     by_id = as_ranking({"q": {"b": 1.0, "c": 1.0}}, ID_DESCENDING)
     with pytest.raises(ConventionError, match="order of its lines is gone"):
         by_id.under(Conventions(tiebreak="index"))
-    short = by_id.under(ID_DESCENDING.but(scores="float32"))
+    short = by_id.under(ID_DESCENDING.replace(scores="float32"))
     with pytest.raises(ConventionError, match="float32"):
         short.under(ID_DESCENDING)
 
@@ -177,7 +177,7 @@ def test_a_depth_that_divides_a_tie_group():
     assert scores.tied.tolist() == [[True], [False]]
     for ties in ("expected", "best", "worst", "midrank-up"):
         with pytest.raises(ConventionError, match="depth 2 cuts through"):
-            evaluate(run, qrels, "Success@2", conventions=rules.but(ties=ties))
+            evaluate(run, qrels, "Success@2", conventions=rules.replace(ties=ties))
     whole = Conventions(depth=3, ties="expected")
     mean = evaluate(run, qrels, "Success@2", conventions=whole).mean()
     assert mean["Success@2"] == pytest.approx(2 / 3, abs=1e-15)

@@ -80,7 +80,7 @@ def test_systems_are_listed_where_they_differ():
 
 
 def test_parts_of_a_result_are_skipped_and_misspelt_conventions_are_not():
-    rules = PRESETS["ranx"].but(depth=7)
+    rules = PRESETS["ranx"].replace(depth=7)
     assert Conventions.parse(f"{rules.signature()}|version:0|engine:x|metric:dot|k:5") == rules
     assert Conventions.parse("version:0|metric:dot|ties:best").ties == "best"
     with pytest.raises(ValueError, match="metric"):

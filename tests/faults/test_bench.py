@@ -95,7 +95,7 @@ def test_a_constant_scorer_does_not_look_good() -> None:
     model = "same=py:tests.faults.test_bench:same"
     result = run_bench(small(), [model], measures=["RR", "R@10"])
     assert result["same"].scores.tied.all()
-    rules = preset("trec_eval").but(ties="expected")
+    rules = preset("trec_eval").replace(ties="expected")
     expected = run_bench(small(n_docs=300), [model], measures=["RR", "R@10"], conventions=rules)
     for name, value in expected["same"].scores.mean().items():
         assert value == pytest.approx(expected.chance.mean()[name], abs=1e-12)

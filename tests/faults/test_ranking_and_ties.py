@@ -19,7 +19,7 @@ def test_equal_scores_never_look_good():
     run = {"q": {f"d{i:02d}": 0.5 for i in range(n)}}
     for lucky in ("d00", "d30", "d59"):
         hits_chance = chance(judge_ranks([1], n_docs=n), TRAITS)
-        rules = preset("trec_eval").but(ties="expected")
+        rules = preset("trec_eval").replace(ties="expected")
         found = evaluate(run, {"q": {lucky: 1}}, TRAITS, conventions=rules)
         np.testing.assert_allclose(found.values, hits_chance.values, atol=1e-13)
         assert (found.values[:8] < 0.2).all()
@@ -42,7 +42,7 @@ def test_shuffled_input_gives_the_same_bytes(ties, engine):
     rng = random.Random(20)
     run = {f"q{q}": {f"d{d}": float(rng.randint(0, 3)) for d in range(30)} for q in range(20)}
     qrels = {q: {f"d{d}": rng.randint(-1, 3) for d in rng.sample(range(40), 15)} for q in run}
-    rules = preset("trec_eval").but(ties=ties)
+    rules = preset("trec_eval").replace(ties=ties)
     names = [name for name in TRAITS if not name.startswith("ERR")] + ["ERR", "bpref"]
     whole = evaluate(run, qrels, names, conventions=rules)
     for _ in range(3):
@@ -119,7 +119,7 @@ def test_self_is_excluded_by_id_with_a_duplicate_present(engine):
     vectors = np.array([[1.0, 0.0], [1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
     ids = range(4)
     ranking = Ranking.from_scores(vectors @ vectors.T, query_ids=ids, doc_ids=ids)
-    rules = preset("label_retrieval").but(self_match="exclude")
+    rules = preset("label_retrieval").replace(self_match="exclude")
     hits = judge(ranking, Judgments.from_labels([0, 0, 1, 1], [0, 0, 1, 1]), conventions=rules)
     assert score(hits, "RR", conventions=rules)["RR"].tolist() == [1.0, 1.0, 1.0, 1.0]
     assert score(hits, "num_rel", conventions=rules)["num_rel"].tolist() == [1.0] * 4
@@ -127,7 +127,7 @@ def test_self_is_excluded_by_id_with_a_duplicate_present(engine):
 
 
 def test_a_query_that_alone_carries_its_label_is_empty():
-    rules = preset("label_retrieval").but(self_match="exclude")
+    rules = preset("label_retrieval").replace(self_match="exclude")
     ranking = Ranking.from_scores([[1.0, 0.5]], query_ids=["a"], doc_ids=["a", "b"])
     judgments = Judgments.from_labels(["u"], ["u", "v"], query_ids=["a"], doc_ids=["a", "b"])
     scores = score(judge(ranking, judgments, conventions=rules), "RR", conventions=rules)
@@ -143,7 +143,7 @@ def test_scores_that_are_no_numbers_are_refused_with_their_row(odd):
 
 @pytest.mark.parametrize("ties", ["order", "expected", "best", "worst", "midrank-up"])
 def test_no_relevant_document_and_all_relevant(ties, engine):
-    rules = preset("label_retrieval").but(ties=ties, tiebreak="id-descending")
+    rules = preset("label_retrieval").replace(ties=ties, tiebreak="id-descending")
     run = {"all": {"a": 1.0, "b": 1.0}, "none": {"a": 1.0, "b": 1.0}}
     qrels = {"all": {"a": 1, "b": 1}, "none": {"a": 0, "b": 0}}
     names = [name for name in TRAITS if "@10" not in name] + [

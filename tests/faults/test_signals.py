@@ -92,7 +92,7 @@ from assay.__main__ import main
 from assay.cli import output
 from assay.io.streams import atomic_write
 
-def put(text, file):
+def write(text, file):
     with atomic_write(file) as stream:
         try:
             stream.write(b"half")
@@ -101,7 +101,7 @@ def put(text, file):
             os.kill(os.getpid(), signal.SIGTERM)
             signal.pause()
 
-output.put = put
+output.write = write
 sys.argv[1:] = ["eval", "run.txt", "-r", "qrels.txt", "-o", "out.json"]
 sys.exit(main())
 """

@@ -146,10 +146,10 @@ def test_the_range_of_ties_holds_the_number_that_evaluate_gives(name):
         run = {f"q{q}": {f"d{d}": rng.randrange(3) for d in range(8)} for q in range(4)}
         qrels = {f"q{q}": {f"d{d}": rng.randrange(2) for d in range(8)} for q in range(2, 7)}
         qrels["q3"] = {"d0": 0}
-        rules = preset(preset_name).but(ties="order" if depth else ties, depth=depth)
+        rules = preset(preset_name).replace(ties="order" if depth else ties, depth=depth)
         report = check(run, qrels, measures=name, conventions=rules)
         lenient = {"ranx": {"missing": "zero"}}.get(preset_name, {})
-        value = evaluate(run, qrels, name, conventions=rules.but(**lenient)).mean()[name]
+        value = evaluate(run, qrels, name, conventions=rules.replace(**lenient)).mean()[name]
         if "ties" in report:
             found = re.search(r"is (\S+) and can be .*from (\S+) to (\S+)\.", report["ties"].effect)
             now, low, high = map(float, found.groups())
@@ -233,7 +233,7 @@ def test_means_under_other_rules_have_other_signatures():
     run = {"q": {"a": 1.0, "b": 1.0, "c": 0.5}, "r": {"a": 2.0, "b": 2.0}}
     qrels = {"q": {"b": 1, "c": 1}, "r": {"a": 1}, "s": {"a": 1}}
     changes = ({}, {"tiebreak": "id-ascending"}, {"missing": "skip"}, {"depth": 2})
-    rules = [preset("trec_eval").but(**change) for change in changes]
+    rules = [preset("trec_eval").replace(**change) for change in changes]
     found = [check(run, qrels, measures="AP", conventions=one) for one in rules]
     assert len({one["ties"].effect for one in found}) == len(rules)
     assert len({one.signature for one in found}) == len(rules)

@@ -90,7 +90,7 @@ def made_up(seed: int, levels: int) -> tuple[Ranking, Judgments]:
 @pytest.mark.parametrize("ties", TIES)
 @pytest.mark.parametrize("measure", [*MEASURES, *OTHERS])
 def test_ends_in_the_number_of_evaluate(measure, ties):
-    rules = preset("trec_eval").but(ties=ties)
+    rules = preset("trec_eval").replace(ties=ties)
     for seed in range(3):
         run, qrels = made_up(seed, levels=[2, 5, 1000][seed % 3])
         scores = evaluate(run, qrels, measure, conventions=rules)
@@ -204,7 +204,7 @@ def test_the_mean_over_all_orders_is_worked_out_apart_from_score(measure, monkey
     """With every closed form spoilt, the derivation still gives the mean, and the two disagree."""
     run = {"q": {"a": 3, "b": 2, "c": 2, "d": 2, "e": 1, "f": 1, "g": 0}}
     qrels = {"q": {"b": 1, "c": 3, "d": 0, "e": 2, "f": 0, "g": -1, "x": 1}}
-    rules = preset("trec_eval").but(ties="expected")
+    rules = preset("trec_eval").replace(ties="expected")
     wanted = plain_mean(run, qrels, measure)
     found = explain(run, qrels, query="q", measure=measure, conventions=rules)
     assert found.value == pytest.approx(wanted, rel=1e-12)

@@ -369,7 +369,7 @@ def test_the_documented_test_on_every_kind_of_run(pytester, run_pytest, changed,
 def test_other_conventions_fail_and_are_named():
     with pytest.raises(AssertionError, match="different conventions: gain is exp and linear"):
         assert_not_worse(
-            scores_of(0.8, conventions=preset("trec_eval").but(gain="exp")),
+            scores_of(0.8, conventions=preset("trec_eval").replace(gain="exp")),
             scores_of(0.8),
             "RR",
         )

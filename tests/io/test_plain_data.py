@@ -30,7 +30,7 @@ GRADES = st.sampled_from([0, 1, 2, -1, 0.5, True, np.int64(1)])
 RUNS = st.dictionaries(QUERIES, st.dictionaries(DOCS, SCORES, max_size=9), max_size=5)
 QRELS = st.dictionaries(QUERIES, st.dictionaries(DOCS, GRADES, max_size=6), max_size=5)
 RULES = st.builds(
-    lambda **choices: preset("trec_eval").but(**choices),
+    lambda **choices: preset("trec_eval").replace(**choices),
     tiebreak=st.sampled_from(["id-descending", "id-ascending", "index"]),
     ties=st.sampled_from(["order", "expected", "best"]),
     scores=st.sampled_from(["float64", "float32"]),
@@ -189,7 +189,7 @@ def other_way(foreign: float, rules: Any, allow: bool) -> Any:
 @pytest.mark.parametrize("foreign", [0.0, 0.5, 0.85, 0.95, 1.0])
 def test_larger_dictionaries_of_both_engines(monkeypatch, engine, tiebreak, foreign):
     monkeypatch.setattr(object_join, "kernels", lambda: load_or_skip(engine))
-    rules = preset("trec_eval").but(tiebreak=tiebreak)
+    rules = preset("trec_eval").replace(tiebreak=tiebreak)
     for allow in (False, True):
         found = outcome(*larger(foreign), rules, allow)
         assert found == other_way(foreign, rules, allow)

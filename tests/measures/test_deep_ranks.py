@@ -18,7 +18,7 @@ from assay.errors import MeasureError
 from assay.measures import expected, views
 from assay.measures.expected import hypergeometric, place_of
 
-RULES = preset("trec_eval").but(ties="expected")
+RULES = preset("trec_eval").replace(ties="expected")
 Ranked = Sequence[tuple[int, float]]  # ranks with their grades, rising
 
 

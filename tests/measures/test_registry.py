@@ -99,8 +99,8 @@ def test_a_measure_registered_again_is_computed_as_it_is_registered_now():
 def test_without_an_expectation_ties_are_refused_and_chance_is_undefined():
     register("Squared")
     with pytest.raises(ExpectationError, match="registered without expected="):
-        evaluate(RUN, QRELS, "Squared", conventions=preset("trec_eval").but(ties="expected"))
-    best = evaluate(RUN, QRELS, "Squared", conventions=preset("trec_eval").but(ties="best"))
+        evaluate(RUN, QRELS, "Squared", conventions=preset("trec_eval").replace(ties="expected"))
+    best = evaluate(RUN, QRELS, "Squared", conventions=preset("trec_eval").replace(ties="best"))
     assert best.mean()["Squared"] == 0.25
     assert math.isnan(chance(judge_ranks([1], n_docs=9), "Squared")["Squared"][0])
 

@@ -79,7 +79,7 @@ def data() -> tuple[dict, dict]:
 
 
 def values(name: str, ties: str) -> np.ndarray:
-    return evaluate(*data(), name, conventions=preset("trec_eval").but(ties=ties))[name]
+    return evaluate(*data(), name, conventions=preset("trec_eval").replace(ties=ties))[name]
 
 
 @cache
@@ -105,7 +105,7 @@ def test_every_tie_rule_agrees_with_brute_force(name):
 
 @pytest.mark.parametrize("name", MEASURES)
 def test_the_tie_share_counts_queries_whose_value_depends_on_ties(name):
-    scores = evaluate(*data(), name, conventions=preset("trec_eval").but(empty="zero"))
+    scores = evaluate(*data(), name, conventions=preset("trec_eval").replace(empty="zero"))
     spread = np.subtract(brute(name)["best"], brute(name)["worst"])
     depends = np.nan_to_num(spread) > TOLERANCE
     np.testing.assert_array_equal(scores.tied[0], depends)
@@ -130,7 +130,7 @@ def test_labels_under_ties(name):
     scores = rng.integers(0, 3, (12, 6)).astype(float)
     query_labels, doc_labels = rng.integers(0, 3, 12), rng.integers(0, 3, 6)
     for ties in ("expected", "best", "worst", "midrank-up", "order"):
-        rules = preset("label_retrieval").but(ties=ties)
+        rules = preset("label_retrieval").replace(ties=ties)
         judgments = Judgments.from_labels(query_labels, doc_labels)
         hits = judge(Ranking.from_scores(scores), judgments, conventions=rules)
         found = score(hits, name, conventions=rules)[name]
@@ -164,7 +164,9 @@ def _under(ties: str, name: str, listing: Listing) -> float | None:
 
 def rr_of(better: int, tied: int, ties: str) -> float:
     hits = judge_ranks([better + 1], tied=[tied])
-    return float(score(hits, "RR", conventions=preset("label_retrieval").but(ties=ties))["RR"][0])
+    return float(
+        score(hits, "RR", conventions=preset("label_retrieval").replace(ties=ties))["RR"][0]
+    )
 
 
 @pytest.mark.parametrize(
@@ -185,7 +187,7 @@ def test_five_equal_scores_with_one_relevant():
     run, qrels = {"q": dict.fromkeys("abcde", 1.0)}, {"q": {"c": 1}}
     wanted = {"expected": 0.456667, "best": 1.0, "worst": 0.2}
     for ties, value in wanted.items():
-        rules = preset("trec_eval").but(ties=ties)
+        rules = preset("trec_eval").replace(ties=ties)
         assert evaluate(run, qrels, "RR", conventions=rules).mean()["RR"] == pytest.approx(
             value, abs=5e-7
         )
@@ -209,7 +211,7 @@ def test_micro_and_macro_of_two_scenes():
 @pytest.mark.parametrize("over", ["min", "k"])
 def test_without_a_cutoff_average_precision_divides_by_all_that_is_relevant(over, ties):
     """One of four found, in a list of one: there is no k that could make it 1."""
-    rules = preset("trec_eval").but(ap=over, ties=ties)
+    rules = preset("trec_eval").replace(ap=over, ties=ties)
     qrels = {"q": dict.fromkeys("abcd", 1)}
     assert evaluate({"q": {"a": 1.0}}, qrels, "AP", conventions=rules).mean()["AP"] == 0.25
     run = {"q": dict.fromkeys("axyz", 1.0)}
@@ -221,7 +223,7 @@ def test_large_tie_groups_stay_exact():
     """A group of 400: too many orders to try, so the law of one random place is the judge."""
     n = 400
     hits = judge_ranks([1], tied=[n - 1], n_docs=n)
-    rules = preset("label_retrieval").but(ties="expected")
+    rules = preset("label_retrieval").replace(ties="expected")
     wanted = {
         "RR": math.fsum(1 / r for r in range(1, n + 1)) / n,
         "AP@7": math.fsum(1 / r for r in range(1, 8)) / n,
@@ -250,7 +252,7 @@ def test_worst_expected_best_are_in_order(name):
         for q in range(10)
     }
     by_rule = {
-        ties: evaluate(run, qrels, name, conventions=preset("trec_eval").but(ties=ties))[name]
+        ties: evaluate(run, qrels, name, conventions=preset("trec_eval").replace(ties=ties))[name]
         for ties in ("worst", "order", "expected", "midrank-up", "best")
     }
     for ties in ("order", "expected", "midrank-up"):

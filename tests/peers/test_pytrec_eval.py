@@ -131,7 +131,7 @@ def test_robust_2003(name, data_dir):
     assert {query for query, _ in by_order} <= by_precision
     assert {query for query, _ in by_order} == CHANGED_BY_FLOAT32.get(name, set())
     # And with those two choices of version 9 there is no difference left.
-    version_9 = preset("trec_eval").but(scores="float32", iprec="ceil")
+    version_9 = preset("trec_eval").replace(scores="float32", iprec="ceil")
     assert not differing(ours(run, qrels, version_9), reference)
     assert not differing(ours(run, qrels, "trec_eval_9"), reference)
 

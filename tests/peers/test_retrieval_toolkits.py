@@ -95,7 +95,7 @@ def test_the_mrr_of_beir_takes_insertion_order_and_all_judged_queries():
     run, qrels = data(ties=True, grades=(1,))
     qrels["missing"] = {"1": 1}
     wanted = beir_evaluator().evaluate_custom(qrels, copy.deepcopy(run), KS, metric="mrr")
-    rules = preset("beir").but(
+    rules = preset("beir").replace(
         tiebreak="index", missing="zero", self_match="keep", scores="float64"
     )
     for k in KS:

@@ -71,7 +71,7 @@ def test_shared_measures(name):
 def test_ndcg_takes_the_expectation_over_ties(name):
     truth, scores = truth_and_scores(grades=4, ties=True)
     wanted = theirs(truth, scores, CASES[name]())
-    rules = RULES.but(ties="expected")
+    rules = RULES.replace(ties="expected")
     assert ours(truth, scores, name, rules) == pytest.approx(wanted, abs=1e-6)
 
 
@@ -91,4 +91,4 @@ def test_empty_queries_count_zero_and_may_be_skipped():
     truth, scores = np.array([[1, 0], [0, 0]]), np.array([[2.0, 1.0], [2.0, 1.0]])
     assert theirs(truth, scores, retrieval.RetrievalMRR()) == ours(truth, scores, "RR") == 0.5
     skipping = retrieval.RetrievalMRR(empty_target_action="skip")
-    assert theirs(truth, scores, skipping) == ours(truth, scores, "RR", RULES.but(empty="skip"))
+    assert theirs(truth, scores, skipping) == ours(truth, scores, "RR", RULES.replace(empty="skip"))

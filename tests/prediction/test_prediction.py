@@ -112,7 +112,7 @@ def test_samples_without_a_target_are_counted_and_left_out():
 def test_a_constant_model_is_worth_what_chance_is_under_expected_ties():
     from assay.core.conventions import preset
 
-    rules = preset("next_location").but(ties="expected")
+    rules = preset("next_location").replace(ties="expected")
     result = evaluate_predictions(np.zeros((9, 1187)), np.arange(9), conventions=rules)
     uniform = result.uniform()
     assert uniform["RR"] == pytest.approx(sum(1 / n for n in range(1, 1188)) / 1187, rel=1e-12)
@@ -243,7 +243,7 @@ def test_a_true_class_that_was_ruled_out_is_a_miss_and_no_missing_target(ties):
     logits[rng.random(logits.shape) < 0.5] = -np.inf
     targets = rng.integers(-1, 8, 300)
     lowest = np.where(np.isinf(logits), -1, logits)  # any number below all others will do
-    rules = preset("next_location").but(ties=ties)
+    rules = preset("next_location").replace(ties=ties)
     found = evaluate_predictions(logits, targets, conventions=rules)
     plain = evaluate_predictions(lowest, targets, conventions=rules)
     assert found.scores.values.tobytes() == plain.scores.values.tobytes()

@@ -119,7 +119,7 @@ def cases(draw: st.DrawFn, ties: bool = True, queries: int = 3, least: int = 0) 
 def conventions() -> st.SearchStrategy[Conventions]:
     return st.sampled_from(
         [
-            preset("trec_eval").but(ties=ties, ap=ap, recall=recall, gain=gain)
+            preset("trec_eval").replace(ties=ties, ap=ap, recall=recall, gain=gain)
             for ties in TIES
             for ap, recall, gain in (("R", "R", "linear"), ("min", "min", "exp"))
         ]
@@ -195,7 +195,7 @@ def test_the_range_holds(case, wanted, rules):
 @law_test
 @given(cases(), one_of_each())
 def test_every_tie_rule_is_between_worst_and_best(case, wanted):
-    by_rule = {ties: case.values(wanted, ORDER.but(ties=ties)) for ties in TIES}
+    by_rule = {ties: case.values(wanted, ORDER.replace(ties=ties)) for ties in TIES}
     for ties, values in by_rule.items():
         for measure, low, value, high in zip(
             wanted, by_rule["worst"], values, by_rule["best"], strict=True
@@ -207,7 +207,9 @@ def test_every_tie_rule_is_between_worst_and_best(case, wanted):
 @law_test
 @given(cases(), one_of_each(), st.none() | st.integers(1, 4))
 def test_what_another_order_of_tied_documents_changes_is_marked(case, wanted, depth):
-    down, up = (ORDER.but(depth=depth, tiebreak=f"id-{way}") for way in ("descending", "ascending"))
+    down, up = (
+        ORDER.replace(depth=depth, tiebreak=f"id-{way}") for way in ("descending", "ascending")
+    )
     left, right = case.scores(wanted, down), case.scores(wanted, up)
     for one in (left, right):
         unmarked = ~one.tied & (np.nan_to_num(left.values) != np.nan_to_num(right.values))
@@ -354,7 +356,7 @@ def equals_reference(names: list[str], data: st.DataObject, reference: str) -> N
         query: {**dict.fromkeys(row, 0.0), data.draw(st.sampled_from([*row, "unseen"])): 1.0}
         for query, row in case.run.items()
     }
-    rules = ORDER.but(ties=data.draw(st.sampled_from(TIES)))
+    rules = ORDER.replace(ties=data.draw(st.sampled_from(TIES)))
     for measure in data.draw(one_of_each(names, plain=True)):
         other = REGISTRY[reference].build({}, measure.cutoff)
         values, wanted = (Case(case.run, qrels).values([m], rules) for m in (measure, other))

@@ -130,7 +130,7 @@ def test_costs_are_those_recorded_and_what_is_no_cost_is_left_out():
     runs = demo_runs(["AP"])
     odd = [{"search_seconds": 2.0, "bytes": 10}, {"search_seconds": 4, "bytes": True}, "none"]
     report = make_report(
-        [run.but(config={"costs": costs}) for run, costs in zip(runs, odd, strict=True)],
+        [run.replace(config={"costs": costs}) for run, costs in zip(runs, odd, strict=True)],
         resamples=100,
     )
     (axis,) = rows_of.cost_axes(report, report.measures[0])  # memory is known of one only
@@ -144,5 +144,5 @@ def test_costs_are_those_recorded_and_what_is_no_cost_is_left_out():
     assert (best.value, best.low, best.high) == (mean.estimate, mean.low, mean.high)
     assert axis.write(best.cost) == "40.0 ms"
     for bad in (-1.0, 0, float("inf"), float("nan"), "3", None, [1]):
-        spoilt = [run.but(config={"costs": {"bytes": bad}}) for run in runs]
+        spoilt = [run.replace(config={"costs": {"bytes": bad}}) for run in runs]
         assert rows_of.cost_axes(make_report(spoilt, resamples=100), report.measures[0]) == []

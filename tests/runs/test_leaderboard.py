@@ -77,7 +77,7 @@ def test_clusters_of_the_records_are_resampled_as_whole_groups() -> None:
     assert board.settings.by == "scene"
     kinds = {one.mean.method for one in board.standings_on("AP")}
     assert kinds == {"t"}  # five groups are too few to resample
-    other = rank_records([one.but(clusters="") for one in records], resamples=300)
+    other = rank_records([one.replace(clusters="") for one in records], resamples=300)
     assert other.settings.by is None
     assert {one.mean.method for one in other.standings_on("AP")} == {"bca"}
 

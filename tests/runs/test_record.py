@@ -69,7 +69,7 @@ def test_an_unknown_field_is_answered_with_the_nearest() -> None:
 def test_but_changes_some_fields_only() -> None:
     scores = make_scores(["RR"])
     record = RunRecord("x", scores, task="t", config={"query_set": "abc"})
-    other = record.but(name="y", dataset="d")
+    other = record.replace(name="y", dataset="d")
     assert (other.name, other.dataset, other.task, other.scores) == ("y", "d", "t", scores)
     assert (record.name, record.dataset) == ("x", "")
     assert (record.query_set, record.record()) == ("abc", record)

@@ -54,21 +54,21 @@ def eval_records() -> Records:
     measures = ["nDCG@10", "AP", "RR"]
     found = score_run_files(["dense.run", "coarse.run"], "qrels.txt", measures, n_docs=61)
     records, _ = group_records(found, "groups.tsv:kind")
-    return [one.but(files=(*one.files, "groups.tsv")) for one in records]
+    return [one.replace(files=(*one.files, "groups.tsv")) for one in records]
 
 
 def compare_records() -> Records:
     found = score_run_files(["lexical.run", "partial.run"], "qrels.txt", ["nDCG@10", "AP"])
     records, column = group_records(found, "groups.tsv:topic")
     return [
-        one.but(files=(*one.files, "groups.tsv"), clusters=column, seeds={"seed": 5})
+        one.replace(files=(*one.files, "groups.tsv"), clusters=column, seeds={"seed": 5})
         for one in records
     ]
 
 
 def predict_records() -> Records:
     found = evaluate_files(PredictionRequest(files=("m=a0.npz", "m=a1.npz", "lone=b0.npz")))
-    return [one.but(files=("a0.npz", "a1.npz", "b0.npz")) for one in found.records()]
+    return [one.replace(files=("a0.npz", "a1.npz", "b0.npz")) for one in found.records()]
 
 
 def crossmodal_records() -> Records:
@@ -76,7 +76,7 @@ def crossmodal_records() -> Records:
     labels = np.load("labels.npy", allow_pickle=False)
     found = label_retrieval(modalities, labels, k_values=[3, 5], directions=["sensor2text"])
     files = ("sensor.npy", "text.npy", "labels.npy")
-    return [one.but(files=files) for one in found.records()]
+    return [one.replace(files=files) for one in found.records()]
 
 
 def codes_records() -> Records:
@@ -91,7 +91,7 @@ def codes_records() -> Records:
         k=[5],
         resamples=200,
     )
-    return [one.but(files=("codes.npz", "codes.qrels")) for one in found.records()]
+    return [one.replace(files=("codes.npz", "codes.qrels")) for one in found.records()]
 
 
 def bench_records() -> Records:
@@ -101,12 +101,12 @@ def bench_records() -> Records:
     )
     records, column = group_records(found.records(), "kinds.csv")
     files = ("made/corpus.jsonl", "made/queries.jsonl", "made/qrels/test.tsv")
-    return [one.but(clusters=column, files=files) for one in records]
+    return [one.replace(clusters=column, files=files) for one in records]
 
 
 def descriptor_records() -> Records:
     found = run_experiment(read_experiment("one.yaml"))
-    return [one.but(files=("one.yaml",)) for one in found.records()]
+    return [one.replace(files=("one.yaml",)) for one in found.records()]
 
 
 SAME: dict[str, tuple[str, Callable[[], Records], tuple[str, ...]]] = {
@@ -160,7 +160,7 @@ def test_python_stores_the_rows_of_the_command(
     saved = assay(*line.split(), "--save", "--store", tmp_path / "command.db", "--tag", "t")
     assert saved.code == 0, saved.err
     with open_store(tmp_path / "python.db") as store:
-        runs = store.save_all([one.but(tags=["t"]) for one in make_records()])
+        runs = store.save_all([one.replace(tags=["t"]) for one in make_records()])
         assert {run.batch for run in runs} == {runs[0].batch}
     command, python = read_tables(tmp_path / "command.db"), read_tables(tmp_path / "python.db")
     check_configs(command["runs"], python["runs"])

@@ -77,7 +77,7 @@ def test_every_measure_by_its_definition(case: str) -> None:
 # Some settings leave no relevant document; ids are there to break ties.
 _UNFIT = {("empty", "error"), ("tiebreak", "index")}
 CONVENTIONS = {
-    f"{name}:{choice}": assay.preset("trec_eval").but(**{name: choice})
+    f"{name}:{choice}": assay.preset("trec_eval").replace(**{name: choice})
     for name, choices in CHOICES.items()
     for choice in choices
     if (name, choice) not in _UNFIT and name != "self"
@@ -113,7 +113,7 @@ def _over_all_orders(n_docs: int, qrels: dict[str, float], rules: Conventions) -
 def test_without_the_query_itself(known: bool) -> None:
     """The query is the document e, which it does not find and need not find."""
     qrels = {"d0": 2, "d1": 1, "d2": 0, "x0": 3, "x1": 1}
-    rules = assay.preset("trec_eval").but(self_match="exclude")
+    rules = assay.preset("trec_eval").replace(self_match="exclude")
     mean, best = _over_all_orders(4, qrels, rules)
     qrels["e"] = 3
     docs = ["d0", "d1", "d2", "d3", "e"]
@@ -130,8 +130,8 @@ def test_without_the_query_itself(known: bool) -> None:
 def test_labelled_documents_that_are_not_searched(own: bool) -> None:
     """Eight documents have labels, four of them are in the collection."""
     docs, labels = [f"d{i}" for i in range(8)], ["a", "a", "b", "b", *"aaaa"]
-    rules = assay.preset("trec_eval").but(tiebreak="index")
-    rules = rules.but(self_match="exclude") if own else rules
+    rules = assay.preset("trec_eval").replace(tiebreak="index")
+    rules = rules.replace(self_match="exclude") if own else rules
     judgments = assay.Judgments.from_labels(["a"], labels, query_ids=["d0"], doc_ids=docs)
     measures = ["RR", "AP", "R@2", "P@2", "nDCG@3", "Rprec", "Success@1", "RBP", "MAP@R", "bpref"]
 

@@ -95,7 +95,7 @@ def test_published_figures() -> None:
 def test_labels_without_self() -> None:
     labels = ["a"] * 4 + ["b"] * 6
     ids = [f"x{i}" for i in range(10)]
-    rules = assay.preset("label_retrieval").but(self_match="exclude", tiebreak="index")
+    rules = assay.preset("label_retrieval").replace(self_match="exclude", tiebreak="index")
     ranking = assay.Ranking.from_scores(np.eye(10), query_ids=ids, doc_ids=ids)
     judgments = assay.Judgments.from_labels(labels, labels, query_ids=ids, doc_ids=ids)
     hits = assay.judge(ranking, judgments, conventions=rules)
@@ -153,7 +153,7 @@ def test_what_is_not_computed_has_no_mean(name: str, empty: str) -> None:
     """Not a number stays not a number, however empty queries count."""
     qrels = {"q": {f"d{i}": 1 for i in range(300)}, "r": {f"d{i}": 1 for i in range(2)}}
     run = {"q": {"d0": 1.0}, "r": {"d0": 1.0}}
-    rules = assay.preset("trec_eval").but(empty=empty)
+    rules = assay.preset("trec_eval").replace(empty=empty)
     hits = assay.judge(as_ranking(run, rules), as_judgments(qrels), conventions=rules)
     found = chance(hits, [name, "AP"], conventions=rules, n_docs=10**6)
     assert np.isnan(found[name]).all()

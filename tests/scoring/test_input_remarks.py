@@ -147,7 +147,7 @@ def test_remarks_of_a_system_are_those_of_its_comparison():
 @pytest.mark.parametrize("depth", [0, 5])
 def test_real_runs_give_no_false_alarm(data_dir, depth):
     folder = data_dir("robust03")
-    rules = library.Conventions.parse("trec_eval").but(depth=depth or None)
+    rules = library.Conventions.parse("trec_eval").replace(depth=depth or None)
     judged = library.read_qrels(folder / "robust03_qrels.txt.gz")
     for run in sorted(folder.glob("input.*.gz")):
         found = library.evaluate(run, judged, "default", conventions=rules)
@@ -199,7 +199,7 @@ def test_a_cut_below_the_depth_or_in_a_query_without_judgments_decides_nothing()
     ranking = library.rank([[-1.0], [1.0]], docs, 2, **two)
     judged = {"r": {"a": 1}}
     assert _is_cut(ranking, judged)
-    assert not _is_cut(ranking, judged, conventions=library.preset("trec_eval").but(depth=1))
+    assert not _is_cut(ranking, judged, conventions=library.preset("trec_eval").replace(depth=1))
     assert not _is_cut(ranking)
 
 
@@ -212,7 +212,7 @@ def test_a_row_without_its_own_document_still_ends_in_the_tie_that_was_cut():
         query_ids=["a", "z"],
         doc_ids=["a", "b", "c", "d"],
     )
-    rules = library.preset("trec_eval").but(self_match="exclude", depth=1)
+    rules = library.preset("trec_eval").replace(self_match="exclude", depth=1)
     hits = library.judge(ranking, as_judgments({"a": {"b": 1}}), conventions=rules)
     assert hits.tie_split.tolist() == [True]
 

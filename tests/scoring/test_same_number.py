@@ -90,7 +90,7 @@ def test_written_and_read_in_every_format(tmp_path, scores, qrels, name, source)
         rng = np.random.default_rng(1)
         run = {q: {int(d): scores[q, d] for d in rng.permutation(N_DOCS)} for q in queries}
         ranking = assay.io.formats.as_ranking(run, preset(name))
-    rules = preset(name).but(missing="zero", self_match="keep")
+    rules = preset(name).replace(missing="zero", self_match="keep")
     expected = of(assay.evaluate(ranking, qrels, MEASURES, conventions=rules))
     for ending in ENDINGS:
         write_run(ranking, tmp_path / f"run.{ending}")
@@ -101,7 +101,7 @@ def test_written_and_read_in_every_format(tmp_path, scores, qrels, name, source)
 
 @pytest.mark.parametrize("tiebreak", ["id-descending", "id-ascending"])
 def test_ties_go_by_text_as_by_definition(scores, qrels, tiebreak):
-    rules = preset("trec_eval").but(tiebreak=tiebreak)
+    rules = preset("trec_eval").replace(tiebreak=tiebreak)
     run = {q: dict(enumerate(row.tolist())) for q, row in enumerate(scores)}
     expected = {str(q): [by_hand(run[q], qrels[q], tiebreak == "id-descending")] for q in run}
     for data, truth in ((run, qrels), (as_text(run), as_text(qrels))):

@@ -24,7 +24,7 @@ GROUPS = {"a": "one", "b": "two", "e": "two", "m": "three"}
 
 
 def scores(measures="RR", **conventions) -> Scores:
-    found = evaluate(RUN, QRELS, measures, conventions=preset("trec_eval").but(**conventions))
+    found = evaluate(RUN, QRELS, measures, conventions=preset("trec_eval").replace(**conventions))
     return found.with_groups(kind=GROUPS)
 
 
@@ -224,7 +224,7 @@ def part(*queries: str, measures="RR", groups=True, **conventions) -> Scores:
         run,
         {q: QRELS[q] for q in queries},
         measures,
-        conventions=preset("trec_eval").but(**conventions),
+        conventions=preset("trec_eval").replace(**conventions),
     )
     return found.with_groups(kind={q: GROUPS[q] for q in queries}) if groups else found
 
@@ -284,7 +284,7 @@ def test_repr_says_what_stands_behind_a_number():
 
 
 def test_looking_at_scores_never_fails():
-    rules = preset("trec_eval").but(empty="error", missing="error")
+    rules = preset("trec_eval").replace(empty="error", missing="error")
     found = evaluate({"e": {"x": 1.0}}, {"e": {"x": 0}}, "RR", conventions=rules)
     assert "1 empty" in repr(found)
     assert "1 empty" in found._repr_html_()

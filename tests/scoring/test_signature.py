@@ -86,7 +86,7 @@ def test_rankings_that_are_cut_by_hand():
 def test_rankings_put_under_other_conventions_by_hand():
     found = rank(QUERIES, DOCS, 20, query_ids=range(8), doc_ids=range(30))
     rules = assay.preset("model_bench")
-    ways = (rules, rules.but(self_match="exclude"), rules.but(depth=3))
+    ways = (rules, rules.replace(self_match="exclude"), rules.replace(depth=3))
     assert _all_differ([_scored(found.under(one)) for one in ways])
 
 

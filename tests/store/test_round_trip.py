@@ -31,7 +31,11 @@ def test_every_bit_comes_back(place, n, text):
 
 @pytest.mark.parametrize(
     "conventions",
-    [*PRESETS.values(), Conventions(preset="mine", depth=3), PRESETS["beir"].but(ties="expected")],
+    [
+        *PRESETS.values(),
+        Conventions(preset="mine", depth=3),
+        PRESETS["beir"].replace(ties="expected"),
+    ],
 )
 def test_conventions_come_back(tmp_path, conventions):
     scores = evaluate({"q": {"a": 1.0}}, {"q": {"a": 1}}, "RR", conventions=conventions)

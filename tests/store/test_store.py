@@ -53,7 +53,7 @@ def test_aggregates_are_the_means_with_intervals_and_counts(tmp_path, empty, mis
     from dataclasses import replace
 
     scores = make_scores(2, 40)
-    scores = replace(scores, conventions=scores.conventions.but(empty=empty, missing=missing))
+    scores = replace(scores, conventions=scores.conventions.replace(empty=empty, missing=missing))
     rule, gone = ("skip" if r == "error" else r for r in (empty, missing))
     with assay.store.open(tmp_path / "s.db") as store:
         run = store.save(scores, "a")

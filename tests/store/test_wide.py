@@ -72,7 +72,7 @@ def test_the_view_is_the_csv_file_column_by_column(place: str) -> None:
     with assay.store.open(place) as store:
         for number, one in enumerate(results):
             [record] = one.records(name=f"run {number}")
-            store.save(record.but(seconds=7.0))
+            store.save(record.replace(seconds=7.0))
         rows = _view(store)
     for row, cells in zip(rows, written, strict=True):
         cells["descriptor"] = cells["descriptor"].removeprefix("'")  # a guard of the file
@@ -101,7 +101,7 @@ def test_a_run_without_a_wide_row_shows_its_aggregates(place: str) -> None:
     record = _result(5).records()[0]
     with assay.store.open(place) as store:
         store.save(record)
-        store.save(record.but(wide={}, seconds=2.0))
+        store.save(record.replace(wide={}, seconds=2.0))
         stored, computed = _view(store)
     for key, value in computed.items():
         if value is not None and key not in (*ABOUT, "processing_time_ms"):
@@ -155,4 +155,4 @@ def test_a_wide_row_comes_back_from_an_export(place: str, tmp_path: Any) -> None
 @pytest.mark.parametrize("cell", [True, float("inf"), [1], b"x"])
 def test_cells_that_no_column_holds(cell: Any) -> None:
     with pytest.raises(UsageError, match="x of a wide row"):
-        _result(1).records()[0].but(wide={"x": cell})
+        _result(1).records()[0].replace(wide={"x": cell})

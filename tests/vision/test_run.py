@@ -225,7 +225,7 @@ def test_a_constant_descriptor_scores_chance() -> None:
     result = _run(descriptors=[f"{HERE}:constant"]).headline[0]
     assert result.mean()["AP"] == pytest.approx(result.chance()["AP"], rel=1e-9)
     assert result.mean()["AP"] < 0.2
-    best = replace(result, conventions=result.conventions.but(ties="best"))
+    best = replace(result, conventions=result.conventions.replace(ties="best"))
     assert best.mean()["AP"] == 1.0  # which is why ties are not optimistic
 
 

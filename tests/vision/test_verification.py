@@ -65,7 +65,7 @@ def test_pooled_and_single_lists_equal_an_explicit_sort(metric: str, ties: str) 
     rng = np.random.default_rng(1)
     scenes = {name: _scene(rng, metric, name, "view") for name in ("a b", "c")}
     result = PooledResult(
-        tuple(counts for counts, _ in scenes.values()), default_conventions().but(ties=ties)
+        tuple(counts for counts, _ in scenes.values()), default_conventions().replace(ties=ties)
     )
     for rule in RULES:
         wanted = [

@@ -96,7 +96,7 @@ def test_empty_and_missing_queries_count_as_the_conventions_say(tmp_path, rule):
                 scores,
                 values=values,
                 missing=missing,
-                conventions=Conventions().but(empty=rule, missing=rule),
+                conventions=Conventions().replace(empty=rule, missing=rule),
             )
         )
     change = changes_of(tmp_path / "s.db", nights)[1]

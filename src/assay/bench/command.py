@@ -271,7 +271,7 @@ def _run(
     """Return the result, the tasks of the cluster if there was one, and the column of groups."""
     vectors = None
     if not params["no_cache"]:
-        vectors = cache.EmbeddingCache(params["cache"], tell=output.narrate)
+        vectors = cache.EmbeddingCache(params["cache"], tell=output.log)
     named = params["conventions"]
     if not options.is_typed("conventions"):
         named = request.options.get("conventions", named)
@@ -317,25 +317,25 @@ def _open_cluster(params: dict[str, Any], request: BenchRequest) -> Iterator[Any
 def _narrate_idle_options(result: BenchResult, request: BenchRequest, where: str | None) -> None:
     """Say which options changed nothing."""
     if where is not None and not request.plan.encodes:
-        output.narrate("--cluster: none of the models encodes texts, so workers had nothing to do")
+        output.log("--cluster: none of the models encodes texts, so workers had nothing to do")
     if request.plan.indexes and not any(system.result.index for system in result.systems):
-        output.narrate("--index: none of the models has vectors, so there was nothing to index")
+        output.log("--index: none of the models has vectors, so there was nothing to index")
 
 
 def _write_files(report: BenchReport, params: dict[str, Any]) -> None:
     result = report.result
     if params["html"]:
         path = report.board.save(params["html"])
-        output.narrate(f"{path}: {path.stat().st_size / 1000:,.0f} kB")
+        output.log(f"{path}: {path.stat().st_size / 1000:,.0f} kB")
     if params["per_query"]:
         file = params["per_query"]
         layout = output.choose_format(None, False, file, known=_QUERY_FORMATS)
         table = output.TableResult(result.query_table(), signature=report.signature)
         output.emit(table, layout, file)
-        output.narrate(f"{file}: {result.chance.n_queries:,} queries")
+        output.log(f"{file}: {result.chance.n_queries:,} queries")
     if params["runs"]:
         files = bench_result.write_runs(result, params["runs"])
-        output.narrate(f"{params['runs']}: {len(files)} runs")
+        output.log(f"{params['runs']}: {len(files)} runs")
 
 
 def explain_systems(
@@ -370,7 +370,7 @@ def _explain_config(runs: tuple[str, ...], params: dict[str, Any]) -> Answers:
     collection = request.load()
     with system_bars() as progress:
         result = request.run(
-            collection, cache=cache.EmbeddingCache(tell=output.narrate), progress=progress
+            collection, cache=cache.EmbeddingCache(tell=output.log), progress=progress
         )
     return explain.explain_bench(result, params["query"], places=params["places"] or 10)
 

@@ -91,5 +91,5 @@ def evaluate_model(
     qrels = Judgments.from_pairs(
         Ids.count(len(pairs)), Ids.count(len(documents)), owners, numbers, np.ones(len(owners))
     )
-    rules = preset("model_bench").but(empty=empty)
+    rules = preset("model_bench").replace(empty=empty)
     return evaluate(ranking, qrels, f"R@{k}", conventions=rules).mean()[f"R@{k}"]

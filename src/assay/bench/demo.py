@@ -117,7 +117,7 @@ def command(*, folder: str, export: str | None, files: str | None) -> None:
         collection = demo_collection.stdlib_collection()
         collections.write_collection(collection, export)
         size = _describe_size(collection)
-        output.put(f"{Path(export)}: {size}; fingerprint {collection.fingerprint}", None)
+        output.write(f"{Path(export)}: {size}; fingerprint {collection.fingerprint}", None)
     else:
         _run_demo(Path(folder))
 
@@ -140,8 +140,8 @@ def _run_demo(folder: Path) -> None:
         "bench", wanted=True, store=str(folder / "assay.db"), dataset="stdlib", tags=("demo",)
     ) as saving:
         collection = demo_collection.stdlib_collection()
-        output.narrate(f"{collection.name}: {_describe_size(collection)}")
-        output.narrate("")
+        output.log(f"{collection.name}: {_describe_size(collection)}")
+        output.log("")
         result = _run(collection, folder)
         report = result.report(command="assay demo")
         saving.save(result.records())
@@ -156,12 +156,12 @@ def _introduce() -> None:
 
         print_title("Which text model is better?", _STORY)
     else:
-        output.put(_STORY, None)
+        output.write(_STORY, None)
     sys.stdout.flush()  # before the work begins, also where somebody reads through a pipe
 
 
 def _run(collection: Collection, folder: Path) -> BenchResult:
-    vectors = cache.EmbeddingCache(folder / "cache", tell=output.narrate)
+    vectors = cache.EmbeddingCache(folder / "cache", tell=output.log)
     how: Any = {"cache": vectors, "checkpoint": vectors.folder}
     with system_bars() as progress:
         return bench.run_bench(collection, MODELS, fusions=_FUSIONS, progress=progress, **how)
@@ -204,7 +204,7 @@ def _print_next_steps(result: BenchResult, folder: Path, report: Path) -> None:
 
         print_steps(steps)
         return
-    output.put("\n" + "\n".join(f"{what}: {how}" for what, how in steps.items()), None)
+    output.write("\n" + "\n".join(f"{what}: {how}" for what, how in steps.items()), None)
 
 
 N_NOTES: Final = 12

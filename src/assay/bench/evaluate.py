@@ -136,7 +136,7 @@ def run_bench(
     aggregation = ChunkAggregation.parse(fold) if isinstance(fold, str) else fold
     rules = as_conventions(conventions)
     deep = _depth(parsed, rules, depth, len(collection.doc_ids))
-    rules = rules.but(depth=deep)
+    rules = rules.replace(depth=deep)
     for two in plan.reranks:
         check_depth(two, deep)
     data = prepare(collection, rules, rule)

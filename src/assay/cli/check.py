@@ -57,7 +57,7 @@ def command(
     for path in paths:
         report = check(path, truth, measures=list(measures), conventions=rules)
         if len(paths) > 1:
-            output.put(f"{path}:", None)
+            output.write(f"{path}:", None)
         output.emit(report, layout, file, terminal=terminal.print_findings)
         worst |= report.changes_numbers
     return int(worst)

@@ -111,7 +111,7 @@ def command(
     if slices is not None:
         records, sliced = group_records(records, slices, without="")
     seeds = {"seed": settings["seed"]}
-    saving.save([record.but(seeds=seeds, clusters=column or "") for record in records], *grouping)
+    saving.save([run.replace(seeds=seeds, clusters=column or "") for run in records], *grouping)
     first, second, *more = (record.scored() for record in records)
     comparison = compare(
         first,

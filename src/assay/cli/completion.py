@@ -35,7 +35,7 @@ def command(*, shell: str) -> None:
     completion = get_completion_class(shell)
     assert completion is not None
     root = click.get_current_context().find_root()
-    output.put(completion(root.command, {}, "assay", _VARIABLE).source(), None)
+    output.write(completion(root.command, {}, "assay", _VARIABLE).source(), None)
 
 
 def complete_values(command: click.Command) -> None:

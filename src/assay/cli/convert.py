@@ -73,15 +73,13 @@ def command(
         is_trec = Path(source).is_file() and find_format(source, source_format) == "trec"
         header = read_header(source) if is_trec else ""
         if header and choose_format(target, target_format, options.RUN_FORMATS) != "trec":
-            output.narrate(
-                f"{source}: its ir_metadata is left out, for which only TREC has a place"
-            )
+            output.log(f"{source}: its ir_metadata is left out, for which only TREC has a place")
             header = ""
         write_run(ranking, target, format=target_format, tag=tag, metadata=header)
-        output.narrate(f"{target}: {ranking.n_queries} queries, {len(ranking.docs)} results")
+        output.log(f"{target}: {ranking.n_queries} queries, {len(ranking.docs)} results")
         return
     if tag is not None:
         raise click.UsageError("--tag is for runs; judgments have none.")
     judgments = read_qrels(source, format=source_format)
     write_qrels(judgments, target, format=target_format)
-    output.narrate(f"{target}: {judgments!r}")
+    output.log(f"{target}: {judgments!r}")

@@ -114,7 +114,7 @@ def command(
         remarks=output.remarks_on(records),
     )
     if layout == "trec":
-        output.narrate(records[0].scored().signature)
+        output.log(records[0].scored().signature)
 
 
 def _refuse_contradictions(
@@ -201,7 +201,7 @@ class _Evaluation:
     def model_card(self) -> str:
         from assay.runs.run_files import unique_names
 
-        named = [record.but(dataset=unique_names([self.qrels])[0]) for record in self.records]
+        named = [record.replace(dataset=unique_names([self.qrels])[0]) for record in self.records]
         return str(find_hook("model_card")(named)).rstrip()
 
     def to_dict(self) -> dict[str, Any]:

@@ -139,7 +139,7 @@ class Gate:
             lines.append(f"no system meets {met}")
         return GateAnswer(reasons, look, "; ".join(lines))
 
-    def _look_at(self, comparison: Comparison) -> gates.Look | None:
+    def _look_at(self, comparison: Comparison) -> gates.SequentialTest | None:
         """Count the look; return None where the gate is asked as if for the only time."""
         if self.look_file is not None:
             gates.look_at(comparison, 1)  # what cannot be looked at is not counted
@@ -153,7 +153,7 @@ class GateAnswer:
     """Why a command fails; `reasons` is None where there is no gate."""
 
     reasons: list[str] | None = None
-    look: gates.Look | None = None
+    look: gates.SequentialTest | None = None
     shown: str = ""
 
     @property
@@ -184,5 +184,5 @@ class GateAnswer:
         if self.reasons is None:
             return 0
         sys.stdout.flush()
-        output.narrate(self.message)
+        output.log(self.message)
         return 1 if self.reasons else 0

@@ -258,7 +258,7 @@ def conventions_options(command: Decorated) -> Decorated:
 
 def make_conventions(conventions: str, **changes: Any) -> Conventions:
     """Return the conventions that the options describe."""
-    return Conventions.parse(conventions).but(**changes)
+    return Conventions.parse(conventions).replace(**changes)
 
 
 def apply_threshold(measures: tuple[Measure, ...], rel: float | None) -> tuple[Measure, ...]:
@@ -540,7 +540,7 @@ def open_store(place: str | None) -> Iterator[Any]:
     """Open the store, if there is one; say so if it is for reading only."""
     with find_hook("open_store")(place, create=False) as store:
         if store.read_only_reason:
-            output.narrate(store.read_only_reason)
+            output.log(store.read_only_reason)
         yield store
 
 
@@ -606,8 +606,8 @@ def open_cluster_with_bar(
         with find_hook("open_cluster")(where or "serial", workers=workers, **named) as cluster:
             yield cluster
     if cluster.checkpoint is not None:
-        output.narrate(f"{cluster.checkpoint}: {cluster.journal.resumption()}")
+        output.log(f"{cluster.checkpoint}: {cluster.journal.resumption()}")
     if timings is not None:
         import json  # few commands write any
 
-        output.put(json.dumps(cluster.journal.to_dict(), indent=1), timings)
+        output.write(json.dumps(cluster.journal.to_dict(), indent=1), timings)

@@ -135,10 +135,10 @@ def on_terminal() -> bool:
 def narrate_all(messages: Iterable[str]) -> None:
     """Say several things, a line each."""
     for message in messages:
-        narrate(message)
+        log(message)
 
 
-def narrate(message: str) -> None:
+def log(message: str) -> None:
     """Say something about the result, beside it."""
     clear_progress()
     print(printable(message), file=sys.stderr, flush=True)
@@ -223,7 +223,7 @@ def _files_in(paths: Iterable[str], typed: Sequence[str]) -> Iterator[str]:
             yield from map(str, inside)
 
 
-def put(text: str, file: str | None) -> None:
+def write(text: str, file: str | None) -> None:
     """Write a result to stdout, or whole or not at all to a file."""
     clear_progress()
     text = _name_standard_input(text)
@@ -290,18 +290,18 @@ def emit(
         if terminal is not None:
             terminal(result)
         elif page is None:
-            put(str(result), None)
+            write(str(result), None)
         else:
             print_page(page)
     elif page is not None:
-        put(text_page([part for part in page if _role(part) != "next"]), file)
+        write(text_page([part for part in page if _role(part) != "next"]), file)
     elif format == "json":
         name = command or click.get_current_context().command_path.partition(" ")[2]
-        put(as_json({"command": name, **result.to_dict(), **_made_by()}), file)
+        write(as_json({"command": name, **result.to_dict(), **_made_by()}), file)
     else:
         if FORMATS[format].of == "table":
             narrate_all(getattr(result, "remarks", ()))
-        put(FORMATS[format].lay_out(result), file)
+        write(FORMATS[format].lay_out(result), file)
 
 
 def is_full() -> bool:
@@ -538,7 +538,7 @@ class Saving:
         seconds = time.perf_counter() - self._began
         finished = fingerprint_files(
             (
-                record.but(
+                record.replace(
                     **{**self._about, "config": {**self._about["config"], **record.config}},
                     files=(*record.files, *files),
                 )
@@ -550,7 +550,7 @@ class Saving:
         runs = self._store.finish_together(self._run, finished, seconds=seconds)
         self.saved = True
         named = f"run {runs[0]}" if len(runs) == 1 else f"runs {runs[0]} to {runs[-1]}"
-        narrate(f"saved as {named} in {self._store.database.location}")
+        log(f"saved as {named} in {self._store.database.location}")
 
 
 @contextmanager

@@ -181,4 +181,4 @@ def walk(folder: Path, steps: Mapping[str, Iterable[Iterable[str]]], *command: s
                 assay.main(words, "assay", standalone_mode=False)
     finally:
         os.chdir(started)
-    output.narrate(f"The files are in {folder}.")
+    output.log(f"The files are in {folder}.")

@@ -36,11 +36,11 @@ def command(*, what: str | None, file: str | None) -> None:
       assay schema bench -o bench.schema.json
     """
     if what is None:
-        output.put("\n".join((*_configs(), *schema_names())), file)
+        output.write("\n".join((*_configs(), *schema_names())), file)
         return
     configs = _configs()
     schema = load_target(configs[what]) if what in configs else result_schema(what)
-    output.put(json.dumps(schema, indent=2, ensure_ascii=False), file)
+    output.write(json.dumps(schema, indent=2, ensure_ascii=False), file)
 
 
 def schema_names() -> list[str]:

@@ -129,7 +129,7 @@ def command(
     else:
         result = _compare_stored(store, filters, measure=measure, **settings)
     if layout in ("text", "markdown", "latex") and len(result.pairs) > MOST_PAIRS:
-        output.narrate(
+        output.log(
             f"{len(result.pairs):,} pairs are too many to list; --format csv or json has them"
         )
     shown = SimpleNamespace(  # whose CSV has the pairs

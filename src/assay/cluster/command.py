@@ -79,8 +79,8 @@ def command(
     settings = EncoderSettings(doc_prefix=doc_prefix)
     with open_cluster_with_bar("encoding", where, workers, timings=timings) as cluster:
         done = encode_shards(texts, spec, folder, settings=settings, cluster=cluster)
-    output.narrate(
+    output.log(
         f"{done.manifest}: {done.n_texts} texts, {done.made} shards made, {done.resumed} were ready"
     )
     if done.empty:
-        output.narrate(f"{done.empty} texts are empty; their vectors are zero (assay rank --zero)")
+        output.log(f"{done.empty} texts are empty; their vectors are zero (assay rank --zero)")

@@ -238,7 +238,7 @@ def command(*, save: bool, store: str | None, dataset: str | None, **settings: A
         if not _is_sharded(settings):
             ranking = _rank_here(vectors, ids, settings, saving)
         elif settings["dry_run"]:
-            output.put(_plan(vectors, settings), None)
+            output.write(_plan(vectors, settings), None)
             return
         else:
             ranking, journal = _rank_on_shards(vectors, ids, settings, saving)
@@ -385,7 +385,7 @@ def _rank_on_shards(
             query_ids=ids,
             cluster=cluster,
         )
-    output.put(
+    output.write(
         f"R@{recall.k} of {settings['recall_of']}: {recall.estimate:.4f} [{recall.low:.4f}, "
         f"{recall.high:.4f}] ({recall.level * 100:g} %, {recall.method}), from exact neighbours of "
         f"{len(recall.values)} of {recall.n_queries} queries, seed {recall.seed}, metric "
@@ -408,7 +408,7 @@ def _write(ranking: Ranking, settings: dict[str, Any]) -> None:
             tag=settings["tag"],
             metadata=settings["metadata"],
         )
-        output.narrate(f"{target}: {ranking.n_queries} queries, {len(ranking.docs)} results")
+        output.log(f"{target}: {ranking.n_queries} queries, {len(ranking.docs)} results")
 
 
 def _remarks(ranking: Ranking, settings: dict[str, Any]) -> Iterator[str]:
@@ -436,7 +436,7 @@ def _score(
     )
     config = {} if journal is None else {"cluster": journal.to_dict()}
     files = _input_files(settings) if saving.wanted else ()
-    saving.save([record.but(files=files, config=config)])
+    saving.save([record.replace(files=files, config=config)])
     result = output.TableResult(
         tables.measure_table(record, False),
         title=tables.title([record], False),

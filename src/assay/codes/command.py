@@ -232,7 +232,7 @@ def command(
     report = _evaluate(params)
     saving.save(report.records(), *inputs)
     if chart is not None:
-        output.put(report.svg(), chart)
+        output.write(report.svg(), chart)
     output.emit(report, layout, file)
 
 

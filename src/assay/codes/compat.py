@@ -359,7 +359,7 @@ def _mean(
     numbers = [int(docs.max(initial=0)), *(max(row, default=0) for row in rows), 0]
     size = n_docs or 1 + max(numbers)
     ranking = Ranking.from_arrays(docs, n_docs=size)
-    rules = preset("binary_codes").but(empty=empty)
+    rules = preset("binary_codes").replace(empty=empty)
     hits = judge(ranking, _judgments(rows, size), conventions=rules)
     return next(iter(score(hits, f"{name}@{k}", conventions=rules).mean().values()))
 

@@ -352,7 +352,7 @@ class FloatBaseline:
         """How everything is scored."""
         base = preset("hashing" if self.settings.hashing else "binary_codes")
         match = "exclude" if self.settings.exclude_self else "keep"
-        return base.but(ties=self.settings.ties, self_match=match)
+        return base.replace(ties=self.settings.ties, self_match=match)
 
     @property
     def chance_map(self) -> float | None:

@@ -233,7 +233,7 @@ _LOOKS_VERSION: Final = 1
 
 
 @dataclass(frozen=True)
-class Look:
+class SequentialTest:
     """The answer of the gate at one look; `seen_before` says that it is the answer of another."""
 
     number: int
@@ -259,7 +259,7 @@ class Look:
         }
 
 
-def look_at(comparison: Comparison, number: int, *, seen_before: bool = False) -> Look:
+def look_at(comparison: Comparison, number: int, *, seen_before: bool = False) -> SequentialTest:
     """Ask the gate for the `number`-th time on the same queries and baseline.
 
     Without a margin, the chance that any system that is not worse than the baseline ever fails is
@@ -287,7 +287,7 @@ def look_at(comparison: Comparison, number: int, *, seen_before: bool = False) -
     for look in pairs:
         if not look.unchanged:
             refuse_margin(look.pair, look.least_margin, number)
-    return Look(number, seen_before, pairs)
+    return SequentialTest(number, seen_before, pairs)
 
 
 def width_of(measure: Measure) -> float:

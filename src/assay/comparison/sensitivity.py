@@ -173,7 +173,7 @@ def sensitivity(
     base = as_conventions(conventions)
     judgments = as_judgments(qrels)
     # In the order and precision of the file every other order and precision can be had.
-    raw = base.but(tiebreak="index", scores="float64")
+    raw = base.replace(tiebreak="index", scores="float64")
     read = {name: as_ranking(run, raw) for name, run in runs.items()}
     named_rules = {name: as_conventions(each) for name, each in (rules or {}).items()}
     tried = {AS_GIVEN: base, **(other_rules(parsed, base) if rules is None else named_rules)}
@@ -210,7 +210,7 @@ def other_rules(measure: Measure, base: Conventions) -> dict[str, Conventions]:
         attribute = "self_match" if key == "self" else key
         for choice in CHOICES[key]:
             if choice not in (getattr(base, attribute), "error"):
-                rules[f"{key}: {choice}"] = base.but(**{attribute: choice})
+                rules[f"{key}: {choice}"] = base.replace(**{attribute: choice})
     return rules
 
 

@@ -32,7 +32,7 @@ def _refuse(context: click.Context, parameter: click.Parameter, value: str | Non
 
 def _print_version(context: click.Context, _: click.Parameter, version: bool) -> None:
     if version:
-        output.narrate(f"assay {__version__}, with the numbers of trec_eval 10.0")
+        output.log(f"assay {__version__}, with the numbers of trec_eval 10.0")
         context.exit()
 
 
@@ -115,6 +115,6 @@ def command(
       assay trec_eval -q -c -m ndcg_cut.5,10 -m map qrels.txt dense.run
       assay trec_eval -l 2 -m all_trec qrels.txt - < coarse.run
     """
-    text = trec_eval(qrels, run, measures, summary=not no_summary, tell=output.narrate, **flags)
+    text = trec_eval(qrels, run, measures, summary=not no_summary, tell=output.log, **flags)
     if text:
-        output.put(text, None)
+        output.write(text, None)

@@ -334,7 +334,7 @@ def trec_eval(
     P_5                   	all	0.2000
     """
     lines = _lines_of(measures)
-    rules = preset("trec_eval").but(depth=depth, missing="zero" if complete else "skip")
+    rules = preset("trec_eval").replace(depth=depth, missing="zero" if complete else "skip")
     ranking = as_ranking(run, rules)
     hits = judge(ranking, as_judgments(qrels), conventions=rules, allow_mismatch=True)
     for remark in hits.remarks:

@@ -201,7 +201,8 @@ def judge(
     """
     checks.require(ranking, Ranking, "ranking", "a Ranking; read_run() makes one from a file")
     if conventions is None:
-        conventions = preset("trec_eval").but(tiebreak=ranking.tiebreak, scores=ranking.precision)
+        as_ranked = {"tiebreak": ranking.tiebreak, "scores": ranking.precision}
+        conventions = preset("trec_eval").replace(**as_ranked)
     conventions = as_conventions(conventions)
     placed = ranking.under(conventions)
     _refuse_split_ties(placed, conventions)
@@ -551,7 +552,7 @@ def judge_ranks(
         n_docs=size,
         missing=np.zeros(len(first), bool),
         exhaustive=True,
-        conventions=preset("trec_eval").but(tiebreak="index"),
+        conventions=preset("trec_eval").replace(tiebreak="index"),
         remarks=(mismatches.CONSTANT,) if constant else (),
     )
     return hits.select(queries.order())

@@ -279,7 +279,7 @@ def command(*, saving: Saving, demo: str | None, **params: Any) -> None:
     else:
         output.narrate_all(result.remarks)
         _print_summary(result, params["file"])
-        output.narrate("Label-Recall@K divides by K: it is P@k, precision. --full has R@k, too.")
+        output.log("Label-Recall@K divides by K: it is P@k, precision. --full has R@k, too.")
 
 
 # What says nothing in a mode, or contradicts it.
@@ -417,7 +417,7 @@ def _narrate_absent(arguments: dict[str, Any]) -> None:
     present = {str(label) for labels in named for label in checks.check_labels(labels, "").tolist()}
     absent = [name for name in arguments["drop_labels"] if name not in present]
     if absent:
-        output.narrate(f"--drop-labels: nothing has the label {', '.join(map(repr, absent))}")
+        output.log(f"--drop-labels: nothing has the label {', '.join(map(repr, absent))}")
 
 
 def _find_modality_files(params: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
@@ -455,10 +455,10 @@ def _print_summary(result: CrossmodalResult, file: str | None) -> None:
     """Print the document's summary; write its JSON to a file."""
     several = len(result) > 1
     for level, directions in result.items():
-        output.put(compat.summary(directions, level=level if several else ""), None)
+        output.write(compat.summary(directions, level=level if several else ""), None)
     if file:
         compat.save_results(result if several else next(iter(result.values())), file)
-        output.narrate(f"written: {file}")
+        output.log(f"written: {file}")
 
 
 def _emit_tables(result: CrossmodalResult, layout: str, file: str | None) -> None:
@@ -480,7 +480,7 @@ def _emit_tables(result: CrossmodalResult, layout: str, file: str | None) -> Non
 def _write_confusion(result: CrossmodalResult, path: str) -> None:
     directions = result.directions
     if Path(path).suffix.lower() == ".svg":
-        output.put(tables.confusion_picture(directions), path)
+        output.write(tables.confusion_picture(directions), path)
         return
     pairs = [
         {"level": part.level, "direction": part.direction.name, **part.confusion.to_dict()}

@@ -65,14 +65,14 @@ class RetrievalSettings:
         for name in ("depth", "confusion_k", "threads"):
             if getattr(self, name) is not None:
                 checks.check_cutoff(getattr(self, name), name)
-        preset("label_retrieval").but(ties=self.ties)
+        preset("label_retrieval").replace(ties=self.ties)
 
     def conventions(self, *, exclude_own: bool) -> Conventions:
         """Return the conventions: empty queries left out, own items where excluded."""
-        rules = preset("label_retrieval").but(ties=self.ties)
+        rules = preset("label_retrieval").replace(ties=self.ties)
         if self.depth and any(_looks_everywhere(measure) for measure in self.named):
-            rules = rules.but(depth=self.depth)
-        return rules.but(self_match="exclude") if exclude_own else rules
+            rules = rules.replace(depth=self.depth)
+        return rules.replace(self_match="exclude") if exclude_own else rules
 
     def headlines(self, *, prototypes: bool) -> dict[int, str]:
         """Return by cut-off the measure that the document calls Label-Recall@K."""

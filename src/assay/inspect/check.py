@@ -153,7 +153,7 @@ def check(
 
 def _without_refusals(rules: Conventions) -> Conventions:
     """Missing and empty queries are findings here, also where the conventions refuse them."""
-    return rules.but(
+    return rules.replace(
         missing="zero" if rules.missing == "error" else None,
         empty="skip" if rules.empty == "error" else None,
     )
@@ -351,7 +351,7 @@ def _about_ties(hits: Hits, scores: Scores) -> Iterator[Finding]:
     if not len(dependent):
         return
     touched = [str(m) for m, tied in zip(scores.measures, scores.tied, strict=True) if tied.any()]
-    low, high = (score(hits, measures, conventions=rules.but(ties=t)).mean() for t in _EXTREMES)
+    low, high = (score(hits, measures, conventions=rules.replace(ties=t)).mean() for t in _EXTREMES)
     is_split = hits.tie_split is not None and bool(hits.tie_split.any())
     widest = max(touched, key=lambda name: high[name] - low[name])
     yield from _find_ids(
@@ -391,7 +391,7 @@ def _about_depth(hits: Hits, measures: tuple[Measure, ...]) -> Iterator[Finding]
 def _about_unjudged(hits: Hits, rules: Conventions) -> Iterator[Finding]:
     if hits.exhaustive:
         return
-    scores = score(hits, [f"Judged@{k}" for k in _CUTOFFS], conventions=rules.but(empty="skip"))
+    scores = score(hits, [f"Judged@{k}" for k in _CUTOFFS], conventions=rules.replace(empty="skip"))
     shares = {k: 1.0 - value for k, value in zip(_CUTOFFS, scores.mean().values(), strict=True)}
     if not any(share > 0 for share in shares.values()):
         return

@@ -350,7 +350,7 @@ def read_ranking_arrays(path: FilePath, format: str, rules: Conventions) -> Rank
                 "Save a .npz with the array 'scores' or 'docs', or save scores as floats."
             )
         ranking = Ranking.from_scores(matrix)
-        return ranking.under(rules.but(self_match="keep", depth=0))
+        return ranking.under(rules.replace(self_match="keep", depth=0))
     arrays = _load_with(name, key, "scores", _RUN_KEYS)
     ids: dict[str, Any] = {key: arrays[key] for key in _IDS if key in arrays}
     n_docs = _collection_size(arrays, name)
@@ -375,7 +375,7 @@ def read_ranking_arrays(path: FilePath, format: str, rules: Conventions) -> Rank
         raise ShapeError(f"{name}: by_line must be True or False, found {by_line.dtype}.")
     if by_line:
         return _by_place(ranking, rules)
-    return ranking.under(rules.but(self_match="keep", depth=0))
+    return ranking.under(rules.replace(self_match="keep", depth=0))
 
 
 def _load_with(name: str, key: str | None, stands_for: str, names: tuple[str, ...]) -> Any:

@@ -49,10 +49,10 @@ def load(engine: Engine) -> Kernels:
         return cast("Kernels", import_module("assay.native.twins"))
     # The compiled module runs some Python while it starts and drops what is raised there: a signal
     # waits until it has started.
-    hold = getattr(signal, "pthread_sigmask", None)
-    before = hold(signal.SIG_BLOCK, signal.valid_signals()) if hold else ()
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        return cast("Kernels", import_module("assay.native._kernels"))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         return cast("Kernels", import_module("assay.native._kernels"))
     finally:
-        if hold:
-            hold(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

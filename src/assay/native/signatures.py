@@ -68,7 +68,7 @@ class DocHandle(Protocol):
 class RawQueryHandle(QueryHandle, Protocol):
     """Queries of usual sizes, measured and prepared by the kernels."""
 
-    def is_odd(self) -> bool:
+    def needs_rescaling(self) -> bool:
         """Tell whether some are zero, not finite or of other sizes, which makes all useless."""
 
     def sizes(self) -> tuple[int, int]:
@@ -78,7 +78,7 @@ class RawQueryHandle(QueryHandle, Protocol):
 class RawHandle(DocHandle, Protocol):
     """Documents as they are stored, which a scan measures."""
 
-    def is_odd(self) -> bool:
+    def needs_rescaling(self) -> bool:
         """Tell whether a scan met a row that must be measured before."""
 
 

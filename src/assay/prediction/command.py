@@ -210,10 +210,10 @@ def command(
     evaluated = models.evaluate_files(request, progress_bar=bar)
     saving.save(evaluated.records(), *request.paths())
     if reliability is not None:
-        output.put(evaluated.diagnostics.reliability_picture(), reliability)
+        output.write(evaluated.diagnostics.reliability_picture(), reliability)
     if legacy_json:
         output.narrate_all(evaluated.remarks)
-        output.put(json.dumps(compat.legacy_json(evaluated.only_result()), indent=2), file)
+        output.write(json.dumps(compat.legacy_json(evaluated.only_result()), indent=2), file)
     else:
         output.emit(evaluated, layout, file, remarks=output.own_remarks(evaluated, layout))
     return 0
@@ -230,5 +230,5 @@ def _import(
     imported = compat.import_results(paths, **importing)
     output.emit(imported, layout, file, remarks=output.own_remarks(imported, layout))
     if layout != "json" and (advice := imported.seeds().advice):
-        output.narrate(advice)
+        output.log(advice)
     return 1 if imported.contradictions else 0

@@ -166,7 +166,7 @@ class PredictionRequest:
     @property
     def rules(self) -> Conventions:
         """The conventions of next-location prediction, with other ties where these are given."""
-        return preset("next_location").but(ties=self.ties)
+        return preset("next_location").replace(ties=self.ties)
 
     def named_files(self) -> list[tuple[str, str]]:
         """Return (model, path) of each file; without a name the file's own is taken."""
@@ -327,7 +327,7 @@ class ModelResults:
     def records(self) -> list[RunRecord]:
         """Return a record for each model and seed."""
         return [
-            record.but(model=model)
+            record.replace(model=model)
             for model, name, number, result in self._seeds
             for record in result.records(name=name, number=number)
         ]

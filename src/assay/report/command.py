@@ -169,9 +169,9 @@ def command(
     result = output.TextResult("\n".join(report.verdicts.values()), data)
     output.emit(result, "json" if json_wanted else "text", None)
     if not json_wanted:
-        output.narrate(f"{path}: {path.stat().st_size / 1000:,.0f} kB")
+        output.log(f"{path}: {path.stat().st_size / 1000:,.0f} kB")
         if drawn:
-            output.narrate(f"{drawn[0].parent}: {len(drawn)} figures")
+            output.log(f"{drawn[0].parent}: {len(drawn)} figures")
 
 
 # Files and stored runs
@@ -247,7 +247,7 @@ def _filter_runs(store: Any, filters: Mapping[str, Any]) -> list[Any]:
     models = [run for run in runs if not run.config.get("index_of")] or runs
     if len(models) < len(runs):
         left = len(runs) - len(models)
-        output.narrate(f"left out: {left} behind an index; name such runs to have them compared")
+        output.log(f"left out: {left} behind an index; name such runs to have them compared")
     return models
 
 
@@ -303,7 +303,7 @@ class _Scoring:
         if first is None or options.is_typed("conventions"):
             rules = options.make_conventions(self.conventions, **self.changes)
         else:
-            rules = first.scored().conventions.but(**self.changes)
+            rules = first.scored().conventions.replace(**self.changes)
         measures = self._choose_measures(list(stored.values()))
         records = {name: _select_measures(run, measures) for name, run in stored.items()}
         if self.qrels is not None:
@@ -353,9 +353,9 @@ class _Scoring:
         for name, run in sources.items.items():
             if isinstance(run, str):
                 continue
-            record = run.record().but(name=name)
-            rules = record.scored().conventions.but(**of_means)
-            records[name] = record.but(scores=replace(record.scored(), conventions=rules))
+            record = run.record().replace(name=name)
+            rules = record.scored().conventions.replace(**of_means)
+            records[name] = record.replace(scores=replace(record.scored(), conventions=rules))
         return records
 
     def _choose_measures(self, stored: list[RunRecord]) -> tuple[Measure, ...]:
@@ -367,7 +367,7 @@ class _Scoring:
 
 def _select_measures(run: RunRecord, measures: tuple[Measure, ...]) -> RunRecord:
     try:
-        return run.but(scores=run_records.only_measures(run.scored(), measures))
+        return run.replace(scores=run_records.only_measures(run.scored(), measures))
     except MeasureError as error:
         raise MeasureError(f"{run.provenance['stored run']} {run.name!r}: {error}") from None
 
@@ -382,7 +382,7 @@ def _add_groups(
     if by and tested is None:
         tested, labels = read_groups(by, queries)
         grouped[tested] = labels
-    return [run.but(scores=run.scored().with_groups(**grouped)) for run in records], tested
+    return [run.replace(scores=run.scored().with_groups(**grouped)) for run in records], tested
 
 
 def _is_stored_column(column: str, records: list[RunRecord], option: str = "--by") -> bool:

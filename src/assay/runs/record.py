@@ -143,7 +143,7 @@ class RunRecord:
         """
         return str(self.config.get("query_set", ""))
 
-    def but(self, **changes: Any) -> RunRecord:
+    def replace(self, **changes: Any) -> RunRecord:
         """Return the record with other values of some fields."""
         return replace(self, **changes)
 
@@ -227,7 +227,7 @@ def fingerprint_files(
     named = dict.fromkeys(file for record in listed for file in record.files if file)
     read = digest(file for file in named if os.path.isfile(split_array(file)[0]))
     return [
-        record.but(
+        record.replace(
             data={
                 **{as_typed(file): read[file] for file in record.files if file in read},
                 **record.data,
@@ -266,12 +266,12 @@ def as_records(runs: RecordsLike) -> list[RunRecord]:
     for run in listed:
         record = run.record()
         if not isinstance(run, RunRecord) and counted[run.name] > 1:
-            record = record.but(name=f"{run.name} #{run.id}")
+            record = record.replace(name=f"{run.name} #{run.id}")
         records.append(record)
     if not stored or len({record.scored().measures for record in records}) == 1:
         return records
     measures = shared_measures([record.scored() for record in records])
-    return [record.but(scores=only_measures(record.scored(), measures)) for record in records]
+    return [record.replace(scores=only_measures(record.scored(), measures)) for record in records]
 
 
 def _record_of(name: str, run: Any) -> RunRecord:
@@ -280,7 +280,7 @@ def _record_of(name: str, run: Any) -> RunRecord:
     if not callable(getattr(run, "record", None)):
         checks.require(run, Scores, f"the run {name!r}", "a Scores, as evaluate() gives it")
     record: RunRecord = run.record()
-    return record.but(name=name)
+    return record.replace(name=name)
 
 
 def shared_measures(scores: Iterable[Scores]) -> tuple[Measure, ...]:

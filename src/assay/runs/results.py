@@ -319,7 +319,7 @@ def _key(aggregate: Aggregate) -> tuple[str, str, str, str]:
 
 def _without_errors(rules: Conventions) -> Conventions:
     """Conventions that refuse nothing: what was computed can be stored."""
-    return rules.but(
+    return rules.replace(
         empty="skip" if rules.empty == "error" else None,
         missing="skip" if rules.missing == "error" else None,
     )

@@ -89,7 +89,7 @@ def score_run_files(
     if every is not None:
         judged = [h if h.n_docs.any() else cover_by(h, judgments, every) for h in judged]
     return [
-        record.but(chance=chance(hits, parsed, **sized), ceiling=ceiling(hits, parsed, **sized))
+        record.replace(chance=chance(hits, parsed, **sized), ceiling=ceiling(hits, parsed, **sized))
         for record, hits in zip(records, judged, strict=True)
     ]
 
@@ -126,7 +126,7 @@ def group_records(
     while column in records[0].scored().groups:
         column += " (2)"
     labels = {column: groups}
-    return [run.but(scores=run.scored().with_groups(**labels)) for run in records], column
+    return [run.replace(scores=run.scored().with_groups(**labels)) for run in records], column
 
 
 def score_ranking(

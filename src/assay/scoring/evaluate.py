@@ -148,7 +148,7 @@ def _rules(hits: Hits, conventions: str | Conventions | None) -> Conventions:
     rules = as_conventions(conventions)
     if judged is None or judged is rules:
         return rules
-    return rules.but(**{name: getattr(judged, name) for name in _CHOSEN_BY_JUDGE})
+    return rules.replace(**{name: getattr(judged, name) for name in _CHOSEN_BY_JUDGE})
 
 
 class _Views:

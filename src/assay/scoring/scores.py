@@ -240,7 +240,7 @@ class Scores:
         >>> scores.mean()["RR"], scores.mean(empty="zero")["RR"]
         (1.0, 0.5)
         """
-        rules = self.conventions.but(empty=empty, missing=missing)
+        rules = self.conventions.replace(empty=empty, missing=missing)
         if rules.missing == "error" and self.missing.any():
             names = self.query_ids.take(np.flatnonzero(self.missing))
             raise MismatchError(f"Judged queries without a ranking: {checks.name_few(names)}.")

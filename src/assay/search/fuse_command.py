@@ -118,4 +118,4 @@ def command(
         allow_mismatch=allow_mismatch,
     )
     write_run(fused, target, format=target_format, tag=tag or method, metadata=metadata)
-    output.narrate(f"{target}: {fused.n_queries} queries, {len(fused.docs)} results")
+    output.log(f"{target}: {fused.n_queries} queries, {len(fused.docs)} results")

@@ -98,7 +98,7 @@ def list_(
         runs = opened.summaries(measures=names, **filters)
         place = str(opened.database.location)
     if not runs and layout != "json":
-        output.narrate(f"no such runs in {place}")
+        output.log(f"no such runs in {place}")
     result = output.TableResult(tables.list_table(runs, names), {"runs": tables.list_data(runs)})
     output.emit(result, layout, file, brief=False)
 
@@ -298,7 +298,7 @@ def delete(*, runs: tuple[str, ...], yes: bool, store: str | None) -> None:
             names = ", ".join(f"{run.id} ({printable(run.name)})" for run in stored_runs)
             click.confirm(f"Delete {names}?", abort=True, err=True)
         opened.delete(*(run.id for run in stored_runs))
-    output.narrate(f"deleted: {len(stored_runs)}")
+    output.log(f"deleted: {len(stored_runs)}")
 
 
 @command.command("export")
@@ -336,11 +336,11 @@ def export(
             )
         if named is not None:
             stored_runs = opened.runs(**filters)
-            output.put(find_hook("model_card")(stored_runs).rstrip(), file)
+            output.write(find_hook("model_card")(stored_runs).rstrip(), file)
             number = len(stored_runs)
         else:
             number = opened.export(file, **filters)
-    output.narrate(f"exported: {number}")
+    output.log(f"exported: {number}")
 
 
 @command.command("import")
@@ -358,7 +358,7 @@ def import_(*, files: tuple[str, ...], store: str | None) -> None:
     with run_store.open(store) as opened:
         for file in files:
             new = opened.load(file)
-            output.narrate(f"{file}: imported {len(new)}")
+            output.log(f"{file}: imported {len(new)}")
 
 
 @command.command("check")
@@ -426,7 +426,7 @@ def _repeat(store: Store, run: Run, consent: Consent, *, trusted: bool) -> int:
         present = fingerprints(files)
         for file, mark in run.data.items():
             if present.get(file) != mark:
-                output.narrate(f"{file} has changed since run {run.id}")
+                output.log(f"{file} has changed since run {run.id}")
         tokens = repeated_batch.set(run.batch), options.repeated_consent.set(consent)
         try:
             with contextlib.suppress(click.exceptions.Exit):
@@ -462,7 +462,7 @@ def _refuse_untrusted(run: Run, consent: Consent, trusted: bool) -> None:
             "--yes if these may be replaced."
         )
     stored.check(consent, f"The command of run {run.id}")
-    output.narrate(f"repeating: {words}")
+    output.log(f"repeating: {words}")
 
 
 def _compare_values(old: Run, new: Run) -> bool:
@@ -477,5 +477,5 @@ def _compare_values(old: Run, new: Run) -> bool:
 
         apart = np.nanmax(np.abs(left.values - right.values), initial=0.0)
         words = f"differs from run {old.id} by up to {apart:.3g}"
-    output.narrate(f"{new.name}: run {new.id} {words}")
+    output.log(f"{new.name}: run {new.id} {words}")
     return same

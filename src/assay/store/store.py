@@ -423,4 +423,4 @@ def _as_record(
         checks.require(source, RunRecord, "what is saved", "a RunRecord, or scores with a name")
     record = source.record()
     named = dict(fields) if name is None else {"name": name, **fields}
-    return record.but(**named) if named else record
+    return record.replace(**named) if named else record

@@ -70,7 +70,7 @@ def _check_chart(chart: str | None, file: str | None) -> None:
 
 def _put_chart(curves: Sequence[vision.PRCurve], chart: str | None) -> None:
     if chart is not None:
-        output.put(vision.draw_curves(curves), chart)
+        output.write(vision.draw_curves(curves), chart)
 
 
 # What is shown, and how.
@@ -432,7 +432,7 @@ def _evaluate(
     if show is not None:
         output.narrate_all(vision.draw_matches(result, show, pictures))
     if wide is not None:
-        output.put(as_csv(wide_table(result.results, report.rule)), wide)
+        output.write(as_csv(wide_table(result.results, report.rule)), wide)
     _put_chart(report.curves, chart)
     if saving.wanted:
         saving.save(report.records(), *inputs)

@@ -71,7 +71,7 @@ def compute_query_ap(
     if truth.target[0] < 0:
         return QueryAPResult(total_candidates=len(targets))
     ranks = target_ranks_from_scores(scores, truth.target)
-    rules = preset("keypoints").but(ties=ties)
+    rules = preset("keypoints").replace(ties=ties)
     ap = float(score(ranks.hits(), "AP", conventions=rules)["AP"][0])
     return QueryAPResult(ap, int(ranks.rank[0]), True, len(targets))
 

@@ -382,6 +382,6 @@ def evaluate_image_retrieval(
     judgments = Judgments.from_labels(
         scenes, [scene for scene, _ in names], query_ids=query_ids, doc_ids=doc_ids
     )
-    rules = conventions.but(self_match="exclude")
+    rules = conventions.replace(self_match="exclude")
     scores = score(judge(ranking, judgments, conventions=rules), "AP", conventions=rules)
     return scores.with_groups(scene=dict(zip(query_ids, scenes, strict=True)))

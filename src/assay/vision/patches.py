@@ -188,7 +188,7 @@ class PatchResult:
         if self.protocol is not None:
             details["curves"] = [curve.to_dict() for curve in self.protocol.curves]
         return [
-            record.but(details=details, aggregates=(*record.aggregates, *numbers, *protocol))
+            record.replace(details=details, aggregates=(*record.aggregates, *numbers, *protocol))
             for record in self.result.records(
                 seeds={"wrong pairs": self.seed}, resampling=self.resampling
             )

@@ -41,7 +41,7 @@ def default_conventions() -> Conventions:
 
     With optimistic ones a constant descriptor would look good.
     """
-    return preset("keypoints").but(ties="expected")
+    return preset("keypoints").replace(ties="expected")
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class EvaluationSettings:
     @property
     def conventions(self) -> Conventions:
         """The preset of keypoints, with the chosen ties."""
-        return default_conventions().but(ties=self.ties)
+        return default_conventions().replace(ties=self.ties)
 
 
 @dataclass(frozen=True)

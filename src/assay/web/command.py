@@ -68,7 +68,7 @@ def command(
 
     def ready(address: str) -> None:
         print(address, flush=True)
-        output.narrate("serving until Ctrl-C")
+        output.log("serving until Ctrl-C")
         if open_wanted:
             import webbrowser
             from threading import Thread

@@ -208,7 +208,7 @@ def test_codes_of_stored_rows_are_those_of_wide_ones(name):
         made = kernels.coarsen_raw(block, axis, signs_of(37), 2)
         twin = load("numpy").coarsen(wide, axis, signs_of(37), 1)
         assert [part.tobytes() for part in made] == [part.tobytes() for part in twin]
-        assert not block.is_odd()
+        assert not block.needs_rescaling()
 
 
 @needs_8_bits
@@ -219,7 +219,7 @@ def test_rows_of_other_sizes_are_not_quantised_as_stored(factor, monkeypatch):
     expected = rank(queries, docs, 9, zero="last", engine="numpy")
     parts = quantised_parts(monkeypatch)
     assert bytes_of(rank(queries, docs, 9, zero="last")) == bytes_of(expected)
-    assert [block.is_odd() for _, block, _ in parts] == [True]
+    assert [block.needs_rescaling() for _, block, _ in parts] == [True]
     parts.clear()
     expected = rank(queries * np.float32(1e12), docs[:70], 9, engine="numpy")
     assert bytes_of(rank(queries * np.float32(1e12), docs[:70], 9)) == bytes_of(expected)

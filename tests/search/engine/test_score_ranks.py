@@ -99,7 +99,7 @@ def test_hits_feed_every_measure_like_a_sorted_list():
     ranking = Ranking.from_scores(SCORES, query_ids=ids)
     judgments = Judgments.from_targets(TARGETS, query_ids=ids, n_docs=90)
     for ties in ("order", "expected", "best", "worst"):
-        rules = {"conventions": preset("trec_eval").but(ties=ties, tiebreak=ranking.tiebreak)}
+        rules = {"conventions": preset("trec_eval").replace(ties=ties, tiebreak=ranking.tiebreak)}
         names = ["RR", "nDCG@10", "Success@5", "AP"]
         ours = score(hits, names, **rules).mean()
         theirs = evaluate(ranking, judgments, names, **rules).mean()

@@ -241,7 +241,7 @@ class JudgedProvider(_OwnProvider):
     """Judged: ties by id ascending, any grade is a judgment."""
 
     NAME = "judged"
-    RULES = preset("trec_eval").but(tiebreak="id-ascending")
+    RULES = preset("trec_eval").replace(tiebreak="id-ascending")
     SUPPORTED: ClassVar = {"Judged": {}}
 
     def grades(self, grades: Grades, gains: Mapping[int, int]) -> Grades:
@@ -253,7 +253,7 @@ class MsMarcoProvider(_OwnProvider):
     """RR as the script of MS MARCO has it: ties by id ascending."""
 
     NAME = "msmarco"
-    RULES = preset("trec_eval").but(tiebreak="id-ascending")
+    RULES = preset("trec_eval").replace(tiebreak="id-ascending")
     SUPPORTED: ClassVar = {"RR": _ALL}
 
 
@@ -280,7 +280,7 @@ class CwlEvalProvider(_OwnProvider):
     """What cwl_eval and Assay share, over the first 1000 documents; ties in the order of lines."""
 
     NAME = "cwl_eval"
-    RULES = preset("ranx").but(depth=1000)
+    RULES = preset("ranx").replace(depth=1000)
     SUPPORTED: ClassVar = {
         "P": _ALL,
         **{name: {"cutoff": is_absent, **_ALL} for name in ("RR", "AP")},

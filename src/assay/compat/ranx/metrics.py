@@ -25,7 +25,7 @@ from assay.stats import paired_test, tukey_hsd
 
 Lists = Mapping[str, Mapping[str, float]]
 
-_RULES: Final = preset("ranx").but(missing="zero")  # the caller has compared the queries
+_RULES: Final = preset("ranx").replace(missing="zero")  # the caller has compared the queries
 # Measures of Assay with and without a cut-off.
 _NAMES: Final = {
     "hits": ("num_rel_ret(rel={rel})@{k}", "num_rel_ret(rel={rel})"),

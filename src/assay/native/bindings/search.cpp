@@ -82,7 +82,7 @@ public:
         view_.shift = numbers_.data() + count;
     }
     // Whether some are zero, not finite, or of other sizes: then they are no use.
-    bool is_odd() const { return odd_; }
+    bool needs_rescaling() const { return odd_; }
     // The exponents of the smallest and of the largest norm.
     std::pair<int, int> sizes() const { return {smallest_, largest_}; }
 
@@ -186,7 +186,7 @@ public:
         view_.measuring = &measuring_;
     }
     RawBlock(const RawBlock&) = delete;
-    bool is_odd() const { return odd_ != 0; }
+    bool needs_rescaling() const { return odd_ != 0; }
     const Measuring& measuring() const { return measuring_; }
     // Once all are measured, scans need not do it.
     void end_measuring() { view_.measuring = nullptr; }
@@ -461,12 +461,12 @@ void bind_search(nb::module_& module) {
     nb::class_<QueryView>(module, "QueryView");
     nb::class_<RawQueries, QueryView>(module, "RawQueries")
         .def(nb::init<Matrix<float>, int>())
-        .def("is_odd", &RawQueries::is_odd)
+        .def("needs_rescaling", &RawQueries::needs_rescaling)
         .def("sizes", &RawQueries::sizes);
     nb::class_<QueryBlock, QueryView>(module, "QueryBlock")
         .def(nb::init<AnyMatrix, In<int32_t>, In<double>, In<double>, Matrix<float>, In<double>, In<double>>());
     nb::class_<DocView>(module, "DocView");
-    nb::class_<RawBlock, DocView>(module, "RawBlock").def(nb::init<AnyMatrix, int, int, float, float, float, int64_t>()).def("is_odd", &RawBlock::is_odd);
+    nb::class_<RawBlock, DocView>(module, "RawBlock").def(nb::init<AnyMatrix, int, int, float, float, float, int64_t>()).def("needs_rescaling", &RawBlock::needs_rescaling);
     nb::class_<DocBlock, DocView>(module, "DocBlock")
         .def(nb::init<AnyMatrix, In<int32_t>, In<double>, In<double>, Matrix<float>, In<float>, In<float>, In<float>, double, int64_t>());
     nb::class_<CoarseBlock>(module, "CoarseBlock")

@@ -211,7 +211,7 @@ class SearchPlan:
             return None
         rows = inputs.widen(self.queries[: self.n_queries], "queries")
         raw_queries = self.kernels.RawQueries(rows, self.metric.code)
-        return None if raw_queries.is_odd() else raw_queries
+        return None if raw_queries.needs_rescaling() else raw_queries
 
     @property
     def _reads_stored(self) -> bool:

@@ -176,7 +176,7 @@ def search_raw(
             for top, part in zip(tops, ready.ranges(n_docs), strict=True)
         ]
         run_on(ready, tasks, control, progress)
-        if block.is_odd():
+        if block.needs_rescaling():
             return False
     return True
 
@@ -188,7 +188,7 @@ def _search_stored(
     ready.check_docs(ready.n_docs or 0)
     control = Control.new()
     for n_docs, block, coarse in ready.stored_docs(axis):
-        if block.is_odd():
+        if block.needs_rescaling():
             return False
         tasks = [
             partial(_scan_coarse, ready, top, tile, coarse, part)

@@ -133,7 +133,7 @@ def _add_queries(page: WebPage, request: PageRequest, stored: Scores) -> WebPage
 def _tolerant(scores: Scores) -> Scores:
     """Replace conventions that raise errors: what is stored can be shown."""
     rules = scores.conventions
-    changed = rules.but(
+    changed = rules.replace(
         empty="skip" if rules.empty == "error" else None,
         missing="skip" if rules.missing == "error" else None,
     )
