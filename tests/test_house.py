@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -18,8 +19,18 @@ def test_sizes_and_empty_names_only_fall() -> None:
     assert not risen, "python -m tests.house prints all sizes"
 
 
-@pytest.mark.parametrize("command", ["eval", "compare"])
-def test_walks_only_fall(command: str) -> None:
-    entered = house.trace_walks((command,))[command]
-    print(command, len(entered), *entered)
-    assert len(entered) <= RECORDED["walks"][command]
+@pytest.fixture(scope="module")
+def walks() -> dict[str, list[str]]:
+    return house.trace_walks()
+
+
+@pytest.mark.parametrize("command", house.WALKS)
+def test_walks_only_fall_and_the_page_shows_them(command: str, walks: dict[str, list[str]]) -> None:
+    print(command, len(walks[command]), *walks[command])
+    assert len(walks[command]) <= RECORDED["walks"][command]
+    page = (house.ROOT / "docs" / "architecture.md").read_text("utf-8")
+    shown = page.partition(f"**`assay {house.WALKS[command]}`**")[2].partition("**")[0]
+    # Threads enter some files in any order.
+    assert set(re.findall(r"[\w/]+(?= →|\n)", shown)) == {
+        file.removesuffix(".py") for file in walks[command]
+    }

@@ -38,7 +38,7 @@ KINDS = (
 OTHERS = ("0.1.0", "0.3.0rc1", "7.0")
 # This version and an older one by default: what counts does not depend on which other it is.
 VERSIONS = [__version__, OTHERS[0], *(pytest.param(o, marks=pytest.mark.slow) for o in OTHERS[1:])]
-EDITS = 4  # of data by the whole command, for each kind and version
+EDITS = 3  # of data by the whole command, for each kind and version
 Place = tuple[str | int, ...]
 
 # The keys of docs/json.md under which a result speaks in sentences.
