@@ -79,6 +79,15 @@ def _watched(browser: Any, *, width: int, **options: Any) -> Any:
     page.on("pageerror", lambda error: page.complaints.append(str(error)))
     page.on("dialog", lambda dialog: page.complaints.append(dialog.message))
     page.on("request", lambda request: page.requests.append(request.url))
+    wait = page.wait_for_selector
+
+    def wait_until_loaded(selector: str, **settings: Any) -> Any:
+        """Wait for a part and for the scripts of its page, which may come after the part."""
+        part = wait(selector, **settings)
+        page.wait_for_load_state()
+        return part
+
+    page.wait_for_selector = wait_until_loaded
     return page
 
 
