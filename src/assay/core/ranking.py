@@ -3,11 +3,11 @@
 The tie rule is: score descending, then the tie-break ascending; `-0.0` equals `0.0`. Whatever ranks
 documents goes by it, and it is written in two places only:
 
-    native/tie_order.hpp   for the compiled kernels: `sort_rows` and `order_rows`, the ranks of
-                           judged documents, top k and targets of the search, targets in a matrix
-                           of scores
-    native/tie_order.py    the same in numpy: `rank_order`, `nearest_order` for distances, and
-                           `sides_of` for counting what ranks before a target
+    native/exact/tie_order.hpp   for the compiled kernels: `sort_rows` and `order_rows`, the ranks
+                                 of judged documents, top k and targets of the search, targets in
+                                 a matrix of scores
+    native/tie_order.py          the same in numpy: `rank_order`, `nearest_order` for distances, and
+                                 `sides_of` for counting what ranks before a target
 
 Codes are compared by nothing: they go into bins by distance, in the order of their numbers. The
 tie-break is the place of the document's id among all ids, by their text (`Ids.order`), or that of
