@@ -32,21 +32,28 @@ TRACE = """
 import os, sys, threading
 home, importing, entered = sys.argv[1], 0, {}
 
+def leave(frame, event, argument):
+    global importing
+    importing -= event == "return"
+    return leave
+
 def watch(frame, event, argument):
     global importing
-    file = frame.f_code.co_filename
-    if not file.startswith(home):
-        return
-    if frame.f_code.co_name == "<module>":
-        importing += (event == "call") - (event == "return")
-    elif event == "call" and not importing:
-        entered.setdefault(file)
+    code = frame.f_code
+    if not code.co_filename.startswith(home):
+        return None
+    if code.co_name == "<module>":
+        importing += 1
+        frame.f_trace_lines = False
+        return leave
+    if not importing:
+        entered.setdefault(code.co_filename)
 
 from assay.cli.main import main
-sys.setprofile(watch)
-threading.setprofile(watch)
+sys.settrace(watch)
+threading.settrace(watch)
 code = main(sys.argv[2:])
-sys.setprofile(None)
+sys.settrace(None)
 print(*(os.path.relpath(file, home) for file in entered), sep="\\n", file=sys.stderr)
 sys.exit(code)
 """

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import assay
+from assay.cli.main import main
 from tests.conftest import OTHER, QRELS, RUN
 
 ROOT = Path(assay.__file__).parent
@@ -68,16 +69,15 @@ SERVED = {
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> Path:
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, text in {"run.txt": RUN, "other.txt": OTHER, "qrels.txt": QRELS}.items():
         (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    assert main([*COMMANDS["eval"], "-o", "scores.json"]) == 0  # what `verify` verifies
     return tmp_path
 
 
 def run_hidden(room: str, folder: Path) -> dict[str, Any]:
-    code = "from assay.cli.main import main; import sys; sys.exit(main(sys.argv[1:]))"
-    made = [sys.executable, "-c", code, *COMMANDS["eval"], "-o", "scores.json"]
-    subprocess.run(made, cwd=folder, check=True, capture_output=True)
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, room, json.dumps(COMMANDS)],
         cwd=folder,
