@@ -17,6 +17,7 @@ import pytest
 from _pytest.doctest import DoctestModule
 
 from tests.examples import some_of
+from tests.variants import thin_variants
 
 # How long an example takes depends on what else the machine does.
 hypothesis.settings.register_profile("assay", deadline=None, max_examples=some_of(100))
@@ -52,8 +53,10 @@ def pytest_collectstart() -> None:
     gc.disable()
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest comes first: at the end, the other workers would wait for it."""
+    thin_variants(items)
     items.sort(key=lambda item: item.path.name not in _LONG)
 
 
