@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import glob
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 from assay.core.text import mask_secrets
 from assay.errors import AssayError, MissingPackageError, StorageError, need
+from assay.io.streams import ScratchFolder
 
 _ABSENT: Final = (FileNotFoundError, LookupError)
 _CHUNK: Final = 8 << 20
@@ -113,7 +113,7 @@ def local_file(name: str) -> Iterator[str]:
     if not is_remote(name):
         yield name
         return
-    with tempfile.TemporaryDirectory(prefix="assay-shard-") as folder:
+    with ScratchFolder("shard") as folder:
         copy = os.path.join(folder, f"copy{os.path.splitext(without_query(name))[1]}")
         with _faults_of(name):
             system, inside = _system(name)
