@@ -65,6 +65,25 @@ def test_at_start_up() -> None:
         assert Path("out.json").read_text() == OLD
 
 
+def test_before_signals_are_heard() -> None:
+    """Python's own handler would print where it was."""
+    code = (
+        "import os, sys; sys.argv = ['assay', '--version']\n"
+        "sys.addaudithook(lambda event, what: event == 'import' and what[0] == 'MODULE'"
+        " and os.kill(os.getpid(), 2))\n"
+        "from assay.__main__ import main; sys.exit(main())"
+    )
+    for module in ("assay.cli.signals", "signal", "enum"):
+        done = subprocess.run(
+            [sys.executable, "-c", code.replace("MODULE", module)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
 @pytest.mark.parametrize("name", CODES)
 def test_while_a_file_is_written(name: str) -> None:
     """When it is opened beside, when it is opened, and when it takes its name."""
