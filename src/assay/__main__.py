@@ -1,14 +1,9 @@
 """`python -m assay` is `assay`: it hears signals before it imports anything large."""
 
-import _signal  # `signal` imports far more, and Ctrl-C would end that with a traceback
 import gc
 import sys
 
-_is_command = __name__ == "__main__" or sys.argv[0].endswith(("assay", "assay.exe"))
-if _is_command and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
-    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # until `signals.hear`
-
-from assay.cli import signals  # noqa: E402
+from assay.cli import signals
 
 
 def main() -> int:
