@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 from assay.core.text import mask_secrets
 from assay.errors import AssayError, MissingPackageError, StorageError, need
+from assay.io.fingerprints import digest_of_file
 from assay.io.streams import ScratchFolder
 
 _ABSENT: Final = (FileNotFoundError, LookupError)
@@ -105,6 +106,18 @@ def file_facts(name: str) -> tuple[int, str]:
         info = system.info(inside)
     marks = (info.get(key) for key in ("ETag", "etag", "md5Hash", "LastModified", "mtime"))
     return int(info.get("size") or 0), str(next((mark for mark in marks if mark), ""))
+
+
+def remote_marks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return size and mark of remote files, or the digest where a store gives no mark."""
+    marks = {}
+    for name in map(Address, filter(is_remote, names)):
+        n_bytes, mark = file_facts(name)
+        if not mark:
+            with local_file(name) as copy:
+                mark = digest_of_file(copy)
+        marks[str(name)] = {"bytes": n_bytes, "mark": mark}
+    return marks
 
 
 @contextmanager
