@@ -318,6 +318,9 @@ def test_a_record_holds_no_secret():
     record = RunRecord("r", command=["rank", url], config={"a": [url], "b": {"c": (url,)}})
     assert not has_secret(record)
     assert record.config["b"]["c"] == ("https://me:***@h/a.npy?***",)
+    keys = RunRecord("r", data={url: {"bytes": 1}}, config={"a": {url: 1}})
+    assert not has_secret(keys)
+    assert list(keys.data) == ["https://me:***@h/a.npy?***"]
 
 
 def test_a_command_without_its_secret_is_not_repeated():
