@@ -10,7 +10,13 @@ import assay
 
 ROOT = Path(__file__).resolve().parents[1]
 TAG = f"v{assay.__version__}"
-READ = ["pyproject.toml", "CITATION.cff", "src/assay/__init__.py", "scripts/release_check"]
+READ = [
+    "pyproject.toml",
+    "CITATION.cff",
+    "action.yml",
+    "src/assay/__init__.py",
+    "scripts/release_check",
+]
 PYTHONS = ["cp311-cp311", "cp312-abi3", "cp314-cp314t"]
 SYSTEMS = [
     "manylinux_2_27_x86_64.manylinux_2_28_x86_64",

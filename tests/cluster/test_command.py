@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from assay.cli.main import main
+from assay.cluster import settings
+from assay.cluster.executors import SerialExecutor
+from assay.io.collections import write_collection
+from tests.bench.samples import small
 
 
 @pytest.fixture
@@ -137,3 +144,28 @@ def test_refusals_write_nothing(arguments, code, words, folder, assay):
     assert done.code == code
     assert words in done.err
     assert not Path("r.txt").exists()
+
+
+class TalkingExecutor(SerialExecutor):
+    """As Ray does now and then, from Python and from C++: it talks on standard output."""
+
+    def __init__(self, *_, **__):
+        super().__init__()
+        print("(autoscaler) hello")
+        os.write(1, b"core_worker.cc: hello\n")
+
+
+def test_what_ray_says_is_not_in_the_json(folder, monkeypatch, capfd):
+    monkeypatch.setattr(settings, "RayExecutor", TalkingExecutor)
+    monkeypatch.syspath_prepend(str(folder))
+    (folder / "letters_of_mine.py").write_text("def f(texts): return [[len(t), 1] for t in texts]")
+    write_collection(small(), folder / "made")
+    words = ["bench", "--corpus", "made", "--model", "py:letters_of_mine:f", "--no-cache"]
+    assert main([*words, "--cluster", "auto", "--resamples", "100", "--json"]) == 0
+    out, err = capfd.readouterr()
+    assert json.loads(out)["command"] == "bench"
+    assert "core_worker.cc: hello" in err
+    assert "(autoscaler) hello" in err
+    with settings.open_cluster("auto"):
+        print("mine")
+    assert "mine\n" in capfd.readouterr().out, "in Python, stdout stays as it is"

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from ipaddress import ip_address
 from pathlib import Path
 from types import SimpleNamespace
@@ -70,13 +71,13 @@ def test_a_cluster_that_others_can_reach_is_ended(tmp_path, monkeypatch):
         _private=SimpleNamespace(ray_constants=SimpleNamespace(ENABLE_RAY_CLUSTER=True)),
     )
     monkeypatch.setattr(ray_executor, "reload_settings", lambda: None)
-    monkeypatch.setattr(ray_executor, "make_private_folder", lambda: str(tmp_path / "private"))
-    (tmp_path / "private").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(ray_executor, "_LONGEST_FOLDER", 1000)
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     with pytest.raises(ClusterError, match=r"listens on 192\.0\.2\.2"):
         ray_executor.PrivateRay(ray)
     assert ended == [True]
-    assert not (tmp_path / "private").exists()
+    assert not list(tmp_path.iterdir())
     assert (os.environ["RAY_AUTH_MODE"], os.environ.get("RAY_AUTH_TOKEN")) == ("disabled", None)
     assert ray._private.ray_constants.ENABLE_RAY_CLUSTER is True
 

@@ -168,6 +168,9 @@ def test_a_signed_address_is_read_and_written_down_nowhere(here, assay, http_fil
     with run_store.open("runs.db") as store:
         run = store.run(1)
         assert not has_secret((run.config, run.command))
+        (marked,) = [mark for name, mark in run.data.items() if name.endswith("/b/a.npy?***")]
+        assert marked["bytes"] == len(npy(DOCS)), "shards elsewhere have a fingerprint, too"
+        assert len(marked["mark"]) > 8
     for said in (answer.out, answer.err, exported.out, shown.out, shown.err, caplog.text):
         assert not has_secret(said)
     files = [path for path in here.rglob("*") if path.is_file()]
@@ -315,6 +318,9 @@ def test_a_record_holds_no_secret():
     record = RunRecord("r", command=["rank", url], config={"a": [url], "b": {"c": (url,)}})
     assert not has_secret(record)
     assert record.config["b"]["c"] == ("https://me:***@h/a.npy?***",)
+    keys = RunRecord("r", data={url: {"bytes": 1}}, config={"a": {url: 1}})
+    assert not has_secret(keys)
+    assert list(keys.data) == ["https://me:***@h/a.npy?***"]
 
 
 def test_a_command_without_its_secret_is_not_repeated():

@@ -407,11 +407,29 @@ def test_nobody_reads_what_is_buffered_or_not(folder, unread, command, unbuffere
     check_unread(done.returncode, done.stderr)
 
 
-def test_a_closed_output_is_no_fault(folder):
-    command = f"{sys.executable} -m assay eval run.txt -r qrels.txt >&-"
-    done = subprocess.run(command, shell=True, capture_output=True, check=False, timeout=PATIENCE)
-    assert (done.returncode, done.stdout) == (0, b"")
-    assert b"fault" not in done.stderr
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("eval run.txt -r qrels.txt >&-", 5),
+        ("eval run.txt -r qrels.txt --json >&- 2>&-", 5),
+        ("--help >&-", 5),
+        ("eval run.txt -r qrels.txt -o out.json >&-", 0),
+        ("eval run.txt -r qrels.txt -o out.json <&- >&- 2>&-", 0),
+    ],
+)
+def test_a_closed_output_loses_no_result_in_silence(folder, words, code):
+    done = subprocess.run(
+        f"{sys.executable} -m assay {words}",
+        shell=True,
+        capture_output=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert (done.returncode, done.stdout) == (code, b"")
+    said = b"assay: Standard output is closed." in done.stderr
+    assert said == (code == 5 and "2>&-" not in words)
+    if "-o" in words:  # and what the program says went into no file
+        assert json.loads((folder / "out.json").read_bytes())
 
 
 @pytest.mark.parametrize("path", ["pipe", "/dev/stdin"])

@@ -232,10 +232,45 @@ def test_a_revision_may_be_anybodys(home, monkeypatch, version, runs):
         with pytest.raises(UsageError, match="--allow-code"):
             stored.check(Consent(), "The run")
     else:
-        stored.check(Consent(), "The run")
-        assert make_request(request).plan.models[0].settings["revision"] == "refs/pr/1"
-    make_request(request, allow_code=True)
-    stored.check(Consent.of(True), "The run")
+        stored.check(Consent.of(endpoints=HUB), "The run")
+        request_there = make_request(request, allow_endpoints=HUB)
+        assert request_there.plan.models[0].settings["revision"] == "refs/pr/1"
+    make_request(request, allow_code=True, allow_endpoints=HUB)
+    stored.check(Consent.of(True, HUB), "The run")
+
+
+HUB = ["huggingface.co"]
+
+
+@pytest.mark.parametrize("spec", ["st:all-MiniLM-L6-v2", "model2vec:minishlab/potion-base-8M"])
+def test_a_model_of_a_file_is_not_downloaded_without_consent(home, assay, monkeypatch, spec):
+    loaded = []
+
+    def load(name, **_):
+        loaded.append(name)
+        raise UsageError("loaded")
+
+    static = SimpleNamespace(from_pretrained=load)
+    for module in ("sentence_transformers", "model2vec"):
+        package = SimpleNamespace(SentenceTransformer=load, CrossEncoder=load, StaticModel=static)
+        monkeypatch.setitem(sys.modules, module, package)
+    path = config(home, spec)
+    for words in (("bench", path), ("bench", path, "--allow-code"), ("explain", path)):
+        query = ("--query", "q01") if words[0] == "explain" else ()
+        answer = assay(*words, *query)
+        assert answer.code == 2
+        assert f"names the model {spec!r}, which is downloaded" in answer.err
+        assert "--allow-endpoint huggingface.co" in answer.err
+    (home / "two.toml").write_text(
+        f'corpus = "made"\n[[model]]\nspec = "bm25"\n[[rerank]]\nof = "bm25"\nspec = "{spec}"\n'
+    )
+    assert assay("bench", "two.toml").code == 2
+    with pytest.raises(UsageError, match="downloaded"):
+        StoredCommand(["bench", "made", "--model", spec]).check(Consent.of(True), "The run")
+    assert loaded == []
+    for more in (("--allow-endpoint", "huggingface.co"), ("--model", spec)):
+        assert "loaded" in assay("bench", path, "--no-cache", *more).err
+    assert loaded == [spec.partition(":")[2]] * 2
 
 
 def test_an_index_of_another_package(home, monkeypatch):

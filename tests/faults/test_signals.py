@@ -65,6 +65,29 @@ def test_at_start_up() -> None:
         assert Path("out.json").read_text() == OLD
 
 
+def test_before_signals_are_heard(folder: Path) -> None:
+    """Python's own handler would print where it was."""
+    strike = (
+        "import os, sys\n"
+        "sys.addaudithook(lambda event, what: event == 'import' and what[0] == 'MODULE'"
+        " and os.kill(os.getpid(), 2))\n"
+    )
+    script = folder / "assay"
+    end = (-signal.SIGINT, "", "")
+    for module in ("assay.core.on_demand", "assay.cli.signals", "enum"):
+        code = strike.replace("MODULE", module)
+        script.write_text(f"{code}from assay.__main__ import main; sys.exit(main())")
+        assert ended([str(script), "--version"]) == end
+    assert "Traceback" in ended(["-c", f"{code}import assay, enum"])[2], "a program of the user's"
+
+
+def ended(arguments: list[str]) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, check=False, timeout=PATIENCE
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
 @pytest.mark.parametrize("name", CODES)
 def test_while_a_file_is_written(name: str) -> None:
     """When it is opened beside, when it is opened, and when it takes its name."""

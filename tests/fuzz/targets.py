@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -234,10 +235,12 @@ TARGETS: Final[dict[str, tuple[Target, ...]]] = {
 
 
 def try_target(target: Target, path: Path) -> None:
-    """Call a reader; a named error is an answer like any other."""
+    """Call a reader; a named error is an answer like any other, a warning is none."""
     before = os.getcwd()
     try:
-        target(path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)  # those of numpy
+            target(path)
     except AssayError as error:
         if not str(error).strip():
             raise InternalError("an error without words") from error

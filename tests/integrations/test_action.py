@@ -7,12 +7,15 @@ import re
 import shlex
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import yaml
 
+from assay import __version__, evaluate
+from assay.errors import AssayError
 from tests.docs_pages import ROOT, blocks, commands
 
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
@@ -149,8 +152,86 @@ def test_inputs_are_no_code(folder):
 
 def test_the_package_is_installed(folder):
     assert call(INSTALL, folder).code == 0
-    assert (folder / "installed.txt").read_text() == "-m pip install --quiet assay-eval\n"
+    pinned = f"-I -m pip install --quiet -- assay-eval=={__version__}\n"
+    assert (folder / "installed.txt").read_text() == pinned
     assert INSTALL["if"] == "inputs.package != ''"
+
+
+HARM = "open('imported', 'w').close()\n"
+
+
+def test_a_module_of_a_pull_request_is_not_run(folder):
+    """`python -m pip` would run the pip.py of the folder."""
+    for name in ("pip", "assay", "click", "numpy", "json", "sitecustomize"):
+        (folder / f"{name}.py").write_text(HARM)
+    (folder / "bin" / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    asked = call(INSTALL, folder, package="--version")
+    assert asked.code != 0
+    assert "--version" in asked.err, "a name, not an option"
+    script = Path(sys.executable).with_name("assay")
+    if script.exists():  # as pip makes it; `python -m assay` looks into the current folder
+        (folder / "bin" / "assay").write_text(f'#!/bin/sh\nexec "{script}" "$@"\n')
+        done = call(GATE, folder, run="same.run", baseline="old.run", qrels="qrels.txt")
+        assert done.code == 0, done.err
+    assert not (folder / "imported").exists()
+
+
+OPTION_LIKE = ("--margin=1", "-o", "--fail-if=nDCG@10 < 2", "--help", "--qrels=none.run")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*OPTION_LIKE[:1], *(pytest.param(name, marks=pytest.mark.slow) for name in OPTION_LIKE[1:])],
+)
+def test_a_file_named_like_an_option_is_a_file(folder, name):
+    (folder / "bad.run").rename(folder / name)
+    inputs = {"baseline": "old.run", "qrels": "qrels.txt"}
+    done = call(GATE, folder, run=name, **inputs)
+    assert done.code == 1, done.err
+    assert "**Failed:** " in done.comment
+
+
+def test_inputs_like_options_are_values(folder):
+    names = ["run", "baseline", "qrels", "margin", "look", "measures", "fail_if"]
+    done = call(GATE, folder, **dict.fromkeys(names, "--help"))
+    assert done.code in (2, 5)
+    assert "Usage:" not in done.comment
+    assert "### Assay: the check could not run" in done.comment
+
+
+def test_measures_are_no_patterns_of_files(folder):
+    (folder / "RR").touch()
+    (folder / "bad option").touch()
+    done = call(GATE, folder, run="same.run", baseline="old.run", qrels="qrels.txt", measures="*")
+    assert done.code == 2
+    assert "'*'" in done.outputs["verdict"]
+
+
+def test_a_name_is_no_markup_in_the_comment(folder):
+    name = "![x](https:evil) <b> @everybody `a` ```.run"
+    (folder / "bad.run").rename(folder / name)
+    inputs = {"baseline": "old.run", "qrels": "qrels.txt"}
+    for done in (call(GATE, folder, run=name, **inputs), call(GATE, folder, run="<b>", **inputs)):
+        assert done.code != 0
+        text = re.sub(r"(?m)^    .*|`[^`\n]*`|\\.|<!-- assay gate -->", "", done.comment)
+        assert not re.search(r"<b>|!\[|\]\(|```| @", text), done.comment
+
+
+def test_the_hook_takes_names_as_names(folder, assay):
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
+    (page,) = [yaml.safe_load(one.text) for one in blocks(PAGE, "yaml") if "repos:" in one.text]
+    [documented] = page["repos"][0]["hooks"]
+    assert documented["args"][-1] == "--"
+    assert not re.search(hook["files"], "--margin=1")
+    words = [*shlex.split(hook["entry"])[1:], "--qrels", "qrels.txt", *documented["args"][2:]]
+    for name in ("--qrels=none.run", "-o.run"):
+        assert re.search(hook["exclude"], name), "and where somebody forgets --"
+        (folder / "old.run").rename(folder / name)
+        done = assay(*words, name)
+        assert done.code == 0, done.err
+        assert "documents without a judgment" in done.out, "it was read"
+        (folder / name).rename(folder / "old.run")
+    assert not (folder / ".run").exists()
 
 
 def test_a_run_that_is_not_worse_passes_and_every_output_is_set(folder):
@@ -204,6 +285,12 @@ KINDS = {
     "other queries": 3,
 }
 COULD_RUN = (0, 1)
+SAID = {  # by the assertion of pytest, where the check cannot run
+    "missing": "does not exist",
+    "truncated": "line",
+    "empty": "empty",
+    "other queries": "quer",
+}
 
 
 def write_kind(file: Path, baseline: Path, kind: str) -> None:
@@ -276,7 +363,7 @@ def assert_ended(done: Done, kind: str) -> None:
     assert done.comment == done.summary
     assert done.outputs["failed"] == ("false" if done.code == 0 else "true")
     assert done.outputs["verdict"]
-    said = {0: "**Passed:** ", 1: "**Failed:** "}.get(done.code, "```\n")
+    said = {0: "**Passed:** ", 1: "**Failed:** "}.get(done.code, "\n\n    assay: ")
     assert said in done.comment
     if kind == "identical":
         assert "**Passed:** same scores as released.run on nDCG@10 and AP." in done.comment
@@ -296,6 +383,18 @@ def test_the_documented_commands_on_every_kind_of_run(documented, assay, kind):
             assert done.code == 0, done.out  # a check of the files, not of the ranking
         else:
             assert done.code in (1, 3, 5), done.out
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_documented_test_on_every_kind_of_run(documented, kind):
+    (block,) = blocks(PAGE, "python")
+    baseline = evaluate("lexical.run", "qrels.txt", ["nDCG@10", "AP"])
+    write_kind(documented / "dense.run", documented / "lexical.run", kind)
+    names: dict[str, Any] = {}
+    exec(block.text, names)
+    ends = {0: nullcontext(), 1: pytest.raises(AssertionError, match="worse than baseline")}
+    with ends.get(KINDS[kind], pytest.raises((AssayError, AssertionError), match=SAID.get(kind))):
+        names["test_search_is_not_worse"](lambda scores: baseline)
 
 
 def test_inputs_that_are_not_set_are_named_and_no_verdict(documented):

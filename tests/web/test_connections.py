@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import socket
 import subprocess
@@ -21,7 +22,7 @@ import socket, sys
 from assay.web import security
 from assay.web.server import serve
 class Bounded(security.BoundedProtocol):
-    patience, tick, most = float(sys.argv[2]), 0.01, 20
+    patience, tick, most, grace = float(sys.argv[2]), 0.01, 20, float(sys.argv[3])
     def connection_made(self, transport):
         # What nobody reads soon fills it.
         found = transport.get_extra_info("socket")
@@ -51,9 +52,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-def served(place: Path, patience: float) -> Iterator[int]:
+def served(place: Path, patience: float, grace: float = 0.0, code: str = CODE) -> Iterator[int]:
     """A server of its own, and its port."""
-    command = [sys.executable, "-c", CODE, str(place), str(patience)]
+    command = [sys.executable, "-c", code, str(place), str(patience), str(grace)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         yield urlsplit(process.stdout.readline().strip()).port or 0
@@ -147,8 +148,58 @@ def test_idle_connections_make_room(patient: int) -> None:
             one.close()
 
 
+@pytest.fixture
+def fair(place: Path) -> Iterator[int]:
+    """A server in which nobody has to make room."""
+    yield from served(place, 3600, 3600)
+
+
+PLAIN = "import sys; from assay.web.server import serve\nserve(sys.argv[1], port=0)"
+
+
+async def ask_at_once(port: int, n: int) -> list[int]:
+    """Connect, all wait for each other, then all ask: the status of each, 0 where it was reset."""
+    connected = asyncio.Semaphore(0)
+    everybody = asyncio.Event()
+
+    async def ask() -> int:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        connected.release()
+        await everybody.wait()
+        try:
+            writer.write(HEAD + b"Connection: close\r\n\r\n")
+            answer = await reader.read()
+        except ConnectionError:
+            return 0
+        finally:
+            writer.close()
+        head, _, body = answer.partition(b"\r\n\r\n")
+        whole = b"content-length: %d\r" % len(body) in head + b"\r"
+        return int(answer.split()[1]) if whole or answer[9:12] == b"503" else 0
+
+    asking = [asyncio.create_task(ask()) for _ in range(n)]
+    for _ in range(n):
+        await connected.acquire()
+    everybody.set()
+    return await asyncio.gather(*asking)
+
+
+def test_more_clients_than_places_are_told_to_come_again(fair: int) -> None:
+    """Of 30 clients 20 have a place; the others are answered, too."""
+    statuses = asyncio.run(ask_at_once(fair, 30))
+    assert set(statuses) == {200, 503}
+    assert statuses.count(200) >= 10
+    assert status_of(fair) == 200
+
+
+@pytest.mark.slow
+def test_a_thousand_clients_at_once_are_all_answered(place: Path) -> None:
+    for port in served(place, 0, code=PLAIN):
+        assert asyncio.run(ask_at_once(port, 1000)) == [200] * 1000
+
+
 def test_strangers_write_nothing_into_the_terminal(place: Path) -> None:
-    command = [sys.executable, "-c", CODE, str(place), "0.2"]
+    command = [sys.executable, "-c", CODE, str(place), "0.2", "0"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

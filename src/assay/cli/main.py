@@ -8,6 +8,7 @@ of other packages stand in their plugins. So the list in `assay --help` imports 
 from __future__ import annotations
 
 import gc
+import io
 import os
 import re
 import sys
@@ -25,7 +26,7 @@ from assay.cli import signals
 from assay.cli.commands import CommandGroup, write_commands
 from assay.cli.progress import showing_progress
 from assay.core.text import did_you_mean, mask_secrets, printable
-from assay.errors import AssayError
+from assay.errors import AssayError, StorageError
 from assay.plugins import CommandEntry, all_plugins, load_target, missing_rooms
 
 # Exceptions as one message on stderr and an exit code, never a traceback
@@ -60,9 +61,7 @@ def run_command(command: Callable[[], object]) -> int:
 
 
 def _run(command: Callable[[], object]) -> int:
-    for name in ("stdout", "stderr"):  # Python has none where the shell closed it (`>&-`)
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+    _replace_closed()
     for stream in (sys.stdout, sys.stderr):  # escapes where it is not UTF-8
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -84,6 +83,23 @@ def _run(command: Callable[[], object]) -> int:
     if message and message != _INTERRUPTED:
         return message  # a server ends by itself when it is told to
     return result if isinstance(result, int) else 0
+
+
+def _replace_closed() -> None:
+    """Stand in for what the shell closed (`>&-`), where no file may take its number."""
+    while (number := os.open(os.devnull, os.O_RDWR)) < 3:
+        pass
+    os.close(number)
+    sys.stdout = sys.stdout or ClosedOutput()
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+
+
+class ClosedOutput(io.TextIOBase):
+    """Standard output that the shell closed: a result has nowhere to go."""
+
+    def write(self, text: str) -> int:
+        """Refuse any text."""
+        raise StorageError("Standard output is closed. Write the result to a file with -o.")
 
 
 def _discard_unwritten() -> None:

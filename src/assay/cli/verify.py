@@ -8,7 +8,6 @@ import os
 import re
 import shlex
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -26,7 +25,7 @@ from assay.core.on_demand import OnDemand
 from assay.core.text import printable
 from assay.errors import AssayError, FormatError, StorageError, UsageError
 from assay.io.plain_data import check_against, parse_json
-from assay.io.streams import read_text, split_array
+from assay.io.streams import ScratchFolder, read_text, split_array
 from assay.plugins import find_hook
 from assay.tables.table import Cell, Page, Table, Words
 
@@ -288,7 +287,7 @@ def _verify_export(
     """Run the commands of exported runs again and compare every value of every query."""
     open_store = find_hook("open_store")
     with (
-        tempfile.TemporaryDirectory(prefix="assay-verify-") as folder,
+        ScratchFolder("verify") as folder,
         open_store(os.path.join(folder, "stored.db")) as opened,
     ):
         loaded = opened.load(result)  # which checks the digest of each
@@ -511,7 +510,7 @@ def own_folder(
     would lead out of it, and a folder apart for output, where no link can lead to a file of the
     user. All others keep their paths, so that names in results are the same.
     """
-    with tempfile.TemporaryDirectory(prefix="assay-verify-") as whole:
+    with ScratchFolder("verify") as whole:
         folder, apart = Path(whole, "in", name), Path(whole, "output")
         folder.mkdir(parents=True)
         apart.mkdir()

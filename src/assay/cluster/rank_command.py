@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from assay import cluster as sharded
     from assay.cli.output import Saving
+    from assay.cluster.remote_files import remote_marks
     from assay.core.checks import thread_count
     from assay.core.mismatches import cut_by_row
     from assay.core.ranking import Ranking
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from assay.search import engine
 else:
     sharded = OnDemand("assay.cluster")
+    remote_marks = OnDemand("assay.cluster.remote_files").remote_marks
     thread_count = OnDemand("assay.core.checks").thread_count
     cut_by_row = OnDemand("assay.core.mismatches").cut_by_row
     arrays = OnDemand("assay.io.arrays")
@@ -436,7 +438,8 @@ def _score(
     )
     config = {} if journal is None else {"cluster": journal.to_dict()}
     files = _input_files(settings) if saving.wanted else ()
-    saving.save([record.replace(files=files, config=config)])
+    marks = {**record.data, **remote_marks(files)}
+    saving.save([record.replace(files=files, config=config, data=marks)])
     result = output.TableResult(
         tables.measure_table(record, False),
         title=tables.title([record], False),

@@ -10,7 +10,6 @@ import atexit
 import os
 import re
 import secrets
-import shutil
 import signal
 import socket
 import tempfile
@@ -26,9 +25,10 @@ from typing import Any, Final
 from assay.cluster.executors import Executor, Handle, Receipt, Ticket, call
 from assay.core import checks
 from assay.errors import ClusterError, need
+from assay.io.streams import ScratchFolder
 
 _OLDEST: Final = (2, 52)  # of Ray: the first that asks for a token
-_LONGEST_FOLDER: Final = 40  # characters; the paths of Ray's sockets below it end at 107
+_LONGEST_FOLDER: Final = 36  # characters; the paths of Ray's sockets below it end at 107
 _TOKEN: Final = "RAY_AUTH_TOKEN"
 _LOOPBACK: Final = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # "0": a cluster of one machine
 _RETRIES: Final = 8  # of a task whose worker or node was lost
@@ -212,7 +212,8 @@ class PrivateRay:
             )
         self._ray = ray
         self._before: dict[str, str | None] = {}
-        self.folder = make_private_folder()
+        self._scratch = make_private_folder()
+        self.folder = self._scratch.name
         atexit.register(self.close)
         try:
             self._set(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN_PATH=None)
@@ -242,15 +243,13 @@ class PrivateRay:
             for name, value in self._before.items():
                 _set_variable(name, value)
             reload_settings()
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self._scratch.cleanup()
 
 
-def make_private_folder() -> str:
+def make_private_folder() -> ScratchFolder:
     """Make a folder that only this user can enter."""
-    place = tempfile.gettempdir()
-    if len(place) > _LONGEST_FOLDER and os.path.isdir("/tmp"):
-        place = "/tmp"
-    return tempfile.mkdtemp(prefix="assay-ray-", dir=place)
+    too_long = len(tempfile.gettempdir()) > _LONGEST_FOLDER and os.path.isdir("/tmp")
+    return ScratchFolder("ray", "/tmp" if too_long else None)
 
 
 @cache

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import glob
 import os
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 from assay.core.text import mask_secrets
 from assay.errors import AssayError, MissingPackageError, StorageError, need
+from assay.io.fingerprints import digest_of_file
+from assay.io.streams import ScratchFolder
 
 _ABSENT: Final = (FileNotFoundError, LookupError)
 _CHUNK: Final = 8 << 20
@@ -107,13 +108,25 @@ def file_facts(name: str) -> tuple[int, str]:
     return int(info.get("size") or 0), str(next((mark for mark in marks if mark), ""))
 
 
+def remote_marks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return size and mark of remote files, or the digest where a store gives no mark."""
+    marks = {}
+    for name in map(Address, filter(is_remote, names)):
+        n_bytes, mark = file_facts(name)
+        if not mark:
+            with local_file(name) as copy:
+                mark = digest_of_file(copy)
+        marks[str(name)] = {"bytes": n_bytes, "mark": mark}
+    return marks
+
+
 @contextmanager
 def local_file(name: str) -> Iterator[str]:
     """Give a path to read: of a local file, or of a copy that is deleted afterwards."""
     if not is_remote(name):
         yield name
         return
-    with tempfile.TemporaryDirectory(prefix="assay-shard-") as folder:
+    with ScratchFolder("shard") as folder:
         copy = os.path.join(folder, f"copy{os.path.splitext(without_query(name))[1]}")
         with _faults_of(name):
             system, inside = _system(name)

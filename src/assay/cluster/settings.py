@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -160,6 +161,27 @@ def open_cluster(
     elif where == "threads":
         executor = ThreadExecutor(workers)
     else:
-        executor = RayExecutor(where, workers=workers)
+        with _output_to_stderr(), RayExecutor(where, workers=workers) as executor:
+            yield Cluster(executor, **how)
+        return
     with executor:
         yield Cluster(executor, **how)
+
+
+@contextmanager
+def _output_to_stderr() -> Iterator[None]:
+    """In a command, send what Ray and its libraries print to stderr: stdout is for the result."""
+    import click
+
+    if click.get_current_context(silent=True) is None:
+        yield
+        return
+    sys.stdout.flush()
+    before = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(before, 1)
+        os.close(before)

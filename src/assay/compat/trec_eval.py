@@ -485,7 +485,8 @@ class _Answers:
         """Return the value of each query."""
         family = FAMILIES[line.family]
         if not isinstance(family.measure, str):
-            values = np.array([family.measure(query, line.params) for query in self._queries()])
+            with np.errstate(all="ignore"):  # as in C: grades near 1e308 give inf or NaN
+                values = np.array([family.measure(query, line.params) for query in self._queries()])
             return (
                 values if line.name not in _TAKEN_BACK else np.where(self.hits.missing, 0, values)
             )

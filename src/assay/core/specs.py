@@ -248,9 +248,9 @@ class Consent:
         """Refuse what is fetched from a source that was not allowed."""
         if source not in self.endpoints:
             raise UsageError(
-                f"{place} names {what}, which {source} fetches unless it has it. If you want that, "
-                f"name it on the command line yourself, or repeat this with --allow-endpoint "
-                f"{source} (in Python allow_endpoints=[{source!r}])."
+                f"{place} names {what}, which is downloaded by {source} unless it is here. If you "
+                "want that, type its name on the command line, or repeat this with "
+                f"--allow-endpoint {source} (in Python allow_endpoints=[{source!r}])."
             )
 
     def check_endpoint(self, url: str, place: str, variable: str = "") -> None:

@@ -14,6 +14,7 @@ import os
 import re
 import stat
 import sys
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -394,13 +395,9 @@ def _format_of_content(path: str | os.PathLike[str]) -> str:
 @contextmanager
 def keep_standard_input() -> Iterator[StandardInput]:
     """Keep standard input in a file as long as it is needed."""
-    import shutil
-    import tempfile
-
     if sys.stdin is None or sys.stdin.closed:
         raise StorageError("Standard input is closed, so there is nothing to read for '-'.")
-    folder = tempfile.mkdtemp(prefix="assay-")
-    try:
+    with ScratchFolder("stdin") as folder:
         path = os.path.join(folder, "stdin")
         try:
             with open(path, "xb") as file:
@@ -412,8 +409,6 @@ def keep_standard_input() -> Iterator[StandardInput]:
         name = f"{path}{_ending_of_content(path)}"
         os.rename(path, name)
         yield StandardInput(name)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _ending_of_content(path: str) -> str:
@@ -479,10 +474,14 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """
     name = os.fspath(path)
     target = check_target(name)
-    beside = os.path.join(os.path.dirname(target), f".assay-{os.urandom(8).hex()}.part")
+    folder = os.path.dirname(target)
+    remove_leftovers(folder)
+    beside = os.path.join(folder, f".assay-{os.urandom(8).hex()}.part")
     _unfinished.add(beside)
     try:
         with open(beside, "xb") as file:
+            with suppress(OSError):  # not every file system has locks
+                _lock(file.fileno())
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -498,7 +497,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             ) from error
         raise
     _unfinished.discard(beside)
-    _sync_folder(os.path.dirname(target))
+    _sync_folder(folder)
 
 
 def discard_unfinished() -> None:
@@ -563,3 +562,74 @@ def _sync_folder(folder: str) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+# Files and folders for a while: locked as long as their process lives, however it ends. Those that
+# nobody has locked were left by one that was killed.
+
+
+_LEFTOVER: Final = re.compile(r"\.assay-[0-9a-f]{16}\.part|assay-[a-z]+-[a-z0-9_]{8}\.tmp")
+_MOMENT: Final = 2.0  # seconds
+_tidied: set[str] = set()  # folders that this process has looked through
+
+
+class ScratchFolder:
+    """A folder of this user that goes with its process, or with the next one after a kill."""
+
+    def __init__(self, purpose: str, place: str | None = None) -> None:
+        """Make a folder below `place`, by default the one of the system for such files."""
+        from tempfile import gettempdir, mkdtemp
+        from weakref import finalize
+
+        remove_leftovers(place or gettempdir())
+        self.name = mkdtemp(prefix=f"assay-{purpose}-", suffix=".tmp", dir=place)
+        lock = -1
+        with suppress(OSError):  # Windows opens no folders
+            lock = os.open(self.name, os.O_RDONLY)
+            _lock(lock)
+        self.cleanup = finalize(self, _remove_scratch, self.name, lock)
+
+    def __enter__(self) -> str:
+        return self.name
+
+    def __exit__(self, *_: object) -> None:
+        self.cleanup()
+
+
+def _remove_scratch(path: str, lock: int) -> None:
+    from shutil import rmtree
+
+    rmtree(path, ignore_errors=True)
+    if lock >= 0:
+        os.close(lock)
+
+
+def _lock(descriptor: int) -> None:
+    """Lock a file or folder, or raise OSError where another process has."""
+    with suppress(ImportError):  # Windows deletes nothing that is open
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def remove_leftovers(folder: str) -> None:
+    """Remove what processes of this user that were killed have left in a folder."""
+    if folder in _tidied or os.name != "posix":
+        return
+    _tidied.add(folder)
+    with suppress(OSError):
+        for name in filter(_LEFTOVER.fullmatch, os.listdir(folder or ".")):
+            with suppress(OSError):
+                _remove_leftover(os.path.join(folder, name))
+
+
+def _remove_leftover(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        state = os.fstat(descriptor)
+        # One that was made this moment is not locked yet.
+        if state.st_uid == os.getuid() and time.time() - state.st_mtime > _MOMENT:
+            _lock(descriptor)
+            _remove_scratch(path, -1) if stat.S_ISDIR(state.st_mode) else os.unlink(path)
+    finally:
+        os.close(descriptor)

@@ -55,6 +55,9 @@ _TREC_ENDINGS = ("", ".run", ".txt", ".trec", ".qrels")
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 
+_NOT_IN_TAG: Final = {"\0", *map(chr, range(0xD800, 0xE000))}  # no UTF-8 for half a character
+
+
 def write_run(
     ranking: Ranking,
     path: FilePath,
@@ -92,8 +95,8 @@ def write_run(
     rows = _RowsByQuery(ranking, ranking.scores, "run", layout)
     if layout == "trec":
         tag = tag or ranking.name or "assay"
-        if not tag.strip() or any(c.isspace() or c == "\0" for c in tag):
-            raise UsageError(f"The tag {tag!r} must be one word without white space.")
+        if not tag.strip() or any(c.isspace() or c in _NOT_IN_TAG for c in tag):
+            raise UsageError(f"The tag {tag!a} must be one word without white space.")
         lines = _trec_run(rows, tag)
         write_text(path, chain([header], lines))
     else:

@@ -5,6 +5,7 @@ A file may name models. Some of what they do (run code, send a key) needs the us
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
@@ -37,6 +38,8 @@ else:  # which a spec that is only named does not need
     openai = OnDemand("assay.models.adapters.openai")
     parse_endpoint = OnDemand("assay.models.rerankers").parse_endpoint
 
+_HUB: Final = "huggingface.co"
+_FETCHED: Final = ("st", "model2vec")  # from there, unless their argument is a folder
 # Names that the authors of sentence-transformers publish themselves.
 _PUBLISHED: Final = re.compile(r"(sentence-transformers/)?[A-Za-z0-9][\w.-]*")
 
@@ -283,6 +286,8 @@ def allow_model(
         folders = local_folders(argument) if name == "st" else []
         words = f" (here the folder {folders[0]})" if folders else ""
         consent.check_code(f"{what}{words}", place)
+    if name in _FETCHED and not os.path.exists(argument):
+        consent.check_download(what, _HUB, place)
     if name == "py":
         own_callable(argument, "py:MODULE:FUNCTION")
     return _allow_key(settings, consent, f"{place}: {what}") if name == "openai" else {**settings}

@@ -118,7 +118,7 @@ class RunRecord:
         self._set("tags", check_tags(self.tags))
         self._set("command", tuple(self.command))
         self._set("files", tuple(dict.fromkeys(file for file in self.files if file)))
-        for key in ("command", "files", "config", "provenance"):
+        for key in ("command", "files", "config", "data", "provenance"):
             self._set(key, _without_secrets(getattr(self, key)))
 
     def _set(self, key: str, value: Any) -> None:
@@ -182,7 +182,7 @@ def _without_secrets(value: Any) -> Any:
     if isinstance(value, str):
         return mask_secrets(value[:]) if "://" in value else value
     if isinstance(value, Mapping):
-        return {key: _without_secrets(entry) for key, entry in value.items()}
+        return {_without_secrets(key): _without_secrets(entry) for key, entry in value.items()}
     if isinstance(value, tuple | list):
         return type(value)(map(_without_secrets, value))
     return value

@@ -245,7 +245,8 @@ def _read(path: Path) -> NDArray[Any]:
         return np.asarray(load_npy(path))
     rows = [line.replace(";", ",").split(",") for line in read_lines(path) if line.strip()]
     try:
-        return np.array(rows, np.float32)
+        with np.errstate(over="ignore"):  # infinite numbers are refused with their place
+            return np.array(rows, np.float32)
     except ValueError as error:
         raise FormatError(f"{path}: each line must hold as many numbers: {error}.") from None
 

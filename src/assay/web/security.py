@@ -4,8 +4,9 @@ A page on the web can make a browser ask this server under another name (DNS reb
 in the request has to be ours. Nothing here changes anything, so only GET and HEAD are answered;
 where tags and notes may be edited, also POST, from our own pages only.
 
-A client that sends half a request, or does not read its answer, is dropped after a while; where too
-many are connected, the one that has kept the server waiting longest makes room for a new one.
+A client that sends half a request, or does not read its answer, is dropped after a while. Requests
+wait for their turn. Where more clients are connected than there are places, one that has kept the
+server waiting makes room; if none has, the request of the new one is answered with 503.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([\w.-]+))(?::\d+)?", re.ASCII)
 _METHODS: Final = ("GET", "HEAD")
 EDITED: Final = re.compile(r"/run/[^/]+/edit")  # the only address that takes a POST
-_MOST_CONNECTIONS: Final = 200  # connections at a time
+_MOST_CONNECTIONS: Final = 2000  # at a time; further ones are told to come again
+_GRACE: Final = 2.0  # seconds in which nobody has to make room: a busy client sends late
 _PATIENCE: Final = 10.0  # seconds for a whole request, and for an answer to leave
 _SLOWEST: Final = 10_000  # bytes a second, beyond that: an answer may be large
 _TICK: Final = 1.0
@@ -218,23 +220,35 @@ def _refuse(status: int, text: str) -> Response:
     return PlainTextResponse(text + "\n", status, headers={"cache-control": "no-store"})
 
 
+_BUSY: Final = PlainTextResponse(
+    "Too many clients. Ask again in a moment.\n", 503, {"connection": "close", "retry-after": "1"}
+)
+
+
 class BoundedProtocol(H11Protocol):
     """One connection, with a limit to how long the server waits for its client."""
 
     most = _MOST_CONNECTIONS
+    grace = _GRACE
     patience = _PATIENCE
     tick = _TICK
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Watch the client; one too many makes the slowest go."""
+        """Watch the client; where all places are taken, the slowest of the others goes."""
         super().connection_made(transport)
+        now = self.loop.time()
         self._last_request: Any = None
-        self._owed_since: float | None = self.loop.time()
+        self._owed_since: float | None = now
         self._watch = self.loop.call_later(self.tick, self._check)
+        if len(self.connections) <= self.most:
+            return
         active: list[Any] = [peer for peer in self.connections if not peer.transport.is_closing()]
-        if len(active) > self.most:
-            waiting = [peer for peer in active if peer is not self and peer._owes()]
-            min(waiting, key=_owing_since, default=self).transport.abort()
+        slow = [peer for peer in active if peer is not self and peer._owes()]
+        slowest = min(slow, key=_owing_since, default=self)
+        if len(active) > 2 * self.most or now - _owing_since(slowest) > self.grace:
+            slowest.transport.abort()
+        else:
+            self.app = _BUSY
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop watching."""

@@ -9,7 +9,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from assay.errors import UsageError, need
 PORT: Final = 8420
 TOKEN_VARIABLE: Final = "ASSAY_TOKEN"
 _SHORTEST_TOKEN: Final = 16
+_OPEN_FILES: Final = 8192
 _GRACE: Final = 1.5  # seconds for pages that are being made when the server ends
 
 
@@ -133,7 +134,7 @@ def _listen(host: str, port: int) -> socket.socket:
     """Open a listening socket, or say why that is impossible."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=128)
+        return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             why = "it is in use. Choose another with --port; --port 0 takes a free one"
@@ -159,11 +160,28 @@ def handle_hang_up(handle: Callable[[int, FrameType | None], None]) -> Iterator[
         signal.signal(number, before)
 
 
+def _open_files() -> int:
+    """Return how many files and connections may be open, after asking for as many as allowed."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return 1 << 16
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= soft < _OPEN_FILES:  # below 0: without limit
+        with suppress(OSError, ValueError):
+            most = _OPEN_FILES if hard < 0 else min(hard, _OPEN_FILES)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return soft if soft >= 0 else _OPEN_FILES
+
+
 def run_server(app: Any, listener: socket.socket) -> None:
     """Answer requests until interrupted."""
     import uvicorn
 
     from assay.web.security import BoundedProtocol
+
+    BoundedProtocol.most = min(BoundedProtocol.most, _open_files() // 3)
 
     class Server(uvicorn.Server):
         """End when interrupted, even if a page is still being made."""

@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from numpy.typing import NDArray
@@ -123,11 +122,6 @@ class Engine(Protocol):
 
 
 Opener = Callable[[Setup], Engine]
-
-
-def temporary_folder() -> TemporaryDirectory[str]:
-    """Make a folder that is deleted with the index, or else with the process."""
-    return TemporaryDirectory(prefix="assay-index-", ignore_cleanup_errors=True)
 
 
 def folder_bytes(folder: str) -> int:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats32
 from assay.errors import UsageError, need
-from assay.search.indexes.base import EngineBytes, Exactness, Setup, folder_bytes, temporary_folder
+from assay.io.streams import ScratchFolder
+from assay.search.indexes.base import EngineBytes, Exactness, Setup, folder_bytes
 
 _TYPES: Final = {
     "IVF_FLAT": "IvfFlat",
@@ -35,7 +36,7 @@ class _LanceDB:
         search = ("nprobes", "ef", "refine_factor")
         self._search = {name: setup.options.whole(name) for name in search} if self._config else {}
         self.exactness: Exactness = "approximate" if self._config else "exact"
-        self._folder = temporary_folder()
+        self._folder = ScratchFolder("index")
         try:
             self._database = package.connect(self._folder.name)
         except BaseException:

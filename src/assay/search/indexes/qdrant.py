@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 from uuid import uuid4
 
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 from assay.arrays import Floats32
 from assay.core.specs import is_loopback
 from assay.errors import StorageError, UsageError, need
+from assay.io.streams import ScratchFolder
 from assay.search.indexes.base import EngineBytes, Exactness, Setup
 
 _DISTANCES: Final = {"cosine": "COSINE", "dot": "DOT", "l2": "EUCLID"}
@@ -42,7 +42,7 @@ class _Qdrant:
             "approximate" if self._served and not self._params.exact else "exact"
         )
         self._has_collection = False
-        self._folder: TemporaryDirectory[str] | None = None
+        self._folder: ScratchFolder | None = None
         self._client = self._connected(package.QdrantClient)
         self.version = f"qdrant {self._client.info().version if self._served else 'in process'}"
 
@@ -123,7 +123,7 @@ class _Qdrant:
     def _new_folder(self) -> str:
         place = self._setup.argument
         os.makedirs(place, exist_ok=True)
-        self._folder = TemporaryDirectory(prefix="assay-", dir=place)
+        self._folder = ScratchFolder("qdrant", place)
         return self._folder.name
 
     def _wait(self) -> None:

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats32
 from assay.errors import MissingPackageError, UsageError, need
-from assay.search.indexes.base import EngineBytes, Exactness, Setup, temporary_folder
+from assay.io.streams import ScratchFolder
+from assay.search.indexes.base import EngineBytes, Exactness, Setup
 
 _MOST_NEAREST: Final = 4096
 _MOST_DIMENSIONS: Final = 8192
@@ -31,7 +32,7 @@ class _SqliteVec:
     def __init__(self, setup: Setup) -> None:
         package = need("sqlite_vec", "The index 'sqlite-vec'", "sqlite-vec")
         self._distance = _distance(setup)
-        self._folder = temporary_folder()
+        self._folder = ScratchFolder("index")
         self._file = os.path.join(self._folder.name, "vectors.db")
         try:
             self._database = _connect(self._file, package)
