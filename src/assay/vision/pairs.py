@@ -76,6 +76,18 @@ def usable_rows(side: Side) -> Array:
     return vectors.packed if isinstance(vectors, Codes) else vectors
 
 
+def sort_by_place(side: Side) -> Side:
+    """Sort described keypoints by place, then size, angle and descriptor."""
+    points, rows = side.described.keypoints, np.ascontiguousarray(usable_rows(side))
+    texts = rows.view(f"S{rows.itemsize * rows.shape[1]}")[:, 0]
+    order = np.lexsort((texts, points.angle, points.size, *points.xy.T))
+    vectors = side.described.vectors
+    moved = replace(vectors, packed=rows[order]) if isinstance(vectors, Codes) else rows[order]
+    return replace(
+        side, described=replace(side.described, keypoints=points.take(order), vectors=moved)
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class PairData:
     """Queries of image 1 and targets of image k; rows of the vectors are rows of the ids.

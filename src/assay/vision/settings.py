@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
 
-from assay.cli.settings import POSITIVE, About, Setting, fill, one_of
+from assay.cli.settings import POSITIVE, WHOLE, About, Setting, fill, one_of
 from assay.core.conventions import Conventions, preset
 from assay.core.on_demand import OnDemand
 from assay.core.specs import Consent, own_callable
@@ -373,6 +373,13 @@ INLIER: Final = Setting(
     POSITIVE,
     3.0,
     {"section": "Search", "show_default": True, "metavar": "PIXELS"},
+)
+REPEATS: Final = Setting(
+    "repeats",
+    "Estimates of each homography, by seeds 0, 1, …",
+    WHOLE,
+    5,
+    {"section": "Search", "show_default": True, "metavar": "N"},
 )
 
 
