@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from assay.vision.result import DescriptorResult
 
 
-__all__ = ["ExperimentMetrics", "QueryAPResult", "compute_query_ap"]
+__all__ = ["ExperimentMetrics", "QueryAPResult", "TrueAveragePrecision", "compute_query_ap"]
 _NO_BOUNDS = (2**31, 2**31)
 
 
@@ -217,6 +217,24 @@ class ExperimentMetrics:
         """All scenes of which an image or a query was added, in order."""
         return sorted({*self.per_scene_precisions, *self._queried})
 
+    def getSceneNames(self) -> list[str]:  # noqa: N802
+        """Return `scene_names`, by the document's name."""
+        return self.scene_names
+
+    # The document's other names.
+    addImageResult = add_image_result  # noqa: N815
+    addQueryAP = add_query_ap  # noqa: N815
+    calculateMeanPrecision = calculate_mean_precision  # noqa: N815
+    createError = create_error  # noqa: N815
+    getSceneAveragePrecision = scene_average_precision  # noqa: N815
+
+
+class TrueAveragePrecision:
+    """The document's name for what computes one query."""
+
+    QueryAPResult = QueryAPResult
+    computeQueryAP = staticmethod(compute_query_ap)  # noqa: N815
+
 
 _LISTS = ("precisions_per_image", "ap_per_query", "ranks_per_query")
 _LISTS_BY_SCENE = ("per_scene_precisions", "per_scene_ap")
@@ -242,20 +260,23 @@ def _mean(values: Iterable[float], zeros: int = 0) -> float:
     return math.fsum(numbers) / count if count else math.nan
 
 
-CATEGORIES: Final = ("viewpoint", "illumination")  # columns that are always there
+# Columns that are always there, as in the view of a store: what changes in HPatches and Oxford.
+CATEGORIES: Final = ("viewpoint", "illumination", "blur", "compression", "zoom")
 _CUTS: Final = (1, 5, 10)
 
 
-def wide_row(result: DescriptorResult, *, rule: str = "paper") -> dict[str, Any]:
+def wide_row(result: DescriptorResult, *, rule: str = "authors") -> dict[str, Any]:
     """Return one row with the workbench's columns; NaN where not computed.
 
     `true_map_…` are AP with one true match per query, `precision_at_k` and `recall_at_k` are
     Success@k, columns of a category and `mean_average_precision` are means over scenes, as in the
-    workbench's own rows; all others over keypoints unless their name says scene.
+    workbench's own rows; all others over keypoints unless their name says scene. Verification and
+    retrieval are those of the program of Bojanić et al.
 
     Args:
         result: The result of a descriptor.
-        rule: Whether unmatched keypoints are ignored ("paper") or wrong ("program").
+        rule: "authors", or how ternary labels judge verification and retrieval: "paper" or
+            "program".
 
     Returns:
         Values by column, as fractions.
@@ -317,7 +338,7 @@ def _mean_ap(scores: Any) -> float:
     return math.nan if scores is None else float(scores.mean(empty="skip")["AP"])
 
 
-def row_with_metadata(result: DescriptorResult, *, rule: str = "paper") -> dict[str, Any]:
+def row_with_metadata(result: DescriptorResult, *, rule: str = "authors") -> dict[str, Any]:
     """Return the wide row with its metadata as the last column."""
     row = wide_row(result, rule=rule)
     pairs = [
@@ -328,12 +349,12 @@ def row_with_metadata(result: DescriptorResult, *, rule: str = "paper") -> dict[
     return {**row, "metadata": "".join(pairs)}
 
 
-def metadata_text(result: DescriptorResult, *, rule: str = "paper") -> str:
+def metadata_text(result: DescriptorResult, *, rule: str = "authors") -> str:
     """Return all numbers, those of scenes too, as `key=value;`.
 
     Args:
         result: The result of a descriptor.
-        rule: Whether unmatched keypoints are ignored ("paper") or wrong ("program").
+        rule: As for `wide_row`.
 
     Returns:
         The text; undefined numbers are left out.

@@ -34,6 +34,7 @@ from assay.vision.ground_truth import (
 )
 from assay.vision.keypoints import (
     Keypoints,
+    as_ids,
     choose_names,
     choose_rows,
 )
@@ -370,9 +371,10 @@ BROKEN: Final = (InputError, StorageError)
 
 
 class Distractors(NamedTuple):
-    """Descriptors from other scenes, by scene, and the chosen scenes that have none."""
+    """Descriptors from other scenes, by scene, their names, and drawn scenes that have none."""
 
     rows: dict[str, Array]
+    ids: list[str]
     broken: list[str]
 
 
@@ -425,15 +427,17 @@ class SceneContext:
         """Draw keypoints of the first images of other scenes."""
         candidates = [name for name in self.scenes if name != scene]
         names = choose_names(settings.seed, f"distractors of {scene}", candidates, settings.scenes)
-        picked = {}
+        picked, ids = {}, []
         for name in names:
             try:
-                rows = usable_rows(self.first(self.scenes[name]))
+                side = self.first(self.scenes[name])
             except BROKEN:  # the scene itself says why
                 continue
-            label = f"distractors from {name}"
-            picked[name] = rows[choose_rows(settings.seed, label, len(rows), settings.keypoints)]
-        return Distractors(picked, [name for name in names if name not in picked])
+            rows, label = usable_rows(side), f"distractors from {name}"
+            at = choose_rows(settings.seed, label, len(rows), settings.keypoints)
+            picked[name] = rows[at]
+            ids += as_ids(f"{name}/", [str(key) for key in side.described.keypoints.ids.take(at)])
+        return Distractors(picked, ids, [name for name in names if name not in picked])
 
 
 def evaluate_scene(scene: Scene, context: SceneContext) -> ScenePart:
@@ -581,7 +585,7 @@ class _SceneEvaluation:
     def _count_pooled(
         self, task: str, settings: DistractorSettings
     ) -> list[verification.CandidateCounts]:
-        rows, broken = self.context.distractors(self.scene.name, settings)
+        rows, ids, broken = self.context.distractors(self.scene.name, settings)
         if broken:
             what = "fewer distractors" if rows else "not computed, as there are no distractors"
             self.notes.append(
@@ -599,7 +603,7 @@ class _SceneEvaluation:
             category=self.scene.category,
             metric=self.metric,
             query_ids=self.query_ids,
-            chosen=list(rows),
+            distractor_ids=ids,
             seed=settings.seed,
             failed=self.lost,
         )

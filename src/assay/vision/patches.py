@@ -173,7 +173,7 @@ class PatchResult:
             "bytes_per_descriptor": self.cost.row_bytes,
             "protocol": None if self.protocol is None else self.protocol.to_dict(),
             "result": report.result_data(
-                self.result, self.summaries, rule="paper", resampling=self.resampling
+                self.result, self.summaries, rule="authors", resampling=self.resampling
             ),
         }
 

@@ -30,7 +30,7 @@ from assay.vision.result import (
     plain_scores,
 )
 from assay.vision.run import ExperimentResult
-from assay.vision.verification import RULES, PooledResult
+from assay.vision.verification import RULES, PooledResult, label_rule
 
 ALL: Final = "all"
 _HEADLINE: Final = ("Success@1", "Success@10")
@@ -117,12 +117,13 @@ def task_table(
 
     for result in results:
         for task, pooled in result.tasks.items():
+            labelled = label_rule(rule)
             for kind in _kinds(task):
                 right, wrong = pooled.author_counts()
                 authors = kind == "authors"
-                name = f"keypoint {task}" + (" (authors)" if authors else f", {kind} ({rule})")
+                name = f"keypoint {task}" + (" (authors)" if authors else f", {kind} ({labelled})")
                 labels = (right, None, wrong) if authors else tuple(pooled.counts().values())
-                add(result.name, name, pooled.interval(kind, rule, **resampling), labels)
+                add(result.name, name, pooled.interval(kind, labelled, **resampling), labels)
         for task, mean in image_intervals(result, resampling).items():
             add(result.name, task.replace("_", " "), mean, (None, None, None))
     level = level_heading(resampling.get("level", 0.95))
@@ -251,7 +252,9 @@ def _task_data(
         "authors": _plain_numbers({name: pooled.author_mean(part) for name, part in parts.items()}),
         "intervals": {
             kind: {
-                name: interval_data(pooled.interval(kind, rule, category=part, **resampling))
+                name: interval_data(
+                    pooled.interval(kind, label_rule(rule), category=part, **resampling)
+                )
                 for name, part in parts.items()
             }
             for kind in _kinds(pooled.scenes[0].task)
@@ -259,9 +262,9 @@ def _task_data(
         "labels": pooled.counts(),
         "distractors": {
             scene.scene: {
-                "scenes": list(scene.chosen),
+                "scenes": list(dict.fromkeys(key.split("/")[0] for key in scene.distractors)),
                 "seed": scene.seed,
-                "keypoints": int(scene.query_negatives.max(initial=0)),
+                "keypoints": list(scene.distractors),
             }
             for scene in pooled.scenes
         },
@@ -456,7 +459,7 @@ class ExperimentReport:
 
     @property
     def rule(self) -> str:
-        """Which label 0 counts as wrong."""
+        """How verification and retrieval are judged in the wide row."""
         return self.found.experiment.evaluation.rule
 
     @property

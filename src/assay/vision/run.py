@@ -294,7 +294,7 @@ def keypoint_name(settings: Any) -> str:
     return ", ".join(parts)
 
 
-_LAYOUT: Final = 3  # of these files; a new number makes all old ones useless
+_LAYOUT: Final = 4  # of these files; a new number makes all old ones useless
 _IN_JSON: Final = (str, int, float, tuple)
 
 

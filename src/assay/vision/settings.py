@@ -163,9 +163,9 @@ class EvaluationSettings:
     one_to_one: Annotated[bool, "Match each query and target once, nearest pairs first."] = False
     symmetric: Annotated[bool, "Ask that a match holds in both directions."] = False
     matching: Annotated[bool, "Evaluate image matching, too."] = True
-    rule: Annotated[Literal["paper", "program"], "Matching as HPatches' paper or program."] = (
-        "paper"
-    )
+    rule: Annotated[
+        Literal["authors", "paper", "program"], "Rule of verification and retrieval in wide rows."
+    ] = "authors"
     verification: Annotated[DistractorSettings | None, "Verification among distractors."] = None
     retrieval: Annotated[DistractorSettings | None, "Retrieval among distractors."] = None
     image_retrieval: Annotated[ImageRetrievalSettings | None, "Image retrieval."] = None

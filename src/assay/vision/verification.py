@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,8 +96,7 @@ def list_hits(
     return hits.select(ids.order())
 
 
-Rule = Literal["paper", "program"]
-RULES: Final = ("paper", "program")
+RULES: Final = ("paper", "program")  # of ternary labels
 TASKS: Final = ("verification", "retrieval")
 NO_MATCH, LOST = -1, -2  # in place of the row of a true match
 _BLOCK = 1 << 22  # distances at a time
@@ -137,7 +136,7 @@ class CandidateCounts:
     query_zeros: Ints
     query_negatives: Ints
     query_lost: Ints
-    chosen: tuple[str, ...] = ()
+    distractors: tuple[str, ...] = ()
     seed: int = 0
     # The judged nearest neighbours of the authors' own program; see `match_like_authors`.
     author_query: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -171,7 +170,7 @@ def count_candidates(
     category: str = "",
     metric: str = "l2",
     query_ids: Sequence[str] | None = None,
-    chosen: Sequence[str] = (),
+    distractor_ids: Sequence[str] = (),
     seed: int = 0,
     failed: NDArray[np.bool_] | None = None,
 ) -> CandidateCounts:
@@ -186,7 +185,7 @@ def count_candidates(
         category: What changes in the scene.
         metric: "l2", "cosine" or "hamming".
         query_ids: Ids of the queries; 0, 1, … without.
-        chosen: Scenes that distractors were drawn from, as a record.
+        distractor_ids: Names of the distractors, such as v_wall/17, as a record.
         seed: Seed of that draw, as a record.
         failed: Queries without a descriptor; their matches count as lost.
 
@@ -226,7 +225,7 @@ def count_candidates(
         query_zeros=zeros,
         query_lost=lost,
         query_negatives=np.where(gone, 0, len(distractors)),
-        chosen=tuple(chosen),
+        distractors=tuple(distractor_ids),
         seed=seed,
     )
 
@@ -401,10 +400,12 @@ class PooledResult:
         )
 
     def mean(self, rule: str = "paper", *, category: str | None = None) -> float:
-        """Return the mean over scenes of the pooled AP.
+        """Return the number of the authors' program, or the mean over scenes of the pooled AP.
 
         NaN without any true match.
         """
+        if rule == "authors":
+            return self.author_mean(category)
         return _scene_mean(self.pooled(rule), category)
 
     def query_mean(self, rule: str = "paper", *, category: str | None = None) -> float:
@@ -458,6 +459,11 @@ class PooledResult:
 
     def _join(self, key: str) -> NDArray[Any]:
         return np.concatenate([getattr(scene, key) for scene in self.scenes])
+
+
+def label_rule(rule: str) -> str:
+    """Return the rule of ternary labels beside a rule, which the authors' program does not have."""
+    return "paper" if rule == "authors" else rule
 
 
 def _author_list(scenes: Iterable[CandidateCounts]) -> float:
