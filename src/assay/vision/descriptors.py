@@ -348,6 +348,7 @@ DESCRIPTORS: Final[dict[str, Describe]] = {
     "ORB": opencv_features.orb,
     "BRISK": opencv_features.brisk,
     "AKAZE": opencv_features.akaze,
+    "SURF": opencv_features.surf,
 }
 
 
@@ -376,7 +377,7 @@ def describe(
     options: Mapping[str, Any] | None = None,
     names: Mapping[str, object] | None = None,
 ) -> Described:
-    """Describe keypoints by SIFT, RootSIFT, RGBSIFT, DSP-SIFT, DSP-RGBSIFT, ORB, BRISK or AKAZE.
+    """Describe keypoints by a descriptor of `DESCRIPTORS`, such as SIFT, ORB or SURF.
 
     A spec may also be an array file (`{scene}` and `{image}` in it are filled from `names`), a
     network of patches (`onnx:FILE`, `torch:FILE`) or `module:function`. `options` go to OpenCV, the
