@@ -165,15 +165,17 @@ class ExperimentMetrics:
         checks.require(other, ExperimentMetrics, "other", "an ExperimentMetrics")
         if other is self:
             raise UsageError("A container cannot be merged with itself: it would count twice.")
-        for name in _LISTS:
-            getattr(self, name).extend(getattr(other, name))
-        for name in _LISTS_BY_SCENE:
-            for scene, values in getattr(other, name).items():
-                getattr(self, name).setdefault(scene, []).extend(values)
-        for name in _COUNTS_BY_SCENE:
-            getattr(self, name).update(getattr(other, name))
-        for name in (*_COUNTS, "processing_time_ms"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name, theirs in vars(other).items():
+            ours = getattr(self, name)
+            if isinstance(theirs, list):
+                ours.extend(theirs)
+            elif isinstance(theirs, Counter):
+                ours.update(theirs)
+            elif isinstance(theirs, dict):
+                for scene, values in theirs.items():
+                    ours.setdefault(scene, []).extend(values)
+            elif name.startswith("total_") or name == "processing_time_ms":
+                setattr(self, name, ours + theirs)
         if not other.success:
             self.success = False
             self.error_message = "; ".join(filter(None, (self.error_message, other.error_message)))
@@ -236,23 +238,6 @@ class TrueAveragePrecision:
     computeQueryAP = staticmethod(compute_query_ap)  # noqa: N815
 
 
-_LISTS = ("precisions_per_image", "ap_per_query", "ranks_per_query")
-_LISTS_BY_SCENE = ("per_scene_precisions", "per_scene_ap")
-_COUNTS_BY_SCENE = (
-    "per_scene_matches",
-    "per_scene_keypoints",
-    "per_scene_image_count",
-    "per_scene_excluded",
-)
-_COUNTS = (
-    "total_matches",
-    "total_keypoints",
-    "total_images_processed",
-    "total_queries_processed",
-    "total_queries_excluded",
-)
-
-
 def _mean(values: Iterable[float], zeros: int = 0) -> float:
     """Return the mean with `zeros` more zeros, rounded once; NaN without any."""
     numbers = list(values)
@@ -284,32 +269,27 @@ def wide_row(result: DescriptorResult, *, rule: str = "authors") -> dict[str, An
     Example:
         wide_row(result)["true_map_micro"]
     """
-    zeros = {empty: result.mean(empty=empty) for empty in ("skip", "zero")}
-    by_scene = {empty: result.mean(by="scene", empty=empty) for empty in ("skip", "zero")}
+    skip, macro = result.mean(empty="skip"), result.mean(by="scene", empty="skip")["AP"]
     row: dict[str, Any] = {
         "descriptor": result.name,
         "keypoint_set": result.keypoints,
         "tau": result.tau,
-        "true_map_micro": zeros["skip"]["AP"],
-        "true_map_macro": by_scene["skip"]["AP"],
-        "true_map_macro_by_scene": by_scene["skip"]["AP"],
-        "true_map_micro_including_zeros": zeros["zero"]["AP"],
-        "true_map_macro_by_scene_including_zeros": by_scene["zero"]["AP"],
-        "mean_average_precision": by_scene["skip"]["AP"],
+        "true_map_micro": skip["AP"],
+        "true_map_macro": macro,
+        "true_map_macro_by_scene": macro,
+        "true_map_micro_including_zeros": result.mean(empty="zero")["AP"],
+        "true_map_macro_by_scene_including_zeros": result.mean(by="scene", empty="zero")["AP"],
+        "mean_average_precision": macro,
     }
     categories = sorted({*CATEGORIES, *result.category_names})
     for category in categories:
         row[f"{category}_map"] = result.category_mean(category)
         row[f"{category}_map_including_zeros"] = result.category_mean(category, empty="zero")
-    for task, column in (
-        ("verification", "keypoint_verification_ap"),
-        ("retrieval", "keypoint_retrieval_ap"),
-    ):
+    for task in ("verification", "retrieval"):
         pooled = result.task(task)
-        row[column] = math.nan if pooled is None else pooled.mean(rule)
-        for category in categories:
-            value = math.nan if pooled is None else pooled.mean(rule, category=category)
-            row[f"{task}_{category}_ap"] = value
+        columns = {f"keypoint_{task}_ap": None, **{f"{task}_{c}_ap": c for c in categories}}
+        for column, category in columns.items():
+            row[column] = math.nan if pooled is None else pooled.mean(rule, category=category)
     pooled = result.task("retrieval")
     labels = {"+1": "true_positives", "0": "hard_negatives", "-1": "distractors"}
     counts = dict.fromkeys(labels, 0) if pooled is None else pooled.counts()
@@ -317,15 +297,11 @@ def wide_row(result: DescriptorResult, *, rule: str = "authors") -> dict[str, An
     row["image_matching_map"] = _mean_ap(result.matching)
     row["image_retrieval_map"] = _mean_ap(result.image_retrieval)
     for k in _CUTS:
-        row[f"precision_at_{k}"] = row[f"recall_at_{k}"] = zeros["skip"].get(
-            f"Success@{k}", math.nan
-        )
+        row[f"precision_at_{k}"] = row[f"recall_at_{k}"] = skip.get(f"Success@{k}", math.nan)
     legacy = "Success@1" in map(str, result.measures)
+    for column, by in (("mean_precision", None), ("legacy_macro_precision_by_scene", "scene")):
+        row[column] = result.legacy.mean(by=by)["Success@1"] if legacy else math.nan
     row |= {
-        "mean_precision": result.legacy.mean()["Success@1"] if legacy else math.nan,
-        "legacy_macro_precision_by_scene": (
-            result.legacy.mean(by="scene")["Success@1"] if legacy else math.nan
-        ),
         "total_queries_processed": result.n_queries - result.n_excluded,
         "total_queries_excluded": result.n_excluded,
         "total_queries_failed": result.n_failed,
