@@ -19,13 +19,7 @@ from assay.cli.settings import argument, option, settings_of
 from assay.core.on_demand import OnDemand
 from assay.errors import UsageError
 from assay.tables.table import as_csv
-from assay.vision.settings import (
-    ESTIMATOR,
-    INLIER,
-    REPEATS,
-    DescriptorSettings,
-    KeypointSettings,
-)
+from assay.vision.settings import ESTIMATOR, INLIER, REPEATS, DescriptorSettings, KeypointSettings
 
 if TYPE_CHECKING:
     from assay.vision.drawing import find_pair
@@ -107,10 +101,7 @@ _report_options = options.add_options(
 @command.command("run")
 @argument("experiment", metavar="EXPERIMENT", reads=True)
 @_folder(
-    "--work",
-    help="Folder of finished scenes. [EXPERIMENT.parts]",
-    section="Search",
-    folder=True,
+    "--work", help="Folder of finished scenes. [EXPERIMENT.parts]", section="Search", folder=True
 )
 @_switch(
     "--fresh",

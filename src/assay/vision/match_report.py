@@ -247,7 +247,6 @@ class MatchingReport:
     @cached_property
     def comparison(self) -> Comparison | None:
         """Contestants on MMA of the same pairs, whole scenes resampled; None where pairs differ."""
-        how = self.experiment.evaluation
         if len(self.results) < 2 or len(self.summaries) < len(self.results):
             return None
         try:
@@ -257,9 +256,7 @@ class MatchingReport:
                 [result.scores for result in self.results],
                 [result.name for result in self.results],
                 by="scene",
-                level=round(1 - how.level, 12),
-                resamples=how.resamples,
-                seed=how.seed,
+                **self.experiment.evaluation.comparing,
             )
         except MismatchError:  # a pair of one of them failed, and that is said
             return None

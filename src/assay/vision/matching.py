@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,12 +41,7 @@ from assay.vision.verification import counts_among
 HEADLINE: Final = 3  # pixels within which a match is right, where one number is asked for
 PIXELS: Final = tuple(range(1, 11))  # tolerances of D2-Net's curve
 RATIO: Final = 0.8  # Lowe, IJCV 60 (2004)
-MATCHERS: Final = {
-    "nn": (False, False),
-    "mutual": (True, False),
-    "ratio": (False, True),
-    "mutual-ratio": (True, True),
-}
+MATCHERS: Final = ("nn", "mutual", "ratio", "mutual-ratio")
 
 
 @dataclass(frozen=True)
@@ -75,7 +70,7 @@ class Matcher:
         if name not in MATCHERS:
             hint = did_you_mean(name, MATCHERS)
             raise UsageError(f"Unknown matcher {text!r}.{hint} There are {', '.join(MATCHERS)}.")
-        mutual, tested = MATCHERS[name]
+        mutual, tested = "mutual" in name, "ratio" in name
         ratio = parse_number(limit) if colon else RATIO
         if (colon and not tested) or ratio is None or not 0 < ratio <= 1:
             raise UsageError(
@@ -230,7 +225,7 @@ def match_pair(
     H = scene.homographies[k]
     sides = sort_by_place(sides[0]), sort_by_place(sides[1])
     inverse = np.linalg.inv(H).astype(np.float64)  # keeps the sign: w > 0 before both images
-    views = _view(*sides, H), _view(*sides[::-1], inverse)
+    views = _OwnView(*sides, H), _OwnView(*sides[::-1], inverse)
     left, right = map(usable_rows, sides)
     ahead, back = nearest_two(left, right, metric), nearest_two(right, left, metric)
     repeated = _repeatability(*views)
@@ -276,19 +271,19 @@ def _precision(distances: Floats, errors: Floats, n_true: int) -> Floats:
     return curve_of(np.sort(wrong), n_true) if n_true else np.full(len(RECALLS), np.nan)
 
 
-class _OwnView(NamedTuple):
+class _OwnView:
     """One image as the other sees it: all keypoints, and those that have a descriptor."""
 
-    places: Floats  # of keypoints that lie in both images, here
-    projected: Floats  # the same, in the other image
-    points: Floats  # of keypoints with a descriptor, here
-    ahead: Floats  # the same, in the other image
-    seen: NDArray[np.bool_]
-    others: Floats  # the other image's keypoints with a descriptor
-
-    @property
-    def n_seen(self) -> int:
-        return len(self.places)
+    def __init__(self, here: Side, there: Side, H: Floats) -> None:
+        every = here.keypoints.xy
+        whole = ground_truth.project_points(every, H)
+        common = ground_truth.inside(whole, there.shape)
+        # Keypoints that lie in both images, here and in the other image.
+        self.places, self.projected, self.n_seen = every[common], whole[common], int(common.sum())
+        # Keypoints with a descriptor, here and in the other image, and those of the other image.
+        self.points, self.others = here.described.keypoints.xy, there.described.keypoints.xy
+        self.ahead = ground_truth.project_points(self.points, H)
+        self.seen = ground_truth.inside(self.ahead, there.shape)
 
     def n_true(self, pixels: float) -> int:
         """Count keypoints that have a keypoint where they should be."""
@@ -305,21 +300,6 @@ class _OwnView(NamedTuple):
         """Return the share of common keypoints that are matched right."""
         errors = self.errors(rows[self.seen[rows[:, 0]]])
         return _within(errors) / self.n_seen if self.n_seen else np.full(len(PIXELS), np.nan)
-
-
-def _view(here: Side, there: Side, H: Floats) -> _OwnView:
-    whole = ground_truth.project_points(here.keypoints.xy, H)
-    common = ground_truth.inside(whole, there.shape)
-    points = here.described.keypoints.xy
-    ahead = ground_truth.project_points(points, H)
-    return _OwnView(
-        here.keypoints.xy[common],
-        whole[common],
-        points,
-        ahead,
-        ground_truth.inside(ahead, there.shape),
-        there.described.keypoints.xy,
-    )
 
 
 def _within(distances: Floats) -> Floats:

@@ -50,38 +50,23 @@ def steady() -> Iterator[Any]:
     before. Scenes are the unit to run side by side.
     """
     cv2 = opencv()
-    with _SETTINGS.lock:
-        if not _SETTINGS.users:
-            _SETTINGS.make(cv2)
-        _SETTINGS.users += 1
+    log = cv2.utils.logging
+    with _LOCK:
+        _SETTINGS.append((cv2.getNumThreads(), log.getLogLevel()))
+        cv2.setNumThreads(1)
+        log.setLogLevel(log.LOG_LEVEL_SILENT)
     try:
         yield cv2
     finally:
-        with _SETTINGS.lock:
-            _SETTINGS.users -= 1
-            if not _SETTINGS.users:
-                _SETTINGS.put_back(cv2)
+        with _LOCK:
+            threads, level = _SETTINGS.pop()  # the first goes last: what was set before all
+            if not _SETTINGS:
+                cv2.setNumThreads(threads)
+                log.setLogLevel(level)
 
 
-class _OpenCVSettings:
-    """What OpenCV was set to, and how many blocks need it otherwise."""
-
-    def __init__(self) -> None:
-        self.lock, self.users = Lock(), 0
-        self.threads = self.level = 0
-
-    def make(self, cv2: Any) -> None:
-        log = cv2.utils.logging
-        self.threads, self.level = cv2.getNumThreads(), log.getLogLevel()
-        cv2.setNumThreads(1)
-        log.setLogLevel(log.LOG_LEVEL_SILENT)
-
-    def put_back(self, cv2: Any) -> None:
-        cv2.setNumThreads(self.threads)
-        cv2.utils.logging.setLogLevel(self.level)
-
-
-_SETTINGS = _OpenCVSettings()
+_LOCK: Final = Lock()
+_SETTINGS: Final[list[tuple[int, int]]] = []  # what was set before, once for each user
 Image = NDArray[np.uint8]
 # How a file begins, where its last part begins, and how that ends; more may follow.
 _ENDS = ((b"\x89PNG", b"IEND", b"\xaeB`\x82"), (b"\xff\xd8\xff", b"\xff\xda", b"\xff\xd9"))

@@ -32,12 +32,7 @@ from assay.vision.ground_truth import (
     match_truths,
     project_points,
 )
-from assay.vision.keypoints import (
-    Keypoints,
-    as_ids,
-    choose_names,
-    choose_rows,
-)
+from assay.vision.keypoints import Keypoints, as_ids, choose_names, choose_rows
 from assay.vision.ranks import OUTSIDE, PairRanks, choose_metric, rank_pair
 from assay.vision.result import Failure, ScenePart
 from assay.vision.scenes import Detections, Scene, keypoints_of, project_keypoints

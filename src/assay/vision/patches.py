@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -138,18 +138,11 @@ class PatchResult:
             for key, result in results.items()
             if result.matching is not None
         }
-        chance = self.result.chance()["AP"]
+        chance, by_pair = self.result.chance()["AP"], hpatches.matching_chance(sizes)
+        number = partial(hpatches.PatchNumber, variant="", measure="AP", average="patches")
         return [
-            hpatches.PatchNumber("patch mAP", "", "AP", patches, chance, sum(sizes), "patches"),
-            hpatches.PatchNumber(
-                "matching mAP",
-                "",
-                "AP",
-                matching,
-                hpatches.matching_chance(sizes),
-                len(sizes),
-                "patches",
-            ),
+            number("patch mAP", intervals=patches, chance=chance, n=sum(sizes)),
+            number("matching mAP", intervals=matching, chance=by_pair, n=len(sizes)),
             *self._rates(list(parts)),
         ]
 

@@ -23,12 +23,7 @@ from assay.tables.table import Cell, Page, Table, Words
 from assay.vision.compat import row_with_metadata
 from assay.vision.keypoints import as_id
 from assay.vision.ranks import PRCurve
-from assay.vision.result import (
-    DescriptorCost,
-    DescriptorResult,
-    image_intervals,
-    plain_scores,
-)
+from assay.vision.result import DescriptorCost, DescriptorResult, image_intervals, plain_scores
 from assay.vision.run import ExperimentResult
 from assay.vision.verification import RULES, PooledResult, label_rule
 
@@ -498,15 +493,9 @@ class ExperimentReport:
         """How descriptors compare on AP; None for one, or where they must not be compared."""
         if len(self.found.headline) < 2:
             return None
-        how = self.found.experiment.evaluation
+        how = self.found.experiment.evaluation.comparing
         try:
-            return compare_descriptors(
-                self.found.headline,
-                force=self.force,
-                level=round(1 - how.level, 12),  # 0.05, not 0.050000000000000044
-                resamples=how.resamples,
-                seed=how.seed,
-            )
+            return compare_descriptors(self.found.headline, force=self.force, **how)
         except MismatchError:
             return None
 

@@ -385,11 +385,10 @@ class DescriptorResult:
 
         Failed keypoints have no rank; `n_failed` counts them.
         """
-        ranks = self.hits.rank
-        bins = []
-        for first, last in zip((1, *(end + 1 for end in ends)), ends, strict=False):
-            bins.append(MatchRankBin(first, last, int(((ranks >= first) & (ranks <= last)).sum())))
-        return [*bins, MatchRankBin(ends[-1] + 1, 0, int((ranks > ends[-1]).sum()))]
+        place = np.searchsorted(ends, self.hits.rank)
+        counts = np.bincount(place, minlength=len(ends) + 1).tolist()
+        starts = (1, *(end + 1 for end in ends))
+        return list(map(MatchRankBin, starts, (*ends, 0), counts))
 
     def scene_rows(self) -> list[dict[str, Any]]:
         """Return counts, pool size and means of each scene."""

@@ -36,13 +36,7 @@ from assay.vision.pairs import SceneContext, add_seconds, evaluate_scene
 from assay.vision.ranks import PairRanks
 from assay.vision.result import DescriptorCost, DescriptorResult, Failure, ScenePart
 from assay.vision.scenes import Detections, Scene, find_scenes, make_demo_scenes
-from assay.vision.settings import (
-    DEMO,
-    DatasetSettings,
-    Experiment,
-    is_file,
-    network_file,
-)
+from assay.vision.settings import DEMO, DatasetSettings, Experiment, is_file, network_file
 from assay.vision.verification import CandidateCounts
 
 Progress = Callable[[int, int | None], object]
