@@ -24,7 +24,7 @@ from tests.store.places import HOSTILE, make_scores
 from tests.vision.samples import random_pair
 
 ABOUT = ("run_id", "name", "task", "dataset", "model", "status", "created")
-CATEGORIES = {"v_wall": "viewpoint", "i_dome": "illumination", "other": "", "empty": "viewpoint"}
+CATEGORIES = {"v_wall": "viewpoint", "i_dome": "illumination", "other": "", "empty": "zoom"}
 
 
 def _result(seed: int, name: str = "mine", **more: Any) -> DescriptorResult:
@@ -68,7 +68,7 @@ def _read_cell(column: str, cell: str) -> Any:
 def test_the_view_is_the_csv_file_column_by_column(place: str) -> None:
     """Also where several tolerances have a run each: every cell, every bit."""
     results = [_result(1), _result(2, tau=1.5), _result(3, "=odd")]
-    written = list(csv.DictReader(io.StringIO(as_csv(wide_table(results, "paper")))))
+    written = list(csv.DictReader(io.StringIO(as_csv(wide_table(results, "authors")))))
     with assay.store.open(place) as store:
         for number, one in enumerate(results):
             [record] = one.records(name=f"run {number}")

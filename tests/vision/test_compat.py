@@ -8,7 +8,12 @@ import random
 import pytest
 
 from assay.errors import UsageError, ValueRangeError
-from assay.vision.compat import ExperimentMetrics, QueryAPResult, compute_query_ap
+from assay.vision.compat import (
+    ExperimentMetrics,
+    QueryAPResult,
+    TrueAveragePrecision,
+    compute_query_ap,
+)
 
 IDENTITY = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
 
@@ -32,6 +37,23 @@ def test_example_of_the_document() -> None:
     assert (metrics.total_matches, metrics.total_images_processed) == (200, 2)
     assert metrics.illumination_map == 1.0
     assert math.isnan(metrics.viewpoint_map)
+
+
+def test_the_calls_of_the_document_work_by_its_names() -> None:
+    """Line by line as in "Usage Examples", "Scene-Level Analysis" and "Error Handling"."""
+    metrics = ExperimentMetrics()
+    metrics.addImageResult("i_dome", 0.75, 120, 200)
+    metrics.addImageResult("v_wall", 0.45, 80, 180)
+    ap_result = TrueAveragePrecision.computeQueryAP([5, 5], IDENTITY, [[5, 6], [9, 9]], [0.7, 0.2])
+    assert isinstance(ap_result, TrueAveragePrecision.QueryAPResult)
+    metrics.addQueryAP("i_dome", ap_result)
+    metrics.calculateMeanPrecision()
+    assert (metrics.mean_precision, metrics.true_map_micro) == (pytest.approx(0.6), 0.5)
+    assert metrics.getSceneNames() == ["i_dome", "v_wall"]
+    assert metrics.getSceneAveragePrecision("i_dome") == 0.75
+    error_result = ExperimentMetrics.createError("Feature detection failed")
+    metrics.merge(error_result)
+    assert (metrics.success, metrics.error_message) == (False, "Feature detection failed")
 
 
 def test_mean_of_precisions_of_the_document() -> None:

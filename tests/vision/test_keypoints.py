@@ -248,7 +248,7 @@ def test_a_file_of_the_least(tmp_path):
         ("id,x,y\na,1,2\n", "must name the columns"),
         ("id,x,y,size,colour\na,1,2,3,4\n", "must name the columns"),
         ("id,id,x,y,size\na,a,1,2,3\n", "must name the columns"),
-        ("id,x,y,size\na,1,2\n", "keypoint 1: expected 4 cells, found 3"),
+        ("id,x,y,size\na,1,2\n", "keypoint 1: expected 4 columns, found 3"),
         ("id,x,y,size\na,1,2,3\nb,1,zwei,3\n", "keypoint 2: y is 'zwei'"),
         ("id,x,y,size\na,nan,2,3\n", "nan"),
         ("id,x,y,size\na,1,2,0\n", "size of 'a' is 0"),

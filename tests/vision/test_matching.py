@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,10 @@ from assay.tables.table import Words
 from assay.vision import (
     Estimator,
     KeypointSettings,
+    MatchedPair,
     Matcher,
     MatchingReport,
+    MatchingResult,
     Scene,
     describe_image,
     error_auc,
@@ -29,8 +33,9 @@ from assay.vision import (
     find_scenes,
     match_images,
 )
+from assay.vision.keypoints import draw
 from assay.vision.matching import PIXELS, choose_matches, corner_error, match_pair
-from assay.vision.pairs import usable_rows
+from assay.vision.pairs import sort_by_place, usable_rows
 from assay.vision.ranks import nearest_two
 
 from .small_scenes import small_scenes
@@ -113,12 +118,17 @@ def _plain_pair(scene: Scene, k: int, first: Any, other: Any, name: str) -> dict
     )
     points = [np.array([left[a] for a, _ in forward]), np.array([right[b] for _, b in forward])]
     if len(forward) < 4:
-        return {**found, "corners": math.inf}
-    estimated = cv2.findHomography(*points, cv2.RANSAC, 3.0)[0]
+        return {**found, "corners": [math.inf] * 3}
     height, width = first.shape[:2]
     corners = np.array([[0, 0], [width - 1, 0], [0, height - 1], [width - 1, height - 1]], float)
-    moved = _moved(corners, H) - _moved(corners, estimated)
-    found["corners"] = float(np.linalg.norm(moved, axis=1).mean())
+    rows = sorted(map(tuple, np.hstack(points).tolist()), key=lambda row: row[::-1])
+    found["corners"] = []
+    for seed in range(3):
+        order = sorted(range(len(rows)), key=draw(seed, "matches", len(rows)).tolist().__getitem__)
+        shuffled = np.array([rows[place] for place in order])
+        estimated = cv2.findHomography(shuffled[:, :2], shuffled[:, 2:], cv2.RANSAC, 3.0)[0]
+        moved = _moved(corners, H) - _moved(corners, estimated)
+        found["corners"].append(float(np.linalg.norm(moved, axis=1).mean()))
     return found
 
 
@@ -134,15 +144,15 @@ def _check_scene(scene: Scene, k: int, descriptor: str, keypoints: KeypointSetti
         (first, other),
         matchers=tuple(map(Matcher.of, MATCHERS)),
         metric=metric,
-        estimator=Estimator(),
+        estimator=Estimator(repeats=3),
     )
     for name, pair in zip(MATCHERS, found, strict=True):
-        plain = _plain_pair(scene, k, first, other, name)
+        plain = _plain_pair(scene, k, sort_by_place(first), sort_by_place(other), name)
         assert pair.matches == plain["matches"]
         assert name != "nn" or pair.matches > 50, "too few matches to prove anything"
         for key in ("accuracy", "repeatability", "score", "chance", "precision"):
             assert getattr(pair, key).tolist() == pytest.approx(plain[key], abs=1e-12), (name, key)
-        assert pair.corners == pytest.approx(plain["corners"], rel=1e-9)
+        assert pair.corners.tolist() == pytest.approx(plain["corners"], rel=1e-9)
 
 
 @pytest.mark.parametrize("descriptor", ["SIFT", "ORB"])
@@ -211,12 +221,82 @@ def test_estimators_find_a_homography_among_wrong_matches(name: str) -> None:
     left = rng.uniform(0, 300, (120, 2))
     right = _moved(left, H)
     right[:40] = rng.uniform(0, 300, (40, 2))
-    found = Estimator(name).estimate(left, right)
-    assert corner_error(H, found, (300, 300)) < 0.01
-    assert Estimator(name).estimate(left[:3], right[:3]) is None
+    estimates = Estimator(name, repeats=4).estimate(left, right)
+    assert [corner_error(H, estimate, (300, 300)) < 0.01 for estimate in estimates] == [True] * 4
+    assert Estimator(name, repeats=2).estimate(left[:3], right[:3]) == [None, None]
     assert corner_error(H, None, (300, 300)) == math.inf
     behind = np.array([[1.0, 0, 0], [0, 1, 0], [-0.01, 0, 1]])
     assert math.isnan(corner_error(behind, H, (300, 300)))
+
+
+@pytest.mark.parametrize("name", ["ransac", "magsac"])
+def test_estimates_do_not_depend_on_the_order_of_matches(name: str) -> None:
+    rng = np.random.default_rng(1)
+    left = rng.uniform(0, 300, (60, 2))
+    right = left + rng.normal(0, 2, left.shape)
+    right[:45] = rng.uniform(0, 300, (45, 2))
+    estimates = Estimator(name).estimate(left, right)
+    assert len(estimates) == 5
+    assert len({np.asarray(estimate).tobytes() for estimate in estimates}) > 1, "nothing varies"
+    for _ in range(3):
+        order = rng.permutation(60)
+        for estimate, other in zip(
+            estimates, Estimator(name).estimate(left[order], right[order]), strict=True
+        ):
+            assert np.array_equal(np.asarray(estimate), np.asarray(other))
+
+
+@pytest.mark.parametrize("descriptor", ["SIFT", "ORB"])
+def test_nothing_depends_on_the_order_of_keypoints(descriptor: str) -> None:
+    scene = small_scenes()[2]
+    keypoints = KeypointSettings(detector="orb", border=20, strongest=120)
+    sides = [describe_image(scene, k, keypoints=keypoints, descriptor=descriptor) for k in (1, 3)]
+    metric = "hamming" if descriptor == "ORB" else "l2"
+    rng = np.random.default_rng(0)
+
+    def shuffled(side: Any) -> Any:
+        order = rng.permutation(len(side.described))
+        rows, vectors = usable_rows(side)[order], side.described.vectors
+        if metric == "hamming":
+            # Some are equal: which of them is nearest must not depend on the order either.
+            rows = rows & 0xF0
+        moved = replace(vectors, packed=rows) if metric == "hamming" else rows
+        points = side.described.keypoints.take(order)
+        return replace(side, described=replace(side.described, keypoints=points, vectors=moved))
+
+    def match() -> list[Any]:
+        return match_pair(
+            scene,
+            3,
+            (shuffled(sides[0]), shuffled(sides[1])),
+            matchers=tuple(map(Matcher.of, MATCHERS)),
+            metric=metric,
+            estimator=Estimator(),
+        )
+
+    for pair, other in zip(match(), match(), strict=True):
+        for name, value in vars(pair).items():
+            assert np.array_equal(value, getattr(other, name), equal_nan=name == "precision"), name
+
+
+def test_spreads_are_the_deviations_of_means_over_repeats() -> None:
+    errors = np.array([[0.5, 2.0, 4.0], [math.inf, 1.0, 1.0], [math.nan] * 3])
+    zeros = np.zeros(len(PIXELS))
+    pairs = tuple(
+        MatchedPair("s", f"1-{k}", "", 9, 9, zeros, zeros, zeros, zeros, row, np.zeros(101))
+        for k, row in enumerate(errors, 2)
+    )
+    result = MatchingResult("d", "nn", pairs)
+    values, spreads = result.values(), result.spreads()
+    assert values["accuracy@3"][:2].tolist() == pytest.approx([2 / 3, 2 / 3])
+    assert math.isnan(values["accuracy@3"][2])
+    assert values["AUC@1"][:2].tolist() == pytest.approx([0.5 / 3, 0.0])
+    # Of the two pairs with a true place: one, two and one are within 3 pixels.
+    assert spreads["accuracy@3"] == pytest.approx(statistics.stdev([0.5, 1.0, 0.5]))
+    areas = [error_auc(column[:2], 5.0) for column in errors.T]
+    assert result.trapezoids()["AUC@5"] == pytest.approx(statistics.mean(areas))
+    alone = MatchingResult("d", "nn", tuple(replace(p, corners=p.corners[:1]) for p in pairs))
+    assert math.isnan(alone.spreads()["AUC@3"])
 
 
 def _experiment(**more: Any) -> Any:
@@ -249,8 +329,11 @@ def test_means_are_over_pairs_and_intervals_over_scenes(report: MatchingReport) 
     assert expected.low < expected.estimate < expected.high
     assert whole.chance["MMA@3"] < 0.05 < whole.intervals["MMA@3"].estimate
     errors = np.array([pair.corners for pair in result.pairs])
+    assert errors.shape == (6, 5)
     assert whole.intervals["accuracy@3"].estimate == pytest.approx(np.mean(errors <= 3))
-    assert whole.trapezoids["AUC@3"] == error_auc(errors, 3.0)
+    areas = [error_auc(repeat, 3.0) for repeat in errors.T]
+    assert whole.trapezoids["AUC@3"] == pytest.approx(np.mean(areas))
+    assert whole.spreads["accuracy@3"] == pytest.approx((errors <= 3).mean(axis=0).std(ddof=1))
     curve = [whole.intervals[f"MMA@{pixels}"].estimate for pixels in PIXELS]
     assert curve == sorted(curve)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ pytest.importorskip("cv2")
 from assay.errors import FormatError, InputError, UsageError
 from assay.vision import (
     Experiment,
+    ExperimentReport,
     ExperimentResult,
     KeypointSettings,
     compare_descriptors,
@@ -25,12 +27,15 @@ from assay.vision import (
     run_experiment,
     wide_row,
 )
+from assay.vision.compat import CATEGORIES, row_with_metadata
 from assay.vision.opencv_features import detect
+from assay.vision.scenes import category_of
 from assay.vision.settings import DistractorSettings
 
 from .small_scenes import experiment_text, scene_folders, small_scenes
 
 HERE = "tests.vision.small_scenes"
+OXFORD = ("bark", "bikes", "boat", "graf", "leuven", "trees", "ubc", "wall")
 
 
 def _experiment(**more: object) -> Experiment:
@@ -190,13 +195,64 @@ def test_tasks_are_in_the_wide_row(all_tasks: ExperimentResult) -> None:
 def test_distractors_are_drawn_by_seed_and_recorded(all_tasks: ExperimentResult) -> None:
     found = all_tasks.headline[0].task("verification")
     assert found is not None
-    for one in found.scenes:
-        assert one.scene not in one.chosen
-        assert len(one.chosen) == 2
-        assert one.query_negatives.max() == 14
-        assert one.seed == 5
+    listed = ExperimentReport(all_tasks).to_dict()["results"][0]["tasks"]["verification"]
+    for part in found.scenes:
+        drawn = listed["distractors"][part.scene]
+        assert part.scene not in drawn["scenes"]
+        assert len(drawn["scenes"]) == 2
+        assert part.query_negatives.max() == len(set(drawn["keypoints"])) == 14
+        assert part.seed == drawn["seed"] == 5
+        # Every name is a keypoint of the first image of its scene.
+        for name in drawn["keypoints"]:
+            scene, _, keypoint = name.partition("/")
+            assert scene in drawn["scenes"]
+            assert keypoint in _first_ids(scene)
     other = _run(evaluation={"verification": {"scenes": 2, "keypoints": 7, "seed": 6}})
     assert other.headline[0].task("verification").mean() != found.mean()  # type: ignore[union-attr]
+
+
+@cache
+def _first_ids(name: str) -> set[str]:
+    [scene] = [scene for scene in small_scenes() if scene.name == name]
+    settings = KeypointSettings(detector="orb", border=20, strongest=60)
+    return set(
+        map(str, describe_image(scene, 1, keypoints=settings, descriptor="ORB").keypoints.ids)
+    )
+
+
+def test_columns_of_verification_and_retrieval_are_the_authors_numbers(
+    all_tasks: ExperimentResult,
+) -> None:
+    result = all_tasks.headline[0]
+    row = wide_row(result)
+    for task in ("verification", "retrieval"):
+        pooled = result.task(task)
+        assert pooled is not None
+        assert row[f"keypoint_{task}_ap"] == pooled.author_mean()
+        assert row[f"{task}_viewpoint_ap"] == pooled.author_mean("viewpoint")
+        for rule in ("paper", "program"):
+            assert wide_row(result, rule=rule)[f"keypoint_{task}_ap"] == pooled.mean(rule)
+    # A verification list has wrong neighbours of the scene itself, a retrieval list has none.
+    assert row["keypoint_verification_ap"] != row["keypoint_retrieval_ap"]
+    saved = {(item.average, item.subset): item.value for item in result.records()[0].aggregates}
+    assert saved["authors", "verification"] == pytest.approx(row["keypoint_verification_ap"])
+
+
+def test_the_wide_row_has_the_columns_of_all_named_categories(
+    all_tasks: ExperimentResult,
+) -> None:
+    row = row_with_metadata(all_tasks.headline[0])
+    names = {category_of(name) for name in ("v_a", "i_a", *OXFORD)}
+    assert len(row) == 49
+    for category in names:
+        columns = {
+            f"{category}_map",
+            f"{category}_map_including_zeros",
+            f"verification_{category}_ap",
+            f"retrieval_{category}_ap",
+        }
+        assert columns <= set(row)
+    assert names == set(CATEGORIES)
 
 
 def test_tighter_tolerance_excludes_more(all_tasks: ExperimentResult) -> None:

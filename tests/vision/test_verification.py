@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
 from assay.errors import UsageError
+from assay.stats.confidence import jackknife_interval
+from assay.stats.samples import resample_sums
 from assay.vision import Candidates, PooledResult, count_candidates
 from assay.vision.matching import count_matches, evaluate_image_retrieval
 from assay.vision.patches import (
@@ -16,6 +19,7 @@ from assay.vision.patches import (
     error_rate,
     evaluate_patches,
     read_patch_scenes,
+    resample_rates,
 )
 from assay.vision.settings import default_conventions
 from assay.vision.verification import RULES
@@ -137,10 +141,78 @@ def test_a_constant_descriptor_verifies_at_chance() -> None:
 def test_false_positive_rate_at_recall() -> None:
     near = [JudgedPairs(number, np.arange(float(number), 100.0, 4)) for number in range(4)]
     far = [JudgedPairs(0, np.array([93.5, 94.0])), JudgedPairs(1, np.array([94.5, 200.0]))]
-    found = error_rate(near, far, 4, 0.95)
+    found = error_rate(near, far, 4)
     assert found.estimate == 0.5  # 95 of 100 lie at 94 or below
     assert found.low < 0.5 < found.high
-    assert np.isnan(error_rate(near, [], 4, 0.95).estimate)
+    assert np.isnan(error_rate(near, [], 4).estimate)
+    few = error_rate(near[:2], far, 2)
+    assert few.estimate == 0.0  # 48 of 50 lie at 93 or below
+    assert "too few groups: 2" in few.note
+    assert np.isnan([few.low, few.high]).all()
+
+
+def _ragged(rng: np.random.Generator, n_scenes: int) -> tuple[list[Any], list[Any]]:
+    """Whole distances of scenes of different sizes: ties everywhere."""
+    sizes = rng.integers(1, 40, n_scenes)
+    shifts = rng.normal(0, 2, n_scenes)
+    pairs = list(zip(sizes, shifts, strict=True))
+    near = [np.rint(rng.normal(20 + shift, 5, size)) for size, shift in pairs]
+    return near, [np.rint(rng.normal(32 + shift, 4, size)) for size, shift in pairs]
+
+
+@pytest.mark.parametrize("n_scenes", [3, 7])
+def test_resampled_rates_are_those_of_the_scenes_put_together(n_scenes: int) -> None:
+    near, far = _ragged(np.random.default_rng(n_scenes), n_scenes)
+    rates = resample_rates(near, far, 50, 3)
+    drawn = resample_sums(np.eye(n_scenes, dtype=np.int64), np.array([0, n_scenes]), 50, 3)
+    for rate, times in zip(rates, drawn, strict=True):
+        scenes = np.repeat(np.arange(n_scenes), times)
+        right, wrong = (np.sort(np.concatenate([part[s] for s in scenes])) for part in (near, far))
+        limit = right[math.ceil(0.95 * len(right)) - 1]
+        assert rate == pytest.approx(sum(d <= limit for d in wrong.tolist()) / len(wrong))
+    assert len(set(rates.tolist())) > 5
+
+
+def test_an_interval_of_rates_with_ties_is_no_jump_of_one_distance() -> None:
+    """The limit is one distance or the next, by half of the scenes: the rate is 0.45 or 0.5."""
+    near = [JudgedPairs(s, np.repeat([10.0, 20.0], [20 - s % 2 * 2, s % 2 * 2])) for s in range(40)]
+    far = [JudgedPairs(s, np.repeat([9.0, 15.0, 30.0], [9, 1, 10])) for s in range(40)]
+    found = error_rate(near, far, 40)
+    assert found.estimate == 0.45  # 760 of 800 are within 10, as many as are needed
+    left_out = [
+        error_rate(*([_renumber(j, s) for j in side if j.scene != s] for side in (near, far)), 39)
+        for s in range(40)
+    ]
+    assert {rate.estimate for rate in left_out} == {0.45, 0.5}
+    wide = jackknife_interval(found.estimate, np.array([rate.estimate for rate in left_out]))
+    assert wide.high - wide.low > 0.5
+    assert 0.4 < found.low < 0.45
+    assert 0.5 < found.high < 0.55
+
+
+def _renumber(part: JudgedPairs, gone: int) -> JudgedPairs:
+    """Number the scenes anew where one is gone."""
+    return part._replace(scene=part.scene - (part.scene > gone))
+
+
+@pytest.mark.slow
+def test_intervals_of_rates_cover_the_rate_of_all_scenes() -> None:
+    """Bits tie often: 88 to 98 % of intervals hold the rate of a very large collection."""
+    rng = np.random.default_rng(0)
+
+    def scenes(n: int) -> tuple[list[JudgedPairs], list[JudgedPairs]]:
+        near, far = _ragged(rng, n)
+        return ([JudgedPairs(s, rows) for s, rows in enumerate(side)] for side in (near, far))  # type: ignore[return-value]
+
+    near, far = _ragged(rng, 20_000)
+    limit = np.quantile(np.concatenate(near), 0.95, method="inverted_cdf")
+    truth = float((np.concatenate(far) <= limit).mean())
+    for n in (6, 30):
+        held = [
+            found.low <= truth <= found.high
+            for found in (error_rate(*scenes(n), n, resamples=1000) for _ in range(300))
+        ]
+        assert 0.87 < np.mean(held) < 0.995, (n, np.mean(held))
 
 
 def test_image_retrieval_finds_the_images_of_the_scene() -> None:

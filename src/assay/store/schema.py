@@ -390,6 +390,7 @@ _COUNTS: Final = {
     "total_queries_excluded": "a.total_queries_excluded",
     "total_queries_failed": "NULL",
 }
+_CATEGORIES: Final = ("viewpoint", "illumination", "blur", "compression", "zoom")
 _BY_SCENE: Final = ("AP", "macro", "scene", "")
 # Column of the view: (measure, average, column of the groups, subset, which value)
 _AGGREGATES: Final[dict[str, tuple[str, str, str, str, str]]] = {
@@ -401,16 +402,15 @@ _AGGREGATES: Final[dict[str, tuple[str, str, str, str, str]]] = {
     "mean_average_precision": (*_BY_SCENE, "value_skip"),
     **{
         f"{category}_map{end}": ("AP", "macro", "scene", category, value)
-        for category in ("viewpoint", "illumination")
+        for category in _CATEGORIES
         for end, value in (("", "value_skip"), ("_including_zeros", "value_zero"))
     },
     **{
-        name: ("PooledAP", "pooled", "", subset, "value")
+        name: ("PooledAP", "authors", "", subset, "value")
         for task in ("verification", "retrieval")
         for name, subset in (
             (f"keypoint_{task}_ap", task),
-            (f"{task}_viewpoint_ap", f"{task}/viewpoint"),
-            (f"{task}_illumination_ap", f"{task}/illumination"),
+            *((f"{task}_{category}_ap", f"{task}/{category}") for category in _CATEGORIES),
         )
     },
     "image_matching_map": ("image_matching_map", "images", "", "", "value"),

@@ -19,7 +19,7 @@ from assay.cli.settings import argument, option, settings_of
 from assay.core.on_demand import OnDemand
 from assay.errors import UsageError
 from assay.tables.table import as_csv
-from assay.vision.settings import ESTIMATOR, INLIER, DescriptorSettings, KeypointSettings
+from assay.vision.settings import ESTIMATOR, INLIER, REPEATS, DescriptorSettings, KeypointSettings
 
 if TYPE_CHECKING:
     from assay.vision.drawing import find_pair
@@ -101,10 +101,7 @@ _report_options = options.add_options(
 @command.command("run")
 @argument("experiment", metavar="EXPERIMENT", reads=True)
 @_folder(
-    "--work",
-    help="Folder of finished scenes. [EXPERIMENT.parts]",
-    section="Search",
-    folder=True,
+    "--work", help="Folder of finished scenes. [EXPERIMENT.parts]", section="Search", folder=True
 )
 @_switch(
     "--fresh",
@@ -211,6 +208,7 @@ def demo(
 )
 @ESTIMATOR.declare()
 @INLIER.declare()
+@REPEATS.declare()
 @_scenes_option
 @_code_option
 @options.threads_option
@@ -224,6 +222,7 @@ def match(
     matchers: tuple[str, ...],
     estimator: str,
     inlier: float,
+    repeats: int,
     per_scene: bool,
     allow_code: bool,
     threads: int | None,
@@ -259,7 +258,7 @@ def match(
         report = vision.match_images(
             read,
             matchers=matchers,
-            estimator=vision.Estimator(estimator, inlier),
+            estimator=vision.Estimator(estimator, inlier, repeats),
             threads=threads,
             progress=progress,
             per_scene=per_scene,

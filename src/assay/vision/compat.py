@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from assay.vision.result import DescriptorResult
 
 
-__all__ = ["ExperimentMetrics", "QueryAPResult", "compute_query_ap"]
+__all__ = ["ExperimentMetrics", "QueryAPResult", "TrueAveragePrecision", "compute_query_ap"]
 _NO_BOUNDS = (2**31, 2**31)
 
 
@@ -165,15 +165,17 @@ class ExperimentMetrics:
         checks.require(other, ExperimentMetrics, "other", "an ExperimentMetrics")
         if other is self:
             raise UsageError("A container cannot be merged with itself: it would count twice.")
-        for name in _LISTS:
-            getattr(self, name).extend(getattr(other, name))
-        for name in _LISTS_BY_SCENE:
-            for scene, values in getattr(other, name).items():
-                getattr(self, name).setdefault(scene, []).extend(values)
-        for name in _COUNTS_BY_SCENE:
-            getattr(self, name).update(getattr(other, name))
-        for name in (*_COUNTS, "processing_time_ms"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name, theirs in vars(other).items():
+            ours = getattr(self, name)
+            if isinstance(theirs, list):
+                ours.extend(theirs)
+            elif isinstance(theirs, Counter):
+                ours.update(theirs)
+            elif isinstance(theirs, dict):
+                for scene, values in theirs.items():
+                    ours.setdefault(scene, []).extend(values)
+            elif name.startswith("total_") or name == "processing_time_ms":
+                setattr(self, name, ours + theirs)
         if not other.success:
             self.success = False
             self.error_message = "; ".join(filter(None, (self.error_message, other.error_message)))
@@ -217,22 +219,23 @@ class ExperimentMetrics:
         """All scenes of which an image or a query was added, in order."""
         return sorted({*self.per_scene_precisions, *self._queried})
 
+    def getSceneNames(self) -> list[str]:  # noqa: N802
+        """Return `scene_names`, by the document's name."""
+        return self.scene_names
 
-_LISTS = ("precisions_per_image", "ap_per_query", "ranks_per_query")
-_LISTS_BY_SCENE = ("per_scene_precisions", "per_scene_ap")
-_COUNTS_BY_SCENE = (
-    "per_scene_matches",
-    "per_scene_keypoints",
-    "per_scene_image_count",
-    "per_scene_excluded",
-)
-_COUNTS = (
-    "total_matches",
-    "total_keypoints",
-    "total_images_processed",
-    "total_queries_processed",
-    "total_queries_excluded",
-)
+    # The document's other names.
+    addImageResult = add_image_result  # noqa: N815
+    addQueryAP = add_query_ap  # noqa: N815
+    calculateMeanPrecision = calculate_mean_precision  # noqa: N815
+    createError = create_error  # noqa: N815
+    getSceneAveragePrecision = scene_average_precision  # noqa: N815
+
+
+class TrueAveragePrecision:
+    """The document's name for what computes one query."""
+
+    QueryAPResult = QueryAPResult
+    computeQueryAP = staticmethod(compute_query_ap)  # noqa: N815
 
 
 def _mean(values: Iterable[float], zeros: int = 0) -> float:
@@ -242,20 +245,23 @@ def _mean(values: Iterable[float], zeros: int = 0) -> float:
     return math.fsum(numbers) / count if count else math.nan
 
 
-CATEGORIES: Final = ("viewpoint", "illumination")  # columns that are always there
+# Columns that are always there, as in the view of a store: what changes in HPatches and Oxford.
+CATEGORIES: Final = ("viewpoint", "illumination", "blur", "compression", "zoom")
 _CUTS: Final = (1, 5, 10)
 
 
-def wide_row(result: DescriptorResult, *, rule: str = "paper") -> dict[str, Any]:
+def wide_row(result: DescriptorResult, *, rule: str = "authors") -> dict[str, Any]:
     """Return one row with the workbench's columns; NaN where not computed.
 
     `true_map_…` are AP with one true match per query, `precision_at_k` and `recall_at_k` are
     Success@k, columns of a category and `mean_average_precision` are means over scenes, as in the
-    workbench's own rows; all others over keypoints unless their name says scene.
+    workbench's own rows; all others over keypoints unless their name says scene. Verification and
+    retrieval are those of the program of Bojanić et al.
 
     Args:
         result: The result of a descriptor.
-        rule: Whether unmatched keypoints are ignored ("paper") or wrong ("program").
+        rule: "authors", or how ternary labels judge verification and retrieval: "paper" or
+            "program".
 
     Returns:
         Values by column, as fractions.
@@ -263,32 +269,27 @@ def wide_row(result: DescriptorResult, *, rule: str = "paper") -> dict[str, Any]
     Example:
         wide_row(result)["true_map_micro"]
     """
-    zeros = {empty: result.mean(empty=empty) for empty in ("skip", "zero")}
-    by_scene = {empty: result.mean(by="scene", empty=empty) for empty in ("skip", "zero")}
+    skip, macro = result.mean(empty="skip"), result.mean(by="scene", empty="skip")["AP"]
     row: dict[str, Any] = {
         "descriptor": result.name,
         "keypoint_set": result.keypoints,
         "tau": result.tau,
-        "true_map_micro": zeros["skip"]["AP"],
-        "true_map_macro": by_scene["skip"]["AP"],
-        "true_map_macro_by_scene": by_scene["skip"]["AP"],
-        "true_map_micro_including_zeros": zeros["zero"]["AP"],
-        "true_map_macro_by_scene_including_zeros": by_scene["zero"]["AP"],
-        "mean_average_precision": by_scene["skip"]["AP"],
+        "true_map_micro": skip["AP"],
+        "true_map_macro": macro,
+        "true_map_macro_by_scene": macro,
+        "true_map_micro_including_zeros": result.mean(empty="zero")["AP"],
+        "true_map_macro_by_scene_including_zeros": result.mean(by="scene", empty="zero")["AP"],
+        "mean_average_precision": macro,
     }
     categories = sorted({*CATEGORIES, *result.category_names})
     for category in categories:
         row[f"{category}_map"] = result.category_mean(category)
         row[f"{category}_map_including_zeros"] = result.category_mean(category, empty="zero")
-    for task, column in (
-        ("verification", "keypoint_verification_ap"),
-        ("retrieval", "keypoint_retrieval_ap"),
-    ):
+    for task in ("verification", "retrieval"):
         pooled = result.task(task)
-        row[column] = math.nan if pooled is None else pooled.mean(rule)
-        for category in categories:
-            value = math.nan if pooled is None else pooled.mean(rule, category=category)
-            row[f"{task}_{category}_ap"] = value
+        columns = {f"keypoint_{task}_ap": None, **{f"{task}_{c}_ap": c for c in categories}}
+        for column, category in columns.items():
+            row[column] = math.nan if pooled is None else pooled.mean(rule, category=category)
     pooled = result.task("retrieval")
     labels = {"+1": "true_positives", "0": "hard_negatives", "-1": "distractors"}
     counts = dict.fromkeys(labels, 0) if pooled is None else pooled.counts()
@@ -296,15 +297,11 @@ def wide_row(result: DescriptorResult, *, rule: str = "paper") -> dict[str, Any]
     row["image_matching_map"] = _mean_ap(result.matching)
     row["image_retrieval_map"] = _mean_ap(result.image_retrieval)
     for k in _CUTS:
-        row[f"precision_at_{k}"] = row[f"recall_at_{k}"] = zeros["skip"].get(
-            f"Success@{k}", math.nan
-        )
+        row[f"precision_at_{k}"] = row[f"recall_at_{k}"] = skip.get(f"Success@{k}", math.nan)
     legacy = "Success@1" in map(str, result.measures)
+    for column, by in (("mean_precision", None), ("legacy_macro_precision_by_scene", "scene")):
+        row[column] = result.legacy.mean(by=by)["Success@1"] if legacy else math.nan
     row |= {
-        "mean_precision": result.legacy.mean()["Success@1"] if legacy else math.nan,
-        "legacy_macro_precision_by_scene": (
-            result.legacy.mean(by="scene")["Success@1"] if legacy else math.nan
-        ),
         "total_queries_processed": result.n_queries - result.n_excluded,
         "total_queries_excluded": result.n_excluded,
         "total_queries_failed": result.n_failed,
@@ -317,7 +314,7 @@ def _mean_ap(scores: Any) -> float:
     return math.nan if scores is None else float(scores.mean(empty="skip")["AP"])
 
 
-def row_with_metadata(result: DescriptorResult, *, rule: str = "paper") -> dict[str, Any]:
+def row_with_metadata(result: DescriptorResult, *, rule: str = "authors") -> dict[str, Any]:
     """Return the wide row with its metadata as the last column."""
     row = wide_row(result, rule=rule)
     pairs = [
@@ -328,12 +325,12 @@ def row_with_metadata(result: DescriptorResult, *, rule: str = "paper") -> dict[
     return {**row, "metadata": "".join(pairs)}
 
 
-def metadata_text(result: DescriptorResult, *, rule: str = "paper") -> str:
+def metadata_text(result: DescriptorResult, *, rule: str = "authors") -> str:
     """Return all numbers, those of scenes too, as `key=value;`.
 
     Args:
         result: The result of a descriptor.
-        rule: Whether unmatched keypoints are ignored ("paper") or wrong ("program").
+        rule: As for `wide_row`.
 
     Returns:
         The text; undefined numbers are left out.

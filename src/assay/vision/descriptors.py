@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 else:  # another room, which only networks need
     open_session = OnDemand("assay.models.adapters.onnx").open_session
 
-_CODE_OF_OTHERS: Final = Lock()  # a script need not bear being called by two threads
+_OTHERS_CODE: Final = Lock()  # which need not bear being called by two threads
 
 
 Orientation = Literal["keypoint", "upright"]
@@ -150,7 +150,7 @@ def _load_torch(file: str) -> PatchNetwork:
         ) from None
 
     def run(patches: Floats32) -> Any:
-        with _CODE_OF_OTHERS, torch.inference_mode():
+        with _OTHERS_CODE, torch.inference_mode():
             return module(torch.from_numpy(patches)).numpy()
 
     return PatchNetwork(file, run)
@@ -161,25 +161,25 @@ def describe_patches(spec: str, patches: Image, options: Mapping[str, Any]) -> A
 
     `patches` are samples × rows × columns × (blue, green, red).
     """
-    network = load_network(spec)
-    how = PatchOptions.of(options).of_network(network)
+    network, how = _open(spec, options)
     with steady() as cv2:
         resized = np.stack([cv2.resize(patch, (how.side, how.side)) for patch in patches])
     return run_network(network, resized, how)
+
+
+def _open(spec: str, options: Mapping[str, Any]) -> tuple[PatchNetwork, PatchOptions]:
+    network = load_network(spec)
+    return network, PatchOptions.of(options).of_network(network)
 
 
 def describe_keypoints(
     spec: str, image: Image, keypoints: Keypoints, options: Mapping[str, Any]
 ) -> Array:
     """Return a row for each keypoint, from the patch around it."""
-    network = load_network(spec)
-    how = PatchOptions.of(options).of_network(network)
+    network, how = _open(spec, options)
+    upright, side = how.orientation == "upright", how.side or 0
     patches = cut_patches(
-        image,
-        keypoints,
-        side=how.side or 0,
-        magnification=how.magnification,
-        upright=how.orientation == "upright",
+        image, keypoints, side=side, magnification=how.magnification, upright=upright
     )
     return run_network(network, patches, how)
 
@@ -224,7 +224,6 @@ def _as_input(patches: Image, how: PatchOptions) -> Floats32:
 
 
 _KEYS: Final = ("vectors", "codes", "ids", *FEATURES)
-_OTHERS_CODE: Final = Lock()  # a function of others need not bear being called by two threads
 
 
 def from_file(spec: str, keypoints: Keypoints, names: Mapping[str, object]) -> DescribedRows:
@@ -348,6 +347,7 @@ DESCRIPTORS: Final[dict[str, Describe]] = {
     "ORB": opencv_features.orb,
     "BRISK": opencv_features.brisk,
     "AKAZE": opencv_features.akaze,
+    "SURF": opencv_features.surf,
 }
 
 
@@ -376,7 +376,7 @@ def describe(
     options: Mapping[str, Any] | None = None,
     names: Mapping[str, object] | None = None,
 ) -> Described:
-    """Describe keypoints by SIFT, RootSIFT, RGBSIFT, DSP-SIFT, DSP-RGBSIFT, ORB, BRISK or AKAZE.
+    """Describe keypoints by a descriptor of `DESCRIPTORS`, such as SIFT, ORB or SURF.
 
     A spec may also be an array file (`{scene}` and `{image}` in it are filled from `names`), a
     network of patches (`onnx:FILE`, `torch:FILE`) or `module:function`. `options` go to OpenCV, the

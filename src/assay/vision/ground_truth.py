@@ -239,15 +239,12 @@ def pairs_within(points: Floats, others: Floats, radius: float) -> NearPairs:
 
 
 def _first_at_each_place(points: Floats) -> Ints:
-    """Return the lowest number at each distinct place.
+    """Return the lowest number at each distinct place, rising.
 
     So many equal points cost as much as one.
     """
-    order = np.lexsort((points[:, 1], points[:, 0]))
-    ordered = points[order]
-    new = np.ones(len(points), bool)
-    new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
-    return np.sort(order[new]).astype(np.int64)
+    places = points[:, 0] + 1j * points[:, 1]
+    return np.sort(np.unique(places, return_index=True)[1]).astype(np.int64)
 
 
 def _blocks(points: Floats, targets: Floats, radius: float) -> Iterator[NearPairs]:
@@ -356,9 +353,7 @@ def match_truth(
     *,
     tau: float = 3.0,
     target_shape: tuple[int, ...],
-    source_shape: tuple[int, ...] | None = None,
-    one_to_one: bool = False,
-    symmetric: bool = False,
+    **more: Any,
 ) -> Truth:
     """Find the target nearest to each query's projection within `tau` pixels.
 
@@ -371,9 +366,7 @@ def match_truth(
         H: Homography from image 1 to the other image.
         tau: Tolerance in pixels, inclusive.
         target_shape: Shape of the other image: height, width, …
-        source_shape: Shape of image 1, for `symmetric`.
-        one_to_one: Give pairs away from the nearest to the farthest, each side once.
-        symmetric: Ask that the target, projected back, lies within `tau` of the query.
+        **more: source_shape, one_to_one and symmetric, as for `match_truths`.
 
     Returns:
         The true match and status of each query.
@@ -386,16 +379,7 @@ def match_truth(
     ...             target_shape=(50, 90))
     Truth(within 3 px: 1 matched, 0 no_match, 1 outside)
     """
-    truths = match_truths(
-        query_xy,
-        target_xy,
-        H,
-        taus=[tau],
-        target_shape=target_shape,
-        source_shape=source_shape,
-        one_to_one=one_to_one,
-        symmetric=symmetric,
-    )
+    truths = match_truths(query_xy, target_xy, H, taus=[tau], target_shape=target_shape, **more)
     return truths[float(tau)]
 
 
@@ -420,7 +404,7 @@ def match_truths(
         target_shape: Shape of the other image.
         source_shape: Shape of image 1, for `symmetric`.
         one_to_one: Give pairs away from the nearest to the farthest, each side once.
-        symmetric: Ask that a match holds in both directions.
+        symmetric: Ask that the target, projected back, lies within `tau` of the query.
 
     Returns:
         The truth for each tolerance.

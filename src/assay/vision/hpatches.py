@@ -20,7 +20,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -171,39 +170,24 @@ def _read(path: Path, columns: tuple[str, ...], sizes: Mapping[str, SceneSize]) 
             f"{path}: the first line must be {','.join(columns)}, found {','.join(header)[:100]!r}."
         )
     number = {name: i for i, name in enumerate(sizes)}
-    parts = [np.empty((0, len(columns)), np.int64)]
-    while batch := list(islice(lines, _BATCH)):
-        parts.append(_as_numbers(batch, columns, number, path))
-    rows = np.concatenate(parts)
-    _check_places(rows, columns, sizes, path)
-    return rows
+    rows = []
+    for line, row in lines:
+        cells = zip(columns, row, strict=False)
+        if len(row) != len(columns) or not all(_is_cell(*cell, number) for cell in cells):
+            raise FormatError(
+                f"{path}, line {line}: {','.join(row)[:100]!r} is no row of {','.join(columns)} "
+                "with a sequence of the split and whole numbers."
+            )
+        rows.append(
+            [number[c] if n[0] == "s" else int(c) for n, c in zip(columns, row, strict=True)]
+        )
+    table = np.array(rows, np.int64).reshape(-1, len(columns))
+    _check_places(table, columns, sizes, path)
+    return table
 
 
-def _as_numbers(
-    batch: list[tuple[int, list[str]]], columns: tuple[str, ...], number: dict[str, int], path: Path
-) -> Ints:
-    try:
-        texts = list(zip(*(row for _, row in batch), strict=True))
-        return np.array(
-            [
-                [number[text] for text in column] if name.startswith("s") else column
-                for name, column in zip(columns, texts, strict=True)
-            ],
-            dtype=object,
-        ).T.astype(np.int64)
-    except (ValueError, KeyError, OverflowError):
-        line, row = next((at, row) for at, row in batch if not _is_row(row, columns, number))
-        raise FormatError(
-            f"{path}, line {line}: {','.join(row)[:100]!r} is no row of {','.join(columns)} with "
-            "a sequence of the split and whole numbers."
-        ) from None
-
-
-def _is_row(row: list[str], columns: tuple[str, ...], number: dict[str, int]) -> bool:
-    return len(row) == len(columns) and all(
-        cell in number if name.startswith("s") else cell.isdecimal() and len(cell) < 16
-        for name, cell in zip(columns, row, strict=True)
-    )
+def _is_cell(column: str, cell: str, number: dict[str, int]) -> bool:
+    return cell in number if column[0] == "s" else cell.isdecimal() and len(cell) < 16
 
 
 def _check_places(
@@ -618,8 +602,7 @@ class _Protocol:
         areas = {}
         for letter, rows in right.items():
             near = np.stack(
-                [ranks.row_distances(queries, image, self.metric, scale) for image in rows],
-                axis=1,
+                [ranks.row_distances(queries, image, self.metric, scale) for image in rows], axis=1
             )
             near.sort(axis=1)
             nearer = np.stack([_count_nearer(table, limits, ends) for limits in near.T], axis=-1)
@@ -645,8 +628,7 @@ def _count_wrong(reference: Array, rows: Array, metric: str) -> Ints:
 
 def matching_chance(sizes: Sequence[int]) -> float:
     """Return the mean AP of random nearest neighbours, for images of so many patches."""
-    shares = [(harmonic_mean(n), n) for n in sizes]
-    return float(np.mean([(harmonic + (1 - harmonic) / n) / n for harmonic, n in shares]))
+    return float(np.mean([_chance_list(n) / n for n in sizes]))
 
 
 def trapezoid_chance(sizes: Sequence[int]) -> float:
@@ -654,14 +636,12 @@ def trapezoid_chance(sizes: Sequence[int]) -> float:
 
     m of n are right, m binomial with mean 1.
     """
-    shares = [(harmonic_mean(n), n) for n in sizes]
-    areas = [(2 / n - 1 / n**2 + mean + (1 - mean) / n) / (2 * n) for mean, n in shares]
-    return float(np.mean(areas))
+    return float(np.mean([(2 / n - 1 / n**2 + _chance_list(n)) / (2 * n) for n in sizes]))
 
 
-def harmonic_mean(n: int) -> float:
-    """Return the mean of 1, 1/2, … 1/n."""
-    return float((1 / np.arange(1, n + 1)).sum()) / n
+def _chance_list(n: int) -> float:
+    mean = float((1 / np.arange(1, n + 1)).sum()) / n
+    return mean + (1 - mean) / n
 
 
 @dataclass(frozen=True, eq=False)

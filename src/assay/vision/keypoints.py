@@ -31,7 +31,7 @@ from assay.core.ids import Ids
 from assay.core.text import parse_number, parse_whole
 from assay.errors import FormatError, ShapeError, UsageError, ValueRangeError
 from assay.io.arrays import load_npz
-from assay.io.columns import numbered_rows
+from assay.io.columns import numbered_rows, require_width
 from assay.io.streams import atomic_write
 from assay.stats.samples import check_seed
 from assay.vision import ground_truth
@@ -476,11 +476,8 @@ def _read_csv(path: str | os.PathLike[str]) -> Keypoints:
             f"{', '.join(_COLUMNS[4:])}; found {', '.join(header)[:200]}."
         )
     rows = [row for _, row in lines]
-    bad = next((at for at, row in enumerate(rows) if len(row) != len(header)), None)
-    if bad is not None:
-        raise FormatError(
-            f"{name}, keypoint {bad + 1}: expected {len(header)} cells, found {len(rows[bad])}."
-        )
+    if rows:
+        require_width(rows, len(header), lambda at: f"{name}, keypoint {at + 1}")
     cells = {column: [row[at] for row in rows] for at, column in enumerate(header)}
     ids, detectors = cells.pop("id"), set(cells.pop("detector", [])) or {""}
     if len(detectors) > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from typing import Any, Final
 
@@ -63,7 +63,8 @@ class MatchingResult:
     def values(self, pairs: Sequence[MatchedPair] | None = None) -> dict[str, Floats]:
         """Return each pair's value by measure, such as `MMA@3` (pixels).
 
-        `accuracy` is 1 where the corners are near enough on average, `AUC` max(0, 1 − error/x).
+        `accuracy` is 1 where the corners are near enough on average, `AUC` max(0, 1 − error/x);
+        both are means over the estimator's repeats.
         """
         selected = self.pairs if pairs is None else pairs
         by_measure = {
@@ -71,22 +72,33 @@ class MatchingResult:
             for name, key in _CURVES.items()
             for place, pixels in enumerate(PIXELS)
         }
-        corners = np.array([pair.corners for pair in selected], float)
-        for x in _CORNERS:
-            near = np.where(np.isnan(corners), np.nan, (corners <= x).astype(float))
-            by_measure[f"accuracy@{x}"] = near
-            by_measure[f"AUC@{x}"] = np.maximum(0.0, 1.0 - corners / x)
-        return by_measure
+        repeated = _judge_corners(selected)
+        return by_measure | {name: values.mean(axis=1) for name, values in repeated.items()}
+
+    def spreads(self, category: str = report.ALL) -> dict[str, float]:
+        """Return how means of homographies vary over the repeats: their standard deviation."""
+        judged = _judge_corners(self.of_category(category))
+        means = {
+            name: [report.mean_defined(repeat) for repeat in values.T]
+            for name, values in judged.items()
+        }
+        return {
+            name: float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
+            for name, values in means.items()
+        }
 
     def of_category(self, category: str) -> list[MatchedPair]:
         """Return the pairs of a category, or all."""
         return [pair for pair in self.pairs if category in (report.ALL, pair.category)]
 
     def trapezoids(self, category: str = report.ALL) -> dict[str, float]:
-        """Return AUC over all pairs as SuperGlue's program computes it."""
+        """Return AUC over all pairs as SuperGlue's program computes it, mean over repeats."""
         errors = np.array([pair.corners for pair in self.of_category(category)], float)
-        defined = errors[~np.isnan(errors)]
-        return {f"AUC@{x}": error_auc(defined, float(x)) for x in _CORNERS}
+        repeats = [column[~np.isnan(column)] for column in errors.T]
+        return {
+            f"AUC@{x}": float(np.mean([error_auc(repeat, float(x)) for repeat in repeats]))
+            for x in _CORNERS
+        }
 
     @property
     def curve(self) -> PRCurve:
@@ -115,6 +127,16 @@ class MatchingResult:
         ).but_settings(**self.settings, pixels=HEADLINE)
 
 
+def _judge_corners(pairs: Sequence[MatchedPair]) -> dict[str, Floats]:
+    """Return accuracy and AUC of homographies, pairs × repeats; NaN without a true place."""
+    corners = np.array([pair.corners for pair in pairs], float)
+    judged = {}
+    for x in _CORNERS:
+        judged[f"accuracy@{x}"] = np.where(np.isnan(corners), np.nan, corners <= x)
+        judged[f"AUC@{x}"] = np.maximum(0.0, 1.0 - corners / x)
+    return judged
+
+
 _CURVES: Final = {"MMA": "accuracy", "repeatability": "repeatability", "score": "score"}
 
 
@@ -133,6 +155,7 @@ class MatchingSummary:
     chance: dict[str, float]
     intervals: dict[str, Interval]
     trapezoids: dict[str, float]
+    spreads: dict[str, float]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; undefined numbers are None."""
@@ -141,7 +164,8 @@ class MatchingSummary:
             name: {**report.interval_data(mean), "chance": self.chance.get(name)}
             for name, mean in self.intervals.items()
         }
-        data["auc_trapezoid"] = {name: or_none(value) for name, value in self.trapezoids.items()}
+        for key, numbers in (("auc_trapezoid", self.trapezoids), ("seed_sd", self.spreads)):
+            data[key] = {name: or_none(value) for name, value in numbers.items()}
         return data
 
     def aggregates(self) -> Iterator[Aggregate]:
@@ -179,10 +203,11 @@ def _summary(result: MatchingResult, category: str, settings: dict[str, Any]) ->
         len(pairs),
         float(np.mean([pair.keypoints for pair in pairs])),
         float(np.mean([pair.matches for pair in pairs])),
-        sum(math.isinf(pair.corners) for pair in pairs),
+        sum(bool(np.isinf(pair.corners).any()) for pair in pairs),
         {f"MMA@{pixels}": share for pixels, share in zip(PIXELS, chance, strict=True)},
         dict(zip(values, means, strict=True)),
         result.trapezoids(category),
+        result.spreads(category),
     )
 
 
@@ -222,7 +247,6 @@ class MatchingReport:
     @cached_property
     def comparison(self) -> Comparison | None:
         """Contestants on MMA of the same pairs, whole scenes resampled; None where pairs differ."""
-        how = self.experiment.evaluation
         if len(self.results) < 2 or len(self.summaries) < len(self.results):
             return None
         try:
@@ -232,9 +256,7 @@ class MatchingReport:
                 [result.scores for result in self.results],
                 [result.name for result in self.results],
                 by="scene",
-                level=round(1 - how.level, 12),
-                resamples=how.resamples,
-                seed=how.seed,
+                **self.experiment.evaluation.comparing,
             )
         except MismatchError:  # a pair of one of them failed, and that is said
             return None
@@ -294,7 +316,8 @@ class MatchingReport:
         """Return tables with words between them, for people."""
         matches, *rest = self.tables()
         sets = "; ".join(dict.fromkeys(result.settings["keypoints"] for result in self.results))
-        about = f"homographies by {self.estimator.name}; keypoints: {sets}"
+        how = f"homographies by {self.estimator.name}, {self.estimator.repeats} repeats"
+        about = f"{how}; keypoints: {sets}"
         page: Page = [Words(f"pixels in image k; {about}"), matches]
         if self.comparison is not None:
             page += report.comparison_words(self.comparison)
@@ -306,7 +329,7 @@ class MatchingReport:
         return {
             "signature": self.signature,
             "experiment": self.experiment.to_dict(),
-            "estimator": {"name": self.estimator.name, "pixels": self.estimator.pixels},
+            "estimator": asdict(self.estimator),
             "results": [item.to_dict() for item in self._rows()],
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
             "curves": [item.to_dict() for item in self.curves],
@@ -345,8 +368,8 @@ _MATCHES: Final = (
 )
 _HOMOGRAPHIES: Final = (
     *("descriptor", "matcher", "category", "pairs", "not_estimated"),
-    *("accuracy@1", f"accuracy@{HEADLINE} ±", "accuracy@5"),
-    *("AUC@1", f"AUC@{HEADLINE} ±", "AUC@5", f"trapezoid AUC@{HEADLINE}"),
+    *("accuracy@1", f"accuracy@{HEADLINE} ±", f"SD accuracy@{HEADLINE}", "accuracy@5"),
+    *("AUC@1", f"AUC@{HEADLINE} ±", f"SD AUC@{HEADLINE}", "AUC@5", f"trapezoid AUC@{HEADLINE}"),
 )
 _OF_SCENE: Final = tuple(
     f"{name}@{HEADLINE}" for name in ("repeatability", "score", "MMA", "accuracy", "AUC")
@@ -358,10 +381,9 @@ def _cells(summary: MatchingSummary, name: str) -> list[Cell]:
     if kind in _COUNTS:
         value = getattr(summary, kind)
         return [Cell(value) if isinstance(value, str) else Cell(value, "count")]
-    if kind in ("chance", "trapezoid"):
-        return report.fractions(
-            [(summary.chance if kind == "chance" else summary.trapezoids)[rest]]
-        )
+    special = {"chance": summary.chance, "trapezoid": summary.trapezoids, "SD": summary.spreads}
+    if kind in special:
+        return report.fractions([special[kind][rest]])
     mean = summary.intervals[kind]
     return [Cell(mean.estimate, "fraction"), *([mean.cell()] if rest else [])]
 
@@ -420,7 +442,7 @@ def match_images(
             tuple(failure for _, failures in scene_parts for failure in failures),
             {
                 "matcher": matcher.name,
-                "estimator": f"{how.name},{how.pixels:g}",
+                "estimator": f"{how.name},{how.pixels:g},{how.repeats}",
                 "keypoints": run.keypoint_name(context.keypoints),
             },
         )

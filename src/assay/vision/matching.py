@@ -14,13 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats, Ints
-from assay.core.checks import is_real
+from assay.core.checks import check_cutoff, is_real
 from assay.core.conventions import Conventions
 from assay.core.hits import judge
 from assay.core.judgments import Judgments
@@ -30,9 +30,9 @@ from assay.errors import UsageError
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Scores
 from assay.vision import ground_truth
-from assay.vision.keypoints import as_id
+from assay.vision.keypoints import as_id, draw
 from assay.vision.opencv_features import steady
-from assay.vision.pairs import Side, usable_rows
+from assay.vision.pairs import Side, sort_by_place, usable_rows
 from assay.vision.ranks import RECALLS, Neighbours, curve_of, nearest_two
 from assay.vision.scenes import Scene
 from assay.vision.settings import ESTIMATORS
@@ -41,12 +41,7 @@ from assay.vision.verification import counts_among
 HEADLINE: Final = 3  # pixels within which a match is right, where one number is asked for
 PIXELS: Final = tuple(range(1, 11))  # tolerances of D2-Net's curve
 RATIO: Final = 0.8  # Lowe, IJCV 60 (2004)
-MATCHERS: Final = {
-    "nn": (False, False),
-    "mutual": (True, False),
-    "ratio": (False, True),
-    "mutual-ratio": (True, True),
-}
+MATCHERS: Final = ("nn", "mutual", "ratio", "mutual-ratio")
 
 
 @dataclass(frozen=True)
@@ -75,7 +70,7 @@ class Matcher:
         if name not in MATCHERS:
             hint = did_you_mean(name, MATCHERS)
             raise UsageError(f"Unknown matcher {text!r}.{hint} There are {', '.join(MATCHERS)}.")
-        mutual, tested = MATCHERS[name]
+        mutual, tested = "mutual" in name, "ratio" in name
         ratio = parse_number(limit) if colon else RATIO
         if (colon and not tested) or ratio is None or not 0 < ratio <= 1:
             raise UsageError(
@@ -99,13 +94,19 @@ def choose_matches(ahead: Neighbours, back: Neighbours, matcher: Matcher, metric
 
 @dataclass(frozen=True)
 class Estimator:
-    """How OpenCV estimates a homography; `pixels` is the largest error of an inlier."""
+    """How OpenCV estimates a homography; `pixels` is the largest error of an inlier.
+
+    OpenCV draws samples by one fixed seed, so the order of matches decides. They are put into an
+    order of their own, and drawn anew `repeats` times: shuffled by the seeds 0, 1, …
+    """
 
     name: str = "ransac"
     pixels: float = 3.0
+    repeats: int = 5
 
     def __post_init__(self) -> None:
         """Refuse an unknown estimator."""
+        check_cutoff(self.repeats, "repeats")
         if self.name not in ESTIMATORS:
             hint = did_you_mean(self.name, ESTIMATORS)
             raise UsageError(
@@ -114,17 +115,23 @@ class Estimator:
         if not is_real(self.pixels) or not 0 < self.pixels < math.inf:
             raise UsageError(f"An inlier's error is above 0 pixels, found {self.pixels!r}.")
 
-    def estimate(self, left: Floats, right: Floats) -> Floats | None:
-        """Estimate the homography from points to points.
+    def estimate(self, left: Floats, right: Floats) -> list[Floats | None]:
+        """Estimate the homography from points to points, once for each repeat.
 
-        None for fewer than four, or where none fits.
+        None for fewer than four, or where none fits. The order of the points changes nothing.
         """
-        if len(left) < 4:
+        pairs = np.hstack([left, right])
+        pairs = pairs[np.lexsort(pairs.T)]
+        shuffles = [draw(seed, "matches", len(pairs)) for seed in range(self.repeats)]
+        return [self._estimate(pairs[np.argsort(words)]) for words in shuffles]
+
+    def _estimate(self, pairs: Floats) -> Floats | None:
+        if len(pairs) < 4:
             return None
         with steady() as cv2:
             method = getattr(cv2, ESTIMATORS[self.name])
             try:
-                matrix = cv2.findHomography(left, right, method, self.pixels)[0]
+                matrix = cv2.findHomography(pairs[:, :2], pairs[:, 2:], method, self.pixels)[0]
             except cv2.error:  # points on a line, or all at one place
                 return None
         return None if matrix is None else np.asarray(matrix, np.float64)
@@ -186,7 +193,7 @@ class MatchedPair:
 
     `repeatability` and `score` are over keypoints that lie in both images, `accuracy` (MMA) over
     matches, 0 without any; `chance` is that of random nearest neighbours. `corners` is the mean
-    error of the corners in pixels.
+    error of the corners in pixels, once for each repeat of the estimator.
     """
 
     scene: str
@@ -198,7 +205,7 @@ class MatchedPair:
     score: Floats
     accuracy: Floats
     chance: Floats
-    corners: float
+    corners: Floats
     precision: Floats  # at each recall, by the distance of descriptors; see `_precision`
 
 
@@ -211,10 +218,14 @@ def match_pair(
     metric: str,
     estimator: Estimator,
 ) -> list[MatchedPair]:
-    """Match images 1 and k by each matcher, and say where the matches lead."""
+    """Match images 1 and k by each matcher, and say where the matches lead.
+
+    Of equally near neighbours the first by place is taken, whatever the order of keypoints.
+    """
     H = scene.homographies[k]
+    sides = sort_by_place(sides[0]), sort_by_place(sides[1])
     inverse = np.linalg.inv(H).astype(np.float64)  # keeps the sign: w > 0 before both images
-    views = _view(*sides, H), _view(*sides[::-1], inverse)
+    views = _OwnView(*sides, H), _OwnView(*sides[::-1], inverse)
     left, right = map(usable_rows, sides)
     ahead, back = nearest_two(left, right, metric), nearest_two(right, left, metric)
     repeated = _repeatability(*views)
@@ -227,7 +238,7 @@ def match_pair(
         returned = choose_matches(back, ahead, matcher, metric)
         errors = views[0].errors(rows)
         points = [view.points[rows[:, column]] for column, view in enumerate(views)]
-        homography = estimator.estimate(points[0], points[1])
+        estimates = estimator.estimate(points[0], points[1])
         shares = [
             view.share(matches) for view, matches in zip(views, (rows, returned), strict=True)
         ]
@@ -242,7 +253,7 @@ def match_pair(
                 np.mean(shares, axis=0),
                 _within(errors) / max(1, len(errors)),
                 chance,
-                corner_error(scene.homographies[k], homography, sides[0].shape),
+                np.array([corner_error(H, estimate, sides[0].shape) for estimate in estimates]),
                 _precision(ahead.best[rows[:, 0]], errors, views[0].n_true(HEADLINE)),
             )
         )
@@ -260,19 +271,19 @@ def _precision(distances: Floats, errors: Floats, n_true: int) -> Floats:
     return curve_of(np.sort(wrong), n_true) if n_true else np.full(len(RECALLS), np.nan)
 
 
-class _OwnView(NamedTuple):
+class _OwnView:
     """One image as the other sees it: all keypoints, and those that have a descriptor."""
 
-    places: Floats  # of keypoints that lie in both images, here
-    projected: Floats  # the same, in the other image
-    points: Floats  # of keypoints with a descriptor, here
-    ahead: Floats  # the same, in the other image
-    seen: NDArray[np.bool_]
-    others: Floats  # the other image's keypoints with a descriptor
-
-    @property
-    def n_seen(self) -> int:
-        return len(self.places)
+    def __init__(self, here: Side, there: Side, H: Floats) -> None:
+        every = here.keypoints.xy
+        whole = ground_truth.project_points(every, H)
+        common = ground_truth.inside(whole, there.shape)
+        # Keypoints that lie in both images, here and in the other image.
+        self.places, self.projected, self.n_seen = every[common], whole[common], int(common.sum())
+        # Keypoints with a descriptor, here and in the other image, and those of the other image.
+        self.points, self.others = here.described.keypoints.xy, there.described.keypoints.xy
+        self.ahead = ground_truth.project_points(self.points, H)
+        self.seen = ground_truth.inside(self.ahead, there.shape)
 
     def n_true(self, pixels: float) -> int:
         """Count keypoints that have a keypoint where they should be."""
@@ -289,21 +300,6 @@ class _OwnView(NamedTuple):
         """Return the share of common keypoints that are matched right."""
         errors = self.errors(rows[self.seen[rows[:, 0]]])
         return _within(errors) / self.n_seen if self.n_seen else np.full(len(PIXELS), np.nan)
-
-
-def _view(here: Side, there: Side, H: Floats) -> _OwnView:
-    whole = ground_truth.project_points(here.keypoints.xy, H)
-    common = ground_truth.inside(whole, there.shape)
-    points = here.described.keypoints.xy
-    ahead = ground_truth.project_points(points, H)
-    return _OwnView(
-        here.keypoints.xy[common],
-        whole[common],
-        points,
-        ahead,
-        ground_truth.inside(ahead, there.shape),
-        there.described.keypoints.xy,
-    )
 
 
 def _within(distances: Floats) -> Floats:

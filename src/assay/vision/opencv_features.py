@@ -1,4 +1,4 @@
-"""What OpenCV does: images, detectors and descriptors (ORB, BRISK, AKAZE, SIFT and variants).
+"""Images, detectors and descriptors: OpenCV's (ORB, BRISK, AKAZE, SIFT and variants), and SURF.
 
 Images are rows × columns × (blue, green, red), eight bits each. Each family of descriptors has its
 own values for the scale of a keypoint (`octave`, `class_id`). A keypoint that the same family
@@ -50,38 +50,23 @@ def steady() -> Iterator[Any]:
     before. Scenes are the unit to run side by side.
     """
     cv2 = opencv()
-    with _SETTINGS.lock:
-        if not _SETTINGS.users:
-            _SETTINGS.make(cv2)
-        _SETTINGS.users += 1
+    log = cv2.utils.logging
+    with _LOCK:
+        _SETTINGS.append((cv2.getNumThreads(), log.getLogLevel()))
+        cv2.setNumThreads(1)
+        log.setLogLevel(log.LOG_LEVEL_SILENT)
     try:
         yield cv2
     finally:
-        with _SETTINGS.lock:
-            _SETTINGS.users -= 1
-            if not _SETTINGS.users:
-                _SETTINGS.put_back(cv2)
+        with _LOCK:
+            threads, level = _SETTINGS.pop()  # the first goes last: what was set before all
+            if not _SETTINGS:
+                cv2.setNumThreads(threads)
+                log.setLogLevel(level)
 
 
-class _OpenCVSettings:
-    """What OpenCV was set to, and how many blocks need it otherwise."""
-
-    def __init__(self) -> None:
-        self.lock, self.users = Lock(), 0
-        self.threads = self.level = 0
-
-    def make(self, cv2: Any) -> None:
-        log = cv2.utils.logging
-        self.threads, self.level = cv2.getNumThreads(), log.getLogLevel()
-        cv2.setNumThreads(1)
-        log.setLogLevel(log.LOG_LEVEL_SILENT)
-
-    def put_back(self, cv2: Any) -> None:
-        cv2.setNumThreads(self.threads)
-        cv2.utils.logging.setLogLevel(self.level)
-
-
-_SETTINGS = _OpenCVSettings()
+_LOCK: Final = Lock()
+_SETTINGS: Final[list[tuple[int, int]]] = []  # what was set before, once for each user
 Image = NDArray[np.uint8]
 # How a file begins, where its last part begins, and how that ends; more may follow.
 _ENDS = ((b"\x89PNG", b"IEND", b"\xaeB`\x82"), (b"\xff\xd8\xff", b"\xff\xda", b"\xff\xd9"))
@@ -161,6 +146,7 @@ DETECTORS: Final[dict[str, dict[str, Any]]] = {
     "orb": {"nfeatures": 2000},
     "brisk": {},
     "akaze": {},
+    "surf": {},
 }
 _CREATE: Final = {"sift": "SIFT", "orb": "ORB", "brisk": "BRISK", "akaze": "AKAZE"}
 
@@ -168,11 +154,14 @@ _CREATE: Final = {"sift": "SIFT", "orb": "ORB", "brisk": "BRISK", "akaze": "AKAZ
 def detect(
     image: Any, detector: str = "sift", *, options: Mapping[str, Any] | None = None
 ) -> Keypoints:
-    """Detect the keypoints of an image; ids follow OpenCV's order.
+    """Detect the keypoints of an image; ids follow the detector's order.
 
-    `detector` is sift, orb, brisk or akaze; `options` go to OpenCV, such as {"nfeatures": 500}.
+    `detector` is sift, orb, brisk, akaze or surf; `options` go to OpenCV, such as
+    {"nfeatures": 500}, or to mahotas.
     """
     bright = grey(as_bgr(image))
+    if _check_detector(detector) == "surf":
+        return _detect_surf(bright, options or {})
     with steady() as cv2:
         points_found = build_feature(cv2, detector, options or {}).detect(bright, None)
     points = np.array([point.pt for point in points_found], np.float64).reshape(-1, 2)
@@ -336,6 +325,57 @@ def akaze(image: Image, keypoints: Keypoints, options: Mapping[str, Any]) -> Des
     The two bits that are left over are 0 in every descriptor.
     """
     return compute(grey(image), keypoints, "akaze", scale_of=_akaze_scale, options=options)
+
+
+def _detect_surf(image: Image, options: Mapping[str, Any]) -> Keypoints:
+    """Detect blobs by SURF (Bay et al., CVIU 110, 2008), with the direction of each.
+
+    A size is twice the scale, as SIFT's is. Near the border a direction is not known.
+    """
+    for key, value in options.items():  # mahotas does not check them, and would read beyond arrays
+        if key == "threshold":
+            positive_option(options, key, 0.1)
+        elif key in ("nr_octaves", "nr_scales", "initial_step_size", "max_points"):
+            checks.check_cutoff(value, key)
+        else:
+            raise UsageError(
+                f"SURF has no option {key!r}. There are threshold, nr_octaves, nr_scales, "
+                "initial_step_size and max_points."
+            )
+    blobs = _mahotas_surf().interest_points(image, **options)
+    xy = blobs[:, 1::-1]
+    angle = np.full(len(blobs), UPRIGHT)
+    places, turns, _ = _describe_blobs(image, xy, blobs[:, 2])
+    angle[places] = turns
+    size, response = 2 * blobs[:, 2], blobs[:, 3]
+    return Keypoints.of(xy, size=size, angle=angle, response=response, what="Keypoints of surf")
+
+
+def surf(image: Image, keypoints: Keypoints, options: Mapping[str, Any]) -> DescribedRows:
+    """Describe by SURF: 64 numbers of norm 1.
+
+    mahotas takes the direction from the image. Keypoints whose pattern does not fit into the image
+    fail.
+    """
+    if options:
+        raise UsageError(f"The descriptor SURF takes no options, found {dict(options)}.")
+    seen = np.flatnonzero(inside(keypoints.xy, image.shape))
+    inner = keypoints.take(seen)
+    places, _, values = _describe_blobs(grey(image), inner.xy, inner.size / 2)
+    return DescribedRows(seen[places], values.astype(np.float32))
+
+
+def _mahotas_surf() -> Any:
+    return need("mahotas.features.surf", "SURF", "vision")
+
+
+def _describe_blobs(image: Image, xy: Floats, scale: Floats) -> tuple[Ints, Floats, Floats]:
+    """Return rows that fit into the image, their directions in degrees, and descriptors."""
+    row = np.arange(len(xy), dtype=np.float64)
+    blobs = np.column_stack([xy[:, ::-1], scale, row, np.ones(len(xy))])
+    described = _mahotas_surf().descriptors(image, blobs)
+    angle = (-90.0 - np.rad2deg(described[:, 5])) % 360.0  # of mahotas: from −y, the other way
+    return described[:, 3].astype(np.int64), angle, described[:, 6:]
 
 
 def _no_scale(size: Floats, shape: tuple[int, ...], options: Mapping[str, Any]) -> KeypointScale:

@@ -32,11 +32,7 @@ from assay.vision.ground_truth import (
     match_truths,
     project_points,
 )
-from assay.vision.keypoints import (
-    Keypoints,
-    choose_names,
-    choose_rows,
-)
+from assay.vision.keypoints import Keypoints, as_ids, choose_names, choose_rows
 from assay.vision.ranks import OUTSIDE, PairRanks, choose_metric, rank_pair
 from assay.vision.result import Failure, ScenePart
 from assay.vision.scenes import Detections, Scene, keypoints_of, project_keypoints
@@ -74,6 +70,18 @@ def usable_rows(side: Side) -> Array:
     """Return the descriptors that did not fail."""
     vectors = side.described.vectors
     return vectors.packed if isinstance(vectors, Codes) else vectors
+
+
+def sort_by_place(side: Side) -> Side:
+    """Sort described keypoints by place, then size, angle and descriptor."""
+    points, rows = side.described.keypoints, np.ascontiguousarray(usable_rows(side))
+    texts = rows.view(f"S{rows.itemsize * rows.shape[1]}")[:, 0]
+    order = np.lexsort((texts, points.angle, points.size, *points.xy.T))
+    vectors = side.described.vectors
+    moved = replace(vectors, packed=rows[order]) if isinstance(vectors, Codes) else rows[order]
+    return replace(
+        side, described=replace(side.described, keypoints=points.take(order), vectors=moved)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -358,9 +366,10 @@ BROKEN: Final = (InputError, StorageError)
 
 
 class Distractors(NamedTuple):
-    """Descriptors from other scenes, by scene, and the chosen scenes that have none."""
+    """Descriptors from other scenes, by scene, their names, and drawn scenes that have none."""
 
     rows: dict[str, Array]
+    ids: list[str]
     broken: list[str]
 
 
@@ -413,15 +422,17 @@ class SceneContext:
         """Draw keypoints of the first images of other scenes."""
         candidates = [name for name in self.scenes if name != scene]
         names = choose_names(settings.seed, f"distractors of {scene}", candidates, settings.scenes)
-        picked = {}
+        picked, ids = {}, []
         for name in names:
             try:
-                rows = usable_rows(self.first(self.scenes[name]))
+                side = self.first(self.scenes[name])
             except BROKEN:  # the scene itself says why
                 continue
-            label = f"distractors from {name}"
-            picked[name] = rows[choose_rows(settings.seed, label, len(rows), settings.keypoints)]
-        return Distractors(picked, [name for name in names if name not in picked])
+            rows, label = usable_rows(side), f"distractors from {name}"
+            at = choose_rows(settings.seed, label, len(rows), settings.keypoints)
+            picked[name] = rows[at]
+            ids += as_ids(f"{name}/", [str(key) for key in side.described.keypoints.ids.take(at)])
+        return Distractors(picked, ids, [name for name in names if name not in picked])
 
 
 def evaluate_scene(scene: Scene, context: SceneContext) -> ScenePart:
@@ -569,7 +580,7 @@ class _SceneEvaluation:
     def _count_pooled(
         self, task: str, settings: DistractorSettings
     ) -> list[verification.CandidateCounts]:
-        rows, broken = self.context.distractors(self.scene.name, settings)
+        rows, ids, broken = self.context.distractors(self.scene.name, settings)
         if broken:
             what = "fewer distractors" if rows else "not computed, as there are no distractors"
             self.notes.append(
@@ -587,7 +598,7 @@ class _SceneEvaluation:
             category=self.scene.category,
             metric=self.metric,
             query_ids=self.query_ids,
-            chosen=list(rows),
+            distractor_ids=ids,
             seed=settings.seed,
             failed=self.lost,
         )

@@ -451,21 +451,9 @@ def rank_pair(
         first = np.where(above == 0, targets, -1)
         nearest, right = _nearest(queries, docs, targets, ~lost, usable, metric, threads, first)
         right[above == 0] = before[above == 0] == 0
-    return PairRanks(
-        scene,
-        pair,
-        category,
-        ids,
-        above,
-        tied,
-        before,
-        status,
-        failed,
-        len(docs),
-        nearest,
-        right,
-        hashlib.sha256(targets.tobytes()).hexdigest()[:16],
-    )
+    counts = above, tied, before, status, failed, len(docs), nearest, right
+    digest = hashlib.sha256(targets.tobytes()).hexdigest()[:16]
+    return PairRanks(scene, pair, category, ids, *counts, digest)
 
 
 def _vectors(queries: Any, docs: Any, metric: str) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -23,14 +23,9 @@ from assay.tables.table import Cell, Page, Table, Words
 from assay.vision.compat import row_with_metadata
 from assay.vision.keypoints import as_id
 from assay.vision.ranks import PRCurve
-from assay.vision.result import (
-    DescriptorCost,
-    DescriptorResult,
-    image_intervals,
-    plain_scores,
-)
+from assay.vision.result import DescriptorCost, DescriptorResult, image_intervals, plain_scores
 from assay.vision.run import ExperimentResult
-from assay.vision.verification import RULES, PooledResult
+from assay.vision.verification import RULES, PooledResult, label_rule
 
 ALL: Final = "all"
 _HEADLINE: Final = ("Success@1", "Success@10")
@@ -117,12 +112,13 @@ def task_table(
 
     for result in results:
         for task, pooled in result.tasks.items():
+            labelled = label_rule(rule)
             for kind in _kinds(task):
                 right, wrong = pooled.author_counts()
                 authors = kind == "authors"
-                name = f"keypoint {task}" + (" (authors)" if authors else f", {kind} ({rule})")
+                name = f"keypoint {task}" + (" (authors)" if authors else f", {kind} ({labelled})")
                 labels = (right, None, wrong) if authors else tuple(pooled.counts().values())
-                add(result.name, name, pooled.interval(kind, rule, **resampling), labels)
+                add(result.name, name, pooled.interval(kind, labelled, **resampling), labels)
         for task, mean in image_intervals(result, resampling).items():
             add(result.name, task.replace("_", " "), mean, (None, None, None))
     level = level_heading(resampling.get("level", 0.95))
@@ -251,7 +247,9 @@ def _task_data(
         "authors": _plain_numbers({name: pooled.author_mean(part) for name, part in parts.items()}),
         "intervals": {
             kind: {
-                name: interval_data(pooled.interval(kind, rule, category=part, **resampling))
+                name: interval_data(
+                    pooled.interval(kind, label_rule(rule), category=part, **resampling)
+                )
                 for name, part in parts.items()
             }
             for kind in _kinds(pooled.scenes[0].task)
@@ -259,9 +257,9 @@ def _task_data(
         "labels": pooled.counts(),
         "distractors": {
             scene.scene: {
-                "scenes": list(scene.chosen),
+                "scenes": list(dict.fromkeys(key.split("/")[0] for key in scene.distractors)),
                 "seed": scene.seed,
-                "keypoints": int(scene.query_negatives.max(initial=0)),
+                "keypoints": list(scene.distractors),
             }
             for scene in pooled.scenes
         },
@@ -456,7 +454,7 @@ class ExperimentReport:
 
     @property
     def rule(self) -> str:
-        """Which label 0 counts as wrong."""
+        """How verification and retrieval are judged in the wide row."""
         return self.found.experiment.evaluation.rule
 
     @property
@@ -495,15 +493,9 @@ class ExperimentReport:
         """How descriptors compare on AP; None for one, or where they must not be compared."""
         if len(self.found.headline) < 2:
             return None
-        how = self.found.experiment.evaluation
+        how = self.found.experiment.evaluation.comparing
         try:
-            return compare_descriptors(
-                self.found.headline,
-                force=self.force,
-                level=round(1 - how.level, 12),  # 0.05, not 0.050000000000000044
-                resamples=how.resamples,
-                seed=how.seed,
-            )
+            return compare_descriptors(self.found.headline, force=self.force, **how)
         except MismatchError:
             return None
 

@@ -30,7 +30,14 @@ from assay.vision.compat import row_with_metadata
 from assay.vision.keypoints import as_id, as_ids
 from assay.vision.ranks import MATCHED, OUTSIDE, PairRanks, PRCurve, curve_of, mean_curve
 from assay.vision.settings import default_conventions
-from assay.vision.verification import TASKS, CandidateCounts, PooledResult, counts_among, list_hits
+from assay.vision.verification import (
+    TASKS,
+    CandidateCounts,
+    PooledResult,
+    counts_among,
+    label_rule,
+    list_hits,
+)
 
 MEASURES: Final = ("AP", "Success@1", "Success@5", "Success@10")
 _BIN_ENDS: Final = (1, 2, 3, 4, 5, 10, 20, 50, 100)
@@ -378,11 +385,10 @@ class DescriptorResult:
 
         Failed keypoints have no rank; `n_failed` counts them.
         """
-        ranks = self.hits.rank
-        bins = []
-        for first, last in zip((1, *(end + 1 for end in ends)), ends, strict=False):
-            bins.append(MatchRankBin(first, last, int(((ranks >= first) & (ranks <= last)).sum())))
-        return [*bins, MatchRankBin(ends[-1] + 1, 0, int((ranks > ends[-1]).sum()))]
+        place = np.searchsorted(ends, self.hits.rank)
+        counts = np.bincount(place, minlength=len(ends) + 1).tolist()
+        starts = (1, *(end + 1 for end in ends))
+        return list(map(MatchRankBin, starts, (*ends, 0), counts))
 
     def scene_rows(self) -> list[dict[str, Any]]:
         """Return counts, pool size and means of each scene."""
@@ -434,7 +440,7 @@ class DescriptorResult:
     def records(
         self,
         *,
-        rule: str = "paper",
+        rule: str = "authors",
         name: str = "",
         config: Mapping[str, Any] | None = None,
         seeds: Mapping[str, Any] | None = None,
@@ -442,9 +448,10 @@ class DescriptorResult:
     ) -> list[RunRecord]:
         """Return the record of this descriptor.
 
-        Its scenes are resampled as a whole. By `rule`, unmatched keypoints of the same scene are
-        ignored in verification and retrieval (`paper`) or count as wrong (`program`). `resampling`
-        sets level, resamples and seed.
+        Its scenes are resampled as a whole. By `rule`, verification and retrieval of the wide row
+        are those of the `authors`, or of ternary labels, of which unmatched keypoints of the same
+        scene are ignored (`paper`) or count as wrong (`program`). `resampling` sets level,
+        resamples and seed.
 
         >>> from assay.vision.ranks import rank_pair
         >>> pair = rank_pair([[0.5], [5.0]], [[1.0], [4.0]], truth=[0, 0], scene="s", pair="1-2")
@@ -568,11 +575,12 @@ def _aggregates(
         )
         for name in result.category_names
     ]
+    labelled = label_rule(rule)
     for task, pooled in result.tasks.items():
         for name in ("", *result.category_names):
             subset = f"{task}/{name}" if name else task
-            for kind, note in (("pooled", f"rule {rule}"), ("authors", "")):
-                mean = pooled.interval(kind, rule, category=name or None, **resampling)
+            for kind, note in (("pooled", f"rule {labelled}"), ("authors", "")):
+                mean = pooled.interval(kind, labelled, category=name or None, **resampling)
                 about = {"average": kind, "subset": subset, "note": note or mean.note}
                 aggregates.append(interval_aggregate("PooledAP", mean, **about))
     for name, mean in image_intervals(result, resampling).items():

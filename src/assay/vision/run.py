@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from assay import __version__
 from assay.core.checks import thread_count
@@ -37,13 +36,7 @@ from assay.vision.pairs import SceneContext, add_seconds, evaluate_scene
 from assay.vision.ranks import PairRanks
 from assay.vision.result import DescriptorCost, DescriptorResult, Failure, ScenePart
 from assay.vision.scenes import Detections, Scene, find_scenes, make_demo_scenes
-from assay.vision.settings import (
-    DEMO,
-    DatasetSettings,
-    Experiment,
-    is_file,
-    network_file,
-)
+from assay.vision.settings import DEMO, DatasetSettings, Experiment, is_file, network_file
 from assay.vision.verification import CandidateCounts
 
 Progress = Callable[[int, int | None], object]
@@ -294,8 +287,7 @@ def keypoint_name(settings: Any) -> str:
     return ", ".join(parts)
 
 
-_LAYOUT: Final = 3  # of these files; a new number makes all old ones useless
-_IN_JSON: Final = (str, int, float, tuple)
+_LAYOUT: Final = 4  # of these files; a new number makes all old ones useless
 
 
 class SceneCheckpoint:
@@ -311,83 +303,50 @@ class SceneCheckpoint:
     def load(self, descriptor: str, scene: str, fingerprint: str) -> ScenePart | None:
         """Load the part with this fingerprint, if it exists and is sound."""
         part = Checkpoint(self.folder, fingerprint).load(_name_of(descriptor, scene))
-        return None if part is None else _from_part(part.notes, part.arrays)
+        return None if part is None else _unpack(part.notes["part"], part.arrays)
 
     def save(self, part: ScenePart, descriptor: str, fingerprint: str) -> None:
         """Write a part, whole or not at all."""
         arrays: dict[str, Any] = {}
-        notes = _notes_of(part, arrays)
-        Checkpoint(self.folder, fingerprint).save(_name_of(descriptor, part.scene), arrays, notes)
+        name, notes = _name_of(descriptor, part.scene), {"part": _pack(part, arrays)}
+        Checkpoint(self.folder, fingerprint).save(name, arrays, notes)
 
 
 def _name_of(descriptor: str, scene: str) -> str:
     return f"{file_label(descriptor)}--{file_label(scene)}.part"
 
 
-def _notes_of(part: ScenePart, arrays: dict[str, Any]) -> dict[str, Any]:
-    """Return what JSON can hold; arrays go to `arrays` by name."""
-    return {
-        "scene": part.scene,
-        "metric": part.metric,
-        "seconds": dict(part.seconds),
-        "cost": [part.described, part.row_bytes],
-        "notes": list(part.notes),
-        "failures": [asdict(failure) for failure in part.failures],
-        "ranks": [
-            [tau, [_split(pair, f"rank{i}x{j}", arrays) for j, pair in enumerate(pairs)]]
-            for i, (tau, pairs) in enumerate(part.ranks.items())
-        ],
-        "pooled": [_split(counts, f"pool{i}", arrays) for i, counts in enumerate(part.pooled)],
-        "samples": [_store(rows, f"sample{i}", arrays) for i, rows in enumerate(part.samples)],
-    }
+_KINDS: Final = {kind.__name__: kind for kind in (ScenePart, PairRanks, CandidateCounts, Failure)}
 
 
-def _split(value: Any, name: str, arrays: dict[str, Any]) -> dict[str, Any]:
-    plain: dict[str, Any] = {}
-    for item in fields(value):
-        content = getattr(value, item.name)
-        key = f"{name}_{item.name}"
-        plain[item.name] = (
-            _store(content, key, arrays) if isinstance(content, np.ndarray) else content
-        )
-    return plain
-
-
-def _store(content: NDArray[Any], key: str, arrays: dict[str, Any]) -> dict[str, Any]:
-    """Store an array and return its place; empty ones are only described."""
-    if content.size:
-        arrays[key] = content
+def _pack(value: Any, arrays: dict[str, Any]) -> Any:
+    """Return what JSON can hold; arrays go to `arrays`, but empty ones are only described."""
+    if isinstance(value, np.ndarray):
+        if not value.size:
+            return {"empty": value.shape, "dtype": value.dtype.str}
+        key = f"array{len(arrays)}"
+        arrays[key] = value
         return {"array": key}
-    return {"empty": content.shape, "dtype": content.dtype.str}
+    if type(value).__name__ in _KINDS:
+        contents = [_pack(getattr(value, item.name), arrays) for item in fields(value)]
+        return {"kind": type(value).__name__, "contents": contents}
+    if isinstance(value, Mapping):
+        return {"items": [[key, _pack(item, arrays)] for key, item in value.items()]}
+    return [_pack(item, arrays) for item in value] if isinstance(value, tuple) else value
 
 
-def _from_part(notes: Mapping[str, Any], arrays: Mapping[str, Any]) -> ScenePart:
-    return ScenePart(
-        notes["scene"],
-        {
-            float(tau): tuple(_build(PairRanks, plain, arrays) for plain in pairs)
-            for tau, pairs in notes["ranks"]
-        },
-        tuple(_build(CandidateCounts, plain, arrays) for plain in notes["pooled"]),
-        tuple(Failure(**plain) for plain in notes["failures"]),
-        tuple(notes["notes"]),
-        tuple(_content(plain, arrays) for plain in notes["samples"]),
-        notes["metric"],
-        notes["seconds"],
-        *notes["cost"],
-    )
-
-
-def _build(kind: Any, plain: Mapping[str, Any], arrays: Mapping[str, Any]) -> Any:
-    return kind(**{key: _content(value, arrays) for key, value in plain.items()})
-
-
-def _content(value: Any, arrays: Mapping[str, Any]) -> Any:
-    if isinstance(value, dict):
-        if "array" in value:
-            return arrays[value["array"]]
-        return np.empty(value["empty"], value["dtype"])
-    return tuple(value) if isinstance(value, list) else value
+def _unpack(plain: Any, arrays: Mapping[str, Any]) -> Any:
+    if isinstance(plain, list):
+        return tuple(_unpack(item, arrays) for item in plain)
+    if not isinstance(plain, dict):
+        return plain
+    if "array" in plain:
+        return arrays[plain["array"]]
+    if "empty" in plain:
+        return np.empty(plain["empty"], plain["dtype"])
+    if "items" in plain:
+        return {key: _unpack(item, arrays) for key, item in plain["items"]}
+    return _KINDS[plain["kind"]](*(_unpack(item, arrays) for item in plain["contents"]))
 
 
 def fingerprint(scene: Scene, context: SceneContext) -> str:

@@ -501,13 +501,9 @@ def _view(shape: tuple[int, ...], draw: Floats, strength: float) -> Floats:
     corners = np.array([[0, 0], [width - 1, 0], [width - 1, height - 1], [0, height - 1]], float)
     inward = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]], float)
     moved = inward * draw[:8].reshape(4, 2) * [width, height] * (_HARDEST * strength)
-    # The homography that maps four points to four others.
-    rows, right = [], []
-    for (x, y), (u, v) in zip(np.rint(corners + moved), corners, strict=True):
-        rows += [[x, y, 1, 0, 0, 0, -u * x, -u * y], [0, 0, 0, x, y, 1, -v * x, -v * y]]
-        right += [u, v]
-    solved = [*np.linalg.solve(np.array(rows), np.array(right)), 1.0]
-    return np.array([float(f"{cell:.12g}") for cell in solved]).reshape(3, 3)
+    ahead, back = (points.astype(np.float32) for points in (np.rint(corners + moved), corners))
+    solved = opencv().getPerspectiveTransform(ahead, back)
+    return np.array([float(f"{cell:.12g}") for cell in solved.flat]).reshape(3, 3)
 
 
 def _lit(picture: Image, draw: Floats, strength: float, key: int) -> Image:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
 
-from assay.cli.settings import POSITIVE, About, Setting, fill, one_of
+from assay.cli.settings import POSITIVE, WHOLE, About, Setting, fill, one_of
 from assay.core.conventions import Conventions, preset
 from assay.core.on_demand import OnDemand
 from assay.core.specs import Consent, own_callable
@@ -163,9 +163,9 @@ class EvaluationSettings:
     one_to_one: Annotated[bool, "Match each query and target once, nearest pairs first."] = False
     symmetric: Annotated[bool, "Ask that a match holds in both directions."] = False
     matching: Annotated[bool, "Evaluate image matching, too."] = True
-    rule: Annotated[Literal["paper", "program"], "Matching as HPatches' paper or program."] = (
-        "paper"
-    )
+    rule: Annotated[
+        Literal["authors", "paper", "program"], "Rule of verification and retrieval in wide rows."
+    ] = "authors"
     verification: Annotated[DistractorSettings | None, "Verification among distractors."] = None
     retrieval: Annotated[DistractorSettings | None, "Retrieval among distractors."] = None
     image_retrieval: Annotated[ImageRetrievalSettings | None, "Image retrieval."] = None
@@ -185,6 +185,11 @@ class EvaluationSettings:
     def resampling(self) -> dict[str, Any]:
         """How intervals are drawn."""
         return {"level": self.level, "resamples": self.resamples, "seed": self.seed}
+
+    @property
+    def comparing(self) -> dict[str, Any]:
+        """How descriptors are compared; the level is that of significance."""
+        return {**self.resampling, "level": round(1 - self.level, 12)}  # 0.05, not 0.0500000…4
 
     @property
     def conventions(self) -> Conventions:
@@ -315,40 +320,37 @@ def experiment_from(data: Any, place: str = "experiment") -> Experiment:
 
 def _resolve_paths(experiment: Experiment, folder: Path) -> Experiment:
     """Resolve relative paths against the folder of the file."""
-    dataset = experiment.dataset
-    path = dataset.path if dataset.path == DEMO else str(folder / dataset.path)
-    categories = dataset.categories
-    if isinstance(categories, str):
-        categories = str(folder / categories)
-    descriptors = tuple(
-        replace(
-            descriptor,
-            type=_resolve_type(descriptor.type, folder),
-            keypoints=_resolve_keypoints(descriptor.keypoints, folder),
-        )
-        for descriptor in experiment.descriptors
-    )
+
+    def resolve(path: str) -> str:
+        kind, colon, file = path.partition(":") if network_file(path) else ("", "", path)
+        return f"{kind}{colon}{folder / file}"
+
+    def resolve_keypoints(keypoints: Any) -> Any:
+        stated = keypoints is not None and keypoints.path is not None
+        return replace(keypoints, path=resolve(keypoints.path)) if stated else keypoints
+
+    dataset, categories = experiment.dataset, experiment.dataset.categories
     return replace(
         experiment,
-        dataset=replace(dataset, path=path, categories=categories),
-        descriptors=descriptors,
-        keypoints=_resolve_keypoints(experiment.keypoints, folder),
+        dataset=replace(
+            dataset,
+            path=dataset.path if dataset.path == DEMO else resolve(dataset.path),
+            categories=resolve(categories) if isinstance(categories, str) else categories,
+        ),
+        descriptors=tuple(
+            replace(
+                item,
+                type=resolve(item.type) if _names_file(item.type) else item.type,
+                keypoints=resolve_keypoints(item.keypoints),
+            )
+            for item in experiment.descriptors
+        ),
+        keypoints=resolve_keypoints(experiment.keypoints),
     )
 
 
-def _resolve_type(spec: str, folder: Path) -> str:
-    file = network_file(spec)
-    if file is not None:
-        return f"{spec.partition(':')[0]}:{folder / file}"
-    return str(folder / spec) if is_file(spec) else spec
-
-
-def _resolve_keypoints(keypoints: Any, folder: Path) -> Any:
-    return (
-        keypoints
-        if keypoints is None or keypoints.path is None
-        else replace(keypoints, path=str(folder / keypoints.path))
-    )
+def _names_file(spec: str) -> bool:
+    return is_file(spec) or network_file(spec) is not None
 
 
 def allow_descriptors(
@@ -373,6 +375,13 @@ INLIER: Final = Setting(
     POSITIVE,
     3.0,
     {"section": "Search", "show_default": True, "metavar": "PIXELS"},
+)
+REPEATS: Final = Setting(
+    "repeats",
+    "Estimates of each homography, by seeds 0, 1, …",
+    WHOLE,
+    5,
+    {"section": "Search", "show_default": True, "metavar": "N"},
 )
 
 

@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,8 +96,7 @@ def list_hits(
     return hits.select(ids.order())
 
 
-Rule = Literal["paper", "program"]
-RULES: Final = ("paper", "program")
+RULES: Final = ("paper", "program")  # of ternary labels
 TASKS: Final = ("verification", "retrieval")
 NO_MATCH, LOST = -1, -2  # in place of the row of a true match
 _BLOCK = 1 << 22  # distances at a time
@@ -137,7 +136,7 @@ class CandidateCounts:
     query_zeros: Ints
     query_negatives: Ints
     query_lost: Ints
-    chosen: tuple[str, ...] = ()
+    distractors: tuple[str, ...] = ()
     seed: int = 0
     # The judged nearest neighbours of the authors' own program; see `match_like_authors`.
     author_query: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -171,7 +170,7 @@ def count_candidates(
     category: str = "",
     metric: str = "l2",
     query_ids: Sequence[str] | None = None,
-    chosen: Sequence[str] = (),
+    distractor_ids: Sequence[str] = (),
     seed: int = 0,
     failed: NDArray[np.bool_] | None = None,
 ) -> CandidateCounts:
@@ -186,7 +185,7 @@ def count_candidates(
         category: What changes in the scene.
         metric: "l2", "cosine" or "hamming".
         query_ids: Ids of the queries; 0, 1, … without.
-        chosen: Scenes that distractors were drawn from, as a record.
+        distractor_ids: Names of the distractors, such as v_wall/17, as a record.
         seed: Seed of that draw, as a record.
         failed: Queries without a descriptor; their matches count as lost.
 
@@ -226,7 +225,7 @@ def count_candidates(
         query_zeros=zeros,
         query_lost=lost,
         query_negatives=np.where(gone, 0, len(distractors)),
-        chosen=tuple(chosen),
+        distractors=tuple(distractor_ids),
         seed=seed,
     )
 
@@ -343,68 +342,49 @@ class PooledResult:
                 raise UsageError(f"rule must be paper or program, found {rule!r}.")
             # Zeros are row 0 of the counts, distractors row 1; these are wrong under the rule.
             wrong = [1] if rule == "paper" else [0, 1]
-            score_lists = self._score_scenes if kind == "pooled" else self._score_queries
-            self._cache[kind, rule] = score_lists(wrong)
+            self._cache[kind, rule] = self._score(wrong, by_query=kind == "per query")
         return self._cache[kind, rule]
 
-    def _score_scenes(self, wrong: list[int]) -> Scores:
-        lists = {as_id(scene.scene): scene.scene for scene in self.scenes}
-        n_relevant = np.array([scene.n_matches for scene in self.scenes])
-        n_docs = n_relevant + [scene.n_negatives for scene in self.scenes]
-        if 0 in wrong:
-            n_docs += [scene.n_zeros for scene in self.scenes]
-        rows = np.repeat(np.arange(len(self.scenes)), [len(scene.query) for scene in self.scenes])
-        return self._score(lists, rows, ("nearer", "tied"), wrong, n_relevant, n_docs)
-
-    def _score_queries(self, wrong: list[int]) -> Scores:
-        lists = {
-            name: scene.scene
-            for scene in self.scenes
-            for name in as_ids(f"{scene.scene}/", scene.query_ids)
-        }
-        starts = np.cumsum([0, *(len(scene.query_ids) for scene in self.scenes)])
+    def _score(self, wrong: list[int], *, by_query: bool) -> Scores:
+        """Score one list for each query, or for each scene."""
+        lists, sizes = {}, []  # the scene of each list by its id
+        for part in self.scenes:
+            ids = as_ids(f"{part.scene}/", part.query_ids) if by_query else [as_id(part.scene)]
+            lists |= dict.fromkeys(ids, part)
+            sizes.append(len(ids))
+        starts = offsets_of(np.array(sizes))
         rows = np.concatenate(
-            [scene.query + start for scene, start in zip(self.scenes, starts, strict=False)]
+            [
+                start + part.query * by_query
+                for part, start in zip(self.scenes, starts, strict=False)
+            ]
         )
-        n_relevant = np.bincount(rows, minlength=int(starts[-1])) + self._join("query_lost")
-        n_docs = n_relevant + self._join("query_negatives")
-        if 0 in wrong:
-            n_docs = n_docs + self._join("query_zeros")
-        return self._score(lists, rows, ("own_nearer", "own_tied"), wrong, n_relevant, n_docs)
 
-    def _score(
-        self,
-        lists: dict[str, str],
-        rows: Ints,
-        keys: tuple[str, str],
-        wrong: list[int],
-        n_relevant: Ints,
-        n_docs: Ints,
-    ) -> Scores:
-        """Score lists; `lists` has the scene of each by its id, `keys` name the counts."""
+        def join(key: str) -> Ints:
+            counts = (getattr(part, f"query_{key}") for part in self.scenes)
+            return np.concatenate([count if by_query else [count.sum()] for count in counts])
+
         below, tied = (
-            np.concatenate([getattr(scene, key)[wrong].sum(axis=0) for scene in self.scenes])
-            for key in keys
+            np.concatenate([getattr(part, key)[wrong].sum(axis=0) for part in self.scenes])
+            for key in (("own_nearer", "own_tied") if by_query else ("nearer", "tied"))
         )
-        hits = list_hits(
-            list(lists),
-            rows,
-            distance=self._join("distance"),
-            below=below,
-            tied=tied,
-            n_relevant=n_relevant,
-            n_docs=n_docs,
-        )
-        categories = {part.scene: part.category for part in self.scenes}
+        n_relevant = np.bincount(rows, minlength=len(lists)) + join("lost")
+        n_docs = n_relevant + join("negatives") + (join("zeros") if 0 in wrong else 0)
+        distance = self._join("distance")
+        counts = {"below": below, "tied": tied, "n_relevant": n_relevant, "n_docs": n_docs}
+        hits = list_hits(list(lists), rows, distance=distance, **counts)
         return score(hits, "AP", conventions=self.conventions).with_groups(
-            scene=lists, category={list_id: categories[name] for list_id, name in lists.items()}
+            scene={key: part.scene for key, part in lists.items()},
+            category={key: part.category for key, part in lists.items()},
         )
 
     def mean(self, rule: str = "paper", *, category: str | None = None) -> float:
-        """Return the mean over scenes of the pooled AP.
+        """Return the number of the authors' program, or the mean over scenes of the pooled AP.
 
         NaN without any true match.
         """
+        if rule == "authors":
+            return self.author_mean(category)
         return _scene_mean(self.pooled(rule), category)
 
     def query_mean(self, rule: str = "paper", *, category: str | None = None) -> float:
@@ -458,6 +438,11 @@ class PooledResult:
 
     def _join(self, key: str) -> NDArray[Any]:
         return np.concatenate([getattr(scene, key) for scene in self.scenes])
+
+
+def label_rule(rule: str) -> str:
+    """Return the rule of ternary labels beside a rule, which the authors' program does not have."""
+    return "paper" if rule == "authors" else rule
 
 
 def _author_list(scenes: Iterable[CandidateCounts]) -> float:
