@@ -229,7 +229,7 @@ def _with_stages(config: Mapping[str, Any]) -> dict[str, Any]:
     for entry in config.get("model", ()):
         if split_stages([entry["spec"]])[1]:
             two = Rerank.parse(entry["spec"])
-            depth = {} if two.depth is None else {"depth": two.depth}
+            depth = {} if two.depth is None else {"depth": two.depth, "count": two.count}
             stages.append({**entry, "of": two.first, "spec": two.reranker, **depth})
         else:
             models.append(entry)
@@ -319,7 +319,13 @@ def _rerank(entry: Mapping[str, Any], consent: Consent) -> Rerank:
     settings = {key: entry[key] for key in _ENCODER if key in entry}
     name = entry.get("name") or f"{entry['of']}>{entry['spec']}"
     stages = Rerank(
-        name, entry["of"], entry["spec"], entry.get("depth"), settings, entry.get("price")
+        name,
+        entry["of"],
+        entry["spec"],
+        entry.get("depth"),
+        settings,
+        entry.get("price"),
+        entry.get("count", "documents"),
     )
     allow_reranker(stages.reranker, settings, consent, _CONFIG)
     return stages

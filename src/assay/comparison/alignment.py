@@ -150,8 +150,8 @@ def _choose_measures(
     left_out = [measure for measure in shared if not comparable(measure)]
     deep = [measure for measure in first if measure not in shared]
     if not usable:
-        raise MismatchError(_too_deep(deep, reach)) if deep else UsageError(
-            _not_comparable(left_out)
+        raise (
+            MismatchError(_too_deep(deep, reach)) if deep else UsageError(_not_comparable(left_out))
         )
     listed = ", ".join(map(str, left_out))
     remark = f"left out, not being a mean over queries where higher is better: {listed}"

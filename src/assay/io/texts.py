@@ -368,12 +368,14 @@ class ChunkRule:
 class Chunks:
     """Pieces of documents in order: chunk i is `texts[i]`, of document number `doc[i]`.
 
-    Its id is the document's with `#1`, `#2`, … behind it.
+    Its id is the document's with `#1`, `#2`, … behind it; `spans[i]` are the characters where it
+    begins and ends.
     """
 
     ids: Ids
     texts: tuple[str, ...]
     doc: NDArray[np.int64]
+    spans: NDArray[np.int64]
 
 
 def chunk_text(text: str, rule: ChunkRule) -> list[str]:
@@ -382,11 +384,21 @@ def chunk_text(text: str, rule: ChunkRule) -> list[str]:
     >>> chunk_text("One. Two! Three? Four.", ChunkRule("sentences", 2, 1))
     ['One. Two!', 'Two! Three?', 'Three? Four.']
     """
-    spans = _units(text, rule.unit)
-    starts = range(0, max(len(spans) - rule.overlap, 1), rule.size - rule.overlap)
-    windows = [spans[start : start + rule.size] for start in starts]
-    pieces = [text[window[0][0] : window[-1][1]].strip() for window in windows if window]
-    return [piece for piece in pieces if piece]
+    return [text[start:end] for start, end in _find_spans(text, rule)]
+
+
+def _find_spans(text: str, rule: ChunkRule) -> list[tuple[int, int]]:
+    """Return where each chunk begins and ends, without white space at its ends."""
+    units = _units(text, rule.unit)
+    starts = range(0, max(len(units) - rule.overlap, 1), rule.size - rule.overlap)
+    windows = [units[start : start + rule.size] for start in starts]
+    spans = []
+    for begin, end in [(window[0][0], window[-1][1]) for window in windows if window]:
+        piece = text[begin:end]
+        if plain := piece.strip():
+            start = begin + len(piece) - len(piece.lstrip())
+            spans.append((start, start + len(plain)))
+    return spans
 
 
 def _units(text: str, unit: str) -> list[tuple[int, int]]:
@@ -399,13 +411,11 @@ def _units(text: str, unit: str) -> list[tuple[int, int]]:
 
 def chunk_docs(ids: Ids, texts: Sequence[str], rule: ChunkRule) -> Chunks:
     """Return all documents cut by one rule; one without text has no chunk."""
-    pieces = [chunk_text(text, rule) for text in texts]
-    doc = np.repeat(np.arange(len(pieces)), [len(some) for some in pieces])
-    names = [
-        f"{id}#{number}"
-        for id, some in zip(ids, pieces, strict=True)
-        for number in range(1, len(some) + 1)
-    ]
+    spans = [_find_spans(text, rule) for text in texts]
+    counts = [len(some) for some in spans]
+    pieces = [text[a:b] for text, some in zip(texts, spans, strict=True) for a, b in some]
+    names = [f"{id}#{i + 1}" for id, n in zip(ids, counts, strict=True) for i in range(n)]
     chunk_ids = Ids.of(names, "chunk")
     checks.check_unique(chunk_ids, "chunk")
-    return Chunks(chunk_ids, tuple(piece for some in pieces for piece in some), doc)
+    places = np.array([span for some in spans for span in some], np.int64).reshape(-1, 2)
+    return Chunks(chunk_ids, tuple(pieces), np.repeat(np.arange(len(texts)), counts), places)

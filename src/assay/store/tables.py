@@ -238,7 +238,7 @@ def _result_table(docs: Sequence[ResultDoc]) -> Table:
             Cell(doc.doc),
             Cell(doc.score, "fraction"),
             Cell(None if doc.grade is None else f"{doc.grade:g}", "figure"),
-            Cell(doc.snippet),
+            Cell(doc.shown),
         )
         for rank, doc in enumerate(docs, 1)
     )
