@@ -640,7 +640,9 @@ def test_two_stages(home: Path, assay: Callable[..., Any]) -> None:
     two = "two=rerank/9:letters>py:tests.bench.samples:shared_words"
     done = assay(*TWO, "--rerank", two, "-m", "RR", "--fail-if", "RR < baseline", "-b", "letters")
     assert "Gain over letters: two is better than letters on RR" in done.out
-    assert "two puts the first 9 documents of each query in order: 225 pairs, which takes" in done.out
+    assert (
+        "two puts the first 9 documents of each query in order: 225 pairs, which takes" in done.out
+    )
     assert done.code == 0, done.err
     as_model = assay(
         *TWO, "--model", two, "-m", "RR", "--fail-if", "RR < baseline", "-b", "letters"

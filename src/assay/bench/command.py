@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from assay.cli.output import Saving
     from assay.comparison import pairs
     from assay.core.specs import Consent
-    from assay.io import collections, formats
+    from assay.io import collections, formats, texts
     from assay.io.columns import read_groups
     from assay.models import cache
     from assay.runs import run_files
@@ -43,6 +44,7 @@ else:
     pairs = OnDemand("assay.comparison.pairs")
     collections = OnDemand("assay.io.collections")
     formats = OnDemand("assay.io.formats")
+    texts = OnDemand("assay.io.texts")
     read_groups = OnDemand("assay.io.columns").read_groups
     cache = OnDemand("assay.models.cache")
     run_files = OnDemand("assay.runs.run_files")
@@ -388,7 +390,11 @@ def _explain_config(runs: tuple[str, ...], params: dict[str, Any]) -> Answers:
 
 
 def _explain_files(runs: tuple[str, ...], params: dict[str, Any]) -> Answers:
-    collection = collections.load_collection(params["corpus"], params["queries"], params["qrels"])
+    corpus = params["corpus"]
+    folder = texts.TextFolder(corpus, params["extensions"]) if Path(corpus).is_dir() else None
+    collection = collections.load_collection(folder or corpus, params["queries"], params["qrels"])
+    if folder is not None and folder.left_out:
+        output.log(folder.describe_left_out().strip())
     names = run_files.unique_names(runs)
     rankings = {
         name: formats.as_ranking(run, params["rules"])

@@ -39,6 +39,7 @@ from assay.bench.search import (
     SearchResult,
     Timer,
     number_entries,
+    of_collection,
 )
 from assay.bench.settings import MEASURES, Metric
 from assay.core import checks
@@ -415,16 +416,17 @@ def _fuse(
     with Timer() as timer:
         ranking = fuse(rankings, weights=fusion.weights, **how)
     if fusion.tune is not None:  # which is no part of a search, and its time does not count
-        ranking, tuning = tune_fusion(
-            rankings,
-            judging.qrels,
-            judging.measures[0],
-            folds=fusion.tune.number,
-            seed=fusion.tune.seed,
-            conventions=judging.rules,
-            clusters=judging.groups,
-            **how,
-        )
+        with of_collection():
+            ranking, tuning = tune_fusion(
+                rankings,
+                judging.qrels,
+                judging.measures[0],
+                folds=fusion.tune.number,
+                seed=fusion.tune.seed,
+                conventions=judging.rules,
+                clusters=judging.groups,
+                **how,
+            )
     options.tell(fusion.name, "searching", 1, 1)
     every = [member.costs for member in members]
     cached = not all(member.n_encoded for member in every)

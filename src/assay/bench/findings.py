@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from itertools import combinations, count
@@ -140,13 +140,21 @@ def _check_system(system: System) -> Iterator[Finding]:
 
 
 def _check_left_out(result: BenchResult) -> Iterator[Finding]:
-    """Yield systems that could not run on this collection."""
+    """Yield systems that could not run on this collection, and files that are not in it."""
     if result.left_out:
         reasons = [f"{name} ({reason})" for name, reason in result.left_out.items()]
         message = f"{_count(len(reasons), 'system')} left out"
         effect = "The collection does not allow them; the others are compared."
         total = len(reasons) + len(result.systems)
         yield _finding("error", "left-out", message, effect, reasons, total)
+    if files := result.files_left_out:
+        kinds = Counter(Path(name).suffix.lower() or "without ending" for name in files)
+        listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common(_EXAMPLES))
+        message = f"{_count(len(files), 'file')} of the folder left out ({listed})"
+        effect = "They are no documents here. Read more text files with --extension .EXT."
+        total = len(files) + len(result.collection.doc_ids)
+        severity = "warning" if len(files) >= _CUT * total else "note"
+        yield _finding(severity, "files", message, effect, files, total)
 
 
 def _check_unjudged(result: BenchResult) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -45,6 +45,7 @@ _IN_SHORT: Final = {
     "all-fail": "{:,} queries nobody solves",
     "disagreement": "{:,} queries with systems far apart",
     "duplicate-docs": "{:,} duplicate groups",
+    "files": "{:,} files left out",
     "left-out": "{:,} systems left out",
     "near-duplicate-docs": "{:,} near-duplicate pairs",
     "unjudged": "unjudged documents among the first",
@@ -127,7 +128,8 @@ class BenchResult:
     Beside the `cache` lies what was found out about the texts of the collection before. `prices`
     are those of a million tokens by name; `by_answers` is the same judged by answers, where there
     are some beside judged documents. `data` is what was searched, and `left_out` has the systems
-    that cannot run on this collection, with the reasons.
+    that cannot run on this collection, with the reasons; `files_left_out` are files of a folder
+    that are no documents.
     """
 
     collection: Collection
@@ -144,6 +146,7 @@ class BenchResult:
     by_answers: BenchResult | None = None
     data: PreparedCollection | None = None
     left_out: Mapping[str, str] = field(default_factory=dict)
+    files_left_out: Sequence[str] = ()
 
     def __getitem__(self, name: str) -> System:
         for system in self.systems:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -102,6 +103,15 @@ class Costs:
         data = {**asdict(self), "texts_per_second": self.texts_per_second}
         seldom = ("tokens", "bytes_per_vector", "pairs", "pairs_computed")
         return {key: value for key, value in data.items() if value is not None or key not in seldom}
+
+
+@contextmanager
+def of_collection() -> Iterator[None]:
+    """Make an error of what cannot be built from these documents one of the collection."""
+    try:
+        yield
+    except UsageError as error:
+        raise InputError(str(error)) from error
 
 
 class Timer:
@@ -395,7 +405,7 @@ class ModelSearch:
         name, options = self.model.name, self._options
         usable, asking = encoded.usable, _asking(name, encoded)
         options.tell(name, "building", 0, None)
-        with Timer() as timer:
+        with Timer() as timer, of_collection():
             encoder = make_codes(codes, encoded.corpus, options.metric)
             docs = encoder.encode(encoded.corpus)
         queries = encoder.encode_queries(encoded.queries[asking])
@@ -431,7 +441,9 @@ class ModelSearch:
         queries = encoded.queries[asking]
         options.tell(name, "building", 0, None)
         how: Any = {"metric": options.metric, "threads": options.threads}
-        with build_index(spec, encoded.corpus, **how) as index:
+        with of_collection():
+            built = build_index(spec, encoded.corpus, **how)
+        with built as index:
 
             def search(rows: slice, k: int) -> Ranking:
                 ranking = index.rank(queries[rows], min(k, len(usable)))

@@ -122,11 +122,19 @@ RERANK_SCHEMA: Final = object_schema(_RERANK, "of", "spec")
 BENCH: Final = (
     _input(
         "corpus",
-        "Documents: .jsonl, .json, .csv, .tsv (also .gz, .zst), .parquet, a folder of .txt and "
-        ".md files, a folder in the layout of BEIR or Hugging Face, or ir:ID of ir_datasets.",
+        "Documents: .jsonl, .json, .csv, .tsv (also .gz, .zst), .parquet, a folder of texts "
+        "(.txt, .md, .rst, .html, ...), a folder in the layout of BEIR or Hugging Face, or ir:ID "
+        "of ir_datasets.",
         metavar="PATH",
         reads=True,
         allow="assay.io.texts:allow_corpus",
+    ),
+    _input(
+        "extensions",
+        "Also read files such as .py in a folder of texts.",
+        TEXTS,
+        flags=("--extension", "extensions"),
+        metavar=".EXT",
     ),
     _input("queries", "Queries: .jsonl, .json, .csv, .tsv, .parquet.", metavar="FILE", reads=True),
     _input(
