@@ -556,5 +556,5 @@ def _from_part(part: Part, data: PreparedCollection) -> SearchResult:
         parts = arrays["unit_offsets"], arrays["units"], arrays["of"]
         units = Ranking(data.query_ids, Ids.count(data.n_units), *parts, n_docs=data.n_units)
     costs, made_by = Costs(**notes["costs"]), notes["fingerprint"]
-    more = {"chunks": arrays.get("chunks"), "units": units}
+    more: dict[str, Any] = {"chunks": arrays.get("chunks"), "units": units}
     return SearchResult(ranking, costs, made_by, **notes["counts"], **more)

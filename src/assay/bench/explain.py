@@ -106,9 +106,10 @@ class Answers:
                     "name": name,
                     "measures": numbers_or_none(self.values.get(name, {})),
                     "results": [
-                        {"rank": rank, **vars(doc)} for rank, doc in enumerate(results.results, 1)
+                        {"rank": rank, **doc.to_dict()}
+                        for rank, doc in enumerate(results.results, 1)
                     ],
-                    "missed": [{"rank": None, **vars(doc)} for doc in results.missed],
+                    "missed": [{"rank": None, **doc.to_dict()} for doc in results.missed],
                 }
                 for name, results in self.by_system.items()
             ],

@@ -63,6 +63,10 @@ class ResultDoc:
                 raise UsageError(f"chunk of a result is number, start and end, found {numbers}.")
             object.__setattr__(self, "chunk", tuple(numbers))
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data; a chunk, where there is one."""
+        return {key: value for key, value in vars(self).items() if key != "chunk" or value}
+
     @property
     def shown(self) -> str:
         """The snippet, after its place in the document."""

@@ -195,7 +195,7 @@ class StoredQuery:
         return {
             **data,
             "text": self.results.text,
-            **{key: [vars(doc) for doc in docs] for key, docs in lists.items()},
+            **{key: [doc.to_dict() for doc in docs] for key, docs in lists.items()},
         }
 
 
