@@ -27,7 +27,10 @@ def test_scores_are_the_sums_made_by_hand(best: int, seed: int) -> None:
             doc: float(np.sort(row[owner == doc])[::-1][:best].sum()) for doc in np.unique(owner)
         }
         wanted = sorted(total, key=lambda doc: (-total[doc], doc))[:4]
-        assert documents.row(q) == [(doc, total[doc]) for doc in wanted]
+        assert documents.ranking.row(q) == [(doc, total[doc]) for doc in wanted]
+        chunks = documents.chunks[documents.ranking.offsets[q] : documents.ranking.offsets[q + 1]]
+        highest = [int(np.argmax(np.where(owner == doc, row, -9))) for doc in wanted]
+        assert chunks.tolist() == highest, "the first of the best"
 
 
 def test_chunks_that_were_not_retrieved_add_nothing() -> None:
@@ -35,8 +38,8 @@ def test_chunks_that_were_not_retrieved_add_nothing() -> None:
     documents = aggregate_chunks(
         ranking, [0, 0, 1], doc_ids=Ids.count(2), aggregation=ChunkAggregation(2), depth=9
     )
-    assert documents.row(0) == [(1, 0.5), (0, 0.25)]
-    assert documents.row(1) == [(0, 1.0)]
+    assert documents.ranking.row(0) == [(1, 0.5), (0, 0.25)]
+    assert documents.ranking.row(1) == [(0, 1.0)]
 
 
 @pytest.mark.parametrize("text", ["mean", "sum", "sum:0", "sum:x", "max:2", ""])

@@ -9,13 +9,16 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from assay.bench import make_request, read_config
 from assay.bench.settings import MODEL
+from assay.errors import AssayError
 from assay.io.collections import write_collection
 from assay.models.settings import EncoderSettings
 from tests.bench.samples import small
@@ -640,7 +643,9 @@ def test_two_stages(home: Path, assay: Callable[..., Any]) -> None:
     two = "two=rerank/9:letters>py:tests.bench.samples:shared_words"
     done = assay(*TWO, "--rerank", two, "-m", "RR", "--fail-if", "RR < baseline", "-b", "letters")
     assert "Gain over letters: two is better than letters on RR" in done.out
-    assert "two puts the first 9 documents of each query in order, which takes " in done.out
+    assert (
+        "two puts the first 9 documents of each query in order: 225 pairs, which takes" in done.out
+    )
     assert done.code == 0, done.err
     as_model = assay(
         *TWO, "--model", two, "-m", "RR", "--fail-if", "RR < baseline", "-b", "letters"
@@ -697,3 +702,135 @@ def test_tuned_weights_know_nothing_of_their_own_group(
 def _queries(home: Path) -> dict[str, str]:
     lines = (home / "made" / "queries.jsonl").read_text().splitlines()
     return {one["_id"]: one["text"] for one in map(json.loads, lines)}
+
+
+def notes(home: Path) -> tuple[str, ...]:
+    """A folder of German texts and other files, and what to run on it."""
+    german = {
+        "haus.md": "Die Häuser an der Straße sind alt, und die Dächer werden von dem Sturm bewegt.",
+        "meer.rst": "Das Meer ist nicht ruhig, und die Schiffe werden auf dem Wasser bewegt.",
+        "berg.html": "<h1>Der Berg</h1><p>Ein Berg ist hoch, und auf dem Gipfel liegt Schnee.",
+        "skript.py": "print('der Berg')",
+        "bild.png": "",
+    }
+    (home / "notes").mkdir()
+    for name, text in german.items():
+        (home / "notes" / name).write_text(text, "utf-8")
+    pairs = [["Welche Häuser sind alt?", ["haus.md"]], ["Wo liegt der Schnee?", ["berg.html"]]]
+    (home / "eval.json").write_text(json.dumps(pairs), "utf-8")
+    return ("bench", "--corpus", "notes", "--qrels", "eval.json", "--no-cache", "-m", "RR")
+
+
+def test_german_notes(home: Path, assay: Callable[..., Any]) -> None:
+    pytest.importorskip("Stemmer")
+    line = notes(home)
+    done = assay(*line, "--model", "bm25?stemmer=de", "--model", "bm25", "--json")
+    assert done.code == 0, done.err
+    data = json.loads(done.out)
+    assert data["collection"]["documents"] == 3
+    findings = {one["code"]: one for one in data["diagnosis"]}
+    assert findings["files"]["message"] == "2 files of the folder left out (1 .png, 1 .py)"
+    assert findings["files"]["examples"] == ["bild.png", "skript.py"]
+    notes_of_words = [one["message"] for one in data["diagnosis"] if one["code"] == "as-run"]
+    assert notes_of_words == [
+        "bm25?stemmer=de: German stop words are left out, because the stemmer is German",
+        "bm25: German stop words are left out, because the documents are German",
+    ]
+    words = re.search(r"\|words:([^|]*)\|", data["signature"])
+    assert words is not None
+    assert words[1].startswith(
+        "stopwords=de,stemmer=de,tokenizer=unicode;stopwords=de,stemmer=none"
+    )
+    more = assay(*line, "--model", "bm25", "--extension", ".py", "--json")
+    assert json.loads(more.out)["collection"]["documents"] == 4
+    explained = assay(
+        *("explain", "out/bm25.run", "--corpus", "notes", "-r", "eval.json", "--query", "0")
+    )
+    assert explained.code == 5, "there is no such run yet"
+    assert assay(*line, "--model", "bm25", "--runs", "out").code == 0
+    shown = assay(
+        *("explain", "out/bm25.run", "--corpus", "notes", "-r", "eval.json", "--query", "0"),
+        *("--extension", "py"),
+    )
+    assert shown.code == 0, shown.err
+    assert "1 file of notes left out (1 .png)" in shown.err
+    assert "Die Häuser" in shown.out
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("--model", "bm25?stemmer=xx"), "Unknown stemmer 'xx'"),
+        (("--model", "bm25", "--extension", "*"), "An ending is written as .py"),
+    ],
+)
+def test_wrong_settings_of_notes(
+    home: Path, assay: Callable[..., Any], more: tuple[str, ...], words: str
+) -> None:
+    pytest.importorskip("Stemmer")
+    done = assay(*notes(home), *more)
+    assert done.code == 2
+    assert words in done.err
+
+
+def test_extensions_need_a_folder(home: Path, assay: Callable[..., Any]) -> None:
+    done = assay(*ONE, "--extension", ".py")
+    assert done.code == 2
+    assert "extensions are for a folder of texts" in done.err
+
+
+def test_a_gate_does_not_pass_without_its_system(home: Path, assay: Callable[..., Any]) -> None:
+    coded = f"pq={LETTERS.partition('=')[2]}?codes=pq:2"
+    done = assay(*TWO, "--model", coded, "-b", "bm25", "--fail-if-worse", "-m", "RR")
+    assert done.code == 3
+    assert "The check could not run: pq is left out (pq:2 learns 256 centroids" in done.err
+    alone = assay(*TWO, "--model", coded, "-m", "RR", "--full")
+    assert alone.code == 0
+    assert "error: 1 system left out: pq (pq:2 learns 256 centroids; there are 38 do" in alone.out
+
+
+def test_pairs_are_counted_before_and_after(home: Path, assay: Callable[..., Any]) -> None:
+    two = ("--rerank", "two=rerank/9:bm25>py:tests.bench.samples:shared_words", "-m", "RR")
+    done = assay(*ONE, *two)
+    assert re.search(r"two: reranking 22\d pairs\n", done.err), done.err
+    assert re.search(r"two puts the first 9 documents of each query in order: 22\d pairs", done.out)
+
+
+def test_places_of_saved_runs(home: Path, assay: Callable[..., Any]) -> None:
+    assert assay(*TWO, "--save", "--chunk", "tokens:4:1").code == 0
+    three = assay("explain", "--saved", "--query", "q01", "--places", "3", "--json")
+    systems = json.loads(three.out)["systems"]
+    assert [len(system["results"]) for system in systems] == [3, 3]
+    number, start, end = systems[0]["results"][0]["chunk"]
+    assert number >= 1
+    assert 0 <= start < end
+    many = assay("explain", "--saved", "--query", "q01", "--places", "30", "--json")
+    assert "--places 30: a store has the first 10 documents" in many.err
+    assert [len(system["results"]) for system in json.loads(many.out)["systems"]] == [10, 10]
+
+
+def test_no_value_of_a_config_is_an_internal_error(home: Path, assay: Callable[..., Any]) -> None:
+    """Every key of every table with values of other types: an answer, or an error with words."""
+    values = ("1", "nan", "true", '""', '"x"', "[]", "[1]", "{}", '{spec="x"}', "07:32:00", "[{}]")
+    table = {"model": 'spec="bm25"', "fusion": 'of=["bm25","tfidf"]', "rerank": 'of="bm25"'}
+    keys = json.loads(assay("schema", "bench").out)["properties"]
+    lines = [(key, "", value) for key in keys for value in values]
+    for name, needed in table.items():
+        inside = keys[name]["items"]["properties"]
+        lines += [(key, f"[[{name}]]\n{needed}\n", value) for key in inside for value in values]
+    lines += [("settings", '[[model]]\nspec="bm25"\n', f"{{{name}=[]}}") for name in ("self", "k1")]
+    codes = set()
+    for key, head, value in lines:
+        first = "" if key in ("corpus", "model") and not head else 'corpus="made"\n'
+        text = f"{first}{head}{key}={value}\n" if head else f"{key}={value}\n{first}"
+        path = config(home, text + '[[model]]\nspec="tfidf"\n')
+        with suppress(AssayError):
+            make_request(read_config(path))
+        codes.add(key)
+    assert len(codes) > 40
+    assert (
+        assay(
+            "bench", config(home, 'corpus="made"\n[[model]]\nspec="bm25"\nsettings={spec="x"}')
+        ).code
+        == 2
+    )

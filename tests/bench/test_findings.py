@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from assay.bench import run_bench
-from assay.bench.findings import disagreements, failures, find_copies, find_facts, language_of
+from assay.bench.findings import disagreements, failures, find_copies, find_facts
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments
 from assay.io.collections import Collection
@@ -141,24 +141,6 @@ def test_a_language_mismatch_is_reported() -> None:
     assert "language-mismatch" not in codes(
         made(docs, ["what is the engine of the wing"], [(0, 0)])
     )
-
-
-@pytest.mark.parametrize(
-    ("text", "language"),
-    [
-        (ENGLISH, "English"),
-        (GERMAN, "German"),
-        ("les ailes sont dans une position qui est pour cette machine", "French"),
-        ("что это такое и как это работает", "Cyrillic script"),
-        ("これはなんですか", "Japanese"),
-        ("这是什么东西", "Chinese or Japanese"),
-        ("été à l'école: le bus des enfants est dans une rue qui", "French"),
-        ("xyz 123", ""),
-        ("", ""),
-    ],
-)
-def test_languages_are_recognised(text: str, language: str) -> None:
-    assert language_of([text]) == language
 
 
 def test_capitals_change_no_lexical_search_and_give_no_warning() -> None:

@@ -13,6 +13,7 @@ import pytest
 from assay.bench import Rerank, make_request, read_config, run_bench
 from assay.errors import AssayError, ShapeError, UsageError
 from assay.io.texts import ChunkRule, chunk_text
+from assay.models.cache import EmbeddingCache
 from assay.models.rerankers import Reranker, load_reranker
 from assay.models.settings import EncoderSettings
 from tests.bench import samples
@@ -48,7 +49,8 @@ def test_gain_and_cost_are_shown() -> None:
     assert pair.outcome == "better"
     text = repr(result)
     assert "Gain over short: two is better than short on nDCG@10" in text
-    assert "two puts the first 100 documents of each query in order, which takes " in text
+    words = "two puts the first 100 documents of each query in order: 1,000 pairs, which takes "
+    assert words in text
     data = result.to_dict()
     assert data["systems"][1]["reranker_of"] == data["rerankers"][0]["baseline"] == "short"
     costs = [one.result.costs for one in result.systems]
@@ -94,6 +96,120 @@ def test_a_finished_reranker_is_not_run_again(
     assert len(calls) == n_calls == 26, "one to warm up, and each query"
     assert np.array_equal(again["two"].scores.values, first["two"].scores.values)
     assert again["two"].scores.signature == first["two"].scores.signature
+
+
+@pytest.fixture
+def pairs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """The pairs that a reranker of known identity was asked for."""
+    asked: list[tuple[str, str]] = []
+
+    def paid(query: str, texts: list[str]) -> list[float]:
+        asked.extend((query, text) for text in texts)
+        scores = shared_words(query, texts)
+        return [score + len(text) / 7 for score, text in zip(scores, texts, strict=True)]
+
+    paid.fingerprint = "1"  # type: ignore[attr-defined]
+    monkeypatch.setattr(samples, "paid", paid, raising=False)
+    return asked
+
+
+PAID = "two=bm25>py:tests.bench.samples:paid"
+
+
+def test_scores_of_pairs_come_from_the_cache(tmp_path: Path, pairs: list[Any]) -> None:
+    cache = EmbeddingCache(tmp_path)
+    how: dict[str, Any] = {"reranks": [PAID], "chunk": "tokens:4:1", "measures": "nDCG@10"}
+    fresh = run_bench(small(), ["bm25"], **how)
+    pairs.clear()
+    first = run_bench(small(), ["bm25"], cache=cache, **how)
+    costs = first["two"].result.costs
+    n_distinct = len(set(pairs))
+    assert costs.pairs_computed == n_distinct == len(pairs) - 1, "one to warm up"
+    assert costs.pairs is not None
+    assert costs.pairs >= n_distinct
+    pairs.clear()
+    second = run_bench(small(), ["bm25"], cache=cache, **how)
+    assert not pairs, "nothing is paid twice"
+    assert second["two"].result.costs.pairs_computed == 0
+    assert "pairs, all from the cache." in repr(second)
+    for other in (first, second):
+        for query in small().query_ids:
+            assert other["two"].ranking.row(query) == fresh["two"].ranking.row(query)
+    deeper = small(n_queries=26)
+    run_bench(deeper, ["bm25"], cache=cache, **how)
+    assert {query for query, _ in pairs} <= set(deeper.query_texts) - set(small().query_texts)
+
+
+def test_an_interrupted_reranker_resumes(tmp_path: Path, pairs: list[Any]) -> None:
+    def stop(name: str, phase: str, done: int, total: int | None) -> None:
+        if phase == "reranking" and len(pairs) > 400:
+            raise KeyboardInterrupt
+
+    whole = len(run_pairs(pairs, EmbeddingCache(tmp_path / "other")))
+    cache = EmbeddingCache(tmp_path / "cache")
+    pairs.clear()
+    with pytest.raises(KeyboardInterrupt):
+        run_bench(small(), ["bm25"], reranks=[PAID], cache=cache, progress=stop)
+    before = len(pairs)
+    after = len(run_pairs(pairs, cache))
+    assert 400 < before < whole
+    assert before + after == whole + 1, "one more to warm up"
+
+
+def run_pairs(pairs: list[Any], cache: EmbeddingCache) -> list[Any]:
+    pairs.clear()
+    run_bench(small(), ["bm25"], reranks=[PAID], cache=cache)
+    return list(pairs)
+
+
+def test_a_function_without_a_fingerprint_is_not_cached(tmp_path: Path) -> None:
+    cache = EmbeddingCache(tmp_path)
+    for _ in range(2):
+        result = run_bench(small(), ["bm25"], reranks=[f"two=bm25>{WORDS}"], cache=cache)
+        costs = result["two"].result.costs
+        assert costs.pairs_computed == costs.pairs
+
+
+@pytest.mark.parametrize("first", ["bm25", "both"])
+def test_depth_may_count_chunks(first: str) -> None:
+    """The first chunks of the first stage, scored one by one; a document has its best one."""
+    how: dict[str, Any] = {"chunk": "tokens:4:1", "measures": "nDCG@10"}
+    two = f"two=rerank/9chunks:{first}>{WORDS}"
+    systems = {"models": ["bm25", "tfidf"], "fusions": ["both=rrf:bm25+tfidf"]}
+    result = run_bench(small(), **systems, reranks=[two], **how)
+    units = result[first].result.units
+    assert units is not None
+    assert result.data is not None
+    texts, owner = result.data.unit_texts, result.data.unit_doc
+    for row, query in enumerate(result.data.query_ids):
+        chunks = [int(unit) for unit, _ in units.row(query)][:9]
+        scores = shared_words(result.data.query_texts[row], [texts[unit] for unit in chunks])
+        best: dict[str, float] = {}
+        for unit, score in zip(chunks, scores, strict=True):
+            doc = result.data.doc_ids[int(owner[unit])]
+            best[doc] = max(best.get(doc, 0.0), score)
+        head = result["two"].ranking.row(query)[: len(best)]
+        assert head == sorted(sorted(best.items(), reverse=True), key=lambda pair: -pair[1])
+    assert result["two"].result.costs.pairs == 9 * len(result.data.query_ids)
+    assert "first 9 chunks of each query" in repr(result)
+    assert "rerank/9chunks:" in result["two"].scores.signature
+
+
+@pytest.mark.parametrize(
+    ("two", "how", "message"),
+    [
+        ("rerank/9chunks:bm25>py:a:b", {}, "counts chunks, but documents are not cut"),
+        (
+            "rerank/9chunks:both>py:tests.bench.samples:shared_words",
+            {"chunk": "tokens:4"},
+            "has no",
+        ),
+    ],
+)
+def test_chunks_that_cannot_be_counted(two: str, how: dict[str, Any], message: str) -> None:
+    fusions = ["both=combsum:bm25+tfidf?tune=2"]
+    with pytest.raises(UsageError, match=message):
+        run_bench(small(), ["bm25", "tfidf"], fusions=fusions, reranks=[two], **how)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,9 @@ import pytest
 
 from assay.bench import BenchResult, Fusion, Model, make_request, read_config, run_bench
 from assay.comparison.standings import COLUMNS, Column, standings_table
-from assay.errors import AssayError, UsageError
+from assay.errors import AssayError, InputError, UsageError
+from assay.io.collections import Collection
+from assay.io.formats import as_judgments
 from tests.bench import samples
 from tests.bench.samples import WORDS, letters, small
 from tests.models import fake_endpoint
@@ -181,7 +183,9 @@ class TestTwoStages:
             assert rows_of(result, "two")[query] == [*head, *before[6:]]
         text = repr(result)
         assert "Gain over bm25: " in text
-        assert "two puts the first 6 documents of each query in order, which takes " in text
+        assert (
+            "two puts the first 6 documents of each query in order: 150 pairs, which takes " in text
+        )
 
     def test_written_as_a_model_or_a_reranker_it_is_the_same(self) -> None:
         words = "py:tests.bench.samples:shared_words"
@@ -289,3 +293,41 @@ def test_a_column_of_the_standings_is_one_of_the_leaderboard(
     assert [cell.text for cell in board.rows[-1]][:2] == ["chance", ""]
     first = result.standing.standings_on("nDCG@10")[0]
     assert board.rows[0][1].value == first.mean.half_width
+
+
+def test_a_system_that_the_collection_forbids_is_left_out() -> None:
+    """Forty documents: too few for 256 centroids and 100 lists; 25 words span 25 dimensions."""
+    pytest.importorskip("faiss")
+    letters = "py:tests.bench.samples:letters"
+    result = run_bench(
+        small(),
+        ["bm25", "lsa:200", f"letters={letters}", f"pq={letters}?codes=pq:2"],
+        fusions=["tuned=combsum:bm25+letters?tune=26", "rrf:bm25+pq"],
+        indexes=["faiss:IVF100,Flat"],
+        reranks=["two=tuned>py:tests.bench.samples:shared_words"],
+    )
+    assert [system.name for system in result.systems] == ["bm25", "lsa:200", "letters"]
+    reasons = result.left_out
+    assert set(reasons) == {
+        "pq",
+        "tuned",
+        "rrf(bm25+pq)",
+        "letters @ faiss:IVF100,Flat",
+        "lsa:200 @ faiss:IVF100,Flat",
+        "two",
+    }
+    assert reasons["pq"] == "pq:2 learns 256 centroids; there are 40 documents"
+    assert reasons["rrf(bm25+pq)"] == "it needs pq"
+    assert reasons["two"] == "it needs tuned"
+    finding = result.diagnosis["left-out"]
+    assert (finding.count, finding.total, finding.severity) == (6, 9, "error")
+    assert "lsa:200: 40 documents with 25 different words span 25 dimensions" in repr(result)
+    assert "dimension:" in result["lsa:200"].scores.signature
+    with pytest.raises(InputError, match="The baseline 'pq' cannot run: pq:2 learns"):
+        result.report(baseline="pq")
+
+
+def test_where_no_system_can_run_the_bench_ends() -> None:
+    letters = Collection(["a", "b"], ["x", "y"], ["q"], ["z"], as_judgments({"q": ["a"]}))
+    with pytest.raises(InputError, match="No system can run on this collection: No document has"):
+        run_bench(letters, ["bm25", "tfidf"])

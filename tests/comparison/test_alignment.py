@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from assay import compare
+from assay import compare, evaluate
 from assay.comparison.alignment import align, cluster_labels, cluster_settings
 from assay.errors import MismatchError, UsageError
 from tests.comparison.made_scores import scores_of, with_users
@@ -127,3 +127,32 @@ def test_one_system_with_the_column_is_enough() -> None:
         (scores_of(values[0]), with_users(values[1], users)),
     ):
         assert compare(*systems, by="user").pairs[0].n_units == 6
+
+
+def cut_at(depth: int, ties: str = "order"):
+    """Scores of one random run over 40 documents, cut at a depth; their first ranks are equal."""
+    rng = np.random.default_rng(5)
+    run = {f"q{q}": {f"d{d}": float(rng.random()) for d in range(40)} for q in range(12)}
+    qrels = {f"q{q}": {f"d{d}": 1 for d in rng.choice(40, 6, replace=False)} for q in range(12)}
+    measures = ["nDCG@10", "R@10", "R@30", "RR", "P@5"]
+    return evaluate(run, qrels, measures, ties=ties, depth=depth)
+
+
+def test_lists_of_different_depth_compare_on_cut_offs_that_all_reach() -> None:
+    whole, short = cut_at(0), cut_at(10)
+    both = aligned(whole, short)
+    assert list(map(str, both.measures)) == ["nDCG@10", "R@10", "P@5"]
+    assert np.array_equal(both.values[0], both.values[1]), "what stands above the cut is the same"
+    (remark,) = (remark for remark in both.remarks if "retrieved 10 documents" in remark)
+    assert remark.startswith("left out: R@30, RR. Some systems")
+    assert "|depth:all;10|" in both.signature
+    assert aligned(short, whole, measures="P@5").values.shape == (2, 1, 12)
+    with pytest.raises(MismatchError, match=r"R@30\. Some systems retrieved 10 documents"):
+        aligned(short, whole, measures=["nDCG@10", "R@30"])
+    with pytest.raises(MismatchError, match=r"^nDCG@10, R@10, R@30, RR\. Some"):
+        aligned(replace(short, measures=short.measures[:4], values=short.values[:4]), cut_at(7))
+
+
+def test_a_cut_may_split_ties_that_count() -> None:
+    with pytest.raises(MismatchError, match="different conventions: depth is 10 and 20"):
+        aligned(cut_at(10, "expected"), cut_at(20, "expected"))

@@ -117,7 +117,8 @@ def test_folder_of_files(tmp_path: Path, parts: tuple[Path, Path, Path]) -> None
     written(home, "picture.png", "no text")
     written(home, ".hidden.md", "hidden")
     qrels = written(tmp_path, "f.txt", "q1 0 d1.txt 1\n")
-    found = load_collection(home, parts[1], qrels)
+    with pytest.warns(UserWarning, match=r"1 file of .*notes left out \(1 \.png\)"):
+        found = load_collection(home, parts[1], qrels)
     assert found.doc_ids.to_list() == ["d1.txt", "deep/first%20steps.md", "empty.md"]
     assert found.empty_docs.to_list() == ["empty.md"]
 
@@ -330,9 +331,9 @@ def test_a_folder_with_texts_and_a_parquet_file_is_one_of_texts(tmp_path: Path) 
     written(tmp_path, "notes/a.md", "Wings lift.")
     table(tmp_path / "notes/scratch.parquet", x=[1])
     queries = written(tmp_path, "q.jsonl", json_lines(QUERIES))
-    found = load_collection(
-        tmp_path / "notes", queries, written(tmp_path, "r.txt", "q1 0 a.md 1\n")
-    )
+    qrels = written(tmp_path, "r.txt", "q1 0 a.md 1\n")
+    with pytest.warns(UserWarning, match=r"1 file of .*notes left out \(1 \.parquet\)"):
+        found = load_collection(tmp_path / "notes", queries, qrels)
     assert found.doc_ids.to_list() == ["a.md"]
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from assay.errors import ShapeError, UsageError, ValueRangeError
+from assay.errors import InputError, ShapeError, UsageError, ValueRangeError
 from assay.models import LEXICAL, is_lexical, lexical_model
 from assay.models.lexical import best_of_row
 from tests.collections_at_hand import ndcg_at_10, scifact
@@ -135,7 +135,8 @@ def test_the_best_of_a_row_with_many_ties(seed):
 
 def test_settings_enter_the_fingerprint():
     base = lexical_model("bm25").fingerprint
-    assert lexical_model("bm25", k1=0.9, stopwords="en").fingerprint == base
+    decided, _ = lexical_model("bm25").for_texts(["the cat and the dog"])
+    assert decided.fingerprint == lexical_model("bm25", k1=0.9, stopwords="en").fingerprint != base
     assert lexical_model("bm25", k1=1).fingerprint == lexical_model("bm25", k1=1.0).fingerprint
     others = [
         {"k1": 1.2},
@@ -219,16 +220,19 @@ def test_texts_that_are_none(spec):
             model.fit(docs)
     with pytest.raises(ValueRangeError, match="row 1 is int"):
         model.fit(["a", 3])
-    with pytest.raises(UsageError, match="No document has a word"):
+    with pytest.raises(InputError, match="No document has a word"):
         model.fit(["", "the of"])
     fitted = model.fit(["cat dog", "dog"])
     with pytest.raises(UsageError, match="k must be a whole number"):
         fitted.search(["cat"], 0)
 
 
-def test_lsa_wider_than_its_documents():
-    with pytest.raises(UsageError, match="at most 2 dimensions"):
-        lexical_model("lsa:3").fit(["cat dog", "dog mouse"])
+def test_lsa_wider_than_its_documents_has_as_many_dimensions_as_they_span():
+    docs = ["cat dog", "dog mouse"]
+    wide, narrow = lexical_model("lsa:3").fit(docs), lexical_model("lsa:2").fit(docs)
+    assert wide.remarks == ("2 documents with 3 different words span 2 dimensions, not 3",)
+    assert np.array_equal(wide.doc_vectors, narrow.doc_vectors)
+    assert not narrow.remarks
 
 
 def test_a_wrong_pattern_is_refused():

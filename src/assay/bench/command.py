@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import click
 
-from assay.bench.settings import OPTIONS, REQUEST_KEYS
+from assay.bench.settings import OPTIONS, PLACES, REQUEST_KEYS
 from assay.cli import options, output
 from assay.cli.commands import Command
 from assay.cli.gating import GateAnswer, gate_options
@@ -19,6 +21,7 @@ from assay.cli.progress import system_bars
 from assay.cli.settings import argument, option
 from assay.core.on_demand import OnDemand
 from assay.core.text import mask_secrets
+from assay.errors import InputError
 from assay.plugins import find_hook
 
 if TYPE_CHECKING:
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from assay.cli.output import Saving
     from assay.comparison import pairs
     from assay.core.specs import Consent
-    from assay.io import collections, formats
+    from assay.io import collections, formats, texts
     from assay.io.columns import read_groups
     from assay.models import cache
     from assay.runs import run_files
@@ -41,6 +44,7 @@ else:
     pairs = OnDemand("assay.comparison.pairs")
     collections = OnDemand("assay.io.collections")
     formats = OnDemand("assay.io.formats")
+    texts = OnDemand("assay.io.texts")
     read_groups = OnDemand("assay.io.columns").read_groups
     cache = OnDemand("assay.models.cache")
     run_files = OnDemand("assay.runs.run_files")
@@ -179,6 +183,9 @@ def command(*, saving: Saving, consent: Consent, gate: Gate, **params: Any) -> i
         tasks = {} if journal is None else {"cluster": journal.to_dict()}
         records = result.records(seed=params["seed"], clusters=settings.get("by", ""), **tasks)
         saving.save(records, params["config"], *request.files)
+    if gate.wanted and result.left_out:
+        name, reason = next(iter(result.left_out.items()))
+        raise InputError(f"The check could not run: {name} is left out ({reason}).")
     report = BenchReport(result, board, gate.answer(board, board.comparison))
     _narrate_idle_options(result, request, params["where"])
     _write_files(report, params)
@@ -294,7 +301,7 @@ def _run(
             collection,
             cache=vectors,
             threads=params["threads"],
-            progress=progress,
+            progress=partial(_narrate_pairs, progress),
             cluster=cluster,
             allow_mismatch=params["allow_mismatch"],
             groups=groups,
@@ -302,6 +309,13 @@ def _run(
         )
     result = result if groups is None else result.with_groups(**{column: groups})
     return result, None if cluster is None else cluster.journal, column
+
+
+def _narrate_pairs(show: Any, name: str, phase: str, done: int, total: int | None) -> None:
+    """Say how many pairs a reranker is going to score, and show progress."""
+    if phase.startswith("reranking ") and not done:
+        output.log(f"{name}: {phase}")
+    show(name, phase, done, total)
 
 
 @contextmanager
@@ -372,21 +386,28 @@ def _explain_config(runs: tuple[str, ...], params: dict[str, Any]) -> Answers:
         result = request.run(
             collection, cache=cache.EmbeddingCache(tell=output.log), progress=progress
         )
-    return explain.explain_bench(result, params["query"], places=params["places"] or 10)
+    return explain.explain_bench(result, params["query"], places=params["places"] or PLACES)
 
 
 def _explain_files(runs: tuple[str, ...], params: dict[str, Any]) -> Answers:
-    collection = collections.load_collection(params["corpus"], params["queries"], params["qrels"])
+    corpus = params["corpus"]
+    folder = texts.TextFolder(corpus, params["extensions"]) if Path(corpus).is_dir() else None
+    collection = collections.load_collection(folder or corpus, params["queries"], params["qrels"])
+    if folder is not None and folder.left_out:
+        output.log(folder.describe_left_out().strip())
     names = run_files.unique_names(runs)
     rankings = {
         name: formats.as_ranking(run, params["rules"])
         for name, run in zip(names, runs, strict=True)
     }
-    places = params["places"] or 10
+    places = params["places"] or PLACES
     return explain.explain_rankings(collection, rankings, params["query"], places=places)
 
 
 def _explain_stored(runs: tuple[str, ...], params: dict[str, Any]) -> Answers:
+    places = params["places"] or PLACES
+    if places > PLACES:
+        output.log(f"--places {places}: a store has the first {PLACES} documents")
     with options.open_store(params["store"]) as store:
         if runs:
             stored = [store.run(run) for run in runs]
@@ -394,4 +415,4 @@ def _explain_stored(runs: tuple[str, ...], params: dict[str, Any]) -> Answers:
             newest = store.runs(task="bench", status="finished", limit=1)
             batch = newest[0].batch if newest else ""
             stored = store.runs(task="bench", status="finished", batch=batch)[::-1]
-        return explain.explain_runs(stored, params["query"])
+        return explain.explain_runs(stored, params["query"], places=places)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +26,7 @@ from assay.core.text import parse_number
 from assay.errors import UsageError
 from assay.io.collections import ANSWER_MEASURES, Collection, find_layout, load_collection
 from assay.io.plain_data import check_against, parse_toml, read_config_text
-from assay.io.texts import ChunkRule, allow_ir, is_ir
+from assay.io.texts import ChunkRule, TextFolder, allow_ir, is_ir
 from assay.measures import parse_many
 from assay.models.settings import EncoderSettings
 from assay.models.specs import allow_model, allow_reranker, check_model, code_settings, find_kind
@@ -89,6 +90,17 @@ class BenchRequest:
     chunk: ChunkRule | None
     options: Mapping[str, Any] = field(default_factory=dict)
     answers: str | None = None
+    extensions: tuple[str, ...] = ()
+
+    @cached_property
+    def folder(self) -> TextFolder | None:
+        """The documents, where they are the texts in a folder."""
+        alone = self.queries is None and self.qrels is None
+        if not alone and os.path.isdir(self.corpus):
+            return TextFolder(self.corpus, self.extensions)
+        if self.extensions:
+            raise UsageError("extensions are for a folder of texts, with queries or judgments.")
+        return None
 
     @property
     def files(self) -> list[str]:
@@ -109,7 +121,7 @@ class BenchRequest:
     def load(self) -> Collection:
         """Read the collection."""
         return load_collection(
-            self.corpus,
+            self.folder or self.corpus,
             self.queries,
             self.qrels,
             split=self.split,
@@ -142,7 +154,8 @@ class BenchRequest:
             progress=progress,
             **{**self.options, **changes},
         )
-        return replace(result, chunk=self.chunk, judged=self.judged)
+        files = () if self.folder is None else self.folder.left_out
+        return replace(result, chunk=self.chunk, judged=self.judged, files_left_out=files)
 
 
 def make_request(
@@ -220,6 +233,7 @@ def make_request(
         None if chunk is None else ChunkRule.parse(chunk),
         {key: both[key] for key in _SHARED if key in both},
         both.get("answers"),
+        tuple(both.get("extensions", ())),
     )
 
 
@@ -229,7 +243,7 @@ def _with_stages(config: Mapping[str, Any]) -> dict[str, Any]:
     for entry in config.get("model", ()):
         if split_stages([entry["spec"]])[1]:
             two = Rerank.parse(entry["spec"])
-            depth = {} if two.depth is None else {"depth": two.depth}
+            depth = {} if two.depth is None else {"depth": two.depth, "count": two.count}
             stages.append({**entry, "of": two.first, "spec": two.reranker, **depth})
         else:
             models.append(entry)
@@ -319,7 +333,13 @@ def _rerank(entry: Mapping[str, Any], consent: Consent) -> Rerank:
     settings = {key: entry[key] for key in _ENCODER if key in entry}
     name = entry.get("name") or f"{entry['of']}>{entry['spec']}"
     stages = Rerank(
-        name, entry["of"], entry["spec"], entry.get("depth"), settings, entry.get("price")
+        name,
+        entry["of"],
+        entry["spec"],
+        entry.get("depth"),
+        settings,
+        entry.get("price"),
+        entry.get("count", "documents"),
     )
     allow_reranker(stages.reranker, settings, consent, _CONFIG)
     return stages

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -28,6 +28,7 @@ from assay.bench.plan import (
     indexed_name,
     prepare,
 )
+from assay.bench.reranking import check_depth, pick_chunks, rerank
 from assay.bench.result import BenchResult, System
 from assay.bench.search import (
     BenchProgress,
@@ -37,24 +38,26 @@ from assay.bench.search import (
     SearchOptions,
     SearchResult,
     Timer,
+    number_entries,
+    of_collection,
 )
 from assay.bench.settings import MEASURES, Metric
 from assay.core import checks
 from assay.core.conventions import Conventions, Settings, as_conventions, as_settings
 from assay.core.hits import Hits, judge
+from assay.core.ids import Ids
 from assay.core.judgments import Qrels
 from assay.core.mismatches import check_match
 from assay.core.ranking import Ranking
 from assay.core.text import mask_secrets
-from assay.errors import UsageError
+from assay.errors import InputError, UsageError
 from assay.io.checkpoint import Checkpoint, Part
 from assay.io.collections import ANSWER_MEASURES, Collection
 from assay.io.fingerprints import digest_of_arrays
 from assay.io.texts import ChunkRule
 from assay.measures import Measure, parse_many
 from assay.models import EncoderSettings
-from assay.models.encoding import add_tokens
-from assay.models.rerankers import Reranker, Scored, load_reranker
+from assay.models.rerankers import load_reranker
 from assay.scoring.chance import ceiling, chance
 from assay.scoring.evaluate import score
 from assay.search.fusion import fuse, tune_fusion
@@ -138,20 +141,32 @@ def run_bench(
     deep = _depth(parsed, rules, depth, len(collection.doc_ids))
     rules = rules.replace(depth=deep)
     for two in plan.reranks:
-        check_depth(two, deep)
+        check_depth(two, deep, chunked=rule is not None)
     data = prepare(collection, rules, rule)
     if cluster is not None and not hasattr(cluster, "journal"):
         raise UsageError(f"cluster is what open_cluster() gives, found {type(cluster).__name__}.")
     options = SearchOptions(
-        deep, aggregation, metric, rules.tiebreak, threads, device, cache, progress, cluster
+        deep,
+        aggregation,
+        metric,
+        rules.tiebreak,
+        threads,
+        device,
+        cache,
+        progress,
+        cluster,
+        max([two.depth or 0 for two in plan.reranks if two.count == "chunks"], default=0),
     )
     identity = (
         f"{__version__} {collection.fingerprint} {rule} {aggregation} {metric} {deep} "
-        f"{rules.tiebreak}"
+        f"{rules.tiebreak} {options.unit_depth}"
     )
     finished = BenchCheckpoint(None if checkpoint is None else Path(checkpoint), identity, data)
     judging = _Judging(collection, _answerable(collection), parsed, rules, groups)
-    ran = list(_run_systems(plan, data, options, finished, judging))
+    left_out: dict[str, str] = {}
+    ran = list(_Run(plan, data, options, finished, judging, left_out).run())
+    if not ran:
+        raise InputError(f"No system can run on this collection: {next(iter(left_out.values()))}.")
     finished.clear()
     result = BenchResult(
         collection,
@@ -162,6 +177,8 @@ def run_bench(
         depth=deep,
         cache=cache,
         prices=plan.prices,
+        data=data,
+        left_out=left_out,
     )
     if collection.by_answers is None:
         return result
@@ -267,58 +284,94 @@ class _Searched(NamedTuple):
     members: tuple[str, ...] = ()
 
 
-def _run_systems(
-    plan: BenchPlan,
-    data: PreparedCollection,
-    options: SearchOptions,
-    finished: BenchCheckpoint,
-    judging: _Judging,
-) -> Iterator[_Searched]:
-    """Yield every system in turn: models, each behind each index, fusions, rerankers."""
-    results = {}
-    shared: dict[str, ModelSearch] = {}
-    for model in plan.models:
-        key = f"{model.spec} {as_settings(own=model.settings)}"
-        search = ModelSearch(model, data, options, shared.get(key))
-        if any(other.codes for other in plan.models):
-            shared.setdefault(key, search)
-        parts = finished if search.repeatable else finished.without_folder()
-        result = parts.load_or_compute(search.fingerprint, search.search)
+@dataclass(frozen=True)
+class _Run:
+    """What runs the systems of a plan; `left_out` says why some cannot run on this collection."""
+
+    plan: BenchPlan
+    data: PreparedCollection
+    options: SearchOptions
+    finished: BenchCheckpoint
+    judging: _Judging
+    left_out: dict[str, str]
+    results: dict[str, SearchResult] = field(default_factory=dict)
+
+    def run(self) -> Iterator[_Searched]:
+        """Yield every system in turn: models, each behind each index, fusions, rerankers."""
+        shared: dict[str, ModelSearch] = {}
+        for model in self.plan.models:
+            key = f"{model.spec} {as_settings(own=model.settings)}"
+            search = ModelSearch(model, self.data, self.options, shared.get(key))
+            if any(other.codes for other in self.plan.models):
+                shared.setdefault(key, search)
+            yield from self._run_model(model, search)
+        for fusion in self.plan.fusions:
+            compute = partial(_fuse, fusion, self.results, self.data, self.options, self.judging)
+            result = self._try(fusion.name, fusion.members, compute)
+            if result is not None:
+                self.results[fusion.name] = result
+                yield _Searched(fusion.name, fusion.spec, result, members=fusion.members)
+        for two in self.plan.reranks:
+            result = self._try(two.name, (two.first,), partial(self._rerank, two))
+            if result is not None:
+                spec = result.ranking.settings["rerank"]
+                yield _Searched(two.name, spec, result, first=two.first)
+
+    def _try(
+        self, name: str, parts: Iterable[str], compute: Callable[[], SearchResult | None]
+    ) -> SearchResult | None:
+        """Return what a system retrieves; None, with a reason, if this collection forbids it."""
+        missing = [part for part in parts if part in self.left_out]
+        if missing:
+            self.left_out[name] = f"it needs {missing[0]}"
+            return None
+        try:
+            return compute()
+        except InputError as error:
+            if type(error) is not InputError:  # what a model made is broken, whatever the texts
+                raise
+            self.left_out[name] = str(error).removesuffix(".")
+            return None
+
+    def _run_model(self, model: Model, search: ModelSearch) -> Iterator[_Searched]:
+        """Yield a model, and the same behind each index."""
+        parts = self.finished if search.repeatable else self.finished.without_folder()
+        load = partial(parts.load_or_compute, search.fingerprint, search.search)
+        result = self._try(model.name, (), load)
         if result is None:
-            continue
-        settings = _settings(model, data, options)
-        result = results[model.name] = _with_settings(result, settings)
-        options.tell(model.name, "searching", 1, 1)  # also if it was finished before
+            return
+        width = result.costs.dimension if model.is_lexical else None
+        fitted = as_settings(words=result.words or None, dimension=width)
+        settings = {**_settings(model, self.data, self.options), **fitted}
+        result = self.results[model.name] = _with_settings(result, settings)
+        self.options.tell(model.name, "searching", 1, 1)  # also if it was finished before
         lower = None
         if (data_lower := search.small_letters) is not None:
             key = f"{search.fingerprint} small letters"
             lower = parts.load_or_compute(key, search.search_small_letters, data_lower)
         yield _Searched(model.name, model.system, result, lower=lower.ranking if lower else None)
-        for index in plan.indexes:
+        for index in self.plan.indexes:
             name = indexed_name(model.name, index)
-            indexed = parts.load_or_compute(
-                f"{search.fingerprint} {index}", partial(search.search_index, name, index)
-            )
+            compute = partial(search.search_index, name, index)
+            key = f"{search.fingerprint} {index}"
+            indexed = self._try(name, (), partial(parts.load_or_compute, key, compute))
             if indexed is not None:
                 result = _with_settings(indexed, {**settings, "index": mask_secrets(index)})
                 yield _Searched(name, indexed_name(model.spec, index), result, model.name)
-    for fusion in plan.fusions:
-        members = [results[name] for name in fusion.members]
-        fused = results[fusion.name] = _fuse(fusion, members, options, judging)
-        yield _Searched(fusion.name, fusion.spec, fused, members=fusion.members)
-    for two in plan.reranks:
+
+    def _rerank(self, two: Rerank) -> SearchResult | None:
+        data, options, first = self.data, self.options, self.results[two.first]
         reranker = load_reranker(
             two.reranker, settings=EncoderSettings(**two.settings), device=options.device
         )
-        first = results[two.first]
-        parts = finished if reranker.identity is not None else finished.without_folder()
+        parts = self.finished if reranker.identity is not None else self.finished.without_folder()
         key = f"{first.fingerprint} {reranker.fingerprint} {two.spec}"
         both = parts.load_or_compute(key, partial(rerank, two, reranker, first, data, options))
-        if both is not None:
-            whole = replace(two, depth=check_depth(two, options.depth)).spec
-            settings = {**first.ranking.settings, **as_settings(rerank=whole)}
-            both = replace(both, ranking=replace(both.ranking, settings=settings))
-            yield _Searched(two.name, whole, both, first=two.first)
+        if both is None:
+            return None
+        depth = check_depth(two, options.depth, chunked=data.chunked)
+        settings = {**first.ranking.settings, **as_settings(rerank=replace(two, depth=depth).spec)}
+        return replace(both, ranking=replace(both.ranking, settings=settings))
 
 
 def _settings(model: Model, data: PreparedCollection, options: SearchOptions) -> dict[str, str]:
@@ -344,9 +397,14 @@ def _with_settings(result: SearchResult, settings: Settings) -> SearchResult:
 
 
 def _fuse(
-    fusion: Fusion, members: list[SearchResult], options: SearchOptions, judging: _Judging
+    fusion: Fusion,
+    results: Mapping[str, SearchResult],
+    data: PreparedCollection,
+    options: SearchOptions,
+    judging: _Judging,
 ) -> SearchResult:
     """Return rankings made into one; it costs what its members cost, and the fusing."""
+    members = [results[name] for name in fusion.members]
     options.tell(fusion.name, "searching", 0, None)
     how: dict[str, Any] = {
         "method": fusion.method,
@@ -358,16 +416,17 @@ def _fuse(
     with Timer() as timer:
         ranking = fuse(rankings, weights=fusion.weights, **how)
     if fusion.tune is not None:  # which is no part of a search, and its time does not count
-        ranking, tuning = tune_fusion(
-            rankings,
-            judging.qrels,
-            judging.measures[0],
-            folds=fusion.tune.number,
-            seed=fusion.tune.seed,
-            conventions=judging.rules,
-            clusters=judging.groups,
-            **how,
-        )
+        with of_collection():
+            ranking, tuning = tune_fusion(
+                rankings,
+                judging.qrels,
+                judging.measures[0],
+                folds=fusion.tune.number,
+                seed=fusion.tune.seed,
+                conventions=judging.rules,
+                clusters=judging.groups,
+                **how,
+            )
     options.tell(fusion.name, "searching", 1, 1)
     every = [member.costs for member in members]
     cached = not all(member.n_encoded for member in every)
@@ -380,99 +439,43 @@ def _fuse(
     )
     digest = "" if tuning is None else digest_of_arrays(ranking.offsets, ranking.docs)
     fingerprint = f"{fusion.spec} {digest} of {' '.join(member.fingerprint for member in members)}"
-    return SearchResult(ranking, costs, fingerprint, members[0].n_texts, tuning=tuning)
-
-
-DEPTH = 100
-
-
-def rerank(
-    plan: Rerank,
-    reranker: Reranker,
-    first: SearchResult,
-    data: PreparedCollection,
-    options: SearchOptions,
-) -> SearchResult:
-    """Order the first documents by the reranker; the others follow as they were.
-
-    A document that is cut into chunks has the score of its best one. It costs what the first stage
-    costs, and the time of the reranker after a first text.
-    """
-    depth = check_depth(plan, options.depth)
-    bounds = np.searchsorted(data.unit_doc, np.arange(len(data.doc_ids) + 1))
-    if reranker.warm_up:
-        reranker.score(data.query_texts[0], [data.unit_texts[0]])
-    docs, scores, tokens = [], [], None
-    total = len(data.query_texts)
-    with Timer() as timer:
-        for row, candidates in enumerate(_ranked_docs(first.ranking, data)):
-            query = data.query_texts[row]
-            head, n_tokens = _score_docs(reranker, query, candidates[:depth], data, bounds)
-            tokens = add_tokens(tokens, n_tokens)
-            docs.append(candidates)
-            # The others follow with scores below all of these, descending.
-            low = float(head.min()) if len(head) else 0.0
-            steps = np.arange(1, len(candidates) - len(head) + 1, dtype=np.float64)
-            scores.append(np.concatenate([head, low - max(1.0, abs(low)) * 1e-6 * steps]))
-            options.tell(plan.name, "reranking", row + 1, total)
-    ranking = Ranking(
-        data.query_ids,
-        data.doc_ids,
-        offsets_of(np.array([len(row_docs) for row_docs in docs])),
-        np.concatenate(docs).astype(np.int32),
-        np.concatenate(scores),
-        in_order=False,
-        n_docs=len(data.doc_ids),
-        has_ids=True,
-        search=first.ranking.search,
-        settings=first.ranking.settings,
-    )
-    options.tell(plan.name, "searching", 1, 1)
-    return replace(
-        first,
-        ranking=replace(ranking.first(options.depth), tiebreak=options.tiebreak),
-        costs=replace(
-            first.costs, search_seconds=first.costs.search_seconds + timer.seconds, tokens=tokens
-        ),
-        n_cut=None,  # what the first stage does to texts is said of it
-        n_without=0,
-        tuning=None,
-        fingerprint=f"{first.fingerprint} {reranker.fingerprint} {depth}",
+    return SearchResult(
+        ranking,
+        costs,
+        fingerprint,
+        members[0].n_texts,
+        tuning=tuning,
+        chunks=_fuse_chunks(ranking, members, data),
+        units=_fuse_units(fusion, members, {**how, "depth": options.unit_depth}),
     )
 
 
-def check_depth(plan: Rerank, depth: int) -> int:
-    """Return how many documents are put in order; no more than are retrieved."""
-    if plan.depth is not None and plan.depth > depth:
-        raise UsageError(
-            f"{plan.name!r} reranks {plan.depth} documents, but {depth} are retrieved: add "
-            f"--depth {plan.depth}."
-        )
-    return plan.depth or min(DEPTH, depth)
+def _fuse_units(fusion: Fusion, members: list[SearchResult], how: dict[str, Any]) -> Ranking | None:
+    """Return the ranked chunks of the members made into one ranking; weights of folds have none."""
+    units = [member.units for member in members if member.units is not None]
+    if fusion.tune is not None or len(units) < len(members):
+        return None
+    return fuse(units, weights=fusion.weights, **how)
 
 
-def _ranked_docs(ranking: Ranking, data: PreparedCollection) -> list[Ints]:
-    """Return the ranked documents of each query, by their numbers in the collection."""
-    number = ranking.doc_ids.match(data.doc_ids)
-    rows = data.query_ids.match(ranking.query_ids)
-    starts, ends = ranking.offsets[:-1], ranking.offsets[1:]
-    nothing = np.empty(0, np.int64)
-    return [nothing if row < 0 else number[ranking.docs[starts[row] : ends[row]]] for row in rows]
+def _fuse_chunks(
+    ranking: Ranking, members: list[SearchResult], data: PreparedCollection
+) -> Ints | None:
+    """Return the chunk of each document that matched in the member that ranks it highest."""
+    chunks = [member.chunks for member in members if member.chunks is not None]
+    if len(chunks) < len(members):
+        return None
+    rankings = [member.ranking for member in members]
+    starts = [np.repeat(ranked.offsets[:-1], ranked.lengths) for ranked in rankings]
+    ranks = np.concatenate([np.arange(len(start)) - start for start in starts])
+    entries = np.concatenate([number_entries(ranked, data) for ranked in rankings])
+    order = np.argsort(ranks, kind="stable")
+    source = entries[order], np.concatenate(chunks)[order]
+    return pick_chunks(number_entries(ranking, data), source)
 
 
-def _score_docs(
-    reranker: Reranker, query: str, docs: Ints, data: PreparedCollection, bounds: Ints
-) -> Scored:
-    """Return the best score of each document's texts: itself, or its chunks."""
-    if not len(docs):
-        return Scored(np.empty(0))
-    parts = [range(bounds[doc], bounds[doc + 1]) for doc in docs]
-    scored = reranker.score(query, [data.unit_texts[unit] for part in parts for unit in part])
-    starts = offsets_of(np.array([len(part) for part in parts]))[:-1]
-    return scored._replace(scores=np.maximum.reduceat(scored.scores, starts))
-
-
-_LAYOUT: Final = "bench-2"
+_LAYOUT: Final = "bench-3"
+_COUNTS: Final = ("n_texts", "n_cut", "n_without", "words", "remarks")
 
 
 class BenchCheckpoint:
@@ -510,12 +513,15 @@ class BenchCheckpoint:
                 "docs": ranking.docs,
                 "scores": ranking.scores,
             }
-            if ranking.tie_split is not None:
-                arrays["tie_split"] = ranking.tie_split
+            units = result.units
+            more: dict[str, Any] = {"tie_split": ranking.tie_split, "chunks": result.chunks}
+            if units is not None:
+                more |= {"unit_offsets": units.offsets, "units": units.docs, "of": units.scores}
+            arrays |= {name: array for name, array in more.items() if array is not None}
             notes = {
                 "costs": asdict(result.costs),
                 "fingerprint": result.fingerprint,
-                "counts": [result.n_texts, result.n_cut, result.n_without],
+                "counts": {name: getattr(result, name) for name in _COUNTS},
                 "ranking": [ranking.tiebreak, ranking.search, dict(ranking.settings)],
             }
             self._parts.save(name, arrays, notes)
@@ -545,4 +551,10 @@ def _from_part(part: Part, data: PreparedCollection) -> SearchResult:
         settings=settings,
         tie_split=arrays.get("tie_split"),
     )
-    return SearchResult(ranking, Costs(**notes["costs"]), notes["fingerprint"], *notes["counts"])
+    units = None
+    if "units" in arrays:
+        parts = arrays["unit_offsets"], arrays["units"], arrays["of"]
+        units = Ranking(data.query_ids, Ids.count(data.n_units), *parts, n_docs=data.n_units)
+    costs, made_by = Costs(**notes["costs"]), notes["fingerprint"]
+    more: dict[str, Any] = {"chunks": arrays.get("chunks"), "units": units}
+    return SearchResult(ranking, costs, made_by, **notes["counts"], **more)

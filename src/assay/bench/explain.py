@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Ints, numbers_or_none
+from assay.bench.settings import PLACES
 from assay.core.ids import Ids
 from assay.core.text import did_you_mean
 from assay.errors import IdError, UsageError
@@ -19,12 +20,12 @@ from assay.runs.results import QueryResults, ResultDoc
 from assay.tables.table import Cell, Page, Table, Words
 
 if TYPE_CHECKING:
+    from assay.bench.plan import PreparedCollection
     from assay.bench.result import BenchResult
     from assay.core.ranking import Ranking
     from assay.io.collections import Collection
 
 
-PLACES: Final = 10
 _MISSED: Final = 10
 _LENGTH: Final = 240
 _BLANKS: Final = re.compile(r"\s+")
@@ -49,7 +50,7 @@ class Answers:
         """The relevant documents that any system retrieved or missed, best grade first."""
         seen: dict[str, ResultDoc] = {}
         for results in self.by_system.values():
-            for doc in (*results.results, *results.missed):
+            for doc in (*results.results, *results.missed[:_MISSED]):
                 if doc.grade is not None and doc.grade > 0:
                     seen.setdefault(doc.doc, doc)
         return sorted(seen.values(), key=lambda doc: (-(doc.grade or 0), doc.doc))
@@ -61,7 +62,7 @@ class Answers:
                 Cell(doc.doc),
                 Cell(f"{doc.grade:g}", "figure"),
                 *(Cell(_rank(results, doc.doc), "figure") for results in self.by_system.values()),
-                Cell(snippet(doc.snippet, _ONE_LINE)),
+                Cell(snippet(doc.shown, _ONE_LINE)),
             )
             for doc in self.relevant
         ]
@@ -75,7 +76,7 @@ class Answers:
                 Cell(doc.doc),
                 Cell(_judged(doc.grade)),
                 Cell(None if doc.score is None else f"{doc.score:.4f}", "figure"),
-                Cell(snippet(doc.snippet, _ONE_LINE)),
+                Cell(snippet(doc.shown, _ONE_LINE)),
             )
             for rank, doc in enumerate(self.by_system[name].results, 1)
         ]
@@ -105,9 +106,10 @@ class Answers:
                     "name": name,
                     "measures": numbers_or_none(self.values.get(name, {})),
                     "results": [
-                        {"rank": rank, **vars(doc)} for rank, doc in enumerate(results.results, 1)
+                        {"rank": rank, **doc.to_dict()}
+                        for rank, doc in enumerate(results.results, 1)
                     ],
-                    "missed": [{"rank": None, **vars(doc)} for doc in results.missed],
+                    "missed": [{"rank": None, **doc.to_dict()} for doc in results.missed],
                 }
                 for name, results in self.by_system.items()
             ],
@@ -115,11 +117,15 @@ class Answers:
 
 
 def _rank(results: QueryResults, doc: str) -> str:
+    """Return the rank of a document, or that it is below those shown; – if it was not retrieved."""
     for rank, result in enumerate(results.results, 1):
         if result.doc == doc:
             return str(rank)
-    deeper = any(missed.doc == doc and missed.score is not None for missed in results.missed)
-    return f"> {len(results.results)}" if deeper else "–"
+    below = f"> {len(results.results)}"
+    for missed in results.missed:
+        if missed.doc == doc:
+            return "–" if missed.score is None else below
+    return f"{below} or –"  # more were missed than a store has
 
 
 def _judged(grade: float | None) -> str:
@@ -145,10 +151,14 @@ def explain_bench(result: BenchResult, query: str, *, places: int = PLACES) -> A
     Example:
         print(text_page(explain_bench(result, "q07").page()))
     """
-    rankings = {system.name: system.ranking for system in result.systems}
-    answers = explain_rankings(result.collection, rankings, query, places=places)
+    _check_query(query, result.collection)
+    snippets = SnippetBuilder(result.collection, result.data)
+    results = {
+        system.name: snippets.build(system.ranking, query, system.result.chunks, places=places)
+        for system in result.systems
+    }
     values = {system.name: _values(system.scores, query) for system in result.systems}
-    return Answers(query, answers.by_system, values)
+    return Answers(query, results, values)
 
 
 def explain_rankings(
@@ -171,9 +181,7 @@ def explain_rankings(
     Example:
         explain_rankings(collection, {"dense": as_ranking("dense.run")}, "q07").relevant
     """
-    queries = [str(id) for id in collection.query_ids]
-    if query not in queries:
-        raise _unknown(query, queries)
+    _check_query(query, collection)
     snippets = SnippetBuilder(collection)
     results = {
         name: snippets.build(ranking, query, places=places) for name, ranking in rankings.items()
@@ -181,12 +189,19 @@ def explain_rankings(
     return Answers(query, results, {})
 
 
-def explain_runs(runs: Sequence[Any], query: str) -> Answers:
+def _check_query(query: str, collection: Collection) -> None:
+    queries = [str(id) for id in collection.query_ids]
+    if query not in queries:
+        raise _unknown(query, queries)
+
+
+def explain_runs(runs: Sequence[Any], query: str, *, places: int = PLACES) -> Answers:
     """Return one query of runs in a store that have their results.
 
     Args:
         runs: Runs of a store.
         query: Id of the query.
+        places: Number of documents of each system; a store has 10.
 
     Returns:
         The answers, with the scores of the query.
@@ -206,7 +221,7 @@ def explain_runs(runs: Sequence[Any], query: str) -> Answers:
         if results is None:
             continue
         name = run.name if run.name not in by_system else f"{run.name} ({run.id})"
-        by_system[name] = results
+        by_system[name] = _cut(results, places)
         values[name] = _values(run.scores(), query)
     if not by_system:
         queries = [str(id) for id in runs[0].scores().query_ids]
@@ -216,6 +231,12 @@ def explain_runs(runs: Sequence[Any], query: str) -> Answers:
             f"Run {runs[0].id} was stored without its results. 'assay bench --save' stores them."
         )
     return Answers(query, by_system, values)
+
+
+def _cut(results: QueryResults, places: int) -> QueryResults:
+    """Return the first places; relevant documents below them count as missed."""
+    below = [doc for doc in results.results[places:] if doc.grade is not None and doc.grade > 0]
+    return replace(results, results=results.results[:places], missed=(*below, *results.missed))
 
 
 def _values(scores: Any, query: str) -> dict[str, float]:
@@ -234,56 +255,76 @@ def _unknown(query: str, queries: Iterable[str]) -> IdError:
 
 
 class SnippetBuilder:
-    """Puts texts and grades of a collection beside rankings of its documents."""
+    """Puts texts and grades of a collection beside rankings of its documents.
 
-    def __init__(self, collection: Collection) -> None:
-        self._collection = collection
-        self._snippets: dict[int, str] = {}
+    `data` is what was searched: where that is chunks, the one that matched is shown.
+    """
 
-    def build_all(self, ranking: Ranking) -> dict[str, QueryResults]:
-        """Build the results of every query: text, first documents, missed ones."""
-        rows = _RankedDocs(ranking, self._collection)
+    def __init__(self, collection: Collection, data: PreparedCollection | None = None) -> None:
+        self._collection, self._data = collection, data
+        self._snippets: dict[tuple[int, int], str] = {}
+
+    def build_all(self, ranking: Ranking, chunks: Ints | None = None) -> dict[str, QueryResults]:
+        """Build the results of every query: text, first documents, some of the missed ones."""
+        rows = _RankedDocs(ranking, self._collection, chunks)
         return {
-            query: self._results(query, rows, number, PLACES)
+            query: self._results(query, rows, number, PLACES, _MISSED)
             for number, query in enumerate(map(str, ranking.query_ids))
         }
 
-    def build(self, ranking: Ranking, query: str, *, places: int = PLACES) -> QueryResults:
+    def build(
+        self, ranking: Ranking, query: str, chunks: Ints | None = None, *, places: int = PLACES
+    ) -> QueryResults:
         """Return one query of a ranking; without results where the ranking does not hold it."""
         number = int(Ids.of([query], "query").match(ranking.query_ids)[0])
-        return self._results(query, _RankedDocs(ranking, self._collection), number, places)
+        rows = _RankedDocs(ranking, self._collection, chunks)
+        return self._results(query, rows, number, places, len(self._collection.qrels.doc_ids))
 
-    def _results(self, query: str, rows: _RankedDocs, number: int, places: int) -> QueryResults:
+    def _results(
+        self, query: str, rows: _RankedDocs, number: int, places: int, most: int
+    ) -> QueryResults:
         """Return the first documents, and relevant ones that are not among them."""
-        docs, scores = rows.of(number)
+        docs, scores, chunks = rows.of(number)
         judged, grades = self._judged(query)
         numbers = rows.judged[judged]  # -1 where the ranking's documents do not hold one
         graded = dict(zip(numbers.tolist(), grades.tolist(), strict=True))
         best = [
-            self._doc(rows, doc, score, graded.get(doc))
-            for doc, score in zip(docs[:places].tolist(), scores[:places].tolist(), strict=True)
+            self._doc(rows, doc, score, graded.get(doc), chunk)
+            for doc, score, chunk in zip(
+                docs[:places].tolist(),
+                scores[:places].tolist(),
+                chunks[:places].tolist(),
+                strict=True,
+            )
         ]
         missed: list[ResultDoc] = []
         for at in np.argsort(-grades, kind="stable"):  # best grade first
             doc, grade = int(numbers[at]), float(grades[at])
             where = np.flatnonzero(docs == doc) if doc >= 0 else docs[:0]
-            if grade <= 0 or len(missed) == _MISSED or (len(where) and where[0] < places):
+            if grade <= 0 or len(missed) == most or (len(where) and where[0] < places):
                 continue
             score = float(scores[where[0]]) if len(where) else None
+            chunk = int(chunks[where[0]]) if len(where) else -1
             if doc >= 0:
-                missed.append(self._doc(rows, doc, score, grade))
+                missed.append(self._doc(rows, doc, score, grade, chunk))
             else:
                 name = str(self._collection.qrels.doc_ids[int(judged[at])])
                 missed.append(ResultDoc(name, None, grade))
         return QueryResults(self._texts.get(query, ""), tuple(best), tuple(missed))
 
     def _doc(
-        self, rows: _RankedDocs, doc: int, score: float | None, grade: float | None
+        self, rows: _RankedDocs, doc: int, score: float | None, grade: float | None, chunk: int
     ) -> ResultDoc:
-        row = int(rows.place[doc])
-        if row >= 0 and row not in self._snippets:
-            self._snippets[row] = snippet(self._collection.doc_texts[row])
-        return ResultDoc(rows.names[doc], score, grade, self._snippets.get(row, ""))
+        """Return a document with the chunk that matched, or with its beginning (chunk −1)."""
+        row, data, place = int(rows.place[doc]), self._data, None
+        text = self._collection.doc_texts[row] if row >= 0 else ""
+        if chunk >= 0 and data is not None and data.spans is not None:
+            number = chunk - int(data.bounds[data.unit_doc[chunk]]) + 1
+            place, text = (number, *data.spans[chunk].tolist()), data.unit_texts[chunk]
+        key = (row, -1 if place is None else chunk)
+        if row >= 0 and key not in self._snippets:
+            self._snippets[key] = snippet(text)
+        return ResultDoc(rows.names[doc], score, grade, self._snippets.get(key, ""), place)
 
     @cached_property
     def _texts(self) -> dict[str, str]:
@@ -305,18 +346,20 @@ class SnippetBuilder:
 class _RankedDocs:
     """A ranking's documents by number: their names, places in the collection, and judged ones."""
 
-    def __init__(self, ranking: Ranking, collection: Collection) -> None:
+    def __init__(self, ranking: Ranking, collection: Collection, chunks: Ints | None) -> None:
         self._ranking = ranking
+        self._chunks = np.full(len(ranking.docs), -1) if chunks is None else chunks
         self.names = [str(id) for id in ranking.doc_ids]
         ids = Ids.of(self.names, "doc")
         self.place = ids.match(collection.doc_ids)
         self.judged = collection.qrels.doc_ids.match(ids)
 
-    def of(self, number: int) -> tuple[Ints, NDArray[np.float64]]:
-        """Return documents and scores of one query, best first; none for a number below 0."""
+    def of(self, number: int) -> tuple[Ints, NDArray[np.float64], Ints]:
+        """Return documents, scores and chunks of one query, best first; none below number 0."""
         offsets = self._ranking.offsets
         inside = slice(0, 0) if number < 0 else slice(offsets[number], offsets[number + 1])
-        return self._ranking.docs[inside].astype(np.int64), self._ranking.scores[inside]
+        docs, scores = self._ranking.docs[inside], self._ranking.scores[inside]
+        return docs.astype(np.int64), scores, self._chunks[inside]
 
 
 def snippet(text: str, length: int = _LENGTH) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -22,6 +21,7 @@ from assay.core.mismatches import describe_near
 from assay.core.text import format_percent, signed
 from assay.inspect.check import CheckReport, Finding
 from assay.io.checkpoint import Checkpoint
+from assay.models.languages import language_of
 from assay.scoring.evaluate import score
 from assay.stats import paired_test
 
@@ -43,6 +43,7 @@ def diagnose(result: BenchResult) -> CheckReport:
     collection, cache = result.collection, result.cache
     facts = find_facts(collection.doc_texts, None if cache is None else cache.folder)
     findings = [
+        *_check_left_out(result),
         *_check_ids(collection),
         *_check_copies(collection.doc_ids, facts),
         *_check_language(collection.query_texts, facts.language),
@@ -129,11 +130,31 @@ def _check_system(system: System) -> Iterator[Finding]:
         message = f"{system.name} gives {result.n_without:,} texts no vector, or one of zeros"
         effect = "They cannot be retrieved."
         yield Finding("warning", "zero-vectors", message, effect, result.n_without, total)
+    for remark in result.remarks:
+        yield Finding("note", "as-run", f"{system.name}: {remark}", "The signature says it.", 1, 1)
     report = result.index
     if report is not None and report.recall < 1 - _LOSS:
         message = f"{system.name} has a recall of {report.recall:.1%} of the exact result"
         effect = "Its loss against the model alone is the loss of the index, not of the model."
         yield Finding("warning", "index-loss", message, effect, 1, 1)
+
+
+def _check_left_out(result: BenchResult) -> Iterator[Finding]:
+    """Yield systems that could not run on this collection, and files that are not in it."""
+    if result.left_out:
+        reasons = [f"{name} ({reason})" for name, reason in result.left_out.items()]
+        message = f"{_count(len(reasons), 'system')} left out"
+        effect = "The collection does not allow them; the others are compared."
+        total = len(reasons) + len(result.systems)
+        yield _finding("error", "left-out", message, effect, reasons, total)
+    if files := result.files_left_out:
+        kinds = Counter(Path(name).suffix.lower() or "without ending" for name in files)
+        listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common(_EXAMPLES))
+        message = f"{_count(len(files), 'file')} of the folder left out ({listed})"
+        effect = "They are no documents here. Read more text files with --extension .EXT."
+        total = len(files) + len(result.collection.doc_ids)
+        severity = "warning" if len(files) >= _CUT * total else "note"
+        yield _finding(severity, "files", message, effect, files, total)
 
 
 def _check_unjudged(result: BenchResult) -> Iterator[Finding]:
@@ -263,7 +284,7 @@ class TextFacts(NamedTuple):
     language: str
 
 
-_LAYOUT: Final = "findings-1"  # changed whenever what is found changes
+_LAYOUT: Final = "findings-2"  # changed whenever what is found changes
 
 
 def find_facts(texts: Sequence[str], folder: Path | None = None) -> TextFacts:
@@ -405,63 +426,3 @@ def _equal_rows(numbers: Ints, columns: NDArray[np.uint64]) -> Iterator[list[int
     for start, end in zip([0, *ends[:-1]], ends, strict=True):
         if end - start > 1:
             yield numbers[order[start:end]].tolist()
-
-
-_SAMPLE: Final = 500
-_MOST: Final = 0.8
-_LETTERS: Final = re.compile(r"[^\W\d_]+")
-# Frequent short words, each in one of these languages only.
-_FREQUENT: Final = {
-    "English": "the of and is with that for from are this which was by what how",
-    "German": "der und das ist nicht mit von für auf dem ein eine wie zu werden",
-    "French": "les des est une dans que pour avec qui sur du au cette sont et",
-    "Spanish": "el los las una que por con para del como se más está son y",
-    "Italian": "il che di per una con sono della nel gli è alla dei come non",
-    "Portuguese": "os não uma com para dos da em são ao pelo mais como foi às",
-    "Dutch": "het een van niet met voor zijn aan ook bij naar wordt dat deze op",
-}
-_LANGUAGE_OF: Final = {
-    word: [name for name, words in _FREQUENT.items() if word in words.split()]
-    for words in _FREQUENT.values()
-    for word in words.split()
-}
-_SCRIPTS: Final = {
-    "CJK": "Chinese or Japanese",
-    "HIRAGANA": "Japanese",
-    "KATAKANA": "Japanese",
-    "HANGUL": "Korean",
-    "CYRILLIC": "Cyrillic script",
-    "ARABIC": "Arabic script",
-    "GREEK": "Greek",
-    "HEBREW": "Hebrew",
-    "DEVANAGARI": "Devanagari script",
-    "THAI": "Thai",
-}
-
-
-def language_of(texts: Sequence[str]) -> str:
-    """Return the language, or the script, that most of the texts are written in; empty if none is.
-
-    >>> language_of(["how is the weather", "what is that for"])
-    'English'
-    """
-    some = texts[:: max(1, len(texts) // _SAMPLE)]  # from all over the collection
-    votes = Counter(map(_vote, some))
-    del votes[""]
-    if not votes:
-        return ""
-    name, number = votes.most_common(1)[0]
-    return name if number >= _MOST * votes.total() else ""
-
-
-def _vote(text: str) -> str:
-    text = text[:2000]
-    letters = [] if text.isascii() else [c for c in text if c.isalpha()]
-    scripts = Counter(unicodedata.name(c, "").partition(" ")[0] for c in letters[::3] or letters)
-    script = scripts.most_common(1)[0][0] if scripts else ""
-    if script in _SCRIPTS:
-        return _SCRIPTS[script]
-    words = _LETTERS.findall(text.casefold())
-    languages = Counter(name for word in words for name in _LANGUAGE_OF.get(word, ()))
-    (first, number), *rest = languages.most_common(2) or [("", 0)]
-    return first if not rest or number > rest[0][1] else ""

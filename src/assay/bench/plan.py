@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -23,7 +24,7 @@ from assay.errors import InputError, UsageError
 from assay.io.collections import Collection
 from assay.io.texts import ChunkRule, chunk_docs
 from assay.models.rerankers import check_reranker
-from assay.models.specs import is_lexical
+from assay.models.specs import is_lexical, lexical_model
 
 if TYPE_CHECKING:
     from assay.codes import encoders
@@ -33,8 +34,8 @@ else:
 
 
 _NAME: Final = re.compile(r"([\w.-]+)=(.+)", re.S)
-_RERANK: Final = re.compile(r"(?:rerank(?:/([1-9][0-9]{0,8}))?:)?([^>]+)>(.+)", re.S)
-_CODES: Final = re.compile(r"(.+)\?codes=([\w:+]+)", re.S)
+_RERANK: Final = re.compile(r"(?:rerank(?:/([1-9][0-9]{0,8})(chunks)?)?:)?([^>]+)>(.+)", re.S)
+_CODES: Final = re.compile(r"(.+)[?&]codes=([\w:+]+)", re.S)
 _TUNE: Final = re.compile(r"(.+)\?tune(?:=([1-9][0-9]{0,3}))?(?:&seed=([0-9]{1,9}))?", re.S)
 _WEIGHTED: Final = re.compile(r"(?:(\d+(?:\.\d+)?)\*)?(.+)")
 S = TypeVar("S", "Model", "Fusion", "Rerank")
@@ -66,8 +67,12 @@ class Model:
                 f"The model {self.name!r} has the metric {self.metric!r}; known: "
                 f"{', '.join(METRICS)}."
             )
-        if self.metric is not None and self.is_lexical:
-            raise UsageError(f"The model {self.name!r} is lexical, so that metric does not apply.")
+        if self.is_lexical:
+            lexical_model(self.spec, **self.settings)
+            if self.metric is not None:
+                raise UsageError(
+                    f"The model {self.name!r} is lexical, so that metric does not apply."
+                )
         if self.codes is not None:
             check_code(self.codes)
             if self.is_lexical and not self.spec.startswith("lsa"):
@@ -184,10 +189,14 @@ class Fusion:
 class Rerank:
     """Two stages: what `first`, a model or fusion, retrieves is put in order by a reranker.
 
-    `depth` is how many documents of each query: None stands for 100, or all if there are fewer.
+    `depth` is how many documents of each query: None stands for 100, or all if there are fewer. All
+    chunks of these are scored, or with `count` "chunks" the first `depth` chunks, whatever document
+    they belong to.
 
     >>> Rerank.parse("two=rerank/50:bm25>st:cross-encoder/ms-marco-MiniLM-L6-v2").depth
     50
+    >>> Rerank.parse("rerank/200chunks:bm25>py:mine:score").count
+    'chunks'
     """
 
     name: str
@@ -196,14 +205,17 @@ class Rerank:
     depth: int | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     price: float | None = None
+    count: str = "documents"
 
     def __post_init__(self) -> None:
         """Refuse what is no reranker."""
         check_reranker(self.reranker)
+        if self.count == "chunks" and self.depth is None:
+            raise UsageError(f"{self.name!r} counts chunks: say how many, rerank/Nchunks:A>B.")
 
     @classmethod
     def parse(cls, text: str) -> Rerank:
-        """Parse [NAME=][rerank[/N]:]A>RERANKER."""
+        """Parse [NAME=][rerank[/N[chunks]]:]A>RERANKER."""
         name, rest = _split_name(text)
         match = _RERANK.fullmatch(rest)
         if match is None:
@@ -211,8 +223,9 @@ class Rerank:
                 f"Two stages are written A>RERANKER or rerank/N:A>RERANKER, such as "
                 f"'rerank/50:bm25>py:mine:score'; found {text!r:.80}."
             )
-        depth, first, spec = match.groups()
-        return cls(name or f"{first}>{spec}", first, spec, int(depth) if depth else None)
+        depth, chunks, first, spec = match.groups()
+        number, count = int(depth) if depth else None, chunks or "documents"
+        return cls(name or f"{first}>{spec}", first, spec, number, count=count)
 
     @property
     def spec(self) -> str:
@@ -222,6 +235,7 @@ class Rerank:
         'rerank:bm25>py:mine:score'
         """
         depth = "" if self.depth is None else f"/{self.depth}"
+        depth += "chunks" * (self.count == "chunks")
         return f"rerank{depth}:{self.first}>{self.reranker}"
 
 
@@ -400,7 +414,7 @@ class PreparedCollection:
 
     `doc_ids` are all documents in the order that breaks ties; unit i has `unit_texts[i]` and
     belongs to document `unit_doc[i]`. Units are in the order of their documents, so that the lower
-    number wins a tie whoever searches.
+    number wins a tie whoever searches. `spans` are the characters where each chunk begins and ends.
     """
 
     query_ids: Ids
@@ -411,6 +425,12 @@ class PreparedCollection:
     chunk: ChunkRule | None
     docs_in_file: InFile
     queries_in_file: InFile
+    spans: Ints | None = None
+
+    @cached_property
+    def bounds(self) -> Ints:
+        """Where the units of each document begin; at last, where all end."""
+        return np.searchsorted(self.unit_doc, np.arange(len(self.doc_ids) + 1))
 
     @property
     def chunked(self) -> bool:
@@ -442,12 +462,13 @@ def prepare(
     texts = [collection.doc_texts[at] for at in order]
     if not len(rows):
         raise InputError("No judged query has a text, so there is nothing to search for.")
+    spans = None
     if chunk is None:
         owner = np.flatnonzero([bool(text.strip()) for text in texts])
         ids, units = doc_ids.take(owner), tuple(texts[at] for at in owner)
     else:
         chunks = chunk_docs(doc_ids, texts, chunk)
-        ids, units, owner = chunks.ids, chunks.texts, chunks.doc
+        ids, units, owner, spans = chunks.ids, chunks.texts, chunks.doc, chunks.spans
     if not units:
         raise InputError("All documents are empty, so there is nothing to search.")
     place = np.argsort(order[owner], kind="stable")
@@ -463,4 +484,5 @@ def prepare(
         chunk,
         in_file,
         InFile(collection.query_ids, collection.query_texts, rows),
+        spans,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 from assay.arrays import Floats, numbers_or_none
 from assay.bench.explain import SnippetBuilder
 from assay.bench.findings import diagnose
-from assay.bench.plan import Rerank
+from assay.bench.plan import PreparedCollection, Rerank
 from assay.bench.search import ChunkAggregation, SearchResult
 from assay.comparison.compare import Comparison, compare
 from assay.comparison.standings import standings_table
 from assay.core.hits import Hits
 from assay.core.ranking import Ranking
 from assay.core.text import Remark, format_bytes, format_rate, format_time
-from assay.errors import StorageError, UsageError
+from assay.errors import InputError, StorageError, UsageError
 from assay.io.collections import CONVENTION, Collection
 from assay.io.texts import ChunkRule
 from assay.io.writers import write_run
@@ -45,6 +45,8 @@ _IN_SHORT: Final = {
     "all-fail": "{:,} queries nobody solves",
     "disagreement": "{:,} queries with systems far apart",
     "duplicate-docs": "{:,} duplicate groups",
+    "files": "{:,} files left out",
+    "left-out": "{:,} systems left out",
     "near-duplicate-docs": "{:,} near-duplicate pairs",
     "unjudged": "unjudged documents among the first",
     "zero-vectors": "{:,} texts without a vector",
@@ -125,7 +127,9 @@ class BenchResult:
     `chance` and `ceiling` are what a random and a perfect order of all documents would score.
     Beside the `cache` lies what was found out about the texts of the collection before. `prices`
     are those of a million tokens by name; `by_answers` is the same judged by answers, where there
-    are some beside judged documents.
+    are some beside judged documents. `data` is what was searched, and `left_out` has the systems
+    that cannot run on this collection, with the reasons; `files_left_out` are files of a folder
+    that are no documents.
     """
 
     collection: Collection
@@ -140,6 +144,9 @@ class BenchResult:
     cache: EmbeddingCache | None = None
     prices: Mapping[str, float] = field(default_factory=dict)
     by_answers: BenchResult | None = None
+    data: PreparedCollection | None = None
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    files_left_out: Sequence[str] = ()
 
     def __getitem__(self, name: str) -> System:
         for system in self.systems:
@@ -199,6 +206,9 @@ class BenchResult:
 
         Indexes, each compared with its own exact search, are among the remarks.
         """
+        if settings.get("baseline") in self.left_out:
+            reason = self.left_out[settings["baseline"]]
+            raise InputError(f"The baseline {settings['baseline']!r} cannot run: {reason}.")
         if settings.get("baseline") in [system.name for system in self.systems if system.exact]:
             raise UsageError(
                 f"The baseline {settings['baseline']!r} is a model behind an index, which is "
@@ -248,7 +258,7 @@ class BenchResult:
         return families
 
     def _runs(self) -> list[RunRecord]:
-        snippets = SnippetBuilder(self.collection)
+        snippets = SnippetBuilder(self.collection, self.data)
         return [
             RunRecord(
                 system.name,
@@ -257,7 +267,9 @@ class BenchResult:
                 chance=self.chance,
                 hits=system.hits,
                 provenance=system.details(),
-                results=LazyResults(partial(snippets.build_all, system.ranking)),
+                results=LazyResults(
+                    partial(snippets.build_all, system.ranking, system.result.chunks)
+                ),
             )
             for system in self.rivals
         ]
@@ -267,7 +279,7 @@ class BenchResult:
 
         `clusters` is the group column that was drawn; `config` is stored with all of them.
         """
-        snippets = SnippetBuilder(self.collection)
+        snippets = SnippetBuilder(self.collection, self.data)
         chance, ceiling = self.chance.mean(), self.ceiling.mean()
         records = [
             RunRecord(
@@ -290,7 +302,7 @@ class BenchResult:
                 chance=chance,
                 ceiling=ceiling,
                 clusters=clusters,
-                results=snippets.build_all(system.ranking),
+                results=snippets.build_all(system.ranking, system.result.chunks),
                 hits=system.hits,
                 provenance=system.details(),
             )
@@ -361,9 +373,10 @@ class BenchResult:
             "dimension": Cell(costs.dimension, "count"),
             "texts/s": Cell(format_rate(costs.texts_per_second) or cached, "figure"),
             "memory": Cell(format_bytes(costs.bytes), "figure"),
-            "search/query": Cell(format_time(system.seconds_per_query), "figure"),
+            "search/query": Cell(_format_search(system), "figure"),
             "bytes/vector": Cell(width, "count"),
             "truncated": Cell(cut, "figure"),
+            "pairs": Cell(costs.pairs, "count"),
             "tokens": Cell(self.tokens_of(system.name), "count"),
             "price": Cell(_format_price(self.price_of(system.name)), "figure"),
         }
@@ -536,17 +549,28 @@ def _rerank_page(result: BenchResult, board: Leaderboard) -> Page:
     for system in result.systems:
         if not system.first:
             continue
-        before, tokens = result[system.first].seconds_per_query, system.result.costs.tokens
-        cost = format_time(system.seconds_per_query - before)
-        if tokens is not None:
-            cost += f" and {tokens / max(len(system.ranking), 1):,.0f} tokens"
-        depth = Rerank.parse(system.spec).depth
+        before, costs = result[system.first].seconds_per_query, system.result.costs
+        two, n_pairs, n_computed = Rerank.parse(system.spec), costs.pairs or 0, costs.pairs_computed
         sentence = (
-            f"{system.name} puts the first {depth} documents of each query in order, which takes "
-            f"{cost} after the {format_time(before)} of {system.first}."
+            f"{system.name} puts the first {two.depth} {two.count} of each query in order: "
+            f"{n_pairs:,} pairs"
         )
-        page.append(Words(sentence))
+        if n_computed:
+            sentence += f", {n_computed:,} of them computed now" if n_computed < n_pairs else ""
+            sentence += f", which takes {format_time(system.seconds_per_query - before)}"
+            if costs.tokens is not None:
+                sentence += f" and {costs.tokens / max(len(system.ranking), 1):,.0f} tokens"
+            sentence += f" after the {format_time(before)} of {system.first}"
+        else:
+            sentence += ", all from the cache"
+        page.append(Words(f"{sentence}."))
     return page
+
+
+def _format_search(system: System) -> str | None:
+    """Format the time of a search; none is known where all pairs came from the cache."""
+    cached = system.result.costs.pairs and not system.result.costs.pairs_computed
+    return "cached" if cached else format_time(system.seconds_per_query)
 
 
 def _describe_tuning(result: BenchResult) -> Iterator[str]:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats32, offsets_of, rows_of
+from assay.arrays import Floats32, Ints, offsets_of, rows_of
 from assay.bench.plan import Model, PreparedCollection, make_codes
 from assay.bench.settings import Metric
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.core.ranking import Ranking
 from assay.core.text import parse_whole
-from assay.errors import UsageError
+from assay.errors import InputError, UsageError
 from assay.models import EncoderSettings, TextModel, lexical_model, text_model
 from assay.models.encoding import add_tokens
 from assay.models.lexical import warm_up
@@ -75,7 +76,8 @@ class Costs:
 
     `n_encoded` texts took `encode_seconds`; those that came from the cache count in neither.
     `search_seconds` is for all queries. `tokens` are those that an endpoint counted for what was
-    computed now, and `bytes_per_vector` is said of codes.
+    computed now, and `bytes_per_vector` is said of codes. A reranker scores `pairs` of a query and
+    a text, of which `pairs_computed` were not in the cache.
     """
 
     encode_seconds: float = 0.0
@@ -86,6 +88,8 @@ class Costs:
     search_seconds: float = 0.0
     tokens: int | None = None
     bytes_per_vector: int | None = None
+    pairs: int | None = None
+    pairs_computed: int | None = None
 
     @property
     def texts_per_second(self) -> float | None:
@@ -97,8 +101,17 @@ class Costs:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         data = {**asdict(self), "texts_per_second": self.texts_per_second}
-        seldom = ("tokens", "bytes_per_vector")
+        seldom = ("tokens", "bytes_per_vector", "pairs", "pairs_computed")
         return {key: value for key, value in data.items() if value is not None or key not in seldom}
+
+
+@contextmanager
+def of_collection() -> Iterator[None]:
+    """Make an error of what cannot be built from these documents one of the collection."""
+    try:
+        yield
+    except UsageError as error:
+        raise InputError(str(error)) from error
 
 
 class Timer:
@@ -116,7 +129,10 @@ class Timer:
 
 @dataclass(frozen=True, eq=False)
 class SearchOptions:
-    """What all systems have in common: how deep, by what metric, where, and who is told."""
+    """What all systems have in common: how deep, by what metric, where, and who is told.
+
+    `unit_depth` is how many chunks of each query a reranker may need, 0 where none counts chunks.
+    """
 
     depth: int
     aggregation: ChunkAggregation
@@ -127,6 +143,7 @@ class SearchOptions:
     cache: EmbeddingCache | None = None
     progress: BenchProgress | None = None
     cluster: Any = None
+    unit_depth: int = 0
 
     def tell(self, system: str, phase: str, done: int, total: int | None) -> None:
         """Report progress, where somebody listens."""
@@ -146,7 +163,9 @@ class SearchResult:
     """What one system retrieved and what it cost.
 
     `n_cut` of `n_texts` texts were truncated by the model; None where it cannot tell. `n_without`
-    texts have no vector, or one of zeros: they cannot be retrieved.
+    texts have no vector, or one of zeros: they cannot be retrieved. Of documents that are cut,
+    `chunks` has the number of the chunk that matched each ranked one best, and `units` are ranked
+    chunks, where a reranker needs them. `words` is what a lexical model takes for words.
     """
 
     ranking: Ranking
@@ -157,6 +176,19 @@ class SearchResult:
     n_without: int = 0
     index: IndexReport | None = None
     tuning: Tuning | None = None
+    chunks: Ints | None = None
+    units: Ranking | None = None
+    words: str = ""
+    remarks: tuple[str, ...] = ()
+
+
+class RankedDocs(NamedTuple):
+    """Documents of a search, their best chunks, and ranked chunks, as in `SearchResult`."""
+
+    ranking: Ranking
+    chunks: Ints | None = None
+    units: Ranking | None = None
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,13 +217,20 @@ class EncodedTexts:
         return self.docs if len(self.usable) == len(self.docs) else self.docs[self.usable]
 
     def as_result(
-        self, ranking: Ranking, costs: Costs, how: str = "", index: IndexReport | None = None
+        self, ranked: RankedDocs, how: str = "", index: IndexReport | None = None, **costs: Any
     ) -> SearchResult:
         """Return what was retrieved by these vectors; `how`, where not by exact search of them."""
-        made_by = f"{self.fingerprint} {how}".rstrip()
-        n_docs = len(self.docs)
-        lost = n_docs - len(self.usable)
-        return SearchResult(ranking, costs, made_by, n_docs, self.n_cut, lost, index)
+        return SearchResult(
+            ranked.ranking,
+            replace(self.costs, search_seconds=ranked.seconds, **costs),
+            f"{self.fingerprint} {how}".rstrip(),
+            len(self.docs),
+            self.n_cut,
+            len(self.docs) - len(self.usable),
+            index,
+            chunks=ranked.chunks,
+            units=ranked.units,
+        )
 
 
 class ModelSearch:
@@ -208,10 +247,12 @@ class ModelSearch:
         self.model, self._data, self._options = model, data, options
         self._same = same  # a search of the same vectors, which are made once
         self._maker: Any
+        self._remarks: list[str] = []
         if same is not None:
-            self._maker = same._maker
+            self._maker, self._remarks = same._maker, same._remarks
         elif model.is_lexical:
-            self._maker = lexical_model(model.spec, **model.settings)
+            named: Any = lexical_model(model.spec, **model.settings)
+            self._maker, self._remarks = named.for_texts(data.unit_texts)
         else:
             self._maker = _text_model(model, options)
 
@@ -290,10 +331,15 @@ class ModelSearch:
     def search(self) -> SearchResult:
         """Search the vectors or their codes exactly, or by words."""
         if self._vectors is None:
-            return self._search_words()
-        if self.model.codes is not None:
-            return self._search_codes(self._vectors, self.model.codes)
-        return self._search_vectors(self._vectors, self._data)
+            result = self._search_words()
+        elif self.model.codes is not None:
+            result = self._search_codes(self._vectors, self.model.codes)
+        else:
+            result = self._search_vectors(self._vectors, self._data)
+        if not self.model.is_lexical:
+            return result
+        remarks = (*self._remarks, *(self._same or self)._fitted[0].remarks)
+        return replace(result, words=self._maker.words, remarks=remarks)
 
     @cached_property
     def small_letters(self) -> PreparedCollection | None:
@@ -331,15 +377,16 @@ class ModelSearch:
             ranking = Ranking.from_arrays(docs, scores, query_ids=ids, n_docs=data.n_units)
             return ranking.first(k)  # the one more tells whether the cut splits a tie
 
-        ranking, seconds = self._rank(search, len(data.query_ids))
+        ranking, chunks, units, seconds = self._rank(search, len(data.query_ids))
         timed = replace(costs, search_seconds=seconds)
-        return SearchResult(ranking, timed, self._maker.fingerprint, data.n_units)
+        found_by = self._maker.fingerprint
+        return SearchResult(ranking, timed, found_by, data.n_units, chunks=chunks, units=units)
 
     def _search_vectors(self, encoded: EncodedTexts, data: PreparedCollection) -> SearchResult:
         """Search exactly; a vector of zeros neither retrieves nor is retrieved."""
         usable, corpus, threads = encoded.usable, encoded.corpus, self._options.threads
         if not len(usable):
-            raise UsageError(
+            raise InputError(
                 f"{self.model.name!r} gives all documents a vector of zeros: nothing can be "
                 "retrieved."
             )
@@ -351,15 +398,14 @@ class ModelSearch:
             ranking = rank(encoded.queries[rows], docs, k, **how)
             return _renumber(ranking, usable, _ids_of(data.query_ids, rows))
 
-        ranking, seconds = self._rank(search, len(data.query_ids))
-        return encoded.as_result(ranking, replace(encoded.costs, search_seconds=seconds))
+        return encoded.as_result(self._rank(search, len(data.query_ids)))
 
     def _search_codes(self, encoded: EncodedTexts, codes: str) -> SearchResult:
         """Search the codes of the vectors exactly; bits by Hamming distance."""
         name, options = self.model.name, self._options
         usable, asking = encoded.usable, _asking(name, encoded)
         options.tell(name, "building", 0, None)
-        with Timer() as timer:
+        with Timer() as timer, of_collection():
             encoder = make_codes(codes, encoded.corpus, options.metric)
             docs = encoder.encode(encoded.corpus)
         queries = encoder.encode_queries(encoded.queries[asking])
@@ -375,15 +421,13 @@ class ModelSearch:
                 ranking = rank(left[rows], right, k, **how)
             return _renumber(ranking, usable, self._data.query_ids.take(asking[rows]))
 
-        ranking, seconds = self._rank(search, len(asking))
-        costs = replace(
-            encoded.costs,
+        return encoded.as_result(
+            self._rank(search, len(asking)),
+            codes,
             build_seconds=timer.seconds,
             bytes=len(usable) * encoder.bytes_per_vector,
             bytes_per_vector=encoder.bytes_per_vector,
-            search_seconds=seconds,
         )
-        return encoded.as_result(ranking, costs, codes)
 
     def search_index(self, name: str, spec: str) -> SearchResult | None:
         """Search the vectors by another engine's index, and measure its recall of the exact result.
@@ -397,22 +441,24 @@ class ModelSearch:
         queries = encoded.queries[asking]
         options.tell(name, "building", 0, None)
         how: Any = {"metric": options.metric, "threads": options.threads}
-        with build_index(spec, encoded.corpus, **how) as index:
+        with of_collection():
+            built = build_index(spec, encoded.corpus, **how)
+        with built as index:
 
             def search(rows: slice, k: int) -> Ranking:
                 ranking = index.rank(queries[rows], min(k, len(usable)))
                 return _renumber(ranking, usable, self._data.query_ids.take(asking[rows]))
 
-            ranking, seconds = self._rank(search, len(asking), name)
+            ranked = self._rank(search, len(asking), name)
             k = min(options.depth, len(usable))
             report = measure_index(index, queries, k, exact=self._exact)
-        costs = replace(
-            encoded.costs,
+        return encoded.as_result(
+            ranked,
+            report.spec,
+            report,
             build_seconds=report.build_seconds,
             bytes=report.memory_bytes or report.disk_bytes or encoded.costs.bytes,
-            search_seconds=seconds,
         )
-        return encoded.as_result(ranking, costs, report.spec, report)
 
     @cached_property
     def _exact(self) -> Ranking:
@@ -422,17 +468,15 @@ class ModelSearch:
         how: Any = {"metric": options.metric, "threads": options.threads}
         return rank(encoded.queries[encoded.asking], encoded.corpus, k, **how)
 
-    def _rank(
-        self, search: SearchUnits, n_queries: int, name: str | None = None
-    ) -> tuple[Ranking, float]:
-        """Return the ranking of documents, and the seconds that it took after a first query."""
+    def _rank(self, search: SearchUnits, n_queries: int, name: str | None = None) -> RankedDocs:
+        """Return the ranked documents, and the seconds that it took after a first query."""
         name = name or self.model.name
         self._options.tell(name, "searching", 0, None)
         search(slice(0, 1), 1)
         with Timer() as timer:
-            ranking = rank_documents(search, n_queries, self._data, self._options)
+            ranked = rank_documents(search, n_queries, self._data, self._options)
         self._options.tell(name, "searching", n_queries, n_queries)
-        return ranking, timer.seconds
+        return ranked._replace(seconds=timer.seconds)
 
 
 def _text_model(model: Model, options: SearchOptions) -> TextModel:
@@ -458,7 +502,7 @@ def _take(encoded: Encoded, rows: NDArray[np.int64]) -> Encoded:
 def _asking(name: str, encoded: EncodedTexts) -> NDArray[np.int64]:
     """Return the queries that have a vector; refuse if none has."""
     if not len(encoded.asking):
-        raise UsageError(f"{name!r} gives all queries a vector of zeros: nothing can be retrieved.")
+        raise InputError(f"{name!r} gives all queries a vector of zeros: nothing can be retrieved.")
     return encoded.asking
 
 
@@ -474,23 +518,29 @@ def _ids_of(ids: Ids, rows: slice) -> Ids:
 
 def rank_documents(
     search: SearchUnits, n_queries: int, data: PreparedCollection, options: SearchOptions
-) -> Ranking:
+) -> RankedDocs:
     """Return the ranking of documents for all queries, from searches of the units."""
     step = n_queries  # all at once, unless every chunk of every document is needed
     if data.chunked and options.aggregation.best > 1:
         step = max(1, _MOST_SCORES // data.n_units)
     starts = range(0, n_queries, step)
     blocks = [slice(start, min(start + step, n_queries)) for start in starts]
-    return _concatenate([_rank_block(search, rows, data, options) for rows in blocks])
+    parts = [_rank_block(search, rows, data, options) for rows in blocks]
+    ranking = _concatenate([part.ranking for part in parts])
+    if not data.chunked:
+        return RankedDocs(ranking)
+    chunks = np.concatenate([part.chunks for part in parts if part.chunks is not None])
+    units = [part.units for part in parts if part.units is not None]
+    return RankedDocs(ranking, chunks, _concatenate(units) if units else None)
 
 
 def _rank_block(
     search: SearchUnits, rows: slice, data: PreparedCollection, options: SearchOptions
-) -> Ranking:
+) -> RankedDocs:
     if not data.chunked:
         units = search(rows, min(options.depth, data.n_units))
         docs = data.unit_doc[units.docs].astype(np.int32)
-        return replace(
+        ranking = replace(
             units,
             doc_ids=data.doc_ids,
             given_docs=docs,
@@ -500,19 +550,24 @@ def _rank_block(
             tiebreak=options.tiebreak,
             has_ids=True,
         )
-    k = data.n_units if options.aggregation.best > 1 else min(4 * options.depth, data.n_units)
+        return RankedDocs(ranking)
+    k = data.n_units
+    if options.aggregation.best == 1:
+        k = min(max(4 * options.depth, options.unit_depth), data.n_units)
     while True:
         units = search(rows, k)
-        ranking = aggregate_chunks(
+        ranked = aggregate_chunks(
             replace(units, has_ids=True),
             data.unit_doc,
             doc_ids=data.doc_ids,
             aggregation=options.aggregation,
             depth=options.depth,
         )
-        full = (ranking.lengths >= options.depth) | (units.lengths < k)
+        full = (ranked.ranking.lengths >= options.depth) | (units.lengths < k)
         if k >= data.n_units or full.all():
-            return replace(ranking, tiebreak=options.tiebreak)
+            ranking = replace(ranked.ranking, tiebreak=options.tiebreak)
+            first = units.first(options.unit_depth) if options.unit_depth else None
+            return RankedDocs(ranking, ranked.chunks, first)
         k = min(4 * k, data.n_units)  # some query has too few documents yet
 
 
@@ -537,15 +592,16 @@ def _concatenate(parts: list[Ranking]) -> Ranking:
 
 def aggregate_chunks(
     chunks: Ranking, doc_of_chunk: Any, *, doc_ids: Ids, aggregation: ChunkAggregation, depth: int
-) -> Ranking:
-    """Return the ranking of documents; chunk i belongs to document `doc_of_chunk[i]`.
+) -> RankedDocs:
+    """Return the ranked documents and their best chunks; chunk i is of document `doc_of_chunk[i]`.
 
     A document's score is over the chunks that were retrieved; the others add nothing.
 
     >>> chunks = Ranking.from_scores([[0.2, 0.9, 0.8]])
-    >>> two = ChunkAggregation(2)
-    >>> aggregate_chunks(chunks, [0, 0, 1], doc_ids=Ids.count(2), aggregation=two, depth=2).row(0)
-    [(0, 1.1), (1, 0.8)]
+    >>> how = {"doc_ids": Ids.count(2), "aggregation": ChunkAggregation(2), "depth": 2}
+    >>> docs = aggregate_chunks(chunks, [0, 0, 1], **how)
+    >>> docs.ranking.row(0), docs.chunks.tolist()
+    ([(0, 1.1), (1, 0.8)], [1, 2])
     """
     owner = checks.check_numbers(doc_of_chunk, len(doc_ids), "doc_of_chunk")
     rows, docs = rows_of(chunks.offsets), owner[chunks.docs]
@@ -559,7 +615,7 @@ def aggregate_chunks(
     scores = np.zeros(len(firsts))
     np.add.at(scores, group, chunks.scores[counted])  # one by one, in the order of ranks
     heads = by_key[firsts]
-    ranking = Ranking(
+    whole = Ranking(
         chunks.query_ids,
         doc_ids,
         np.searchsorted(rows[heads], np.arange(chunks.n_queries + 1)).astype(np.int64),
@@ -571,4 +627,15 @@ def aggregate_chunks(
         search=chunks.search,
         settings=chunks.settings,
     )
-    return replace(ranking.first(depth), name=chunks.name)
+    ranking = replace(whole.first(depth), name=chunks.name)
+    entries = rows_of(ranking.offsets) * len(doc_ids) + ranking.docs
+    best = chunks.docs[heads[np.searchsorted(key[heads], entries)]]
+    return RankedDocs(ranking, best.astype(np.int64))
+
+
+def number_entries(ranking: Ranking, data: PreparedCollection) -> Ints:
+    """Return a number for each ranked document that is the same in all rankings of a query."""
+    queries = ranking.query_ids.match(data.query_ids)[rows_of(ranking.offsets)]
+    docs = ranking.doc_ids.match(data.doc_ids)[ranking.docs]
+    numbers: Ints = queries * len(data.doc_ids) + docs
+    return numbers

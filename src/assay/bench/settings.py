@@ -29,6 +29,7 @@ METRICS: Final = get_args(Metric)
 METHODS: Final = ("rrf", "combsum", "combmnz")
 NORMALIZATIONS: Final = ("minmax", "zscore")
 MEASURES: Final = ("nDCG@10", "R@100", "RR")
+PLACES: Final = 10  # documents of each query that are shown and stored
 
 
 def _input(
@@ -112,6 +113,7 @@ _RERANK: Final = (
         "spec", "What puts them in order: py:MODULE:FUNCTION, st:MODEL, onnx:FOLDER, rerank:URL."
     ),
     Setting("depth", "Number of documents of each query to rerank; 100 by default.", WHOLE),
+    Setting("count", "What depth counts.", one_of(["documents", "chunks"]), "documents"),
     *_HUB_AND_SIZE,
 )
 RERANK_SCHEMA: Final = object_schema(_RERANK, "of", "spec")
@@ -120,11 +122,19 @@ RERANK_SCHEMA: Final = object_schema(_RERANK, "of", "spec")
 BENCH: Final = (
     _input(
         "corpus",
-        "Documents: .jsonl, .json, .csv, .tsv (also .gz, .zst), .parquet, a folder of .txt and "
-        ".md files, a folder in the layout of BEIR or Hugging Face, or ir:ID of ir_datasets.",
+        "Documents: .jsonl, .json, .csv, .tsv (also .gz, .zst), .parquet, a folder of texts "
+        "(.txt, .md, .rst, .html, ...), a folder in the layout of BEIR or Hugging Face, or ir:ID "
+        "of ir_datasets.",
         metavar="PATH",
         reads=True,
         allow="assay.io.texts:allow_corpus",
+    ),
+    _input(
+        "extensions",
+        "Also read files such as .py in a folder of texts.",
+        TEXTS,
+        flags=("--extension", "extensions"),
+        metavar=".EXT",
     ),
     _input("queries", "Queries: .jsonl, .json, .csv, .tsv, .parquet.", metavar="FILE", reads=True),
     _input(

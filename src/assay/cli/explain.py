@@ -41,6 +41,13 @@ else:
     allow="assay.io.texts:allow_corpus",
 )
 @options.in_input(
+    "--extension",
+    "extensions",
+    multiple=True,
+    metavar=".EXT",
+    help="With --corpus: also read files such as .py in a folder.",
+)
+@options.in_input(
     "--queries", metavar="FILE", help="With --corpus: the texts of the queries.", reads=True
 )
 @options.in_input(
@@ -106,8 +113,9 @@ def _refuse_contradictions(runs: tuple[str, ...], settings: dict[str, Any]) -> N
         )
     if settings["places"] and not (settings["corpus"] or runs[0].endswith(".toml")):
         raise click.UsageError("--places goes with --corpus or a bench.toml.")
-    if settings["queries"] and not settings["corpus"]:
-        raise click.UsageError("--queries goes with --corpus.")
+    for name, key in (("--queries", "queries"), ("--extension", "extensions")):
+        if settings[key] and not settings["corpus"]:
+            raise click.UsageError(f"{name} goes with --corpus.")
 
 
 def _explain_value(run: str, settings: dict[str, Any]) -> Explanation:

@@ -9,6 +9,7 @@ The values of systems on many tasks: which tasks and queries all systems have.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -127,8 +128,10 @@ def _check_names(names: Iterable[str] | None, count: int) -> tuple[str, ...]:
 def _choose_measures(
     systems: Sequence[Scores], measures: Any, names: tuple[str, ...]
 ) -> tuple[tuple[Measure, ...], list[str]]:
-    """Return the measures to compare, and a remark on those that cannot be, if any."""
-    _check_alike(systems, names, measures is None)
+    """Return the measures to compare, and remarks on those that cannot be, if any."""
+    depths = {scores.conventions.depth for scores in systems}
+    reach = min(depth or math.inf for depth in depths) if len(depths) > 1 else None
+    _check_alike(systems, names, measures is None and reach is None)
     if measures is not None:
         if not isinstance(measures, Measure | Iterable):
             raise UsageError(
@@ -138,14 +141,34 @@ def _choose_measures(
         bad = [measure for measure in named if not comparable(measure)]
         if bad:
             raise UsageError(_not_comparable(bad[:1]))
+        if deep := [measure for measure in named if not _reaches(reach, measure)]:
+            raise MismatchError(_too_deep(deep, reach))
         return named, []
-    usable = tuple(measure for measure in systems[0].measures if comparable(measure))
-    left_out = [measure for measure in systems[0].measures if not comparable(measure)]
+    first, *others = (scores.measures for scores in systems)
+    shared = [m for m in first if _reaches(reach, m) and all(m in other for other in others)]
+    usable = tuple(measure for measure in shared if comparable(measure))
+    left_out = [measure for measure in shared if not comparable(measure)]
+    deep = [measure for measure in first if measure not in shared]
     if not usable:
-        raise UsageError(_not_comparable(left_out))
+        raise (
+            MismatchError(_too_deep(deep, reach)) if deep else UsageError(_not_comparable(left_out))
+        )
     listed = ", ".join(map(str, left_out))
     remark = f"left out, not being a mean over queries where higher is better: {listed}"
-    return usable, [remark] if left_out else []
+    remarks = [remark] if left_out else []
+    return usable, [*remarks, f"left out: {_too_deep(deep, reach)}"] if deep else remarks
+
+
+def _reaches(reach: float | None, measure: Measure) -> bool:
+    """Return whether lists cut at `reach` hold all that the measure looks at; None if all do."""
+    return reach is None or (isinstance(measure.cutoff, int) and measure.cutoff <= reach)
+
+
+def _too_deep(measures: Sequence[Measure], reach: float | None) -> str:
+    return (
+        f"{', '.join(map(str, measures))}. Some systems retrieved {reach} documents for each query "
+        f"and others more, so that they compare on cut-offs up to {reach} only"
+    )
 
 
 def _not_comparable(measures: Sequence[Measure]) -> str:
@@ -160,7 +183,8 @@ def _check_alike(systems: Sequence[Scores], names: tuple[str, ...], same_measure
     first = systems[0]
     for name, other in zip(names[1:], systems[1:], strict=True):
         left, right = first.conventions, other.conventions
-        if left != right:
+        # A cut of the lists leaves what stands above it, unless it splits ties that count.
+        if left != (right.replace(depth=left.depth) if right.ties == "order" else right):
             choices = [item.name for item in fields(left) if item.compare]
             both = [(key, getattr(left, key), getattr(right, key)) for key in choices]
             unlike = [f"{key} is {here} and {there}" for key, here, there in both if here != there]

@@ -18,9 +18,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import quote
@@ -71,38 +74,150 @@ def find_text_columns(names: Sequence[str], role: Role, source: str) -> TextColu
     return TextColumns(pick_column(names, f"{role} id", source), text, title)
 
 
-_FOLDER_ENDINGS: Final = (".txt", ".md", ".markdown")
+# What a folder is read for, if nobody says otherwise; any other text goes by choice.
+_HTML: Final = (".html", ".htm", ".xhtml")
+FOLDER_ENDINGS: Final = (
+    *(".txt", ".text", ".md", ".markdown", ".mdx", ".rst", ".org", ".adoc", ".asciidoc"),
+    *_HTML,
+)
+_NAMED: Final = 5
 
 
-def read_folder(folder: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
-    """Return ids and texts of all text files below a folder, in the order of their ids.
+class TextFolder(os.PathLike[str]):
+    """The text files below a folder as documents, by the endings of their names.
 
     An id is the path with '/', white space written as %20: `guide/first%20steps.md`. Hidden files
-    and folders, and links, are left out.
+    and folders are passed over; links and files of other endings are left out, and counted.
+
+    Args:
+        folder: The folder.
+        endings: Endings such as ".py", read as well as `FOLDER_ENDINGS`.
+
+    Raises:
+        UsageError: An ending is not written as ".EXT".
+
+    Example:
+        folder = TextFolder("notes", [".py"])
+        collection = load_collection(folder, "queries.jsonl", "qrels.tsv")
+        folder.describe_left_out()
     """
-    files = sorted(_files(Path(folder)))
-    if not files:
-        raise FormatError(f"{os.fspath(folder)} holds no {', '.join(_FOLDER_ENDINGS)} files.")
-    texts = [read_text(path) if path.stat().st_size else "" for _, path in files]
-    return [name for name, _ in files], texts
 
+    def __init__(self, folder: FilePath, endings: Iterable[str] = ()) -> None:
+        self._folder = Path(folder)
+        more = {f".{ending.removeprefix('.').lower()}" for ending in endings}
+        if odd := [ending for ending in more if not re.fullmatch(r"(\.[\w+-]+)+", ending)]:
+            raise UsageError(f"An ending is written as .py or .tex; found {sorted(odd)[0]!r:.40}.")
+        self.endings = (*FOLDER_ENDINGS, *sorted(more))
+        self.left_out: list[str] = []
 
-def _files(folder: Path) -> list[tuple[str, Path]]:
-    def refuse(error: OSError) -> None:
-        raise StorageError(f"{error.filename} cannot be read: {error.strerror}.") from error
+    def __fspath__(self) -> str:
+        """Return the path."""
+        return str(self._folder)
 
-    files = []
-    for where, folders, names in os.walk(folder, onerror=refuse):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        for name in names:
-            path = Path(where, name)
-            is_text = path.suffix.lower() in _FOLDER_ENDINGS and not name.startswith(".")
-            if is_text and path.is_file() and not path.is_symlink():
-                inside = path.relative_to(folder).as_posix()
+    def read(self) -> tuple[list[str], list[str]]:
+        """Return ids and texts, in the order of the ids; HTML as its text."""
+        files, self.left_out = self._split()
+        if not files:
+            kinds = ", ".join(self.endings)
+            raise FormatError(f"{self._folder} holds no {kinds} files.{self.describe_left_out()}")
+        return [name for name, _ in files], [_read_document(path) for _, path in files]
+
+    def holds_texts(self) -> bool:
+        """Tell whether there is a file to read."""
+        return bool(self._split()[0])
+
+    def describe_left_out(self) -> str:
+        """Return how many files were left out, of which kinds; empty if none was."""
+        if not self.left_out:
+            return ""
+        kinds = Counter(Path(name).suffix.lower() or "no ending" for name in self.left_out)
+        listed = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(_NAMED))
+        more = ", …" if len(kinds) > _NAMED else ""
+        files = "1 file" if len(self.left_out) == 1 else f"{len(self.left_out):,} files"
+        return f" {files} of {self._folder} left out ({listed}{more})."
+
+    def _split(self) -> tuple[list[tuple[str, Path]], list[str]]:
+        """Return ids and paths of the files to read, and the names of the others."""
+
+        def refuse(error: OSError) -> None:
+            raise StorageError(f"{error.filename} cannot be read: {error.strerror}.") from error
+
+        files, others = [], []
+        for where, folders, names in os.walk(self._folder, onerror=refuse):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            for path in (Path(where, name) for name in names if not name.startswith(".")):
+                inside = path.relative_to(self._folder).as_posix()
+                if (
+                    path.is_symlink()
+                    or not path.is_file()
+                    or not inside.lower().endswith(self.endings)
+                ):
+                    others.append(inside)
+                    continue
                 # White space would tear an id apart in a run file.
                 id = "".join(quote(c) if c.isspace() or c == "%" else c for c in inside)
                 files.append((id, path))
-    return files
+        return sorted(files), sorted(others)
+
+
+def _read_document(path: Path) -> str:
+    if not path.stat().st_size:
+        return ""
+    if path.suffix.lower() not in _HTML:
+        return read_text(path)
+    raw = path.read_bytes()
+    stated = re.search(rb"charset=[\"']?([\w-]+)", raw[:2048])
+    try:
+        return html_text(raw.decode(stated[1].decode() if stated else "utf-8"))
+    except (UnicodeDecodeError, LookupError):
+        return html_text(read_text(path))
+
+
+_UNSEEN: Final = ("script", "style", "template", "svg")
+_INLINE: Final = re.compile(
+    "a|abbr|b|bdi|bdo|cite|code|em|font|i|kbd|mark|q|s|small|span|strong|sub|sup|tt|u|var|wbr"
+)
+
+
+class _HtmlText(HTMLParser):
+    """Collects the text of a page: a line for each block."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[str] = []
+        self._unseen: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        """Begin a line, unless the tag stands inside one."""
+        if tag in _UNSEEN:
+            self._unseen.append(tag)
+        elif not _INLINE.fullmatch(tag):
+            self.parts.append("\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        """End a line, or what is not seen."""
+        if tag in self._unseen:
+            del self._unseen[self._unseen.index(tag) :]
+        elif not _INLINE.fullmatch(tag):
+            self.parts.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        """Take the text."""
+        if not self._unseen:
+            self.parts.append(data)
+
+
+def html_text(page: str) -> str:
+    """Return the text of an HTML page, without scripts and styles; blocks are lines.
+
+    >>> html_text("<title>A &amp; B</title><style>p {}</style><p>One <b>t</b>wo.<p>Three.")
+    'A & B\\nOne two.\\nThree.'
+    """
+    parser = _HtmlText()
+    parser.feed(re.sub(r"<!\[[^>]*>?", "", page))  # marked sections, of which the parser fails
+    parser.close()
+    lines = (" ".join(line.split()) for line in "".join(parser.parts).splitlines())
+    return "\n".join(filter(None, lines))
 
 
 _LONGEST: Final = 256 << 20  # a line holds a whole document
@@ -125,14 +240,18 @@ def read_texts(path: FilePath, role: Role) -> Texts:
     """
     if os.path.isdir(path):
         parts = parquet_parts(path)
-        if parts and not _files(Path(path)):
+        folder = path if isinstance(path, TextFolder) else TextFolder(path)
+        if parts and not folder.holds_texts():
             return _read_parquet(parts, role, os.fspath(path))
-        return check_texts(*read_folder(path), role, f"{os.fspath(path)}, file {{}}".format)
+        texts = check_texts(*folder.read(), role, f"{os.fspath(path)}, file {{}}".format)
+        if folder.left_out and folder is not path:  # nobody else can tell
+            warnings.warn(folder.describe_left_out().strip(), stacklevel=2)
+        return texts
     ending = ending_of(path)
     if ending not in (*_ENDINGS, ".pq"):
         raise UsageError(
             f"{os.fspath(path)}: texts are read from {', '.join(_ENDINGS)} (also .gz, .zst) or "
-            "from a folder of .txt and .md files. Rename or convert it."
+            f"from a folder of {', '.join(FOLDER_ENDINGS)} files. Rename or convert it."
         )
     if ending in _PARQUET:
         return _read_parquet([Path(path)], role, os.fspath(path))
@@ -368,12 +487,14 @@ class ChunkRule:
 class Chunks:
     """Pieces of documents in order: chunk i is `texts[i]`, of document number `doc[i]`.
 
-    Its id is the document's with `#1`, `#2`, … behind it.
+    Its id is the document's with `#1`, `#2`, … behind it; `spans[i]` are the characters where it
+    begins and ends.
     """
 
     ids: Ids
     texts: tuple[str, ...]
     doc: NDArray[np.int64]
+    spans: NDArray[np.int64]
 
 
 def chunk_text(text: str, rule: ChunkRule) -> list[str]:
@@ -382,11 +503,21 @@ def chunk_text(text: str, rule: ChunkRule) -> list[str]:
     >>> chunk_text("One. Two! Three? Four.", ChunkRule("sentences", 2, 1))
     ['One. Two!', 'Two! Three?', 'Three? Four.']
     """
-    spans = _units(text, rule.unit)
-    starts = range(0, max(len(spans) - rule.overlap, 1), rule.size - rule.overlap)
-    windows = [spans[start : start + rule.size] for start in starts]
-    pieces = [text[window[0][0] : window[-1][1]].strip() for window in windows if window]
-    return [piece for piece in pieces if piece]
+    return [text[start:end] for start, end in _find_spans(text, rule)]
+
+
+def _find_spans(text: str, rule: ChunkRule) -> list[tuple[int, int]]:
+    """Return where each chunk begins and ends, without white space at its ends."""
+    units = _units(text, rule.unit)
+    starts = range(0, max(len(units) - rule.overlap, 1), rule.size - rule.overlap)
+    windows = [units[start : start + rule.size] for start in starts]
+    spans = []
+    for begin, end in [(window[0][0], window[-1][1]) for window in windows if window]:
+        piece = text[begin:end]
+        if plain := piece.strip():
+            start = begin + len(piece) - len(piece.lstrip())
+            spans.append((start, start + len(plain)))
+    return spans
 
 
 def _units(text: str, unit: str) -> list[tuple[int, int]]:
@@ -399,13 +530,11 @@ def _units(text: str, unit: str) -> list[tuple[int, int]]:
 
 def chunk_docs(ids: Ids, texts: Sequence[str], rule: ChunkRule) -> Chunks:
     """Return all documents cut by one rule; one without text has no chunk."""
-    pieces = [chunk_text(text, rule) for text in texts]
-    doc = np.repeat(np.arange(len(pieces)), [len(some) for some in pieces])
-    names = [
-        f"{id}#{number}"
-        for id, some in zip(ids, pieces, strict=True)
-        for number in range(1, len(some) + 1)
-    ]
+    spans = [_find_spans(text, rule) for text in texts]
+    counts = [len(some) for some in spans]
+    pieces = [text[a:b] for text, some in zip(texts, spans, strict=True) for a, b in some]
+    names = [f"{id}#{i + 1}" for id, n in zip(ids, counts, strict=True) for i in range(n)]
     chunk_ids = Ids.of(names, "chunk")
     checks.check_unique(chunk_ids, "chunk")
-    return Chunks(chunk_ids, tuple(piece for some in pieces for piece in some), doc)
+    places = np.array([span for some in spans for span in some], np.int64).reshape(-1, 2)
+    return Chunks(chunk_ids, tuple(pieces), np.repeat(np.arange(len(texts)), counts), places)

@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import chain, groupby
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,17 @@ from numpy.typing import NDArray
 from assay.core import checks
 from assay.core.ranking import sort_rows
 from assay.core.text import did_you_mean
-from assay.errors import ShapeError, UsageError, ValueRangeError, need
+from assay.errors import InputError, ShapeError, UsageError, ValueRangeError, need
 from assay.io.fingerprints import fingerprint_of, version_of
+from assay.models.languages import (
+    AUTO,
+    LANGUAGES,
+    STOP_LISTS,
+    find_code,
+    find_stemmer,
+    find_stop_words,
+    language_of,
+)
 from assay.search.engine import rank
 
 # Document numbers (queries × k, −1 where no document is left) and their scores (0 there).
@@ -41,31 +50,8 @@ _WARM_UP: Final = ("warm up 1", "warm up 東京 2")  # words of both kinds of sc
 _QUERIES_AT_ONCE: Final = 64
 _BM25_METHODS: Final = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 _EXTRA: Final = "lexical"
+_NO_WORDS: Final = "No document has a word that is not a stop word."
 
-# Lucene's short list, https://github.com/apache/lucene (EnglishAnalyzer).
-_SHORT_LIST: Final = (
-    "a an and are as at be but by for if in into is it no not of on or such that the their then "
-    "there these they this to was will with"
-)
-ENGLISH: Final = tuple(_SHORT_LIST.split())
-
-# Languages by their ISO 639-1 code: the names that bm25s and Snowball have for them.
-_LANGUAGES: Final = {
-    "da": "danish",
-    "de": "german",
-    "en": "english",
-    "es": "spanish",
-    "fr": "french",
-    "it": "italian",
-    "ko": "korean",
-    "nl": "dutch",
-    "no": "norwegian",
-    "pt": "portuguese",
-    "ru": "russian",
-    "sv": "swedish",
-    "tr": "turkish",
-    "zh": "chinese",
-}
 _TOKENIZERS: Final = ("jieba", "fugashi", "pythainlp")
 
 _ASCII_WORDS: Final = re.compile(r"\w\w+").findall
@@ -112,7 +98,7 @@ def warm_up(model: LexicalModel) -> None:
     little: Any = (
         replace(cast("Any", model), dimensions=1) if hasattr(model, "dimensions") else model
     )
-    with suppress(UsageError):  # words by a pattern may be none of these; the texts will tell
+    with suppress(InputError):  # words by a pattern may be none of these; the texts will tell
         little.fit(_WARM_UP).search(_WARM_UP[:1], 1)
 
 
@@ -144,6 +130,7 @@ class SparseFitted:
 
     matrix: Any
     query_rows: Callable[[list[str]], Any]
+    remarks: tuple[str, ...] = ()
 
     @property
     def n_docs(self) -> int:
@@ -184,20 +171,22 @@ def best_of_row(
 class WordSettings:
     """Set how a lexical model finds words, in lower case.
 
-    `stopwords` are left out: a language ("en" is Lucene's list of 33 words, others are those of
-    bm25s), a list, or None. `stemmer` is a language, too, or an algorithm of Snowball. `pattern`
-    (a regular expression) or `tokenizer` ("jieba", "fugashi" or "pythainlp", packages for Chinese,
-    Japanese and Thai) stand in for `split_words`.
+    `stopwords` are left out: those of a language ("en" is Lucene's list of 33 words, others are
+    those of bm25s), a list, or None. "auto" stands for the language of the stemmer, else for that
+    of the documents, and leaves nothing out where that is not clear. `stemmer` is a language, or an
+    algorithm of Snowball. `pattern` (a regular expression) or `tokenizer` ("jieba", "fugashi" or
+    "pythainlp", packages for Chinese, Japanese and Thai) stand in for `split_words`.
     """
 
-    stopwords: str | Sequence[str] | None = "en"
+    stopwords: str | Sequence[str] | None = AUTO
     stemmer: str | None = None
     pattern: str | None = None
     tokenizer: str | None = None
 
     def check_words(self) -> None:
         """Refuse settings before any text is read."""
-        _stop_words(self.stopwords)
+        find_stop_words(self.stopwords)
+        find_stemmer(self.stemmer)
         if self.pattern is not None:
             _compile(self.pattern)
         if self.tokenizer is not None and self.tokenizer not in _TOKENIZERS:
@@ -209,6 +198,26 @@ class WordSettings:
         if self.pattern is not None and self.tokenizer is not None:
             raise UsageError("Give a pattern or a tokenizer, not both.")
 
+    def for_texts(self, texts: Sequence[str]) -> tuple[Self, list[str]]:
+        """Return a copy whose stop words are decided for these documents, and remarks on that."""
+        if self.stopwords != AUTO:
+            return self, []
+        language = find_code(self.stemmer) or find_code(language_of(texts))
+        # Korean and Chinese give pairs of characters, and stop words are words.
+        code = language if language in STOP_LISTS and language not in ("ko", "zh") else None
+        name = LANGUAGES.get(language or "", "").title()
+        remark = f"{name} stop words are left out" if code else "no stop words are left out"
+        remark += f", because the {'stemmer is' if self.stemmer else 'documents are'} {name}"
+        return replace(self, stopwords=code), [remark] if language not in (None, "en") else []
+
+    @property
+    def words(self) -> str:
+        """Return how words are found, for a signature."""
+        stop, listed = self.stopwords, isinstance(self.stopwords, str) or self.stopwords is None
+        stop = (stop or "none") if listed else fingerprint_of({"words": find_stop_words(stop)})[:8]
+        split = self.tokenizer or self.pattern or "unicode"
+        return f"stopwords={stop},stemmer={self.stemmer or 'none'},tokenizer={split}"
+
     def splitter(self) -> Splitter:
         """Return a function from a text to its words."""
         split: Splitter = split_words
@@ -216,15 +225,16 @@ class WordSettings:
             split = _words_by(self.tokenizer)
         elif self.pattern is not None:
             split = partial(_find_words, _compile(self.pattern))
-        left_out = frozenset(_stop_words(self.stopwords))
-        stem = _stem_words(self.stemmer)
+        left_out = frozenset(find_stop_words(self.stopwords))
+        stem = find_stemmer(self.stemmer)
         return lambda text: stem([word for word in split(text) if word not in left_out])
 
     @property
     def words_identity(self) -> dict[str, Any]:
         """Return what the words depend on, for a fingerprint."""
         settings = {name: getattr(self, name) for name in ("stemmer", "pattern", "tokenizer")}
-        return {**settings, "stopwords": _stop_words(self.stopwords)}
+        stop = AUTO if self.stopwords == AUTO else find_stop_words(self.stopwords)
+        return {**settings, "stopwords": stop}
 
 
 # Words of any script
@@ -275,33 +285,7 @@ def combining_marks() -> str:
     return "\u200c\u200d" + "".join(f"{chr(mark[0])}-{chr(mark[-1])}" for mark in ranges)
 
 
-# Stop words, stems and the packages of single languages
-
-
-def _stop_words(words: Any) -> tuple[str, ...]:
-    """Return the words that a language or a list of words stands for; none for None."""
-    if words is None:
-        return ()
-    if isinstance(words, str):
-        return _words_of_language(words)
-    listed = isinstance(words, list | tuple | set | frozenset)
-    if not listed or not all(isinstance(word, str) for word in words):
-        raise UsageError(
-            f"stopwords is a language such as 'en', None or a list of words, found {words!r:.60}."
-        )
-    return tuple(sorted({word.lower() for word in words}))
-
-
-def _words_of_language(code: str) -> tuple[str, ...]:
-    if code == "en":
-        return ENGLISH
-    if code not in _LANGUAGES:
-        raise UsageError(
-            f"stopwords is a language, None or a list of words, found {code!r}."
-            f"{did_you_mean(code, tuple(_LANGUAGES))} Languages: {', '.join(_LANGUAGES)}."
-        )
-    lists = need("bm25s.stopwords", f"Stop words of {code!r}", "lexical")
-    return tuple(sorted(getattr(lists, f"STOPWORDS_{_LANGUAGES[code].upper()}")))
+# Patterns, and the packages of single languages
 
 
 def _compile(pattern: str) -> re.Pattern[str]:
@@ -316,20 +300,6 @@ def _compile(pattern: str) -> re.Pattern[str]:
 
 def _find_words(pattern: re.Pattern[str], text: str) -> list[str]:
     return pattern.findall(text.lower())
-
-
-def _stem_words(stemmer: str | None) -> Callable[[list[str]], list[str]]:
-    if stemmer is None:
-        return lambda words: words
-    package = need("Stemmer", "The setting stemmer", "stemmer")
-    names = package.algorithms()
-    name = _LANGUAGES.get(stemmer, stemmer)
-    if name not in names:
-        raise UsageError(
-            f"Unknown stemmer {stemmer!r}.{did_you_mean(stemmer, names)} Known: {', '.join(names)}."
-        )
-    stem: Callable[[list[str]], list[str]] = package.Stemmer(name).stemWords
-    return stem
 
 
 def _words_by(tokenizer: str) -> Splitter:
@@ -385,10 +355,10 @@ class Bm25(WordSettings):
         """Weigh the words of these documents."""
         package = need("bm25s", "The model 'bm25'", _EXTRA)
         texts = checked_texts(doc_texts, "The documents")
-        split = self.splitter()
+        split = self.for_texts(texts)[0].splitter()
         numbers, rows = _number_words(split, texts)
         if not numbers:
-            raise UsageError("No document has a word that is not a stop word.")
+            raise InputError(_NO_WORDS)
         sparse = need("scipy.sparse", "The model 'bm25'", _EXTRA)
         model = package.BM25(
             k1=self.k1, b=self.b, delta=self.delta, method=self.method, dtype="float64"
@@ -458,13 +428,14 @@ def _fit_vectorizer(model: Any, doc_texts: Sequence[str]) -> tuple[Any, Any]:
     """Return a vectorizer fitted to documents, and their rows, each of length 1 or zero."""
     package = need("sklearn.feature_extraction.text", f"The model {model.spec!r}", "lexical")
     texts = checked_texts(doc_texts, "The documents")
-    vectorizer = package.TfidfVectorizer(analyzer=model.splitter(), sublinear_tf=model.sublinear)
+    split = model.for_texts(texts)[0].splitter()
+    vectorizer = package.TfidfVectorizer(analyzer=split, sublinear_tf=model.sublinear)
     try:
         rows = vectorizer.fit_transform(texts)
     except ValueError as error:
         if "empty vocabulary" not in str(error):
             raise
-        raise UsageError("No document has a word that is not a stop word.") from None
+        raise InputError(_NO_WORDS) from None
     return vectorizer, rows
 
 
@@ -500,14 +471,13 @@ class Lsa(WordSettings):
     def fit(self, doc_texts: Sequence[str]) -> DenseFitted:
         """Bring these documents into a smaller space, for queries too."""
         vectorizer, rows = _fit_vectorizer(self, doc_texts)
-        if self.dimensions > min(rows.shape):
-            raise UsageError(
-                f"{self.spec!r}: {rows.shape[0]} documents with {rows.shape[1]} different words "
-                f"span at most {min(rows.shape)} dimensions."
-            )
         package = need("sklearn.decomposition", f"The model {self.spec!r}", "lexical")
-        space = package.TruncatedSVD(self.dimensions, random_state=self.seed)
-        return DenseFitted(_float32(space.fit_transform(rows)), vectorizer, space)
+        width = min(self.dimensions, *rows.shape)
+        space = package.TruncatedSVD(width, random_state=self.seed)
+        docs, words = rows.shape
+        remark = f"{docs:,} documents with {words:,} different words span {width} dimensions"
+        remarks = (f"{remark}, not {self.dimensions}",) if width < self.dimensions else ()
+        return DenseFitted(_float32(space.fit_transform(rows)), vectorizer, space, remarks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -517,6 +487,7 @@ class DenseFitted:
     doc_vectors: NDArray[np.float32]
     vectorizer: Any
     space: Any
+    remarks: tuple[str, ...] = ()
 
     @property
     def n_docs(self) -> int:

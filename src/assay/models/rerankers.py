@@ -9,15 +9,17 @@ rerank:URL          an endpoint: URL/rerank as Text Embeddings Inference has it,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl
 
 import numpy as np
 
-from assay.arrays import Floats
+from assay.arrays import Flags, Floats, Ints
 from assay.core import checks
 from assay.core.on_demand import OnDemand
 from assay.core.specs import named_callable
@@ -34,6 +36,7 @@ from assay.errors import (
 from assay.io.fingerprints import fingerprint_of, version_of, weights_of
 from assay.models.adapters.onnx import ModelFolder, Tokenizer, open_model, run_tokens
 from assay.models.adapters.sentence_transformers import load_model
+from assay.models.cache import KEY_TYPE, EmbeddingCache, Keys, content_keys
 from assay.models.encoding import Batch, add_tokens
 from assay.models.settings import EncoderSettings
 
@@ -54,13 +57,15 @@ class Scored(NamedTuple):
 class Reranker:
     """Score texts for a query by a function; `identity` is None where it is unknown.
 
-    Where a text has a price, `warm_up` is off: none is scored before the clock starts.
+    Where a text has a price, `warm_up` is off: none is scored before the clock starts. `most` is
+    how many texts are scored before they are put into the cache; None for all of a query.
     """
 
     spec: str
     function: Callable[[str, list[str]], Any]
     identity: Mapping[str, Any] | None = None
     warm_up: bool = True
+    most: int | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -89,6 +94,98 @@ class Reranker:
                 f"{query!r:.60}."
             )
         return Scored(scores, batch.tokens)
+
+
+class PairScores:
+    """Score pairs of a query and a text; with a cache, each pair is computed once for all runs.
+
+    `numbers[row]` are the numbers of the texts that are scored for `queries[row]`. A reranker of
+    unknown identity has no cache. `n_computed` pairs took `seconds`.
+    """
+
+    def __init__(
+        self,
+        reranker: Reranker,
+        queries: Sequence[str],
+        texts: Sequence[str],
+        numbers: Sequence[Ints],
+        cache: EmbeddingCache | None,
+    ) -> None:
+        self._reranker, self._queries, self._texts, self._numbers = (
+            reranker,
+            queries,
+            texts,
+            numbers,
+        )
+        self.n_pairs, self.n_computed = sum(map(len, numbers)), 0
+        self.seconds = 0.0
+        self.tokens: int | None = None
+        self._cache = None
+        if cache is not None and reranker.identity is not None:
+            self._cache = cache.of_model(reranker.fingerprint, reranker.spec)
+        # The pairs by their keys, each once, and which of these the pairs of each query are.
+        self._keys, places = self._find_keys()
+        self._places = np.split(places, np.cumsum([len(row) for row in numbers])[:-1])
+        self._known, self._scores = self._load()
+
+    @property
+    def n_cached(self) -> int:
+        """Pairs that are not to be computed."""
+        return sum(int(self._known[row].sum()) for row in self._places)
+
+    def _find_keys(self) -> tuple[Keys, Ints]:
+        if self._cache is None:
+            return content_keys([]), np.arange(self.n_pairs)
+        digests = content_keys(self._texts)
+        of_queries = content_keys(self._queries)
+        raw = b"".join(
+            blake2b(query + _whole(digests[number]), digest_size=16).digest()
+            for query, row in zip(map(_whole, of_queries), self._numbers, strict=True)
+            for number in row
+        )
+        halves = np.frombuffer(raw, np.dtype([("a", "<u8"), ("b", "<u8")]))
+        distinct, places = np.unique(halves, return_inverse=True)
+        return np.frombuffer(distinct.tobytes(), KEY_TYPE, len(distinct)), places.ravel()
+
+    def _load(self) -> tuple[Flags, Floats]:
+        """Return which pairs the cache has, and their scores: float64 as two halves."""
+        n = self.n_pairs if self._cache is None else len(self._keys)
+        nothing = np.zeros(n, bool), np.zeros(n)
+        if self._cache is None or not n:
+            return nothing
+        lookup = self._cache.find(self._keys)
+        if lookup.vectors is None or lookup.vectors.shape[1] != 2:
+            return nothing
+        return lookup.known, lookup.vectors.view(np.float64).ravel()
+
+    def compute(self) -> Iterator[Floats]:
+        """Yield the scores of each query's texts, in order; what is computed goes to the cache."""
+        for query, numbers, places in zip(self._queries, self._numbers, self._places, strict=True):
+            at = dict(zip(places.tolist(), numbers.tolist(), strict=True))
+            missing = np.array([place for place in at if not self._known[place]], np.int64)
+            step = self._reranker.most or len(missing) or 1
+            for start in range(0, len(missing), step):
+                part = missing[start : start + step]
+                self._score(query, part, [self._texts[at[place]] for place in part.tolist()])
+            yield self._scores[places]
+
+    def _score(self, query: str, places: Ints, texts: list[str]) -> None:
+        if self._reranker.warm_up and not self.n_computed:
+            self._reranker.score(query, texts[:1])
+        started = time.perf_counter()
+        scores, tokens = self._reranker.score(query, texts)
+        self.seconds += time.perf_counter() - started
+        self.tokens = add_tokens(self.tokens, tokens)
+        self.n_computed += len(texts)
+        self._scores[places], self._known[places] = scores, True
+        if self._cache is not None:
+            halves = np.ascontiguousarray(scores).view(np.float32).reshape(-1, 2)
+            self._cache.add(self._keys[places], halves, np.zeros(len(places), np.uint8))
+
+
+def _whole(key: bytes) -> bytes:
+    """Return all 16 bytes of a key, which numpy gives without zeros at its end."""
+    return key.ljust(16, b"\0")
 
 
 def check_reranker(spec: str) -> None:
@@ -211,7 +308,8 @@ def _endpoint(spec: str, argument: str, settings: EncoderSettings, device: str |
             tokens = add_tokens(tokens, openai.count_tokens(answer))
         return Batch(scores, tokens=tokens)
 
-    return Reranker(spec, score, {"endpoint": where.url, "model": where.model}, warm_up=False)
+    identity = {"endpoint": where.url, "model": where.model}
+    return Reranker(spec, score, identity, warm_up=False, most=most)
 
 
 def _cross_encoder(

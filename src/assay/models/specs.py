@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from assay.core import checks
 from assay.core.on_demand import OnDemand
 from assay.core.specs import Consent, SpecKind, SpecRegistry, own_callable
-from assay.core.text import did_you_mean, parse_whole
+from assay.core.text import did_you_mean, parse_number, parse_whole
 from assay.errors import AssayError, PluginError, UsageError, error_text
 from assay.models.adapters.precomputed import PrecomputedModel
 from assay.models.adapters.sentence_transformers import imports_any_class, local_folders
@@ -148,7 +148,7 @@ def _kind_of(spec: str) -> tuple[SpecKind, str]:
 
 def find_kind(spec: str) -> SpecKind:
     """Return the kind of a spec; refuse one that names no lexical model and no encoder."""
-    kind = _ALL.find(spec.partition(":")[0])
+    kind = _ALL.find(re.split("[:?]" if is_lexical(spec) else ":", spec)[0])
     if kind is None and Path(spec).suffix.lower() in _CHECKPOINTS:
         kind = ENCODERS["checkpoint"]
     if kind is None:
@@ -166,18 +166,18 @@ def is_lexical(spec: str) -> bool:
         True for a lexical model.
 
     Example:
-        >>> is_lexical("bm25"), is_lexical("wordllama")
+        >>> is_lexical("bm25?stemmer=de"), is_lexical("wordllama")
         (True, False)
     """
-    return spec.partition(":")[0] in LEXICAL
+    return re.split("[:?]", spec)[0] in LEXICAL
 
 
-def lexical_model(spec: str, **settings: Any) -> LexicalModel:
+def lexical_model(spec: str, /, **settings: Any) -> LexicalModel:
     """Return the lexical model that a spec names; nothing is loaded before it is fitted.
 
     Args:
-        spec: "bm25", "tfidf" or "lsa:DIM".
-        **settings: Settings of the model.
+        spec: "bm25", "tfidf" or "lsa:DIM", and perhaps settings: "bm25?stemmer=de&k1=1.2".
+        **settings: Settings of the model; they count before those of the spec.
 
     Returns:
         A model with `fit(texts)`, which returns what can search.
@@ -186,31 +186,59 @@ def lexical_model(spec: str, **settings: Any) -> LexicalModel:
         UsageError: The spec or a setting is unknown.
 
     Example:
-        >>> lexical_model("bm25", k1=1.2).k1
-        1.2
+        >>> lexical_model("bm25?b=0.75", k1=1.2).b
+        0.75
     """
     checks.require(spec, str, "A lexical model", "a spec such as 'bm25' or 'lsa:200'")
-    name, colon, argument = spec.partition(":")
+    head, question, options = spec.partition("?")
+    name, colon, argument = head.partition(":")
     kind = LEXICAL.find(name)
     if kind is None:
         raise LEXICAL.unknown(spec)
     if bool(argument) != kind.needs_argument or bool(colon) != bool(argument):
         raise UsageError(f"The lexical model {spec!r} must be written {kind.form}.")
     make = kind.load()
+    defaults = {field.name: field.default for field in fields(make)}
+    written = dict(_read_option(text, defaults, spec) for text in options.split("&") if question)
     if argument:
-        number = parse_whole(argument)
-        if number is None:
-            raise UsageError(
-                f"{spec[:80]!r}: no whole number up to 10^15 there. Write {kind.form}."
-            )
-        settings = {"dimensions": number, **settings}
-    names = [field.name for field in fields(make)]
+        written["dimensions"] = _read_number(argument, kind.form, spec)
+    settings = {**written, **settings}
     for key in settings:
-        if key not in names:
-            hint = did_you_mean(key, names)
-            raise UsageError(f"{name!r} has no setting {key!r}.{hint} It has: {', '.join(names)}.")
+        if key not in defaults:
+            hint = did_you_mean(key, defaults)
+            listed = ", ".join(defaults)
+            raise UsageError(f"{name!r} has no setting {key!r:.60}.{hint} It has: {listed}.")
     model: LexicalModel = make(**settings)
     return model
+
+
+def _read_number(text: str, form: str, spec: str) -> int:
+    number = parse_whole(text)
+    if number is None:
+        raise UsageError(f"{spec[:80]!r}: no whole number up to 10^15 there. Write {form}.")
+    return number
+
+
+def _read_option(text: str, defaults: Mapping[str, Any], spec: str) -> tuple[str, Any]:
+    """Read a setting in a spec, NAME=VALUE, as the type that its default has."""
+    name, equals, value = text.partition("=")
+    default = defaults.get(name)
+    if not equals or not value:
+        raise UsageError(f"{spec[:80]!r}: settings are written ?name=value&name=value.")
+    if isinstance(default, bool):
+        if value not in ("yes", "no", "true", "false"):
+            raise UsageError(f"{spec[:80]!r}: {name} is yes or no.")
+        return name, value in ("yes", "true")
+    if isinstance(default, int):
+        return name, _read_number(value, f"{name}=NUMBER", spec)
+    if isinstance(default, float):
+        number = parse_number(value)
+        if number is None:
+            raise UsageError(f"{spec[:80]!r}: {name} is a number.")
+        return name, number
+    if value == "none":
+        return name, None
+    return name, value.split(",") if name == "stopwords" and "," in value else value
 
 
 def text_model(

@@ -456,7 +456,7 @@ class _Details:
 
     def _doc(self, doc: ResultDoc) -> list[Any]:
         """Return the number of the document, its grade, and whether it was retrieved."""
-        number = self._docs.setdefault((doc.doc, doc.snippet), len(self._docs))
+        number = self._docs.setdefault((doc.doc, doc.shown), len(self._docs))
         return [number, doc.grade, int(doc.score is not None)]
 
 

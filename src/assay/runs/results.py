@@ -37,12 +37,17 @@ from assay.errors import ConventionError, FormatError
 
 @dataclass(frozen=True)
 class ResultDoc:
-    """A document of one query; `score` is None if it was not retrieved, `grade` if not judged."""
+    """A document of one query; `score` is None if it was not retrieved, `grade` if not judged.
+
+    `chunk` is the part that matched: its number from 1, and the characters where it begins and ends
+    in the document; None where documents are whole.
+    """
 
     doc: str
     score: float | None
     grade: float | None
     snippet: str = ""
+    chunk: tuple[int, int, int] | None = None
 
     def __post_init__(self) -> None:
         for name in ("doc", "snippet"):
@@ -52,6 +57,23 @@ class ResultDoc:
             if number is not None and not math.isfinite(number):
                 raise UsageError(f"{name} of a result is {number}; it has to be finite, or None.")
             object.__setattr__(self, name, number)
+        if self.chunk is not None:
+            numbers = checks.check_numbers(self.chunk, 1 << 62, "chunk of a result").tolist()
+            if len(numbers) != 3:
+                raise UsageError(f"chunk of a result is number, start and end, found {numbers}.")
+            object.__setattr__(self, "chunk", tuple(numbers))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data; a chunk, where there is one."""
+        return {key: value for key, value in vars(self).items() if key != "chunk" or value}
+
+    @property
+    def shown(self) -> str:
+        """The snippet, after its place in the document."""
+        if self.chunk is None:
+            return self.snippet
+        number, start, end = self.chunk
+        return f"[chunk {number}, characters {start}–{end}] {self.snippet}"
 
 
 @dataclass(frozen=True)
@@ -102,7 +124,10 @@ def _number(value: Any, what: str) -> float | None:
 def results_to_data(results: QueryResults) -> dict[str, Any]:
     """Return results of a query as plain data: what JSON can hold."""
     lists = {
-        name: [[doc.doc, doc.score, doc.grade, doc.snippet] for doc in docs]
+        name: [
+            [doc.doc, doc.score, doc.grade, doc.snippet, *([doc.chunk] if doc.chunk else [])]
+            for doc in docs
+        ]
         for name, docs in (("results", results.results), ("missed", results.missed))
     }
     return {"text": results.text, **lists}
@@ -116,8 +141,10 @@ def results_from_data(data: Any) -> QueryResults:
 
 
 def _docs(rows: Any) -> tuple[ResultDoc, ...]:
-    if not isinstance(rows, list) or not all(isinstance(r, list) and len(r) == 4 for r in rows):
-        raise UsageError("A result is a list of id, score, grade and snippet.")
+    if not isinstance(rows, list) or not all(
+        isinstance(r, list) and 4 <= len(r) <= 5 for r in rows
+    ):
+        raise UsageError("A result is a list of id, score, grade, snippet and perhaps a chunk.")
     return tuple(ResultDoc(*row) for row in rows)
 
 

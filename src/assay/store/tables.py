@@ -195,7 +195,7 @@ class StoredQuery:
         return {
             **data,
             "text": self.results.text,
-            **{key: [vars(doc) for doc in docs] for key, docs in lists.items()},
+            **{key: [doc.to_dict() for doc in docs] for key, docs in lists.items()},
         }
 
 
@@ -238,7 +238,7 @@ def _result_table(docs: Sequence[ResultDoc]) -> Table:
             Cell(doc.doc),
             Cell(doc.score, "fraction"),
             Cell(None if doc.grade is None else f"{doc.grade:g}", "figure"),
-            Cell(doc.snippet),
+            Cell(doc.shown),
         )
         for rank, doc in enumerate(docs, 1)
     )

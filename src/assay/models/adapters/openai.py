@@ -120,7 +120,7 @@ class Endpoint:
         if seconds is not None and seconds > _LONGEST_ASKED:
             raise EndpointError(
                 f"{self.base_url}{path} asks to wait {seconds:.0f} seconds. Try again later: what "
-                "is finished is in the cache."
+                "is finished is in the cache, where there is one."
             )
         longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (tried - 1))
         return max(seconds or 0.0, random.uniform(longest / 2, longest))

@@ -427,13 +427,13 @@ class RunResults:
             "results": [
                 {
                     "rank": result.rank,
-                    **vars(result.doc),
+                    **result.doc.to_dict(),
                     "judged": result.judged,
                     "only_here": result.only_here,
                 }
                 for result in self.results
             ],
-            "missed": [vars(doc) for doc in self.missed],
+            "missed": [doc.to_dict() for doc in self.missed],
         }
 
 
