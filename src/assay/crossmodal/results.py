@@ -29,6 +29,7 @@ from assay.runs.results import Aggregate, aggregates_of
 from assay.scoring.output import limit_remarks, tied_remark, zero_remark
 from assay.scoring.scores import Mean, Scores, signature_of
 from assay.stats import Interval, interval, intervals
+from assay.stats.samples import draw_medians
 from assay.tables.table import Page, Table, Words, columns_of
 
 
@@ -122,21 +123,6 @@ class FirstRanks:
 
 _RESAMPLES: Final = 1000
 _FEWEST: Final = 8  # pairs; with fewer a bootstrap is too narrow
-
-
-def _draw_medians(values: Floats, pairs: NDArray[Any], rng: np.random.Generator) -> Floats:
-    """Return medians, rounded down, of resamples of whole pairs."""
-    finite = np.isfinite(values)
-    by_rank = np.argsort(values[finite], kind="stable")
-    ranks = values[finite][by_rank]
-    names, codes = np.unique(pairs[finite][by_rank], return_inverse=True)
-    medians = np.full(_RESAMPLES, np.nan)
-    for i in range(_RESAMPLES if len(names) else 0):
-        times = np.bincount(rng.integers(len(names), size=len(names)), minlength=len(names))
-        total = np.cumsum(times[codes])
-        middle = np.searchsorted(total, [(total[-1] + 1) // 2, total[-1] // 2 + 1])
-        medians[i] = np.floor(ranks[middle].mean())
-    return medians
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,7 +285,8 @@ class DirectionResult(Mapping[int, float]):
         medians = np.zeros(_RESAMPLES)
         for fold in self.ranks:
             pairs = np.array([pair_of[query] for query in fold.query_ids.to_list()])
-            medians += _draw_medians(fold.values, pairs, rng) / len(self.ranks)
+            drawn = draw_medians(fold.values, pairs, rng, _RESAMPLES)
+            medians += np.floor(drawn) / len(self.ranks)
         low, high = np.quantile(medians, (0.025, 0.975), method="closest_observation")
         if len(np.unique(self.pairs)) < _FEWEST:
             low = high = np.nan

@@ -343,6 +343,7 @@ def evaluate_baselines(
     query_ids: Any = None,
     groups: Mapping[str, Any] | None = None,
     conventions: str | Conventions = "next_location",
+    clusters: str = "",
     allow_mismatch: bool = False,
 ) -> list[PredictionResult]:
     """Evaluate every baseline that the columns allow, the simplest first.
@@ -359,6 +360,7 @@ def evaluate_baselines(
         query_ids: Ids of the samples.
         groups: {column: {sample id: group}}.
         conventions: Conventions of the measures.
+        clusters: The column of groups whose samples are not independent, such as users.
         allow_mismatch: Accept classes or users that are written differently, and users without
             training.
 
@@ -416,6 +418,7 @@ def evaluate_baselines(
                 name=baseline.name,
                 groups=groups,
                 conventions=conventions,
+                clusters=clusters,
             )
         )
     return results

@@ -27,7 +27,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Flags, Floats, Ints, as_array, numbers_or_none
+from assay.arrays import Array, Flags, Floats, Ints, as_array, numbers_or_none
 from assay.core import checks
 from assay.errors import MismatchError, UsageError, ValueRangeError
 from assay.io.mapped import steady_files
@@ -35,6 +35,7 @@ from assay.prediction.plugin import SCORE_KINDS
 from assay.prediction.result import as_table
 from assay.search.engine.targets import score_matrix, target_columns
 from assay.stats import Interval, interval
+from assay.stats.confidence import jackknife_interval
 from assay.stats.effects import auroc, auroc_interval, false_positive_rate, grouped_ap
 from assay.stats.samples import check_seed
 from assay.tables.svg import BLUE, GREY, Drawing, Scale, circle, line, rect, svg_text, vertical_text
@@ -360,8 +361,10 @@ class Calibration:
         return {**numbers_or_none(plain), "bins": [vars(group) for group in self.bins]}
 
 
-def calibrate(confidence: Confidence, *, bins: int = BINS, seed: int = 0) -> Calibration:
-    """Measure the calibration on samples that have a target."""
+def calibrate(
+    confidence: Confidence, *, bins: int = BINS, seed: int = 0, users: Array | None = None
+) -> Calibration:
+    """Measure the calibration on samples that have a target; intervals draw whole users."""
     if "calibration" in confidence.absent:
         raise UsageError("Calibration needs probabilities or logits, not similarities.")
     has = confidence.has_target
@@ -376,6 +379,7 @@ def calibrate(confidence: Confidence, *, bins: int = BINS, seed: int = 0) -> Cal
     drawn = np.array([_measure_ece(sure, hits.astype(float), place, bins) for hits in draws])
     counts = np.bincount(place, minlength=bins)
     means = [np.bincount(place, column, bins) / np.maximum(counts, 1) for column in (sure, right)]
+    resampling: dict[str, Any] = {"seed": seed, "clusters": None if users is None else users[has]}
     table = []
     for i in np.flatnonzero(counts).tolist():
         values = (float(mean[i]) for mean in means)
@@ -385,17 +389,17 @@ def calibrate(confidence: Confidence, *, bins: int = BINS, seed: int = 0) -> Cal
         float(drawn.mean()),
         float((1 + (drawn >= ece - 1e-12).sum()) / (1 + len(drawn))),
         float(sure.mean()),
-        interval(right, seed=seed),
-        interval(confidence.brier[has], seed=seed, bounds=(0.0, 2.0)),
-        _average_losses(-confidence.log_likelihood[has], seed),
+        interval(right, **resampling),
+        interval(confidence.brier[has], bounds=(0.0, 2.0), **resampling),
+        _average_losses(-confidence.log_likelihood[has], **resampling),
         tuple(table),
     )
 
 
-def _average_losses(losses: Floats, seed: int) -> Interval:
+def _average_losses(losses: Floats, **resampling: Any) -> Interval:
     """Return the mean loss; a true class without any probability makes it infinite."""
     if np.isfinite(losses).all():
-        return interval(losses, seed=seed)
+        return interval(losses, **resampling)
     count = int((~np.isfinite(losses)).sum())
     note = f"{count:,} of {len(losses):,} samples give their true class probability 0"
     return Interval(np.inf, np.nan, np.nan, 0.95, "none", len(losses), note=note)
@@ -422,8 +426,11 @@ class Detection:
     fpr95: float
 
 
-def detect_unanswerable(confidence: Confidence) -> list[Detection]:
-    """Judge each signal by samples with and without a target."""
+def detect_unanswerable(confidence: Confidence, users: Array | None = None) -> list[Detection]:
+    """Judge each signal by samples with and without a target.
+
+    The interval of the AUROC is DeLong's; with `users` it is a jackknife over them.
+    """
     inside, outside = confidence.has_target, ~confidence.has_target
     if not inside.any() or not outside.any():
         return []
@@ -432,9 +439,22 @@ def detect_unanswerable(confidence: Confidence) -> list[Detection]:
         values = getattr(confidence, name)
         sides = values[inside], values[outside]
         ends, aupr = auroc_interval(*sides), grouped_ap(values, outside)
+        if users is not None:
+            ends = _jackknife_auroc(values, inside, users)
         fpr95 = false_positive_rate(*sides, 0.95)
         results.append(Detection(name, auroc(*sides), *ends, aupr, fpr95))
     return results
+
+
+def _jackknife_auroc(values: Floats, inside: Flags, users: Array) -> tuple[float, float]:
+    """Return the ends of the AUROC's interval, with each user left out in turn."""
+    left_out = [
+        auroc(values[rest & inside], values[rest & ~inside])
+        for rest in (users != user for user in np.unique(users))
+        if (rest & inside).any() and (rest & ~inside).any()
+    ]
+    area = jackknife_interval(auroc(values[inside], values[~inside]), np.array(left_out))
+    return area.low, area.high
 
 
 @dataclass(frozen=True, eq=False)
@@ -521,6 +541,7 @@ def evaluate_confidence(
     name: str = "model",
     bins: int = BINS,
     seed: int = 0,
+    users: Any = None,
 ) -> ConfidenceResult:
     """Measure calibration, and detection of samples without a target.
 
@@ -534,6 +555,8 @@ def evaluate_confidence(
         name: Name of the model.
         bins: Number of bins of the ECE.
         seed: Random seed of intervals and of the simulated models.
+        users: The user of each sample; intervals then draw whole users. The p-value of the ECE
+            takes samples for independent in any case.
 
     Returns:
         Calibration, where there is one, and detection, where some samples have no target.
@@ -551,10 +574,16 @@ def evaluate_confidence(
             scores if isinstance(scores, Confidence) else Confidence.of(scores, targets, kind=kind)
         )
     bins = checks.check_cutoff(bins, "bins")
+    owners = None if users is None else checks.check_labels(users, "users")
+    if owners is not None:
+        checks.check_lengths(users=len(owners), samples=len(confidence.has_target))
+    calibration = None
+    if "calibration" not in confidence.absent:
+        calibration = calibrate(confidence, bins=bins, seed=seed, users=owners)
     return ConfidenceResult(
         name,
-        None if "calibration" in confidence.absent else calibrate(confidence, bins=bins, seed=seed),
-        detect_unanswerable(confidence),
+        calibration,
+        detect_unanswerable(confidence, owners),
         int((~confidence.has_target).sum()),
         len(confidence.has_target),
         confidence.kind,

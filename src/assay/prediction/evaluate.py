@@ -12,7 +12,7 @@ at most 0.6 % off the ellipsoid.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final, NamedTuple
@@ -25,12 +25,12 @@ from assay.core import checks
 from assay.core.conventions import Conventions
 from assay.core.hits import Hits, judge_ranks
 from assay.core.ids import Ids
-from assay.core.mismatches import check_labels_match, describe_near
+from assay.core.mismatches import check_labels_match
 from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.io.mapped import steady_files
 from assay.measures import Measure
 from assay.measures.classes import Confusion
-from assay.prediction.result import PredictionResult
+from assay.prediction.result import ClusterSize, PredictionResult
 from assay.scoring.evaluate import score
 from assay.search.engine.targets import (
     TargetRanks,
@@ -41,6 +41,7 @@ from assay.search.engine.targets import (
 )
 from assay.search.engine.workers import Progress
 from assay.stats import Interval, interval
+from assay.stats.samples import draw_medians
 from assay.tables.table import Cell, Table
 
 Measures = str | Measure | Iterable[str | Measure]
@@ -63,6 +64,7 @@ def evaluate_predictions(
     query_ids: Any = None,
     groups: Mapping[str, Any] | None = None,
     conventions: str | Conventions = "next_location",
+    clusters: str = "",
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> PredictionResult:
@@ -80,6 +82,8 @@ def evaluate_predictions(
         query_ids: Ids of the samples; without them samples are numbered.
         groups: {column: {sample id: group}}.
         conventions: Conventions of the measures.
+        clusters: The column of groups whose samples are not independent, such as users: intervals
+            and comparisons draw whole groups.
         threads: Number of threads.
         progress: Called with the number of samples done, and of all.
 
@@ -102,6 +106,7 @@ def evaluate_predictions(
         class_names=class_names,
         groups=groups,
         conventions=conventions,
+        clusters=clusters,
     )
 
 
@@ -115,6 +120,7 @@ def evaluate_candidates(
     query_ids: Any = None,
     groups: Mapping[str, Any] | None = None,
     conventions: str | Conventions = "next_location",
+    clusters: str = "",
     allow_mismatch: bool = False,
 ) -> PredictionResult:
     """Evaluate lists of candidates, best first, against the true class of each sample.
@@ -133,6 +139,7 @@ def evaluate_candidates(
         query_ids: Ids of the samples; without them samples are numbered.
         groups: {column: {sample id: group}}.
         conventions: Conventions of the measures.
+        clusters: The column of groups whose samples are not independent, such as users.
         allow_mismatch: Accept classes that lists and targets write differently, as `1` and `01`.
 
     Returns:
@@ -190,6 +197,7 @@ def evaluate_candidates(
         name=name,
         groups=groups,
         conventions=conventions,
+        clusters=clusters,
         depth=depth,
         repeated=int(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != _UNUSED)).sum()),
         unlisted=int((has_target & ~np.isin(true, codes)).sum()),
@@ -271,6 +279,7 @@ class Accumulator:
         class_names: Any = None,
         groups: Mapping[str, Any] | None = None,
         conventions: str | Conventions = "next_location",
+        clusters: str = "",
     ) -> PredictionResult:
         """Return the result of all batches; without ids samples are numbered."""
         if not self._batches:
@@ -308,6 +317,7 @@ class Accumulator:
             name=name,
             groups=groups,
             conventions=conventions,
+            clusters=clusters,
             masked=sum(masked),
         )
 
@@ -380,12 +390,14 @@ def make_result(
     name: str,
     groups: Mapping[str, Any] | None,
     conventions: str | Conventions,
+    clusters: str = "",
     depth: int = 0,
     **counts: int,
 ) -> PredictionResult:
     """Score the hits; `targets` and `predicted` are in the order of `query_ids`.
 
-    Groups are {column: {sample id: group}}, or lists where samples have no id.
+    Groups are {column: {sample id: group}}, or lists where samples have no id; `clusters` is the
+    column of those whose samples are not independent.
     A rank beyond the end of a list is not known, so a cut-off must not lie there. `counts` are
     those of `PredictionResult`: repeated, masked, unlisted, empty.
     """
@@ -402,10 +414,12 @@ def make_result(
     if groups is not None:
         checks.require(groups, Mapping, "groups", "{column: {sample id: group}}")
         scores = scores.with_groups(**groups)
+    size = ClusterSize.of(scores, clusters)
+    scores = scores.but_settings(clusters=size and str(size))
     ids = Ids.count(len(targets)) if query_ids is None else Ids.of(query_ids, what="query")
     order = ids.order()  # as hits are
     return PredictionResult(
-        name, hits, scores, targets[order], predicted[order], confusion, depth, **counts
+        name, hits, scores, targets[order], predicted[order], confusion, size, depth, **counts
     )
 
 
@@ -426,7 +440,8 @@ def haversine(a: Any, b: Any) -> Floats:
 class DistanceResult:
     """How far the predicted place lies from the true one, for each sample that has both.
 
-    `within` has, by metres, the share of samples that are as near.
+    `within` has, by metres, the share of samples that are as near; `absent` are the places without
+    coordinates, which leave out `n_absent` samples.
     """
 
     name: str
@@ -435,6 +450,18 @@ class DistanceResult:
     mean: Interval
     within: dict[float, Interval]
     n_without: int
+    n_absent: int = 0
+    absent: tuple[str, ...] = ()
+
+    @property
+    def remarks(self) -> Iterator[str]:
+        """What a reader of the numbers should know, a line each."""
+        if self.absent:
+            places = checks.name_few(self.absent)
+            yield (
+                f"distances leave out {self.n_absent:,} samples without coordinates of their "
+                f"places: {places}"
+            )
 
     @property
     def intervals(self) -> dict[str, Interval]:
@@ -465,7 +492,9 @@ class DistanceResult:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         ends = {name: value.to_dict("value") for name, value in self.intervals.items()}
-        return {"metres": ends, "samples": len(self.metres), "without_place": self.n_without}
+        data = {"metres": ends, "samples": len(self.metres), "without_place": self.n_without}
+        absent = {"without_coordinates": self.n_absent, "places_without": list(self.absent)}
+        return data | (absent if self.absent else {})
 
 
 def distance_errors(
@@ -476,8 +505,12 @@ def distance_errors(
     limits: Sequence[float] = LIMITS,
     name: str = "model",
     seed: int = 0,
+    users: Any = None,
+    allow_mismatch: bool = False,
 ) -> DistanceResult:
     """Measure the distances between predicted and true classes in metres.
+
+    Samples whose predicted or true place has no coordinates are left out, counted and named.
 
     Args:
         predicted: The first class of each sample; None, −1 or "" is left out and counted.
@@ -486,12 +519,14 @@ def distance_errors(
         limits: Metres within which a prediction counts as right.
         name: Name of the model.
         seed: Random seed of the intervals.
+        users: The user of each sample; intervals then draw whole users.
+        allow_mismatch: Accept classes that the coordinates write differently, as `1` and `01`.
 
     Returns:
         Median and mean error, and the share within each limit, with intervals.
 
     Raises:
-        MismatchError: A class has no coordinates.
+        MismatchError: Classes are written differently, or none has coordinates.
         UsageError: No sample has both a prediction and a target.
         ValueRangeError: A coordinate is no latitude and longitude.
 
@@ -503,28 +538,41 @@ def distance_errors(
     places = _check_coordinates(coordinates)
     first, true = checks.as_list(predicted, "predicted"), checks.as_list(targets, "targets")
     checks.check_lengths(predicted=len(first), targets=len(true))
-    complete = [
-        row
-        for row in zip(first, true, strict=True)
-        if not any(place is None or place in (-1, "") for place in row)
-    ]
-    absent = sorted({str(place) for row in complete for place in row if place not in places})
-    if absent:
-        near = describe_near(absent, places)
-        raise MismatchError(
-            f"Classes without coordinates: {checks.name_few(absent)}.{near} Add them."
-        )
-    if not complete:
+    rows = list(zip(first, true, strict=True))
+    whole = [at for at, row in enumerate(rows) if not any(map(_is_no_place, row))]
+    if not whole:
         raise UsageError("No sample has both a prediction and a target: there is no distance.")
-    metres = haversine([places[a] for a, _ in complete], [places[b] for _, b in complete])
+    named = dict.fromkeys(place for at in whole for place in rows[at])
+    check_labels_match(named, places, "places", "the coordinates", allow=allow_mismatch)
+    complete = [at for at in whole if rows[at][0] in places and rows[at][1] in places]
+    absent = tuple(sorted(str(place) for place in named if place not in places))
+    if not complete:
+        raise MismatchError(
+            f"No sample has coordinates of both its places; they lack {checks.name_few(absent)}. "
+            "Add them."
+        )
+    metres = haversine(
+        [places[rows[at][0]] for at in complete], [places[rows[at][1]] for at in complete]
+    )
+    drawn: dict[str, Any] = {"seed": seed}
+    if users is not None:
+        owners = checks.check_labels(users, "users")
+        checks.check_lengths(users=len(owners), targets=len(true))
+        drawn["clusters"] = owners[complete]
     return DistanceResult(
         name,
         metres,
-        median_interval(metres),
-        interval(metres, seed=seed),
-        {float(limit): interval(metres <= limit, seed=seed) for limit in sorted(limits)},
-        len(first) - len(complete),
+        median_interval(metres, **drawn),
+        interval(metres, **drawn),
+        {float(limit): interval(metres <= limit, **drawn) for limit in sorted(limits)},
+        len(rows) - len(whole),
+        len(whole) - len(complete),
+        absent,
     )
+
+
+def _is_no_place(place: Any) -> bool:
+    return place is None or place in (-1, "")
 
 
 def _check_coordinates(
@@ -545,16 +593,26 @@ def _check_coordinates(
     return places
 
 
-def median_interval(values: Any) -> Interval:
+_FEWEST_USERS: Final = 8  # with fewer, resamples of users are too alike
+
+
+def median_interval(values: Any, *, clusters: Any = None, seed: int = 0) -> Interval:
     """Return the median with an interval between two of the values.
 
     Their ranks leave at most 2.5 % of a binomial distribution on either side, as the normal
-    distribution has it.
+    distribution has it. With `clusters`, one for each value, the ends are percentiles of medians
+    of resampled groups, because their values are not independent.
     """
     ordered = np.sort(np.asarray(values, np.float64))
     n = len(ordered)
+    low, high, note, method = math.nan, math.nan, "too few values", "order statistics"
     below = math.floor((n - _Z * math.sqrt(n)) / 2)
-    low, high, note = math.nan, math.nan, "too few values"
-    if below >= 1:
+    if clusters is not None:
+        method = "percentile"
+        if len(np.unique(clusters)) >= _FEWEST_USERS:
+            medians = draw_medians(values, clusters, np.random.default_rng(seed))
+            low, high = np.quantile(medians, (0.025, 0.975)).tolist()
+            note = ""
+    elif below >= 1:
         low, high, note = float(ordered[below - 1]), float(ordered[n - below]), ""
-    return Interval(float(np.median(ordered)), low, high, 0.95, "order statistics", n, note=note)
+    return Interval(float(np.median(ordered)), low, high, 0.95, method, n, note=note)
