@@ -16,6 +16,7 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from importlib import import_module
 from typing import Any
 
 from assay.arrays import or_none
@@ -128,13 +129,11 @@ def create_text_encoder_from_checkpoint(
 def get_optimal_device() -> Any:
     """Return the device of torch that is fastest here: cuda, mps or cpu; "cpu" without torch."""
     try:
-        import torch
+        torch = import_module("torch")
     except ImportError:
         return "cpu"
-    for name in ("cuda", "mps"):
-        if getattr(torch, name).is_available():
-            return torch.device(name)
-    return torch.device("cpu")
+    fast = [name for name in ("cuda", "mps") if getattr(torch, name).is_available()]
+    return torch.device(fast[0] if fast else "cpu")
 
 
 def _retrieve(

@@ -25,28 +25,26 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats, Ints
 from assay.core import checks
-from assay.core.conventions import Conventions
 from assay.core.mismatches import check_labels_match
 from assay.core.ranking import sort_rows
 from assay.errors import UsageError, ValueRangeError
-from assay.measures import Measure
 from assay.measures.classes import Confusion
 from assay.native.tie_order import rank_order
-from assay.prediction.evaluate import make_result, name_targets, rename_classes
-from assay.prediction.result import PredictionResult, as_table
+from assay.prediction.evaluate import Scoring, make_result, name_targets, rename_classes
+from assay.prediction.result import PredictionResult
 from assay.search.engine.targets import TargetRanks
 from assay.stats import interval
-from assay.tables.table import Table
+from assay.tables.table import Table, table_of
 
 _FEW = 10  # so few classes may well be new
 
@@ -334,17 +332,14 @@ def evaluate_baselines(
     train: Any,
     targets: Any,
     *,
-    measures: str | Measure | Iterable[str | Measure],
     n_classes: int | None = None,
     previous: Any = None,
     history: Any = None,
     users: Any = None,
     sample_users: Any = None,
     query_ids: Any = None,
-    groups: Mapping[str, Any] | None = None,
-    conventions: str | Conventions = "next_location",
-    clusters: str = "",
     allow_mismatch: bool = False,
+    **scoring: Unpack[Scoring],
 ) -> list[PredictionResult]:
     """Evaluate every baseline that the columns allow, the simplest first.
 
@@ -406,6 +401,7 @@ def evaluate_baselines(
     ):
         counts = Confusion.count(true[has_target], baseline.best[has_target])
         hits = baseline.ranks.hits(query_ids)
+        scoring["name"] = baseline.name
         hits = replace(hits, remarks=(*hits.remarks, *remarks))
         results.append(
             make_result(
@@ -414,11 +410,7 @@ def evaluate_baselines(
                 targets=name_targets(true, names),
                 predicted=name_targets(baseline.best, names),
                 query_ids=query_ids,
-                measures=measures,
-                name=baseline.name,
-                groups=groups,
-                conventions=conventions,
-                clusters=clusters,
+                **scoring,
             )
         )
     return results
@@ -551,7 +543,7 @@ class Predictability:
             share = interval(self.bound[name], bounds=(0.0, 1.0))
             bits = interval(self.entropy[name]).estimate
             rows.append((name, bits, share.estimate, share.low, share.high))
-        return as_table(("knowing", "bits", "at most right", "95 % from", "to"), rows)
+        return table_of(("knowing", "bits", "at most right", "95 % from", "to"), rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

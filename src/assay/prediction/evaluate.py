@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,19 +54,25 @@ LIMITS: Final = (100.0, 500.0, 1000.0, 5000.0)
 _Z: Final = 1.959964
 
 
+class Scoring(TypedDict, total=False):
+    """How a result is scored and named; the arguments that all evaluations share."""
+
+    measures: Measures | None
+    name: str
+    groups: Mapping[str, Any] | None
+    conventions: str | Conventions
+    clusters: str
+
+
 def evaluate_predictions(
     scores: Any,
     targets: Any,
     *,
-    measures: Measures | None = None,
-    name: str = "model",
     class_names: Any = None,
     query_ids: Any = None,
-    groups: Mapping[str, Any] | None = None,
-    conventions: str | Conventions = "next_location",
-    clusters: str = "",
     threads: int | None = None,
     progress: Progress | None = None,
+    **scoring: Unpack[Scoring],
 ) -> PredictionResult:
     """Evaluate scores or logits, samples × classes, against the true class of each sample.
 
@@ -100,28 +106,17 @@ def evaluate_predictions(
     """
     batches = Accumulator(threads=threads, progress=progress)
     batches.add(scores, targets, query_ids=query_ids)
-    return batches.result(
-        measures=measures,
-        name=name,
-        class_names=class_names,
-        groups=groups,
-        conventions=conventions,
-        clusters=clusters,
-    )
+    return batches.result(class_names=class_names, **scoring)
 
 
 def evaluate_candidates(
     candidates: Any,
     targets: Any,
     *,
-    measures: Measures | None = None,
-    name: str = "model",
     n_classes: int | None = None,
     query_ids: Any = None,
-    groups: Mapping[str, Any] | None = None,
-    conventions: str | Conventions = "next_location",
-    clusters: str = "",
     allow_mismatch: bool = False,
+    **scoring: Unpack[Scoring],
 ) -> PredictionResult:
     """Evaluate lists of candidates, best first, against the true class of each sample.
 
@@ -193,15 +188,12 @@ def evaluate_candidates(
         targets=name_targets(true, names),
         predicted=name_targets(codes[:, 0], names),
         query_ids=query_ids,
-        measures=list_measures(depth) if measures is None else measures,
-        name=name,
-        groups=groups,
-        conventions=conventions,
-        clusters=clusters,
+        usual=list_measures(depth),
         depth=depth,
         repeated=int(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != _UNUSED)).sum()),
         unlisted=int((has_target & ~np.isin(true, codes)).sum()),
         empty=int((has_target & (codes == _UNUSED).all(axis=1)).sum()),
+        **scoring,
     )
 
 
@@ -271,16 +263,7 @@ class Accumulator:
                 whole._append(batch)
         return whole
 
-    def result(
-        self,
-        *,
-        measures: Measures | None = None,
-        name: str = "model",
-        class_names: Any = None,
-        groups: Mapping[str, Any] | None = None,
-        conventions: str | Conventions = "next_location",
-        clusters: str = "",
-    ) -> PredictionResult:
+    def result(self, *, class_names: Any = None, **scoring: Unpack[Scoring]) -> PredictionResult:
         """Return the result of all batches; without ids samples are numbered."""
         if not self._batches:
             raise UsageError("Nothing was added to this Accumulator yet.")
@@ -313,12 +296,8 @@ class Accumulator:
             targets=true,
             predicted=best,
             query_ids=ids,
-            measures=FULL_MEASURES if measures is None else measures,
-            name=name,
-            groups=groups,
-            conventions=conventions,
-            clusters=clusters,
             masked=sum(masked),
+            **scoring,
         )
 
 
@@ -386,10 +365,11 @@ def make_result(
     targets: NDArray[Any],
     predicted: NDArray[Any],
     query_ids: Any,
-    measures: Measures,
-    name: str,
-    groups: Mapping[str, Any] | None,
-    conventions: str | Conventions,
+    usual: Measures = FULL_MEASURES,
+    measures: Measures | None = None,
+    name: str = "model",
+    groups: Mapping[str, Any] | None = None,
+    conventions: str | Conventions = "next_location",
     clusters: str = "",
     depth: int = 0,
     **counts: int,
@@ -401,6 +381,7 @@ def make_result(
     A rank beyond the end of a list is not known, so a cut-off must not lie there. `counts` are
     those of `PredictionResult`: repeated, masked, unlisted, empty.
     """
+    measures = usual if measures is None else measures
     scores = score(hits, measures, conventions=conventions).but_settings(
         n_docs=int(hits.n_docs.max(initial=0)) or None, list_length=depth or None
     )

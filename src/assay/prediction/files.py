@@ -364,13 +364,15 @@ def _read_keyed(
     """
     path, column = tables.split_column(source)
     if ending_of(path) in _ARRAYS:
-        values, ids = load_keyed(path, column or None, usual=TARGET_NAMES)
-        return column, checks.as_list(values, path), None if ids is None else list(map(str, ids))
-    known = frozenset(samples)
+        values, rows = load_keyed(path, column or None, usual=TARGET_NAMES)
+        return column, checks.as_list(values, path), None if rows is None else list(map(str, rows))
+    sample_ids = frozenset(samples)
     table = _open_table(
         path,
         "labels",
-        lambda first: [str(n) for n in range(1, len(first) + 1)] if first[0] in known else None,
+        lambda first: (
+            [str(n) for n in range(1, len(first) + 1)] if first[0] in sample_ids else None
+        ),
     )
     columns = _read_columns(table)
     first, *more = columns

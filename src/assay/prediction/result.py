@@ -31,7 +31,7 @@ from assay.scoring.chance import chance
 from assay.scoring.output import limit_remarks, tied_remark
 from assay.scoring.scores import Mean, Scores
 from assay.stats import Interval, TestResult, interval, intervals, welch_test
-from assay.tables.table import Cell, Table
+from assay.tables.table import Cell, Table, table_of
 
 _ENDS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
 CLASS_MEASURES = ("F1", "Precision", "Recall")
@@ -286,8 +286,8 @@ class PredictionResult:
             "ranks": [asdict(rank_bin) for rank_bin in self.rank_histogram()],
             **({"clusters": asdict(self.clusters)} if self.clusters else {}),
         }
-        groups = [name for name in self.scores.groups if name != self.cluster_column]
-        for column in groups if columns is None else columns:
+        shown = [name for name in self.scores.groups if name != self.cluster_column]
+        for column in shown if columns is None else columns:
             macro = self.mean(by=column)
             groups = {name: numbers_or_none(values) for name, values in macro.groups.items()}
             group_means = {"macro": numbers_or_none(macro), "groups": groups, "sizes": macro.sizes}
@@ -325,15 +325,6 @@ class PredictionResult:
 
 
 Row = Sequence[str | float | int | None]
-
-
-def as_table(columns: Iterable[str], rows: Iterable[Row]) -> Table:
-    """Return a table of texts, whole numbers as counts, and other numbers as fractions."""
-    kinds = {str: "text", int: "count"}
-    cells = (
-        tuple(Cell(value, kinds.get(type(value), "fraction")) for value in row) for row in rows
-    )
-    return Table(tuple(columns), tuple(cells))
 
 
 def summary_table(
@@ -394,9 +385,9 @@ def _model_table(
 ) -> Table:
     """Return the rows of all models, with the model's name in front where there are several."""
     if len(models) == 1:
-        return as_table(columns, rows_of(models[0]))
+        return table_of(columns, rows_of(models[0]))
     rows = ((result.name, *row) for result in models for row in rows_of(result))
-    return as_table(("model", *columns), rows)
+    return table_of(("model", *columns), rows)
 
 
 def class_table(models: Sequence[PredictionResult]) -> Table:
@@ -460,17 +451,14 @@ class SeedRow:
     sd: float
     interval: Interval
     n_seeds: int
-    data: str = ""
 
     @classmethod
-    def of(
-        cls, model: str, measure: str, values: Sequence[float], level: float, data: str
-    ) -> SeedRow:
+    def of(cls, model: str, measure: str, values: Sequence[float], level: float) -> SeedRow:
         """Average the seeds of one model; undefined means are left out."""
         mean = interval(values, method="t", level=level)
         defined = _drop_undefined(values)
         sd = float(np.std(defined, ddof=1)) if len(defined) > 1 else math.nan
-        return cls(model, measure, mean.estimate, sd, mean, len(defined), data)
+        return cls(model, measure, mean.estimate, sd, mean, len(defined))
 
     @property
     def cells(self) -> Row:
@@ -487,7 +475,6 @@ class SeedRow:
             **numbers_or_none({"mean": self.mean, **ends}),
             "seeds": self.n_seeds,
             "note": self.interval.note,
-            **({"data": self.data} if self.data else {}),
         }
 
 
@@ -500,7 +487,6 @@ class WelchRow:
     measure: str
     difference: float
     test: TestResult
-    data: str = ""
 
     @property
     def cells(self) -> Row:
@@ -516,7 +502,6 @@ class WelchRow:
             "measure": self.measure,
             **numbers_or_none({"difference": self.difference, "p": self.test.p}),
             "note": self.test.note,
-            **({"data": self.data} if self.data else {}),
         }
 
 
@@ -528,6 +513,7 @@ class SeedReport:
         rows: Mean, spread and interval of each model and measure.
         welch: Welch's test of each pair of models on each measure.
         paired: The comparison sample by sample; None where only means are known.
+        data: Name of the samples.
 
     >>> means = {"a": {"RR": [0.41, 0.43]}, "b": {"RR": [0.31, 0.30]}}
     >>> report = compare_seed_means(means)
@@ -538,6 +524,7 @@ class SeedReport:
     rows: tuple[SeedRow, ...]
     welch: tuple[WelchRow, ...]
     paired: Comparison | None = None
+    data: str = ""
 
     @property
     def advice(self) -> str:
@@ -563,15 +550,16 @@ class SeedReport:
         self, columns: Sequence[str], rows: Sequence[SeedRow] | Sequence[WelchRow]
     ) -> Table:
         """Return a table with the samples in front, where they have a name."""
-        if not any(row.data for row in self.rows):
-            return as_table(columns, (row.cells for row in rows))
-        return as_table(("samples", *columns), ((row.data, *row.cells) for row in rows))
+        front = [self.data] if self.data else []
+        cells = ((*front, *row.cells) for row in rows)
+        return table_of((*("samples" for _ in front), *columns), cells)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; undefined numbers are None."""
+        data = {"data": self.data} if self.data else {}
         return {
-            "models": [row.to_dict() for row in self.rows],
-            "welch": [row.to_dict() for row in self.welch],
+            "models": [row.to_dict() | data for row in self.rows],
+            "welch": [row.to_dict() | data for row in self.welch],
             "paired": None if self.paired is None else self.paired.to_dict(),
             "advice": self.advice,
         }
@@ -596,7 +584,7 @@ def compare_seed_means(
     (0.42, 0.01)
     """
     rows = tuple(
-        SeedRow.of(model, measure, values, level, data)
+        SeedRow.of(model, measure, values, level)
         for model, by_measure in means.items()
         for measure, values in by_measure.items()
     )
@@ -610,8 +598,8 @@ def compare_seed_means(
                 left, right = means[a][measure], means[b][measure]
                 difference = _average(left) - _average(right)
                 test = welch_test(left, right)
-                tests.append(WelchRow(a, b, measure, difference, test, data))
-    return SeedReport(rows, tuple(tests))
+                tests.append(WelchRow(a, b, measure, difference, test))
+    return SeedReport(rows, tuple(tests), data=data)
 
 
 def _average(values: Sequence[float]) -> float:
