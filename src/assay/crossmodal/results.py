@@ -29,7 +29,6 @@ from assay.runs.results import Aggregate, aggregates_of
 from assay.scoring.output import limit_remarks, tied_remark, zero_remark
 from assay.scoring.scores import Mean, Scores, signature_of
 from assay.stats import Interval, interval, intervals
-from assay.stats.samples import draw_medians
 from assay.tables.table import Page, Table, Words, columns_of
 
 
@@ -123,6 +122,21 @@ class FirstRanks:
 
 _RESAMPLES: Final = 1000
 _FEWEST: Final = 8  # pairs; with fewer a bootstrap is too narrow
+
+
+def _draw_medians(values: Floats, pairs: NDArray[Any], rng: np.random.Generator) -> Floats:
+    """Return medians, rounded down, of resamples of whole pairs."""
+    finite = np.isfinite(values)
+    by_rank = np.argsort(values[finite], kind="stable")
+    ranks = values[finite][by_rank]
+    names, codes = np.unique(pairs[finite][by_rank], return_inverse=True)
+    medians = np.full(_RESAMPLES, np.nan)
+    for i in range(_RESAMPLES if len(names) else 0):
+        times = np.bincount(rng.integers(len(names), size=len(names)), minlength=len(names))
+        total = np.cumsum(times[codes])
+        middle = np.searchsorted(total, [(total[-1] + 1) // 2, total[-1] // 2 + 1])
+        medians[i] = np.floor(ranks[middle].mean())
+    return medians
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,10 +264,7 @@ class DirectionResult(Mapping[int, float]):
         """Every measure, then MedR and MeanR, with interval, chance and ceiling."""
         bare = replace(self.scores, groups={"label": self.pairs} if self.clusters else {})
         means = aggregates_of(
-            bare,
-            chance=self.chance.mean(),
-            ceiling=self.ceiling.mean(),
-            clusters=self.clusters,
+            bare, chance=self.chance.mean(), ceiling=self.ceiling.mean(), clusters=self.clusters
         )
         return [*(mean for mean in means if mean.average == "micro"), *self.rank_numbers]
 
@@ -285,8 +296,7 @@ class DirectionResult(Mapping[int, float]):
         medians = np.zeros(_RESAMPLES)
         for fold in self.ranks:
             pairs = np.array([pair_of[query] for query in fold.query_ids.to_list()])
-            drawn = draw_medians(fold.values, pairs, rng, _RESAMPLES)
-            medians += np.floor(drawn) / len(self.ranks)
+            medians += _draw_medians(fold.values, pairs, rng) / len(self.ranks)
         low, high = np.quantile(medians, (0.025, 0.975), method="closest_observation")
         if len(np.unique(self.pairs)) < _FEWEST:
             low = high = np.nan
@@ -531,12 +541,7 @@ class CrossmodalResult(Mapping[str, Any]):
         if self.protocol:
             title = f"{self.protocol}: {PROTOCOLS[self.protocol].about}"
             note = [Words(_PAPER_NOTE)]
-        return [
-            Words(title, "verdict"),
-            *self.tables(),
-            *note,
-            Words(self.signature, "signature"),
-        ]
+        return [Words(title, "verdict"), *self.tables(), *note, Words(self.signature, "signature")]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

@@ -598,30 +598,16 @@ def reliability_drawing(calibration: Calibration, title: str) -> Drawing:
     x = Scale(0.0, 1.0, start=_LEFT, end=_LEFT + _SIDE)
     y = Scale(0.0, 1.0, start=_TOP + _SIDE, end=_TOP)
     most = max(group.samples for group in calibration.bins)
-    marks = [
-        svg_text(
-            _LEFT,
-            16,
-            f"{title}: ECE {calibration.ece:.4f}; {calibration.expected_ece:.4f} if calibrated",
-        )
-    ]
+    title += f": ECE {calibration.ece:.4f}; {calibration.expected_ece:.4f} if calibrated"
+    marks = [svg_text(_LEFT, 16, title)]
     for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
         marks.append(line(_LEFT, y.at(tick), _LEFT + _SIDE, y.at(tick), stroke="#e4e4e4"))
         marks.append(svg_text(_LEFT - 6, y.at(tick) + 4, f"{tick:g}", text_anchor="end"))
         marks.append(svg_text(x.at(tick), _TOP + _SIDE + 16, f"{tick:g}", text_anchor="middle"))
     for group in calibration.bins:
-        left, width = x.at(group.low), x.at(group.high) - x.at(group.low)
-        opacity = 0.25 + 0.75 * group.samples / most
-        marks.append(
-            rect(
-                left + 1,
-                y.at(group.accuracy),
-                width - 2,
-                y.at(0) - y.at(group.accuracy),
-                fill=BLUE,
-                opacity=f"{opacity:.2f}",
-            )
-        )
+        left, width = x.at(group.low) + 1, x.at(group.high) - x.at(group.low) - 2
+        top, opacity = y.at(group.accuracy), f"{0.25 + 0.75 * group.samples / most:.2f}"
+        marks.append(rect(left, top, width, y.at(0) - top, fill=BLUE, opacity=opacity))
         marks.append(circle(x.at(group.confidence), y.at(group.accuracy), 3, fill="#222222"))
     marks.append(line(x.at(0), y.at(0), x.at(1), y.at(1), stroke=GREY))
     marks.append(svg_text(_LEFT + _SIDE / 2, _TOP + _SIDE + 34, "confidence", text_anchor="middle"))

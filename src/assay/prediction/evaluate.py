@@ -41,7 +41,6 @@ from assay.search.engine.targets import (
 )
 from assay.search.engine.workers import Progress
 from assay.stats import Interval, interval
-from assay.stats.samples import draw_medians
 from assay.tables.table import Cell, Table
 
 Measures = str | Measure | Iterable[str | Measure]
@@ -447,26 +446,21 @@ class DistanceResult:
     @property
     def intervals(self) -> dict[str, Interval]:
         """Median and mean in metres, and the share within each limit."""
-        return {
-            "median": self.median,
-            "mean": self.mean,
-            **{
-                f"Acc@{limit:g}m" if limit < 1000 else f"Acc@{limit / 1000:g}km": share
-                for limit, share in self.within.items()
-            },
+        shares = {
+            f"Acc@{limit:g}m" if limit < 1000 else f"Acc@{limit / 1000:g}km": share
+            for limit, share in self.within.items()
         }
+        return {"median": self.median, "mean": self.mean, **shares}
 
     def table(self) -> Table:
         """Return median, mean and the shares, with 95 % intervals."""
         rows = []
         for name, value in self.intervals.items():
             in_metres = not name.startswith("Acc@")
-            cells = [
-                Cell(f"{end:,.0f}", "figure")
-                if in_metres and not math.isnan(end)
-                else Cell(end, "fraction")
-                for end in (value.estimate, value.low, value.high)
-            ]
+            ends = (value.estimate, value.low, value.high)
+            cells = [Cell(end, "fraction") for end in ends]
+            if in_metres:
+                cells = [Cell(None if math.isnan(end) else f"{end:,.0f}", "figure") for end in ends]
             rows.append((Cell(f"{name} error (m)" if in_metres else name), *cells))
         return Table(("distance", self.name, "95 % from", "to"), tuple(rows))
 
@@ -574,26 +568,25 @@ def _check_coordinates(
     return places
 
 
-_FEWEST_USERS: Final = 8  # with fewer, resamples of users are too alike
-
-
 def median_interval(values: Any, *, clusters: Any = None, seed: int = 0) -> Interval:
     """Return the median with an interval between two of the values.
 
     Their ranks leave at most 2.5 % of a binomial distribution on either side, as the normal
-    distribution has it. With `clusters`, one for each value, the ends are percentiles of medians
-    of resampled groups, because their values are not independent.
+    distribution has it. With `clusters`, one for each value, the ends are the quantiles at the
+    ends of an interval for the share of values up to the median (Woodruff 1952, JASA 47), which
+    draws whole groups.
     """
-    ordered = np.sort(np.asarray(values, np.float64))
-    n = len(ordered)
+    array = np.asarray(values, np.float64)
+    ordered, middle, n = np.sort(array), float(np.median(array)), len(array)
     low, high, note, method = math.nan, math.nan, "too few values", "order statistics"
-    below = math.floor((n - _Z * math.sqrt(n)) / 2)
     if clusters is not None:
-        method = "percentile"
-        if len(np.unique(clusters)) >= _FEWEST_USERS:
-            medians = draw_medians(values, clusters, np.random.default_rng(seed))
-            low, high = np.quantile(medians, (0.025, 0.975)).tolist()
-            note = ""
-    elif below >= 1:
+        share = interval(array <= middle, clusters=clusters, seed=seed)
+        method, note = share.method, share.note
+        if not note:
+            ends = np.clip(
+                [0.5 + share.low - share.estimate, 0.5 + share.high - share.estimate], 0, 1
+            )
+            low, high = np.quantile(ordered, ends, method="closest_observation").tolist()
+    elif (below := math.floor((n - _Z * math.sqrt(n)) / 2)) >= 1:
         low, high, note = float(ordered[below - 1]), float(ordered[n - below]), ""
-    return Interval(float(np.median(ordered)), low, high, 0.95, method, n, note=note)
+    return Interval(middle, low, high, 0.95, method, n, note=note)

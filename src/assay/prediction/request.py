@@ -28,23 +28,28 @@ else:
     prediction_files = OnDemand("assay.prediction.files")
 
 _OF_CLASSES: Final = ("accuracy", "f1", "f1_macro", "f1_weighted", "f1_micro", "f1-score")
-_LABELS: Final = "FILE[:COLUMN]"
-_SAMPLES: Final = "COLUMN|FILE[:COLUMN]"
-_NUMBER: Final = click.IntRange(min=1)
+_RATES: Final = "Measures and conventions"
+_OF_TRAINING: Final = "FILE[:COLUMN]"
+_OF_SAMPLES: Final = "COLUMN|FILE[:COLUMN]"
+_CUTS: Final[Any] = {"type": click.IntRange(min=1), "metavar": "K..."}
+
+Text = str | None
+Texts = tuple[str, ...]
 
 
 def _setting(help: str, *flags: str, section: str = "Input", **option: Any) -> About:
     names = {"flags": flags} if flags else {}
-    limits = option.pop("limits", {})
-    return About(help, limits, {"section": section, **names, **option})
+    return About(help, option.pop("limits", {}), {"section": section, **names, **option})
 
 
-_file = partial(_setting, reads=True)
+def _file(help: str, metavar: str, *flags: str) -> About:
+    return _setting(help, *flags, metavar=metavar, reads=True)
+
+
 _column = partial(_setting, metavar="COLUMN")
-_measuring = partial(_setting, section="Measures and conventions")
-_measure_flag = partial(_measuring, is_flag=True)
-_shown = partial(_setting, section="Result", is_flag=True)
-_statistics = partial(_setting, section="Statistics")
+_switch = partial(_setting, is_flag=True)
+_rule = partial(_setting, section=_RATES)
+_test = partial(_setting, section="Statistics")
 
 
 @dataclass(frozen=True)
@@ -86,77 +91,42 @@ class PredictionRequest:
         request = PredictionRequest(("net=a.npz", "net=b.npz"), ks=(1, 5), train="train.npy")
     """
 
-    files: Annotated[tuple[str, ...], "Files of predictions."]
-    targets: Annotated[
-        str | None,
-        _file("True classes (.npy) of a .npy of scores.", "-t", "--targets", metavar="FILE"),
-    ] = None
-    candidates: Annotated[
-        tuple[str, ...],
-        _column("Column with lists of candidates; several are several models."),
-    ] = ()
-    target: Annotated[str | None, _column("Column or array of the true classes.")] = None
-    ids: Annotated[str | None, _column("Column of the sample ids.", "--id", "ids")] = None
-    measures: Annotated[tuple[str, ...], "Measures of the ranking."] = ()
-    ks: Annotated[
-        tuple[int, ...],
-        _measuring("Cut-offs [1 3 5 10].", "-k", "ks", type=_NUMBER, metavar="K..."),
-    ] = ()
-    by: Annotated[
-        tuple[str, ...],
-        _statistics(
-            "Group samples by a column of the table, or FILE:COLUMN.", metavar="COLUMN", reads=True
-        ),
-    ] = ()
-    new_places: Annotated[
-        bool, _setting("Group samples by whether training has the class.", is_flag=True)
-    ] = False
-    confidence: Annotated[
-        bool,
-        _measure_flag("Calibration (ECE, Brier, NLL), and detection of samples without a class."),
-    ] = False
+    files: Annotated[Texts, "Files of predictions."]
+    targets: Annotated[Text, _file("True classes (.npy).", "FILE", "-t", "--targets")] = None
+    candidates: Annotated[Texts, _column("Lists of candidates; a column for each model.")] = ()
+    target: Annotated[Text, _column("Column or array of the true classes.")] = None
+    ids: Annotated[Text, _column("Column of the sample ids.", "--id", "ids")] = None
+    measures: Annotated[Texts, "Measures of the ranking."] = ()
+    ks: Annotated[tuple[int, ...], _rule("Cut-offs [1 3 5 10].", "-k", "ks", **_CUTS)] = ()
+    by: Annotated[Texts, _test("Groups of samples.", metavar=_OF_SAMPLES, reads=True)] = ()
+    new_places: Annotated[bool, _switch("Group samples by whether training has the class.")] = False
+    confidence: Annotated[bool, _switch("Calibration and detection.", section=_RATES)] = False
     scores: Annotated[
         Literal["logits", "probabilities", "similarities"] | None,
-        _measuring("What --confidence takes scores as. [decided from all rows]"),
+        _rule("What --confidence takes scores as. [decided from all rows]"),
     ] = None
-    coordinates: Annotated[
-        str | None, _file("CSV with class, lat, lon: errors in metres.", metavar="FILE")
-    ] = None
-    predictability: Annotated[
-        bool,
-        _measure_flag("Entropy of the training labels, and the bound on Acc@1 by Song et al."),
-    ] = False
-    train: Annotated[
-        str | None, _file("Training labels in order of time, for baselines.", metavar=_LABELS)
-    ] = None
-    train_users: Annotated[str | None, _file("Users of the training labels.", metavar=_LABELS)] = (
+    coordinates: Annotated[Text, _file("CSV with class, lat, lon: errors in metres.", "FILE")] = (
         None
     )
-    users: Annotated[
-        str | None,
-        _file("Users of the samples: intervals and tests draw whole users.", metavar=_SAMPLES),
-    ] = None
-    previous: Annotated[
-        str | None, _file("The class before each sample, for baselines.", metavar=_SAMPLES)
-    ] = None
-    history: Annotated[
-        str | None,
-        _file("Instead: all classes before each sample, the latest last.", metavar=_SAMPLES),
-    ] = None
+    predictability: Annotated[
+        bool, _switch("Entropy of the training labels, bound on Acc@1.", section=_RATES)
+    ] = False
+    train: Annotated[Text, _file("Training labels in order of time.", _OF_TRAINING)] = None
+    train_users: Annotated[Text, _file("Users of the training labels.", _OF_TRAINING)] = None
+    users: Annotated[Text, _file("Users of the samples, which are clusters.", _OF_SAMPLES)] = None
+    previous: Annotated[Text, _file("The class before each sample.", _OF_SAMPLES)] = None
+    history: Annotated[Text, _file("All classes before each sample.", _OF_SAMPLES)] = None
     n_classes: Annotated[
         int | None,
         _setting("Size of the vocabulary, for lists.", limits={"minimum": 1}, metavar="N"),
     ] = None
-    per_class: Annotated[bool, _shown("Show each class.")] = False
-    histogram: Annotated[bool, _shown("Show the histogram of target ranks.")] = False
+    per_class: Annotated[bool, _switch("Show each class.", section="Result")] = False
+    histogram: Annotated[bool, _switch("Histogram of target ranks.", section="Result")] = False
     ties: Annotated[
-        Literal["order", "expected", "best", "worst"] | None, _measuring("How tied scores count.")
+        Literal["order", "expected", "best", "worst"] | None, _rule("How tied scores count.")
     ] = None
     baseline: Annotated[
-        str | None,
-        _statistics(
-            "Compare the other models with this one only.", "-b", "--baseline", metavar="MODEL"
-        ),
+        Text, _test("Model to compare the others with.", "-b", "--baseline", metavar="MODEL")
     ] = None
     threads: Annotated[int | None, "Number of threads."] = None
     allow_mismatch: Annotated[bool, "Accept ids that are written differently."] = False

@@ -162,21 +162,6 @@ def units_table(values: Floats, clusters: Any = None) -> tuple[Floats, Floats]:
     return np.array(rows, np.float64), np.bincount(codes, minlength=len(labels)).astype(np.float64)
 
 
-def draw_medians(values: Any, clusters: Any, rng: np.random.Generator, draws: int = 1000) -> Floats:
-    """Return medians of resamples of whole clusters; NaN where there is no value."""
-    finite = np.isfinite(values)
-    order = np.argsort(values[finite], kind="stable")
-    ordered = values[finite][order]
-    names, codes = np.unique(np.asarray(clusters)[finite][order], return_inverse=True)
-    medians = np.full(draws, np.nan)
-    for draw in range(draws if len(names) else 0):
-        times = np.bincount(rng.integers(len(names), size=len(names)), minlength=len(names))
-        total = np.cumsum(times[codes])
-        middle = np.searchsorted(total, [(total[-1] + 1) // 2, total[-1] // 2 + 1])
-        medians[draw] = ordered[middle].mean()
-    return medians
-
-
 def unit_weights(sizes: Floats) -> Floats:
     """Return what makes up for the share that each unit has in the mean it is measured against.
 
