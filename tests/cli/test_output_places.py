@@ -102,8 +102,8 @@ RUN = ("eval", "run.txt", "-r", "qrels.txt", "-o")
 @pytest.mark.parametrize(
     ("file", "words"),
     [
-        ("results/x.json", r"there is no folder .*results\. Make it first"),
         ("run.txt/x.json", r"run\.txt is not a folder"),
+        ("run.txt/new/x.json", r"run\.txt is not a folder"),
         (".", "is a directory"),
         ("nul\0.json", "cannot be written"),
     ],
@@ -114,6 +114,20 @@ def test_the_message_says_what_to_do(assay, tmp_path, monkeypatch, file, words):
     answer = assay(*RUN, file)
     assert answer.code == 5
     assert re.search(words, answer.err)
+
+
+def test_a_folder_that_is_not_there_is_made(assay, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.txt").write_text("q1 Q0 a 1 2 tag\n")
+    assert assay(*RUN, "a/b/x.json").code == 5  # there are no judgments
+    assert not (tmp_path / "a").exists()
+    (tmp_path / "qrels.txt").write_text("q1 0 a 1\n")
+    assert assay(*RUN, "a/b/x.json").code == 0
+    assert (tmp_path / "a" / "b" / "x.json").exists()
+    assert assay("convert", "run.txt", "c/run.json").code == 0
+    assert (tmp_path / "c" / "run.json").exists()
+    stored = assay("eval", "run.txt", "-r", "qrels.txt", "--save", "--store", "d/e/runs.db")
+    assert stored.code == 0, stored.err
 
 
 def test_a_folder_without_permission(assay, tmp_path, monkeypatch):

@@ -50,6 +50,11 @@ DOCUMENTED: list[tuple[Callable[..., Any], dict[str, Any]]] = [
         label_retrieval.encode_text_prototypes,
         {"label_to_text": NEEDED, "text_encoder": NEEDED, "device": None, "normalize": True},
     ),
+    (
+        label_retrieval.create_text_encoder_from_checkpoint,
+        {"checkpoint": NEEDED, "device": None},
+    ),
+    (label_retrieval.get_optimal_device, {}),
     (label_retrieval.print_results_summary, {"results": NEEDED}),
     (label_retrieval.save_results, {"results": NEEDED, "output_path": NEEDED}),
     (

@@ -106,8 +106,25 @@ def test_files_without_a_model_or_with_a_bad_projection(static, tmp_path):
         encoder(str(write_safetensors(path, wide, notes))).encode(["a"])
 
 
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        (("epoch", "model_state_dict", "optimizer_state_dict"), "a training checkpoint"),
+        (("state_dict", "pytorch-lightning_version", "hyper_parameters"), "a training checkpoint"),
+        (("text_encoder.0.weight", "text_encoder.0.bias"), "a state_dict"),
+        (("something",), "it holds 'something'. Pass"),
+    ],
+)
+def test_a_training_checkpoint_says_what_to_pass(tmp_path, keys, words):
+    tensors = {key: np.ones(2, np.float32) for key in keys}
+    path = write_safetensors(tmp_path / "x.safetensors", tensors)
+    with pytest.raises(FormatError, match="--text-encoder-factory MODULE:FACTORY") as caught:
+        encoder(str(path))
+    assert words in str(caught.value)
+
+
 def test_other_endings_and_missing_files(tmp_path):
-    with pytest.raises(FormatError, match=r"ends in .pt, .pth or .safetensors"):
+    with pytest.raises(FormatError, match=r"ends in .pt, .pth, .ckpt, .safetensors"):
         encoder("checkpoint:model.bin")
     for name in ("no.pt", "no.safetensors"):
         with pytest.raises(StorageError, match="does not exist"):

@@ -210,7 +210,7 @@ def test_cut_offs(assay, files):
         (["x.npy", "-t", "last.npy", "--previous", "last.npy"], 2, "without --train"),
         (["x.npy", "-t", "y.npy", "--n-classes", "40"], 2, "for lists"),
         (["x.npy", "-t", "y.npy", "--unit", "percent"], 2, "--unit: only for --results"),
-        (["x.npy", "-t", "y.npy", "-b", "a"], 2, "--baseline: only for --results"),
+        (["x.npy", "-t", "y.npy", "-b", "a"], 2, "--baseline needs other models"),
         (["x.npy", "-t", "y.npy", "--by", "nobody"], 2, "not a column of"),
         (["x.npy", "-t", "y.npy", "-m", "ndgc@10"], 2, "nDCG"),
         (["x.npy", "-t", "y.npy", "-k", "0"], 2, "0"),
@@ -327,7 +327,7 @@ def test_metres_groups_and_predictability(assay, tmp_path):
         (["--coordinates", "nowhere.csv"], "nowhere.csv"),
         (["--coordinates", "odd.csv"], "no latitude: none of lat, latitude"),
         (["--coordinates", "bad.csv"], "is no number of degrees"),
-        (["--users", "user", "--train", "p.csv:place"], "--users needs --train-users"),
+        (["--train-users", "p.csv:user"], "no effect without --train"),
     ],
 )
 def test_looks_that_cannot_be_had(assay, tmp_path, monkeypatch, options, words):

@@ -124,7 +124,7 @@ def test_the_class_before_the_previous_is_checked():
 
 
 def test_places_near_to_coordinates_are_named():
-    with pytest.raises(MismatchError, match="'01' and '1' differ in zero padding"):
+    with pytest.raises(MismatchError, match=r"differs in zero padding .'01' and '1'"):
         distance_errors(["01", "02"], ["01", "02"], {"1": (0, 0), "2": (0, 1)})
 
 

@@ -100,7 +100,7 @@ def test_one_run_and_json(assay, demo):
         (("-o", "x.html", "--figure-format", "svg"), 2, "changes nothing without --figures"),
         (("-o", "x.html", "-b", "dnse"), 2, "Did you mean dense"),
         (("-o", "x.html", "-m", "nDGC@10"), 2, "nDCG"),
-        (("-o", "no/such/x.md"), 5, "there is no folder"),
+        (("-o", "dense.run/such/x.md"), 5, "is not a folder"),
     ],
 )
 def test_what_cannot_be_done_is_said(assay, demo, arguments, code, words):

@@ -93,7 +93,6 @@ def test_csv_holds_a_wide_row_for_each_descriptor_and_tolerance(assay: Assay, th
 
 
 def test_pictures_of_a_pair(assay: Assay, there: Path) -> None:
-    (there / "pictures").mkdir(exist_ok=True)
     answer = assay("descriptors", "run", "e.yaml", "--show", "v_brick/1-2", "--show-to", "pictures")
     assert answer.code == 0, answer.err
     assert sorted(path.name for path in (there / "pictures").iterdir()) == [
@@ -109,12 +108,12 @@ def test_pictures_are_refused_before_the_work_and_may_fail(assay: Assay, tmp_pat
     (data / "v_brick" / "3.png").write_text("no image")
     (tmp_path / "e.yaml").write_text(experiment_text("data", descriptors="[ORB]"))
     run = ("descriptors", "run", tmp_path / "e.yaml", "--show-to")
-    for folder, pair, words in (
-        (tmp_path / "absent", "v_brick/1-2", "is not a folder"),
-        (tmp_path, "v_brick/1-9", "has no pair 1-9"),
+    for folder, pair, code, words in (
+        (tmp_path / "e.yaml" / "absent", "v_brick/1-2", 5, "is not a folder"),
+        (tmp_path, "v_brick/1-9", 2, "has no pair 1-9"),
     ):
         refused = assay(*run, folder, "--show", pair)
-        assert (refused.code, refused.out) == (2, "")
+        assert (refused.code, refused.out) == (code, "")
         assert words in refused.err
     assert not (tmp_path / "e.yaml.parts").exists()  # nothing was computed
     broken = assay(*run, tmp_path, "--show", "v_brick/1-3")

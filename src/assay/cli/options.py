@@ -58,7 +58,7 @@ in_store = _section("Store")
 
 
 def output_file(path: str) -> str:
-    """Check a file to write, in a folder that is there."""
+    """Check a file to write; its folder is made if it is not there."""
     _refuse_dash(path)
     check_target(path)
     return path

@@ -171,7 +171,7 @@ class Setting:
             attributes["help"] += " May be repeated."
         if attributes.get("show_default"):
             attributes.setdefault("default", self.default)
-        elif self.default is not None:
+        elif self.default:
             default = self.default
             attributes["help"] += (
                 f" [{default if isinstance(default, str) else ', '.join(default)}]"

@@ -21,7 +21,7 @@ from assay.comparison.verdict import describe_test, verdict_against, verdict_of_
 from assay.core.text import signed
 from assay.stats import Interval, RankInterval, compact_letters, rank_intervals
 from assay.stats.corrections import ranks_of, split_letters
-from assay.tables.table import Cell, Table
+from assay.tables.table import Cell, Table, table_of
 
 _BASELINE: Final = "baseline"
 _WORDS: Final = {"undecided": "–", "contradictory": "unclear"}
@@ -257,7 +257,6 @@ def data_table(blocks: Sequence[SystemBlock]) -> Table:
     columns = _QUERY_COLUMNS if blocks[0].pairs[0].items == "queries" else _TASK_COLUMNS
     if any(block.name for block in blocks):
         columns = ("slice", *columns)
-    kinds = {str: "text", int: "count"}
     rows = []
     for block in blocks:
         for pair in block.pairs:
@@ -268,9 +267,8 @@ def data_table(blocks: Sequence[SystemBlock]) -> Table:
                 **means,
                 **pair_data(pair, brief=True),
             }
-            cells = [(data[name], kinds.get(type(data[name]), "fraction")) for name in columns]
-            rows.append(tuple(Cell(value, kind) for value, kind in cells))
-    return Table(columns, tuple(rows))
+            rows.append([data[name] for name in columns])
+    return table_of(columns, rows)
 
 
 def pair_data(pair: Pair, *, brief: bool = False) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.arrays import as_array
 from assay.core.ids import Ids
 from assay.core.text import LARGEST_WHOLE
 from assay.errors import IdError, MismatchError, ShapeError, UsageError, ValueRangeError
@@ -58,7 +59,7 @@ def plain_array(values: Any, what: str) -> NDArray[Any]:
             f"{what} is a masked array. Fill it, or mark unused places by document number −1."
         )
     try:
-        return np.asarray(values)
+        return np.asarray(as_array(values))
     except ValueError:
         raise ShapeError(
             f"{what} has rows of different lengths; all must be equally long."
@@ -70,6 +71,7 @@ def as_list(values: Any, what: str) -> list[Any]:
 
     Floats of less than 64 bits keep their type, which says how large a whole number they hold.
     """
+    values = as_array(values)
     array = values if isinstance(values, np.ndarray) else None
     single = array is not None and not array.ndim
     if single or isinstance(values, str | bytes) or not isinstance(values, Iterable):
@@ -177,6 +179,7 @@ def check_labels(labels: Any, what: str) -> NDArray[Any]:
 
 
 def _as_label_array(labels: Any, what: str) -> NDArray[Any]:
+    labels = as_array(labels)
     if isinstance(labels, np.ndarray) and labels.dtype != object:
         return labels
     values = as_list(labels, what)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ from assay.cli import options, output
 from assay.cli.commands import MultiOptionCommand, note_in_context
 from assay.cli.progress import progress_bar
 from assay.cli.repeating import demo_option
-from assay.cli.settings import option
+from assay.cli.settings import Decorated, option
 from assay.core.conventions import CHOICES
 from assay.core.on_demand import OnDemand
 from assay.crossmodal.plugin import PROTOCOLS
@@ -37,196 +38,93 @@ else:
 
 _FORMATS = output.offer_formats()
 
-_input = partial(option, section="Input")
+
+def _option(
+    flags: str, help: str, metavar: str | None = None, **more: Any
+) -> Callable[[Decorated], Decorated]:
+    """Declare an option; a switch has no metavar, and a list says that it may be repeated."""
+    if metavar is None and "type" not in more and "/" not in flags:
+        more["is_flag"] = True
+    again = " May be repeated." if more.get("multiple") else ""
+    return option(*flags.split(), help=help + again, metavar=metavar, **more)
+
+
+_input = partial(_option, section="Input")
 _file = partial(_input, metavar="FILE", reads=True)
 _files = partial(_input, multiple=True)
-_key = partial(_input, metavar="KEY", help="Their array, where FILE is a .npz.")
-_rule = partial(option, section="Measures and conventions")
-_model = partial(option, section="Models")
-_search_rule = partial(option, section="Search")
+_key = partial(_input, help="Its array in FILE (.npz).", metavar="KEY")
+_rule = partial(_option, section="Measures and conventions")
+_model = partial(_option, section="Models")
 _number = click.IntRange(min=1)
+_writes: Any = {"type": options.output_file, "multiple": True, "writes": True}
+_ties: Any = {"type": click.Choice(CHOICES["ties"]), "default": "order", "show_default": True}
+_cuts: Any = {"type": int, "multiple": True, "default": (10, 50, 100), "show_default": True}
+_checkpoint: Any = {"reads": True, "section": "Search"}
+_style: Any = {"default": "sourish", "show_default": True}
+_allow = "assay.models.specs:allow_"
 
-# The files with embeddings and labels, and which part of them is used.
-_input_options = options.add_options(
-    _file("--sensor-embeddings", help="Vectors of the sensors."),
+_evaluation_options = options.add_options(
+    _file("--sensor-embeddings", "Vectors of the sensors."),
     _key("--sensor-key"),
-    _file("--text-embeddings", help="Vectors of the texts."),
+    _file("--text-embeddings", "Vectors of the texts."),
     _key("--text-key"),
+    _files("--modality modalities", "Vectors of any other modality.", "NAME=FILE"),
+    _files("--modality-key modality_keys", "Its array in FILE (.npz).", "NAME=KEY"),
     _files(
-        *("--modality", "modalities"),
-        metavar="NAME=FILE",
-        help="Vectors of any other modality. May be repeated.",
+        "--labels", "Labels of the rows (.npy, .npz, .json), by level.", "[LEVEL=]FILE", reads=True
     ),
+    _files("--labels-key labels_keys", "Their array in FILE (.npz).", "[LEVEL=]KEY"),
+    _files("--modality-labels", "Labels or pair ids of one modality.", "NAME=[LEVEL=]FILE"),
+    _files("--modality-ids", "Sample ids of a modality, one per line.", "NAME=FILE"),
     _files(
-        *("--modality-key", "modality_keys"),
-        metavar="NAME=KEY",
-        help="Its array, where FILE is a .npz.",
+        "-r --qrels", "Judged pairs of a direction, as a further level.", "A2B=FILE", reads=True
     ),
-    _files(
-        "--labels",
-        metavar="[LEVEL=]FILE",
-        reads=True,
-        help="A label for each row: .npy, .npz or .json. Several levels may be "
-        "named: --labels l1=a.npy --labels l2=b.npy.",
-    ),
-    _files(
-        *("--labels-key", "labels_keys"),
-        metavar="[LEVEL=]KEY",
-        help="Their array, where FILE is a .npz.",
-    ),
-    _files(
-        "--modality-labels",
-        metavar="NAME=[LEVEL=]FILE",
-        help="Labels, or ids of pairs, of one modality, where modalities are not in step: test "
-        "queries and a training gallery, captions and images.",
-    ),
-    _files(
-        "--modality-ids",
-        metavar="NAME=FILE",
-        help="Ids of its samples, one a line, unless the .npz has sample_ids.",
-    ),
-    _files(
-        *("-r", "--qrels"),
-        metavar="A2B=FILE",
-        reads=True,
-        help="Judged pairs of a direction, as a further level: several positives a query.",
-    ),
-    _files(
-        *("--label-map", "label_maps"),
-        metavar="LEVEL=FILE",
-        help="A further level made from the first by JSON {label: coarser}.",
-    ),
-    _files(
-        "--drop-labels",
-        metavar="LABEL,...",
-        help="Leave out samples (and prototypes) with these labels.",
-    ),
-)
-
-# What is searched, and how it is counted.
-_search_options = options.add_options(
-    _rule(
-        "--directions",
-        multiple=True,
-        metavar="A2B...",
-        help="Such as text2sensor sensor2sensor prototype2text. "
-        "[from each modality to each other, or from prototypes]",
-    ),
-    _rule(
-        "--k-values",
-        multiple=True,
-        type=int,
-        default=(10, 50, 100),
-        show_default=True,
-        metavar="K...",
-        help="Cut-offs.",
-    ),
+    _files("--label-map label_maps", "Coarser level: JSON {label: coarser}.", "LEVEL=FILE"),
+    _files("--drop-labels", "Labels to leave out.", "LABEL,..."),
+    _rule("--directions", "Directions, such as text2sensor. [all]", "A2B...", multiple=True),
+    _rule("--k-values", "Cut-offs.", "K...", **_cuts),
     options.measures_option("A measure instead of P@k. May be repeated."),
-    _rule(
-        "--protocol",
-        type=click.Choice(list(PROTOCOLS)),
-        help="Image-text retrieval as papers report it: R@1/5/10 both ways, rSum, median and mean "
-        "rank of the first positive.",
-    ),
-    _input(
-        "--folds",
-        type=_number,
-        metavar="N",
-        help="With --protocol: the mean over N galleries. [coco-1k: 5]",
-    ),
-    _model("--normalize/--no-normalize", default=None, help="Cosine (default) or dot product."),
+    _rule("--protocol", "Protocol of image-text papers.", type=click.Choice(list(PROTOCOLS))),
+    _input("--folds", "With --protocol: number of galleries. [coco-1k: 5]", "N", type=_number),
+    _model("--normalize/--no-normalize", "Cosine (default) or dot product.", default=None),
     options.metric_option("Similarity."),
-    _search_rule(
-        "--exclude-paired",
-        is_flag=True,
-        help="Exclude the paired item of a sample in the other modality.",
-    ),
-    _rule(
-        "--ties",
-        type=click.Choice(CHOICES["ties"]),
-        default="order",
-        show_default=True,
-        help="How tied items count.",
-    ),
+    _option("--exclude-paired", "Exclude the paired item of a query.", section="Search"),
+    _rule("--ties", "How tied items count.", **_ties),
     options.zero_option,
     options.mismatch_option,
-    _rule("--depth", type=_number, metavar="N", help="Depth of the lists for MAP@R. [1000]"),
+    _rule("--depth", "Depth of the lists for MAP@R. [1000]", "N", type=_number),
     options.threads_option,
-)
-
-# Where prototypes come from.
-_prototype_options = options.add_options(
-    _rule("--use-prototypes", is_flag=True, help="Label descriptions are the queries."),
-    _rule(
-        "--zero-shot",
-        is_flag=True,
-        help="Classify samples by the nearest label description: accuracy, classes, confusion.",
-    ),
-    _file("--metadata", help="JSON with the fields label_to_text_STYLE of each dataset."),
-    _input("--dataset-name", metavar="NAME", help="Dataset in the metadata."),
-    _rule(
-        "--caption-style",
-        default="sourish",
-        show_default=True,
-        metavar="STYLE",
-        help="Caption style in the metadata.",
-    ),
+    _rule("--use-prototypes", "Label descriptions are the queries."),
+    _rule("--zero-shot", "Classify samples by the nearest label description."),
+    _file("--metadata", "JSON with label_to_text_STYLE of each dataset."),
+    _input("--dataset-name", "Dataset in the metadata.", "NAME"),
+    _rule("--caption-style", "Caption style in the metadata.", "STYLE", **_style),
+    _model("--encoder", "Text model: wordllama, st:MODEL, ...", "SPEC", allow=f"{_allow}encoders"),
+    _option("--checkpoint", "Text tower, .pt or .safetensors.", "FILE", **_checkpoint),
     _model(
-        "--encoder",
-        metavar="SPEC",
-        help="Text model: wordllama, st:MODEL, model2vec:MODEL or py:MODULE:FUNCTION.",
-        allow="assay.models.specs:allow_encoders",
+        "--text-encoder-factory factory",
+        "Function that makes a text encoder of the checkpoint.",
+        "MODULE:FACTORY",
+        allow=f"{_allow}factories",
     ),
-    _search_rule(
-        "--checkpoint",
-        metavar="FILE",
-        reads=True,
-        help="Text tower of a trained model, .pt or .safetensors.",
-    ),
-    _model(
-        *("--text-encoder-factory", "factory"),
-        metavar="MODULE:FACTORY",
-        help="Function that makes a text encoder of the checkpoint.",
-        allow="assay.models.specs:allow_factories",
-    ),
-    _model("--device", metavar="NAME", help="Device of the text model."),
-    _file("--prototype-embeddings", help="Embeddings of ready-made prototypes."),
+    _model("--device", "Device of the text model.", "NAME"),
+    _file("--prototype-embeddings", "Embeddings of ready-made prototypes."),
     _key("--prototype-key"),
-    _file("--prototype-labels", help="Their labels, unless the .npz holds them as 'labels'."),
-    _model(
-        "--truncate",
-        is_flag=True,
-        help="Divide by min(K, items of the label) in prototype directions.",
-    ),
+    _file("--prototype-labels", "Their labels, unless the .npz holds them as 'labels'."),
+    _model("--truncate", "Divide by min(K, items of the label) for prototypes."),
 )
 
 
 @click.command("crossmodal", cls=MultiOptionCommand, verified=True)
-@_input_options
-@_search_options
-@_prototype_options
-@option(
+@_evaluation_options
+@_option(
     "--full",
-    is_flag=True,
+    "Also R@k, nDCG@k, MAP@R with interval, chance, ceiling; and each label.",
     callback=note_in_context,
-    help="Also P@k, R@k, nDCG@k, MAP@R with interval, chance, ceiling; and each label.",
     section="Result",
 )
-@_rule(
-    *("--confusion", "confusions"),
-    type=options.output_file,
-    multiple=True,
-    metavar="FILE",
-    writes=True,
-    help="Write the confusion matrix of labels: heat map (.svg) or table (.csv, "
-    ".tsv, .md, .json). May be repeated.",
-)
-@_rule(
-    "--confusion-k",
-    type=_number,
-    metavar="K",
-    help="Cut-off of the confusion matrix. [the smallest cut-off]",
-)
+@_rule("--confusion confusions", "Confusion of labels (.svg, .csv, .md, ...).", "FILE", **_writes)
+@_rule("--confusion-k", "Cut-off of the confusion. [the smallest]", "K", type=_number)
 @demo_option("made-up images and captions")
 @option(
     *("--format", "named"),

@@ -3,6 +3,7 @@
     compute_label_recall_at_k            instance retrieval between sensors and texts
     compute_prototype_retrieval_metrics  label descriptions as queries
     load_text_prototypes_from_metadata, encode_text_prototypes
+    create_text_encoder_from_checkpoint, get_optimal_device
     print_results_summary, save_results
 
 What is called Label-Recall@K here divides by K: it is precision, P@k.
@@ -15,6 +16,7 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from importlib import import_module
 from typing import Any
 
 from assay.arrays import or_none
@@ -30,12 +32,16 @@ from assay.crossmodal.samples import (
 )
 from assay.errors import UsageError
 from assay.io.streams import atomic_write
+from assay.models.adapters import torch_file
+from assay.models.encoding import Encoder, EncoderRequest
 
 __all__ = [
     "as_document_json",
     "compute_label_recall_at_k",
     "compute_prototype_retrieval_metrics",
+    "create_text_encoder_from_checkpoint",
     "encode_text_prototypes",
+    "get_optimal_device",
     "load_text_prototypes_from_metadata",
     "print_results_summary",
     "save_results",
@@ -93,6 +99,41 @@ def compute_prototype_retrieval_metrics(
         prototypes=Prototypes.of(prototype_embeddings, prototype_labels),
         truncate=truncate,
     )
+
+
+def create_text_encoder_from_checkpoint(
+    checkpoint: Mapping[str, Any] | str | os.PathLike[str], device: Any = None
+) -> Encoder:
+    """Make the text encoder that a checkpoint names.
+
+    Args:
+        checkpoint: The file, or what `torch.load` returned for it: `encoder`, the spec of a text
+            model, and `projection.weight`, if any.
+        device: Device of the text model.
+
+    Returns:
+        An encoder for `encode_text_prototypes`.
+
+    Raises:
+        FormatError: The checkpoint names no text model, as those of training runs.
+
+    >>> create_text_encoder_from_checkpoint({"encoder": "wordllama"})  # doctest: +SKIP
+    """
+    where, name = None if device is None else str(device), "the checkpoint"
+    if isinstance(checkpoint, Mapping):
+        return torch_file.make_encoder(checkpoint, EncoderRequest(name, name, where))
+    path = os.fspath(checkpoint)
+    return torch_file.load(EncoderRequest(f"checkpoint:{path}", path, where))
+
+
+def get_optimal_device() -> Any:
+    """Return the device of torch that is fastest here: cuda, mps or cpu; "cpu" without torch."""
+    try:
+        torch = import_module("torch")
+    except ImportError:
+        return "cpu"
+    fast = [name for name in ("cuda", "mps") if getattr(torch, name).is_available()]
+    return torch.device(fast[0] if fast else "cpu")
 
 
 def _retrieve(

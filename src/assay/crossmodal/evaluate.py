@@ -343,11 +343,7 @@ def paired_retrieval(
     qrels: Mapping[str, Any] | None = None,
     measures: str | Measure | Iterable[str | Measure] = (),
     folds: int | None = None,
-    metric: Metric = "cosine",
-    ties: str = "order",
-    zero: Zero = "error",
-    threads: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    **options: Any,
 ) -> CrossmodalResult:
     """Score image–text retrieval as its papers do: R@K, MedR, MeanR, rSum.
 
@@ -375,11 +371,7 @@ def paired_retrieval(
         qrels: Further positives by direction, as in `label_retrieval`.
         measures: Further measures.
         folds: Number of galleries that are searched in turn; by default the protocol's.
-        metric: cosine, dot or l2.
-        ties: How tied items count, as in the conventions.
-        zero: What happens to vectors of zeros under cosine: error, drop or last.
-        threads: Number of threads.
-        progress: Called with the number of queries done, and of all.
+        **options: metric, ties, zero, threads and progress of `label_retrieval`.
 
     Returns:
         Both directions at the level `pair` and, with qrels, at the level `qrels`.
@@ -422,12 +414,8 @@ def paired_retrieval(
             k_values=(),
             measures=named,
             confusion_k=1,
-            metric=metric,
-            ties=ties,
-            zero=zero,
             first_ranks=True,
-            threads=threads,
-            progress=progress,
+            **options,
         )
         for fold in _split_folds(parts, n_folds)
     ]

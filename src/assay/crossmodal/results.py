@@ -264,10 +264,7 @@ class DirectionResult(Mapping[int, float]):
         """Every measure, then MedR and MeanR, with interval, chance and ceiling."""
         bare = replace(self.scores, groups={"label": self.pairs} if self.clusters else {})
         means = aggregates_of(
-            bare,
-            chance=self.chance.mean(),
-            ceiling=self.ceiling.mean(),
-            clusters=self.clusters,
+            bare, chance=self.chance.mean(), ceiling=self.ceiling.mean(), clusters=self.clusters
         )
         return [*(mean for mean in means if mean.average == "micro"), *self.rank_numbers]
 
@@ -544,12 +541,7 @@ class CrossmodalResult(Mapping[str, Any]):
         if self.protocol:
             title = f"{self.protocol}: {PROTOCOLS[self.protocol].about}"
             note = [Words(_PAPER_NOTE)]
-        return [
-            Words(title, "verdict"),
-            *self.tables(),
-            *note,
-            Words(self.signature, "signature"),
-        ]
+        return [Words(title, "verdict"), *self.tables(), *note, Words(self.signature, "signature")]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

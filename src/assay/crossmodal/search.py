@@ -237,10 +237,7 @@ class TaskMaker:
             settings |= self.made_by
         judged = {
             level: Judgments.from_labels(
-                queries.levels[level],
-                docs.levels[level],
-                query_ids=queries.ids,
-                doc_ids=docs.ids,
+                queries.levels[level], docs.levels[level], query_ids=queries.ids, doc_ids=docs.ids
             )
             for level in levels
         }

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Any, Final
 
-from assay.comparison.alignment import answered_queries
+from assay.comparison.alignment import answered_queries, cluster_settings
 from assay.comparison.compare import Comparison, compare
 from assay.comparison.gate import Condition, worse_than_baseline
 from assay.core.checks import is_real, name_few
@@ -54,7 +54,8 @@ def assert_not_worse(
         measure: One or several measures.
         margin: Largest loss that is accepted.
         allow_other_settings: Compare scores with different settings, too.
-        **settings: Settings of `compare` (test, level, resamples, seed, by).
+        **settings: Settings of `compare` (test, level, resamples, seed, by). Without `by`, the
+            clusters of a run are drawn.
 
     Returns:
         The comparison.
@@ -70,6 +71,8 @@ def assert_not_worse(
     __tracebackhide__ = True
     try:
         new, old = _scores_of(scores), _scores_of(baseline)
+        columns = ((getattr(run, "clusters", ""), new) for run in (scores, baseline))
+        settings = {**cluster_settings(columns), **settings}
         _refuse_others(new, old, allow_other_settings)
         comparison = compare(
             new,

@@ -470,7 +470,8 @@ _unfinished: set[str] = set()  # files of this process that have no name yet
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file for writing that takes its name only when all of it is on disk.
 
-    If anything fails on the way, what was there before stays as it was.
+    A folder that is not there is made. If anything fails on the way, what was there before stays
+    as it was.
     """
     name = os.fspath(path)
     target = check_target(name)
@@ -479,6 +480,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     beside = os.path.join(folder, f".assay-{os.urandom(8).hex()}.part")
     _unfinished.add(beside)
     try:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
         with open(beside, "xb") as file:
             with suppress(OSError):  # not every file system has locks
                 _lock(file.fileno())
@@ -521,7 +523,7 @@ def check_target(name: str) -> str:
         mode = None
     except (OSError, ValueError) as error:
         raise StorageError(f"{name!r} cannot be written: {error}.") from None
-    _check_folder(name, os.path.dirname(target))
+    check_folder(os.path.dirname(target), name)
     if mode is None:
         return target
     if stat.S_ISDIR(mode):
@@ -531,27 +533,20 @@ def check_target(name: str) -> str:
     return target
 
 
-def check_folder(name: str) -> None:
-    """Refuse a folder that is neither there nor can be made."""
+def check_folder(folder: str, name: str = "") -> None:
+    """Refuse a folder, or that of the file `name`, which is neither there nor can be made."""
     try:
-        folder = os.path.realpath(name)
-        while not os.path.lexists(folder):
-            folder = os.path.dirname(folder)
+        parent = os.path.realpath(folder)
+        while not os.path.lexists(parent):
+            parent = os.path.dirname(parent)
     except (OSError, ValueError) as error:
-        raise StorageError(f"{name!r} cannot be written: {error}.") from None
-    _check_folder(name, folder)
-
-
-def _check_folder(name: str, folder: str) -> None:
-    if os.path.isdir(folder):
-        if os.access(folder, os.W_OK | os.X_OK):
-            return
-        why = f"no permission to write in {folder}"
-    elif os.path.lexists(folder):
-        why = f"{folder} is not a folder"
-    else:
-        why = f"there is no folder {folder}. Make it first"
-    raise StorageError(f"{name} cannot be written: {why}.")
+        raise StorageError(f"{name or folder!r} cannot be written: {error}.") from None
+    if os.path.isdir(parent) and os.access(parent, os.W_OK | os.X_OK):
+        return
+    why = f"no permission to write in {parent}"
+    if not os.path.isdir(parent):
+        why = f"{parent} is not a folder"
+    raise StorageError(f"{name or folder} cannot be written: {why}.")
 
 
 def _sync_folder(folder: str) -> None:

@@ -72,7 +72,7 @@ LEXICAL: Final = SpecRegistry(
     },
 )
 _ALL: Final = SpecRegistry("model", {**LEXICAL, **ENCODERS}, MODELS)
-_CHECKPOINTS: Final = (".pt", ".pth", ".safetensors")
+_CHECKPOINTS: Final = (".pt", ".pth", ".ckpt", ".safetensors")
 
 
 def encoder(

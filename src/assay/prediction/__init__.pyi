@@ -11,8 +11,8 @@ from assay.prediction.evaluate import evaluate_predictions as evaluate_predictio
 from assay.prediction.files import read_labels as read_labels
 from assay.prediction.files import read_prediction_file as read_prediction_file
 from assay.prediction.models import ModelResults as ModelResults
-from assay.prediction.models import PredictionRequest as PredictionRequest
 from assay.prediction.models import evaluate_files as evaluate_files
+from assay.prediction.request import PredictionRequest as PredictionRequest
 from assay.prediction.result import PredictionResult as PredictionResult
 from assay.prediction.result import SeedReport as SeedReport
 from assay.prediction.result import compare_models as compare_models

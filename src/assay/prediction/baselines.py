@@ -25,28 +25,26 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats, Ints
 from assay.core import checks
-from assay.core.conventions import Conventions
 from assay.core.mismatches import check_labels_match
 from assay.core.ranking import sort_rows
 from assay.errors import UsageError, ValueRangeError
-from assay.measures import Measure
 from assay.measures.classes import Confusion
 from assay.native.tie_order import rank_order
-from assay.prediction.evaluate import as_array, make_result, name_targets, rename_classes
-from assay.prediction.result import PredictionResult, as_table
+from assay.prediction.evaluate import Scoring, make_result, name_targets, rename_classes
+from assay.prediction.result import PredictionResult
 from assay.search.engine.targets import TargetRanks
 from assay.stats import interval
-from assay.tables.table import Table
+from assay.tables.table import Table, table_of
 
 _FEW = 10  # so few classes may well be new
 
@@ -334,16 +332,14 @@ def evaluate_baselines(
     train: Any,
     targets: Any,
     *,
-    measures: str | Measure | Iterable[str | Measure],
     n_classes: int | None = None,
     previous: Any = None,
     history: Any = None,
     users: Any = None,
     sample_users: Any = None,
     query_ids: Any = None,
-    groups: Mapping[str, Any] | None = None,
-    conventions: str | Conventions = "next_location",
     allow_mismatch: bool = False,
+    **scoring: Unpack[Scoring],
 ) -> list[PredictionResult]:
     """Evaluate every baseline that the columns allow, the simplest first.
 
@@ -359,6 +355,7 @@ def evaluate_baselines(
         query_ids: Ids of the samples.
         groups: {column: {sample id: group}}.
         conventions: Conventions of the measures.
+        clusters: The column of groups whose samples are not independent, such as users.
         allow_mismatch: Accept classes or users that are written differently, and users without
             training.
 
@@ -404,6 +401,7 @@ def evaluate_baselines(
     ):
         counts = Confusion.count(true[has_target], baseline.best[has_target])
         hits = baseline.ranks.hits(query_ids)
+        scoring["name"] = baseline.name
         hits = replace(hits, remarks=(*hits.remarks, *remarks))
         results.append(
             make_result(
@@ -412,10 +410,7 @@ def evaluate_baselines(
                 targets=name_targets(true, names),
                 predicted=name_targets(baseline.best, names),
                 query_ids=query_ids,
-                measures=measures,
-                name=baseline.name,
-                groups=groups,
-                conventions=conventions,
+                **scoring,
             )
         )
     return results
@@ -442,8 +437,8 @@ def check_users_match(users: Any, sample_users: Any, *, allow: bool = False) -> 
     >>> check_users_match(["ann", "bob"], ["ann", "ann", "eve"])
     ("1 of 2 users of the samples (1 of 3 samples) has no training label: 'eve'",)
     """
-    trained = dict.fromkeys(checks.as_list(as_array(users), "users"))
-    visitors = checks.as_list(as_array(sample_users), "users of samples")
+    trained = dict.fromkeys(checks.as_list(users, "users"))
+    visitors = checks.as_list(sample_users, "users of samples")
     counts = Counter(visitors)
     what, place = "users of the samples", "the training users (--train-users)"
     remarks = check_labels_match(counts, trained, what, place, allow=allow)
@@ -476,7 +471,7 @@ def _as_numbers(n_classes: int | None, *columns: Any) -> tuple[NDArray[Any], lis
     size = 0 if n_classes is None else checks.check_cutoff(n_classes, "n_classes")
     labels, places = [], []
     for what, column in zip(_COLUMNS, columns, strict=True):
-        values = [] if column is None else checks.as_list(as_array(column), what)
+        values = [] if column is None else checks.as_list(column, what)
         places.append(np.array([value is not None and value != -1 for value in values], bool))
         if places[-1].any():
             present = [value for value in values if value is not None and value != -1]
@@ -548,7 +543,7 @@ class Predictability:
             share = interval(self.bound[name], bounds=(0.0, 1.0))
             bits = interval(self.entropy[name]).estimate
             rows.append((name, bits, share.estimate, share.low, share.high))
-        return as_table(("knowing", "bits", "at most right", "95 % from", "to"), rows)
+        return table_of(("knowing", "bits", "at most right", "95 % from", "to"), rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

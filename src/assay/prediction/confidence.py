@@ -27,19 +27,18 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Flags, Floats, Ints, numbers_or_none
+from assay.arrays import Array, Flags, Floats, Ints, as_array, numbers_or_none
 from assay.core import checks
 from assay.errors import MismatchError, UsageError, ValueRangeError
 from assay.io.mapped import steady_files
-from assay.prediction.evaluate import as_array
 from assay.prediction.plugin import SCORE_KINDS
-from assay.prediction.result import as_table
 from assay.search.engine.targets import score_matrix, target_columns
 from assay.stats import Interval, interval
+from assay.stats.confidence import jackknife_interval
 from assay.stats.effects import auroc, auroc_interval, false_positive_rate, grouped_ap
 from assay.stats.samples import check_seed
 from assay.tables.svg import BLUE, GREY, Drawing, Scale, circle, line, rect, svg_text, vertical_text
-from assay.tables.table import Table
+from assay.tables.table import Table, table_of
 
 BINS: Final = 15  # as Guo et al. have it
 _DRAWS: Final = 1000
@@ -361,8 +360,10 @@ class Calibration:
         return {**numbers_or_none(plain), "bins": [vars(group) for group in self.bins]}
 
 
-def calibrate(confidence: Confidence, *, bins: int = BINS, seed: int = 0) -> Calibration:
-    """Measure the calibration on samples that have a target."""
+def calibrate(
+    confidence: Confidence, *, bins: int = BINS, seed: int = 0, users: Array | None = None
+) -> Calibration:
+    """Measure the calibration on samples that have a target; intervals draw whole users."""
     if "calibration" in confidence.absent:
         raise UsageError("Calibration needs probabilities or logits, not similarities.")
     has = confidence.has_target
@@ -377,6 +378,7 @@ def calibrate(confidence: Confidence, *, bins: int = BINS, seed: int = 0) -> Cal
     drawn = np.array([_measure_ece(sure, hits.astype(float), place, bins) for hits in draws])
     counts = np.bincount(place, minlength=bins)
     means = [np.bincount(place, column, bins) / np.maximum(counts, 1) for column in (sure, right)]
+    resampling: dict[str, Any] = {"seed": seed, "clusters": None if users is None else users[has]}
     table = []
     for i in np.flatnonzero(counts).tolist():
         values = (float(mean[i]) for mean in means)
@@ -386,17 +388,17 @@ def calibrate(confidence: Confidence, *, bins: int = BINS, seed: int = 0) -> Cal
         float(drawn.mean()),
         float((1 + (drawn >= ece - 1e-12).sum()) / (1 + len(drawn))),
         float(sure.mean()),
-        interval(right, seed=seed),
-        interval(confidence.brier[has], seed=seed, bounds=(0.0, 2.0)),
-        _average_losses(-confidence.log_likelihood[has], seed),
+        interval(right, **resampling),
+        interval(confidence.brier[has], bounds=(0.0, 2.0), **resampling),
+        _average_losses(-confidence.log_likelihood[has], **resampling),
         tuple(table),
     )
 
 
-def _average_losses(losses: Floats, seed: int) -> Interval:
+def _average_losses(losses: Floats, **resampling: Any) -> Interval:
     """Return the mean loss; a true class without any probability makes it infinite."""
     if np.isfinite(losses).all():
-        return interval(losses, seed=seed)
+        return interval(losses, **resampling)
     count = int((~np.isfinite(losses)).sum())
     note = f"{count:,} of {len(losses):,} samples give their true class probability 0"
     return Interval(np.inf, np.nan, np.nan, 0.95, "none", len(losses), note=note)
@@ -423,8 +425,11 @@ class Detection:
     fpr95: float
 
 
-def detect_unanswerable(confidence: Confidence) -> list[Detection]:
-    """Judge each signal by samples with and without a target."""
+def detect_unanswerable(confidence: Confidence, users: Array | None = None) -> list[Detection]:
+    """Judge each signal by samples with and without a target.
+
+    The interval of the AUROC is DeLong's; with `users` it is a jackknife over them.
+    """
     inside, outside = confidence.has_target, ~confidence.has_target
     if not inside.any() or not outside.any():
         return []
@@ -433,9 +438,22 @@ def detect_unanswerable(confidence: Confidence) -> list[Detection]:
         values = getattr(confidence, name)
         sides = values[inside], values[outside]
         ends, aupr = auroc_interval(*sides), grouped_ap(values, outside)
+        if users is not None:
+            ends = _jackknife_auroc(values, inside, users)
         fpr95 = false_positive_rate(*sides, 0.95)
         results.append(Detection(name, auroc(*sides), *ends, aupr, fpr95))
     return results
+
+
+def _jackknife_auroc(values: Floats, inside: Flags, users: Array) -> tuple[float, float]:
+    """Return the ends of the AUROC's interval, with each user left out in turn."""
+    left_out = [
+        auroc(values[rest & inside], values[rest & ~inside])
+        for rest in (users != user for user in np.unique(users))
+        if (rest & inside).any() and (rest & ~inside).any()
+    ]
+    area = jackknife_interval(auroc(values[inside], values[~inside]), np.array(left_out))
+    return area.low, area.high
 
 
 @dataclass(frozen=True, eq=False)
@@ -478,12 +496,12 @@ class ConfidenceResult:
                 *((name, x.estimate, x.low, x.high, None) for name, x in losses.items()),
             ]
             head = ("calibration", self.name, "95 % from", "to", "if calibrated")
-            tables.append(as_table(head, rows))
+            tables.append(table_of(head, rows))
         if self.detection:
             rows = [tuple(vars(detection).values()) for detection in self.detection]
             rows.append(("chance", 0.5, None, None, self.n_without_target / self.n_samples, 0.95))
             columns = ("signal", "AUROC", "95 % from", "to", "AUPR", "FPR@95")
-            tables.append(as_table(columns, rows))
+            tables.append(table_of(columns, rows))
         return tables
 
     def to_dict(self) -> dict[str, Any]:
@@ -522,6 +540,7 @@ def evaluate_confidence(
     name: str = "model",
     bins: int = BINS,
     seed: int = 0,
+    users: Any = None,
 ) -> ConfidenceResult:
     """Measure calibration, and detection of samples without a target.
 
@@ -535,6 +554,8 @@ def evaluate_confidence(
         name: Name of the model.
         bins: Number of bins of the ECE.
         seed: Random seed of intervals and of the simulated models.
+        users: The user of each sample; intervals then draw whole users. The p-value of the ECE
+            takes samples for independent in any case.
 
     Returns:
         Calibration, where there is one, and detection, where some samples have no target.
@@ -552,10 +573,16 @@ def evaluate_confidence(
             scores if isinstance(scores, Confidence) else Confidence.of(scores, targets, kind=kind)
         )
     bins = checks.check_cutoff(bins, "bins")
+    owners = None if users is None else checks.check_labels(users, "users")
+    if owners is not None:
+        checks.check_lengths(users=len(owners), samples=len(confidence.has_target))
+    calibration = None
+    if "calibration" not in confidence.absent:
+        calibration = calibrate(confidence, bins=bins, seed=seed, users=owners)
     return ConfidenceResult(
         name,
-        None if "calibration" in confidence.absent else calibrate(confidence, bins=bins, seed=seed),
-        detect_unanswerable(confidence),
+        calibration,
+        detect_unanswerable(confidence, owners),
         int((~confidence.has_target).sum()),
         len(confidence.has_target),
         confidence.kind,
@@ -571,30 +598,16 @@ def reliability_drawing(calibration: Calibration, title: str) -> Drawing:
     x = Scale(0.0, 1.0, start=_LEFT, end=_LEFT + _SIDE)
     y = Scale(0.0, 1.0, start=_TOP + _SIDE, end=_TOP)
     most = max(group.samples for group in calibration.bins)
-    marks = [
-        svg_text(
-            _LEFT,
-            16,
-            f"{title}: ECE {calibration.ece:.4f}; {calibration.expected_ece:.4f} if calibrated",
-        )
-    ]
+    title += f": ECE {calibration.ece:.4f}; {calibration.expected_ece:.4f} if calibrated"
+    marks = [svg_text(_LEFT, 16, title)]
     for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
         marks.append(line(_LEFT, y.at(tick), _LEFT + _SIDE, y.at(tick), stroke="#e4e4e4"))
         marks.append(svg_text(_LEFT - 6, y.at(tick) + 4, f"{tick:g}", text_anchor="end"))
         marks.append(svg_text(x.at(tick), _TOP + _SIDE + 16, f"{tick:g}", text_anchor="middle"))
     for group in calibration.bins:
-        left, width = x.at(group.low), x.at(group.high) - x.at(group.low)
-        opacity = 0.25 + 0.75 * group.samples / most
-        marks.append(
-            rect(
-                left + 1,
-                y.at(group.accuracy),
-                width - 2,
-                y.at(0) - y.at(group.accuracy),
-                fill=BLUE,
-                opacity=f"{opacity:.2f}",
-            )
-        )
+        left, width = x.at(group.low) + 1, x.at(group.high) - x.at(group.low) - 2
+        top, opacity = y.at(group.accuracy), f"{0.25 + 0.75 * group.samples / most:.2f}"
+        marks.append(rect(left, top, width, y.at(0) - top, fill=BLUE, opacity=opacity))
         marks.append(circle(x.at(group.confidence), y.at(group.accuracy), 3, fill="#222222"))
     marks.append(line(x.at(0), y.at(0), x.at(1), y.at(1), stroke=GREY))
     marks.append(svg_text(_LEFT + _SIDE / 2, _TOP + _SIDE + 34, "confidence", text_anchor="middle"))

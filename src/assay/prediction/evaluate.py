@@ -12,25 +12,25 @@ at most 0.6 % off the ellipsoid.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats, Ints
+from assay.arrays import Floats, Ints, as_array
 from assay.core import checks
 from assay.core.conventions import Conventions
 from assay.core.hits import Hits, judge_ranks
 from assay.core.ids import Ids
-from assay.core.mismatches import check_labels_match, describe_near
+from assay.core.mismatches import check_labels_match
 from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.io.mapped import steady_files
 from assay.measures import Measure
 from assay.measures.classes import Confusion
-from assay.prediction.result import PredictionResult
+from assay.prediction.result import ClusterSize, PredictionResult
 from assay.scoring.evaluate import score
 from assay.search.engine.targets import (
     TargetRanks,
@@ -53,18 +53,25 @@ LIMITS: Final = (100.0, 500.0, 1000.0, 5000.0)
 _Z: Final = 1.959964
 
 
+class Scoring(TypedDict, total=False):
+    """How a result is scored and named; the arguments that all evaluations share."""
+
+    measures: Measures | None
+    name: str
+    groups: Mapping[str, Any] | None
+    conventions: str | Conventions
+    clusters: str
+
+
 def evaluate_predictions(
     scores: Any,
     targets: Any,
     *,
-    measures: Measures | None = None,
-    name: str = "model",
     class_names: Any = None,
     query_ids: Any = None,
-    groups: Mapping[str, Any] | None = None,
-    conventions: str | Conventions = "next_location",
     threads: int | None = None,
     progress: Progress | None = None,
+    **scoring: Unpack[Scoring],
 ) -> PredictionResult:
     """Evaluate scores or logits, samples × classes, against the true class of each sample.
 
@@ -80,6 +87,8 @@ def evaluate_predictions(
         query_ids: Ids of the samples; without them samples are numbered.
         groups: {column: {sample id: group}}.
         conventions: Conventions of the measures.
+        clusters: The column of groups whose samples are not independent, such as users: intervals
+            and comparisons draw whole groups.
         threads: Number of threads.
         progress: Called with the number of samples done, and of all.
 
@@ -96,26 +105,17 @@ def evaluate_predictions(
     """
     batches = Accumulator(threads=threads, progress=progress)
     batches.add(scores, targets, query_ids=query_ids)
-    return batches.result(
-        measures=measures,
-        name=name,
-        class_names=class_names,
-        groups=groups,
-        conventions=conventions,
-    )
+    return batches.result(class_names=class_names, **scoring)
 
 
 def evaluate_candidates(
     candidates: Any,
     targets: Any,
     *,
-    measures: Measures | None = None,
-    name: str = "model",
     n_classes: int | None = None,
     query_ids: Any = None,
-    groups: Mapping[str, Any] | None = None,
-    conventions: str | Conventions = "next_location",
     allow_mismatch: bool = False,
+    **scoring: Unpack[Scoring],
 ) -> PredictionResult:
     """Evaluate lists of candidates, best first, against the true class of each sample.
 
@@ -133,6 +133,7 @@ def evaluate_candidates(
         query_ids: Ids of the samples; without them samples are numbered.
         groups: {column: {sample id: group}}.
         conventions: Conventions of the measures.
+        clusters: The column of groups whose samples are not independent, such as users.
         allow_mismatch: Accept classes that lists and targets write differently, as `1` and `01`.
 
     Returns:
@@ -149,7 +150,7 @@ def evaluate_candidates(
     (0.41666666666666663, 1)
     """
     lists = _read_lists(as_array(candidates))
-    labels = checks.as_list(as_array(targets), "targets")
+    labels = checks.as_list(targets, "targets")
     checks.check_lengths(candidates=len(lists), targets=len(labels))
     names, codes, true = _number_classes(lists, labels)
     depth = codes.shape[1]
@@ -186,14 +187,12 @@ def evaluate_candidates(
         targets=name_targets(true, names),
         predicted=name_targets(codes[:, 0], names),
         query_ids=query_ids,
-        measures=list_measures(depth) if measures is None else measures,
-        name=name,
-        groups=groups,
-        conventions=conventions,
+        usual=list_measures(depth),
         depth=depth,
         repeated=int(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != _UNUSED)).sum()),
         unlisted=int((has_target & ~np.isin(true, codes)).sum()),
         empty=int((has_target & (codes == _UNUSED).all(axis=1)).sum()),
+        **scoring,
     )
 
 
@@ -263,15 +262,7 @@ class Accumulator:
                 whole._append(batch)
         return whole
 
-    def result(
-        self,
-        *,
-        measures: Measures | None = None,
-        name: str = "model",
-        class_names: Any = None,
-        groups: Mapping[str, Any] | None = None,
-        conventions: str | Conventions = "next_location",
-    ) -> PredictionResult:
+    def result(self, *, class_names: Any = None, **scoring: Unpack[Scoring]) -> PredictionResult:
         """Return the result of all batches; without ids samples are numbered."""
         if not self._batches:
             raise UsageError("Nothing was added to this Accumulator yet.")
@@ -304,11 +295,8 @@ class Accumulator:
             targets=true,
             predicted=best,
             query_ids=ids,
-            measures=FULL_MEASURES if measures is None else measures,
-            name=name,
-            groups=groups,
-            conventions=conventions,
             masked=sum(masked),
+            **scoring,
         )
 
 
@@ -317,17 +305,6 @@ def rename_classes(counts: Confusion, names: NDArray[Any], rows: Any = slice(Non
     return Confusion(
         names[counts.classes[rows]], counts.right[rows], counts.predicted[rows], counts.actual[rows]
     )
-
-
-def as_array(values: Any) -> Any:
-    """Return what numpy can read: a torch tensor is brought to main memory.
-
-    Numpy has no bfloat16, so such a tensor is widened to float32, which holds it exactly.
-    """
-    if not (hasattr(values, "detach") and hasattr(values, "cpu")):
-        return values
-    tensor = values.detach().cpu()
-    return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
 
 
 def _read_lists(candidates: Any) -> list[list[Any]]:
@@ -387,19 +364,23 @@ def make_result(
     targets: NDArray[Any],
     predicted: NDArray[Any],
     query_ids: Any,
-    measures: Measures,
-    name: str,
-    groups: Mapping[str, Any] | None,
-    conventions: str | Conventions,
+    usual: Measures = FULL_MEASURES,
+    measures: Measures | None = None,
+    name: str = "model",
+    groups: Mapping[str, Any] | None = None,
+    conventions: str | Conventions = "next_location",
+    clusters: str = "",
     depth: int = 0,
     **counts: int,
 ) -> PredictionResult:
     """Score the hits; `targets` and `predicted` are in the order of `query_ids`.
 
-    Groups are {column: {sample id: group}}, or lists where samples have no id.
+    Groups are {column: {sample id: group}}, or lists where samples have no id; `clusters` is the
+    column of those whose samples are not independent.
     A rank beyond the end of a list is not known, so a cut-off must not lie there. `counts` are
     those of `PredictionResult`: repeated, masked, unlisted, empty.
     """
+    measures = usual if measures is None else measures
     scores = score(hits, measures, conventions=conventions).but_settings(
         n_docs=int(hits.n_docs.max(initial=0)) or None, list_length=depth or None
     )
@@ -413,10 +394,12 @@ def make_result(
     if groups is not None:
         checks.require(groups, Mapping, "groups", "{column: {sample id: group}}")
         scores = scores.with_groups(**groups)
+    size = ClusterSize.of(scores, clusters)
+    scores = scores.but_settings(clusters=size and str(size))
     ids = Ids.count(len(targets)) if query_ids is None else Ids.of(query_ids, what="query")
     order = ids.order()  # as hits are
     return PredictionResult(
-        name, hits, scores, targets[order], predicted[order], confusion, depth, **counts
+        name, hits, scores, targets[order], predicted[order], confusion, size, depth, **counts
     )
 
 
@@ -437,7 +420,8 @@ def haversine(a: Any, b: Any) -> Floats:
 class DistanceResult:
     """How far the predicted place lies from the true one, for each sample that has both.
 
-    `within` has, by metres, the share of samples that are as near.
+    `within` has, by metres, the share of samples that are as near; `absent` are the places without
+    coordinates, which leave out `n_absent` samples.
     """
 
     name: str
@@ -446,37 +430,46 @@ class DistanceResult:
     mean: Interval
     within: dict[float, Interval]
     n_without: int
+    n_absent: int = 0
+    absent: tuple[str, ...] = ()
+
+    @property
+    def remarks(self) -> Iterator[str]:
+        """What a reader of the numbers should know, a line each."""
+        if self.absent:
+            places = checks.name_few(self.absent)
+            yield (
+                f"distances leave out {self.n_absent:,} samples without coordinates of their "
+                f"places: {places}"
+            )
 
     @property
     def intervals(self) -> dict[str, Interval]:
         """Median and mean in metres, and the share within each limit."""
-        return {
-            "median": self.median,
-            "mean": self.mean,
-            **{
-                f"Acc@{limit:g}m" if limit < 1000 else f"Acc@{limit / 1000:g}km": share
-                for limit, share in self.within.items()
-            },
+        shares = {
+            f"Acc@{limit:g}m" if limit < 1000 else f"Acc@{limit / 1000:g}km": share
+            for limit, share in self.within.items()
         }
+        return {"median": self.median, "mean": self.mean, **shares}
 
     def table(self) -> Table:
         """Return median, mean and the shares, with 95 % intervals."""
         rows = []
         for name, value in self.intervals.items():
             in_metres = not name.startswith("Acc@")
-            cells = [
-                Cell(f"{end:,.0f}", "figure")
-                if in_metres and not math.isnan(end)
-                else Cell(end, "fraction")
-                for end in (value.estimate, value.low, value.high)
-            ]
+            ends = (value.estimate, value.low, value.high)
+            cells = [Cell(end, "fraction") for end in ends]
+            if in_metres:
+                cells = [Cell(None if math.isnan(end) else f"{end:,.0f}", "figure") for end in ends]
             rows.append((Cell(f"{name} error (m)" if in_metres else name), *cells))
         return Table(("distance", self.name, "95 % from", "to"), tuple(rows))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         ends = {name: value.to_dict("value") for name, value in self.intervals.items()}
-        return {"metres": ends, "samples": len(self.metres), "without_place": self.n_without}
+        data = {"metres": ends, "samples": len(self.metres), "without_place": self.n_without}
+        absent = {"without_coordinates": self.n_absent, "places_without": list(self.absent)}
+        return data | (absent if self.absent else {})
 
 
 def distance_errors(
@@ -487,8 +480,12 @@ def distance_errors(
     limits: Sequence[float] = LIMITS,
     name: str = "model",
     seed: int = 0,
+    users: Any = None,
+    allow_mismatch: bool = False,
 ) -> DistanceResult:
     """Measure the distances between predicted and true classes in metres.
+
+    Samples whose predicted or true place has no coordinates are left out, counted and named.
 
     Args:
         predicted: The first class of each sample; None, −1 or "" is left out and counted.
@@ -497,12 +494,14 @@ def distance_errors(
         limits: Metres within which a prediction counts as right.
         name: Name of the model.
         seed: Random seed of the intervals.
+        users: The user of each sample; intervals then draw whole users.
+        allow_mismatch: Accept classes that the coordinates write differently, as `1` and `01`.
 
     Returns:
         Median and mean error, and the share within each limit, with intervals.
 
     Raises:
-        MismatchError: A class has no coordinates.
+        MismatchError: Classes are written differently, or none has coordinates.
         UsageError: No sample has both a prediction and a target.
         ValueRangeError: A coordinate is no latitude and longitude.
 
@@ -514,28 +513,41 @@ def distance_errors(
     places = _check_coordinates(coordinates)
     first, true = checks.as_list(predicted, "predicted"), checks.as_list(targets, "targets")
     checks.check_lengths(predicted=len(first), targets=len(true))
-    complete = [
-        row
-        for row in zip(first, true, strict=True)
-        if not any(place is None or place in (-1, "") for place in row)
-    ]
-    absent = sorted({str(place) for row in complete for place in row if place not in places})
-    if absent:
-        near = describe_near(absent, places)
-        raise MismatchError(
-            f"Classes without coordinates: {checks.name_few(absent)}.{near} Add them."
-        )
-    if not complete:
+    rows = list(zip(first, true, strict=True))
+    whole = [at for at, row in enumerate(rows) if not any(map(_is_no_place, row))]
+    if not whole:
         raise UsageError("No sample has both a prediction and a target: there is no distance.")
-    metres = haversine([places[a] for a, _ in complete], [places[b] for _, b in complete])
+    named = dict.fromkeys(place for at in whole for place in rows[at])
+    check_labels_match(named, places, "places", "the coordinates", allow=allow_mismatch)
+    complete = [at for at in whole if rows[at][0] in places and rows[at][1] in places]
+    absent = tuple(sorted(str(place) for place in named if place not in places))
+    if not complete:
+        raise MismatchError(
+            f"No sample has coordinates of both its places; they lack {checks.name_few(absent)}. "
+            "Add them."
+        )
+    metres = haversine(
+        [places[rows[at][0]] for at in complete], [places[rows[at][1]] for at in complete]
+    )
+    drawn: dict[str, Any] = {"seed": seed}
+    if users is not None:
+        owners = checks.check_labels(users, "users")
+        checks.check_lengths(users=len(owners), targets=len(true))
+        drawn["clusters"] = owners[complete]
     return DistanceResult(
         name,
         metres,
-        median_interval(metres),
-        interval(metres, seed=seed),
-        {float(limit): interval(metres <= limit, seed=seed) for limit in sorted(limits)},
-        len(first) - len(complete),
+        median_interval(metres, **drawn),
+        interval(metres, **drawn),
+        {float(limit): interval(metres <= limit, **drawn) for limit in sorted(limits)},
+        len(rows) - len(whole),
+        len(whole) - len(complete),
+        absent,
     )
+
+
+def _is_no_place(place: Any) -> bool:
+    return place is None or place in (-1, "")
 
 
 def _check_coordinates(
@@ -556,16 +568,25 @@ def _check_coordinates(
     return places
 
 
-def median_interval(values: Any) -> Interval:
+def median_interval(values: Any, *, clusters: Any = None, seed: int = 0) -> Interval:
     """Return the median with an interval between two of the values.
 
     Their ranks leave at most 2.5 % of a binomial distribution on either side, as the normal
-    distribution has it.
+    distribution has it. With `clusters`, one for each value, the ends are the quantiles at the
+    ends of an interval for the share of values up to the median (Woodruff 1952, JASA 47), which
+    draws whole groups.
     """
-    ordered = np.sort(np.asarray(values, np.float64))
-    n = len(ordered)
-    below = math.floor((n - _Z * math.sqrt(n)) / 2)
-    low, high, note = math.nan, math.nan, "too few values"
-    if below >= 1:
+    array = np.asarray(values, np.float64)
+    ordered, middle, n = np.sort(array), float(np.median(array)), len(array)
+    low, high, note, method = math.nan, math.nan, "too few values", "order statistics"
+    if clusters is not None:
+        share = interval(array <= middle, clusters=clusters, seed=seed)
+        method, note = share.method, share.note
+        if not note:
+            ends = np.clip(
+                [0.5 + share.low - share.estimate, 0.5 + share.high - share.estimate], 0, 1
+            )
+            low, high = np.quantile(ordered, ends, method="closest_observation").tolist()
+    elif (below := math.floor((n - _Z * math.sqrt(n)) / 2)) >= 1:
         low, high, note = float(ordered[below - 1]), float(ordered[n - below]), ""
-    return Interval(float(np.median(ordered)), low, high, 0.95, "order statistics", n, note=note)
+    return Interval(middle, low, high, 0.95, method, n, note=note)

@@ -14,11 +14,12 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from assay.core import checks
+from assay.core.mismatches import check_labels_match, describe_near
 from assay.core.text import parse_number
 from assay.errors import FormatError, MismatchError, UsageError, ValueRangeError
 from assay.io import columns as tables
@@ -30,10 +31,20 @@ SCORE_NAMES = ("scores", "logits")
 TARGET_NAMES = ("targets", "target", "true_y", "ground_truth", "label", "labels")
 ID_NAMES = ("query_ids", "query_id", "sample_id", "id")
 BATCH_ROWS = 4096
+_ARRAYS: Final = (".npy", ".npz")
+_BY_ROW: Final = "{} has no column of sample ids: its rows were taken in their order"
 _NPZ_KEYS = (*SCORE_NAMES, *TARGET_NAMES, "candidates", "query_ids", "class_names")
 _DELIMITERS: Final = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 _CLOSING: Final = {"[": "]", "(": ")"}
 _ITEM = re.compile(r"""'([^']*)'|"([^"]*)"|([^\s,'"]+)""")
+
+
+class JoinedColumn(NamedTuple):
+    """A value for each sample, the name of its column, and remarks on the join."""
+
+    name: str
+    values: list[Any]
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +59,7 @@ class PredictionFile:
     query_ids: Any = None
     class_names: Any = None
     columns: dict[str, list[Any]] = field(default_factory=dict)
+    id_name: str = ""
 
     @property
     def target_numbers(self) -> Any:
@@ -60,9 +72,38 @@ class PredictionFile:
         """Return the scores batch by batch, or whole where the file is read so."""
         return [self.scores] if self.batches is None else self.batches()
 
-    def labels(self, name: str) -> list[Any]:
-        """Return a column of this file, or one of another file."""
-        return self.columns[name] if name in self.columns else read_labels(name)
+    def join(self, source: str, option: str, *, allow: bool = False) -> JoinedColumn:
+        """Return a value for each sample: a column of this file, or of another one.
+
+        Rows of another table go by sample id where both files have ids, else by their order.
+
+        Args:
+            source: `COLUMN`, `FILE` or `FILE:COLUMN`.
+            option: Name of the option, for messages.
+            allow: Accept ids that are written differently where each sample has its own.
+
+        Raises:
+            UsageError: There is no such column, and no such file.
+            MismatchError: The other file lacks samples, or writes their ids differently.
+        """
+        if source in self.columns:
+            return JoinedColumn(source, self.columns[source])
+        path, _ = tables.split_column(source)
+        if not os.path.exists(split_array(path)[0]):
+            have = checks.name_few(list(self.columns)) if self.columns else "none"
+            raise UsageError(
+                f"{option} {source}: not a column of {self.name} (it has: {have}), and not a file."
+            )
+        numbered = self.query_ids is None
+        samples = [str(id) for id in (range(len(self.targets)) if numbered else self.query_ids)]
+        name, values, ids = _read_keyed(source, samples, (self.id_name, *ID_NAMES))
+        if ids is not None and (not numbered or set(samples) <= set(ids)):
+            what = "samples"
+            remarks = check_labels_match(samples, dict.fromkeys(ids), what, path, allow=allow)
+            return JoinedColumn(name, _pick_rows(values, ids, samples, path), remarks)
+        checks.check_lengths(**{f"{option} {source}": len(values), "samples": len(samples)})
+        by_row = () if numbered or ending_of(path) in _ARRAYS else (_BY_ROW.format(path),)
+        return JoinedColumn(name, values, by_row)
 
     def by_id(self, values: list[Any]) -> dict[Any, Any]:
         """Return {sample id: value}; samples without ids are numbered."""
@@ -133,11 +174,17 @@ def read_prediction_file(
     labels = _pick(columns, (target,) if target else TARGET_NAMES, name, "targets", targets)
     if lists:
         labels = [None if isinstance(label, str) and not label else label for label in labels]
-    query_ids = next((columns[key] for key in ID_NAMES if key in columns), None)
-    if ids is not None:
-        query_ids = _pick(columns, (ids,), name, "ids")
+    id_name = ids or next((key for key in ID_NAMES if key in columns), "")
+    query_ids = _pick(columns, (id_name,), name, "ids") if id_name else None
     return PredictionFile(
-        name, labels, None, batches, candidates=lists, query_ids=query_ids, columns=columns
+        name,
+        labels,
+        None,
+        batches,
+        candidates=lists,
+        query_ids=query_ids,
+        columns=columns,
+        id_name=id_name,
     )
 
 
@@ -200,10 +247,12 @@ def _pick(
     )
 
 
-def _open_table(name: str, what: str) -> tables.FileTable:
+def _open_table(
+    name: str, what: str, unnamed: Callable[[list[str]], Sequence[str] | None] | None = None
+) -> tables.FileTable:
     ending = ending_of(name)
     if ending in _DELIMITERS:
-        return tables.open_delimited(name, tables.Dialect(_DELIMITERS[ending]))
+        return tables.open_delimited(name, tables.Dialect(_DELIMITERS[ending]), unnamed)
     if ending in (".parquet", ".pq"):
         return tables.open_parquet_table(name)
     if ending not in (".jsonl", ".ndjson"):
@@ -305,12 +354,61 @@ def read_labels(source: str) -> list[Any]:
     return labels
 
 
+def _read_keyed(
+    source: str, samples: list[str], id_names: Sequence[str]
+) -> tuple[str, list[Any], list[str] | None]:
+    """Return the name of a column, its values, and the ids of its rows where it has any.
+
+    Ids have one of the usual names, or they are the first column, if no value is there twice. A
+    first line that begins with a sample's id is no header; its columns are called 1, 2, …
+    """
+    path, column = tables.split_column(source)
+    if ending_of(path) in _ARRAYS:
+        values, rows = load_keyed(path, column or None, usual=TARGET_NAMES)
+        return column, checks.as_list(values, path), None if rows is None else list(map(str, rows))
+    sample_ids = frozenset(samples)
+    table = _open_table(
+        path,
+        "labels",
+        lambda first: (
+            [str(n) for n in range(1, len(first) + 1)] if first[0] in sample_ids else None
+        ),
+    )
+    columns = _read_columns(table)
+    first, *more = columns
+    name = table.choose(column) if column else next((key for key in more if key), first)
+    id_name = next((key for key in id_names if key in columns and key != name), first)
+    ids = [str(id).strip() for id in columns[id_name]]
+    if id_name == name or (id_name not in id_names and len(set(ids)) < len(ids)):
+        return name, columns[name], None
+    return name, columns[name], ids
+
+
+def _pick_rows(values: list[Any], ids: list[str], samples: list[str], path: str) -> list[Any]:
+    """Return the value of each sample by its id; refuse two values of one, and samples without."""
+    by_id: dict[str, Any] = {}
+    for id, value in zip(ids, values, strict=True):
+        if by_id.setdefault(id, value) != value:
+            raise FormatError(f"{path}: {id!r} has two values, {by_id[id]!r} and {value!r}.")
+    absent = [sample for sample in samples if sample not in by_id]
+    if absent:
+        near = describe_near(absent, by_id.keys() - frozenset(samples))
+        raise MismatchError(
+            f"{path} has no row for {len(absent):,} of {len(samples):,} samples: "
+            f"{checks.name_few(absent)}.{near} Add them."
+        )
+    return [by_id[sample] for sample in samples]
+
+
 _LATITUDE: Final = ("lat", "latitude")
 _LONGITUDE: Final = ("lon", "lng", "long", "longitude")
 
 
 def read_coordinates(path: str) -> dict[str, tuple[float, float]]:
-    """Read {class: (latitude, longitude)}; the first other column names the class."""
+    """Read {class: (latitude, longitude)}; the first other column names the class.
+
+    A row without a latitude or longitude is left out, as if it were not there.
+    """
     columns = _read_columns(_open_table(path, "coordinates"))
     columns = {name.strip().lower(): column for name, column in columns.items()}
     degrees = [_pick(columns, names, path, names[-1]) for names in (_LATITUDE, _LONGITUDE)]
@@ -321,6 +419,8 @@ def read_coordinates(path: str) -> dict[str, tuple[float, float]]:
     for row, (place, *pair) in enumerate(zip(columns[others[0]], *degrees, strict=True)):
         if str(place) in coordinates:
             raise FormatError(f"{path}, row {row}: {str(place)!r} is there twice.")
+        if any(cell is None or not str(cell).strip() for cell in pair):
+            continue
         lat, lon = (parse_number(str(cell)) for cell in pair)
         if lat is None or lon is None:
             wrong = pair[0] if lat is None else pair[1]

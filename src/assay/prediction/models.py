@@ -11,21 +11,20 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from itertools import chain
+from types import SimpleNamespace
 from typing import Any, Final
 
-from assay.core import checks
-from assay.core.conventions import Conventions, preset
-from assay.core.ids import Ids
+from assay.comparison.alignment import cluster_labels
+from assay.comparison.compare import Comparison
 from assay.core.text import parse_whole
 from assay.errors import MismatchError, UsageError
-from assay.io.columns import read_groups, split_column
 from assay.io.streams import open_chunks
+from assay.measures import Measure, parse
 from assay.prediction import files
 from assay.prediction.baselines import (
     Predictability,
@@ -45,10 +44,11 @@ from assay.prediction.evaluate import (
     distance_errors,
     evaluate_candidates,
 )
-from assay.prediction.plugin import SCORE_KINDS
+from assay.prediction.request import PredictionRequest
 from assay.prediction.result import (
     PredictionResult,
     SeedReport,
+    average_means,
     class_table,
     compare_models,
     group_table,
@@ -64,124 +64,6 @@ from assay.tables.table import Page, Table, Words
 
 # Makes a progress bar with a title; it gives None where nobody watches.
 ProgressBar = Callable[[str], AbstractContextManager[Progress | None]]
-
-_OF_CLASSES: Final = ("accuracy", "f1", "f1_macro", "f1_weighted", "f1_micro", "f1-score")
-
-
-@dataclass(frozen=True)
-class PredictionRequest:
-    """Which files hold predictions, and what is computed from them.
-
-    Args:
-        files: `FILE` or `NAME=FILE`; the same name before several files makes them seeds of one
-            model.
-        targets: A .npy of true classes, for files that hold scores only.
-        candidates: Columns or arrays with lists of candidates; several are several models.
-        target: Column or array of the true classes.
-        ids: Column of the sample ids.
-        measures: Measures of the ranking.
-        ks: Cut-offs of the accuracy.
-        by: Columns of the table, or `FILE:COLUMN`, whose values group the samples.
-        new_places: Group samples by whether the true class was in training.
-        confidence: Look at the scores themselves: calibration, samples without a class.
-        scores: "logits", "probabilities" or "similarities"; None decides from all rows.
-        coordinates: CSV of class, lat, lon: look at errors in metres.
-        predictability: Look at the entropy of the training labels.
-        train: Training labels in order of time (`FILE` or `FILE:COLUMN`), for baselines.
-        train_users: Users of the training labels.
-        users: Users of the samples.
-        previous: The class before each sample.
-        history: Instead of `previous`: the list of all classes before each sample.
-        n_classes: Size of the vocabulary, for lists.
-        per_class: Show each class.
-        histogram: Show the histogram of target ranks.
-        ties: How tied scores count; None is the order of the classes.
-        threads: Number of threads.
-        allow_mismatch: Accept classes or users that are written differently.
-
-    Raises:
-        UsageError: An option has no effect without another, or contradicts it.
-
-    Example:
-        request = PredictionRequest(("net=a.npz", "net=b.npz"), ks=(1, 5), train="train.npy")
-    """
-
-    files: tuple[str, ...]
-    targets: str | None = None
-    candidates: tuple[str, ...] = ()
-    target: str | None = None
-    ids: str | None = None
-    measures: tuple[str, ...] = ()
-    ks: tuple[int, ...] = ()
-    by: tuple[str, ...] = ()
-    new_places: bool = False
-    confidence: bool = False
-    scores: str | None = None
-    coordinates: str | None = None
-    predictability: bool = False
-    train: str | None = None
-    train_users: str | None = None
-    users: str | None = None
-    previous: str | None = None
-    history: str | None = None
-    n_classes: int | None = None
-    per_class: bool = False
-    histogram: bool = False
-    ties: str | None = None
-    threads: int | None = None
-    allow_mismatch: bool = False
-
-    def __post_init__(self) -> None:
-        """Refuse options without effect, and measures that are always reported."""
-        for name in self.measures:
-            if re.split(r"[(@]", name)[0].lower() in _OF_CLASSES:
-                raise UsageError(
-                    f"-m {name}: Accuracy, F1, precision and recall over classes are always "
-                    "reported, with every average. Leave it out."
-                )
-        needing = ("train_users", "users", "previous", "history", "new_places", "predictability")
-        for name in needing:
-            if getattr(self, name) and not self.train:
-                option = f"--{name.replace('_', '-')}"
-                raise UsageError(f"{option} has no effect without --train. Add it.")
-        if self.scores is not None:
-            checks.check_choice(self.scores, SCORE_KINDS, "scores")
-        if self.scores and not self.confidence:
-            raise UsageError("--scores has no effect without --confidence. Add it.")
-        if self.users and not self.train_users:
-            raise UsageError("--users needs --train-users: whose the training labels are.")
-        if self.previous and self.history:
-            raise UsageError("Give --previous or --history, not both.")
-
-    @cached_property
-    def train_labels(self) -> list[Any]:
-        """The training labels; none without `train`."""
-        return [] if self.train is None else files.read_labels(self.train)
-
-    @cached_property
-    def train_owners(self) -> list[Any] | None:
-        """The users of the training labels, where they are known."""
-        return None if self.train_users is None else files.read_labels(self.train_users)
-
-    @property
-    def rules(self) -> Conventions:
-        """The conventions of next-location prediction, with other ties where these are given."""
-        return preset("next_location").replace(ties=self.ties)
-
-    def named_files(self) -> list[tuple[str, str]]:
-        """Return (model, path) of each file; without a name the file's own is taken."""
-        return files.name_files(self.files)
-
-    def paths(self) -> list[str | None]:
-        """Return all files that are read."""
-        sources = (self.train, self.train_users, self.users, self.previous, self.history, *self.by)
-        return [
-            *(path for _, path in self.named_files()),
-            self.targets,
-            self.coordinates,
-            *(None if source is None else split_column(source)[0] for source in sources),
-        ]
-
 
 _CAVEAT: Final = (
     "The bound is Song et al.'s (2010) for a predictor that knows the sequence of places alone; "
@@ -256,6 +138,36 @@ class ModelResults:
     comparison: SeedReport | None = None
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
     notes: list[str] = field(default_factory=list)
+    gate: Any = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the models."""
+        return tuple(self.models)
+
+    @property
+    def baseline(self) -> str | None:
+        """The model that the others are compared with."""
+        return self.request.baseline
+
+    @property
+    def paired(self) -> Comparison | None:
+        """The comparison of models sample by sample, where there are several."""
+        return None if self.comparison is None else self.comparison.paired
+
+    def standings_on(self, measure: str | Measure) -> Any:
+        """Return the models with their means on a measure, for the conditions of a gate."""
+        if self.paired is not None:
+            return self.paired.standings_on(measure)
+        means = {model: average_means(seeds) for model, seeds in self.models.items()}
+        name = str(parse(measure) if isinstance(measure, str) else measure)
+        if any(name not in values for values in means.values()):
+            have = ", ".join(self.firsts[0].mean())
+            raise UsageError(f"{name} was not computed; these were: {have}. Add -m {name}.")
+        return tuple(
+            SimpleNamespace(name=model, mean=SimpleNamespace(estimate=values[name]))
+            for model, values in means.items()
+        )
 
     @property
     def firsts(self) -> list[PredictionResult]:
@@ -281,20 +193,24 @@ class ModelResults:
         yield from self.notes
         for _, name, _, result in self._seeds:
             yield from (f"{name}: {remark}" for remark in result.remarks)
-        for name, confidence in self.diagnostics.confidence.items():
-            yield from (f"{name}: {remark}" for remark in confidence.remarks)
+        looks: Any = (self.diagnostics.confidence, self.diagnostics.distances)
+        for name, result in chain.from_iterable(look.items() for look in looks):
+            yield from (f"{name}: {remark}" for remark in result.remarks)
 
     def page(self) -> Page:
         """Return the tables with words between them, for people."""
         first, *more = self._tables()
         page: Page = [first]
-        report = self.comparison
-        if report is not None and report.paired is not None:
-            page += [Words(words, "verdict") for words in report.paired.verdicts.values()]
-            page += [Words(words, "remark") for words in report.paired.remarks]
-        if report is not None and self._has_seeds:
-            page.append(Words(report.advice))
-        return [*page, *more, *self.diagnostics.page(), Words(self.signature, "signature")]
+        if self.paired is not None:
+            page += [Words(words, "verdict") for words in self.paired.verdicts.values()]
+            page += [Words(words, "remark") for words in self.paired.remarks]
+        if self.comparison is not None and self._has_seeds:
+            page.append(Words(self.comparison.advice))
+        if (clusters := self.firsts[0].clusters) is not None:
+            page.append(Words(clusters.sentence))
+        end = [] if self.gate is None else self.gate.page()
+        end.append(Words(self.signature, "signature"))
+        return [*page, *more, *self.diagnostics.page(), *end]
 
     def tables(self) -> list[Table]:
         """Return the summary and every other table of the request."""
@@ -307,8 +223,7 @@ class ModelResults:
         if self.comparison is not None and self._has_seeds:
             tables.append(self.comparison.seed_table())
             tables += [self.comparison.welch_table()] if self.comparison.welch else []
-        if self.comparison is not None and self.comparison.paired is not None:
-            tables.append(self.comparison.paired.pair_table())
+        tables += [] if self.paired is None else [self.paired.pair_table()]
         tables += [rank_table(self.firsts)] if self.request.histogram else []
         if self.request.per_class:
             tables += [class_table(self.firsts), mistake_table(self.firsts)]
@@ -338,12 +253,15 @@ class ModelResults:
         return {
             "signature": self.signature,
             "models": {
-                name: [result.to_dict(per_class=per_class) for result in results]
+                name: [
+                    result.to_dict(per_class=per_class, columns=self.columns) for result in results
+                ]
                 for name, results in self.models.items()
             },
             "baselines": [result.to_dict() for result in self.baselines],
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
             **self.diagnostics.to_dict(),
+            **({} if self.gate is None else self.gate.to_dict()),
             "remarks": list(self.remarks),
         }
 
@@ -368,59 +286,224 @@ def evaluate_files(
         request = PredictionRequest(("a=a1.npz", "a=a2.npz", "b=b1.npz"), ks=(1, 5))
         evaluate_files(request).comparison.rows
     """
-    bar = progress_bar or (lambda title: nullcontext())
-    targets = None if request.targets is None else files.read_labels(request.targets)
-    models: dict[str, list[PredictionResult]] = {}
-    notes: list[str] = []
-    first: files.PredictionFile | None = None
-    columns: tuple[str, ...] = ()
-    diagnostics = Diagnostics()
-    for model, path in _without_duplicates(request.named_files(), notes):
-        read = files.read_prediction_file(
-            path,
-            targets=targets,
-            candidates=request.candidates,
-            target=request.target,
-            ids=request.ids,
-        )
-        first = first or read
-        groups = _read_groups(request, read)
-        columns = tuple(groups)
-        for name, result in _evaluate_file(request, model, read, groups, bar):
-            models.setdefault(name, []).append(result)
-        if request.confidence and model not in diagnostics.confidence:
-            diagnostics.confidence[model] = _evaluate_confidence(read, model, request.scores)
-    if first is None:
-        raise UsageError("No file is left to evaluate.")
-    firsts = [results[0] for results in models.values()]
-    baselines = _evaluate_baselines(request, first, firsts[0])
-    if baselines:
-        # Remarks on the join with training; those of the model itself stand beside it.
-        notes += [
-            f"baselines: {remark}"
-            for remark in baselines[0].scores.remarks
-            if remark not in firsts[0].scores.remarks
-        ]
-    several = len(models) > 1 or any(len(results) > 1 for results in models.values())
-    comparison = compare_models(models) if several else None
-    if request.coordinates:
-        coordinates = files.read_coordinates(request.coordinates)
-        for result in firsts:
-            diagnostics.distances[result.name] = distance_errors(
-                _as_places(result.predicted),
-                _as_places(result.targets),
-                coordinates,
-                name=result.name,
+    return _Evaluation(request, progress_bar or (lambda title: nullcontext())).run()
+
+
+class _Evaluation:
+    """Files of one request, evaluated one after the other."""
+
+    def __init__(self, request: PredictionRequest, bar: ProgressBar) -> None:
+        self.request, self.bar = request, bar
+        self.train = [] if request.train is None else files.read_labels(request.train)
+        self.train_users: list[str] | None = None
+        if request.train_users is not None:
+            self.train_users = list(map(str, files.read_labels(request.train_users)))
+        self.notes: list[str] = []
+        self.clusters = ""
+        self.users: list[str] | None = None
+
+    def run(self) -> ModelResults:
+        """Evaluate every file, then compare the models and look at them as asked."""
+        request, models = self.request, dict[str, list[PredictionResult]]()
+        targets = None if request.targets is None else files.read_labels(request.targets)
+        first: files.PredictionFile | None = None
+        columns: tuple[str, ...] = ()
+        diagnostics = Diagnostics()
+        for model, path in _without_duplicates(request.named_files(), self.notes):
+            read = files.read_prediction_file(
+                path,
+                targets=targets,
+                candidates=request.candidates,
+                target=request.target,
+                ids=request.ids,
             )
-    if request.predictability:
-        predictability = measure_predictability(request.train_labels, request.train_owners)
-        diagnostics = replace(diagnostics, predictability=predictability)
-    return ModelResults(request, models, baselines, columns, comparison, diagnostics, notes)
+            self._join_users(read)
+            groups = self._join_groups(read)
+            columns = tuple(groups)
+            for name, result in self._evaluate_file(model, read, groups):
+                models.setdefault(name, []).append(result)
+            if request.confidence and model not in diagnostics.confidence:
+                diagnostics.confidence[model] = self._evaluate_confidence(read, model)
+            if first is None:
+                first, users_of_first = read, self.users
+        if first is None:
+            raise UsageError("No file is left to evaluate.")
+        self.users = users_of_first
+        firsts = [results[0] for results in models.values()]
+        baselines = self._evaluate_baselines(first, firsts[0])
+        if baselines:
+            # Remarks on the join with training; those of the model itself stand beside it.
+            self.notes += [
+                f"baselines: {remark}"
+                for remark in baselines[-1].scores.remarks
+                if remark not in firsts[0].scores.remarks
+            ]
+        comparison = None
+        if request.baseline is not None and len(models) < 2:
+            raise UsageError("--baseline needs other models to compare with. Give their files.")
+        if sum(map(len, models.values())) > 1:
+            comparison = compare_models(models, baseline=request.baseline)
+        if request.coordinates is not None:
+            coordinates = files.read_coordinates(request.coordinates)
+            for result in firsts:
+                diagnostics.distances[result.name] = distance_errors(
+                    _as_places(result.predicted),
+                    _as_places(result.targets),
+                    coordinates,
+                    name=result.name,
+                    users=cluster_labels(result.scores, result.cluster_column),
+                    allow_mismatch=request.allow_mismatch,
+                )
+        if request.predictability:
+            predictability = measure_predictability(self.train, self.train_users)
+            diagnostics = replace(diagnostics, predictability=predictability)
+        notes = list(dict.fromkeys(self.notes))
+        return ModelResults(request, models, baselines, columns, comparison, diagnostics, notes)
 
+    def _join(self, read: files.PredictionFile, source: str, option: str) -> files.JoinedColumn:
+        column = read.join(source, option, allow=self.request.allow_mismatch)
+        self.notes += [f"{option}: {remark}" for remark in column.remarks]
+        return column
 
-def _as_places(classes: Any) -> list[str | None]:
-    """Return classes as text, as the file of coordinates has them."""
-    return [None if label in (-1, "") else str(label) for label in classes.tolist()]
+    def _join_users(self, read: files.PredictionFile) -> None:
+        """Read the users of the samples as text: a CSV holds nothing else."""
+        if self.request.users is not None:
+            column = self._join(read, self.request.users, "--users")
+            self.clusters, self.users = column.name or "user", list(map(str, column.values))
+
+    def _owners(self) -> dict[str, Any]:
+        """Return users of training and of samples, where those of training are known."""
+        return (
+            {}
+            if self.train_users is None
+            else {"users": self.train_users, "sample_users": self.users}
+        )
+
+    def _join_groups(self, read: files.PredictionFile) -> dict[str, Any]:
+        """Return {column: {sample id: group}} of every column of --by, and of --new-places."""
+        groups: dict[str, Any] = {}
+        for source in self.request.by:
+            column = self._join(read, source, "--by")
+            groups[column.name or "group"] = read.by_id(column.values)
+        if self.request.new_places:
+            marks = mark_new_places(
+                list(read.targets),
+                _as_kind_of(read.targets, self.train),
+                **self._owners(),
+                allow_mismatch=self.request.allow_mismatch,
+            )
+            groups["place"] = read.by_id(marks)
+        return groups
+
+    def _with_users(self, read: files.PredictionFile, groups: dict[str, Any]) -> dict[str, Any]:
+        """Return arguments that name the groups, and the clusters among them."""
+        if self.users is None:
+            return {"groups": groups or None}
+        users = read.by_id(self.users)
+        same = {id: str(group) for id, group in groups.get(self.clusters, users).items()}
+        if same != users:
+            raise UsageError(
+                f"--by and --users have two different columns called {self.clusters!r}. Rename one."
+            )
+        return {"groups": {**groups, self.clusters: users}, "clusters": self.clusters}
+
+    def _evaluate_file(
+        self, model: str, read: files.PredictionFile, groups: dict[str, Any]
+    ) -> Iterator[tuple[str, PredictionResult]]:
+        """Yield the scores' result, or that of each column of candidates, by the model's name."""
+        request = self.request
+        measures = (*request.measures, *(f"Success@{k}" for k in request.ks))
+        if request.ks and not request.measures:
+            top = max(request.ks)
+            measures = (*measures, f"RR@{top}" if read.candidates else "RR", f"nDCG@{top}")
+        shared: dict[str, Any] = {
+            **self._with_users(read, groups),
+            "conventions": request.rules,
+            "measures": measures or None,
+        }
+        if not read.candidates:
+            batches = self._rank_scores(read)
+            yield model, batches.result(name=model, class_names=read.class_names, **shared)
+        for column, lists in read.candidates.items():
+            name = model
+            if len(read.candidates) > 1:
+                name = column if len(request.files) == 1 else f"{model}/{column}"
+            result = evaluate_candidates(
+                lists,
+                read.targets,
+                name=name,
+                n_classes=request.n_classes,
+                query_ids=read.query_ids,
+                allow_mismatch=request.allow_mismatch,
+                **shared,
+            )
+            yield name, result
+
+    def _rank_scores(self, read: files.PredictionFile) -> Accumulator:
+        if self.request.n_classes is not None:
+            raise UsageError("--n-classes is for lists; scores name all classes themselves.")
+        targets, done = read.target_numbers, 0
+        with self.bar(f"ranking {os.path.basename(read.name)}") as progress:
+            batches = Accumulator(threads=self.request.threads, progress=progress)
+            if read.batches is None:
+                batches.add(read.scores, targets, query_ids=read.query_ids)
+                return batches
+            for scores in read.batches():
+                rows = slice(done, done + len(scores))
+                ids = None if read.query_ids is None else read.query_ids[rows]
+                batches.add(scores, targets[rows], query_ids=ids)
+                done += len(scores)
+        if done != len(targets):
+            raise MismatchError(
+                f"{read.name} has scores for {done} samples and {len(targets)} targets."
+            )
+        return batches
+
+    def _evaluate_confidence(self, read: files.PredictionFile, name: str) -> ConfidenceResult:
+        """Evaluate the confidence of a file's scores, batch by batch where it is read so.
+
+        Batches are read twice, because all rows decide what the scores are unless stated.
+        """
+        if read.candidates:
+            raise UsageError(
+                f"{read.name} holds lists of candidates, which have no probabilities: --confidence "
+                "needs scores or logits of all classes."
+            )
+        kind = decide_score_kind(read.score_batches(), self.request.scores, place=read.name)
+        targets, parts, done = read.target_numbers, [], 0
+        for scores in read.score_batches():
+            parts.append(Confidence.of(scores, targets[done : done + len(scores)], kind=kind))
+            done += len(scores)
+        return evaluate_confidence(Confidence.merge(parts), targets, name=name, users=self.users)
+
+    def _evaluate_baselines(
+        self, read: files.PredictionFile, result: PredictionResult
+    ) -> list[PredictionResult]:
+        request = self.request
+        if request.train is None:
+            return []
+        previous = history = None
+        if request.previous is not None:
+            column = self._join(read, request.previous, "--previous")
+            labels = _as_kind_of(read.targets, column.values)
+            previous = [None if label in ("", None) else label for label in labels]
+        if request.history is not None:
+            column = self._join(read, request.history, "--history")
+            rows = files.as_lists(column.values, request.history, read.name)
+            history = [_as_kind_of(read.targets, row) if row else [] for row in rows]
+        return evaluate_baselines(
+            _as_kind_of(read.targets, self.train),
+            read.targets,
+            measures=result.scores.measures,
+            n_classes=result.n_classes or None,
+            previous=previous,
+            history=history,
+            **self._owners(),
+            **self._with_users(read, {}),
+            query_ids=read.query_ids,
+            conventions=request.rules,
+            allow_mismatch=request.allow_mismatch,
+        )
 
 
 def _without_duplicates(
@@ -442,147 +525,9 @@ def _without_duplicates(
         yield model, path
 
 
-def _evaluate_file(
-    request: PredictionRequest,
-    model: str,
-    read: files.PredictionFile,
-    groups: dict[str, Any],
-    progress_bar: ProgressBar,
-) -> Iterator[tuple[str, PredictionResult]]:
-    """Yield the scores' result, or that of each column of candidates, by the model's name."""
-    measures = (*request.measures, *(f"Success@{k}" for k in request.ks))
-    if request.ks and not request.measures:
-        top = max(request.ks)
-        measures = (*measures, f"RR@{top}" if read.candidates else "RR", f"nDCG@{top}")
-    shared: dict[str, Any] = {
-        "groups": groups or None,
-        "conventions": request.rules,
-        "measures": measures or None,
-    }
-    if not read.candidates:
-        batches = _rank_scores(request, read, progress_bar)
-        yield model, batches.result(name=model, class_names=read.class_names, **shared)
-    for column, lists in read.candidates.items():
-        name = model
-        if len(read.candidates) > 1:
-            name = column if len(request.files) == 1 else f"{model}/{column}"
-        result = evaluate_candidates(
-            lists,
-            read.targets,
-            name=name,
-            n_classes=request.n_classes,
-            query_ids=read.query_ids,
-            allow_mismatch=request.allow_mismatch,
-            **shared,
-        )
-        yield name, result
-
-
-def _rank_scores(
-    request: PredictionRequest, read: files.PredictionFile, progress_bar: ProgressBar
-) -> Accumulator:
-    if request.n_classes is not None:
-        raise UsageError("--n-classes is for lists; scores name all classes themselves.")
-    targets, done = read.target_numbers, 0
-    with progress_bar(f"ranking {os.path.basename(read.name)}") as progress:
-        batches = Accumulator(threads=request.threads, progress=progress)
-        if read.batches is None:
-            batches.add(read.scores, targets, query_ids=read.query_ids)
-            return batches
-        for scores in read.batches():
-            rows = slice(done, done + len(scores))
-            ids = None if read.query_ids is None else read.query_ids[rows]
-            batches.add(scores, targets[rows], query_ids=ids)
-            done += len(scores)
-    if done != len(targets):
-        raise MismatchError(
-            f"{read.name} has scores for {done} samples and {len(targets)} targets."
-        )
-    return batches
-
-
-def _evaluate_confidence(
-    read: files.PredictionFile, name: str, kind: str | None
-) -> ConfidenceResult:
-    """Evaluate the confidence of a file's scores, batch by batch where it is read so.
-
-    Batches are read twice, because all rows decide what the scores are unless `kind` states it.
-    """
-    if read.candidates:
-        raise UsageError(
-            f"{read.name} holds lists of candidates, which have no probabilities: --confidence "
-            "needs scores or logits of all classes."
-        )
-    decision = decide_score_kind(read.score_batches(), kind, place=read.name)
-    targets, parts, done = read.target_numbers, [], 0
-    for scores in read.score_batches():
-        parts.append(Confidence.of(scores, targets[done : done + len(scores)], kind=decision))
-        done += len(scores)
-    return evaluate_confidence(Confidence.merge(parts), targets, name=name)
-
-
-def _read_groups(request: PredictionRequest, read: files.PredictionFile) -> dict[str, Any]:
-    """Return {column: {sample id: group}} of every column of --by, and of --new-places."""
-    groups: dict[str, Any] = {}
-    for source in request.by:
-        if source in read.columns:
-            groups[source] = read.by_id(read.columns[source])
-            continue
-        if not os.path.exists(split_column(source)[0]):
-            have = checks.name_few(list(read.columns)) if read.columns else "none"
-            raise UsageError(
-                f"--by {source}: not a column of {read.name} (it has: {have}), and not a file."
-            )
-        ids = Ids.count(len(read.targets))
-        if read.query_ids is not None:
-            ids = Ids.of(read.query_ids, what="sample")
-        column, groups_of = read_groups(source, ids)
-        groups[column] = groups_of
-    if request.new_places:
-        marks = mark_new_places(
-            list(read.targets),
-            _as_kind_of(read.targets, request.train_labels),
-            **_read_users(request, read),
-            allow_mismatch=request.allow_mismatch,
-        )
-        groups["place"] = read.by_id(marks)
-    return groups
-
-
-def _evaluate_baselines(
-    request: PredictionRequest, read: files.PredictionFile, result: PredictionResult
-) -> list[PredictionResult]:
-    if request.train is None:
-        return []
-    previous = history = None
-    if request.previous is not None:
-        labels = _as_kind_of(read.targets, read.labels(request.previous))
-        previous = [None if label in ("", None) else label for label in labels]
-    if request.history is not None:
-        rows = files.as_lists(read.labels(request.history), request.history, read.name)
-        history = [_as_kind_of(read.targets, row) if row else [] for row in rows]
-    return evaluate_baselines(
-        _as_kind_of(read.targets, request.train_labels),
-        read.targets,
-        measures=result.scores.measures,
-        n_classes=result.n_classes or None,
-        previous=previous,
-        history=history,
-        **_read_users(request, read),
-        query_ids=read.query_ids,
-        conventions=request.rules,
-        allow_mismatch=request.allow_mismatch,
-    )
-
-
-def _read_users(request: PredictionRequest, read: files.PredictionFile) -> dict[str, Any]:
-    """Return users of training and of samples, as text: a CSV holds nothing else."""
-    if request.train_owners is None:
-        return {}
-    owners = {"users": request.train_owners}
-    if request.users is not None:
-        owners["sample_users"] = read.labels(request.users)
-    return {name: [str(user) for user in users] for name, users in owners.items()}
+def _as_places(classes: Any) -> list[str | None]:
+    """Return classes as text, as the file of coordinates has them."""
+    return [None if label in (-1, "") else str(label) for label in classes.tolist()]
 
 
 def _as_kind_of(targets: Any, labels: list[Any]) -> list[Any]:

@@ -19,8 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Ints, numbers_or_none
+from assay.comparison.alignment import cluster_labels, cluster_settings
 from assay.comparison.compare import Comparison, compare
 from assay.core.hits import Hits
+from assay.core.text import did_you_mean
 from assay.errors import MismatchError, UsageError
 from assay.measures.classes import AVERAGES, Confusion
 from assay.runs.record import RunRecord
@@ -29,7 +31,7 @@ from assay.scoring.chance import chance
 from assay.scoring.output import limit_remarks, tied_remark
 from assay.scoring.scores import Mean, Scores
 from assay.stats import Interval, TestResult, interval, intervals, welch_test
-from assay.tables.table import Cell, Table
+from assay.tables.table import Cell, Table, table_of
 
 _ENDS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
 CLASS_MEASURES = ("F1", "Precision", "Recall")
@@ -69,6 +71,42 @@ class RankBin:
         return str(self.first) if self.first == self.last else f"{self.first}–{self.last}"
 
 
+@dataclass(frozen=True)
+class ClusterSize:
+    """How many groups of dependent samples a column has, such as users, and how many they count as.
+
+    Groups of uneven size count like fewer: (Σ n)² / Σ n² (Kish 1965, Survey sampling).
+
+    >>> str(ClusterSize("user", 3, 2.7))
+    'user(n=3,effective=2.7)'
+    """
+
+    column: str
+    n: int
+    effective: float
+
+    @classmethod
+    def of(cls, scores: Scores, column: str) -> ClusterSize | None:
+        """Count the groups of the samples that have a target; None without a column."""
+        labels = cluster_labels(scores, column)
+        if labels is None:
+            return None
+        sizes = np.unique(labels[~np.isnan(scores.values).all(axis=0)], return_counts=True)[1]
+        effective = float(sizes.sum()) ** 2 / max(float((sizes**2).sum()), 1.0)
+        return cls(column, len(sizes), effective)
+
+    def __str__(self) -> str:
+        return f"{self.column}(n={self.n},effective={self.effective:.1f})"
+
+    @property
+    def sentence(self) -> str:
+        """What is drawn, in words."""
+        return (
+            f"Intervals and tests draw whole groups by {self.column}: {self.n:,} groups, which "
+            f"count like {self.effective:.1f} of equal size."
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class PredictionResult:
     """One model on one set of samples, in the order of their ids.
@@ -80,6 +118,7 @@ class PredictionResult:
         targets: True class of each sample, −1 or an empty text where there is none.
         predicted: First class of each sample, likewise.
         confusion: Counts of the top-1 predictions by class.
+        clusters: Groups whose samples are not independent; None where all are.
         depth: Length of the candidate lists, 0 where all classes were ranked.
         repeated: Number of places at which a list names a class again.
         masked: Number of samples with a score of −inf at their true class.
@@ -98,11 +137,17 @@ class PredictionResult:
     targets: NDArray[Any]
     predicted: NDArray[Any]
     confusion: Confusion
+    clusters: ClusterSize | None = None
     depth: int = 0
     repeated: int = 0
     masked: int = 0
     unlisted: int = 0
     empty: int = 0
+
+    @property
+    def cluster_column(self) -> str:
+        """The column of groups whose samples are not independent; empty where there is none."""
+        return self.clusters.column if self.clusters else ""
 
     @property
     def n_samples(self) -> int:
@@ -158,7 +203,8 @@ class PredictionResult:
         The method is that for the kind of values; see `assay.stats.interval`.
         """
         bounds = [measure.bounds for measure in self.scores.measures]
-        ends = intervals(self.scores.values, level=level, seed=seed, bounds=bounds)
+        groups = cluster_labels(self.scores, self.cluster_column)
+        ends = intervals(self.scores.values, level=level, seed=seed, bounds=bounds, clusters=groups)
         return dict(zip(map(str, self.scores.measures), ends, strict=True))
 
     def uniform(self) -> dict[str, float] | None:
@@ -208,8 +254,13 @@ class PredictionResult:
         counts = Counter(pair for pair in pairs if pair[0] not in (-1, "") and pair[0] != pair[1])
         return [(*pair, n) for pair, n in counts.most_common(limit)]
 
-    def to_dict(self, *, per_class: bool = False) -> dict[str, Any]:
-        """Return plain data for JSON; undefined numbers are None."""
+    def to_dict(
+        self, *, per_class: bool = False, columns: Sequence[str] | None = None
+    ) -> dict[str, Any]:
+        """Return plain data for JSON; undefined numbers are None.
+
+        `columns` are those of the groups to show; by default all but the clusters.
+        """
         data = self.scores.to_dict(per_query=False)
         result = {
             "name": self.name,
@@ -233,8 +284,10 @@ class PredictionResult:
             "top1": numbers_or_none(self.class_means()),
             "uniform": None if self.uniform() is None else numbers_or_none(self.uniform() or {}),
             "ranks": [asdict(rank_bin) for rank_bin in self.rank_histogram()],
+            **({"clusters": asdict(self.clusters)} if self.clusters else {}),
         }
-        for column in self.scores.groups:
+        shown = [name for name in self.scores.groups if name != self.cluster_column]
+        for column in shown if columns is None else columns:
             macro = self.mean(by=column)
             groups = {name: numbers_or_none(values) for name, values in macro.groups.items()}
             group_means = {"macro": numbers_or_none(macro), "groups": groups, "sizes": macro.sizes}
@@ -256,6 +309,7 @@ class PredictionResult:
                 task="prediction",
                 model=self.name,
                 config={"seed_number": number},
+                clusters=self.cluster_column,
                 chance=self.uniform(),
                 aggregates=[
                     Aggregate(key, value, average="classes", n=self.confusion.n)
@@ -273,15 +327,6 @@ class PredictionResult:
 Row = Sequence[str | float | int | None]
 
 
-def as_table(columns: Iterable[str], rows: Iterable[Row]) -> Table:
-    """Return a table of texts, whole numbers as counts, and other numbers as fractions."""
-    kinds = {str: "text", int: "count"}
-    cells = (
-        tuple(Cell(value, kinds.get(type(value), "fraction")) for value in row) for row in rows
-    )
-    return Table(tuple(columns), tuple(cells))
-
-
 def summary_table(
     models: Mapping[str, Sequence[PredictionResult]], baselines: Sequence[PredictionResult] = ()
 ) -> Table:
@@ -290,8 +335,8 @@ def summary_table(
     A single result has its interval beside it. The last columns are guessing at random, one for
     each size of vocabulary.
     """
-    values = [_average_means(seeds) for seeds in models.values()]
-    baseline_means = [_average_means([result]) for result in baselines]
+    values = [average_means(seeds) for seeds in models.values()]
+    baseline_means = [average_means([result]) for result in baselines]
     results = [result for seeds in models.values() for result in seeds]
     ends = results[0].intervals() if len(results) == 1 else None
     uniform = _expect_guessing(results)
@@ -327,7 +372,8 @@ def _expect_guessing(results: Sequence[PredictionResult]) -> dict[str, Mapping[s
     return {f"uniform of {size}": values for size, values in sorted(sizes.items())}
 
 
-def _average_means(seeds: Sequence[PredictionResult]) -> dict[str, float]:
+def average_means(seeds: Sequence[PredictionResult]) -> dict[str, float]:
+    """Return the mean over seeds of every measure."""
     each = [result.means() for result in seeds]
     return {name: math.fsum(result[name] for result in each) / len(each) for name in each[0]}
 
@@ -339,9 +385,9 @@ def _model_table(
 ) -> Table:
     """Return the rows of all models, with the model's name in front where there are several."""
     if len(models) == 1:
-        return as_table(columns, rows_of(models[0]))
+        return table_of(columns, rows_of(models[0]))
     rows = ((result.name, *row) for result in models for row in rows_of(result))
-    return as_table(("model", *columns), rows)
+    return table_of(("model", *columns), rows)
 
 
 def class_table(models: Sequence[PredictionResult]) -> Table:
@@ -405,17 +451,14 @@ class SeedRow:
     sd: float
     interval: Interval
     n_seeds: int
-    data: str = ""
 
     @classmethod
-    def of(
-        cls, model: str, measure: str, values: Sequence[float], level: float, data: str
-    ) -> SeedRow:
+    def of(cls, model: str, measure: str, values: Sequence[float], level: float) -> SeedRow:
         """Average the seeds of one model; undefined means are left out."""
         mean = interval(values, method="t", level=level)
         defined = _drop_undefined(values)
         sd = float(np.std(defined, ddof=1)) if len(defined) > 1 else math.nan
-        return cls(model, measure, mean.estimate, sd, mean, len(defined), data)
+        return cls(model, measure, mean.estimate, sd, mean, len(defined))
 
     @property
     def cells(self) -> Row:
@@ -432,7 +475,6 @@ class SeedRow:
             **numbers_or_none({"mean": self.mean, **ends}),
             "seeds": self.n_seeds,
             "note": self.interval.note,
-            **({"data": self.data} if self.data else {}),
         }
 
 
@@ -445,7 +487,6 @@ class WelchRow:
     measure: str
     difference: float
     test: TestResult
-    data: str = ""
 
     @property
     def cells(self) -> Row:
@@ -461,7 +502,6 @@ class WelchRow:
             "measure": self.measure,
             **numbers_or_none({"difference": self.difference, "p": self.test.p}),
             "note": self.test.note,
-            **({"data": self.data} if self.data else {}),
         }
 
 
@@ -473,6 +513,7 @@ class SeedReport:
         rows: Mean, spread and interval of each model and measure.
         welch: Welch's test of each pair of models on each measure.
         paired: The comparison sample by sample; None where only means are known.
+        data: Name of the samples.
 
     >>> means = {"a": {"RR": [0.41, 0.43]}, "b": {"RR": [0.31, 0.30]}}
     >>> report = compare_seed_means(means)
@@ -483,6 +524,7 @@ class SeedReport:
     rows: tuple[SeedRow, ...]
     welch: tuple[WelchRow, ...]
     paired: Comparison | None = None
+    data: str = ""
 
     @property
     def advice(self) -> str:
@@ -508,15 +550,16 @@ class SeedReport:
         self, columns: Sequence[str], rows: Sequence[SeedRow] | Sequence[WelchRow]
     ) -> Table:
         """Return a table with the samples in front, where they have a name."""
-        if not any(row.data for row in self.rows):
-            return as_table(columns, (row.cells for row in rows))
-        return as_table(("samples", *columns), ((row.data, *row.cells) for row in rows))
+        front = [self.data] if self.data else []
+        cells = ((*front, *row.cells) for row in rows)
+        return table_of((*("samples" for _ in front), *columns), cells)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; undefined numbers are None."""
+        data = {"data": self.data} if self.data else {}
         return {
-            "models": [row.to_dict() for row in self.rows],
-            "welch": [row.to_dict() for row in self.welch],
+            "models": [row.to_dict() | data for row in self.rows],
+            "welch": [row.to_dict() | data for row in self.welch],
             "paired": None if self.paired is None else self.paired.to_dict(),
             "advice": self.advice,
         }
@@ -541,7 +584,7 @@ def compare_seed_means(
     (0.42, 0.01)
     """
     rows = tuple(
-        SeedRow.of(model, measure, values, level, data)
+        SeedRow.of(model, measure, values, level)
         for model, by_measure in means.items()
         for measure, values in by_measure.items()
     )
@@ -555,8 +598,8 @@ def compare_seed_means(
                 left, right = means[a][measure], means[b][measure]
                 difference = _average(left) - _average(right)
                 test = welch_test(left, right)
-                tests.append(WelchRow(a, b, measure, difference, test, data))
-    return SeedReport(rows, tuple(tests))
+                tests.append(WelchRow(a, b, measure, difference, test))
+    return SeedReport(rows, tuple(tests), data=data)
 
 
 def _average(values: Sequence[float]) -> float:
@@ -574,15 +617,17 @@ def compare_models(
     level: float = 0.95,
     resamples: int = 10_000,
     seed: int = 0,
+    baseline: str | None = None,
 ) -> SeedReport:
-    """Compare models over seeds and, paired, over samples.
+    """Compare models over seeds and, paired, over samples or over clusters of them.
 
     Args:
         models: {model: results of its seeds}, all on the same samples, which are matched by id, or
-            by row where there are no ids.
+            by row where there are no ids. The paired test draws their clusters.
         level: Confidence level of the intervals.
         resamples: Number of resamples of the paired test.
         seed: Random seed of the paired test.
+        baseline: The model that the others are compared with. Without it, all pairs are compared.
 
     Returns:
         Means over seeds, Welch's tests and the paired comparison.
@@ -608,12 +653,18 @@ def compare_models(
         # Other top-1 measures than F1 add nothing.
         names = [*results[0].mean(), "F1(avg=weighted)", "F1(avg=macro)"]
         means[model] = {name: [mean[name] for mean in each] for name in names}
-    report = compare_seed_means(means, level=level)
+    if baseline is not None and baseline not in models:
+        hint = did_you_mean(baseline, models, most=2, fallback=5)
+        raise UsageError(f"The baseline {baseline!r} is not one of the models.{hint}")
+    report = compare_seed_means(means, level=level, baseline=baseline)
     if len(models) < 2:
         return report
+    runs = [(result.cluster_column, result.scores) for (result, *_) in models.values()]
     paired = compare(
         *averaged.values(),
         names=list(averaged),
+        baseline=baseline,
+        by=cluster_settings(runs).get("by"),
         level=round(1 - level, 12),  # 0.05, not 0.050000000000000044
         resamples=resamples,
         seed=seed,

@@ -11,7 +11,7 @@ import sqlite3
 import struct
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -177,6 +177,9 @@ def _open_file(location: Location, file: Path, *, create: bool, read_only: bool)
     reason = _read_only_reason(location, version, create=create, read_only=read_only or locked)
     if locked and not read_only:
         reason += " To save runs, the file and its folder must be writable."
+    if version is None:
+        with suppress(OSError):  # opening the file says what is wrong
+            file.absolute().parent.mkdir(parents=True, exist_ok=True)
     engine = make_engine(file, read_only=bool(reason))
     writes = {WRITES: True}
     if not reason and version != newest_version():

@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from assay.core.on_demand import OnDemand
 from assay.core.text import guard_formula, printable, short_remark, signed
@@ -91,6 +91,15 @@ def columns_of(table: Table, numbers: Iterable[int]) -> Table:
     keep = list(numbers)
     rows = tuple(tuple(row[i] for i in keep) for row in table.rows)
     return Table(tuple(table.columns[i] for i in keep), rows)
+
+
+def table_of(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Table:
+    """Return a table of plain values: text, whole numbers as counts, others as fractions."""
+    kinds = {str: "text", int: "count"}
+    cells = (
+        tuple(Cell(value, kinds.get(type(value), "fraction")) for value in row) for row in rows
+    )
+    return Table(tuple(columns), tuple(cells))
 
 
 def as_text(table: Table) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -421,8 +420,6 @@ def _evaluate(
             find_pair(scenes, show)
         except UsageError as error:
             raise click.UsageError(str(error)) from None
-        if not os.path.isdir(pictures):
-            raise click.UsageError(f"--show-to {pictures} is not a folder. Make it first.")
     with progress_bar(f"{experiment.name}: scenes", saving.listener) as progress:
         result = vision.run_experiment(
             experiment, work_folder=folder, scenes=scenes, threads=threads, progress=progress

@@ -31,15 +31,20 @@ from assay.models.encoding import Batch, Encoder, EncoderRequest
 from assay.models.safetensors import load_safetensors
 from assay.models.specs import encoder, runs_code
 
-_ENDINGS = (".pt", ".pth", ".safetensors")
+_ENDINGS = (".pt", ".pth", ".ckpt", ".safetensors")
+_OF_TRAINING = ("state_dict", "optimizer", "epoch", "global_step", "lightning", "scheduler")
 _OLDEST = (2, 6)  # of torch: before, `weights_only` could be got around
 _NOT_FROM_A_FILE = ("checkpoint", "onnx", "openai", "npy")
 
 
 def load(request: EncoderRequest) -> Encoder:
     """Load the text model that the file names, with the file's projection if it has one."""
+    return make_encoder(read_checkpoint(request.argument), request)
+
+
+def make_encoder(content: Mapping[str, Any], request: EncoderRequest) -> Encoder:
+    """Make the text model of a checkpoint's content; `request.argument` names where it is from."""
     path = request.argument
-    content = read_checkpoint(path)
     inner = _inner_spec(content, path)
     model = encoder(inner, device=request.device, settings=request.settings)
     projection = _projection(content, path)
@@ -84,7 +89,7 @@ def read_checkpoint(path: str) -> Mapping[str, Any]:
         tensors, notes = load_safetensors(path)
         return {**tensors, **notes}
     if ending not in _ENDINGS:
-        raise FormatError(f"{path}: a checkpoint ends in .pt, .pth or .safetensors.")
+        raise FormatError(f"{path}: a checkpoint ends in {', '.join(_ENDINGS)}.")
     next(open_chunks(path, 1))  # refuses empty files and what is not a regular file
     content = _load_weights(path)
     if not isinstance(content, Mapping):
@@ -107,8 +112,8 @@ def _load_weights(path: str) -> Any:
         words = (str(error).splitlines() or [type(error).__name__])[0]
         raise FormatError(
             f"{path} cannot be loaded as plain weights ({words:.160}). Files with Python objects "
-            "in them are refused, because loading one runs its code. Save the state_dict and the "
-            "encoder's name, or a .safetensors file."
+            "in them are refused, because loading one runs its code. Where you trust it, load it "
+            "and save its weights alone: torch.save({'state_dict': …}, FILE), or .safetensors."
         ) from None
 
 
@@ -117,9 +122,10 @@ def _inner_spec(content: Mapping[str, Any], path: str) -> str:
     if not isinstance(spec, str):
         some = ", ".join(repr(str(key)) for key in list(content)[:5]) or "nothing"
         raise FormatError(
-            f"{path} names no text model: it needs the entry 'encoder' with a spec such as "
-            f"'wordllama', found {some}. A model of your own class is plugged in by "
-            "MODULE:FACTORY (--text-encoder-factory)."
+            f"{path} names no text model: it holds {some}{_describe_training(content)}. Pass "
+            "--text-encoder-factory MODULE:FACTORY, a function that takes this content and the "
+            "device and returns the text encoder; or add the entry 'encoder' with a spec such as "
+            "'wordllama', and 'projection.weight'."
         )
     name, _, argument = spec.partition(":")
     elsewhere = name in _NOT_FROM_A_FILE or (bool(argument) and Path(argument).exists())
@@ -129,6 +135,16 @@ def _inner_spec(content: Mapping[str, Any], path: str) -> str:
             "another file or a server: only you can, by --encoder or --text-encoder-factory."
         )
     return spec
+
+
+def _describe_training(content: Mapping[str, Any]) -> str:
+    """Say what a checkpoint of a training run is; empty for other files."""
+    keys = [str(key) for key in content]
+    training = any(word in key for key in keys for word in _OF_TRAINING)
+    if not training and not any(key.endswith((".weight", ".bias")) for key in keys):
+        return ""
+    what = "a training checkpoint" if training else "a state_dict"
+    return f", {what}: weights of a class that only your own code has"
 
 
 def _projection(content: Mapping[str, Any], path: str) -> tuple[Array, Array | None] | None:
