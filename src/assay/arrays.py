@@ -25,6 +25,20 @@ Words32 = NDArray[np.uint32]
 Key = TypeVar("Key")
 
 
+def as_array(values: Any) -> Any:
+    """Return what numpy can read: torch tensors, also in a list, are brought to main memory.
+
+    Their gradient stays behind. Numpy has no bfloat16, so such a tensor is widened to float32,
+    which holds it exactly.
+    """
+    if isinstance(values, list | tuple) and values and hasattr(values[0], "detach"):
+        return [as_array(value) for value in values]
+    if not (hasattr(values, "detach") and hasattr(values, "cpu")):
+        return values
+    tensor = values.detach().cpu()
+    return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
+
+
 def offsets_of(lengths: Any) -> Ints:
     """Where each row of a ragged array begins, and at the end how long all rows are.
 

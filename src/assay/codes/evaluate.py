@@ -131,8 +131,7 @@ def evaluate_codes(
         zero=zero,
         threads=threads,
     )
-    if ties not in TIES:
-        raise UsageError(f"ties must be one of {', '.join(TIES)}, found {ties!r}.")
+    checks.check_choice(ties, TIES, "ties")
     settings = CodesSettings(
         cuts,
         metric,

@@ -22,7 +22,6 @@ from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Labels, Qrels
 from assay.core.mismatches import check_match
 from assay.core.ranking import Ranking
-from assay.core.text import did_you_mean
 from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.io.arrays import open_rows
 from assay.io.formats import as_judgments
@@ -228,8 +227,7 @@ def make_search(
     threads: int | None,
 ) -> VectorSearch:
     """Check what belongs together; without queries the documents are their own."""
-    if metric not in METRICS:
-        raise UsageError(f"Unknown metric {metric!r}. Known: {', '.join(METRICS)}.")
+    checks.check_choice(metric, METRICS, "metric")
     # Vectors are an array, or rows of a .npy file that are read as they are used.
     vectors = cast("NDArray[Any]", matrix_of(open_rows(docs), "docs"))
     same = queries is None
@@ -241,7 +239,7 @@ def make_search(
     query_vectors = vectors
     if not same:
         query_vectors = cast("NDArray[Any]", matrix_of(open_rows(queries), "queries"))
-    without_self = same if exclude_self is None else exclude_self
+    without_self = same if exclude_self is None else checks.check_flag(exclude_self, "exclude_self")
     names = _ids(doc_ids, len(vectors), "doc")
     others_names = names if same else _ids(query_ids, len(query_vectors), "query")
     if (others_names is None) != (names is None):
@@ -291,11 +289,7 @@ RADIUS: Final = 2  # of the usual P@radius: what a hash table finds without a sc
 
 def map_measure(preset: str) -> str:
     """Return the measure behind mAP@all, mAP@1000 or mAP@5000, by the name of the collection."""
-    if preset not in HASHING:
-        names = ", ".join(HASHING)
-        hint = did_you_mean(str(preset), list(HASHING))
-        raise UsageError(f"Unknown preset of hashing {preset!r}. Known: {names}.{hint}")
-    cut = HASHING[preset]
+    cut = HASHING[checks.check_choice(preset, tuple(HASHING), "hashing")]
     return "AP" if cut is None else f"AP@{cut}"
 
 

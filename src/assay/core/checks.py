@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.arrays import as_array
 from assay.core.ids import Ids
 from assay.core.text import LARGEST_WHOLE
 from assay.errors import IdError, MismatchError, ShapeError, UsageError, ValueRangeError
@@ -29,8 +30,9 @@ def check_cutoff(k: Any, name: str = "k") -> int:
 
 
 def is_real(value: Any) -> bool:
-    """Tell whether a value is a number, which text and True are not."""
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+    """Tell whether a value is a number that a float can hold, which text and True are not."""
+    huge = isinstance(value, int) and value.bit_length() > 1023
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and not huge
 
 
 def check_choice(value: Any, choices: Sequence[str], name: str) -> str:
@@ -40,12 +42,19 @@ def check_choice(value: Any, choices: Sequence[str], name: str) -> str:
     'randomisation'
     """
     word = value.replace("z", "s") if isinstance(value, str) and value not in choices else value
-    if word not in choices:
-        raise UsageError(f"{name} must be one of {', '.join(choices)}; found {value!r}.")
+    if not isinstance(word, str) or word not in choices:
+        raise UsageError(f"{name} must be one of {', '.join(choices)}; found {value!r:.80}.")
     return str(word)
 
 
-def require(value: Any, kind: type, what: str, example: str) -> None:
+def check_flag(value: Any, name: str) -> bool:
+    """Return True or False; anything else is refused."""
+    if not isinstance(value, bool | np.bool_):
+        raise UsageError(f"{name} must be True or False, found {value!r:.80}.")
+    return bool(value)
+
+
+def require(value: Any, kind: Any, what: str, example: str) -> None:
     """Refuse a value of another type, saying what was expected."""
     if not isinstance(value, kind):
         raise UsageError(f"{what} must be {example}, found {type(value).__name__}.")
@@ -58,7 +67,7 @@ def plain_array(values: Any, what: str) -> NDArray[Any]:
             f"{what} is a masked array. Fill it, or mark unused places by document number −1."
         )
     try:
-        return np.asarray(values)
+        return np.asarray(as_array(values))
     except ValueError:
         raise ShapeError(
             f"{what} has rows of different lengths; all must be equally long."
@@ -70,6 +79,7 @@ def as_list(values: Any, what: str) -> list[Any]:
 
     Floats of less than 64 bits keep their type, which says how large a whole number they hold.
     """
+    values = as_array(values)
     array = values if isinstance(values, np.ndarray) else None
     single = array is not None and not array.ndim
     if single or isinstance(values, str | bytes) or not isinstance(values, Iterable):
@@ -177,6 +187,7 @@ def check_labels(labels: Any, what: str) -> NDArray[Any]:
 
 
 def _as_label_array(labels: Any, what: str) -> NDArray[Any]:
+    labels = as_array(labels)
     if isinstance(labels, np.ndarray) and labels.dtype != object:
         return labels
     values = as_list(labels, what)

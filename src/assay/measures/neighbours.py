@@ -46,7 +46,7 @@ def overlap(a: Ranking, b: Ranking, *, k: int, ties: str = "order") -> Floats:
     >>> [overlap(a, b, k=2, ties=ties).tolist() for ties in TIES]
     [[1.0], [0.6666666666666666], [1.0], [0.5]]
     """
-    value = _overlap_of(checks.check_cutoff(k), _check_ties(ties))
+    value = _overlap_of(checks.check_cutoff(k), checks.check_choice(ties, TIES, "ties"))
     return _by_row(a, b, [value], ties)[0]
 
 
@@ -63,7 +63,7 @@ def rbo(a: Ranking, b: Ranking, *, p: float = 0.9, ties: str = "expected") -> Fl
     ([1.0], [0.375])
     """
     weight = _check_p(p)
-    if _check_ties(ties) not in ("order", "expected"):
+    if checks.check_choice(ties, TIES, "ties") not in ("order", "expected"):
         raise UsageError(f"RBO takes ties 'order' or 'expected', found {ties!r}.")
     return _by_row(a, b, [lambda pairs: _rbo(pairs, weight, ties)], ties)[0]
 
@@ -142,12 +142,6 @@ def _check_p(p: Any) -> float:
     if not 0 < number < 1:
         raise UsageError(f"RBO's p must be between 0 and 1, found {p!r}.")
     return number
-
-
-def _check_ties(ties: Any) -> str:
-    if ties not in TIES:
-        raise UsageError(f"ties must be one of {', '.join(TIES)}, found {ties!r}.")
-    return str(ties)
 
 
 def _by_row(

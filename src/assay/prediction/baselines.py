@@ -42,7 +42,7 @@ from assay.errors import UsageError, ValueRangeError
 from assay.measures import Measure
 from assay.measures.classes import Confusion
 from assay.native.tie_order import rank_order
-from assay.prediction.evaluate import as_array, make_result, name_targets, rename_classes
+from assay.prediction.evaluate import make_result, name_targets, rename_classes
 from assay.prediction.result import PredictionResult, as_table
 from assay.search.engine.targets import TargetRanks
 from assay.stats import interval
@@ -442,8 +442,8 @@ def check_users_match(users: Any, sample_users: Any, *, allow: bool = False) -> 
     >>> check_users_match(["ann", "bob"], ["ann", "ann", "eve"])
     ("1 of 2 users of the samples (1 of 3 samples) has no training label: 'eve'",)
     """
-    trained = dict.fromkeys(checks.as_list(as_array(users), "users"))
-    visitors = checks.as_list(as_array(sample_users), "users of samples")
+    trained = dict.fromkeys(checks.as_list(users, "users"))
+    visitors = checks.as_list(sample_users, "users of samples")
     counts = Counter(visitors)
     what, place = "users of the samples", "the training users (--train-users)"
     remarks = check_labels_match(counts, trained, what, place, allow=allow)
@@ -476,7 +476,7 @@ def _as_numbers(n_classes: int | None, *columns: Any) -> tuple[NDArray[Any], lis
     size = 0 if n_classes is None else checks.check_cutoff(n_classes, "n_classes")
     labels, places = [], []
     for what, column in zip(_COLUMNS, columns, strict=True):
-        values = [] if column is None else checks.as_list(as_array(column), what)
+        values = [] if column is None else checks.as_list(column, what)
         places.append(np.array([value is not None and value != -1 for value in values], bool))
         if places[-1].any():
             present = [value for value in values if value is not None and value != -1]

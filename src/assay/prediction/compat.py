@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from assay import __version__
-from assay.arrays import Floats, Ints, numbers_or_none
+from assay.arrays import Floats, Ints, as_array, numbers_or_none
 from assay.core import checks
 from assay.core.text import LARGEST_WHOLE, did_you_mean, finite_or_none
 from assay.errors import FormatError, InputError, MismatchError, UsageError, ValueRangeError
 from assay.io.plain_data import parse_json
 from assay.io.streams import FilePath, read_text
-from assay.prediction.evaluate import as_array
 from assay.prediction.result import SeedReport, as_table, compare_seed_means
 from assay.search.engine.targets import ranks_and_best
 from assay.tables.table import Table

@@ -27,11 +27,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Flags, Floats, Ints, numbers_or_none
+from assay.arrays import Flags, Floats, Ints, as_array, numbers_or_none
 from assay.core import checks
 from assay.errors import MismatchError, UsageError, ValueRangeError
 from assay.io.mapped import steady_files
-from assay.prediction.evaluate import as_array
 from assay.prediction.plugin import SCORE_KINDS
 from assay.prediction.result import as_table
 from assay.search.engine.targets import score_matrix, target_columns

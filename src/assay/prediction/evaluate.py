@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats, Ints
+from assay.arrays import Floats, Ints, as_array
 from assay.core import checks
 from assay.core.conventions import Conventions
 from assay.core.hits import Hits, judge_ranks
@@ -149,7 +149,7 @@ def evaluate_candidates(
     (0.41666666666666663, 1)
     """
     lists = _read_lists(as_array(candidates))
-    labels = checks.as_list(as_array(targets), "targets")
+    labels = checks.as_list(targets, "targets")
     checks.check_lengths(candidates=len(lists), targets=len(labels))
     names, codes, true = _number_classes(lists, labels)
     depth = codes.shape[1]
@@ -317,17 +317,6 @@ def rename_classes(counts: Confusion, names: NDArray[Any], rows: Any = slice(Non
     return Confusion(
         names[counts.classes[rows]], counts.right[rows], counts.predicted[rows], counts.actual[rows]
     )
-
-
-def as_array(values: Any) -> Any:
-    """Return what numpy can read: a torch tensor is brought to main memory.
-
-    Numpy has no bfloat16, so such a tensor is widened to float32, which holds it exactly.
-    """
-    if not (hasattr(values, "detach") and hasattr(values, "cpu")):
-        return values
-    tensor = values.detach().cpu()
-    return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
 
 
 def _read_lists(candidates: Any) -> list[list[Any]]:
