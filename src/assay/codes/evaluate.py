@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from assay.arrays import Ints
+from assay.arrays import Floats, Ints
 from assay.codes import encoders, search
 from assay.codes import settings as choices
 from assay.codes.encoders import FLOAT, FittedCode, FoldedCodes, Training, parse_spec
@@ -375,7 +375,8 @@ class FloatBaseline:
         width = docs.shape[1] * docs.dtype.itemsize
         cost = CodeCost(8 * width, width, 0.0, self.seconds)
         vectors = self.task.queries, docs, None
-        return self.measure(FLOAT, str(docs.dtype), cost, self.ranking, self.whole, vectors)
+        order = correlations(self.whole, self.whole)
+        return self.measure(FLOAT, str(docs.dtype), cost, self.ranking, order, vectors)
 
     def measure(
         self,
@@ -383,11 +384,11 @@ class FloatBaseline:
         method: str,
         cost: CodeCost,
         ranking: Ranking,
-        whole: Ranking,
+        order: tuple[Floats, Floats],
         vectors: Coded,
         factor: int | None = None,
     ) -> QuantizationResult:
-        """Return a code measured by the ranking it gives, and by its whole order of the sample."""
+        """Return a code measured by the ranking it gives; `order` are τ and ρ of the sample."""
         cuts = self.settings.k
         names = [f"{measure}@{k}" for measure in ("R", "nDCG") for k in cuts]
         rules = self.rules
@@ -411,7 +412,7 @@ class FloatBaseline:
             ranking_similarity(self.ranking, ranking, k=cuts, p=self.settings.p).take(
                 self.task.query_order
             ),
-            *correlations(self.whole, whole),
+            *order,
             near.but_settings(relevant=f"float@{cuts[0]}"),
             judged,
             curve,
@@ -525,13 +526,13 @@ def measure_code(
         return ranking, replace(cost, search_seconds=seconds)
 
     ranking, taken = search_timed(lambda q, d, m: task.search(q, d, lambda *at: tell(name, *at), m))
-    whole = task.rank_sample(baseline.sample, queries, docs, by)
-    results = [baseline.measure(name, method, taken, ranking, whole, vectors)]
+    order = correlations(baseline.whole, task.rank_sample(baseline.sample, queries, docs, by))
+    results = [baseline.measure(name, method, taken, ranking, order, vectors)]
     for factor in baseline.settings.oversample:
         again = rescored_name(name, factor)
         depth = baseline.candidates(factor)
         ranking, taken = search_timed(partial(task.rescore, depth=depth))
-        results.append(baseline.measure(again, method, taken, ranking, whole, vectors, factor))
+        results.append(baseline.measure(again, method, taken, ranking, order, vectors, factor))
     return results
 
 
