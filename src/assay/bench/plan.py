@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from assay.arrays import Ints
 from assay.bench.settings import METHODS, METRICS, NORMALIZATIONS, Metric
+from assay.codes.settings import HELD_OUT
 from assay.core.conventions import Conventions
 from assay.core.ids import Ids
 from assay.core.on_demand import OnDemand
@@ -28,14 +29,14 @@ from assay.models.specs import is_lexical, lexical_model
 
 if TYPE_CHECKING:
     from assay.codes import encoders
-    from assay.codes.encoders import CodeEncoder
+    from assay.codes.encoders import FittedCode
 else:
     encoders = OnDemand("assay.codes.encoders")
 
 
 _NAME: Final = re.compile(r"([\w.-]+)=(.+)", re.S)
 _RERANK: Final = re.compile(r"(?:rerank(?:/([1-9][0-9]{0,8})(chunks)?)?:)?([^>]+)>(.+)", re.S)
-_CODES: Final = re.compile(r"(.+)[?&]codes=([\w:+]+)", re.S)
+_CODES: Final = re.compile(r"(.+)[?&]codes=([\w:+]+(?:&train=[0-9]*\.?[0-9]+)?)", re.S)
 _TUNE: Final = re.compile(r"(.+)\?tune(?:=([1-9][0-9]{0,3}))?(?:&seed=([0-9]{1,9}))?", re.S)
 _WEIGHTED: Final = re.compile(r"(?:(\d+(?:\.\d+)?)\*)?(.+)")
 S = TypeVar("S", "Model", "Fusion", "Rerank")
@@ -376,25 +377,26 @@ _NAMES: Final = {"binary": "sign"}  # as other people call them
 _FORMS: Final = ("binary", *_PLAIN, "mrl:D", "mrl:D+METHOD", "pq:M", "rabitq:B")
 
 
-def check_code(name: str) -> None:
-    """Refuse what is no code."""
-    if _NAMES.get(name, name) in _PLAIN or encoders.parse_spec(name) is not None:
-        return
-    hint = did_you_mean(name, _FORMS)
-    raise UsageError(f"There is no code {name!r:.40}.{hint} Known: {', '.join(_FORMS)}.")
+def check_code(code: str) -> tuple[str, float]:
+    """Return the method of a code, and the share of the documents that it learns from."""
+    name, _, train = code.partition("&train=")
+    share = float(train or HELD_OUT)
+    method = _NAMES.get(name, name)
+    if method not in _PLAIN and encoders.parse_spec(method) is None:
+        hint = did_you_mean(name, _FORMS)
+        raise UsageError(f"There is no code {name!r:.40}.{hint} Known: {', '.join(_FORMS)}.")
+    if not 0 < share <= 1:
+        raise UsageError(f"train is a share of the documents, above 0 and up to 1; found {train}.")
+    return method, share
 
 
-def make_codes(name: str, docs: NDArray[Any], metric: str, *, seed: int = 0) -> CodeEncoder:
-    """Make the encoder of a code for vectors like these.
+def make_codes(code: str, docs: NDArray[Any], metric: str, *, seed: int = 0) -> FittedCode:
+    """Make the encoders of a code for these documents; none learns from what it encodes.
 
-    It may learn from these, never from queries.
+    With `&train=1` one encoder learns from all of them. Queries are never learnt from.
     """
-    check_code(name)
-    plain = _NAMES.get(name, name)
-    spec = encoders.parse_spec(plain)
-    if spec is None:
-        return encoders.make_encoder(plain, docs, metric=metric)
-    return encoders.spec_encoder(spec, docs, rows=None, seed=seed, metric=metric)
+    method, share = check_code(code)
+    return encoders.Training(share).fit(method, docs, seed=seed, metric=metric)
 
 
 class InFile(NamedTuple):

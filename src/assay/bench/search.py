@@ -406,9 +406,9 @@ class ModelSearch:
         usable, asking = encoded.usable, _asking(name, encoded)
         options.tell(name, "building", 0, None)
         with Timer() as timer, of_collection():
-            encoder = make_codes(codes, encoded.corpus, options.metric)
-            docs = encoder.encode(encoded.corpus)
-        queries = encoder.encode_queries(encoded.queries[asking])
+            code = make_codes(codes, encoded.corpus, options.metric)
+            docs = code.encode(encoded.corpus)
+        encoder, queries = code.first, code.encode_queries(encoded.queries[asking])
         metric = encoder.metric or options.metric
 
         def search(rows: slice, k: int) -> Ranking:
@@ -425,7 +425,7 @@ class ModelSearch:
             self._rank(search, len(asking)),
             codes,
             build_seconds=timer.seconds,
-            bytes=len(usable) * encoder.bytes_per_vector,
+            bytes=len(usable) * encoder.bytes_per_vector + encoder.codebook_bytes,
             bytes_per_vector=encoder.bytes_per_vector,
         )
 

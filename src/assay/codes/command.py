@@ -141,6 +141,14 @@ _code_options = options.add_options(
         "float vectors.",
         multiple=True,
     ),
+    _model_option(
+        "--train",
+        metavar="SHARE|FILE",
+        help="What itq, pq and rabitq learn from: a share of the documents, or vectors in FILE. "
+        "[half; 1: the searched documents themselves]",
+        type=str,
+        reads=True,
+    ),
     options.metric_option("Similarity of the float vectors.", choices.METRICS[0]),
     option(
         "--ties",
@@ -224,16 +232,28 @@ def command(
         raise click.UsageError("Missing option '--embeddings', the vectors; --demo DIR has some.")
     if chart is not None and not chart.lower().endswith(".svg"):
         raise click.UsageError(f"--chart writes SVG; {chart} should end in .svg.")
-    inputs = [params[name] for name in _FILES]
+    train = params.pop("train")
+    share = _share_of(train)
+    inputs = [params[name] for name in _FILES] + ([train] if share is None else [])
     inputs += [path for _, path in _split_names(params)]
     for written in (file, chart):
         output.refuse_input(written, *inputs)
     output.refuse_same_file(file, chart)
-    report = _evaluate(params)
+    if share is None and train is not None:
+        share = arrays.read_vectors(train, "doc").vectors
+    report = _evaluate(params | {"train": share})
     saving.save(report.records(), *inputs)
     if chart is not None:
         output.write(report.svg(), chart)
     output.emit(report, layout, file)
+
+
+def _share_of(train: str | None) -> Any:
+    """Return --train as a number; None where it names a file, or nothing."""
+    try:
+        return None if train is None else float(train)
+    except ValueError:
+        return None
 
 
 def _evaluate(params: dict[str, Any]) -> CodesReport:

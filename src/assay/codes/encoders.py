@@ -10,24 +10,28 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats, Ints
-from assay.codes.settings import METHODS, METRICS, ON_REQUEST
+from assay.codes.settings import HELD_OUT, METHODS, METRICS, ON_REQUEST, SPECS
 from assay.core import checks
+from assay.core.ranking import Ranking
 from assay.errors import UsageError, ValueRangeError, need
+from assay.io.arrays import open_rows
 from assay.search.engine import Codes
+from assay.search.engine.inputs import matrix_of
 from assay.search.engine.search import one_blas_thread
 from assay.stats.samples import check_seed
 
 FLOAT: Final = "float"  # the vectors themselves, beside their codes
 BINARY: Final = ("sign", "gaussian", "itq")  # compared by Hamming distance
-SEEDED: Final = ("gaussian", "itq", "pq", "rabitq")  # these draw directions at random
+LEARNT: Final = ("itq", "pq", "rabitq")  # from vectors: documents, or others
+SEEDED: Final = ("gaussian", *LEARNT)  # these draw directions at random
 
 BLOCK_SIZE: Final = 1 << 22  # numbers to encode at once
 SAMPLE_SIZE: Final = 50_000  # documents that a code learns from, at most
@@ -42,7 +46,8 @@ class CodeEncoder:
     """A way to shorten vectors; `bits` is the length of what it makes of a document.
 
     Under dot and l2 queries are encoded in their own way, `query_block`. `metric` is what
-    compares the two, where it is not that of the vectors.
+    compares the two, where it is not that of the vectors. `codebook_bytes` is the size of what
+    was learnt, in float32, `n_learnt` the number of vectors it was learnt from.
     """
 
     method: str
@@ -50,6 +55,9 @@ class CodeEncoder:
     doc_block: Encode
     query_block: Encode
     metric: str | None = None
+    codebook_bytes: int = 0
+    n_learnt: int = 0
+    quantiser: RaBitQ | None = None
 
     @property
     def is_binary(self) -> bool:
@@ -113,30 +121,32 @@ def make_encoder(
     that of the queries, too, whose numbers may then lie beyond the codes' range and are not cut.
 
     Args:
-        method: Method, such as sign, itq or int8.
+        method: Method, such as sign, itq, int8 or pq:16.
         docs: Vectors of the documents.
         bits: Length of the codes of gaussian and itq; the others fix it.
         seed: Seed of random directions.
         metric: Similarity of the vectors.
-        rows: Documents that itq may learn from; by default all.
+        rows: Documents that itq, pq and rabitq may learn from; by default all.
 
     Returns:
         The encoder of documents and queries.
 
     Raises:
-        UsageError: There is no such method or metric, or itq cannot make as many bits.
+        UsageError: There is no such method or metric, or it cannot make such codes.
 
     >>> make_encoder("sign", np.ones((3, 16))).bytes_per_vector
     2
     """
-    if method not in METHODS and method not in ON_REQUEST:
-        methods = ", ".join((*METHODS, *ON_REQUEST))
-        raise UsageError(f"Unknown method {method!r}. Known: {methods}.")
-    if metric not in METRICS:
-        raise UsageError(f"Unknown metric {metric!r}. Known: {', '.join(METRICS)}.")
+    check_method(method)
+    checks.check_choice(metric, METRICS, "metric")
+    docs, seed = cast("NDArray[Any]", matrix_of(open_rows(docs), "docs")), check_seed(seed)
+    if rows is not None:
+        rows = checks.check_numbers(rows, len(docs), "rows")
+    if (spec := parse_spec(method)) is not None:
+        return _spec_encoder(spec, docs, rows, seed, metric)
     if method not in ("gaussian", "itq"):
         return _plain_encoder(method, docs, metric)
-    dimensions, seed = docs.shape[1], check_seed(seed)
+    dimensions = docs.shape[1]
     length = checks.check_cutoff(bits, "bits")
     if method == "gaussian":
         # A longer code begins with the bits of the shorter.
@@ -145,14 +155,14 @@ def make_encoder(
         return CodeEncoder(method, length, sides, sides)
     scale = _scale_of(docs, metric)[0]
     with one_blas_thread():
-        centre, directions = _learned_directions(docs, scale, length, seed, rows)
-    sides = Hyperplanes(scale, centre, directions)
-    if metric != "dot":
-        return CodeEncoder(method, length, sides, sides)
-    # (d - c) · q ranks as d · q does, so that queries have no centre, and their size no say.
-    return CodeEncoder(
-        method, length, sides, Hyperplanes(_row_scale, np.zeros_like(centre), directions)
-    )
+        sample = scale(_sample(docs, np.random.default_rng(seed), rows))
+        size = 4 * dimensions * (1 + length), len(sample)
+        centre, directions = _learned_directions(sample, length, seed)
+    sides = of_queries = Hyperplanes(scale, centre, directions)
+    if metric == "dot":
+        # (d - c) · q ranks as d · q does, so that queries have no centre, and their size no say.
+        of_queries = Hyperplanes(_row_scale, np.zeros_like(centre), directions)
+    return CodeEncoder(method, length, sides, of_queries, None, *size)
 
 
 def _plain_encoder(method: str, docs: NDArray[Any], metric: str) -> CodeEncoder:
@@ -163,10 +173,14 @@ def _plain_encoder(method: str, docs: NDArray[Any], metric: str) -> CodeEncoder:
     if method == "asymmetric":  # bits have one length, so that cosine ranks as the product does
         by = None if metric == "cosine" else "dot"
         return CodeEncoder(method, dimensions, _signs, _as_is, by)
+    # Under dot and l2 the largest number of the documents is the range of all codes.
+    learnt = (0, 0) if metric == "cosine" else (4, len(docs))
     if method == "float16":
-        return CodeEncoder(method, 16 * dimensions, *_float16_makers(docs, metric))
+        makers = _float16_makers(docs, metric)
+        return CodeEncoder(method, 16 * dimensions, *makers, None, *learnt)
     width = int(method.removeprefix("int"))
-    return CodeEncoder(method, width * dimensions, *_integer_makers(docs, metric, width))
+    makers = _integer_makers(docs, metric, width)
+    return CodeEncoder(method, width * dimensions, *makers, None, *learnt)
 
 
 def _is_positive(block: Floats) -> NDArray[np.bool_]:
@@ -224,24 +238,21 @@ class Hyperplanes:
         return np.asarray((self.scale(block) - self.centre) @ self.directions > 0)
 
 
-def _learned_directions(
-    docs: NDArray[Any], scale: Callable[[Floats], Floats], bits: int, seed: int, rows: Ints | None
-) -> tuple[Floats, Floats]:
+def _learned_directions(sample: Floats, bits: int, seed: int) -> tuple[Floats, Floats]:
     """Return principal directions, turned so that vectors lie near the corners of a cube.
 
     Gong and Lazebnik 2011: in turn, take the nearest corner of each vector, then the rotation that
     brings the vectors nearest to these corners (orthogonal Procrustes).
     """
-    dimensions = docs.shape[1]
+    dimensions = sample.shape[1]
     if bits > dimensions:
         raise UsageError(
             f"itq makes at most as many bits as the vectors have dimensions, {dimensions}; "
             f"found bits = {bits}."
         )
     rng = np.random.default_rng(seed)
-    sample = scale(_sample(docs, rng, rows))
     centre = sample.mean(axis=0)
-    sample -= centre
+    sample = sample - centre
     principal = _signed(np.linalg.eigh(sample.T @ sample)[1][:, ::-1][:, :bits])
     projected = sample @ principal
     rotation = _signed(np.linalg.qr(rng.standard_normal((bits, bits)))[0])
@@ -330,7 +341,8 @@ def _float16_makers(docs: NDArray[Any], metric: str) -> tuple[Encode, Encode]:
     return together, each if metric == "dot" else on_scale
 
 
-FITTED: Final = ("pq", "rabitq")  # these learn from the documents
+CENTROIDS: Final = 256  # of each part of a product quantiser: one byte
+FEWEST_POINTS: Final = 39  # per centroid, below which faiss warns
 EPSILON: Final = 1.9  # of the bound of RaBitQ
 _THEN: Final = ("sign", "asymmetric", "int4", "int8", "float16")
 _SCALES: Final = 48  # tried for each vector of more than one bit per dimension
@@ -359,10 +371,17 @@ def parse_spec(text: str) -> CodeSpec | None:
     return CodeSpec(match[1], int(match[2]), match[3])
 
 
-def spec_encoder(
-    spec: CodeSpec, docs: NDArray[Any], *, rows: Ints | None, seed: int, metric: str
+def check_method(name: Any) -> str:
+    """Return a method that there is."""
+    plain = (*METHODS, *ON_REQUEST)
+    if not isinstance(name, str) or (name not in plain and parse_spec(name) is None):
+        raise UsageError(f"Unknown method {name!r:.80}. Known: {', '.join((*plain, *SPECS))}.")
+    return name
+
+
+def _spec_encoder(
+    spec: CodeSpec, docs: NDArray[Any], rows: Ints | None, seed: int, metric: str
 ) -> CodeEncoder:
-    """Return an encoder; `rows` are the documents that it may learn from, by default all."""
     if spec.kind == "mrl":
         return _truncated(spec, docs, metric)
     if spec.kind == "rabitq":
@@ -403,7 +422,7 @@ def _truncated(spec: CodeSpec, docs: NDArray[Any], metric: str) -> CodeEncoder:
 
         return CodeEncoder("mrl", 8 * dtype.itemsize * width, cut, cut)
     first: Any = _FirstColumns(docs, width)
-    encoder = make_encoder(spec.then, first, metric=metric)
+    encoder = _plain_encoder(spec.then, first, metric)
 
     def cut_first(encode: Encode) -> Encode:
         return lambda block: encode(np.ascontiguousarray(block[:, :width]))
@@ -422,9 +441,13 @@ def _product_quantiser(
     dimensions = sample.shape[1]
     if dimensions % n_bytes:
         raise UsageError(f"pq:{n_bytes}: {dimensions} dimensions cannot be cut into equal parts.")
-    if len(sample) < 256:
-        raise UsageError(f"pq:{n_bytes} learns 256 centroids; there are {len(sample)} documents.")
+    if len(sample) < CENTROIDS:
+        raise UsageError(
+            f"pq:{n_bytes} learns {CENTROIDS} centroids, and may learn from {len(sample)} vectors. "
+            "Give more with --train FILE, or let it learn from the documents themselves: --train 1."
+        )
     quantiser = faiss.ProductQuantizer(dimensions, n_bytes, 8)
+    # Too few points are said in a remark, not by faiss.
     quantiser.cp.seed, quantiser.cp.min_points_per_centroid = 1 + seed % (2**31 - 1), 1
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1)  # how many there are would change the last bits of centroids
@@ -437,9 +460,10 @@ def _product_quantiser(
         codes = quantiser.compute_codes(np.ascontiguousarray(scale(block), np.float32))
         return np.asarray(quantiser.decode(codes), np.float32)
 
-    if metric == "l2":
-        return CodeEncoder("pq", 8 * n_bytes, decoded, scale)
-    return CodeEncoder("pq", 8 * n_bytes, decoded, _as_is, metric="dot")
+    far = metric == "l2"
+    size = 4 * CENTROIDS * dimensions, len(sample)
+    queries = scale if far else _as_is
+    return CodeEncoder("pq", 8 * n_bytes, decoded, queries, None if far else "dot", *size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -458,6 +482,7 @@ class RaBitQ:
     scale: Callable[[Floats], Floats]
     unit: float
     metric: str
+    n_learnt: int = 0
 
     def decode(self, block: Floats) -> tuple[Floats, Floats, Floats]:
         """Return estimates, distances to the centre, and cosines to the estimates."""
@@ -491,20 +516,22 @@ class RaBitQ:
 
     def encoder(self) -> CodeEncoder:
         """Return documents decoded, queries as they are; under l2 a column more holds |o − c|²."""
-        dimensions = len(self.centre)
+        dimensions, centre = len(self.centre), self.centre
+        size = 4 * dimensions, self.n_learnt, self
+        bits = self.bits * dimensions + 32  # a number beside the code
         if self.metric != "l2":
-            bits = self.bits * dimensions + 32  # a number beside the code
-            return CodeEncoder("rabitq", bits, lambda b: self.decode(b)[0], _as_is, metric="dot")
+            return CodeEncoder("rabitq", bits, lambda b: self.decode(b)[0], _as_is, "dot", *size)
 
-        # −|o − q|² is 2 ⟨o − c, q − c⟩ − |o − c|² and what q adds.
+        # −|o − q|² is 2 ⟨o − c, q − c⟩ − |o − c|² and what q adds, written without c beside q.
         def far(block: Floats) -> Floats:
             estimates, length, _ = self.decode(block)
-            return np.column_stack([2 * (estimates - self.centre), -length * length])
+            lost = length * length + (2 * estimates - centre) @ centre
+            return np.column_stack([2 * estimates, -lost])
 
         def query(block: Floats) -> Floats:
-            return np.column_stack([self.scale(block) - self.centre, np.ones(len(block))])
+            return np.column_stack([self.scale(block), np.ones(len(block))])
 
-        return CodeEncoder("rabitq", self.bits * dimensions + 64, far, query, metric="dot")
+        return CodeEncoder("rabitq", bits + 32, far, query, "dot", *size)
 
     def check_bound(self, docs: Floats, queries: Floats) -> tuple[float, float]:
         """Return the mean bound of the error, and the share of pairs within.
@@ -528,7 +555,124 @@ def rabitq_of(
         raise UsageError(f"rabitq:{bits}: RaBitQ has 1 to 8 bits per dimension.")
     scale, unit = _scale_of(docs, metric)
     with one_blas_thread():
-        centre = scale(_sample(docs, np.random.default_rng(seed), rows)).mean(axis=0)
+        sample = _sample(docs, np.random.default_rng(seed), rows)
+        centre = scale(sample).mean(axis=0)
         drawn = np.random.default_rng(seed).standard_normal((len(centre), len(centre)))
         rotation, upper = np.linalg.qr(drawn)
-    return RaBitQ(bits, centre, rotation * np.sign(np.diag(upper)), scale, unit, metric)
+    turn = rotation * np.sign(np.diag(upper))
+    return RaBitQ(bits, centre, turn, scale, unit, metric, len(sample))
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """What codes are learnt from: other vectors, or a share of the documents that are searched.
+
+    With a share below 1 no document is encoded by what was learnt from it: the documents are
+    dealt into parts, and those of a part are encoded by what was learnt from the others. `order`
+    are the rows by which they are dealt, `rows` those that may be learnt from, by default all.
+    """
+
+    share: float = HELD_OUT
+    vectors: Any = None
+    order: Ints | None = None
+    rows: Ints | None = None
+
+    def fit(self, method: str, docs: NDArray[Any], **how: Any) -> FittedCode:
+        """Return the encoders of these documents; `how` are bits, seed and metric."""
+        if self.vectors is not None:
+            return FittedCode((make_encoder(method, self.vectors, **how),))
+        if self.share == 1 or method_kind(method) not in LEARNT:
+            return FittedCode((make_encoder(method, docs, rows=self.rows, **how),))
+        parts, lessons = [], []
+        for part, lesson in self.deal(len(docs), how.get("seed", 0)):
+            parts.append(part)
+            lessons.append(make_encoder(method, docs, rows=lesson, **how))
+        return FittedCode(tuple(lessons), tuple(parts))
+
+    def deal(self, n_docs: int, seed: int) -> Iterator[tuple[Ints, Ints]]:
+        """Yield rows of the documents, and the rows that their encoder learns from."""
+        n_parts = max(2, math.ceil(1 / (1 - self.share) - 1e-9))
+        dealt = np.random.default_rng([seed, n_parts]).permutation(n_docs)
+        rows = dealt if self.order is None else self.order[dealt]
+        allowed = rows if self.rows is None else rows[np.isin(rows, self.rows)]
+        for number in range(n_parts):
+            part = np.sort(rows[number::n_parts])
+            others = allowed[~np.isin(allowed, part)]
+            yield part, np.sort(others[: max(1, round(self.share * n_docs))])
+
+
+def method_kind(method: str) -> str:
+    """Return a method without its number."""
+    spec = parse_spec(method)
+    return method if spec is None else spec.kind
+
+
+@dataclass(frozen=True, eq=False)
+class FittedCode:
+    """The encoders of a code, one for each part of the documents, or one for all.
+
+    >>> code = Training().fit("rabitq:1", np.eye(8), seed=0)
+    >>> len(code.encoders), code.encode(np.eye(8)).shape
+    (2, (8, 8))
+    """
+
+    encoders: tuple[CodeEncoder, ...]
+    parts: tuple[Ints, ...] = ()
+
+    @property
+    def first(self) -> CodeEncoder:
+        """The encoder that stands for all in size and kind."""
+        return self.encoders[0]
+
+    def encode(self, docs: NDArray[Any]) -> NDArray[Any] | Codes:
+        """Encode the documents that it was made for."""
+        if len(self.encoders) == 1:
+            return self.first.encode(docs)
+        blocks = [
+            encoder.encode(docs[part])
+            for encoder, part in zip(self.encoders, self.parts, strict=True)
+        ]
+        if self.first.is_binary:
+            return FoldedCodes.of(cast("list[Codes]", blocks), self.parts, len(docs))
+        arrays = cast("list[NDArray[Any]]", blocks)
+        whole = np.empty((len(docs), arrays[0].shape[1]), arrays[0].dtype)
+        for part, block in zip(self.parts, arrays, strict=True):
+            whole[part] = block
+        return whole
+
+    def encode_queries(self, queries: NDArray[Any]) -> NDArray[Any] | Codes:
+        """Encode queries for these documents."""
+        if len(self.encoders) == 1 or not self.first.is_binary:
+            return self.first.encode_queries(queries)
+        coded = cast("list[Codes]", [encoder.encode_queries(queries) for encoder in self.encoders])
+        return FoldedCodes.of(coded, [np.arange(len(queries))] * len(coded), len(queries))
+
+
+@dataclass(frozen=True, eq=False)
+class FoldedCodes(Codes):
+    """Codes by several encoders side by side, whose distance tells that of each pair's own code.
+
+    Each encoder has columns for its bits and for their opposites. A query has those of every
+    encoder, a document those of its own, and zeros elsewhere, which differ from one in each two of
+    the query's columns. So the distance is twice that of the codes, and a constant.
+    """
+
+    length: int = 0  # bits of one code
+    n_parts: int = 1
+
+    @classmethod
+    def of(cls, codes: Sequence[Codes], rows: Sequence[Ints], n_rows: int) -> FoldedCodes:
+        """Put the codes of some rows each into columns of their own."""
+        bits, width = codes[0].bits, codes[0].packed.shape[1]
+        used = np.packbits(np.ones(bits, bool))  # not the padding
+        whole = np.zeros((n_rows, 2 * len(codes), width), np.uint8)
+        for number, (part, code) in enumerate(zip(rows, codes, strict=True)):
+            whole[part, 2 * number] = code.packed
+            whole[part, 2 * number + 1] = code.packed ^ used
+        packed = whole.reshape(n_rows, -1)
+        return cls(packed, 8 * packed.shape[1], bits, len(codes))
+
+    def unfold(self, ranking: Ranking) -> Ranking:
+        """Return a ranking by these with the scores of the codes."""
+        scores = (ranking.scores + self.length * (self.n_parts - 1)) / 2
+        return replace(ranking, given_docs=ranking.docs, given_scores=scores, in_order=True)

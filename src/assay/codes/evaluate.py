@@ -13,10 +13,10 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from assay.arrays import Ints
+from assay.arrays import Floats, Ints
 from assay.codes import encoders, search
 from assay.codes import settings as choices
-from assay.codes.encoders import FLOAT, parse_spec
+from assay.codes.encoders import FLOAT, FittedCode, FoldedCodes, Training, parse_spec
 from assay.codes.result import (
     CodeCost,
     CodesReport,
@@ -25,13 +25,14 @@ from assay.codes.result import (
     rescored_name,
 )
 from assay.codes.search import Relevance, VectorSearch, map_measure
-from assay.codes.settings import HASHING, METHODS, ON_REQUEST, TIES, Metric, Zero
+from assay.codes.settings import HASHING, METHODS, TIES, Metric, Zero
 from assay.comparison.compare import Comparison, compare
 from assay.core import checks
 from assay.core.conventions import Conventions, Settings, as_settings, preset
 from assay.core.hits import judge
 from assay.core.judgments import Judgments, Qrels
 from assay.core.ranking import Ranking
+from assay.core.text import format_percent
 from assay.errors import UsageError
 from assay.measures.neighbours import correlations, ranking_similarity
 from assay.scoring.evaluate import score
@@ -59,6 +60,7 @@ def evaluate_codes(
     hashing: str | None = None,
     rerank: int | None = None,
     oversample: Iterable[int] = (),
+    train: Any = None,
     metric: Metric = "cosine",
     ties: str = TIES[0],
     p: float = choices.PERSISTENCE,
@@ -92,6 +94,9 @@ def evaluate_codes(
         rerank: Number of documents of each binary code that the float vectors order again.
         oversample: Factors; every code is shown, too, with its first n times the largest k
             documents ordered again.
+        train: What itq, pq and rabitq learn from: vectors (an array, or a .npy file), or a share
+            of the documents, by default half of them. No document is then encoded by what was
+            learnt from it, unless the share is 1.
         metric: Similarity of the float vectors.
         ties: How all means count tied documents: order, expected, best or worst.
         p: Persistence of RBO.
@@ -131,8 +136,8 @@ def evaluate_codes(
         zero=zero,
         threads=threads,
     )
-    if ties not in TIES:
-        raise UsageError(f"ties must be one of {', '.join(TIES)}, found {ties!r}.")
+    checks.check_choice(ties, TIES, "ties")
+    training, label, of_training = task.training(train)
     settings = CodesSettings(
         cuts,
         metric,
@@ -146,6 +151,7 @@ def evaluate_codes(
         zero,
         hashing,
         _factors(oversample, rerank),
+        label,
     )
     if hashing is not None:
         map_measure(hashing)
@@ -156,7 +162,7 @@ def evaluate_codes(
                 "hashing orders the documents by the codes alone: leave rerank out, and oversample."
             )
     plan, remarks = _plan(task, bits, methods)
-    ready = _read_ready(codes or {}, task, queries is None)
+    ready = _read_ready({} if codes is None else codes, task, queries is None)
     _check_names([code_name(*item) for item in plan], list(ready), remarks, settings.oversample)
     tell = progress or (lambda step, done, total: None)
     relevance, notes = search.read_relevance(
@@ -164,8 +170,11 @@ def evaluate_codes(
     )
     baseline = FloatBaseline.of(task, settings, relevance, notes, tell)
     results = [baseline.float_result()]
+    fitted = {}
     for item in plan:
-        results += measure_method(baseline, *item, tell)
+        name = code_name(*item)
+        fitted[name], measured = measure_method(baseline, training, *item, tell)
+        results += measured
     for name, (of_docs, of_queries) in ready.items():
         cost = CodeCost(of_docs.bits, -(-of_docs.bits // 8))
         results += measure_code(baseline, name, GIVEN, cost, (of_queries, of_docs, None), tell)
@@ -185,7 +194,9 @@ def evaluate_codes(
         },
         remarks=(
             *remarks,
-            *learning_remarks(plan, task, seed),
+            *of_training,
+            *learning_remarks(fitted, task, training, seed),
+            *_tie_remarks(results[0], settings),
             *baseline.remarks,
             *(comparison.remarks if comparison else ()),
         ),
@@ -213,14 +224,9 @@ def _plan(
     task: VectorSearch, bits: Any, methods: Any
 ) -> tuple[list[tuple[str, int | None]], tuple[str, ...]]:
     """Return the codes to make, and a remark about each that cannot be or need not be made."""
-    names = [methods] if isinstance(methods, str) else checks.as_list(methods, "methods")
-    methods_known = (*METHODS, *ON_REQUEST)
-    further = [str(name) for name in dict.fromkeys(names) if name not in METHODS]
-    unknown = next((n for n in further if n not in methods_known and parse_spec(n) is None), None)
-    if unknown is not None:
-        raise UsageError(
-            f"Unknown method {unknown!r}. Known: {', '.join((*methods_known, *choices.SPECS))}."
-        )
+    named = [methods] if isinstance(methods, str) else checks.as_list(methods, "methods")
+    names = [encoders.check_method(name) for name in named]
+    further = [name for name in dict.fromkeys(names) if name not in METHODS]
     numbers = [bits] if isinstance(bits, int) else checks.as_list(bits, "bits")
     lengths = sorted({checks.check_cutoff(number, "bits") for number in numbers})
     if lengths and lengths[-1] > MOST_BITS:
@@ -369,7 +375,8 @@ class FloatBaseline:
         width = docs.shape[1] * docs.dtype.itemsize
         cost = CodeCost(8 * width, width, 0.0, self.seconds)
         vectors = self.task.queries, docs, None
-        return self.measure(FLOAT, str(docs.dtype), cost, self.ranking, self.whole, vectors)
+        order = correlations(self.whole, self.whole)
+        return self.measure(FLOAT, str(docs.dtype), cost, self.ranking, order, vectors)
 
     def measure(
         self,
@@ -377,11 +384,11 @@ class FloatBaseline:
         method: str,
         cost: CodeCost,
         ranking: Ranking,
-        whole: Ranking,
+        order: tuple[Floats, Floats],
         vectors: Coded,
         factor: int | None = None,
     ) -> QuantizationResult:
-        """Return a code measured by the ranking it gives, and by its whole order of the sample."""
+        """Return a code measured by the ranking it gives; `order` are τ and ρ of the sample."""
         cuts = self.settings.k
         names = [f"{measure}@{k}" for measure in ("R", "nDCG") for k in cuts]
         rules = self.rules
@@ -390,6 +397,8 @@ class FloatBaseline:
             code=name,
             rerank=again if factor is None else self.candidates(factor),
             seed=self.settings.seed if method in encoders.SEEDED else None,
+            train=cost.train or None,
+            codebook=cost.codebook_bytes or None,
         )
         placed = replace(ranking, settings={**ranking.settings, **settings})
         # Ids were compared when the judgments were read.
@@ -403,7 +412,7 @@ class FloatBaseline:
             ranking_similarity(self.ranking, ranking, k=cuts, p=self.settings.p).take(
                 self.task.query_order
             ),
-            *correlations(self.whole, whole),
+            *order,
             near.but_settings(relevant=f"float@{cuts[0]}"),
             judged,
             curve,
@@ -435,6 +444,7 @@ class FloatBaseline:
             return search.score_rows(self.relevance, blocks, placed.rows, names, rules)
         docs = vectors[1]
         bits = docs.bits if isinstance(docs, Codes) else None
+        bits = docs.length if isinstance(docs, FoldedCodes) else bits
         depth = HASHING[preset] if bits is None else None
 
         def rank_rows(rows: Ints) -> Ranking:
@@ -460,34 +470,38 @@ def code_name(method: str, bits: int | None) -> str:
 
 
 def measure_method(
-    baseline: FloatBaseline, method: str, bits: int | None, tell: CodesProgress
-) -> list[QuantizationResult]:
-    """Return a method's code, made and measured."""
+    baseline: FloatBaseline, training: Training, method: str, bits: int | None, tell: CodesProgress
+) -> tuple[FittedCode, list[QuantizationResult]]:
+    """Return the encoders of a method's code, and the code measured."""
     task, name, spec = baseline.task, code_name(method, bits), parse_spec(method)
     tell(name, 0, 1)
-    how: dict[str, Any] = {
-        "seed": baseline.settings.seed,
-        "metric": task.metric,
-        "rows": task.rows_to_learn_from(),
-    }
-    if spec is not None and spec.kind in encoders.FITTED and any(baseline.ranking.zero_rows):
+    how: dict[str, Any] = {"seed": baseline.settings.seed, "metric": task.metric}
+    if spec is not None and spec.kind in encoders.LEARNT and any(baseline.ranking.zero_rows):
         raise UsageError(f"{method} has no code for a vector of zeros; leave such vectors out.")
-    encoder, fitted = _time(
-        lambda: (
-            encoders.make_encoder(method, task.docs, bits=bits, **how)
-            if spec is None
-            else encoders.spec_encoder(spec, task.docs, **how)
-        )
+    code, fitted = _time(lambda: training.fit(method, task.docs, bits=bits, **how))
+    first = code.first
+    by = cast("Metric | None", first.metric)
+    docs, of_docs = _time(lambda: code.encode(task.docs))
+    same = task.queries is task.docs and first.doc_block is first.query_block
+    same = same and not isinstance(docs, FoldedCodes)
+    queries, of_queries = (docs, 0.0) if same else _time(lambda: code.encode_queries(task.queries))
+    train = ""
+    if first.n_learnt:
+        halves = training.vectors is not None or code.parts
+        train = baseline.settings.train if halves else "1"
+    cost = CodeCost(
+        first.bits,
+        first.bytes_per_vector,
+        fitted + of_docs + of_queries,
+        codebook_bytes=first.codebook_bytes,
+        train=train,
     )
-    by = cast("Metric | None", encoder.metric)
-    docs, of_docs = _time(lambda: encoder.encode(task.docs))
-    same = task.queries is task.docs and encoder.doc_block is encoder.query_block
-    queries, of_queries = (
-        (docs, 0.0) if same else _time(lambda: encoder.encode_queries(task.queries))
-    )
-    cost = CodeCost(encoder.bits, encoder.bytes_per_vector, fitted + of_docs + of_queries)
     family = method if spec is None else spec.family
-    return measure_code(baseline, name, family, cost, (queries, docs, by), tell)
+    coded: Coded = (queries, docs, by)
+    timed = coded
+    if isinstance(docs, FoldedCodes):  # a system has one encoder, and takes its time
+        timed = (first.encode_queries(task.queries), first.encode(task.docs), by)
+    return code, measure_code(baseline, name, family, cost, coded, tell, timed)
 
 
 def measure_code(
@@ -497,43 +511,77 @@ def measure_code(
     cost: CodeCost,
     vectors: Coded,
     tell: CodesProgress,
+    timed: Coded | None = None,
 ) -> list[QuantizationResult]:
-    """Measure a code, by itself and reranked by float where asked for."""
+    """Measure a code, by itself and reranked by float where asked for.
+
+    `timed` are codes whose search takes the time that counts, where it is not that of `vectors`.
+    """
     task, (queries, docs, by) = baseline.task, vectors
-    ranking, seconds = _time(lambda: task.search(queries, docs, lambda *at: tell(name, *at), by))
-    whole = task.rank_sample(baseline.sample, queries, docs, by)
-    timed = replace(cost, search_seconds=seconds)
-    results = [baseline.measure(name, method, timed, ranking, whole, vectors)]
+
+    def search_timed(search: Callable[..., Ranking]) -> tuple[Ranking, CodeCost]:
+        ranking, seconds = _time(lambda: search(*vectors))
+        if timed is not None and timed is not vectors:
+            seconds = _time(lambda: search(*timed))[1]
+        return ranking, replace(cost, search_seconds=seconds)
+
+    ranking, taken = search_timed(lambda q, d, m: task.search(q, d, lambda *at: tell(name, *at), m))
+    order = correlations(baseline.whole, task.rank_sample(baseline.sample, queries, docs, by))
+    results = [baseline.measure(name, method, taken, ranking, order, vectors)]
     for factor in baseline.settings.oversample:
         again = rescored_name(name, factor)
         depth = baseline.candidates(factor)
-        ranking, seconds = _time(partial(task.rescore, queries, docs, by, depth))
-        timed = replace(cost, search_seconds=seconds)
-        results.append(baseline.measure(again, method, timed, ranking, whole, vectors, factor))
+        ranking, taken = search_timed(partial(task.rescore, depth=depth))
+        results.append(baseline.measure(again, method, taken, ranking, order, vectors, factor))
     return results
 
 
+def _tie_remarks(own: QuantizationResult, settings: CodesSettings) -> Iterator[str]:
+    """Yield how far equal vectors keep float from itself."""
+    for k in settings.k:
+        mean = float(own.similarity.overlap[k]["expected"].mean())
+        if settings.ties == "expected" and mean < 1:
+            share = format_percent(own.similarity.tied(k).mean())
+            yield (
+                f"Equal vectors tie across the cut for {share} of the queries: no code can have "
+                f"more than {mean:.4f} of Overlap@{k}, and float has no more against itself"
+            )
+
+
 def learning_remarks(
-    plan: list[tuple[str, int | None]], task: VectorSearch, seed: int
+    fitted: dict[str, FittedCode], task: VectorSearch, training: Training, seed: int
 ) -> Iterator[str]:
     """Yield what codes were learnt from, and how well RaBitQ keeps its bound."""
-    specs = {name: spec for name, _ in plan if (spec := parse_spec(name)) is not None}
-    learnt = [name for name, spec in specs.items() if spec.kind in encoders.FITTED]
-    if not learnt:
-        return
+    learnt: dict[tuple[int, bool], list[str]] = {}
+    for name, code in fitted.items():
+        if code.first.method in encoders.LEARNT:
+            least = min(encoder.n_learnt for encoder in code.encoders)
+            learnt.setdefault((least, bool(code.parts)), []).append(name)
     rows = task.rows_to_learn_from()
-    size = min(len(task.docs) if rows is None else len(rows), encoders.SAMPLE_SIZE)
     same = task.queries is task.docs or (rows is None and (task.own_docs() >= 0).any())
     whose = "which are the queries as well" if same else "none of them a query"
-    yield f"{', '.join(learnt)}: learnt from {size} documents, {whose}"
-    sample = task.sample(seed)
-    docs = np.asarray(task.docs[sample.docs][:], np.float64)
-    queries = np.asarray(task.queries[sample.queries][:], np.float64)
-    for name, spec in specs.items():
-        if spec.kind == "rabitq":
-            quantiser = encoders.rabitq_of(
-                spec.number, task.docs, rows=rows, seed=seed, metric=task.metric
+    for (size, held_out), names in learnt.items():
+        source = f"the {size} documents that are searched, {whose}: documents added later lose more"
+        if held_out:
+            source = f"{size} documents, never from the one that is encoded, {whose}"
+        if training.vectors is not None:
+            source = f"{size} other vectors"
+        yield f"{', '.join(names)}: learnt from {source}"
+    for name, code in fitted.items():
+        if code.first.method == "pq":
+            points = min(encoder.n_learnt for encoder in code.encoders) / encoders.CENTROIDS
+            few = f", fewer than the {encoders.FEWEST_POINTS} that faiss asks for"
+            yield (
+                f"{name}: {points:.1f} points per centroid"
+                f"{few if points < encoders.FEWEST_POINTS else ''}; the codebook adds "
+                f"{code.first.codebook_bytes / len(task.docs):.1f} bytes to each document here"
             )
+    sample = task.sample(seed)
+    queries = np.asarray(task.queries[sample.queries][:], np.float64)
+    for name, code in fitted.items():
+        if (quantiser := code.first.quantiser) is not None:
+            inside = np.intersect1d(sample.docs, code.parts[0]) if code.parts else sample.docs
+            docs = np.asarray(task.docs[inside][:], np.float64)
             bound, share = quantiser.check_bound(docs, queries)
             yield (
                 f"{name}: the error of a product with a query is within {bound:.4g} on average (ε₀ "

@@ -44,6 +44,7 @@ class CodesSettings:
     zero: str = "error"
     hashing: str | None = None
     oversample: tuple[int, ...] = ()
+    train: str = ""
 
     @property
     def resampling(self) -> dict[str, Any]:
@@ -53,12 +54,17 @@ class CodesSettings:
 
 @dataclass(frozen=True)
 class CodeCost:
-    """The length of a code, and seconds to encode all vectors and to search for all queries."""
+    """The length of a code, and seconds to encode all vectors and to search for all queries.
+
+    `codebook_bytes` is the size of what the code learnt, `train` names what it learnt from.
+    """
 
     bits: int
     bytes_per_vector: int
     encode_seconds: float = 0.0
     search_seconds: float = 0.0
+    codebook_bytes: int = 0
+    train: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +148,15 @@ class CodesReport:
         shares = [(1 - p) * p ** (d - 1) * self.chance(d) for d in range(1, depth + 1)]
         return math.fsum(shares) + p**depth * self.chance(depth)
 
+    def ceiling(self, measure: str) -> float | None:
+        """Return the most that any code can have of Overlap@k or RBO, where that is below 1.
+
+        It is what the float vectors have against themselves: where equal vectors tie across the
+        cut, two orders drawn independently agree no better.
+        """
+        own = self.intervals[FLOAT][measure].estimate
+        return own if self.settings.ties == "expected" and own < 1 else None
+
     def records(self) -> list[RunRecord]:
         """Return records of the codes, the float vectors first.
 
@@ -156,6 +171,7 @@ class CodesReport:
                     "method": code.method,
                     "bits": code.cost.bits,
                     "bytes_per_vector": code.cost.bytes_per_vector,
+                    "codebook_bytes": code.cost.codebook_bytes,
                     **({} if code.oversample is None else {"oversample": code.oversample}),
                     "relevant": "float neighbours" if code.judged is None else "judged",
                 },

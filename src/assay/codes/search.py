@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats, Ints, offsets_of
-from assay.codes.settings import HASHING, METRICS, Metric, Zero
+from assay.codes.encoders import FoldedCodes, Training
+from assay.codes.settings import HASHING, HELD_OUT, METRICS, Metric, Zero
 from assay.core import checks
 from assay.core.conventions import Conventions
 from assay.core.hits import Hits, judge
@@ -22,9 +23,9 @@ from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Labels, Qrels
 from assay.core.mismatches import check_match
 from assay.core.ranking import Ranking
-from assay.core.text import did_you_mean
 from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.io.arrays import open_rows
+from assay.io.fingerprints import digest_of_arrays
 from assay.io.formats import as_judgments
 from assay.scoring.chance import chance
 from assay.scoring.evaluate import score
@@ -102,7 +103,8 @@ class VectorSearch:
     ) -> Ranking:
         """Rank codes by Hamming distance, and vectors by the metric."""
         if isinstance(docs, Codes):
-            return rank_codes(queries, docs, depth, **how)
+            ranking = rank_codes(queries, docs, depth, **how)
+            return docs.unfold(ranking) if isinstance(docs, FoldedCodes) else ranking
         left = cast("NDArray[Any]", queries)
         return rank(left, docs, depth, metric=metric or self.metric, zero=self.zero, **how)
 
@@ -188,6 +190,28 @@ class VectorSearch:
         rest = np.setdiff1d(np.arange(len(self.docs)), own_docs[own_docs >= 0])
         return rest if len(self.docs) / 2 <= len(rest) < len(self.docs) else None
 
+    def training(self, train: Any) -> tuple[Training, str, tuple[str, ...]]:
+        """Return what codes learn from, its name in the signature, and remarks about it."""
+        if train is None or checks.is_real(train):
+            share = HELD_OUT if train is None else float(train)
+            if not 0 < share <= 1:
+                raise UsageError(
+                    f"train is a share of the documents, above 0 and up to 1, or vectors; found "
+                    f"{train!r}."
+                )
+            order = _by_id(self.doc_ids, len(self.docs))
+            return Training(share, None, order, self.rows_to_learn_from()), f"{share:g}", ()
+        vectors = cast("NDArray[Any]", matrix_of(open_rows(train), "train"))
+        if vectors.shape[1] != self.docs.shape[1]:
+            raise MismatchError(
+                f"train has {vectors.shape[1]} columns and docs have {self.docs.shape[1]}."
+            )
+        values = np.asarray(vectors[:], np.float64)
+        checks.check_finite(values, "train")
+        seen = _count_shared(values, self.docs)
+        note = f"{seen} of the {len(values)} vectors to learn from are searched documents"
+        return Training(1, values), digest_of_arrays(values)[:8], (note,) if seen else ()
+
     @property
     def _common(self) -> dict[str, Any]:
         return {
@@ -196,6 +220,14 @@ class VectorSearch:
             "doc_ids": self.doc_ids,
             "threads": self.threads,
         }
+
+
+def _count_shared(vectors: Floats, docs: NDArray[Any]) -> int:
+    """Count the vectors that are documents as well."""
+    rows = {row.tobytes() for row in vectors}
+    step = max(1, BLOCK_CELLS // docs.shape[1])
+    blocks = (np.asarray(docs[at : at + step], np.float64) for at in range(0, len(docs), step))
+    return len(rows.intersection(row.tobytes() for block in blocks for row in block))
 
 
 def _by_id(ids: Ids | None, size: int) -> Ints:
@@ -210,7 +242,7 @@ def _draw(rng: np.random.Generator, size: int, most: int) -> Ints:
 
 def _rows(vectors: Vectors, rows: Ints) -> Vectors:
     if isinstance(vectors, Codes):
-        return Codes(vectors.packed[rows], vectors.bits)
+        return replace(vectors, packed=vectors.packed[rows])
     return vectors[rows]
 
 
@@ -228,8 +260,7 @@ def make_search(
     threads: int | None,
 ) -> VectorSearch:
     """Check what belongs together; without queries the documents are their own."""
-    if metric not in METRICS:
-        raise UsageError(f"Unknown metric {metric!r}. Known: {', '.join(METRICS)}.")
+    checks.check_choice(metric, METRICS, "metric")
     # Vectors are an array, or rows of a .npy file that are read as they are used.
     vectors = cast("NDArray[Any]", matrix_of(open_rows(docs), "docs"))
     same = queries is None
@@ -241,7 +272,7 @@ def make_search(
     query_vectors = vectors
     if not same:
         query_vectors = cast("NDArray[Any]", matrix_of(open_rows(queries), "queries"))
-    without_self = same if exclude_self is None else exclude_self
+    without_self = same if exclude_self is None else checks.check_flag(exclude_self, "exclude_self")
     names = _ids(doc_ids, len(vectors), "doc")
     others_names = names if same else _ids(query_ids, len(query_vectors), "query")
     if (others_names is None) != (names is None):
@@ -291,11 +322,7 @@ RADIUS: Final = 2  # of the usual P@radius: what a hash table finds without a sc
 
 def map_measure(preset: str) -> str:
     """Return the measure behind mAP@all, mAP@1000 or mAP@5000, by the name of the collection."""
-    if preset not in HASHING:
-        names = ", ".join(HASHING)
-        hint = did_you_mean(str(preset), list(HASHING))
-        raise UsageError(f"Unknown preset of hashing {preset!r}. Known: {names}.{hint}")
-    cut = HASHING[preset]
+    cut = HASHING[checks.check_choice(preset, tuple(HASHING), "hashing")]
     return "AP" if cut is None else f"AP@{cut}"
 
 

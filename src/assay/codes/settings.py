@@ -25,6 +25,7 @@ SPECS: Final[dict[str, str]] = {
     "rabitq:B": "RaBitQ, B bits per dimension, 1 to 8",
 }
 BITS: Final = (64, 128, 256, 512, 1024)
+HELD_OUT: Final = 0.5  # share of the documents that codes learn from
 CUTOFFS: Final = (10, 50)
 PERSISTENCE: Final = 0.9  # of RBO
 TIES: Final = ("expected", "order", "best", "worst")  # the first is the default

@@ -91,7 +91,10 @@ def _similarity_table(
     chance: float,
     further: Mapping[str, Callable[[QuantizationResult], Cell]],
 ) -> Table:
-    """Return one similarity to the float ranking, also as a bar; the last row is a random order."""
+    """Return one similarity to the float ranking, also as a bar.
+
+    The last rows are the most that equal vectors allow, where that is below 1, and a random order.
+    """
 
     def draw_bar(share: float) -> Cell:
         return Cell("" if math.isnan(share) else "#" * round(_BAR * share))
@@ -102,7 +105,9 @@ def _similarity_table(
         front = Cell(code.name), Cell(code.cost.bytes_per_vector, "count"), *_mean_cells(span)
         rows.append((*front, *(cell(code) for cell in further.values()), draw_bar(span.estimate)))
     blanks = [_BLANK] * (1 + len(further))
-    rows.append((Cell("chance"), _BLANK, Cell(chance, "fraction"), *blanks, draw_bar(chance)))
+    for end, share in (("ceiling", report.ceiling(name)), ("chance", chance)):
+        if share is not None:
+            rows.append((Cell(end), _BLANK, Cell(share, "fraction"), *blanks, draw_bar(share)))
     columns = ("code", "bytes", name, report.interval_heading, *further, "")
     return Table(columns, tuple(rows), n_optional=1)
 
@@ -205,7 +210,7 @@ def radius_table(report: CodesReport) -> Table:
 def cost_table(report: CodesReport) -> Table:
     """Return bits, bytes and seconds."""
     width = report[FLOAT].cost.bytes_per_vector
-    rows = [
+    rows: list[tuple[Cell, ...]] = [
         (
             Cell(code.name),
             Cell(code.cost.bits, "count"),
@@ -216,13 +221,17 @@ def cost_table(report: CodesReport) -> Table:
         )
         for code in report.codes
     ]
-    columns = ("code", "bits", "bytes", "times smaller", "encoding (s)", "search (ms per query)")
-    return Table(columns, tuple(rows))
+    columns = ["code", "bits", "bytes", "times smaller", "encoding (s)", "search (ms per query)"]
+    if any(code.cost.codebook_bytes for code in report.codes):
+        columns.append("codebook bytes")
+        sizes = (Cell(code.cost.codebook_bytes or None, "count") for code in report.codes)
+        rows = [(*row, size) for row, size in zip(rows, sizes, strict=True)]
+    return Table(tuple(columns), tuple(rows))
 
 
 _OF_TIES: Final = ("by_index", "best", "worst", "tied_share")
 _OF_PAIR: Final = ("difference", "difference_low", "difference_high", "p")
-_NUMBERS: Final = ("mean", "low", "high", "n", *_OF_TIES, "chance", *_OF_PAIR)
+_NUMBERS: Final = ("mean", "low", "high", "n", *_OF_TIES, "ceiling", "chance", *_OF_PAIR)
 
 
 def data_table(report: CodesReport) -> Table:
@@ -239,9 +248,10 @@ def data_table(report: CodesReport) -> Table:
             for name, data in code.get(against, {}).items():
                 kinds = (("count" if key == "n" else "fraction") for key in _NUMBERS)
                 numbers = map(Cell, map(data.get, _NUMBERS), kinds)
-                rows.append((*front, Cell(against), Cell(name), *numbers))
+                learnt = Cell(code["codebook_bytes"], "count")
+                rows.append((*front, Cell(against), Cell(name), *numbers, learnt))
     front_columns = ("code", "method", "bits", "bytes", "against", "measure")
-    return Table((*front_columns, *_NUMBERS), tuple(rows))
+    return Table((*front_columns, *_NUMBERS, "codebook_bytes"), tuple(rows))
 
 
 def report_data(report: CodesReport) -> dict[str, Any]:
@@ -274,6 +284,7 @@ def _code_data(report: CodesReport, code: QuantizationResult) -> dict[str, Any]:
         "method": code.method,
         "bits": code.cost.bits,
         "bytes_per_vector": code.cost.bytes_per_vector,
+        "codebook_bytes": code.cost.codebook_bytes,
         **({} if code.oversample is None else {"oversample": code.oversample}),
         "encode_seconds": code.cost.encode_seconds,
         "search_seconds": code.cost.search_seconds,
@@ -307,6 +318,9 @@ def _similarity_data(report: CodesReport, code: QuantizationResult) -> dict[str,
             "tied_share": float(code.similarity.tied(k).mean()),
             "chance": report.chance(k),
         }
+    for name in (*(f"Overlap@{k}" for k in report.settings.k), f"RBO(p={report.settings.p:g})"):
+        if (ceiling := report.ceiling(name)) is not None:
+            data[name]["ceiling"] = ceiling
     return data
 
 

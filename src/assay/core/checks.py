@@ -30,8 +30,9 @@ def check_cutoff(k: Any, name: str = "k") -> int:
 
 
 def is_real(value: Any) -> bool:
-    """Tell whether a value is a number, which text and True are not."""
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+    """Tell whether a value is a number that a float can hold, which text and True are not."""
+    huge = isinstance(value, int) and value.bit_length() > 1023
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and not huge
 
 
 def check_choice(value: Any, choices: Sequence[str], name: str) -> str:
@@ -41,12 +42,19 @@ def check_choice(value: Any, choices: Sequence[str], name: str) -> str:
     'randomisation'
     """
     word = value.replace("z", "s") if isinstance(value, str) and value not in choices else value
-    if word not in choices:
-        raise UsageError(f"{name} must be one of {', '.join(choices)}; found {value!r}.")
+    if not isinstance(word, str) or word not in choices:
+        raise UsageError(f"{name} must be one of {', '.join(choices)}; found {value!r:.80}.")
     return str(word)
 
 
-def require(value: Any, kind: type, what: str, example: str) -> None:
+def check_flag(value: Any, name: str) -> bool:
+    """Return True or False; anything else is refused."""
+    if not isinstance(value, bool | np.bool_):
+        raise UsageError(f"{name} must be True or False, found {value!r:.80}.")
+    return bool(value)
+
+
+def require(value: Any, kind: Any, what: str, example: str) -> None:
     """Refuse a value of another type, saying what was expected."""
     if not isinstance(value, kind):
         raise UsageError(f"{what} must be {example}, found {type(value).__name__}.")

@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from assay.arrays import Bytes, Ints, offsets_of
+from assay.arrays import Bytes, Ints, as_array, offsets_of
 from assay.errors import IdError, ShapeError
 from assay.native import kernels
 
@@ -60,6 +60,7 @@ class Ids(ABC):
         """
         if isinstance(values, Ids):
             return values
+        values = as_array(values)
         if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
             numbers = _one_dimension(values, what)
             if numbers.dtype.kind == "u" and numbers.size and numbers.max() >= 2**63:

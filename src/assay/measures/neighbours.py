@@ -27,7 +27,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Flags, Floats, Ints, offsets_of, rows_of
+from assay.arrays import Flags, Floats, Ints, Ints32, offsets_of, rows_of
 from assay.core import checks
 from assay.core.ranking import Ranking, tie_groups
 from assay.errors import MismatchError, UsageError
@@ -46,7 +46,7 @@ def overlap(a: Ranking, b: Ranking, *, k: int, ties: str = "order") -> Floats:
     >>> [overlap(a, b, k=2, ties=ties).tolist() for ties in TIES]
     [[1.0], [0.6666666666666666], [1.0], [0.5]]
     """
-    value = _overlap_of(checks.check_cutoff(k), _check_ties(ties))
+    value = _overlap_of(checks.check_cutoff(k), checks.check_choice(ties, TIES, "ties"))
     return _by_row(a, b, [value], ties)[0]
 
 
@@ -63,7 +63,7 @@ def rbo(a: Ranking, b: Ranking, *, p: float = 0.9, ties: str = "expected") -> Fl
     ([1.0], [0.375])
     """
     weight = _check_p(p)
-    if _check_ties(ties) not in ("order", "expected"):
+    if checks.check_choice(ties, TIES, "ties") not in ("order", "expected"):
         raise UsageError(f"RBO takes ties 'order' or 'expected', found {ties!r}.")
     return _by_row(a, b, [lambda pairs: _rbo(pairs, weight, ties)], ties)[0]
 
@@ -142,12 +142,6 @@ def _check_p(p: Any) -> float:
     if not 0 < number < 1:
         raise UsageError(f"RBO's p must be between 0 and 1, found {p!r}.")
     return number
-
-
-def _check_ties(ties: Any) -> str:
-    if ties not in TIES:
-        raise UsageError(f"ties must be one of {', '.join(TIES)}, found {ties!r}.")
-    return str(ties)
 
 
 def _by_row(
@@ -354,34 +348,44 @@ class RankPairs:
     def count_pairs(self) -> tuple[Ints, Ints]:
         """Pairs of documents that tie in both rankings, and pairs in opposite order, per row."""
         by_a = self.row * (1 + self.a.first.max(initial=0)) + self.a.first
-        by_place = np.lexsort((self.b.first, by_a))
-        x, y = by_a[by_place], self.b.first[by_place]
-        same = (x[1:] == x[:-1]) & (y[1:] == y[:-1])
-        starts = np.flatnonzero(np.concatenate([np.ones(min(1, len(x)), bool), ~same]))
-        size = np.diff(np.append(starts, len(x)))
-        tied = np.zeros(len(x), np.int64)
+        step = 1 + self.b.first.max(initial=0)
+        keys = np.sort(by_a * step + self.b.first)  # below 2^60: a block holds few documents
+        starts = np.flatnonzero(np.diff(keys, prepend=-1))
+        size = np.diff(np.append(starts, len(keys)))
+        tied = np.zeros(len(keys), np.int64)
         tied[starts] = size * (size - 1) // 2
-        return self.sums(tied), self._inversions(y)
+        return self.sums(tied), self._inversions((keys % step).astype(np.int32))
 
-    def _inversions(self, values: Ints) -> Ints:
+    def _inversions(self, values: Ints32) -> Ints:
         """Return how many pairs of each row stand in falling order.
 
         Bit by bit from the highest: among values that agree in all higher bits, a one before a
         zero is such a pair. Then zeros move before ones, in their order, and are a group of their
         own; so nothing need be sorted.
         """
-        place = np.arange(len(values))
-        start, stop = self.offsets[:-1][self.row], self.offsets[1:][self.row]
+        place = np.arange(len(values), dtype=np.int32)
+        start, stop = (
+            ends[self.row].astype(np.int32) for ends in (self.offsets[:-1], self.offsets[1:])
+        )
         counted = np.zeros(len(values), np.int64)
+        ones = np.zeros(len(values) + 1, np.int32)
         for bit in range(int(values.max(initial=0)).bit_length() - 1, -1, -1):
-            bits = ((values >> bit) & 1).astype(bool)
-            ones = np.concatenate([[0], np.cumsum(bits)])
-            before = ones[:-1] - ones[start]
+            bits = (values & (1 << bit)) != 0
+            np.cumsum(bits, out=ones[1:])
+            first = ones[start]
+            before = ones[:-1] - first
             counted += np.where(bits, 0, before)
-            middle = stop - (ones[stop] - ones[start])  # where the ones of the group will begin
+            if not bit:
+                break
+            middle = stop - (ones[stop] - first)  # where the ones of the group will begin
             to = np.where(bits, middle + before, place - before)
-            moved = np.empty((3, len(values)), np.int64)
-            moved[:, to] = values, np.where(bits, middle, start), np.where(bits, stop, middle)
+            moved = np.empty((3, len(values)), np.int32)
+            for row, part in zip(
+                moved,
+                (values, np.where(bits, middle, start), np.where(bits, stop, middle)),
+                strict=True,
+            ):
+                row[to] = part
             values, start, stop = moved
         return self.sums(counted)
 
@@ -437,12 +441,13 @@ def _part(ranking: Ranking, rows: Ints, numbers: Ints | None = None) -> _Part:
 def _join(left: _Part, right: _Part, n_rows: int, n_docs: int) -> RankPairs:
     """Return a place for each document of each row, in order of rows and of document numbers."""
     keys = np.concatenate([part.row * n_docs + part.doc for part in (left, right)])
-    by_key = np.argsort(keys)
-    ordered = keys[by_key]
-    new = np.concatenate([np.ones(min(1, len(keys)), bool), ordered[1:] != ordered[:-1]])
-    at = np.empty(len(keys), np.int64)
-    at[by_key] = np.cumsum(new) - 1
-    row = ordered[new] // n_docs
+    if n_rows * n_docs <= 4 * len(keys):  # most documents are there: count them, unsorted
+        there = np.zeros(n_rows * n_docs, bool)
+        there[keys] = True
+        at, row = (np.cumsum(there) - 1)[keys], np.flatnonzero(there) // n_docs
+    else:
+        distinct, at = np.unique(keys, return_inverse=True)
+        row = distinct // n_docs
     offsets = np.searchsorted(row, np.arange(n_rows + 1)).astype(np.int64)
     size = np.diff(offsets)
     split = len(left.row)

@@ -160,9 +160,6 @@ def checked_texts(texts: Any, spec: str, *, allow_empty: bool = True) -> list[st
 
 def as_vectors(vectors: Any, n_texts: int, spec: str) -> Floats32:
     """Return a model's result as float32 rows; tensors of any device are brought over."""
-    for step in ("detach", "cpu", "numpy"):
-        if hasattr(vectors, step):
-            vectors = getattr(vectors, step)()
     array = checks.plain_array(vectors, f"The result of encoder {spec!r}")
     if array.ndim != 2 or len(array) != n_texts or not array.shape[1]:
         raise ShapeError(

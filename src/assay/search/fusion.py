@@ -174,11 +174,9 @@ def _check(rankings: Any, method: str, normalize: str | None) -> list[Ranking]:
         raise UsageError(f"fuse takes a list of runs, found {type(rankings).__name__}.")
     if not rankings:
         raise UsageError("There is nothing to fuse: give at least one ranking.")
-    if method not in METHODS:
-        raise UsageError(f"Unknown fusion {method!r}; there are {', '.join(METHODS)}.")
-    if normalize is not None and normalize not in NORMALIZATIONS:
-        names = ", ".join(NORMALIZATIONS)
-        raise UsageError(f"Unknown normalisation {normalize!r}; there are {names}, and None.")
+    checks.check_choice(method, tuple(METHODS), "method")
+    if normalize is not None:
+        checks.check_choice(normalize, tuple(NORMALIZATIONS), "normalize")
     return [as_ranking(ranking, preset("trec_eval")) for ranking in rankings]
 
 
@@ -210,9 +208,8 @@ def _weights(weights: Sequence[float] | None, n_lists: int) -> list[float]:
 
 
 def _whole(value: Any, name: str) -> int:
-    if value == 0 and not isinstance(value, bool):
-        return 0
-    return checks.check_cutoff(value, name)
+    zero = checks.is_real(value) and value == 0
+    return 0 if zero else checks.check_cutoff(value, name)
 
 
 def _places(ranking: Ranking) -> Floats:

@@ -270,14 +270,14 @@ def rank_codes(
         >>> rank_codes([[1, 1, 0]], [[0, 0, 1], [1, 1, 1], [1, 1, 0]], 2).row(0)
         [(2, 0.0), (1, -1.0)]
     """
-    k = checks.check_cutoff(k)
+    k, keep_ties = checks.check_cutoff(k), checks.check_flag(keep_ties, "keep_ties")
     packed = _comparable(queries, docs)
     n_queries, n_docs = len(packed[0]), len(packed[1])
     named_queries = check_ids(query_ids, n_queries, "query")
     named_docs = check_ids(doc_ids, n_docs, "doc")
     unwanted = exclusions_of(exclude, n_queries, n_docs, named_queries, named_docs)
     name, kernels = choose_kernels(engine)
-    request = _CodeSearch(*packed, min(k, n_docs), bool(keep_ties), unwanted, kernels)
+    request = _CodeSearch(*packed, min(k, n_docs), keep_ties, unwanted, kernels)
     with steady_files(*packed):
         nearest = _search(request, thread_count(threads), progress)
         barred = np.diff(unwanted.offsets)

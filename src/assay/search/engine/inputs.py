@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from assay.native.signatures import Kernels
 
 WINDOW_BYTES: Final = 64 << 20
 MOST_ROWS: Final = 1 << 20  # at a time: each needs some hundred bytes beside its elements
+ENGINES: Final = get_args(Engine)
 _RAW_BYTES: Final = 256 << 20  # of a file, mapped at a time
 _TO_FLOAT32: Final = ("float16", "bfloat16", "int8", "uint8", "int16", "uint16")
 _STORED: Final = ("float32", *_TO_FLOAT32)  # in the order that the kernels know
@@ -62,11 +63,9 @@ class Rows:
 
 def choose_kernels(engine: Engine | None) -> tuple[str, Kernels]:
     """Load the kernels of an engine; by default the best there are."""
-    if engine not in (None, "native", "numpy"):
-        raise UsageError(f"engine must be 'native' or 'numpy', found {engine!r}.")
-    name = engine or engine_name()
+    name = checks.check_choice(engine_name() if engine is None else engine, ENGINES, "engine")
     try:
-        return name, load(name)
+        return name, load(cast("Engine", name))
     except ImportError:
         raise UsageError(
             "The compiled kernels are not installed, so engine='native' cannot run. Install the "

@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from assay.arrays import Array, Floats, Ints32, VectorsLike
+from assay.core import checks
 from assay.core.checks import thread_count
 from assay.errors import FormatError, StorageError, UsageError
 from assay.io.arrays import open_rows
@@ -165,6 +166,7 @@ def prepare(
     with steady_files(rows):
         if path is None:
             return measure_corpus(rows, threads)
+        checks.require(path, str | os.PathLike, "path", "the name of a file")
         place = _place_of(docs)
         prepared = _read(os.fspath(path), rows, place)
         if prepared is not None:
@@ -270,8 +272,8 @@ def _map(path: str) -> _MappedFile | None:
         stat = os.stat(path)
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise StorageError(f"{path} cannot be read: {error}.") from None
+    except (OSError, ValueError) as error:
+        raise StorageError(f"{path!r} cannot be read: {error}.") from None
     file = WatchedFile(path, stat)
     with steady_files(file):
         content = file.map(0, (stat.st_size,), np.uint8)

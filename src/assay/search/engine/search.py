@@ -93,6 +93,7 @@ def rank(
         [(1, 1.0), (2, 0.7071067811865476)]
     """
     k = min(checks.check_cutoff(k), _MOST_DOCS)
+    keep_ties = checks.check_flag(keep_ties, "keep_ties")
     queries, docs = open_rows(queries), open_rows(docs)
     with steady_files(queries, docs) as watch:
         ready = plan(
@@ -111,9 +112,9 @@ def rank(
         depth = k if keep_ties else k + 1  # one more tells whether the cut divides a tie
         certain = None
         if floors is not None:
-            certain = np.ascontiguousarray(floors, np.float64)
+            certain = checks.exact_scores(checks.real_matrix([floors], "floors"), "floors").ravel()
             checks.check_lengths(floors=certain.size, queries=ready.n_queries)
-        tops, n_docs, n_zero = _find(ready, depth, bool(keep_ties), certain, progress)
+        tops, n_docs, n_zero = _find(ready, depth, keep_ties, certain, progress)
         lists = join_lists(tops, n_docs if keep_ties else k)
         if ready.metric.name == "cosine" and zero == "last" and ready.n_zero:
             lists = _with_zero_queries_last(ready, lists, n_docs if keep_ties else k, n_docs)

@@ -164,7 +164,7 @@ def target_ranks(
             "target_ranks reads the documents twice, and an iterator can be read once. Give an "
             "array, a memory map, the path of a .npy file, or a list of blocks."
         )
-    if zero == "drop":
+    if checks.check_choice(zero, ("error", "drop", "last"), "zero") == "drop":
         raise UsageError("target_ranks takes zero='error' or 'last': a dropped target has no rank.")
     queries, docs = open_rows(queries), open_rows(docs)
     with steady_files(queries, docs):
