@@ -281,6 +281,7 @@ def _judge_qrels(
         own_doc=own_doc,
         cover=finder,
         remarks=(
+            *qrels.remarks,
             *remarks,
             *mismatches.odd_grades(ranking, qrels),
             *_are_grades(ranking, rows, hits_found),

@@ -141,7 +141,8 @@ class Qrels(Judgments):
     """Graded pairs: row q judges `docs[offsets[q]:offsets[q+1]]` with `grades`.
 
     A negative grade means: in the pool, but to be ignored. `exhaustive` says that every document
-    without a grade is known not to be relevant. `repeated` counts judgments given more than once.
+    without a grade is known not to be relevant. `repeated` counts judgments given more than once;
+    `remarks` say how a file was read where that is not plain.
     """
 
     query_ids: Ids
@@ -151,6 +152,7 @@ class Qrels(Judgments):
     grades: Floats
     exhaustive: bool = False
     repeated: int = 0
+    remarks: tuple[str, ...] = ()
 
     @cached_property
     def grade_counts(self) -> tuple[Ints, Floats, Ints]:

@@ -19,7 +19,7 @@ from assay.comparison.tasks import TaskComparison, compare_task_values
 from assay.comparison.verdict import join_names
 from assay.core.text import Remark, short_remark
 from assay.errors import MismatchError, UsageError
-from assay.io.formats import as_judgments
+from assay.io.formats import as_judgments, as_ranking, read_questions
 from assay.io.task_tables import TaskLines, join_lines, read_mteb, read_task_lines, task_lines
 from assay.measures import Measure
 from assay.runs.record import HasRecord, RecordsLike, RunRecord, as_records
@@ -231,21 +231,24 @@ def rank_records(
 
 
 def vary_conventions(
-    records: Sequence[RunRecord], qrels: str, comparison: Comparison
+    records: Sequence[RunRecord], qrels: str, comparison: Comparison, queries: str | None = None
 ) -> Iterator[Sensitivity]:
     """Compare scored run files again under other conventions, measure by measure.
 
     `records` are of `score_run_files`, and `comparison` is theirs.
     """
-    judgments = as_judgments(qrels)
-    scores = records[0].scored()
+    questions, scores = read_questions(queries), records[0].scored()
+    judgments = as_judgments(qrels, questions)
+    as_in_file = scores.conventions.replace(tiebreak="index", scores="float64")
+    files = {record.name: next(filter(None, record.files)) for record in records}
+    runs = {name: as_ranking(file, as_in_file, questions) for name, file in files.items()}
     groups = {
         name: dict(zip(scores.query_ids, column.tolist(), strict=True))
         for name, column in scores.groups.items()
     }
     for measure in comparison.measures:
         yield sensitivity(
-            {record.name: next(iter(record.files)) for record in records},
+            runs,
             judgments,
             measure,
             conventions=scores.conventions,
