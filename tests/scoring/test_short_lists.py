@@ -63,7 +63,8 @@ def test_the_whole_collection_is_not_short():
     scores = np.random.default_rng(1).random((4, 12))
     judgments = Judgments.from_targets([1, 2, 3, 4], n_docs=12)
     assert warnings(Ranking.from_scores(scores), judgments, "R@100") == []
-    assert warnings(Ranking.from_scores(scores, k=2), judgments, "R@5")
+    vectors = np.random.default_rng(1).normal(size=(12, 3)).astype(np.float32)
+    assert warnings(assay.rank(vectors[:4], vectors, k=2), judgments, "R@5")
 
 
 def test_batches_say_it_once():

@@ -29,8 +29,14 @@ def check_cutoff(k: Any, name: str = "k") -> int:
 
 
 def is_real(value: Any) -> bool:
-    """Tell whether a value is a number, which text and True are not."""
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+    """Tell whether a value is a number that a float holds, which text and True are not."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return False
+    try:
+        float(value)
+    except OverflowError:
+        return False
+    return True
 
 
 def check_choice(value: Any, choices: Sequence[str], name: str) -> str:
@@ -39,10 +45,11 @@ def check_choice(value: Any, choices: Sequence[str], name: str) -> str:
     >>> check_choice("randomization", ("randomisation", "t"), "test")
     'randomisation'
     """
-    word = value.replace("z", "s") if isinstance(value, str) and value not in choices else value
+    word = value if isinstance(value, str) else ""
+    word = word if word in choices else word.replace("z", "s")
     if word not in choices:
         raise UsageError(f"{name} must be one of {', '.join(choices)}; found {value!r}.")
-    return str(word)
+    return word
 
 
 def require(value: Any, kind: type, what: str, example: str) -> None:
@@ -122,6 +129,16 @@ def check_finite(values: NDArray[np.floating[Any]], what: str, queries: Ids | No
         f"{what} holds {values[cell]} at {where}{query}; {int(bad.sum())} such values in all. "
         "Remove or replace them: such values say nothing about a document."
     )
+
+
+def check_floats(values: Any, what: str) -> NDArray[np.float64]:
+    """Return a list of numbers as float64."""
+    array = plain_array(values, what)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iufb"):
+        raise ShapeError(
+            f"{what} must be a list of numbers, found shape {array.shape} of {array.dtype}."
+        )
+    return array.astype(np.float64)
 
 
 def check_lengths(**lengths: int) -> None:

@@ -220,14 +220,35 @@ def rank_records(
     )
     options: dict[str, Any] = {"baseline": baseline, **asdict(settings)}
     comparison = None
+    measures = _put_idle_last(records)
     if len(records) > 1:
-        comparison = compare(*scores, names=names, slices=slices, **options)
+        comparison = compare(*scores, names=names, measures=measures, slices=slices, **options)
     elif baseline is not None:
         raise UsageError(f"There is one run; the baseline {baseline!r} has nothing to compare.")
     elif slices is not None:
         raise UsageError(f"There is one run; slices by {slices!r} compare two or more.")
-    aligned = alignment.align(scores, names=names, measures=None, by=by, settings=options)
+    aligned = alignment.align(scores, names=names, measures=measures, by=by, settings=options)
     return Leaderboard(records, aligned, comparison, settings)
+
+
+def _put_idle_last(records: Sequence[RunRecord]) -> list[Measure] | None:
+    """Return the measures with those last that no order can change, None where all may stay.
+
+    Such a measure, whose chance is its ceiling (R@100 of 34 documents), never heads a verdict.
+    """
+    limits = [(run.chance_means() or {}, run.ceiling_means() or {}) for run in records]
+
+    def is_idle(measure: Measure) -> bool:
+        name = str(measure)
+        return all(
+            chance.get(name, 0.0) >= ceiling.get(name, 1.0) * (1 - 1e-12)
+            for chance, ceiling in limits
+        )
+
+    measures = records[0].scored().measures
+    shared = [m for m in measures if all(m in run.scored().measures for run in records)]
+    ordered = sorted(shared, key=is_idle)
+    return ordered if any(map(is_idle, shared)) and ordered != shared else None
 
 
 def vary_conventions(

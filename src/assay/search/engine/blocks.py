@@ -25,8 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Array, Bytes, Floats, Floats32, Ints32, stream_key, words
+from assay.core.checks import check_choice
 from assay.core.ids import Ids
-from assay.errors import UsageError, ValueRangeError
+from assay.errors import ValueRangeError
 from assay.native.signatures import CoarseHandle, DocHandle, Kernels, QueryHandle, RawHandle
 from assay.search.engine.inputs import Rows, Vectors, window_rows
 
@@ -155,11 +156,9 @@ class Metric(NamedTuple):
     @classmethod
     def of(cls, name: str, zero: str) -> Metric:
         """Check a metric and what is done with zero rows."""
-        if name not in METRICS:
-            raise UsageError(f"metric must be 'cosine', 'dot' or 'l2', found {name!r}.")
-        if zero not in ("error", "drop", "last"):
-            raise UsageError(f"zero must be 'error', 'drop' or 'last', found {zero!r}.")
-        return cls(name, zero)
+        known = tuple(METRICS)
+        policies = ("error", "drop", "last")
+        return cls(check_choice(name, known, "metric"), check_choice(zero, policies, "zero"))
 
 
 @dataclass(frozen=True)

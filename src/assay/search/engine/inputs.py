@@ -19,6 +19,7 @@ from assay.arrays import Array, Ints
 from assay.core import checks
 from assay.core.checks import thread_count
 from assay.core.ids import Ids
+from assay.core.mismatches import check_own_ids
 from assay.errors import IdError, InputError, MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.io.arrays import NpyRows, open_rows
 from assay.io.mapped import CopiedRows
@@ -62,9 +63,9 @@ class Rows:
 
 def choose_kernels(engine: Engine | None) -> tuple[str, Kernels]:
     """Load the kernels of an engine; by default the best there are."""
-    if engine not in (None, "native", "numpy"):
-        raise UsageError(f"engine must be 'native' or 'numpy', found {engine!r}.")
-    name = engine or engine_name()
+    name = engine_name()
+    if engine is not None:
+        name = checks.check_choice(engine, ("native", "numpy"), "engine")
     try:
         return name, load(name)
     except ImportError:
@@ -281,6 +282,7 @@ def _self_pairs(
 ) -> Ints:
     if query_ids is not None and doc_ids is not None:
         docs = query_ids.match(doc_ids)
+        check_own_ids(query_ids, doc_ids)
         there = np.flatnonzero(docs >= 0)
         return np.stack([there, docs[there]], axis=1)
     if n_docs is not None and n_docs != n_queries:

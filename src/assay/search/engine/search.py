@@ -111,7 +111,7 @@ def rank(
         depth = k if keep_ties else k + 1  # one more tells whether the cut divides a tie
         certain = None
         if floors is not None:
-            certain = np.ascontiguousarray(floors, np.float64)
+            certain = np.ascontiguousarray(checks.check_floats(floors, "floors"))
             checks.check_lengths(floors=certain.size, queries=ready.n_queries)
         tops, n_docs, n_zero = _find(ready, depth, bool(keep_ties), certain, progress)
         lists = join_lists(tops, n_docs if keep_ties else k)
