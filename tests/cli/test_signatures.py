@@ -121,6 +121,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         **_SAVED,
         **_RULES,
         "-r": DATA,
+        "--queries": DATA,
         "-m": SHOWN,
         "--per-query": SHOWN,
         "--by": Moved("--by groups.tsv:length", "{base} --by groups.tsv:kind"),
@@ -135,6 +136,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         **_RULES,
         **_STATISTICS,
         "-r": DATA,
+        "--queries": DATA,
         "-m": SHOWN,
         "--margin": Moved("--margin 0.2", "{base} --margin 0.01"),
         "--missing": _MISSING,
@@ -155,6 +157,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         **dict.fromkeys(("--store", "--task", "--dataset", "--model", "--name", "--tag"), DATA),
         **dict.fromkeys(("--since", "--until"), DATA),
         "-r": DATA,
+        "--queries": DATA,
         "-m": SHOWN,
         "--test": Moved("--test sign", _TWO),
         "--margin": SHOWN,  # the JSON of a report has no word on it

@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+import assay
 from assay.cluster import (
     Shard,
     count_label_shards,
@@ -300,3 +301,30 @@ def test_a_file_that_just_changed_is_hashed_each_time(tmp_path):
     np.save(path, docs[:20] + 1)
     with pytest.raises(StorageError, match="part-0"):
         rank_shards(docs[:4], source, 5)
+
+
+def test_labels_of_more_documents_than_the_corpus_has(tmp_path):
+    rng = np.random.default_rng(0)
+    docs, queries = rng.normal(size=(20, 4)), rng.normal(size=(5, 4))
+    names = np.array([f"d{n}" for n in range(30)])
+    query_ids = [f"q{n}" for n in range(5)]
+    for part in (0, 1):
+        rows = slice(10 * part, 10 * part + 10)
+        np.savez(tmp_path / f"{part}.npz", vectors=docs[rows].astype(np.float32), ids=names[rows])
+    labels = (rng.random(30) < 0.15).astype(int)
+    judgments = assay.Judgments.from_labels(
+        np.zeros(5, int), labels, query_ids=query_ids, doc_ids=names
+    )
+    ids = {"query_ids": query_ids, "doc_ids": names[:20]}
+    ranking = assay.rank(queries.astype(np.float32), docs.astype(np.float32), k=7, **ids)
+    expected = assay.evaluate(ranking, judgments, ["bpref", "AP", "R@5"])
+    paths = [tmp_path / "0.npz", tmp_path / "1.npz"]
+    scores = evaluate_shards(
+        queries.astype(np.float32),
+        list(map(str, paths)),
+        judgments,
+        ["bpref", "AP", "R@5"],
+        k=7,
+        query_ids=query_ids,
+    )
+    assert scores.values.tolist() == expected.values.tolist()

@@ -11,6 +11,7 @@ import pytest
 from assay import Ids, Scores, compare, parse_many, preset
 from assay.errors import UsageError
 from assay.runs import RunRecord, rank_records
+from assay.runs.run_files import score_run_files
 
 N = 40
 
@@ -117,3 +118,27 @@ def test_slices_need_two_runs() -> None:
     assert found.comparison is not None
     assert found.comparison.slices is not None
     assert found.comparison.slices.names == ("s0", "s1", "s2", "s3", "s4")
+
+
+def test_a_measure_that_no_order_changes_never_heads_the_verdict(tmp_path):
+    documents = [f"d{n}" for n in range(12)]
+    qrels = tmp_path / "qrels.txt"
+    qrels.write_text("".join(f"q{q} 0 d{q} 1\nq{q} 0 d{q + 1} 0\n" for q in range(8)))
+    for name, shift in (("first", 0), ("second", 3)):
+        lines = [
+            f"q{q} Q0 {doc} 0 {(number - q + shift) % 12} {name}\n"
+            for q in range(8)
+            for number, doc in enumerate(documents)
+        ]
+        (tmp_path / f"{name}.run").write_text("".join(lines))
+    paths = [str(tmp_path / f"{name}.run") for name in ("first", "second")]
+    records = score_run_files(paths, str(qrels), ["R@100", "P@20", "nDCG@10", "AP"], n_docs=12)
+    board = rank_records(records, resamples=200)
+    assert [str(m) for m in board.measures] == ["nDCG@10", "AP", "R@100", "P@20"]
+    assert next(iter(board.verdicts)) == "nDCG@10"
+    assert board.comparison is not None
+    assert board.comparison.verdict.splitlines()[0].count("nDCG@10")
+    idle = score_run_files(paths, str(qrels), ["R@100", "P@20"], n_docs=12)
+    assert [str(m) for m in rank_records(idle, resamples=200).measures] == ["R@100", "P@20"]
+    unknown = score_run_files(paths, str(qrels), ["R@100", "AP"])
+    assert str(rank_records(unknown, resamples=200).measures[0]) == "R@100"

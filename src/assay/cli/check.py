@@ -25,6 +25,7 @@ else:
 @options.in_input(
     "-r", "--qrels", metavar="QRELS", help="The judgments; then all names are runs.", reads=True
 )
+@options.queries_option
 @options.measures_option(
     "The measures to check for: ties and short lists are judged by them.", default=("default",)
 )
@@ -34,6 +35,7 @@ def command(
     *,
     runs: tuple[str, ...],
     qrels: str | None,
+    queries: str | None,
     measures: tuple[str, ...],
     rules: Conventions,
     layout: str,
@@ -52,10 +54,10 @@ def command(
     paths, truth = _split(runs, qrels)
     if len(paths) > 1 and (layout == "json" or file is not None):
         raise click.UsageError("--json and -o are for one run. Check the runs one by one.")
-    output.refuse_input(file, *paths, truth)
+    output.refuse_input(file, *paths, truth, queries)
     worst = 0
     for path in paths:
-        report = check(path, truth, measures=list(measures), conventions=rules)
+        report = check(path, truth, measures=list(measures), conventions=rules, queries=queries)
         if len(paths) > 1:
             output.write(f"{path}:", None)
         output.emit(report, layout, file, terminal=terminal.print_findings)

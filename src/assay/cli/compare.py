@@ -55,6 +55,7 @@ def command(
     *,
     runs: tuple[str, ...],
     qrels: str,
+    queries: str | None,
     measures: tuple[str, ...],
     baseline: str | None,
     by: str | None,
@@ -98,11 +99,11 @@ def command(
     paths, base = _add_baseline(runs, baseline)
     gate.refuse_without(base is not None)
     grouping = [options.group_file(record) for record in (by, slices)]
-    output.refuse_input(file, *paths, qrels, *grouping)
+    output.refuse_input(file, *paths, qrels, queries, *grouping)
     output.refuse_same_file(file, gate.look_file)
     parsed = _choose_measures(measures, rel, gate)
     records = score_run_files(
-        paths, qrels, parsed, conventions=rules, allow_mismatch=allow_mismatch
+        paths, qrels, parsed, conventions=rules, allow_mismatch=allow_mismatch, queries=queries
     )
     column = None
     if by is not None:
@@ -130,7 +131,9 @@ def command(
         differences=tuple(comparison.main_differences()) if n_differences else (),
         n_differences=n_differences or 0,
         sensitivities=(
-            tuple(vary_conventions(records, qrels, comparison)) if sensitivity_wanted else ()
+            tuple(vary_conventions(records, qrels, comparison, queries))
+            if sensitivity_wanted
+            else ()
         ),
         gate=gate.answer(
             comparison,

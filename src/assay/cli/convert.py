@@ -31,6 +31,7 @@ _AS_IN_FILE = Conventions(tiebreak="index")  # lines with equal scores keep thei
     type=click.Choice((*options.RUN_FORMATS, "npy")),
     help="Format of IN, if not as named.",
 )
+@options.queries_option
 @options.in_result(
     "--to",
     "target_format",
@@ -48,6 +49,7 @@ def command(
     target: str,
     kind: str,
     source_format: str | None,
+    queries: str | None,
     target_format: str | None,
     tag: str | None,
 ) -> None:
@@ -60,15 +62,16 @@ def command(
     Examples:
       assay convert dense.run dense.parquet
       assay convert qrels.tsv judged.txt --kind qrels --to trec
+      assay convert judged.csv qrels.txt --kind qrels --queries queries.jsonl
       assay convert dense.run dense.jsonl.gz
       assay convert dense.jsonl.gz dense.txt.zst --to trec --tag first
     """
     from assay.io.formats import read_qrels, read_run
     from assay.io.writers import choose_format, read_header, write_qrels, write_run
 
-    output.refuse_input(target, source)
+    output.refuse_input(target, source, queries)
     if kind == "run":
-        ranking = read_run(source, format=source_format, conventions=_AS_IN_FILE)
+        ranking = read_run(source, format=source_format, conventions=_AS_IN_FILE, queries=queries)
         # Only a file can be read a second time.
         is_trec = Path(source).is_file() and find_format(source, source_format) == "trec"
         header = read_header(source) if is_trec else ""
@@ -80,6 +83,8 @@ def command(
         return
     if tag is not None:
         raise click.UsageError("--tag is for runs; judgments have none.")
-    judgments = read_qrels(source, format=source_format)
+    judgments = read_qrels(source, format=source_format, queries=queries)
+    for remark in getattr(judgments, "remarks", ()):
+        output.log(remark)
     write_qrels(judgments, target, format=target_format)
     output.log(f"{target}: {judgments!r}")

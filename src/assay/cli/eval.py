@@ -58,6 +58,7 @@ def command(
     *,
     runs: tuple[str, ...],
     qrels: str,
+    queries: str | None,
     measures: tuple[str, ...],
     per_query: bool,
     by: str | None,
@@ -87,7 +88,7 @@ def command(
       assay eval *.run -r qrels.txt --save --dataset demo
     """
     _refuse_contradictions(layout, len(runs), by, per_query, percent, chance_wanted, n_docs)
-    output.refuse_input(file, *runs, qrels, options.group_file(by))
+    output.refuse_input(file, *runs, qrels, queries, options.group_file(by))
     from assay.measures import parse_many
     from assay.runs.run_files import group_records, score_run_files
 
@@ -100,6 +101,7 @@ def command(
         conventions=rules,
         n_docs=n_docs,
         allow_mismatch=allow_mismatch,
+        queries=queries,
     )
     column = None
     if by is not None:
@@ -107,7 +109,7 @@ def command(
     saving.save(records, options.group_file(by))
     output.emit(
         _Evaluation(
-            records, qrels, names, column, per_query, percent=percent, brief=layout == "text"
+            records, qrels, queries, names, column, per_query, percent, brief=layout == "text"
         ),
         layout,
         file,
@@ -154,6 +156,7 @@ class _Evaluation:
 
     records: list[RunRecord]
     qrels: str
+    queries: str | None
     measures: tuple[str, ...]  # as they were named
     by: str | None
     per_query: bool
@@ -188,7 +191,9 @@ class _Evaluation:
         if len(self.records) < 2 or self.per_query or self.by is not None:
             return ""
         files = [str(run.provenance["file"]) for run in self.records]
-        return f"Which is better? {shlex.join(['assay', 'compare', *files, '-r', self.qrels])}"
+        words = ["assay", "compare", *files, "-r", self.qrels]
+        words += [] if self.queries is None else ["--queries", self.queries]
+        return f"Which is better? {shlex.join(words)}"
 
     def trec(self) -> str:
         from assay.scoring.output import trec_layout

@@ -117,8 +117,15 @@ def write_option(
 
 
 output_option = write_option("Write the result to FILE, whole or not at all.")
-qrels_option = in_input(
-    "-r", "--qrels", required=True, metavar="QRELS", help="The judgments.", reads=True
+queries_option = in_input(
+    "--queries",
+    metavar="FILE",
+    help="Ids and texts of the queries, for judgments or runs that name them by text.",
+    reads=True,
+)
+qrels_option = add_options(
+    in_input("-r", "--qrels", required=True, metavar="QRELS", help="The judgments.", reads=True),
+    queries_option,
 )
 mismatch_option = in_input(
     "--allow-mismatch",

@@ -59,18 +59,22 @@ class EvaluationTask(VectorTask):
     def finish(self, part: Lists, *extra: Any) -> Scores:
         """Judge a block: a ranking of the documents it found, and of the queries' own.
 
-        A query's own document counts in the size of its collection.
+        A query's own document counts in the size of its collection. Where there are labels of more
+        documents than the collection has, the ranking names those that are in it.
         """
         query_ids, self_docs, judged, docs = extra
         judgments = judged if docs is None else replace(judged, doc_ids=docs[0], doc_labels=docs[1])
+        rows_of_labels = np.zeros(0, np.int64) if docs is None else docs[2]
         if part.ids is None:
             rows = np.unique(part.docs)
             ids: Ids = IntegerIds(rows, rising=True, numbered=True)
         else:
             here = np.flatnonzero(self_docs >= 0)
-            every = np.concatenate([part.rows, self_docs[here]])
+            named = np.flatnonzero(rows_of_labels >= 0)
+            every = np.concatenate([part.rows, self_docs[here], rows_of_labels[named]])
             rows, first = np.unique(every, return_index=True)
-            ids = Ids.concat([part.ids, query_ids.take(here)]).take(first)
+            known = [part.ids, query_ids.take(here), *([docs[0].take(named)] if docs else [])]
+            ids = Ids.concat(known).take(first)
         ranking = Ranking(
             query_ids,
             ids,
@@ -141,7 +145,8 @@ def evaluate_shards(
     names = tuple(str(measure) for measure in parse_many(measures))
     rules = as_conventions(conventions)
     options = metric, zero, exclude, query_ids, keep_ties
-    search = prepare_search(queries, shards, k, *options, cluster)
+    requested = {"label": judgments.doc_ids} if isinstance(judgments, Labels) else None
+    search = prepare_search(queries, shards, k, *options, cluster, requested)
     request = search.request
     work = EvaluationTask(
         **vars(search.work),
@@ -163,7 +168,10 @@ def evaluate_shards(
     rest = _score_unsearched(request, judgments, work)
     docs = None
     if isinstance(judgments, Labels):
-        docs = cluster.executor.put((judgments.doc_ids, judgments.doc_labels))
+        rows = request.corpus.found["label"]
+        beyond = request.has_ids and len(rows) > request.corpus.n_docs
+        rows = rows if beyond else rows[:0]
+        docs = cluster.executor.put((judgments.doc_ids, judgments.doc_labels, rows))
     every_place = request.names.match(judgments.query_ids)
     query_rows = request.corpus.found.get("query", np.full(request.n_queries, -1, np.int64))
 

@@ -235,8 +235,12 @@ def prepare_search(
     query_ids: Any,
     keep_ties: bool,
     cluster: Cluster,
+    requested: Mapping[str, Ids] | None = None,
 ) -> ShardSearch:
-    """Check everything that can be checked before the search, and look at the shards."""
+    """Check everything that can be checked before the search, and look at the shards.
+
+    `requested` ids of documents are looked up there, too.
+    """
     k = min(checks.check_cutoff(k), _LARGEST_DOC)
     metric_of_search = Metric.of(metric, zero)
     name, _ = choose_kernels(cluster.engine)
@@ -245,7 +249,7 @@ def prepare_search(
     def check(corpus: Corpus) -> None:
         check_columns(corpus.columns, matrix.shape[1])
 
-    request = make_request(matrix, ids, shards, exclude, cluster, check=check)
+    request = make_request(matrix, ids, shards, exclude, cluster, check=check, requested=requested)
     work = VectorTask(
         k, bool(keep_ties), cluster.threads, cluster.engine, metric, zero, job=token_hex(8)
     )

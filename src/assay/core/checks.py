@@ -30,9 +30,14 @@ def check_cutoff(k: Any, name: str = "k") -> int:
 
 
 def is_real(value: Any) -> bool:
-    """Tell whether a value is a number that a float can hold, which text and True are not."""
-    huge = isinstance(value, int) and value.bit_length() > 1023
-    return isinstance(value, numbers.Real) and not isinstance(value, bool) and not huge
+    """Tell whether a value is a number that a float holds, which text and True are not."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return False
+    try:
+        float(value)
+    except OverflowError:
+        return False
+    return True
 
 
 def check_choice(value: Any, choices: Sequence[str], name: str) -> str:
@@ -132,6 +137,16 @@ def check_finite(values: NDArray[np.floating[Any]], what: str, queries: Ids | No
         f"{what} holds {values[cell]} at {where}{query}; {int(bad.sum())} such values in all. "
         "Remove or replace them: such values say nothing about a document."
     )
+
+
+def check_floats(values: Any, what: str) -> NDArray[np.float64]:
+    """Return a list of numbers as float64."""
+    array = plain_array(values, what)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iufb"):
+        raise ShapeError(
+            f"{what} must be a list of numbers, found shape {array.shape} of {array.dtype}."
+        )
+    return array.astype(np.float64)
 
 
 def check_lengths(**lengths: int) -> None:

@@ -254,6 +254,7 @@ def _judge_qrels(
         finder = partial(_cover_qrels, ranking.doc_ids, ranking.n_docs, judged, judged_docs)
     own_doc = None
     if without_self:  # queries whose own document is in the collection; a run need not name it
+        remarks += mismatches.check_own_ids(judged.query_ids, ranking.doc_ids, allow=allow)
         own_doc = judged.query_ids.match(ranking.doc_ids) >= 0
         if not ranking.n_docs:
             own_doc |= judged.query_ids.match(judged.doc_ids) >= 0
@@ -281,6 +282,7 @@ def _judge_qrels(
         own_doc=own_doc,
         cover=finder,
         remarks=(
+            *qrels.remarks,
             *remarks,
             *mismatches.odd_grades(ranking, qrels),
             *_are_grades(ranking, rows, hits_found),
@@ -343,7 +345,10 @@ def _judge_labels(
     remarks = mismatches.check_queries(ranking.query_ids, labels, to_judged, allow=allow)
     label_of_doc = _labels_of_ranked(ranking, labels)
     collection = ranking.doc_ids if ranking.n_docs else labels.doc_ids
-    is_query = labels.query_ids.match(collection) >= 0 if without_self else None
+    is_query = None
+    if without_self:
+        remarks += mismatches.check_own_ids(labels.query_ids, collection, allow=allow)
+        is_query = labels.query_ids.match(collection) >= 0
     query_labels = np.where(to_judged >= 0, labels.query_labels[to_judged], -2)
     is_hit = label_of_doc[ranking.docs] == np.repeat(query_labels, ranking.lengths)
     at = np.flatnonzero(is_hit)
@@ -526,12 +531,12 @@ def judge_ranks(
     n_tied = np.zeros_like(first) if tied is None else checks.check_ranks(tied, "tied")
     queries = Ids.count(len(first)) if query_ids is None else Ids.of(query_ids, what="query")
     has = np.ones(len(first), bool) if has_target is None else _flags(has_target)
-    checks.check_lengths(
-        ranks=len(first), tied=len(n_tied), query_ids=len(queries), has_target=len(has)
-    )
+    rank = first if placed is None else checks.check_ranks(placed, "placed")
+    lengths = {"tied": len(n_tied), "placed": len(rank), "has_target": len(has)}
+    checks.check_lengths(ranks=len(first), query_ids=len(queries), **lengths)
     checks.check_unique(queries, "query")
     last = first + n_tied
-    rank = last if placed is None else checks.check_ranks(placed, "placed")
+    rank = last if placed is None else rank
     is_found = has & (first > 0)
     _check_rank_limits(first, rank, last, is_found, n_docs)
     size = np.full(len(first), n_docs or 0, np.int64)

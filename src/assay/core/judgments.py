@@ -65,7 +65,7 @@ class Judgments:
         query_ids, doc_ids = Ids.of(query_ids, what="query"), Ids.of(doc_ids, what="doc")
         row = checks.check_numbers(queries, len(query_ids), "queries")
         doc = checks.check_numbers(docs, len(doc_ids), "docs")
-        grade = _grades(grades)
+        grade = checks.check_floats(grades, "grades")
         checks.check_lengths(queries=len(row), docs=len(doc), grades=len(grade))
         checks.check_finite(grade, "grades")
         if not _are_distinct(row, doc, len(query_ids)):
@@ -141,7 +141,8 @@ class Qrels(Judgments):
     """Graded pairs: row q judges `docs[offsets[q]:offsets[q+1]]` with `grades`.
 
     A negative grade means: in the pool, but to be ignored. `exhaustive` says that every document
-    without a grade is known not to be relevant. `repeated` counts judgments given more than once.
+    without a grade is known not to be relevant. `repeated` counts judgments given more than once;
+    `remarks` say how a file was read where that is not plain.
     """
 
     query_ids: Ids
@@ -151,6 +152,7 @@ class Qrels(Judgments):
     grades: Floats
     exhaustive: bool = False
     repeated: int = 0
+    remarks: tuple[str, ...] = ()
 
     @cached_property
     def grade_counts(self) -> tuple[Ints, Floats, Ints]:
@@ -206,15 +208,6 @@ def _are_distinct(row: Ints, doc: Ints, n_queries: int) -> bool:
         return False
     offsets = np.searchsorted(row, np.arange(n_queries + 1))
     return kernels().first_repeat(offsets, doc.astype(np.int32)) < 0
-
-
-def _grades(grades: Any) -> Floats:
-    array = checks.plain_array(grades, "grades")
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iufb"):
-        raise ShapeError(
-            f"grades must be a list of numbers, found shape {array.shape} of {array.dtype}."
-        )
-    return array.astype(np.float64)
 
 
 def _refuse_conflicts(

@@ -94,6 +94,15 @@ def check_match(
     return ()
 
 
+def check_own_ids(queries: Ids, docs: Ids, *, allow: bool = False) -> tuple[str, ...]:
+    """Refuse queries whose own documents, to be excluded, have ids that nearly match.
+
+    Queries that are no documents are fine, and so is another prefix: q1 is not d1.
+    """
+    what, place = "queries to be excluded as documents", "the documents"
+    return check_match(queries, docs, what, place, allow=allow, none=False, prefixes=False)
+
+
 def check_labels_match(
     ids: Iterable[object], there: Iterable[object], what: str, place: str, **rules: Any
 ) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Unpack
@@ -18,7 +19,14 @@ from assay.core.mismatches import are_odd_files, near_misses
 from assay.core.ranking import Ranking
 from assay.core.text import format_percent, format_share
 from assay.errors import UsageError
-from assay.io.formats import QrelsLike, RunLike, RunLines, as_judgments, as_ranking_and_lines
+from assay.io.formats import (
+    QrelsLike,
+    RunLike,
+    RunLines,
+    as_judgments,
+    as_ranking_and_lines,
+    read_questions,
+)
 from assay.measures import Measure, MeasuresLike, parse_many
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Scores
@@ -98,6 +106,7 @@ def check(
     *,
     measures: MeasuresLike = "default",
     conventions: str | Conventions = "trec_eval",
+    queries: str | os.PathLike[str] | None = None,
     **choices: Unpack[Choices],
 ) -> CheckReport:
     """List what is wrong or suspicious in a run and its judgments.
@@ -107,6 +116,7 @@ def check(
         qrels: Likewise, the judgments.
         measures: The measures to check for: ties and short lists are judged by them.
         conventions: A preset's name, a signature or a value.
+        queries: A file with ids and texts of the queries, where run or judgments have their texts.
         **choices: Single conventions, such as `ties="expected"`.
 
     Returns:
@@ -129,8 +139,9 @@ def check(
     """
     check_keywords(check, choices)
     rules = _without_refusals(as_conventions(conventions, **choices))
-    ranking, lines = as_ranking_and_lines(run, rules)
-    judgments = as_judgments(qrels)
+    questions = read_questions(queries)
+    ranking, lines = as_ranking_and_lines(run, rules, questions)
+    judgments = as_judgments(qrels, questions)
     if not isinstance(judgments, Qrels):
         raise UsageError("check takes judgments of pairs (qrels), not labels.")
     findings = [
@@ -252,6 +263,9 @@ def _about_near_ids(what: str, judged: Ids, ranked: Ids, whole: Ids) -> Iterator
 
 def _about_grades(qrels: Qrels) -> Iterator[Finding]:
     grades, total = qrels.grades, len(qrels.grades)
+    for remark in qrels.remarks:
+        effect = "Name the columns query_id, doc_id and relevance if they mean something else."
+        yield Finding("note", "columns", remark, effect, total, total)
     if qrels.repeated:
         yield Finding(
             "note",

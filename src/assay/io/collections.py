@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import glob
 import hashlib
 import json
@@ -25,24 +24,21 @@ from assay.core import checks
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Qrels
 from assay.core.mismatches import describe_near
-from assay.core.work import parse_python
 from assay.errors import FormatError, MismatchError, StorageError, UsageError
 from assay.io.columns import (
     Dialect,
     find_delimiter,
     open_delimited,
-    pick_column,
+    parse_list,
     read_records,
     require_columns,
 )
-from assay.io.formats import as_judgments, read_qrels
-from assay.io.lines import number_ids, pack_ids
-from assay.io.plain_data import parse_json
+from assay.io.formats import as_judgments
+from assay.io.lines import NO_QUERIES, Questions
 from assay.io.streams import FilePath, atomic_write, ending_of, missing_file
 from assay.io.texts import (
     ChunkRule,
     Texts,
-    as_text_ids,
     chunk_docs,
     is_ir,
     parquet_parts,
@@ -158,73 +154,20 @@ def _write(path: Path, lines: Iterable[str]) -> None:
             file.write(f"{line}\n".encode())
 
 
-class EvalSet(NamedTuple):
-    """Queries, by id or by text, and the ids of the documents that are relevant to each."""
-
-    queries: tuple[str, ...]
-    relevant: tuple[tuple[str, ...], ...]
-    source: str
-
-    def as_qrels(self, query_ids: Sequence[str]) -> Qrels:
-        """Return judgments with these ids of the queries."""
-        sizes = [len(ids) for ids in self.relevant]
-        names = [doc for ids in self.relevant for doc in ids]
-        rows = np.repeat(np.arange(len(sizes)), sizes)
-        at = rows.tolist()
-
-        def where(row: int) -> str:
-            return f"{self.source}, entry {at[row]}"
-
-        doc_ids, docs = number_ids(pack_ids(names, "doc", where))
-        queries = pack_ids(list(query_ids), "query", f"{self.source}, entry {{}}".format)
-        distinct, numbers = number_ids(queries)
-        return Judgments.from_pairs(distinct, doc_ids, numbers[rows], docs, np.ones(len(rows)))
-
-
-def read_judgments(path: str | os.PathLike[str]) -> Qrels | EvalSet:
-    """Return judgments from a file: TREC, TSV, CSV, JSON or parquet, or a list of (query, ids)."""
-    ending = ending_of(path)
-    if ending in (".json", ".jsonl", ".ndjson"):
-        pairs = _pairs(read_records(path, "json" if ending == ".json" else "jsonl")[0])
-        if pairs is not None:
-            return _eval_set(pairs, os.fspath(path))
-    read = read_qrels(path)
+def read_judgments(source: Any, queries: Texts | None = None) -> tuple[Qrels, Texts]:
+    """Return judgments, and the queries: those that are given, or that the judgments name."""
+    questions = Questions(None) if queries is None else Questions(*queries, "the queries")
+    read = as_judgments(source, questions)
     if not isinstance(read, Qrels):
-        raise FormatError(f"{os.fspath(path)} holds labels; a collection is judged by pairs.")
-    return replace(read, query_ids=read.query_ids.as_text(), doc_ids=read.doc_ids.as_text())
-
-
-def _pairs(entries: Any) -> list[tuple[Any, Any]] | None:
-    """Return the entries as (query, ids); None for judgments of another kind."""
-    if not isinstance(entries, list) or not entries:
-        return None
-    if all(
-        isinstance(entry, list) and len(entry) == 2 and isinstance(entry[1], list)
-        for entry in entries
-    ):
-        return [(query, ids) for query, ids in entries]
-    if not all(isinstance(entry, Mapping) for entry in entries):
-        return None
-    keys = list(entries[0])
-    query = pick_column(keys, "judged query", "judgments")
-    ids = pick_column(keys, "relevant docs", "judgments")
-    if query is None or ids is None or not isinstance(entries[0][ids], list):
-        return None
-    return [(entry.get(query), entry.get(ids)) for entry in entries]
-
-
-def _eval_set(pairs: list[tuple[Any, Any]], source: str) -> EvalSet:
-    for row, (query, ids) in enumerate(pairs):
-        whole = isinstance(query, int) and not isinstance(query, bool)
-        if not (isinstance(query, str) or whole) or not isinstance(ids, list):
-            raise FormatError(
-                f"{source}, entry {row}: expected a query and a list of ids, found "
-                f"{query!r:.40} and {ids!r:.40}."
-            )
-    every = as_text_ids([doc for _, ids in pairs for doc in ids])
-    ends = np.cumsum([len(ids) for _, ids in pairs]).tolist()
-    relevant = tuple(tuple(every[i:j]) for i, j in zip([0, *ends], ends, strict=False))
-    return EvalSet(tuple(str(query) for query, _ in pairs), relevant, source)
+        raise UsageError("A collection is judged by pairs, not by labels.")
+    if queries is None:
+        if not questions.texts:  # as in TREC text
+            raise UsageError(NO_QUERIES)
+        ids = Ids.of(list(questions.texts), "query")
+        queries = Texts(ids, tuple(questions.texts.values()))
+    return replace(
+        read, query_ids=read.query_ids.as_text(), doc_ids=read.doc_ids.as_text()
+    ), queries
 
 
 _DIGITS: Final = 16
@@ -336,9 +279,8 @@ def load_collection(
     if qrels is None:
         raise UsageError("A collection needs judgments: give qrels (on the command line --qrels).")
     docs = _cut(read_texts(corpus, "doc"), chunks)
-    judged = read_judgments(qrels) if isinstance(qrels, str | os.PathLike) else as_judgments(qrels)
     queries_read = None if queries is None else read_texts(queries, "query")
-    queries_read, truth = _match_queries(queries_read, judged)
+    truth, queries_read = read_judgments(qrels, queries_read)
     return Collection(
         docs.ids, docs.texts, queries_read.ids, queries_read.texts, truth, name or _name_of(corpus)
     )
@@ -375,24 +317,6 @@ def _cut(docs: Texts, chunks: ChunkRule | None) -> Texts:
         return docs
     cut = chunk_docs(docs.ids, docs.texts, chunks)
     return Texts(cut.ids, cut.texts)
-
-
-def _match_queries(queries: Texts | None, judged: Any) -> tuple[Texts, Qrels]:
-    """Match queries and judgments; a list of (query, ids) may name queries by text."""
-    if isinstance(judged, EvalSet):
-        if queries is None:
-            texts = tuple(dict.fromkeys(judged.queries))
-            queries = Texts(Ids.of([str(number) for number in range(len(texts))], "query"), texts)
-        ids = {str(query) for query in queries.ids}
-        by_text = dict(zip(queries.texts, map(str, queries.ids), strict=True))
-        by_id = all(query in ids for query in judged.queries)
-        names = [query if by_id else by_text.get(query, query) for query in judged.queries]
-        return queries, judged.as_qrels(names)
-    if queries is None:
-        raise UsageError("A collection needs queries: give them (on the command line --queries).")
-    if not isinstance(judged, Qrels):
-        raise UsageError("A collection is judged by pairs, not by labels.")
-    return queries, judged
 
 
 def _name_of(corpus: str | os.PathLike[str]) -> str:
@@ -569,7 +493,7 @@ def _entries(path: FilePath, name: str) -> Iterator[tuple[str, str, Any]]:
         table = open_delimited(path, layout, lambda _: ("query", "answers"))
         for row, (query, text) in enumerate(zip(*table.columns(table.names), strict=True)):
             place = f"{name}, row {row + 1}"
-            yield place, query, _listed(text.strip(), place)
+            yield place, query, parse_list(text.strip(), place)
         return
     data, where = read_records(path, "json" if ending == ".json" else "jsonl")
     if isinstance(data, Mapping):
@@ -586,16 +510,6 @@ def _entries(path: FilePath, name: str) -> Iterator[tuple[str, str, Any]]:
             "Name them query_id and answers.",
         )
         yield place, str(record[names[0]]), record[names[1]]
-
-
-def _listed(text: str, place: str) -> Any:
-    """Return a list as Python or JSON write it, as in DPR's files; anything else is one answer."""
-    if not text.startswith("["):
-        return text
-    try:
-        return parse_python(lambda: ast.literal_eval(text))
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return parse_json(text, place)
 
 
 def _checked(answers: Any, place: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ of rows, so text stays a dictionary of distinct values until the size of all row
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ from assay.core.ids import Ids
 from assay.core.mismatches import describe_near
 from assay.core.on_demand import OnDemand
 from assay.core.text import did_you_mean, parse_whole
+from assay.core.work import parse_python
 from assay.errors import AssayError, FormatError, IdError, MismatchError, ValueRangeError, need
 from assay.io import streams
 from assay.io.streams import LONGEST_LINE, FilePath
@@ -45,17 +47,38 @@ _WEIGHT_OF_VALUE: Final = 64  # bytes of a value once it is a Python object in a
 _NOT_IN_NUMBER: Final = re.compile(r"[^0-9+\-.eE]")
 
 _QUERY_IDS: Final = ("queryid", "qid", "topicid", "topicno", "topic")
-_DOC_IDS: Final = ("docid", "docno", "documentid", "corpusid", "passageid", "pid", "did")
+_QUESTIONS: Final = ("question", "questiontext", "querytext", "userinput", "prompt")
+_DOC_IDS: Final = (
+    *("docid", "docno", "documentid", "corpusid", "passageid", "pid", "did"),
+    *("chunkid", "contextid", "nodeid"),
+)
+
+# Documents that somebody named relevant to a question: `relevant_doc`, `gold_chunk_ids`, … Ids come
+# before texts, such as reference_context_ids before reference_contexts in files for Ragas.
+_RELEVANT_DOCS: Final = tuple(
+    f"{mark}{thing}{end}"
+    for end in ("ids", "id", "s", "")
+    for mark in ("relevant", "gold", "golden", "expected", "correct", "positive", "reference")
+    for thing in ("doc", "document", "passage", "chunk", "context", "node", "source", "section")
+)
+_BARE_DOCS: Final = ("relevantids", "relevant", "positives", "positive", "gold", "golds")
+_DOC_LISTS: Final = ("docids", "documentids", "chunkids", "contextids", "ids", "docs", "documents")
 
 # The spellings of a column by what it holds. Case, '-', '_', '.' and spaces are ignored. Earlier
 # spellings win: a table with `qid` and `query` has ids in the first and texts in the second.
 ROLES: Final[Mapping[str, tuple[str, ...]]] = {
     # runs and qrels
-    "query": (*_QUERY_IDS, "query", "q"),
+    "query": (*_QUERY_IDS, "questionid", "query", "q", *_QUESTIONS),
+    "question": (*_QUESTIONS, "query", "text"),
     "doc": (*_DOC_IDS, "document", "doc"),
+    "judged query": (*_QUERY_IDS, "questionid", "query", "q", *_QUESTIONS, "text"),
+    "judged doc": (*_RELEVANT_DOCS, *_DOC_IDS, "document", "doc", *_BARE_DOCS, *_DOC_LISTS),
     "score": ("score", "similarity", "sim"),
     "rank": ("rank",),
-    "grade": ("grade", "relevance", "rel", "label", "judgment", "judgement", "score"),
+    "grade": (
+        *("grade", "relevance", "rel", "label", "judgment", "judgement", "score", "rating"),
+        *("relevancescore", "relevancegrade", "relevancelabel", "isrelevant", "relevant"),
+    ),
     "subtopic": ("subtopicid", "subtopic", "intent", "aspect", "facet", "iteration", "iter"),
     # collections
     "doc id": ("id", *_DOC_IDS),
@@ -63,17 +86,6 @@ ROLES: Final[Mapping[str, tuple[str, ...]]] = {
     "doc title": ("title",),
     "query id": ("id", *_QUERY_IDS),
     "query text": ("text", "query", "question", "contents", "title"),
-    "judged query": ("queryid", "qid", "query", "question", "text"),
-    "relevant docs": (
-        "relevantdocids",
-        "relevantids",
-        "relevant",
-        "docids",
-        "ids",
-        "docs",
-        "positives",
-        "gold",
-    ),
     "answered query": ("id", "queryid", "qid", "query", "question", "text"),
     "answers": ("answers", "answer", "goldanswers"),
     # values of many tasks
@@ -403,19 +415,30 @@ def parse_numbers(texts: Sequence[str], word: str, where: Where) -> Floats:
             return np.fromiter(map(float, texts), np.float64, len(texts))
     except ValueError:
         pass
-    at = next(at for at, text in enumerate(texts) if not _is_number(text))
+    at = next(at for at, text in enumerate(texts) if not is_number(text))
     raise FormatError(
         f"{where(at)}: the {word} {texts[at][:60]!r} is not a finite number. "
         "Write it like 12, -0.5 or 1.5e-3."
     )
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Tell whether a text is a decimal number."""
     try:
         float(text)
     except ValueError:
         return False
     return _NOT_IN_NUMBER.search(text) is None
+
+
+def parse_list(text: str, place: str) -> Any:
+    """Return a list as Python or JSON write it; anything else is one text."""
+    if not text.startswith("["):
+        return text
+    try:
+        return parse_python(lambda: ast.literal_eval(text))
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return parse_json(text, place)
 
 
 def read_groups(source: str, queries: Ids) -> tuple[str, dict[str | int, str]]:

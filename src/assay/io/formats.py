@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, SupportsFloat
 
@@ -32,15 +33,15 @@ from assay.errors import (
     UsageError,
     ValueRangeError,
 )
-from assay.io.lines import Kind, Lines, lines_of_data, lines_of_file, refuse_subtopics
+from assay.io.lines import Lines, Questions, lines_of_data, lines_of_file, refuse_subtopics
 from assay.io.streams import find_format, open_chunks, read_lines, split_array
 from assay.native import kernels
 from assay.native.signatures import Parser, TextFault
 
 if TYPE_CHECKING:
-    from assay.io import arrays
+    from assay.io import arrays, texts
 else:  # a TREC file needs none
-    arrays = OnDemand("assay.io.arrays")
+    arrays, texts = OnDemand("assay.io.arrays"), OnDemand("assay.io.texts")
 
 
 class Frame(Protocol):
@@ -74,6 +75,7 @@ def read_run(
     *,
     format: str | None = None,
     conventions: str | Conventions = "trec_eval",
+    queries: str | os.PathLike[str] | None = None,
 ) -> Ranking:
     """Read a run file: TREC text, CSV, TSV, JSON, JSONL, parquet, npz or npy.
 
@@ -81,6 +83,7 @@ def read_run(
         path: The file; text files may be .gz or .zst.
         format: The format, where neither the name's ending nor the content says it.
         conventions: How equal scores are ordered, and in which precision they are compared.
+        queries: A file with ids and texts of the queries, where the run has their texts.
 
     Returns:
         The ranking.
@@ -92,19 +95,25 @@ def read_run(
     Example:
         ranking = read_run("dense.run.gz", conventions="beir")
     """
-    return _ranking_of_file(check_path(path), as_conventions(conventions), format)
+    rules = as_conventions(conventions)
+    return _ranking_of_file(check_path(path), rules, format, read_questions(queries))
 
 
 def read_qrels(
     path: str | os.PathLike[str],
     *,
     format: str | None = None,
+    queries: str | os.PathLike[str] | None = None,
 ) -> Judgments:
     """Read a file of judgments, in the formats that `read_run` knows.
+
+    Tables may name queries by text, several documents in a cell (`a;b`, or a list), and no grades:
+    `question,relevant_doc` is enough. How they were read stands in the remarks of what is scored.
 
     Args:
         path: The file; text files may be .gz or .zst.
         format: The format, where neither the name's ending nor the content says it.
+        queries: A file with ids and texts of the queries, where the judgments have their texts.
 
     Returns:
         The judgments.
@@ -114,9 +123,16 @@ def read_qrels(
         StorageError: There is no such file, or it cannot be read.
 
     Example:
-        qrels = read_qrels("qrels.txt")
+        qrels = read_qrels("judged.csv", queries="queries.jsonl")
     """
-    return _judgments_of_file(check_path(path), format)
+    return _judgments_of_file(check_path(path), format, read_questions(queries))
+
+
+def read_questions(path: str | os.PathLike[str] | None) -> Questions | None:
+    """Read ids and texts of queries, to join texts in other files with; None without a file."""
+    if path is None:
+        return None
+    return Questions(*texts.read_texts(check_path(path), "query"), os.fspath(path))
 
 
 def check_path(path: Any) -> str | os.PathLike[str]:
@@ -133,8 +149,10 @@ def check_path(path: Any) -> str | os.PathLike[str]:
     )
 
 
-def as_ranking(run: RunLike, rules: Conventions) -> Ranking:
+def as_ranking(run: RunLike, rules: Conventions, questions: Questions | None = None) -> Ranking:
     """Return a `Ranking` from any source; the conventions say how equal scores are ordered.
+
+    `questions` name queries that the source has texts of.
 
     >>> as_ranking({"q": ["b", "a"]}, Conventions()).row("q")
     [('b', 0.0), ('a', -1.0)]
@@ -142,14 +160,14 @@ def as_ranking(run: RunLike, rules: Conventions) -> Ranking:
     if isinstance(run, Ranking):
         return run
     if isinstance(run, str | os.PathLike):
-        return _ranking_of_file(run, rules, None)
+        return _ranking_of_file(run, rules, None, questions)
     if isinstance(run, Judgments):
         raise UsageError(f"The run is {run!r}, which are judgments. {_SWAPPED}")
-    return _ranking(lines_of_data(run, "run"), rules)
+    return _ranking(lines_of_data(run, "run", questions), rules)
 
 
-def as_judgments(qrels: QrelsLike) -> Judgments:
-    """Return `Judgments` from any source.
+def as_judgments(qrels: QrelsLike, questions: Questions | None = None) -> Judgments:
+    """Return `Judgments` from any source; `questions` name queries that it has texts of.
 
     >>> as_judgments({"q": {"a", "b"}})
     Qrels(1 queries, 2 judgments)
@@ -157,10 +175,10 @@ def as_judgments(qrels: QrelsLike) -> Judgments:
     if isinstance(qrels, Judgments):
         return qrels
     if isinstance(qrels, str | os.PathLike):
-        return _judgments_of_file(qrels, None)
+        return _judgments_of_file(qrels, None, questions)
     if isinstance(qrels, Ranking):
         raise UsageError(f"The judgments (qrels) are {qrels!r}, which is a run. {_SWAPPED}")
-    return _judgments(lines_of_data(qrels, "qrels"))
+    return _judgments(lines_of_data(qrels, "qrels", questions))
 
 
 @contextmanager
@@ -175,39 +193,42 @@ def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
         raise type(error)(f"{name}: {message[:1].lower()}{message[1:]}") from error
 
 
-def as_ranking_and_lines(source: Any, rules: Conventions) -> tuple[Ranking, RunLines | None]:
+def as_ranking_and_lines(
+    source: Any, rules: Conventions, questions: Questions | None = None
+) -> tuple[Ranking, RunLines | None]:
     """Return a ranking, and the lines of its file if that is TREC text, read once."""
     if not isinstance(source, str | os.PathLike) or find_format(source) != "trec":
-        return as_ranking(source, rules), None
+        return as_ranking(source, rules, questions), None
     with _naming(source):
         run = parse_run(source)
         return _ranking(_lines_of_run(run), rules, owned=True), run
 
 
 def _ranking_of_file(
-    path: str | os.PathLike[str], rules: Conventions, named: str | None
+    path: str | os.PathLike[str],
+    rules: Conventions,
+    named: str | None,
+    questions: Questions | None,
 ) -> Ranking:
     format = find_format(path, named)
     with _naming(path):
         if format in ("npz", "npy"):
             return arrays.read_ranking_arrays(path, format, rules)
-        return _ranking(_lines_of_file(path, "run", format), rules, owned=format == "trec")
+        if format == "trec":
+            return _ranking(_lines_of_run(parse_run(path)), rules, owned=True)
+        return _ranking(lines_of_file(path, "run", format, questions), rules)
 
 
-def _judgments_of_file(path: str | os.PathLike[str], named: str | None) -> Judgments:
+def _judgments_of_file(
+    path: str | os.PathLike[str], named: str | None, questions: Questions | None
+) -> Judgments:
     format = find_format(path, named)
     with _naming(path):
         if format in ("npz", "npy"):
             return arrays.read_judgment_arrays(path, format)
-        return _judgments(_lines_of_file(path, "qrels", format))
-
-
-def _lines_of_file(path: str | os.PathLike[str], kind: Kind, format: str) -> Lines:
-    if format != "trec":
-        return lines_of_file(path, kind, format)
-    if kind == "qrels":
-        return parse_qrels(path)
-    return _lines_of_run(parse_run(path))
+        if format == "trec":
+            return _judgments(parse_qrels(path))
+        return _judgments(lines_of_file(path, "qrels", format, questions))
 
 
 def _lines_of_run(run: RunLines) -> Lines:
@@ -238,7 +259,7 @@ def _judgments(lines: Lines) -> Judgments:
         raise
     if judgments.repeated:
         refuse_subtopics(lines)
-    return judgments
+    return replace(judgments, remarks=lines.remarks) if lines.remarks else judgments
 
 
 _COLUMNS = {"run": "query, Q0, doc, rank, score, tag", "qrels": "query, iter, doc, grade"}

@@ -10,16 +10,20 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from assay.arrays import Bytes, Floats, Ints, Ints32
+from assay.core.checks import name_few
 from assay.core.ids import Ids
-from assay.core.text import unguard_formula
+from assay.core.mismatches import describe_near
+from assay.core.text import Remark, did_you_mean, unguard_formula
 from assay.errors import (
     FormatError,
     IdError,
@@ -30,11 +34,15 @@ from assay.errors import (
     need,
 )
 from assay.io.columns import (
+    ROLES,
     Dialect,
     FileTable,
     Where,
+    is_number,
+    list_names,
     missing_cell,
     open_delimited,
+    parse_list,
     parse_numbers,
     pick_column,
     read_columns,
@@ -71,6 +79,14 @@ class Lines(NamedTuple):
     values: Floats
     name: str = ""
     subtopics: Callable[[], Sequence[Any]] | None = None
+    remarks: tuple[str, ...] = ()
+
+
+NO_QUERIES: Final = "A collection needs queries: give them (on the command line --queries)."
+_JOIN_TEXTS: Final = (
+    "text, not an id, which holds no white space. Name the file with the ids and texts of the "
+    "queries (--queries; in Python read_qrels(…, queries=…)), or replace the white space."
+)
 
 
 def pack_ids(values: Sequence[Any], what: str, where: Where) -> Ids:
@@ -83,6 +99,8 @@ def pack_ids(values: Sequence[Any], what: str, where: Where) -> Ids:
                 Ids.of([value], what)
             except IdError as fault:
                 words = str(fault).replace(" in row 0", "")
+                if what == "query" and isinstance(value, str) and len(value.split()) > 1:
+                    words = f"{words.partition(':')[0]}: {_JOIN_TEXTS}"
                 raise IdError(f"{where(row)}: {words}") from None
         raise IdError(str(error)) from None
 
@@ -194,33 +212,66 @@ def refuse_subtopics(lines: Lines) -> None:
 
 
 class Columns(NamedTuple):
-    """Names of the columns that matter. With `by_rank` the value is a rank: smaller is better."""
+    """Names of the columns that matter. With `by_rank` the value is a rank: smaller is better.
+
+    Judgments may have no column of grades, and texts of questions (`text`) beside their ids. With
+    `split`, a cell holds several documents with ';' between them, or a list.
+    """
 
     query: str
     doc: str
-    value: str
+    value: str | None
     by_rank: bool = False
+    split: bool = False
+    text: str | None = None
+
+    def names(self) -> list[str]:
+        """Return the columns to read."""
+        return [self.query, self.doc, *([self.value] if self.value else [])]
 
 
 def find_columns(names: Sequence[str], kind: Kind, source: str) -> Columns:
     """Find query, doc and score or grade among the names; `source` is for the message.
 
-    A run without scores may have ranks instead.
+    A run without scores may have ranks instead, and judgments without grades mean grade 1.
 
-    >>> find_columns(["query-id", "corpus-id", "score"], "qrels", "test.tsv")
-    Columns(query='query-id', doc='corpus-id', value='score', by_rank=False)
+    >>> find_columns(["query-id", "corpus-id", "score"], "qrels", "test.tsv")[:3]
+    ('query-id', 'corpus-id', 'score')
+    >>> find_columns(["question", "relevant_docs"], "qrels", "judged.csv")[:3]
+    ('question', 'relevant_docs', None)
     """
-    values = {"score": "score (or rank)"} if kind == "run" else {"grade": "grade"}
-    by_rank = kind == "run" and pick_column(names, "score", source) is None
+    if kind == "qrels":
+        return _find_judged(names, source)
+    roles = {"query": "query", "doc": "doc", "score": "score (or rank)"}
+    by_rank = pick_column(names, "score", source) is None
     if by_rank and pick_column(names, "rank", source) is not None:
-        values = {"rank": "rank"}
-    advice = (
-        "Name the columns so, for example query_id, doc_id and "
-        f"{'score' if kind == 'run' else 'relevance'}."
-    )
-    roles = {"query": "query", "doc": "doc", **values}
+        roles = {"query": "query", "doc": "doc", "rank": "rank"}
+    advice = "Name the columns so, for example query_id, doc_id and score."
     query, doc, value = require_columns(names, roles, source, advice)
     return Columns(query, doc, value, by_rank)
+
+
+def _find_judged(names: Sequence[str], source: str) -> Columns:
+    """Find the columns of judgments; a column that may hold grades is never passed over."""
+    roles = {"judged query": "query", "judged doc": "doc"}
+    advice = "Name the columns so, for example query_id, doc_id and relevance."
+    query, doc = require_columns(names, roles, source, advice)
+    rest = [name for name in names if name not in (query, doc)]
+    grade = pick_column(rest, "grade", source)
+    if grade is None:
+        for name in rest:
+            if pick_column([name], "score", source) or pick_column([name], "rank", source):
+                raise FormatError(
+                    f"{source}: the column {name!r} is that of a run. If these are judgments, "
+                    "name the grades 'relevance', or leave that column out for grade 1."
+                )
+            if near := did_you_mean(str(name).lower(), ROLES["grade"], cutoff=0.75):
+                raise FormatError(
+                    f"{source}: no column of grades is known, but {name!r} may be one.{near} "
+                    "Rename it, or leave it out for grade 1."
+                )
+    is_plain = pick_column([doc], "doc", source) is not None and grade is not None
+    return Columns(query, doc, grade, split=not is_plain, text=pick_column(rest, "question", ""))
 
 
 def subtopic_column(names: Sequence[str], kind: Kind, source: str) -> str | None:
@@ -237,6 +288,70 @@ def knows_columns(names: Sequence[str], kind: Kind) -> bool:
     return True
 
 
+class Questions:
+    """Ids of queries for files that name them by their texts.
+
+    Args:
+        ids: Ids of the queries; None to number the questions of the file itself.
+        texts: Text of each.
+        source: Where the texts stand, for messages.
+    """
+
+    def __init__(self, ids: Iterable[object] | None, texts: Iterable[str] = (), source: str = ""):
+        self.is_open, self.source, self.n_joined = ids is None, source, 0
+        self.texts: dict[str, str] = {}  # by id
+        self._ids: dict[str, list[str]] = {}  # by text
+        for id, text in zip(() if ids is None else ids, texts, strict=False):
+            self._add(str(id), text)
+
+    def _add(self, id: str, text: str) -> str:
+        self.texts[id] = text
+        self._ids.setdefault(_one_line(text), []).append(id)
+        return id
+
+    def have_words(self) -> bool:
+        """Tell whether any text has several words, as no id has."""
+        return any(len(text.split()) > 1 for text in self.texts.values())
+
+    def name(self, cells: Iterable[Any], where: Where, texts: Iterable[Any] = ()) -> list[Any]:
+        """Return the id of each cell, which is an id or a text.
+
+        Raises:
+            MismatchError: A text is that of no query, or of two.
+        """
+        names: list[Any] = []
+        absent: dict[str, int] = {}
+        for row, (cell, text) in enumerate(zip_longest(cells, texts)):
+            key = str(cell) if isinstance(cell, int) and not isinstance(cell, bool) else cell
+            if not isinstance(key, str):
+                raise IdError(f"{where(row)}: expected a query, found {cell!r:.40}.")
+            ids = [key] if key in self.texts else self._ids.get(_one_line(key), [])
+            if not ids and self.is_open:
+                known = isinstance(text, str)
+                ids = [self._add(key if known else str(len(self.texts)), text if known else key)]
+            if len(ids) > 1:
+                raise MismatchError(
+                    f"{where(row)}: {key!r:.60} is the text of the queries {name_few(ids)} in "
+                    f"{self.source}. Name the query by its id."
+                )
+            self.n_joined += bool(ids) and ids[0] != key
+            absent.update({} if ids else {key: row})
+            names += ids
+        if absent:
+            first = next(iter(absent))
+            near = describe_near(absent, self._ids) or did_you_mean(first, map(repr, self._ids))
+            raise MismatchError(
+                f"{where(absent[first])}: {name_few(list(absent), 3)} "
+                f"{'is' if len(absent) == 1 else 'are'} neither id nor text of a query in "
+                f"{self.source}.{near} Write them alike."
+            )
+        return names
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
 # Files
 
 
@@ -247,59 +362,196 @@ _TREC: Final = {
 }
 
 
-def lines_of_file(path: FilePath, kind: Kind, format: str) -> Lines:
+def lines_of_file(
+    path: FilePath, kind: Kind, format: str, questions: Questions | None = None
+) -> Lines:
     """Read a run or qrels from CSV, TSV, JSON, JSONL or parquet.
 
-    JSON is {query: {doc: value}}, {query: [doc, …]}, or records or tuples, one a line in JSONL.
+    JSON is {query: {doc: value}}, {query: [doc, …]}, or records or tuples, one a line in JSONL;
+    for judgments also what LlamaIndex saves, {"queries": …, "relevant_docs": {query: [doc, …]}}.
     """
     name = os.fspath(path)
     if format in ("csv", "tsv"):
-        return _lines_of_delimited(path, kind, "," if format == "csv" else "\t")
+        return lines_of_table(_open_lines(path, kind, format), kind, questions)
     if format == "parquet":
 
         def choose(names: Sequence[str]) -> list[str]:
-            subtopic = subtopic_column(names, kind, name)
-            return [*find_columns(names, kind, name)[:3], *([subtopic] if subtopic else [])]
+            columns = find_columns(names, kind, name)
+            more = (columns.text, subtopic_column(names, kind, name))
+            return list(dict.fromkeys([*columns.names(), *filter(None, more)]))
 
-        return lines_of_frame(read_columns(path, choose), kind, f"{name}, row {{}}".format, name)
+        frame = read_columns(path, choose)
+        return lines_of_frame(frame, kind, f"{name}, row {{}}".format, name, questions)
     data, where = read_records(path, format)
     if isinstance(data, dict):
-        return lines_of_mapping(data, kind, name)
+        nested = data.get("relevant_docs") if kind == "qrels" and "queries" in data else None
+        whole = nested if isinstance(nested, Mapping) else data
+        return lines_of_mapping(whole, kind, name, questions)
     if isinstance(data, list):
-        return lines_of_records(data, kind, where, name)
+        return lines_of_records(data, kind, where, name, questions)
     raise FormatError(f"{name}: expected a JSON object or array, found {repr(data)[:40]}.")
 
 
-def _lines_of_delimited(path: FilePath, kind: Kind, delimiter: str) -> Lines:
-    """Read a CSV or TSV file with a header, or with the columns of a TREC file and none."""
+def _open_lines(path: FilePath, kind: Kind, format: str) -> FileTable:
+    """Open a CSV or TSV file with a header, or with the columns of a TREC file and none."""
 
     def unnamed(first: list[str]) -> Sequence[str] | None:
-        has_names = knows_columns(first, kind) or len(first) != len(_TREC[kind])
-        return None if has_names else _TREC[kind]
+        is_data = len(first) == len(_TREC[kind]) and (
+            is_number(first[-1]) or not knows_columns(first, kind)
+        )
+        return _TREC[kind] if is_data else None
 
-    table = open_delimited(path, Dialect(delimiter), unnamed)
-    columns = find_columns(table.names, kind, table.head)
-    packed: dict[str, list[Ids]] = {"query": [], "doc": []}
-    parts: list[Floats] = []
-    n_lines = 0
-    for queries, docs, values in table.batches(columns[:3]):
-        where = shift(table.where, n_lines)
-        for ids, what in ((queries, "query"), (docs, "doc")):
-            # `write_run` guards ids against formulas in CSV.
-            guarded = delimiter == "," and "'" in "".join(ids)
-            packed[what].append(
-                pack_ids(list(map(unguard_formula, ids)) if guarded else ids, what, where)
-            )
-        parts.append(parse_numbers(values, VALUE_NAME[kind], where))
-        n_lines += len(values)
-    query_ids, query_numbers = number_ids(Ids.concat(packed["query"]))
-    doc_ids, doc_numbers = number_ids(Ids.concat(packed["doc"]))
-    scores = -np.concatenate(parts) if columns.by_rank else np.concatenate(parts)
-    lines = Lines(query_ids, doc_ids, query_numbers, doc_numbers, scores)
+    table = open_delimited(path, Dialect("," if format == "csv" else "\t"), unnamed)
+
+    def unguard(cells: list[str]) -> list[str]:
+        return list(map(unguard_formula, cells)) if "'" in "".join(cells) else cells
+
+    def read(names: Sequence[str]) -> Iterator[list[Any]]:
+        for cells in table.read(names):  # `write_run` guards ids against formulas
+            yield [*map(unguard, cells[:2]), *cells[2:]]
+
+    return replace(table, read=read) if format == "csv" else table
+
+
+class _Batch(NamedTuple):
+    """Some lines with ids numbered among themselves."""
+
+    query_ids: Ids
+    queries: Ints32
+    doc_ids: Ids
+    docs: Ints32
+    values: Floats
+    n_lists: int
+
+
+def lines_of_table(
+    table: FileTable,
+    kind: Kind,
+    questions: Questions | None = None,
+    columns: Columns | None = None,
+    gaps: Collection[str] = (),
+) -> Lines:
+    """Read the lines of a table, a batch at a time; `columns` where names do not tell them.
+
+    Cells that are missing in `gaps` are refused as ids and numbers that are missing.
+    """
+    stated = columns is not None
+    columns = columns or find_columns(table.names, kind, table.head or table.source)
+    text = columns.text if questions is not None and questions.is_open else None
+    parts: list[_Batch] = []
+    n_rows = 0
+    for cells in table.batches([*columns.names(), *([text] if text else [])], gaps):
+        where = shift(table.where, n_rows)
+        n_rows += len(cells[0])
+        if questions is not None:
+            texts = _as_list(cells.pop()) if text else ()
+            cells[0] = questions.name(_as_list(cells[0]), where, texts)
+        parts.append(_read_part(cells, columns, kind, where, table.is_text))
+    if not parts:
+        raise InputError(f"{table.source}: the {kind} holds no rows.")
+    if questions is not None and questions.is_open and not stated and not questions.have_words():
+        raise UsageError(NO_QUERIES)  # the column holds ids
+    query_ids, queries = _join_numbers([(part.query_ids, part.queries) for part in parts])
+    doc_ids, docs = _join_numbers([(part.doc_ids, part.docs) for part in parts])
+    values = np.concatenate([part.values for part in parts]) if parts[1:] else parts[0].values
+    lines = Lines(query_ids, doc_ids, queries, docs, -values if columns.by_rank else values)
+    n_lists = sum(part.n_lists for part in parts)
+    if kind == "qrels" and not stated:
+        lines = lines._replace(remarks=_describe_reading(table, columns, n_lists, questions))
     subtopic = subtopic_column(table.names, kind, table.source)
-    if subtopic is not None:
-        lines = lines._replace(subtopics=lambda: table.columns([subtopic])[0])
+    if subtopic is not None and not n_lists:
+        lines = lines._replace(subtopics=lambda: _as_list(table.columns([subtopic])[0]))
     return check_values(lines, kind, table.where)
+
+
+def _read_part(
+    cells: list[Any], columns: Columns, kind: Kind, where: Where, is_text: bool
+) -> _Batch:
+    query_ids, queries = number_cells(cells[0], "query", where)
+    values = np.ones(len(queries))
+    if columns.value:
+        values = _numbers(cells[2], kind, where, is_text)
+    lists = _split_cells(cells[1], columns, kind, where)
+    if lists is None:
+        return _Batch(query_ids, queries, *number_cells(cells[1], "doc", where), values, 0)
+    sizes = np.array([len(docs) for docs in lists], np.int64)
+    rows = np.repeat(np.arange(len(lists)), sizes)
+    docs = list(chain.from_iterable(lists))
+    numbered = number_column(docs, "doc", lambda row: where(int(rows[row])))
+    return _Batch(query_ids, queries[rows], *numbered, values[rows], int((sizes != 1).sum()))
+
+
+def _split_cells(
+    cells: Any, columns: Columns, kind: Kind, where: Where
+) -> list[Sequence[Any]] | None:
+    """Return the documents of each cell of judgments; None where each cell is one."""
+    if kind != "qrels":
+        return None
+    if not isinstance(cells, list):
+        kind_of_cell = str(cells.dtype)
+        if not (cells.dtype.is_nested() or kind_of_cell == "Object" or columns.split):
+            return None
+        refuse_missing(cells, where)
+        cells = cells.to_list()
+    kinds = set(map(type, cells))
+    if kinds <= {str}:
+        text = "".join(cells) if columns.split else ""
+        if not columns.split or not (";" in text or "[" in text or "" in cells):
+            return None
+    elif not any(issubclass(each, (*_LISTS, Mapping)) for each in kinds):
+        return None
+    return [_documents(cell, columns, where, row) for row, cell in enumerate(cells)]
+
+
+_LISTS: Final = (list, tuple, set, frozenset, np.ndarray)
+
+
+def _documents(cell: Any, columns: Columns, where: Where, row: int) -> Sequence[Any]:
+    """Return the documents that a cell names: a list, or text with ';' between them."""
+    if isinstance(cell, str) and columns.split:
+        text = cell.strip()
+        listed = parse_list(text, where(row)) if text.startswith("[") else text.split(";")
+        if isinstance(listed, list):
+            parts = [part.strip() if isinstance(part, str) else part for part in listed]
+            return [part for part in parts if part != ""]
+    if isinstance(cell, Mapping):
+        raise FormatError(
+            f"{where(row)}: the column {columns.doc!r} holds {cell!r:.60}. "
+            "Give a document id, or a list of them."
+        )
+    return list(cell) if isinstance(cell, _LISTS) else [cell]
+
+
+def _describe_reading(
+    table: FileTable, columns: Columns, n_lists: int, questions: Questions | None
+) -> tuple[str, ...]:
+    """Say how columns were read that are not those of qrels elsewhere."""
+    n_joined = questions.n_joined if questions is not None and not questions.is_open else 0
+    if columns.value and not n_lists and not n_joined:
+        return ()
+    joined = f" (joined with texts in {questions.source})" if questions and n_joined else ""
+    lists = f" ({n_lists:,} of its cells with another number than one)" if n_lists else ""
+    grades = f"grades in {columns.value!r}" if columns.value else "no grades: each counts 1"
+    others = [name for name in table.names if name not in (*columns.names(), columns.text)]
+    unread = f"; not read: {list_names(others)}" if others else ""
+    words = f"judgments read from {columns.query!r}{joined} and {columns.doc!r}{lists}, {grades}"
+    short = f"judgments read from {columns.query!r} and {columns.doc!r}, {grades}"
+    return (Remark(f"{words}{unread}", short),)
+
+
+def _as_list(column: Any) -> list[Any]:
+    """Return the cells of a column of a table or a data frame."""
+    return column if isinstance(column, list) else list(column.to_list())
+
+
+def _join_numbers(parts: list[tuple[Ids, Ints32]]) -> tuple[Ids, Ints32]:
+    """Return the numbers of several batches as if they were one."""
+    if len(parts) == 1:
+        return parts[0]
+    ids, codes = number_ids(Ids.concat([ids for ids, _ in parts]))
+    starts = np.cumsum([0, *(len(ids) for ids, _ in parts)])
+    shifted = [numbers + start for (_, numbers), start in zip(parts, starts, strict=False)]
+    return ids, codes[np.concatenate(shifted)]
 
 
 # Data in memory
@@ -313,16 +565,18 @@ _ARRAY_BUILDERS: Final = {
 _BACKENDS = {"pandas": "pandas", "polars": "polars", "pyarrow": "parquet"}
 
 
-def lines_of_data(data: Any, kind: Kind) -> Lines:
+def lines_of_data(data: Any, kind: Kind, questions: Questions | None = None) -> Lines:
     """From whatever a user may have in memory."""
     if isinstance(data, Mapping):
-        return lines_of_mapping(data, kind)
+        return lines_of_mapping(data, kind, "", questions)
     if is_frame(data):
-        return lines_of_frame(data, kind)
-    return lines_of_records(data, kind, "row {}".format, kind)
+        return lines_of_frame(data, kind, questions=questions)
+    return lines_of_records(data, kind, "row {}".format, kind, questions)
 
 
-def lines_of_mapping(data: Mapping[Any, Any], kind: Kind, source: str = "") -> Lines:
+def lines_of_mapping(
+    data: Mapping[Any, Any], kind: Kind, source: str = "", questions: Questions | None = None
+) -> Lines:
     """From {query: {doc: value}}, or {query: [doc, …]}.
 
     A list of a run is its ranking, best first, without ties; in qrels it holds the relevant docs.
@@ -335,11 +589,12 @@ def lines_of_mapping(data: Mapping[Any, Any], kind: Kind, source: str = "") -> L
     names = list(data)
     prefix = f"{source}, " if source else ""
     key = f"{prefix}key {{}}".format
+    query_names = names if questions is None else questions.name(names, key)
     read = kernels().number_rows(rows, NUMBER_TYPES, kind != "run") if rows else None
     if read is not None:
         blob, offsets, ends, docs, values = read
         queries = np.repeat(np.arange(len(rows), dtype=np.int32), np.diff(ends))
-        query_ids = pack_ids(names, "query", key)
+        query_ids = pack_ids(query_names, "query", key)
         return Lines(query_ids, Ids.from_utf8(blob, offsets), queries, docs, values)
     sizes = np.fromiter(map(len, rows), np.int64, len(rows))
     ends = np.cumsum(sizes)
@@ -348,7 +603,7 @@ def lines_of_mapping(data: Mapping[Any, Any], kind: Kind, source: str = "") -> L
         return f"{prefix}query {names[int(np.searchsorted(ends, line, side='right'))]!r}"
 
     doc_ids, docs = number_ids(pack_ids(list(chain.from_iterable(rows)), "doc", where))
-    query_ids = pack_ids(names, "query", key)
+    query_ids = pack_ids(query_names, "query", key)
     queries = np.repeat(np.arange(len(rows), dtype=np.int32), sizes)
     if rows and isinstance(rows[0], Mapping):
         every_value = list(chain.from_iterable(row.values() for row in rows))
@@ -378,37 +633,53 @@ def _check_rows(data: Mapping[Any, Any], rows: list[Any], kind: Kind, source: st
         )
 
 
-def lines_of_records(records: Iterable[Any], kind: Kind, where: Where, source: str) -> Lines:
+def lines_of_records(
+    records: Iterable[Any],
+    kind: Kind,
+    where: Where,
+    source: str,
+    questions: Questions | None = None,
+) -> Lines:
     """From tuples (query, doc, value), named tuples or mappings with columns of known names.
 
-    In qrels a pair (query, doc) means grade 1.
+    In qrels a pair (query, doc) means grade 1, and a list of documents may stand for one.
 
     >>> lines_of_records([("q", "a", 0.5)], "run", "row {}".format, "tuples").values.tolist()
     [0.5]
     """
-    rows = _list_records(records, kind)
+    if isinstance(records, str | bytes | np.ndarray) or not isinstance(records, Iterable):
+        raise UsageError(
+            f"Cannot read a {kind} from {type(records).__name__}. Give a path, a dict "
+            f"{{query: {{doc: {VALUE_NAME[kind]}}}}}, (query, doc, {VALUE_NAME[kind]}) tuples or a "
+            f"data frame; for arrays use {_ARRAY_BUILDERS[kind]}."
+        )
+    rows = list(records)
     if not rows:
         raise InputError(f"{source}: the {kind} holds no lines.")
-    first = rows[0]
-    lines = _lines_of_plain_tuples(rows, kind)
+    lines = _lines_of_plain_tuples(rows, kind) if questions is None else None
     if lines is not None:
         return lines
-    if isinstance(first, Mapping):
-        table = table_of_records(rows, where, source)
-        names = find_columns(table.names, kind, source)
-        columns, by_rank = table.columns(names[:3]), names.by_rank
-    else:
-        columns, by_rank = _of_tuples(rows, kind, where, source)
-    query_ids, queries = number_column(columns[0], "query", where)
-    doc_ids, docs = number_column(columns[1], "doc", where)
-    values = plain_floats(columns[2], kind, where)
-    lines = Lines(query_ids, doc_ids, queries, docs, -values if by_rank else values)
-    fields = list(first if isinstance(first, Mapping) else getattr(first, "_fields", ()))
-    subtopic = subtopic_column(fields, kind, source)
-    if subtopic is not None:
-        key = subtopic if isinstance(first, Mapping) else fields.index(subtopic)
-        lines = lines._replace(subtopics=lambda: [row[key] for row in rows])
-    return check_values(lines, kind, where)
+    if isinstance(rows[0], Mapping):
+        return lines_of_table(table_of_records(rows, where, source), kind, questions)
+    require_kind(rows, (tuple, list), "a (query, doc, value) tuple", where)
+    fields, columns = getattr(rows[0], "_fields", None), None
+    if fields is None:
+        fields = ("query", "doc", "value")[: _width(rows, kind, where)]
+        columns = Columns("query", "doc", "value" if len(fields) == 3 else None)
+    table = FileTable(source, list(fields), where, partial(_read_tuples, rows, fields, where))
+    return lines_of_table(table, kind, questions, columns, gaps=fields)
+
+
+def _read_tuples(
+    rows: list[Any], fields: Sequence[str], where: Where, names: Sequence[str]
+) -> Iterator[list[Any]]:
+    at = next((at for at, row in enumerate(rows) if len(row) < len(fields)), None)
+    if at is not None:
+        raise FormatError(
+            f"{where(at)}: a column of the first line is absent here: {repr(rows[at])[:80]}."
+        )
+    places = [list(fields).index(name) for name in names]
+    yield [[row[place] for row in rows] for place in places]
 
 
 def _lines_of_plain_tuples(rows: list[Any], kind: Kind) -> Lines | None:
@@ -422,66 +693,23 @@ def _lines_of_plain_tuples(rows: list[Any], kind: Kind) -> Lines | None:
     return Lines(Ids.from_utf8(*read[:2]), Ids.from_utf8(*read[2:4]), *read[4:])
 
 
-def _list_records(records: Iterable[Any], kind: Kind) -> list[Any]:
-    if isinstance(records, str | bytes | np.ndarray) or not isinstance(records, Iterable):
-        raise UsageError(
-            f"Cannot read a {kind} from {type(records).__name__}. Give a path, a dict "
-            f"{{query: {{doc: {VALUE_NAME[kind]}}}}}, (query, doc, {VALUE_NAME[kind]}) tuples or a "
-            f"data frame; for arrays use {_ARRAY_BUILDERS[kind]}."
-        )
-    return list(records)
-
-
-def _of_tuples(
-    rows: list[Any], kind: Kind, where: Where, source: str
-) -> tuple[list[list[Any]], bool]:
-    require_kind(rows, (tuple, list), "a (query, doc, value) tuple", where)
-    fields = getattr(rows[0], "_fields", None)
-    if fields is not None:
-        names = find_columns(fields, kind, source)
-        return _pick_columns(rows, [fields.index(name) for name in names[:3]], where), names.by_rank
-    width = _width(rows, kind, where)
-    columns = _pick_columns(rows, range(width), where)
-    return (columns if width == 3 else [*columns, [1] * len(rows)]), False
-
-
 def _width(rows: list[Any], kind: Kind, where: Where) -> int:
     width = len(rows[0]) if kind == "qrels" and len(rows[0]) == 2 else 3
     if set(map(len, rows)) != {width}:
         at = next(at for at, row in enumerate(rows) if len(row) != width)
         names = ", ".join(("query", "doc", VALUE_NAME[kind])[:width])
+        hint, n_trec = "", len(_TREC[kind])
+        if len(rows[at]) == n_trec:
+            place = _TREC[kind].index(VALUE_NAME[kind])
+            hint = (
+                f" It has as many as a line of TREC ({', '.join(_TREC[kind])}). Take three of "
+                f"these: [(row[0], row[2], row[{place}]) for row in rows]."
+            )
         raise FormatError(
             f"{where(at)}: expected {width} elements ({names}), found {len(rows[at])}: "
-            f"{repr(rows[at])[:80]}.{_hint_of_trec(rows[at], kind)}"
+            f"{repr(rows[at])[:80]}.{hint}"
         )
     return width
-
-
-# The columns of a line of TREC, and where those stand that count.
-_OF_TREC: Final[dict[Kind, tuple[str, int]]] = {
-    "run": ("query, Q0, doc, rank, score, tag", 4),
-    "qrels": ("query, iteration, doc, grade", 3),
-}
-
-
-def _hint_of_trec(row: Any, kind: Kind) -> str:
-    columns, value = _OF_TREC[kind]
-    if len(row) != columns.count(",") + 1:
-        return ""
-    return (
-        f" It has as many as a line of TREC ({columns}). Take three of these: "
-        f"[(row[0], row[2], row[{value}]) for row in rows]."
-    )
-
-
-def _pick_columns(rows: list[Any], places: Iterable[int], where: Where) -> list[list[Any]]:
-    width = max(places, default=-1) + 1
-    at = next((at for at, row in enumerate(rows) if len(row) < width), None)
-    if at is not None:
-        raise FormatError(
-            f"{where(at)}: a column of the first line is absent here: {repr(rows[at])[:80]}."
-        )
-    return [[row[place] for row in rows] for place in places]
 
 
 def is_frame(data: Any) -> bool:
@@ -491,38 +719,34 @@ def is_frame(data: Any) -> bool:
 
 
 def lines_of_frame(
-    data: Any, kind: Kind, where: Where = "row {}".format, source: str = "data frame"
+    data: Any,
+    kind: Kind,
+    where: Where = "row {}".format,
+    source: str = "data frame",
+    questions: Questions | None = None,
 ) -> Lines:
     """Read query, doc and score or grade columns, recognised by their names."""
-    frame = _eager(data)
-    names = find_columns(frame.columns, kind, source)
-    if not len(frame):
-        raise InputError(f"{source}: the {kind} holds no rows.")
-    clean = [_number_clean_text(frame[name]) for name in names[:2]]
-    for name, read in zip(names[:3], (*clean, None), strict=True):
-        if read is None:
-            _refuse_missing(frame[name], where)
-    query_ids, queries = clean[0] or _number_column(frame[names.query], "query", where)
-    doc_ids, docs = clean[1] or _number_column(frame[names.doc], "doc", where)
-    values = _frame_numbers(frame[names.value], kind, where)
-    lines = Lines(query_ids, doc_ids, queries, docs, -values if names.by_rank else values)
-    subtopic = subtopic_column(frame.columns, kind, source)
-    if subtopic is not None:
-        lines = lines._replace(subtopics=frame[subtopic].to_list)
-    return check_values(lines, kind, where)
+    return lines_of_table(table_of_frame(data, where, source, as_lists=False), kind, questions)
 
 
-def table_of_frame(data: Any) -> FileTable:
-    """Take the columns of a data frame; none that is read may have gaps."""
+def table_of_frame(
+    data: Any,
+    where: Where = "row {}".format,
+    source: str = "data frame",
+    *,
+    as_lists: bool = True,
+) -> FileTable:
+    """Take the columns of a data frame; as lists, none that is read may have gaps."""
     frame = _eager(data)
-    where: Where = "row {}".format
 
     def read(names: Sequence[str]) -> Iterator[list[Any]]:
-        for name in names:
-            _refuse_missing(frame[name], where)
-        yield [frame[name].to_list() for name in names]
+        if len(frame):
+            columns = [frame[name] for name in names]
+            for column in columns if as_lists else ():
+                refuse_missing(column, where)
+            yield list(map(_as_list, columns)) if as_lists else columns
 
-    return FileTable("data frame", frame.columns, where, read)
+    return FileTable(source, frame.columns, where, read)
 
 
 def _eager(data: Any) -> nw.DataFrame[Any]:
@@ -540,14 +764,37 @@ def _eager(data: Any) -> nw.DataFrame[Any]:
     return frame.collect() if isinstance(frame, nw.LazyFrame) else frame
 
 
-def _refuse_missing(column: nw.Series[Any], where: Where) -> None:
+def refuse_missing(column: nw.Series[Any], where: Where) -> None:
+    """Refuse a column of a data frame with a gap."""
     if column.null_count():
         row = int(np.argmax(column.is_null().to_numpy()))
         raise missing_cell(column.name, where(row))
 
 
+def number_cells(column: Any, what: str, where: Where) -> tuple[Ids, Ints32]:
+    """Return the distinct ids of a column, and for each row the number of its id."""
+    if isinstance(column, list):
+        return number_column(column, what, where)
+    clean = _number_clean_text(column)
+    if clean is not None:
+        return clean
+    import narwhals as nw
+
+    refuse_missing(column, where)
+    if isinstance(column.dtype, nw.Categorical | nw.Enum):
+        column = column.cast(nw.String)
+    if isinstance(column.dtype, (nw.String, *_wide())):
+        return number_column(column.to_list(), what, where)
+    if column.dtype.is_integer():
+        return number_ids(Ids.of(column.to_numpy(), what))
+    raise IdError(
+        f"column {column.name!r} holds {column.dtype}, and {what} ids are text or integers. "
+        "Convert it (integers with a gap become floats in pandas)."
+    )
+
+
 def _number_clean_text(column: nw.Series[Any]) -> tuple[Ids, Ints32] | None:
-    """`_number_column` of text that has neither gaps nor unclean ids, which the same pass sees."""
+    """Return numbers of text without gaps or unclean ids, which the same pass sees."""
     import narwhals as nw
 
     if not isinstance(column.dtype, nw.String | nw.Object):
@@ -576,24 +823,6 @@ def _utf8_of(column: nw.Series[Any]) -> tuple[Bytes, Ints] | None:
     return blob[offsets[0] : offsets[-1]], offsets - offsets[0]
 
 
-def _number_column(column: nw.Series[Any], what: str, where: Where) -> tuple[Ids, Ints32]:
-    """Return the distinct ids of a column, and for each row the number of its id."""
-    import narwhals as nw
-
-    if isinstance(column.dtype, _wide()):
-        return number_column(column.to_list(), what, where)
-    if column.dtype.is_integer():
-        return number_ids(Ids.of(column.to_numpy(), what))
-    if isinstance(column.dtype, nw.Categorical | nw.Enum):
-        column = column.cast(nw.String)
-    if isinstance(column.dtype, nw.String):
-        return number_column(column.to_list(), what, where)
-    raise IdError(
-        f"column {column.name!r} holds {column.dtype}, and {what} ids are text or integers. "
-        "Convert it (integers with a gap become floats in pandas)."
-    )
-
-
 def _wide() -> tuple[type, ...]:
     """Types whose values only Python can look at."""
     import narwhals as nw
@@ -601,9 +830,15 @@ def _wide() -> tuple[type, ...]:
     return nw.Object, nw.Int128, nw.UInt128
 
 
-def _frame_numbers(column: nw.Series[Any], kind: Kind, where: Where) -> Floats:
+def _numbers(column: Any, kind: Kind, where: Where, is_text: bool) -> Floats:
+    """Return scores or grades: of text, of Python values or of a data frame."""
+    if is_text:
+        return parse_numbers(column, VALUE_NAME[kind], where)
+    if isinstance(column, list):
+        return plain_floats(column, kind, where)
     import narwhals as nw
 
+    refuse_missing(column, where)
     if isinstance(column.dtype, _wide()):
         return plain_floats(column.to_list(), kind, where)
     if isinstance(column.dtype, nw.Boolean) and kind == "qrels":

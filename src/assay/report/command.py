@@ -47,6 +47,7 @@ _CHANGES = ("ties", "empty", "missing", "depth")
     section="Input",
     reads=True,
 )
+@options.queries_option
 @options.write_option(
     "Write the report to FILE, whole or not at all: .html, .md or .tex.", required=True
 )
@@ -98,6 +99,7 @@ def command(
     *,
     runs: tuple[str, ...],
     qrels: str | None,
+    queries: str | None,
     file: str,
     measures: tuple[str, ...],
     title: str,
@@ -142,8 +144,12 @@ def command(
     changes = {key: settings.pop(key) for key in _CHANGES}
     with _find_sources(runs, baseline, filters=filters, store=store) as sources:
         columns = (*groups, *filter(None, (by, slices)))
-        output.refuse_input(file, *sources.files.values(), qrels, *map(options.group_file, columns))
-        scoring = _Scoring(qrels, measures, rel, conventions, changes, n_docs, allow_mismatch)
+        output.refuse_input(
+            file, *sources.files.values(), qrels, queries, *map(options.group_file, columns)
+        )
+        scoring = _Scoring(
+            qrels, queries, measures, rel, conventions, changes, n_docs, allow_mismatch
+        )
         records = scoring.read_records(sources)
     records, column = _add_groups(records, groups, by)
     if slices is not None and not _is_stored_column(slices, records, "--slices"):
@@ -288,6 +294,7 @@ class _Scoring:
     """How files are scored: as the stored runs were, unless options say otherwise."""
 
     qrels: str | None
+    queries: str | None
     measures: tuple[str, ...]
     rel: float | None
     conventions: str
@@ -317,6 +324,7 @@ class _Scoring:
                 keep_hits=True,
                 checksums=True,
                 allow_mismatch=self.allow_mismatch,
+                queries=self.queries,
             )
             records |= {record.name: record for record in scored}
         return [records[name] for name in sources.items]
@@ -332,6 +340,7 @@ class _Scoring:
             return
         values = {
             "--qrels": self.qrels,
+            "--queries": self.queries,
             "--n-docs": self.n_docs,
             "--ties": self.changes["ties"],
             "--depth": self.changes["depth"],

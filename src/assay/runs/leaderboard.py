@@ -19,7 +19,7 @@ from assay.comparison.tasks import TaskComparison, compare_task_values
 from assay.comparison.verdict import join_names
 from assay.core.text import Remark, short_remark
 from assay.errors import MismatchError, UsageError
-from assay.io.formats import as_judgments
+from assay.io.formats import as_judgments, as_ranking, read_questions
 from assay.io.task_tables import TaskLines, join_lines, read_mteb, read_task_lines, task_lines
 from assay.measures import Measure
 from assay.runs.record import HasRecord, RecordsLike, RunRecord, as_records
@@ -220,32 +220,56 @@ def rank_records(
     )
     options: dict[str, Any] = {"baseline": baseline, **asdict(settings)}
     comparison = None
+    measures = _put_idle_last(records)
     if len(records) > 1:
-        comparison = compare(*scores, names=names, slices=slices, **options)
+        comparison = compare(*scores, names=names, measures=measures, slices=slices, **options)
     elif baseline is not None:
         raise UsageError(f"There is one run; the baseline {baseline!r} has nothing to compare.")
     elif slices is not None:
         raise UsageError(f"There is one run; slices by {slices!r} compare two or more.")
-    aligned = alignment.align(scores, names=names, measures=None, by=by, settings=options)
+    aligned = alignment.align(scores, names=names, measures=measures, by=by, settings=options)
     return Leaderboard(records, aligned, comparison, settings)
 
 
+def _put_idle_last(records: Sequence[RunRecord]) -> list[Measure] | None:
+    """Return the measures with those last that no order can change, None where all may stay.
+
+    Such a measure, whose chance is its ceiling (R@100 of 34 documents), never heads a verdict.
+    """
+    limits = [(run.chance_means() or {}, run.ceiling_means() or {}) for run in records]
+
+    def is_idle(measure: Measure) -> bool:
+        name = str(measure)
+        return all(
+            chance.get(name, 0.0) >= ceiling.get(name, 1.0) * (1 - 1e-12)
+            for chance, ceiling in limits
+        )
+
+    measures = records[0].scored().measures
+    shared = [m for m in measures if all(m in run.scored().measures for run in records)]
+    ordered = sorted(shared, key=is_idle)
+    return ordered if any(map(is_idle, shared)) and ordered != shared else None
+
+
 def vary_conventions(
-    records: Sequence[RunRecord], qrels: str, comparison: Comparison
+    records: Sequence[RunRecord], qrels: str, comparison: Comparison, queries: str | None = None
 ) -> Iterator[Sensitivity]:
     """Compare scored run files again under other conventions, measure by measure.
 
     `records` are of `score_run_files`, and `comparison` is theirs.
     """
-    judgments = as_judgments(qrels)
-    scores = records[0].scored()
+    questions, scores = read_questions(queries), records[0].scored()
+    judgments = as_judgments(qrels, questions)
+    as_in_file = scores.conventions.replace(tiebreak="index", scores="float64")
+    files = {record.name: next(filter(None, record.files)) for record in records}
+    runs = {name: as_ranking(file, as_in_file, questions) for name, file in files.items()}
     groups = {
         name: dict(zip(scores.query_ids, column.tolist(), strict=True))
         for name, column in scores.groups.items()
     }
     for measure in comparison.measures:
         yield sensitivity(
-            {record.name: next(iter(record.files)) for record in records},
+            runs,
             judgments,
             measure,
             conventions=scores.conventions,

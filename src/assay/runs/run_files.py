@@ -17,7 +17,7 @@ from assay.core.on_demand import OnDemand
 from assay.core.ranking import Ranking
 from assay.errors import MismatchError
 from assay.io.fingerprints import fingerprints
-from assay.io.formats import as_judgments, as_ranking
+from assay.io.formats import as_judgments, as_ranking, read_questions
 from assay.io.streams import as_typed, split_array
 from assay.measures import parse_many
 from assay.runs.record import RunRecord
@@ -48,19 +48,22 @@ def score_run_files(
     keep_hits: bool = False,
     checksums: bool = False,
     allow_mismatch: bool = False,
+    queries: str | None = None,
 ) -> list[RunRecord]:
     """Read run files and score them against one file of judgments, as `assay.evaluate` does.
 
     With `n_docs`, the size of the collection, also chance and ceiling. `keep_hits` keeps where
     relevant documents landed, for the curves of a report, and `checksums` says in `provenance`
-    which files were read. A file whose ids do not fit is refused unless `allow_mismatch`.
+    which files were read. A file whose ids do not fit is refused unless `allow_mismatch`. `queries`
+    is a file with the texts of the queries, where files name them so.
     """
-    judgments, rules = as_judgments(qrels), as_conventions(conventions)
+    rules, questions = as_conventions(conventions), read_questions(queries)
+    judgments = as_judgments(qrels, questions)
     parsed = parse_many(measures)
     truth = f"{qrels} {_checksum(qrels)}".strip() if checksums else ""
     records, judged, documents = [], [], []
     for path, name in zip(paths, names or unique_names(paths), strict=True):
-        ranking = as_ranking(path, rules)
+        ranking = as_ranking(path, rules, questions)
         try:
             hits = judge(ranking, judgments, conventions=rules, allow_mismatch=allow_mismatch)
         except MismatchError as error:
@@ -75,7 +78,7 @@ def score_run_files(
                 name,
                 scores,
                 task="retrieval",
-                files=(path, qrels),
+                files=(path, qrels, *filter(None, [queries])),
                 hits=hits if keep_hits else None,
                 provenance=provenance,
             )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache, cached_property, lru_cache
 from typing import Any, Unpack
@@ -16,13 +17,15 @@ from assay.core.conventions import Choices, Conventions, as_conventions, check_k
 from assay.core.hits import Hits, judge
 from assay.core.ids import Ids
 from assay.core.object_join import judge_objects
+from assay.core.text import Remark
 from assay.errors import MeasureError, UsageError
-from assay.io.formats import QrelsLike, RunLike, as_judgments, as_ranking
+from assay.io.formats import QrelsLike, RunLike, as_judgments, as_ranking, read_questions
 from assay.measures import Measure, MeasuresLike, parse_many
 from assay.measures.registry import GAIN_PARAMS, Definition, gain_function
 from assay.measures.views import Gain, RankView, TieView
 from assay.scoring.scores import Scores
 
+_FAR = 10  # times the longest list
 _CHOSEN_BY_JUDGE = ("tiebreak", "scores", "self_match", "depth")
 
 
@@ -34,6 +37,7 @@ def evaluate(
     conventions: str | Conventions = "trec_eval",
     groups: Mapping[str, Any] | None = None,
     allow_mismatch: bool = False,
+    queries: str | os.PathLike[str] | None = None,
     **choices: Unpack[Choices],
 ) -> Scores:
     """Return scores of a run against judgments.
@@ -46,6 +50,7 @@ def evaluate(
         conventions: The name of a preset, a signature or a `Conventions`.
         groups: Group columns by name: {column: {query id: group}}.
         allow_mismatch: Continue despite ids that do not fit, such as `1` and `01`.
+        queries: A file with ids and texts of the queries, where run or judgments have their texts.
         **choices: Single choices of the conventions: `ties="expected"`.
 
     Returns:
@@ -63,11 +68,14 @@ def evaluate(
     """
     check_keywords(evaluate, choices)
     rules = as_conventions(conventions, **choices)
-    hits = judge_objects(run, qrels, rules, allow_mismatch=allow_mismatch)
+    questions = read_questions(queries)
+    hits = None
+    if questions is None:
+        hits = judge_objects(run, qrels, rules, allow_mismatch=allow_mismatch)
     if hits is None:
         hits = judge(
-            as_ranking(run, rules),
-            as_judgments(qrels),
+            as_ranking(run, rules, questions),
+            as_judgments(qrels, questions),
             conventions=rules,
             allow_mismatch=allow_mismatch,
         )
@@ -117,7 +125,7 @@ def score(
         extra=hits.extra,
         search=hits.search,
         settings=hits.settings,
-        remarks=(*hits.remarks, *_too_small_grades(hits, parsed)),
+        remarks=(*hits.remarks, *_too_small_grades(hits, parsed), *_short_lists(hits, parsed)),
     )
 
 
@@ -138,6 +146,36 @@ def _too_small_grades(hits: Hits, measures: tuple[Measure, ...]) -> list[str]:
         f"grades between 0 and 1, such as {some.min():g}, are not relevant to {blind[0]}"
         f"{' and others' if len(blind) > 1 else ''}: set rel (--rel) to the smallest that is"
     ]
+
+
+def _short_lists(hits: Hits, measures: tuple[Measure, ...]) -> Iterator[str]:
+    """Warn of cutoffs that no list reaches, where relevant documents may lie beyond the ends.
+
+    Lists of one length are cut there; lists of many lengths may hold all that a system matches,
+    so they count only where the cutoff is far away. A list of the whole collection, or of all that
+    a run names, is not short.
+    """
+    longest = int(hits.n_ret.max(initial=0))
+    deep = [m for m in measures if isinstance(m.cutoff, int) and m.cutoff > longest > 0]
+    deep = [m for m in deep if not m.is_order_free and m.definition.gain != "judged"]
+    present = ~hits.missing
+    if not deep or (hits.conventions is not None and 0 < hits.conventions.depth <= longest):
+        return
+    if 2 * np.count_nonzero(hits.n_ret[present] == longest) < np.count_nonzero(present):
+        deep = [measure for measure in deep if int(measure.cutoff or 0) >= _FAR * longest]
+    relevant = np.bincount(
+        hits.pool_row, hits.pool_count * (hits.pool_grade > 0), minlength=hits.n_queries
+    ) - np.bincount(hits.row, hits.grade > 0, minlength=hits.n_queries)
+    open_ended = present & (relevant > 0) & ((hits.n_docs <= 0) | (hits.n_ret < hits.n_docs))
+    if deep and open_ended.any() and hits.coverage is not None:
+        open_ended &= hits.n_ret < hits.coverage.n_named
+    if deep and open_ended.any():
+        yield Remark(
+            f"{', '.join(map(str, deep))}: the longest list has {longest} documents, so relevant "
+            "documents after it count as not retrieved and values may be too low: rank deeper, "
+            f"or use cutoffs up to {longest}",
+            f"lists end at rank {longest}: {deep[0]} may be too low",
+        )
 
 
 def _rules(hits: Hits, conventions: str | Conventions | None) -> Conventions:

@@ -19,6 +19,7 @@ from assay.arrays import Array, Ints
 from assay.core import checks
 from assay.core.checks import thread_count
 from assay.core.ids import Ids
+from assay.core.mismatches import check_own_ids
 from assay.errors import IdError, InputError, MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.io.arrays import NpyRows, open_rows
 from assay.io.mapped import CopiedRows
@@ -280,6 +281,7 @@ def _self_pairs(
 ) -> Ints:
     if query_ids is not None and doc_ids is not None:
         docs = query_ids.match(doc_ids)
+        check_own_ids(query_ids, doc_ids)
         there = np.flatnonzero(docs >= 0)
         return np.stack([there, docs[there]], axis=1)
     if n_docs is not None and n_docs != n_queries:

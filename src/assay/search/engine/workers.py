@@ -43,6 +43,7 @@ def only_forward(progress: Progress | None) -> Progress | None:
     """Keep progress from going back while work that was given up is done again."""
     if progress is None:
         return None
+    checks.require(progress, Callable, "progress", "a function of (done, total)")
     most = 0
 
     def tell(done: int, total: int | None) -> None:
