@@ -175,7 +175,11 @@ def print_groups(options: argparse.Namespace) -> None:
                 print(f"{front} | {middle} | {shares} |", flush=True)
 
 
-_GROUPS: Final = ((10, 200, True), (10, 200, False), (20, 200, False), (40, 400, False)) + (
+_GROUPS: Final = (  # number, queries, whether of even size
+    (10, 200, True),
+    (10, 200, False),
+    (20, 200, False),
+    (40, 400, False),
     (100, 1000, False),
 )
 

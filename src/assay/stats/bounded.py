@@ -202,9 +202,10 @@ def check_bounds(bounds: Bounds | None) -> Bounds | None:
 
 
 def score_ends(mean: float, n: float, quantile: float) -> tuple[float, float]:
-    """Return the ends of the score interval of a mean in [0, 1] that is as sure as n zeros and ones.
+    """Return the ends of the score interval of a mean in [0, 1].
 
-    Wilson's for n trials and a normal quantile (Wilson 1927, JASA 22).
+    The mean is as sure as that of n zeros and ones: with a normal quantile, this is the interval of
+    Wilson (1927, JASA 22).
 
     >>> [round(end, 4) for end in score_ends(1.0, 30, 1.959964)]
     [0.8865, 1.0]

@@ -33,7 +33,7 @@ from assay.tables.table import Cell
 _BOOTSTRAPS = ("bca", "percentile", "studentised")
 _MOST_DRAWN = 5000  # with more, the mean is as good as normal and a bootstrap only slower
 _FEWEST_DRAWN = 8  # with fewer, a bootstrap is too narrow: resamples of one value reach its tails
-_FEW_AWAY = "the interval may hold the mean in 91 to 99 % of samples, not {level:g} %"
+_ONLY = "only"  # begins the note of a mean that rests on few values
 _CONSTANT = "all values are equal, so no variation was seen"
 _NO_BOUNDS = f"{_CONSTANT}; give the bounds of the measure for an interval"
 INTERVAL_METHODS = (*INTERVALS, "wilson")
@@ -85,6 +85,11 @@ class Interval:
     def kind(self) -> str:
         """The method in words, such as BCa."""
         return INTERVAL_NAMES[self.method]
+
+    @property
+    def rests_on_few(self) -> bool:
+        """Whether so few values lie away from a bound that the level is not kept exactly."""
+        return self.note.startswith(_ONLY)
 
     def text(self, *, sign: bool = False) -> str | None:
         """Return the ends as `[0.1234, 0.5678]`, with signs if wanted; None where there are none.
@@ -397,8 +402,10 @@ def _fill(
         return result
     few = bounded.few_away(sample.values, bounds)
     if few is not None and not result.note:
-        where = f"only {few[0]} of {n} values lie away from {few[1]:g}"
-        result = replace(result, note=f"{where}: {_FEW_AWAY.format(level=100 * plan.level)}")
+        where = f"{_ONLY} {few[0]} of {n} values lie away from {few[1]:g}"
+        held = f"the {100 * plan.level:g} % interval may hold less or more often than it says"
+        at_95 = " (91 to 99 % of simulated samples)" if plan.level == CONFIDENCE else ""
+        result = replace(result, note=f"{where}: {held}{at_95}")
     return result.within(*bounds)
 
 
