@@ -196,7 +196,7 @@ class Pair:
         sign = "lopsided" if skew_against(ahead) > _LOPSIDED else ""
         if self.n_units < _FEW_TO_SEE_VARIATION and any(np.ptp(row) <= NOISE for row in rows):
             sign = "flat"
-        sure = sign and unseen_loss_p(ahead, 0.0, self._span) <= self.settings.level / 2
+        sure = sign and unseen_loss_p(ahead, 0.0, self._span) <= self.level_of_one / 2
         return "" if sure else sign
 
     @property

@@ -33,6 +33,7 @@ from assay.tables.table import Cell
 _BOOTSTRAPS = ("bca", "percentile", "studentised")
 _MOST_DRAWN = 5000  # with more, the mean is as good as normal and a bootstrap only slower
 _FEWEST_DRAWN = 8  # with fewer, a bootstrap is too narrow: resamples of one value reach its tails
+_UNEVEN = 0.9  # effective groups as a share of groups
 _ONLY = "only"  # begins the note of a mean that rests on few values
 _CONSTANT = "all values are equal, so no variation was seen"
 _NO_BOUNDS = f"{_CONSTANT}; give the bounds of the measure for an interval"
@@ -380,9 +381,12 @@ def _fill(
     if bounds is None and n and _are_hits(sample.values) and sample.values.any():
         bounds = (0.0, 1.0)
     method = _choose(plan.method, sample, bounds)
-    groups = sample.units.effective if sample.units.clustered else None
-    removed = int((~sample.defined).sum())
-    plan = replace(plan, method=method, n=n, n_removed=removed, groups=groups)
+    removed, groups, note = int((~sample.defined).sum()), None, ""
+    if sample.units.clustered:
+        groups, number = sample.units.effective, len(sample.units.sums)
+        if groups < _UNEVEN * number:
+            note = f"{number:,} groups of uneven size count like {groups:.1f}"
+    plan = replace(plan, method=method, n=n, n_removed=removed, groups=groups, note=note)
     if method not in _BOOTSTRAPS:
         plan = replace(plan, resamples=0, seed=None)
     if n:
@@ -400,13 +404,19 @@ def _fill(
     result = _with_ends(plan, sample, bounds, drawn)
     if bounds is None:
         return result
-    few = bounded.few_away(sample.values, bounds)
-    if few is not None and not result.note:
-        where = f"{_ONLY} {few[0]} of {n} values lie away from {few[1]:g}"
-        held = f"the {100 * plan.level:g} % interval may hold less or more often than it says"
-        at_95 = " (91 to 99 % of simulated samples)" if plan.level == CONFIDENCE else ""
-        result = replace(result, note=f"{where}: {held}{at_95}")
-    return result.within(*bounds)
+    note = result.note or _describe_few(sample.values, bounds, plan.level)
+    return replace(result, note=note).within(*bounds)
+
+
+def _describe_few(values: Floats, bounds: Bounds, level: float) -> str:
+    """Say that few values lie away from a bound, and what follows; empty where many do."""
+    few = bounded.few_away(values, bounds)
+    if few is None:
+        return ""
+    where = f"{_ONLY} {few[0]} of {len(values)} values lie away from {few[1]:g}"
+    held = f"the {100 * level:g} % interval may hold less or more often than it says"
+    at_95 = " (91 to 99 % of simulated samples)" if level == CONFIDENCE else ""
+    return f"{where}: {held}{at_95}"
 
 
 def _why_not(sample: _Sample, method: str) -> str:
