@@ -4,7 +4,11 @@ For each kind of scores, number of systems and number of queries it prints in ho
 replications any of equal systems were separated, and in how many all intervals held the true
 difference of systems with unequal means. Both are 5 % and 95 % if the method is calibrated.
 
+With `--verdicts` it prints how often systems are called better, and probably better, where their
+means are equal, and where they are not (power): also for scores that no test of means can judge.
+
     python benchmarks/calibration.py --systems 2 5 10 --queries 10 25 50 --seconds 20
+    python benchmarks/calibration.py --verdicts --systems 2 20 --queries 10 25 50 200
 """
 
 from __future__ import annotations
@@ -12,12 +16,13 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from itertools import combinations
+from itertools import combinations, product
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.comparison.pairs import ComparisonSettings, compare_pairs
 from assay.stats import compare_jointly, inverted_interval
 from assay.stats.confidence import test_units
 
@@ -73,6 +78,52 @@ KINDS: Final[dict[str, Callable[..., tuple[Table, Table]]]] = {
 }
 
 
+def rare_losses(rng: np.random.Generator, better: bool, systems: int, n: int) -> Table:
+    """Every second system wins a little on nearly all queries; others lose much on 5 %, or not."""
+    values = rng.uniform(0.3, 0.6, n) + 0.01 * rng.normal(size=(systems, n))
+    lost = 0.0 if better else np.where(rng.random((systems // 2, n)) < 0.05, 0.4, 0.0)
+    values[::2][: systems // 2] += 0.02 - lost
+    return values
+
+
+def rare_hits(rng: np.random.Generator, better: bool, systems: int, n: int) -> Table:
+    """Every second system hits a tenth of the queries; others have Beta(1, 9), or half of it."""
+    values = (rng.random((systems, n)) < 0.1).astype(float)
+    smooth = rng.beta(1, 9, (systems // 2, n))
+    values[1::2] = smooth / 2 if better else smooth
+    return values
+
+
+def plain(rng: np.random.Generator, better: bool, systems: int, n: int) -> Table:
+    """Values such as nDCG; every second system is better by 0.1, or equal."""
+    values, _ = beta(rng, np.zeros(systems), n)
+    values[::2] += 0.1 * better
+    return values
+
+
+VERDICTS: Final = {
+    each.__name__.replace("_", " "): each for each in (plain, rare_losses, rare_hits)
+}
+
+
+def say(kind: str, better: bool, systems: int, n: int, limits: dict[str, float]) -> str:
+    """Return in how many samples any system is called better, and any only probably."""
+    rng = np.random.default_rng([systems, n, len(kind), better])
+    names, pairs = [f"s{i}" for i in range(systems)], list(combinations(range(systems), 2))
+    sure = unsure = number = 0
+    begun = time.perf_counter()
+    while number < limits["most"] and time.perf_counter() - begun < limits["seconds"] / 2:
+        settings = ComparisonSettings(resamples=int(limits["resamples"]), seed=number)
+        values = VERDICTS[kind](rng, better, systems, n)
+        bounds = {"settings": settings, "clusters": None, "bounds": (0.0, 1.0)}
+        outcomes = {pair.outcome for pair in compare_pairs("RR", names, values, pairs, **bounds)}
+        flat = bool(outcomes & {"better", "worse"})
+        sure += flat
+        unsure += not flat and bool(outcomes & {"probably better", "probably worse"})
+        number += 1
+    return f"{sure / number:.1%} / {unsure / number:.1%} ({number:,})"
+
+
 def one(
     values: Table, truth: Table, clusters: NDArray[np.int64] | None, resamples: int, seed: int
 ) -> bool:
@@ -126,8 +177,16 @@ def main() -> None:
         default=999,
         help="of each comparison; 199 are as well calibrated, and let more replications be made",
     )
+    parser.add_argument("--verdicts", action="store_true", help="what is said, and power")
     options = parser.parse_args()
     limits = {name: getattr(options, name) for name in ("seconds", "most", "resamples")}
+    if options.verdicts:
+        print("| scores | systems | queries | equal: better / probably | unequal: the same |")
+        print("|---|---|---|---|---|")
+        for kind, systems, n in product(VERDICTS, options.systems, options.queries):
+            said = [say(kind, better, systems, n, limits) for better in (False, True)]
+            print(f"| {kind} | {systems} | {n} | {' | '.join(said)} |", flush=True)
+        return
     print("| scores | systems | queries | wrongly separated | all covered | replications |")
     print("|---|---|---|---|---|---|")
     for kind in options.kinds:

@@ -39,17 +39,13 @@ def test_the_better_system_is_named_whichever_comes_first():
         assert [one.letters for one in found.standings] == ["a", "b"]
 
 
-def test_not_separable_says_how_many_queries_would_do():
+def test_not_separable_says_what_would_be_seen():
     found = compare(scores_of(NOISE), scores_of(BASE))
     pair = found.pairs[0]
-    least, needed, most = pair.queries_needed
-    assert abs(needed - stats.queries_needed(NOISE - BASE)) <= 1
     assert found.verdict.startswith("A and B are not separable on RR at 5 %: ")
-    assert 100 < needed < 1000
-    assert least < needed
-    assert most is None
-    guess = f"{-(-needed // 10) * 10} queries would show it ({least} or more)"
-    assert f"a guess from these: {guess}" in found.verdict
+    least = stats.minimum_detectable_difference(NOISE - BASE)
+    assert found.verdict.endswith(f"; minimum detectable difference {least:.4f}")
+    assert "would show" not in found.verdict
     assert pair.winner is None
     assert {one.letters for one in found.standings} == {"a"}
 
@@ -69,7 +65,6 @@ def test_a_verdict_is_not_a_comparison_of_means():
     right = left[::-1].copy()
     found = compare(scores_of(left), scores_of(right))
     assert found.pairs[0].winner is None
-    assert found.pairs[0].queries_needed is None
     assert "not separable" in found.verdict
 
 
@@ -439,7 +434,9 @@ def test_json_holds_only_plain_numbers():
     assert pair["winner"] == "A"
     assert pair["difference"] == found.pairs[0].difference
     assert {"p_equivalent", "p_a_non_inferior", "p_b_non_inferior"} <= set(pair)
-    assert data["queries"] == {"compared": 60, "by_system": {"A": 60, "B": 60}}
+    unseen = pytest.approx(1 - 0.05 ** (1 / 60))  # missed by 60 draws with a chance of 5 %
+    counts = {"compared": 60, "by_system": {"A": 60, "B": 60}}
+    assert data["queries"] == {**counts, "unseen_share": unseen}
 
 
 def test_html_is_escaped():

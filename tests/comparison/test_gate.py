@@ -18,7 +18,7 @@ from assay.comparison.gate import (
     worse_than_baseline,
 )
 from assay.errors import UsageError
-from tests.comparison.made_scores import scores_of
+from tests.comparison.made_scores import scores_of, with_users
 
 
 def named(means, **settings):
@@ -196,3 +196,39 @@ def test_a_passing_gate_says_what_it_has_shown() -> None:
     assert describe_pass(found, "old.run") == "no significant loss against old.run on RR"
     wide = named({"new": 0.6, "old": 0.5}, baseline="old", margin=0.2)
     assert describe_pass(wide, "old.run") == "no loss of 0.2 or more against old.run on RR"
+
+
+def test_probably_worse_passes_and_is_said() -> None:
+    base = np.random.default_rng(2).random(40)
+    lost = base - 0.1 - 0.01 * np.random.default_rng(3).random(40)
+    lost[:2] += 0.6  # two large wins
+    found = compare(scores_of(lost), scores_of(base), names=["new", "old"], baseline="old")
+    assert found.pairs[0].p < 0.01
+    assert list(worse_than_baseline(found)) == []
+    assert describe_pass(found, "old.run") == (
+        "no sure loss against old.run on RR. Probably worse: new on RR (the difference rests on "
+        "few or one-sided queries). Use --margin to fail unless a loss is ruled out"
+    )
+    lost[:2] = base[:2] - 0.105
+    sure = compare(scores_of(lost), scores_of(base), names=["new", "old"], baseline="old")
+    assert [text.split(":")[0] for text in worse_than_baseline(sure)] == [
+        "new is worse than old on RR"
+    ]
+
+
+def test_the_gate_counts_groups_as_the_comparison_does() -> None:
+    rng = np.random.default_rng(7)
+    users = [f"u{i // 10}" for i in range(200)]
+    noise = 0.1 * rng.normal(size=20)
+    shared = np.repeat(noise - noise.mean() - 0.03, 10)
+    old = rng.uniform(0.3, 0.7, 200)
+    new = np.clip(old + shared, 0, 1)
+    alone = compare(scores_of(new), scores_of(old), names=["new", "old"], baseline="old")
+    rows = [with_users(row, users) for row in (new, old)]
+    grouped = compare(*rows, names=["new", "old"], baseline="old", by="user")
+    assert list(worse_than_baseline(alone))
+    assert not list(worse_than_baseline(grouped))
+    assert grouped.pairs[0].n_units == 20
+    assert grouped.to_dict()["queries"]["groups"] == 20
+    assert grouped.to_dict()["queries"]["effective_groups"] == pytest.approx(20)
+    assert "(20 groups, which count like 20.0 of equal size)" in grouped.method

@@ -261,7 +261,7 @@ def test_full_measures_with_chance_and_ceiling():
     assert one.ceiling.mean()["P@4"] == pytest.approx((3 * 2 / 4 + 9 * 1) / 12)
     assert one.macro["P@4"] == pytest.approx(np.mean([one.macro.groups[g]["P@4"] for g in "ab"]))
     assert one.targets == {"a": 3, "b": 9}
-    assert one.intervals()[0].method == "bca"
+    assert one.intervals()[0].method == "score"
 
 
 def test_truncated_precision_of_rare_labels():

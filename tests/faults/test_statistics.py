@@ -37,7 +37,7 @@ def test_identical_systems_everywhere_else(engine: str) -> None:
     assert 0 < found.high == -found.low < 0.2  # what was not seen may differ
     assert stats.compare_seeds(np.stack([A, A, A]), np.stack([A, A, A])).p == 1
     assert stats.minimum_detectable_difference(A - A) == 0
-    assert stats.queries_needed(A - A) is None
+    assert stats.queries_needed(A - A, difference=0.1) == 3
 
 
 @pytest.mark.parametrize("method", TEST_METHODS)
@@ -68,7 +68,7 @@ def test_too_few_queries(engine: str, n: int) -> None:
     assert np.isnan(stats.tukey_hsd(np.stack([a, b])).p).all()
     assert all(math.isnan(each.low) for each in stats.rank_intervals(np.stack([a, b])))
     assert math.isnan(stats.minimum_detectable_difference(a - b))
-    assert stats.queries_needed(a - b) is None
+    assert stats.queries_needed(a - b, difference=0.1) is None
 
 
 def test_too_few_clusters_or_units_in_a_stratum() -> None:

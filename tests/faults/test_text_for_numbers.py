@@ -110,17 +110,13 @@ DOORS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
         {"resamples": "1000", "seed": "1"},
     ),
     "tukey_hsd": (lambda **k: stats.tukey_hsd([A, B], **k), {"resamples": "1000", "seed": "1"}),
-    "guess_queries": (
-        lambda **k: stats.guess_queries(A - B, **k),
-        {"power": "0.8", "level": "0.05", "confidence": "0.8"},
-    ),
     "levels_of_one": (lambda **k: stats.levels_of_one([0.1, 0.2], **k), {"level": "0.05"}),
     "minimum_detectable_difference": (
         lambda **k: stats.minimum_detectable_difference(A - B, **k),
         {"power": "0.8", "level": "0.05"},
     ),
     "queries_needed": (
-        lambda **k: stats.queries_needed(A - B, **k),
+        lambda difference=0.1, **k: stats.queries_needed(A - B, difference=difference, **k),
         {"difference": "0.1", "power": "0.8", "level": "0.05"},
     ),
     "build_index": (lambda **k: build_index("exact", VECTORS, **k), {"threads": "2"}),

@@ -336,7 +336,7 @@ def test_intervals_hold_the_mean():
     result = evaluate_predictions(LOGITS, TARGETS)
     for name, found in result.intervals().items():
         assert found.low <= result.mean()[name] <= found.high
-        assert found.method == ("wilson" if name.startswith("Success") else "bca")
+        assert found.method == ("wilson" if name.startswith("Success") else "score")
 
 
 def test_no_targets_at_all():

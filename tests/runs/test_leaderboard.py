@@ -53,7 +53,9 @@ def test_one_record_stands_alone() -> None:
     assert board.verdicts["AP"].startswith("a reaches 0.")
     assert board.verdicts["AP"].endswith("a random order reaches 0.0100")
     assert math.isnan(board.chance_on("RR"))
-    assert board.method == "Intervals: 95 % BCa, 300 resamples, seed 0."
+    assert board.method == "Intervals: 95 % score."
+    drawn = rank_records([make_record("a", 0.1)], resamples=300, interval="bca")
+    assert drawn.method == "Intervals: 95 % BCa, 300 resamples, seed 0."
 
 
 def test_the_verdict_names_whom_a_random_order_beats() -> None:
@@ -76,11 +78,11 @@ def test_clusters_of_the_records_are_resampled_as_whole_groups() -> None:
     records = [make_record(name, skill, clusters="scene") for name, skill in (("a", 0.1), ("b", 0))]
     board = rank_records(records, resamples=300)
     assert board.settings.by == "scene"
-    kinds = {one.mean.method for one in board.standings_on("AP")}
-    assert kinds == {"t"}  # five groups are too few to resample
+    means = [one.mean for one in board.standings_on("AP")]
+    assert {(mean.method, mean.groups) for mean in means} == {("score", 5.0)}
     other = rank_records([one.replace(clusters="") for one in records], resamples=300)
     assert other.settings.by is None
-    assert {one.mean.method for one in other.standings_on("AP")} == {"bca"}
+    assert {one.mean.groups for one in other.standings_on("AP")} == {None}
 
 
 def test_remarks_warn_of_other_datasets_and_query_sets() -> None:

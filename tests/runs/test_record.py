@@ -138,13 +138,13 @@ def test_every_field_of_a_record_is_documented() -> None:
 def test_clusters_of_an_aggregate_are_a_field() -> None:
     scores = make_scores(["RR"]).with_groups(scene={"q1": "s", "q2": "t", "q3": "t"})
     mean, by_scene = aggregates_of(scores, clusters="scene")
-    assert (mean.clusters, mean.method) == ("scene", "t")
+    assert (mean.clusters, mean.method) == ("scene", "score")
     assert (by_scene.clusters, by_scene.by_column) == ("", "scene")
     assert mean.is_overall
     assert not by_scene.is_overall
     plain = aggregates_of(scores)[0]
     assert (plain.clusters, plain.to_dict()["method"]) == ("", "wilson")
-    assert mean.to_dict() == {**plain.to_dict(), **ends(mean), "method": "t by scene"}
+    assert mean.to_dict() == {**plain.to_dict(), **ends(mean), "method": "score by scene"}
 
 
 def ends(one: Aggregate) -> dict[str, Any]:

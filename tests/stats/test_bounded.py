@@ -6,9 +6,11 @@ import math
 
 import numpy as np
 import pytest
+import scipy.optimize
 import scipy.stats
 from statsmodels.stats.proportion import proportion_confint
 
+from assay.arrays import Floats
 from assay.errors import UsageError
 from assay.stats import difference_interval, interval
 from assay.stats.bounded import (
@@ -49,17 +51,93 @@ def test_a_share_at_a_bound(away: list[float], n: int) -> None:
     assert (low, high) == pytest.approx((2 + 5 * least, 2 + 5 * most), rel=1e-9)
     low, high = share_ends(7 - 5 * distances, 7.0, 0.9, (2.0, 7.0))
     assert (low, high) == pytest.approx((7 - 5 * most, 7 - 5 * least), rel=1e-9)
-    if away:
-        found = interval(7 - 5 * distances, level=0.9, bounds=(2.0, 7.0))
-        assert (found.low, found.high, found.method) == (low, high, "share")
 
 
 def test_fewer_than_fifteen_and_half_of_the_values_may_be_away() -> None:
-    assert few_away(np.repeat([0.5, 1.0], [14, 40]), (0, 1)) == 1
+    assert few_away(np.repeat([0.5, 1.0], [14, 40]), (0, 1)) == (14, 1)
     assert few_away(np.repeat([0.5, 1.0], [15, 40]), (0, 1)) is None
-    assert few_away(np.repeat([0.5, 0.0], [4, 4]), (0, 1)) == 0
+    assert few_away(np.repeat([0.5, 0.0], [4, 4]), (0, 1)) == (4, 0)
     assert few_away(np.repeat([0.5, 0.0], [5, 4]), (0, 1)) is None
     assert few_away(np.ones(9), (0, 1)) is None
+
+
+def score_by_definition(values: Floats, level: float) -> tuple[float, float]:
+    """All means μ that are no further from the mean than t standard errors for a mean of μ."""
+    n, mean, largest = len(values), values.mean(), values.mean() * (1 - values.mean())
+    third = 1 / 3  # of a query whose score is any number from 0 to 1: mean ½, mean square ⅓
+    share = (n * values.var(ddof=1) + third / 3) / (n * largest + third / 2)
+    t = scipy.stats.t.isf((1 - level) / 2, n - 1)
+
+    def excess(mu: float) -> float:
+        return (mean - mu) ** 2 - t**2 * share * mu * (1 - mu) / n
+
+    ends = ((0.0, mean), (mean, 1.0))
+    low, high = (scipy.optimize.brentq(excess, *end, xtol=1e-15) for end in ends)
+    return low, high
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95])
+@pytest.mark.parametrize("n", [5, 40])
+@pytest.mark.parametrize("shape", [(0.1, 0.9), (2, 2), (0.3, 3)])
+def test_the_score_interval_inverts_its_test(n: int, level: float, shape: tuple) -> None:
+    values = np.random.default_rng(n).beta(*shape, n)
+    low, high = score_by_definition(values, level)
+    found = interval(values, level=level, bounds=(0, 1))
+    assert (found.method, found.resamples, found.seed) == ("score", 0, None)
+    assert (found.low, found.high) == pytest.approx((low, high), rel=1e-9)
+    moved = interval(2 + 5 * values, level=level, bounds=(2, 7))
+    assert (moved.low, moved.high) == pytest.approx((2 + 5 * low, 2 + 5 * high), rel=1e-9)
+    turned = interval(1 - values, level=level, bounds=(0, 1))
+    assert (turned.low, turned.high) == pytest.approx((1 - high, 1 - low), rel=1e-9)
+
+
+def test_zeros_and_ones_are_wilsons() -> None:
+    for hits in (0, 1, 7, 30):
+        low, high = proportion_confint(hits, 30, method="wilson")
+        found = interval([1] * hits + [0] * (30 - hits), bounds=(0, 1))
+        assert found.method == "wilson"
+        assert (found.low, found.high) == pytest.approx((low, high), abs=1e-12)
+
+
+def test_uneven_groups_count_like_fewer() -> None:
+    rng = np.random.default_rng(1)
+    sizes = np.array([40, 20, 10, 5, 5, 10])
+    groups = np.repeat(np.arange(6), sizes)
+    values = np.clip(0.4 + 0.2 * rng.normal(size=6)[groups] + 0.1 * rng.normal(size=90), 0, 1)
+    found = interval(values, clusters=groups, bounds=(0, 1))
+    effective = 90**2 / (sizes**2).sum()
+    assert found.groups == pytest.approx(effective)
+    assert f"n=90 in {effective:.1f} effective groups" in repr(found)
+    left_out = [values[groups != group].mean() for group in range(6)]  # the jackknife over groups
+    error = np.sqrt(5 / 6 * ((np.array(left_out) - values.mean()) ** 2).sum())
+    mean = values.mean()
+    size = 90 * (90 * mean * (1 - mean) + 1 / 6) / ((90 * error) ** 2 + 1 / 9)
+    t = scipy.stats.t.isf(0.025, effective - 1)
+    centre = (mean + t**2 / (2 * size)) / (1 + t**2 / size)
+    assert (found.low + found.high) / 2 == pytest.approx(centre, rel=1e-9)
+    assert interval(values, bounds=(0, 1)).groups is None
+    student = interval(values, clusters=groups, method="t")
+    assert student.half_width == pytest.approx(t * error, rel=1e-9)
+
+
+def test_few_values_away_from_a_bound_are_noted() -> None:
+    sparse = interval([0.5] * 14 + [0.0] * 40, bounds=(0, 1))
+    assert sparse.rests_on_few
+    assert sparse.note.startswith("only 14 of 54 values lie away from 0: the 95 % interval may")
+    assert "91 to 99 %" in sparse.note
+    assert "91 to 99 %" not in interval([0.5] * 14 + [0.0] * 40, level=0.9, bounds=(0, 1)).note
+    assert not interval([0.5] * 15 + [0.0] * 40, bounds=(0, 1)).note
+
+
+def test_the_score_interval_needs_bounds() -> None:
+    with pytest.raises(UsageError, match="needs the bounds"):
+        interval([0.2, 0.5, 0.9], method="score")
+    a, b = np.array([0.9, 0.8, 0.7, 0.4]), np.array([0.1, 0.5, 0.2, 0.6])
+    with pytest.raises(UsageError, match="needs the bounds"):
+        difference_interval(a, b, method="score")
+    found = difference_interval(a, b, method="score", bounds=(0, 1))
+    alone = interval(a - b, bounds=(-1, 1))
+    assert (found.low, found.high) == pytest.approx((alone.low, alone.high), rel=1e-12)
 
 
 @pytest.mark.parametrize("units", [[0.4], [-0.2, -0.3, 1.0], [2.5, -0.5, -0.5, -0.25]])

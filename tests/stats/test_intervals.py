@@ -243,9 +243,11 @@ def test_the_number_of_values_chooses_the_method() -> None:
         assert difference_interval(values[:n], values[:n] ** 2, resamples=100).method == method
     zeros_and_ones = [0, 1, 1, 0, 1, 0, 0, 1, 1, 1]
     assert interval(zeros_and_ones).method == "wilson"
-    assert interval(zeros_and_ones, strata=[0] * 5 + [1] * 5).method == "bca"
-    assert interval(zeros_and_ones * 2, clusters=np.arange(20) // 2).method == "bca"
-    assert interval(np.r_[values[:3], np.ones(30)], bounds=(0, 1)).method == "share"
+    assert interval(zeros_and_ones, strata=[0] * 5 + [1] * 5).method == "score"
+    assert interval(zeros_and_ones * 2, clusters=np.arange(20) // 2).method == "score"
+    assert interval(values[:20], clusters=np.arange(20) // 2).method == "t"
+    for n in (3, 8, 5001):
+        assert interval(values[:n], bounds=(0, 1)).method == "score"
     assert interval(np.r_[values[:3], np.ones(30)]).method == "bca"
 
 

@@ -258,15 +258,15 @@ def test_intervals_draw_scenes_not_keypoints() -> None:
     pairs = [_ranked(*rng.integers(1, 4, 40), scene=f"s{i:02}") for i in range(10)]
     lower = [_ranked(*rng.integers(5, 9, 40), scene=f"t{i:02}") for i in range(10)]
     [row] = summarize(DescriptorResult.of("x", [*pairs, *lower]), resamples=2000)
-    assert row.micro.method == "bca"
+    assert (row.micro.method, row.micro.groups) == ("score", 20)
     # The spread between scenes is what counts: 800 independent keypoints would give ±.02.
     assert row.micro.half_width > 0.05
     assert row.macro.n == 20
 
 
-def test_few_scenes_have_student_intervals_and_one_has_none() -> None:
+def test_few_scenes_have_intervals_and_one_has_none() -> None:
     few = summarize(DescriptorResult.of("x", some_pairs(2)))[0]
-    assert few.micro.method == "t"
+    assert few.micro.method == "score"
     assert 0 <= few.micro.low < few.micro.high <= 1
     [alone] = summarize(DescriptorResult.of("x", [_ranked(1, 2, scene="a")]))
     assert math.isnan(alone.micro.low)

@@ -10,6 +10,8 @@ from itertools import combinations
 from numbers import Real
 from typing import Any, Final, Unpack
 
+import numpy as np
+
 from assay.arrays import Floats
 from assay.comparison.alignment import Aligned, align
 from assay.comparison.pairs import POWER, ComparisonSettings, Pair, compare_pairs
@@ -37,7 +39,9 @@ from assay.plugins import find_hook
 from assay.scoring.evaluate import evaluate
 from assay.scoring.scores import SCHEMA_VERSION, Scores
 from assay.stats import INTERVAL_NAMES, intervals
+from assay.stats.bounded import unseen_share
 from assay.stats.choices import INTERVAL, LEVEL, MOST_PAIRS, RESAMPLES
+from assay.stats.samples import effective_number
 from assay.tables.table import Cell, Page, Table, Words, as_text, html_page, latex_page, text_page
 
 _FEW_PAIRS: Final = 10  # of five systems; they fit on a screen below their means
@@ -71,6 +75,20 @@ class Comparison:
     def query_counts(self) -> dict[str, int]:
         """Number of queries that each system has."""
         return dict(zip(self.names, self.aligned.sizes, strict=True))
+
+    @property
+    def groups(self) -> dict[str, Any]:
+        """Number of groups that vary as a whole, and how many of equal size count like them."""
+        if self.aligned.clusters is None:
+            return {}
+        sizes = np.unique(self.aligned.clusters, return_counts=True)[1]
+        return {"groups": len(sizes), "effective_groups": effective_number(sizes)}
+
+    @property
+    def unseen_share(self) -> float | None:
+        """Share of all queries (groups) that may be in none of these, at the significance level."""
+        n = self.groups.get("groups", self.n_queries)
+        return unseen_share(n, 1 - 2 * self.settings.level) if n else None
 
     @property
     def query_ids(self) -> Ids:
@@ -203,9 +221,11 @@ class Comparison:
         """How p-values and intervals were computed, and over which family."""
         settings, pair = self.settings, self.pairs[0]
         drawn = f"{settings.resamples:,} resamples, seed {settings.seed}"
-        unit = (
-            "" if settings.by is None else f"; queries of one {settings.by} are resampled together"
-        )
+        unit = ""
+        if self.groups:
+            number = "{groups:,} groups, which count like {effective_groups:.1f} of equal size"
+            together = f"queries of one {settings.by} are resampled together"
+            unit = f"; {together} ({number.format(**self.groups)})"
         sliced = "" if self.slices is None else f" {self.slices.method}"
         between = "all that the test does not reject"
         if not pair.coherent:
@@ -228,7 +248,12 @@ class Comparison:
             return ""
         low, high = f"{min(sizes):.4f}", f"{max(sizes):.4f}"
         least = low if low == high else f"{low} to {high}, depending on the pair"
-        return f"Minimum detectable difference ({100 * POWER:g} % power): {least}."
+        what = "groups" if self.groups else "queries"
+        return (
+            f"Minimum detectable difference ({100 * POWER:g} % power): {least}. These {what} "
+            f"cannot show losses, however large, on up to {self.unseen_share or 1:.1%} of all "
+            f"{what}: with a chance of {100 * self.settings.level:g} % none of those was drawn."
+        )
 
     def table(self, measure: str | Measure | None = None) -> Table:
         """Return systems with means, intervals, ranks and groups, of one measure or of all."""
@@ -321,7 +346,12 @@ class Comparison:
             "baseline": self.baseline,
             "family": self.family,
             "settings": {**asdict(self.settings), "power": POWER},
-            "queries": {"compared": self.n_queries, "by_system": self.query_counts},
+            "queries": {
+                "compared": self.n_queries,
+                "by_system": self.query_counts,
+                **self.groups,
+                "unseen_share": self.unseen_share,
+            },
             "measures": {block.measure: block.to_dict() for block in self.blocks},
             **({} if self.slices is None else {"slices": self.slices.to_dict()}),
         }
@@ -396,8 +426,8 @@ def compare(
         correction: For several pairs of a measure: max-t (all pairs in one family; the default of
             randomisation), holm (the default of other tests), bonferroni, bh, tukey or none.
         level: Significance level.
-        interval: auto (of differences: the one that belongs to the test), bca, percentile,
-            studentised or t.
+        interval: auto (of differences: the one that belongs to the test), score, bca,
+            percentile, studentised or t.
         resamples: Number of resamples.
         seed: Seed of the draws.
         margin: Adds tests of non-inferiority and equivalence.

@@ -133,7 +133,7 @@ def failures(comparison: Means, conditions: Iterable[Condition]) -> Iterator[str
 
 
 def worse_than_baseline(comparison: Comparison) -> Iterator[str]:
-    """Say which systems are significantly worse than the baseline.
+    """Say which systems are significantly worse than the baseline; probably worse is not enough.
 
     With a margin: which are not shown to be non-inferior. All systems and measures must pass, so
     that their p-values need no correction: the gate passes wrongly only if all tests err. What
@@ -199,6 +199,12 @@ def describe_pass(comparison: Comparison, baseline: str) -> str:
         return f"same scores as {on}"
     if margin is not None:
         return f"no loss of {margin:g} or more against {on}"
+    unsure = [f"{p.a} on {p.measure}" for p in comparison.pairs if p.outcome == "probably worse"]
+    if unsure:
+        return (
+            f"no sure loss against {on}. Probably worse: {join_names(unsure)} (the difference "
+            "rests on few or one-sided queries). Use --margin to fail unless a loss is ruled out"
+        )
     return f"no significant loss against {on}"
 
 

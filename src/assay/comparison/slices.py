@@ -469,7 +469,9 @@ def _outcome(block: SystemBlock) -> str:
         clear = sum(pair.winner is not None for pair in block.pairs)
         return f"{clear or 'none'} of {len(block.pairs)} pairs separated"
     pair = block.pairs[0]
-    return pair.outcome if pair.winner is None else f"{pair.winner} better than {pair.loser}"
+    if pair.winner is None:
+        return pair.outcome
+    return f"{pair.winner} {'probably ' if pair.doubt else ''}better than {pair.loser}"
 
 
 def _dependence(column: str, contrasts: Sequence[Contrast], names: Sequence[str]) -> str:

@@ -165,7 +165,7 @@ def rank_systems(
                 ranks[i],
                 "",
                 outcomes[names[i]],
-                outcomes[names[i]] == "better",
+                outcomes[names[i]].endswith("better"),
             )
             for i in order
         ]
@@ -304,14 +304,9 @@ def pair_data(pair: Pair, *, brief: bool = False) -> dict[str, Any]:
     }
     if brief:
         return data
-    guess = pair.queries_needed if pair.outcome == "not separable" else None
-    least, best, most = guess or (None, None, None)
     data |= {
         "interval": pair.interval.method,
         "coherent": pair.coherent,
-        "queries_needed": best,
-        "queries_needed_low": least,
-        "queries_needed_high": most,
         "note": pair.test.note,
     }
     if pair.equivalence is not None:

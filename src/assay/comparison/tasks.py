@@ -67,8 +67,9 @@ class TaskPair(Pair):
         return outcome
 
     @property
-    def queries_needed(self) -> None:
-        """Not guessed: queries could be added to any of the tasks."""
+    def doubt(self) -> str:
+        """Not looked for: the differences of queries are not there."""
+        return ""
 
     @property
     def minimum_detectable(self) -> float:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.comparison.pairs import POWER, ComparisonSettings, Pair
+from assay.comparison.pairs import NOISE, POWER, ComparisonSettings, Pair, skew_against
 from assay.core.text import Remark, signed
-from assay.stats import INVERTIBLE
+from assay.stats.samples import effective_number
 
 if TYPE_CHECKING:
     from assay.comparison.compare import Comparison
@@ -28,9 +28,15 @@ METHOD_NAMES: Final = {
 }
 _SMALLEST_SHOWN: Final = 0.0001
 _NAMED: Final = 5
+_RESTS: Final = "the difference rests on few or one-sided queries"
 _OPPOSITE: Final = "test and means point in opposite directions"
 _AGAINST_BASELINE: Final = {
-    **{outcome: outcome for outcome in ("better", "worse", "not separable", "identical")},
+    "better": "better",
+    "probably better": "probably better (the differences rest on few or one-sided queries)",
+    "worse": "worse",
+    "probably worse": "probably worse (the differences rest on few or one-sided queries)",
+    "not separable": "not separable",
+    "identical": "identical",
     "contradictory": _OPPOSITE,
     "undecided": "cannot be compared",
 }
@@ -52,11 +58,13 @@ def pair_verdict(pair: Pair) -> str:
     if pair.outcome == "not separable":
         return (
             f"{a} and {b} are not separable on {measure} at {_percent(pair.settings.level)}: "
-            f"{describe_difference(pair, a)}{describe_needed(pair)}{_describe_margin(pair)}"
+            f"{describe_difference(pair, a)}{describe_detectable(pair)}{_describe_margin(pair)}"
         )
     ahead = describe_difference(pair, pair.winner or a)
+    probably, doubt = ("probably ", f"; {_RESTS}") if pair.doubt else ("", "")
     return (
-        f"{pair.winner} is better than {pair.loser} on {measure}: {ahead}{_describe_margin(pair)}"
+        f"{pair.winner} is {probably}better than {pair.loser} on {measure}: {ahead}{doubt}"
+        f"{_describe_margin(pair)}"
     )
 
 
@@ -106,29 +114,10 @@ def _percent(level: float) -> str:
     return f"{100 * level:g} %"
 
 
-def describe_needed(pair: Pair) -> str:
-    """Return how many queries might show this difference.
-
-    A guess, because the difference is one.
-    """
-    if pair.queries_needed is None:
-        return ""
-    unit = "queries" if pair.settings.by is None else f"groups by {pair.settings.by}"
-    least, best, most = pair.queries_needed
-    if best > 10**7:
-        return f"; it would take more than 10,000,000 {unit} to show"
-    range_ = (
-        f"{_round_up(least):,} or more"
-        if most is None
-        else f"{_round_up(least):,} to {_round_up(min(most, 10**9)):,}"
-    )
-    return f"; a guess from these: {_round_up(best):,} {unit} would show it ({range_})"
-
-
-def _round_up(number: int) -> int:
-    """Return two digits: the number rests on an estimate."""
-    scale = int(10 ** max(len(str(number)) - 2, 0))
-    return -(-number // scale) * scale
+def describe_detectable(pair: Pair) -> str:
+    """Return the difference that these queries would mostly show, if it is known."""
+    size = pair.minimum_detectable
+    return f"; minimum detectable difference {size:.4f}" if size > 0 else ""
 
 
 def _describe_margin(pair: Pair) -> str:
@@ -195,10 +184,17 @@ def verdict_of_all(measure: str, ranked: Sequence[str], pairs: Sequence[Pair]) -
         return _verdict_of_twins(measure, [ranked[0], *same], of_first, doubtful)
     if not doubtful:
         return (
-            f"{ranked[0]} is better than {_all_others(len(of_first))} on {measure}; the nearest is "
+            f"{ranked[0]} is better than {_all_others(len(of_first))} on {measure}"
+            f"{_describe_unsure(ranked[0], of_first)}; the nearest is "
             f"{of_first[0].other(ranked[0])}: {describe_difference(of_first[0], ranked[0])}"
         )
     return f"{ranked[0]} is first on {measure}, but {_describe_doubts(ranked[0], doubtful)}"
+
+
+def _describe_unsure(first: str, pairs: Sequence[Pair]) -> str:
+    """Of whom the first is only probably ahead."""
+    unsure = [pair.other(first) for pair in pairs if pair.doubt]
+    return f", only probably than {join_names(unsure)}: {_RESTS}" if unsure else ""
 
 
 def _describe_doubts(first: str, pairs: Sequence[Pair]) -> str:
@@ -218,8 +214,8 @@ def _describe_doubts(first: str, pairs: Sequence[Pair]) -> str:
             why = nearest.untestable
             if nearest.outcome != "undecided":
                 whom = f"{nearest.other(first)} " if len(of_kind) > 1 else ""
-                needed = describe_needed(nearest) if nearest.outcome == "not separable" else ""
-                why = f"{whom}{describe_difference(nearest, first)}{needed}"
+                least = describe_detectable(nearest) if nearest.outcome == "not separable" else ""
+                why = f"{whom}{describe_difference(nearest, first)}{least}"
             clauses.append(f"{words.format(names=names)}: {why}")
     return "; ".join(clauses)
 
@@ -237,7 +233,8 @@ def _verdict_of_twins(
     if doubtful:
         return f"{head}, but {_describe_doubts(first[0], doubtful)}"
     rest = [pair.other(first[0]) for pair in of_first if pair.outcome != "identical"]
-    return f"{head}; they are better than {rest[0] if len(rest) == 1 else _all_others(len(rest))}"
+    others = rest[0] if len(rest) == 1 else _all_others(len(rest))
+    return f"{head}; they are better than {others}{_describe_unsure(first[0], of_first)}"
 
 
 def join_names(names: Sequence[str]) -> str:
@@ -247,17 +244,11 @@ def join_names(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
-# Of systems with equal means, unlike shapes and 10 to 50 queries, up to 80 % are called different;
-# without those that these limits single out, at most 6.4 %. Of true differences with symmetric
-# errors they single out 17 % at 10 queries, 9 % at 25, and none from 50 on.
-_LOPSIDED: Final = 0.15  # skewness over √n, against the system that is ahead
-_FEW_TO_SEE_VARIATION: Final = 100
 _FEWEST_EFFECTIVE: Final = 10.0  # groups; with fewer, and uneven ones, 6 to 14 % are wrong
 _UNEVEN: Final = 0.75
 _FEW_GROUPS: Final = 8  # of which even slightly uneven ones err in 6 %
 _SLIGHTLY_UNEVEN: Final = 0.9
 _MOST_UNEQUAL: Final = 4.0
-_NOISE: Final = 1e-12
 
 
 def comparison_remarks(comparison: Comparison) -> Iterator[str]:
@@ -275,6 +266,7 @@ def comparison_remarks(comparison: Comparison) -> Iterator[str]:
             yield f"{measure}: undefined on up to {removed} queries, left out of pairs"
         remarks = {
             "no intervals of means": _without_interval(comparison.standings_on(measure)),
+            "means rest on few queries": _resting_on_few(comparison.standings_on(measure)),
             "lead probably overestimated": _overstated([p for p in pairs if p.overstated]),
             "p too small: one-sided differences": _one_sided(pairs),
             "unequal variances": unequal_variances(pairs),
@@ -309,8 +301,8 @@ def _uneven_groups(clusters: NDArray[Any] | None, settings: ComparisonSettings) 
     """Warn of uneven groups, which count like fewer (Kish 1965, Survey sampling)."""
     if clusters is None or not len(clusters):
         return
-    sizes = np.unique(clusters, return_counts=True)[1].astype(np.float64)
-    effective = float(sizes.sum() ** 2 / (sizes**2).sum())
+    sizes = np.unique(clusters, return_counts=True)[1]
+    effective = effective_number(sizes)
     very = effective < min(_FEWEST_EFFECTIVE, _UNEVEN * len(sizes))
     if very or (len(sizes) < _FEW_GROUPS and effective < _SLIGHTLY_UNEVEN * len(sizes)):
         how = "very uneven" if very else "uneven"
@@ -327,6 +319,13 @@ def _without_interval(standings: Iterable[Standing]) -> Iterable[str]:
     return [f"no intervals of means: {note}" for note in notes[:1]]
 
 
+def _resting_on_few(standings: Iterable[Standing]) -> Iterable[str]:
+    """Say where an interval of a mean may not hold as often as its level says."""
+    sparse = [standing for standing in standings if standing.mean.rests_on_few]
+    if sparse:
+        yield f"{sparse[0].name}: {sparse[0].mean.note}{_as_for_more(sparse)}"
+
+
 def _overstated(pairs: list[Pair]) -> Iterable[str]:
     if not pairs:
         return
@@ -339,8 +338,8 @@ def _overstated(pairs: list[Pair]) -> Iterable[str]:
     )
 
 
-def _as_for_more(pairs: Sequence[Pair]) -> str:
-    return f" (as for {len(pairs) - 1} more)" if len(pairs) > 1 else ""
+def _as_for_more(members: Sequence[object]) -> str:
+    return f" (as for {len(members) - 1} more)" if len(members) > 1 else ""
 
 
 def _one_sided(pairs: Sequence[Pair]) -> Iterable[str]:
@@ -348,19 +347,18 @@ def _one_sided(pairs: Sequence[Pair]) -> Iterable[str]:
 
     These are large losses that are rare, or any variation at all.
     """
-    flat, lopsided = _leads_without_variation(pairs), _lopsided_leads(pairs)
+    flat, lopsided = ([p for p in pairs if p.doubt == doubt] for doubt in ("flat", "lopsided"))
     if flat:
-        constant = [
-            name for name, same in zip((flat[0].a, flat[0].b), _same(flat[0]), strict=True) if same
-        ]
+        rows = zip((flat[0].a, flat[0].b), flat[0].values, strict=True)
+        constant = [name for name, row in rows if np.ptp(row) <= NOISE]
         what = f"{constant[0]} has" if constant else f"{flat[0].a} and {flat[0].b} differ by"
         yield (
             f"{what} the same value on all {flat[0].effect.n} queries, so that other "
             f"values were not seen and p is too small; take more queries{_as_for_more(flat)}"
         )
     if lopsided:
-        worst = max(lopsided, key=_share_of_tail)
-        skew = _share_of_tail(worst) * math.sqrt(worst.n_units)
+        worst = max(lopsided, key=_tail_of)
+        skew = _tail_of(worst) * math.sqrt(worst.n_units)
         yield (
             f"{worst.winner} leads {worst.loser} by many small differences against a "
             f"few large ones (skewness {-skew:.1f} with {worst.n_units} {worst.units}), so that p "
@@ -370,11 +368,7 @@ def _one_sided(pairs: Sequence[Pair]) -> Iterable[str]:
 
 
 def _one_sided_slices(slices: Iterable[SystemBlock]) -> Iterable[str]:
-    names = [
-        block.name
-        for block in slices
-        if block.pairs and (_leads_without_variation(block.pairs) or _lopsided_leads(block.pairs))
-    ]
+    names = [block.name for block in slices if any(pair.doubt for pair in block.pairs)]
     if names:
         yield (
             f"in {join_names(names)} a lead rests on few queries that are alike, or on "
@@ -383,35 +377,9 @@ def _one_sided_slices(slices: Iterable[SystemBlock]) -> Iterable[str]:
         )
 
 
-def _decided(pairs: Iterable[Pair]) -> list[Pair]:
-    """Return those with a winner by a test of means."""
-    return [p for p in pairs if p.winner is not None and p.test.method in INVERTIBLE]
-
-
-def _leads_without_variation(pairs: Iterable[Pair]) -> list[Pair]:
-    """Return where one of the two, or their difference, is the same on all of few queries."""
-    few = [pair for pair in _decided(pairs) if pair.n_units < _FEW_TO_SEE_VARIATION]
-    return [pair for pair in few if any(_same(pair)) or not np.ptp(pair.spread) > _NOISE]
-
-
-def _same(pair: Pair) -> tuple[bool, bool]:
-    """Of each of the two, whether it has one value."""
-    first, second = (not np.ptp(row) > _NOISE for row in pair.values)
-    return first, second
-
-
-def _lopsided_leads(pairs: Iterable[Pair]) -> list[Pair]:
-    return [pair for pair in _decided(pairs) if _share_of_tail(pair) > _LOPSIDED]
-
-
-def _share_of_tail(pair: Pair) -> float:
-    """Skewness over √n, positive if the long tail is that of the loser's wins."""
-    residuals = pair.spread - pair.spread.mean()
-    scale = math.sqrt(float((residuals**2).mean()))
-    if not scale > _NOISE * float(np.abs(pair.spread).max()):
-        return 0.0
-    skew = float(((residuals / scale) ** 3).mean()) / math.sqrt(len(residuals))
-    return -skew if pair.difference > 0 else skew
+def _tail_of(pair: Pair) -> float:
+    """Return skewness over √n, positive if the long tail is that of the loser's wins."""
+    return skew_against(pair.spread if pair.difference > 0 else -pair.spread)
 
 
 def unequal_variances(pairs: Sequence[Pair]) -> Iterable[str]:

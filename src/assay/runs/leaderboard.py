@@ -156,9 +156,9 @@ class Leaderboard:
         """How p-values and intervals were found; of one run, only its intervals."""
         if self.comparison is not None:
             return self.comparison.method
-        settings = self.settings
-        resampled = f"{settings.resamples:,} resamples, seed {settings.seed}"
-        return f"Intervals: {describe_intervals(self._only)}, {resampled}."
+        settings, drawn = self.settings, any(one.mean.resamples for one in self._only)
+        how = f", {settings.resamples:,} resamples, seed {settings.seed}" if drawn else ""
+        return f"Intervals: {describe_intervals(self._only)}{how}."
 
 
 def rank_records(

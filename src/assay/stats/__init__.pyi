@@ -18,7 +18,6 @@ from assay.stats.effects import Effect as Effect
 from assay.stats.effects import SeedComparison as SeedComparison
 from assay.stats.effects import compare_seeds as compare_seeds
 from assay.stats.effects import effect as effect
-from assay.stats.effects import guess_queries as guess_queries
 from assay.stats.effects import minimum_detectable_difference as minimum_detectable_difference
 from assay.stats.effects import queries_needed as queries_needed
 from assay.stats.joint import JointPairs as JointPairs

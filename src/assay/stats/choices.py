@@ -6,7 +6,7 @@ from typing import Final
 
 TESTS: Final = ("randomisation", "t", "wilcoxon", "sign", "bootstrap")
 CORRECTIONS: Final = ("max-t", "holm", "bonferroni", "bh", "tukey", "none")
-INTERVALS: Final = ("auto", "bca", "percentile", "studentised", "t")
+INTERVALS: Final = ("auto", "score", "bca", "percentile", "studentised", "t")
 UNITS: Final = ("queries", "tasks")  # what a comparison over tasks resamples
 MISSING: Final = ("refuse", "drop-task", "drop-system")  # tasks that a system lacks
 MOST_PAIRS: Final = 45  # all pairs of ten systems; a longer table is not readable

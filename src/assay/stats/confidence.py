@@ -24,7 +24,7 @@ from assay.errors import UsageError, ValueRangeError
 from assay.native import kernels
 from assay.stats import bounded, samples
 from assay.stats.bounded import Bounds
-from assay.stats.choices import CONFIDENCE, INTERVAL, RESAMPLES
+from assay.stats.choices import CONFIDENCE, INTERVAL, INTERVALS, RESAMPLES
 from assay.stats.joint import allowed_draws
 from assay.stats.samples import Units
 from assay.stats.tests import EXACT_SIGNS_UP_TO, TestResult, paired_test, signs_of_all
@@ -33,17 +33,19 @@ from assay.tables.table import Cell
 _BOOTSTRAPS = ("bca", "percentile", "studentised")
 _MOST_DRAWN = 5000  # with more, the mean is as good as normal and a bootstrap only slower
 _FEWEST_DRAWN = 8  # with fewer, a bootstrap is too narrow: resamples of one value reach its tails
+_UNEVEN = 0.9  # effective groups as a share of groups
+_ONLY = "only"  # begins the note of a mean that rests on few values
 _CONSTANT = "all values are equal, so no variation was seen"
 _NO_BOUNDS = f"{_CONSTANT}; give the bounds of the measure for an interval"
-INTERVAL_METHODS = ("auto", "bca", "percentile", "studentised", "t", "wilson")
+INTERVAL_METHODS = (*INTERVALS, "wilson")
 INTERVAL_NAMES = {
     "auto": "for the kind of values",
     "bca": "BCa",
     "percentile": "percentile",
     "studentised": "studentised",
     "t": "Student t",
+    "score": "score",
     "wilson": "Wilson",
-    "share": "share at the bound",
     "unseen": "Clopper–Pearson of what was not seen",
     "two-way": "two-way",
     "jackknife": "jackknife",
@@ -60,7 +62,7 @@ class Interval:
 
     `low` and `high` are NaN, and `note` says why, where there are too few values. `n` values
     were used and `n_removed` left out because they are NaN; `resamples` is 0 and `seed` None where
-    nothing was drawn.
+    nothing was drawn. `groups` is the effective number of groups, None where queries have none.
     """
 
     estimate: float
@@ -73,6 +75,7 @@ class Interval:
     seed: int | None = None
     n_removed: int = 0
     note: str = ""
+    groups: float | None = None
 
     @property
     def half_width(self) -> float:
@@ -83,6 +86,11 @@ class Interval:
     def kind(self) -> str:
         """The method in words, such as BCa."""
         return INTERVAL_NAMES[self.method]
+
+    @property
+    def rests_on_few(self) -> bool:
+        """Whether so few values lie away from a bound that the level is not kept exactly."""
+        return self.note.startswith(_ONLY)
 
     def text(self, *, sign: bool = False) -> str | None:
         """Return the ends as `[0.1234, 0.5678]`, with signs if wanted; None where there are none.
@@ -138,6 +146,8 @@ class Interval:
             else f"[{samples.spell(self.low)}, {samples.spell(self.high)}]"
         )
         what = f"{self.level * 100:g} % {self.kind}, n={self.n}"
+        if self.groups is not None:
+            what += f" in {self.groups:.1f} effective groups"
         removed = f", {self.n_removed} removed" if self.n_removed else ""
         note = f"; {self.note}" if self.note else ""
         return f"Interval({samples.spell(self.estimate)} {ends}, {what}{removed}{note})"
@@ -156,22 +166,22 @@ def interval(
 ) -> Interval:
     """Return the interval for the mean of `values`, one per query.
 
-    `method` is bca (bootstrap, corrected for bias and skew), percentile (plain bootstrap),
-    studentised (bootstrap t), t, or wilson (values 0 and 1 only); the first three need 8 values
-    (clusters) or more. auto takes wilson for zeros and ones, the share at the bound where nearly
-    all values lie at one of the `bounds`, else bca, and t for fewer than 8 values or more than
-    5,000. With `clusters`, one label per value, whole groups are resampled: queries of one scene or
-    user are not independent. With `strata` the number drawn from each stratum is fixed. `bounds`
-    are the least and the largest value of the measure: no end lies outside, and values that are all
-    equal have an interval of what may not have been seen.
+    auto takes the score interval where the `bounds` of the measure are known, Wilson's for zeros
+    and ones; else bca, and t for groups, fewer than 8 values or more than 5,000. score is Wilson's
+    with the number of zeros and ones that would be as uncertain; bca (bootstrap, corrected for bias
+    and skew), percentile (plain bootstrap) and studentised (bootstrap t) need 8 values (clusters)
+    or more. With `clusters`, one label per value, whole groups vary: queries of one scene or user
+    are not independent. With `strata` the number drawn from each stratum is fixed. `bounds` are the
+    least and the largest value of the measure: no end lies outside, and values that are all equal
+    have an interval of what may not have been seen.
 
     Args:
         values: A number for each query; NaN values are removed and counted.
-        method: auto, bca, percentile, studentised, t or wilson.
+        method: auto, score, bca, percentile, studentised, t or wilson.
         level: Confidence level.
         resamples: Number of resamples.
         seed: Seed of the draws.
-        clusters: A label for each value; whole groups are resampled.
+        clusters: A label for each value; whole groups vary.
         strata: A label for each value; the number drawn from each stratum is fixed.
         bounds: The least and the largest value of the measure.
 
@@ -185,6 +195,8 @@ def interval(
     Example:
         >>> interval([0.2, 0.5, 0.4, 0.9, 0.6, 0.3], method="t")
         Interval(0.4833 [0.2227, 0.7439], 95 % Student t, n=6)
+        >>> interval([0.2, 0.5, 0.4, 0.9, 0.6, 0.3], bounds=(0, 1))
+        Interval(0.4833 [0.2312, 0.7435], 95 % score, n=6)
         >>> interval([1] * 30)
         Interval(1.0000 [0.8865, 1.0000], 95 % Wilson, n=30)
     """
@@ -211,7 +223,7 @@ def intervals(
 
     Args:
         values: Measures × queries.
-        method: auto, bca, percentile, studentised, t or wilson.
+        method: auto, score, bca, percentile, studentised, t or wilson.
         level: Confidence level.
         resamples: Number of resamples.
         seed: Seed of the draws.
@@ -294,8 +306,10 @@ def difference_interval(
     sample = _sample(differences, plan.method, clusters, strata)
     if plan.method == INTERVAL:
         plan = replace(plan, method=_by_number(sample.units))
-    result = _fill(plan, sample, None, None)
     limits = bounded.check_bounds(bounds)
+    width = None if limits is None else limits[1] - limits[0]
+    scored = plan.method == "score" and width is not None and np.ptp(sample.values) > 0
+    result = _fill(plan, sample, (-width, width) if scored else None, None)
     if result.note != _NO_BOUNDS:
         return result.of_difference(limits)
     n, span = len(sample.units.sums), bounded.span_of(np.stack([pairs.a, pairs.b]), limits)
@@ -309,16 +323,19 @@ def _choose(method: str, sample: _Sample, bounds: Bounds | None) -> str:
     if method != INTERVAL or not len(sample.values):
         return method if method != INTERVAL else "t"
     single = not sample.units.clustered and len(sample.units.offsets) == 2
-    if single and ((sample.values == 0) | (sample.values == 1)).all():
+    if single and _are_hits(sample.values):
         return "wilson"
-    if single and bounds is not None and bounded.few_away(sample.values, bounds) is not None:
-        return "share"
-    return _by_number(sample.units)
+    return _by_number(sample.units) if bounds is None else "score"
+
+
+def _are_hits(values: Floats) -> bool:
+    return bool(((values == 0) | (values == 1)).all())
 
 
 def _by_number(units: Units) -> str:
     """bca where a bootstrap pays, else t."""
-    return "bca" if _FEWEST_DRAWN <= len(units.sums) <= _MOST_DRAWN else "t"
+    drawn = _FEWEST_DRAWN <= len(units.sums) <= _MOST_DRAWN and not units.clustered
+    return "bca" if drawn else "t"
 
 
 def _plan(method: str, level: float, resamples: int, seed: int) -> Interval:
@@ -361,8 +378,15 @@ def _fill(
 ) -> Interval:
     """Complete the interval; `drawn` are resampled means, if they are there already."""
     n = len(sample.values)
+    if bounds is None and n and _are_hits(sample.values) and sample.values.any():
+        bounds = (0.0, 1.0)
     method = _choose(plan.method, sample, bounds)
-    plan = replace(plan, method=method, n=n, n_removed=int((~sample.defined).sum()))
+    removed, groups, note = int((~sample.defined).sum()), None, ""
+    if sample.units.clustered:
+        groups, number = sample.units.effective, len(sample.units.sums)
+        if groups < _UNEVEN * number:
+            note = f"{number:,} groups of uneven size count like {groups:.1f}"
+    plan = replace(plan, method=method, n=n, n_removed=removed, groups=groups, note=note)
     if method not in _BOOTSTRAPS:
         plan = replace(plan, resamples=0, seed=None)
     if n:
@@ -378,7 +402,21 @@ def _fill(
         low, high = bounded.constant_ends(plan.estimate, units, plan.level, bounds)
         return replace(plan, low=low, high=high, note=_CONSTANT)
     result = _with_ends(plan, sample, bounds, drawn)
-    return result if bounds is None else result.within(*bounds)
+    if bounds is None:
+        return result
+    note = result.note or _describe_few(sample.values, bounds, plan.level)
+    return replace(result, note=note).within(*bounds)
+
+
+def _describe_few(values: Floats, bounds: Bounds, level: float) -> str:
+    """Say that few values lie away from a bound, and what follows; empty where many do."""
+    few = bounded.few_away(values, bounds)
+    if few is None:
+        return ""
+    where = f"{_ONLY} {few[0]} of {len(values)} values lie away from {few[1]:g}"
+    held = f"the {100 * level:g} % interval may hold less or more often than it says"
+    at_95 = " (91 to 99 % of simulated samples)" if level == CONFIDENCE else ""
+    return f"{where}: {held}{at_95}"
 
 
 def _why_not(sample: _Sample, method: str) -> str:
@@ -403,9 +441,8 @@ def _with_ends(
         return _studentised(units, plan)
     if plan.method == "wilson":
         low, high = bounded.wilson_ends(plan.estimate, plan.n, plan.level)
-    elif plan.method == "share" and bounds is not None:
-        bound = bounded.few_away(sample.values, bounds) or 0.0
-        low, high = bounded.share_ends(sample.values, bound, plan.level, bounds)
+    elif plan.method == "score":
+        low, high = _score(units, plan, bounds)
     elif plan.method == "t":
         low, high = _student(units, plan)
     else:
@@ -432,9 +469,19 @@ def _check_method(method: str, values: Floats, *, grouped: bool) -> None:
         )
 
 
+def _score(units: Units, plan: Interval, bounds: Bounds | None) -> tuple[float, float]:
+    """Return the ends of the score interval on the scale of the bounds."""
+    if bounds is None:
+        raise UsageError("The score interval needs the bounds of the measure; give bounds=(0, 1).")
+    low, width = bounds[0], bounds[1] - bounds[0]
+    mean = min(max((plan.estimate - low) / width, 0.0), 1.0)
+    size = bounded.effective_size(mean, standard_error(units) / width, plan.n)
+    ends = bounded.score_ends(mean, size, units.t_quantile(plan.level))
+    return low + width * ends[0], low + width * ends[1]
+
+
 def _student(units: Units, plan: Interval) -> tuple[float, float]:
-    freedom = len(units.sums) - (len(units.offsets) - 1)
-    reach = -bounded.t_quantile((1 - plan.level) / 2, freedom) * standard_error(units)
+    reach = units.t_quantile(plan.level) * standard_error(units)
     return plan.estimate - reach, plan.estimate + reach
 
 

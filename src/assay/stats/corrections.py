@@ -69,7 +69,8 @@ def levels_of_one(p_values: Any, method: str = "holm", level: float = LEVEL) -> 
 
     Holm: a rejected p met the level of its step, all others failed at that of the first step that
     failed. Benjamini & Hochberg: k of m rejected give k/m of the level, the one at which intervals
-    of what was selected keep their coverage (Benjamini & Yekutieli 2005, JASA 100).
+    of what was selected keep their coverage (Benjamini & Yekutieli 2005, JASA 100); all others
+    failed at (k + 1)/m.
 
     Args:
         p_values: p of each test.
@@ -92,7 +93,7 @@ def levels_of_one(p_values: Any, method: str = "holm", level: float = LEVEL) -> 
     if method == "bonferroni":
         return np.full(len(adjusted), level / m)
     if method == "bh":
-        return np.full(len(adjusted), level * max(rejected, 1) / m)
+        return level * np.where(adjusted <= level, rejected, min(rejected + 1, m)) / m
     each = np.full(len(adjusted), level / max(m - rejected, 1))
     order = np.flatnonzero(defined)[np.argsort(np.asarray(p_values)[defined], kind="stable")]
     each[order[:rejected]] = level / (m - np.arange(rejected))

@@ -162,22 +162,20 @@ def _read_off(solve: Callable[[Floats], Floats], levels: Floats) -> Floats | Non
 
 
 def queries_needed(
-    differences: Any,
-    *,
-    difference: float | None = None,
-    power: float = 0.8,
-    level: float = LEVEL,
+    differences: Any, *, difference: float, power: float = 0.8, level: float = LEVEL
 ) -> int | None:
-    """Return how many queries of this kind detect a mean difference.
+    """Return how many queries of this kind detect a mean difference that matters.
+
+    The difference is to be stated: that of a sample says as little about it as its p.
 
     Args:
-        differences: Per-query differences of two systems.
-        difference: The true difference to detect; by default the mean of `differences`.
+        differences: Per-query differences of two systems; their spread is what counts.
+        difference: The true difference to detect.
         power: Chance to detect the difference.
         level: Level of the two-sided test.
 
     Returns:
-        The number of queries; None with too few queries or without any difference.
+        The number of queries; None with too few queries.
 
     Example:
         >>> queries_needed([0.1, -0.1] * 50, difference=0.0285)
@@ -186,59 +184,13 @@ def queries_needed(
     values = _check_power(differences, power, level)
     if samples.too_few(len(values)):
         return None
-    target, spread = abs(float(values.mean())), float(values.std(ddof=1))
-    if difference is not None:
-        target = samples.check_margin(difference, "difference")
-    if target <= 1e-12 * float(np.abs(values).max()):
-        return None
-    size = target / spread if spread else math.inf
+    spread = float(values.std(ddof=1))
+    size = samples.check_margin(difference, "difference") / spread if spread else math.inf
 
     def enough(n: int) -> bool:
         return math.isinf(size) or t_test_power(size * math.sqrt(n), n - 1, level) >= power
 
     return _smallest(enough)
-
-
-def guess_queries(
-    differences: Any, *, power: float = 0.8, level: float = LEVEL, confidence: float = 0.8
-) -> tuple[int, int, int | None] | None:
-    """Return how many queries might detect the mean difference: least, best guess, most.
-
-    The size of the effect is itself an estimate from these queries; least and most belong to the
-    ends of its interval. The number of a t test is that of Guenther (1981, The American
-    Statistician 35), at most a query or two off `queries_needed`.
-
-    Args:
-        differences: Per-query differences of two systems.
-        power: Chance to detect the difference.
-        level: Level of the two-sided test.
-        confidence: Confidence of the range.
-
-    Returns:
-        Least, best guess and most, which is None where the interval holds 0; None where nothing
-        can be said.
-
-    Example:
-        >>> guess_queries([0.1, -0.1, 0.2, 0.1, 0.0, -0.2, 0.1, 0.2] * 4)
-        (24, 59, 416)
-    """
-    samples.check_level(confidence, "confidence", 0.8)
-    values = _check_power(differences, power, level)
-    if samples.too_few(len(values)) or not np.ptp(values) > 0:
-        return None
-    n, size = len(values), abs(float(values.mean())) / float(values.std(ddof=1))
-    if size * math.sqrt(n) < 1e-9:
-        return None
-    reach = -normal_quantile((1 - confidence) / 2) * math.sqrt(1 / n + size**2 / (2 * n))
-    least, best = (_guenther(each, power, level) for each in (size + reach, size))
-    return least, best, _guenther(size - reach, power, level) if size > reach else None
-
-
-def _guenther(size: float, power: float, level: float) -> int:
-    """Return queries for a paired t test of a standardised difference."""
-    z = -normal_quantile(level / 2)
-    number = ((z + normal_quantile(power)) / size) ** 2 + z**2 / 2
-    return max(samples.FEWEST, math.ceil(min(number, 1e15)))
 
 
 def _check_power(differences: Any, power: float, level: float) -> Floats:

@@ -208,6 +208,26 @@ class Units:
         """The number of units in the smallest stratum."""
         return int(np.diff(self.offsets).min())
 
+    @property
+    def effective(self) -> float:
+        """How many units of equal size would weigh as unevenly (Kish 1965, Survey sampling)."""
+        return effective_number(self.sizes)
+
+    def t_quantile(self, level: float) -> float:
+        """Return Student's factor of an interval, by the effective number of units."""
+        freedom = max(self.effective - (len(self.offsets) - 1), 1.0)
+        return -t_quantile((1 - level) / 2, freedom)
+
+
+def effective_number(sizes: NDArray[Any]) -> float:
+    """Return the number of groups of equal size that count like groups of these sizes.
+
+    >>> effective_number(np.array([1, 1, 2])).__round__(2)
+    2.67
+    """
+    sizes = sizes.astype(np.float64)
+    return float(sizes.sum() ** 2 / (sizes**2).sum()) if len(sizes) else 0.0
+
 
 def units_of(values: Floats, clusters: Any = None, strata: Any = None) -> Units:
     """Group values into the units that are resampled; labels are one per value."""
