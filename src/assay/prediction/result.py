@@ -88,7 +88,7 @@ class ClusterSize:
     @classmethod
     def of(cls, scores: Scores, column: str) -> ClusterSize | None:
         """Count the groups of the samples that have a target; None without a column."""
-        labels = cluster_labels(scores, column)
+        labels = cluster_labels(scores, column) if column else None
         if labels is None:
             return None
         sizes = np.unique(labels[~np.isnan(scores.values).all(axis=0)], return_counts=True)[1]
@@ -143,6 +143,11 @@ class PredictionResult:
     masked: int = 0
     unlisted: int = 0
     empty: int = 0
+
+    @property
+    def users(self) -> NDArray[Any] | None:
+        """The cluster of each sample; None where samples are independent."""
+        return self.scores.groups[self.clusters.column] if self.clusters else None
 
     @property
     def cluster_column(self) -> str:
@@ -203,7 +208,7 @@ class PredictionResult:
         The method is that for the kind of values; see `assay.stats.interval`.
         """
         bounds = [measure.bounds for measure in self.scores.measures]
-        groups = cluster_labels(self.scores, self.cluster_column)
+        groups = self.users
         ends = intervals(self.scores.values, level=level, seed=seed, bounds=bounds, clusters=groups)
         return dict(zip(map(str, self.scores.measures), ends, strict=True))
 
