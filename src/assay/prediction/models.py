@@ -19,6 +19,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from assay.comparison.compare import Comparison
+from assay.core import checks
 from assay.core.text import parse_whole
 from assay.errors import MismatchError, UsageError
 from assay.io.fingerprints import digest_of_file
@@ -296,7 +297,8 @@ class _FileEvaluation:
         self.train = [] if request.train is None else files.read_labels(request.train)
         self.train_users: list[str] | None = None
         if request.train_users is not None:
-            self.train_users = list(map(str, files.read_labels(request.train_users)))
+            labels = files.read_labels(request.train_users)
+            self.train_users = _as_users(labels, "--train-users")
         self.notes: list[str] = []
         self.clusters = ""
         self.users: list[str] | None = None
@@ -368,7 +370,7 @@ class _FileEvaluation:
         """Read the users of the samples as text: a CSV holds nothing else."""
         if self.request.users is not None:
             column = self._join(read, self.request.users, "--users")
-            self.clusters, self.users = column.name or "user", list(map(str, column.values))
+            self.clusters, self.users = column.name or "user", _as_users(column.values, "--users")
 
     def _owners(self) -> dict[str, Any]:
         """Return users of training and of samples, where those of training are known."""
@@ -517,6 +519,13 @@ def _without_duplicates(
                 continue
             seen[key] = path
         yield model, path
+
+
+def _as_users(values: list[Any], option: str) -> list[str]:
+    """Return users as text; refuse samples without one."""
+    if absent := sum(value is None or value == "" for value in values):
+        raise UsageError(f"{option}: {absent:,} of {len(values):,} rows have no user. Fill them.")
+    return [str(user) for user in checks.check_labels(values, option).tolist()]
 
 
 def _as_places(classes: Any) -> list[str | None]:

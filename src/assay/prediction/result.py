@@ -102,8 +102,8 @@ class ClusterSize:
     def sentence(self) -> str:
         """What is drawn, in words."""
         return (
-            f"Intervals and tests draw whole groups by {self.column}: {self.n:,} groups, which "
-            f"count like {self.effective:.1f} of equal size."
+            f"Intervals and tests draw whole groups by {self.column} ({self.n:,}, which count like "
+            f"{self.effective:.1f} of equal size)."
         )
 
 
@@ -399,9 +399,8 @@ def class_table(models: Sequence[PredictionResult]) -> Table:
     """Return support and top-1 measures of each class, the most frequent first."""
 
     def rows_of(result: PredictionResult) -> Iterator[Row]:
-        for row in sorted(result.by_class(), key=lambda row: -row["support"]):
-            label, *numbers = row.values()
-            yield str(label), *numbers
+        rows = sorted(result.by_class(), key=lambda row: -row["support"])
+        return ((str(label), *numbers) for label, *numbers in (row.values() for row in rows))
 
     names = ("class", "support", "predicted", "right", "precision", "recall", "F1")
     return _model_table(models, names, rows_of)
@@ -411,8 +410,7 @@ def mistake_table(models: Sequence[PredictionResult]) -> Table:
     """Return the classes that are most often predicted for another one."""
 
     def rows_of(result: PredictionResult) -> Iterator[Row]:
-        for true, wrong, n in result.mistakes():
-            yield str(true), str(wrong), n
+        return ((str(true), str(wrong), n) for true, wrong, n in result.mistakes())
 
     return _model_table(models, ("class", "predicted instead", "samples"), rows_of)
 
