@@ -185,6 +185,7 @@ class ModelResults:
     def signature(self) -> str:
         """The conventions and the settings of all models, listed where they differ."""
         looks = {"by": ",".join(self.columns) or None, "score_kind": self.diagnostics.score_kinds}
+        looks["baseline"] = self.baseline
         return signature_of([result.scores for *_, result in self._seeds], looks)
 
     @property
