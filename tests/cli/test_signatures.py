@@ -264,7 +264,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "--by": SHOWN,
         "--train": DATA,
         "--train-users": DATA,
-        **dict.fromkeys(("--users", "--previous", "--history", "--coordinates"), DATA),
+        "--users": Moved("--users user", f"{_LISTS} --candidates two"),
+        **dict.fromkeys(("--previous", "--history", "--coordinates"), DATA),
         **dict.fromkeys(
             ("--new-places", "--confidence", "--scores", "--reliability", "--predictability"), SHOWN
         ),
@@ -273,8 +274,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "--histogram": SHOWN,
         "--ties": Moved("--ties worst"),
         **dict.fromkeys(("--results", "--unit", "--f1-unit"), DATA),
-        "--baseline": SHOWN,  # of --results: which are compared
+        "--baseline": Moved("-b b", f"{_SEVERAL} c=a0.npz"),
         "--legacy-json": SHOWN,
+        **dict.fromkeys(("--fail-if", "--fail-if-worse", "--look", "--look-file"), SHOWN),
         "--threads": Still("--threads 1"),
     },
     "codes": {

@@ -17,6 +17,7 @@ from assay.crossmodal import (
 )
 from assay.crossmodal.results import FirstRanks
 from assay.errors import MismatchError, ShapeError, UsageError
+from assay.integrations.assertions import assert_not_worse
 from assay.tables.table import as_latex
 from tests.crossmodal.brute import ranked
 
@@ -386,3 +387,20 @@ def test_prototypes_have_labels_of_each_level():
         ]
         one = found[level]["prototype2x"]
         assert one.scores["P@4"].tolist() == pytest.approx(loop)
+
+
+def test_the_gate_of_a_test_draws_whole_images():
+    rng = np.random.default_rng(4)
+    images = rng.normal(size=(12, 6))
+    texts = np.repeat(images, 5, axis=0) + 0.4 * rng.normal(size=(60, 6))
+    noisy = texts + np.repeat(1.5 * rng.normal(size=(12, 6)), 5, axis=0)
+    new, old = (
+        paired_retrieval({"image": images, "text": captions}).records()[1]
+        for captions in (noisy, texts)
+    )
+    assert new.clusters == old.clusters == "label"
+    settings = {"measure": "Success@1", "level": 0.001}  # p is 0.01 with 12 images
+    assert assert_not_worse(new, old, **settings).settings.by == "label"
+    assert assert_not_worse(new.scored(), old, **settings).settings.by == "label"
+    with pytest.raises(AssertionError, match="new is worse than baseline"):
+        assert_not_worse(new.scored(), old.scored(), **settings)

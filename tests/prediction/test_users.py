@@ -148,7 +148,7 @@ def test_the_command_draws_users_in_verdicts_and_in_the_gate(assay, files):
     passed = assay(*RUN, *gate, "--users", "users.npy")
     assert passed.code == 0, passed.err
     assert "Passed: no significant loss against old on RR." in passed.err
-    assert "12 groups, which count like 12.0 of equal size" in passed.out
+    assert "whole groups by user (12, which count like 12.0 of equal size)" in passed.out
     data = json.loads(assay(*RUN, *gate, "--users", "users.npy", "--json").out)
     assert data["comparison"]["paired"]["settings"]["by"] == "user"
     assert data["gate"]["failed"] is False
@@ -161,6 +161,7 @@ def test_the_command_draws_users_in_verdicts_and_in_the_gate(assay, files):
 
 def test_conditions_of_the_gate(assay, files):
     one = ("predict", "old.npy", "-t", "targets.npy")
+    write(files / "gaps.csv", "row,who", [(n, "u" if n else "") for n in range(300)])
     assert assay(*one, "--fail-if", "Acc@1 < 0.9").code == 1
     assert assay(*one, "--fail-if", "Acc@1 < 0.1").code == 0
     assert assay(*RUN, "-b", "old", "--fail-if", "RR < baseline - 0.9").code == 0
@@ -168,6 +169,7 @@ def test_conditions_of_the_gate(assay, files):
         ((*one, "--fail-if", "RR@3 < 0.1"), "RR@3 was not computed"),
         ((*one, "--fail-if-worse"), "needs a baseline"),
         ((*one, "-b", "old", "--fail-if-worse"), "needs other models"),
+        ((*one, "--users", "gaps.csv"), "--users: 1 of 300 rows have no user"),
         ((*RUN, "-b", "odl", "--fail-if-worse"), "not one of the models. Did you mean old"),
         ((*one, "--legacy-json", "--fail-if", "RR < 0.1"), "--legacy-json and a gate"),
         (("predict", "--results", "x.json", "--fail-if", "RR < 0.1"), "--results and a gate"),

@@ -17,10 +17,11 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from assay.arrays import or_none
 from assay.core.checks import is_real
+from assay.core.on_demand import OnDemand
 from assay.core.text import printable
 from assay.crossmodal.evaluate import label_retrieval
 from assay.crossmodal.results import DirectionResult
@@ -32,8 +33,13 @@ from assay.crossmodal.samples import (
 )
 from assay.errors import UsageError
 from assay.io.streams import atomic_write
-from assay.models.adapters import torch_file
-from assay.models.encoding import Encoder, EncoderRequest
+
+if TYPE_CHECKING:
+    from assay.models import encoding
+    from assay.models.adapters import torch_file
+else:  # only a checkpoint needs a model
+    encoding = OnDemand("assay.models.encoding")
+    torch_file = OnDemand("assay.models.adapters.torch_file")
 
 __all__ = [
     "as_document_json",
@@ -103,7 +109,7 @@ def compute_prototype_retrieval_metrics(
 
 def create_text_encoder_from_checkpoint(
     checkpoint: Mapping[str, Any] | str | os.PathLike[str], device: Any = None
-) -> Encoder:
+) -> encoding.Encoder:
     """Make the text encoder that a checkpoint names.
 
     Args:
@@ -121,9 +127,9 @@ def create_text_encoder_from_checkpoint(
     """
     where, name = None if device is None else str(device), "the checkpoint"
     if isinstance(checkpoint, Mapping):
-        return torch_file.make_encoder(checkpoint, EncoderRequest(name, name, where))
+        return torch_file.make_encoder(checkpoint, encoding.EncoderRequest(name, name, where))
     path = os.fspath(checkpoint)
-    return torch_file.load(EncoderRequest(f"checkpoint:{path}", path, where))
+    return torch_file.load(encoding.EncoderRequest(f"checkpoint:{path}", path, where))
 
 
 def get_optimal_device() -> Any:

@@ -258,20 +258,14 @@ def _find_places(ids_of: dict[str, Ids], lengths: dict[str, int]) -> dict[str, N
 
 
 def _refuse_other_ids(left_name: str, left: Ids, right_name: str, right: Ids) -> None:
-    lacking = [
-        (name, other, ids.take(np.flatnonzero(ids.match(rest) < 0)))
-        for name, ids, other, rest in (
-            (left_name, left, right_name, right),
-            (right_name, right, left_name, left),
-        )
-    ]
-    words = [
-        f"{checks.name_few(ids)} of {name} not in {other}"
-        for name, other, ids in lacking
-        if len(ids)
-    ]
+    only_left, only_right = (
+        ids.take(np.flatnonzero(ids.match(rest) < 0))
+        for ids, rest in ((left, right), (right, left))
+    )
+    sides = ((only_left, left_name, right_name), (only_right, right_name, left_name))
+    words = [f"{checks.name_few(ids)} of {a} not in {b}" for ids, a, b in sides if len(ids)]
     if words:
-        near = describe_near(lacking[0][2], lacking[1][2])
+        near = describe_near(only_left, only_right)
         raise MismatchError(f"The samples are not the same: {'; '.join(words)}.{near}")
 
 

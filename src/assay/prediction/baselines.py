@@ -145,51 +145,44 @@ class Training:
 
     def majority(self, targets: Any) -> Baseline:
         """Rank the most frequent class first, then the next."""
-        return self._baseline("majority", targets, (), lambda: _NOTHING)
+        return self._baseline("majority", targets, lambda: _NOTHING)
 
     def last(self, previous: Any, *, targets: Any) -> Baseline:
         """Rank the last class first, then the most frequent; −1 has no past."""
-        before = self._check_previous(previous, targets)
-        return self._baseline("last-location", targets, (before,), _list_last)
+        return self._baseline("last-location", targets, _list_last, past=[previous])
 
     def markov(self, previous: Any, *, targets: Any) -> Baseline:
         """Rank first what most often followed the last class, then the most frequent.
 
         Steps of all users are counted together; equally frequent steps go by frequency.
         """
-        before = self._check_previous(previous, targets)
-        return self._baseline(
-            "markov-1", targets, (before,), self._count_followers(1, of_user=False)
-        )
+        followers = self._count_followers(1, of_user=False)
+        return self._baseline("markov-1", targets, followers, past=[previous])
 
     # Baselines of each user
 
     def user_majority(self, users: Any, *, targets: Any) -> Baseline:
         """Rank the user's classes by frequency; those of all without training."""
-        who = self._find_users(users, targets)
-        return self._baseline("user-majority", targets, (who,), self._count_followers(0))
+        return self._baseline("user-majority", targets, self._count_followers(0), users)
 
     def user_recent(self, users: Any, previous: Any = None, *, targets: Any) -> Baseline:
         """Rank the last class first, then the user's classes, the latest first."""
-        who, before = self._find_users(users, targets), np.full(len(targets), -1)
-        if previous is not None:
-            before = self._check_previous(previous, targets)
+        before = np.full(len(targets), -1) if previous is None else previous
 
         def seen(user: int, last: int) -> Ints:
             inside = slice(*np.searchsorted(self.owners, [user, user + 1]))
             return _keep_first_mentions(_list_last(last), self.labels[inside][::-1])
 
-        return self._baseline("user-recent", targets, (who, before), seen)
+        return self._baseline("user-recent", targets, seen, users, [before])
 
     def return_home(self, users: Any, previous: Any, *, targets: Any) -> Baseline:
         """Rank home, the user's most frequent class, first; from there the next."""
-        who, before = self._find_users(users, targets), self._check_previous(previous, targets)
 
         def seen(user: int, last: int) -> Ints:
             frequent = self._count_followers(0)(user)
             return np.roll(frequent, -1) if len(frequent) and frequent[0] == last else frequent
 
-        return self._baseline("return-home", targets, (who, before), seen)
+        return self._baseline("return-home", targets, seen, users, [previous])
 
     def user_markov(self, users: Any, *before: Any, targets: Any) -> Baseline:
         """Rank first what most often followed the user's last class or two.
@@ -197,15 +190,13 @@ class Training:
         `before` holds the classes before each sample, the later one last. Then comes what followed
         the last one, and the user's most frequent classes.
         """
-        who = self._find_users(users, targets)
-        past = [self._check_previous(column, targets) for column in before]
 
         def seen(user: int, *last: int) -> Ints:
             longest_first = range(len(last), -1, -1)
             parts = (self._count_followers(n)(user, *last[len(last) - n :]) for n in longest_first)
             return _keep_first_mentions(*parts)
 
-        return self._baseline(f"user-markov-{len(past)}", targets, (who, *past), seen)
+        return self._baseline(f"user-markov-{len(before)}", targets, seen, users, before)
 
     def all(
         self, targets: Any, previous: Any = None, users: Any = None, before_previous: Any = None
@@ -226,11 +217,6 @@ class Training:
                 baselines.append(self.user_markov(users, *past, targets=targets))
         return baselines
 
-    def _check_previous(self, previous: Any, targets: Any) -> Ints:
-        before = _check_classes(previous, self.n_classes, "previous")
-        checks.check_lengths(previous=len(before), targets=len(targets))
-        return before
-
     def _find_users(self, users: Any, targets: Any) -> Ints:
         """Return numbers of the samples' users; −1 for one without training."""
         if not self.user_names:
@@ -243,13 +229,23 @@ class Training:
         return np.where(trained[at] == names, at, -1)
 
     def _baseline(
-        self, name: str, targets: Any, states: tuple[Ints, ...], seen: Callable[..., Ints]
+        self,
+        name: str,
+        targets: Any,
+        seen: Callable[..., Ints],
+        users: Any = None,
+        past: Sequence[Any] = (),
     ) -> Baseline:
         """Rank what is seen in a sample's state first, then all classes by frequency.
 
-        Nothing ties: these rankings are orders, not scores.
+        The state is the user, where users are given, and the `past` classes. Nothing ties: these
+        rankings are orders, not scores.
         """
         true = _check_classes(targets, self.n_classes, "targets")
+        states = [] if users is None else [self._find_users(users, targets)]
+        for column in past:
+            states.append(_check_classes(column, self.n_classes, "previous"))
+            checks.check_lengths(previous=len(states[-1]), targets=len(true))
         columns = np.column_stack([*states, np.zeros_like(true)])
         keys, state = np.unique(columns, axis=0, return_inverse=True)
         ahead, best = np.empty(len(true), np.int64), np.empty(len(true), np.int64)

@@ -146,7 +146,8 @@ def command(
     output.refuse_same_file(file, reliability, gate.look_file)
     bar = partial(progress_bar, listener=saving.listener)
     evaluated = models.evaluate_files(request, progress_bar=bar)
-    saving.save(evaluated.records(), *request.paths())
+    if saving.wanted:
+        saving.save(evaluated.records(), *request.paths())
     if reliability is not None:
         output.write(evaluated.diagnostics.reliability_picture(), reliability)
     if legacy_json:

@@ -9,7 +9,6 @@ What `assay predict` does. In a notebook:
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -19,11 +18,12 @@ from itertools import chain
 from types import SimpleNamespace
 from typing import Any, Final
 
-from assay.comparison.alignment import cluster_labels
 from assay.comparison.compare import Comparison
+from assay.core import checks
 from assay.core.text import parse_whole
 from assay.errors import MismatchError, UsageError
-from assay.io.streams import open_chunks
+from assay.io.fingerprints import digest_of_file
+from assay.io.streams import split_array
 from assay.measures import Measure, parse
 from assay.prediction import files
 from assay.prediction.baselines import (
@@ -185,6 +185,7 @@ class ModelResults:
     def signature(self) -> str:
         """The conventions and the settings of all models, listed where they differ."""
         looks = {"by": ",".join(self.columns) or None, "score_kind": self.diagnostics.score_kinds}
+        looks["baseline"] = self.baseline
         return signature_of([result.scores for *_, result in self._seeds], looks)
 
     @property
@@ -286,10 +287,10 @@ def evaluate_files(
         request = PredictionRequest(("a=a1.npz", "a=a2.npz", "b=b1.npz"), ks=(1, 5))
         evaluate_files(request).comparison.rows
     """
-    return _Evaluation(request, progress_bar or (lambda title: nullcontext())).run()
+    return _FileEvaluation(request, progress_bar or (lambda title: nullcontext())).run()
 
 
-class _Evaluation:
+class _FileEvaluation:
     """Files of one request, evaluated one after the other."""
 
     def __init__(self, request: PredictionRequest, bar: ProgressBar) -> None:
@@ -297,7 +298,8 @@ class _Evaluation:
         self.train = [] if request.train is None else files.read_labels(request.train)
         self.train_users: list[str] | None = None
         if request.train_users is not None:
-            self.train_users = list(map(str, files.read_labels(request.train_users)))
+            labels = files.read_labels(request.train_users)
+            self.train_users = _as_users(labels, "--train-users")
         self.notes: list[str] = []
         self.clusters = ""
         self.users: list[str] | None = None
@@ -351,7 +353,7 @@ class _Evaluation:
                     _as_places(result.targets),
                     coordinates,
                     name=result.name,
-                    users=cluster_labels(result.scores, result.cluster_column),
+                    users=result.users,
                     allow_mismatch=request.allow_mismatch,
                 )
         if request.predictability:
@@ -369,15 +371,12 @@ class _Evaluation:
         """Read the users of the samples as text: a CSV holds nothing else."""
         if self.request.users is not None:
             column = self._join(read, self.request.users, "--users")
-            self.clusters, self.users = column.name or "user", list(map(str, column.values))
+            self.clusters, self.users = column.name or "user", _as_users(column.values, "--users")
 
     def _owners(self) -> dict[str, Any]:
         """Return users of training and of samples, where those of training are known."""
-        return (
-            {}
-            if self.train_users is None
-            else {"users": self.train_users, "sample_users": self.users}
-        )
+        owners = {"users": self.train_users, "sample_users": self.users}
+        return {} if self.train_users is None else owners
 
     def _join_groups(self, read: files.PredictionFile) -> dict[str, Any]:
         """Return {column: {sample id: group}} of every column of --by, and of --new-places."""
@@ -510,19 +509,24 @@ def _without_duplicates(
     named_files: list[tuple[str, str]], notes: list[str]
 ) -> Iterator[tuple[str, str]]:
     """Yield the files without copies: equal bytes are one seed of a model."""
-    seen: dict[tuple[str, str], str] = {}
+    seen: dict[tuple[str, str, str | None], str] = {}
     counts = Counter(model for model, _ in named_files)
     for model, path in named_files:
         if counts[model] > 1:
-            digest = hashlib.sha256()
-            for chunk in open_chunks(path):
-                digest.update(chunk)
-            key = (model, digest.hexdigest())
+            file, array = split_array(path)
+            key = (model, digest_of_file(file), array)
             if key in seen:
                 notes.append(f"{path} repeats {seen[key]} exactly and is not counted as a seed")
                 continue
             seen[key] = path
         yield model, path
+
+
+def _as_users(values: list[Any], option: str) -> list[str]:
+    """Return users as text; refuse samples without one."""
+    if absent := sum(value is None or value == "" for value in values):
+        raise UsageError(f"{option}: {absent:,} of {len(values):,} rows have no user. Fill them.")
+    return [str(user) for user in checks.check_labels(values, option).tolist()]
 
 
 def _as_places(classes: Any) -> list[str | None]:

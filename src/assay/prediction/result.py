@@ -88,7 +88,7 @@ class ClusterSize:
     @classmethod
     def of(cls, scores: Scores, column: str) -> ClusterSize | None:
         """Count the groups of the samples that have a target; None without a column."""
-        labels = cluster_labels(scores, column)
+        labels = cluster_labels(scores, column) if column else None
         if labels is None:
             return None
         sizes = np.unique(labels[~np.isnan(scores.values).all(axis=0)], return_counts=True)[1]
@@ -102,8 +102,8 @@ class ClusterSize:
     def sentence(self) -> str:
         """What is drawn, in words."""
         return (
-            f"Intervals and tests draw whole groups by {self.column}: {self.n:,} groups, which "
-            f"count like {self.effective:.1f} of equal size."
+            f"Intervals and tests draw whole groups by {self.column} ({self.n:,}, which count like "
+            f"{self.effective:.1f} of equal size)."
         )
 
 
@@ -143,6 +143,11 @@ class PredictionResult:
     masked: int = 0
     unlisted: int = 0
     empty: int = 0
+
+    @property
+    def users(self) -> NDArray[Any] | None:
+        """The cluster of each sample; None where samples are independent."""
+        return self.scores.groups[self.clusters.column] if self.clusters else None
 
     @property
     def cluster_column(self) -> str:
@@ -203,7 +208,7 @@ class PredictionResult:
         The method is that for the kind of values; see `assay.stats.interval`.
         """
         bounds = [measure.bounds for measure in self.scores.measures]
-        groups = cluster_labels(self.scores, self.cluster_column)
+        groups = self.users
         ends = intervals(self.scores.values, level=level, seed=seed, bounds=bounds, clusters=groups)
         return dict(zip(map(str, self.scores.measures), ends, strict=True))
 
@@ -394,9 +399,8 @@ def class_table(models: Sequence[PredictionResult]) -> Table:
     """Return support and top-1 measures of each class, the most frequent first."""
 
     def rows_of(result: PredictionResult) -> Iterator[Row]:
-        for row in sorted(result.by_class(), key=lambda row: -row["support"]):
-            label, *numbers = row.values()
-            yield str(label), *numbers
+        rows = sorted(result.by_class(), key=lambda row: -row["support"])
+        return ((str(label), *numbers) for label, *numbers in (row.values() for row in rows))
 
     names = ("class", "support", "predicted", "right", "precision", "recall", "F1")
     return _model_table(models, names, rows_of)
@@ -406,8 +410,7 @@ def mistake_table(models: Sequence[PredictionResult]) -> Table:
     """Return the classes that are most often predicted for another one."""
 
     def rows_of(result: PredictionResult) -> Iterator[Row]:
-        for true, wrong, n in result.mistakes():
-            yield str(true), str(wrong), n
+        return ((str(true), str(wrong), n) for true, wrong, n in result.mistakes())
 
     return _model_table(models, ("class", "predicted instead", "samples"), rows_of)
 

@@ -32,7 +32,11 @@ from assay.models.safetensors import load_safetensors
 from assay.models.specs import encoder, runs_code
 
 _ENDINGS = (".pt", ".pth", ".ckpt", ".safetensors")
-_OF_TRAINING = ("state_dict", "optimizer", "epoch", "global_step", "lightning", "scheduler")
+# What the keys of files hold that name no text model.
+_KINDS = {
+    "a training checkpoint": ("state_dict", "optimizer", "epoch", "global_step", "lightning"),
+    "a state_dict": (".weight", ".bias"),
+}
 _OLDEST = (2, 6)  # of torch: before, `weights_only` could be got around
 _NOT_FROM_A_FILE = ("checkpoint", "onnx", "openai", "npy")
 
@@ -120,9 +124,14 @@ def _load_weights(path: str) -> Any:
 def _inner_spec(content: Mapping[str, Any], path: str) -> str:
     spec = content.get("encoder")
     if not isinstance(spec, str):
-        some = ", ".join(repr(str(key)) for key in list(content)[:5]) or "nothing"
+        some, keys = (
+            ", ".join(repr(str(key)) for key in list(content)[:5]),
+            " ".join(map(str, content)),
+        )
+        kinds = [kind for kind, words in _KINDS.items() if any(word in keys for word in words)]
+        what = f", {kinds[0]}: weights of a class that only your own code has" if kinds else ""
         raise FormatError(
-            f"{path} names no text model: it holds {some}{_describe_training(content)}. Pass "
+            f"{path} names no text model: it holds {some or 'nothing'}{what}. Pass "
             "--text-encoder-factory MODULE:FACTORY, a function that takes this content and the "
             "device and returns the text encoder; or add the entry 'encoder' with a spec such as "
             "'wordllama', and 'projection.weight'."
@@ -135,16 +144,6 @@ def _inner_spec(content: Mapping[str, Any], path: str) -> str:
             "another file or a server: only you can, by --encoder or --text-encoder-factory."
         )
     return spec
-
-
-def _describe_training(content: Mapping[str, Any]) -> str:
-    """Say what a checkpoint of a training run is; empty for other files."""
-    keys = [str(key) for key in content]
-    training = any(word in key for key in keys for word in _OF_TRAINING)
-    if not training and not any(key.endswith((".weight", ".bias")) for key in keys):
-        return ""
-    what = "a training checkpoint" if training else "a state_dict"
-    return f", {what}: weights of a class that only your own code has"
 
 
 def _projection(content: Mapping[str, Any], path: str) -> tuple[Array, Array | None] | None:
