@@ -140,7 +140,6 @@ def _best_of(docs: Ints, scores: Floats, units: Ints) -> tuple[Ints, Floats, Int
 
 def pick_chunks(entries: Ints, *sources: tuple[Ints, Ints]) -> Ints:
     """Return a chunk for each entry, from the first source that knows it: entries and chunks."""
-    known = np.concatenate([numbers for numbers, _ in sources])
-    chunks = np.concatenate([values for _, values in sources])
-    distinct, places = np.unique(known, return_index=True)  # the first of each
+    numbers, chunks = map(np.concatenate, zip(*sources, strict=True))
+    distinct, places = np.unique(numbers, return_index=True)  # the first of each
     return chunks[places[np.searchsorted(distinct, entries)]]
