@@ -151,6 +151,7 @@ def test_settings_in_a_spec() -> None:
         ("bm25?stemer=de", "has no setting 'stemer'. Did you mean stemmer"),
         ("bm25?stemmer", r"written \?name=value&name=value"),
         ("bm25?", r"written \?name=value&name=value"),
+        ("bm25?k1=1&k1=2", "a setting is written twice"),
         ("bm25?k1=much", "k1 must be a number"),
         ("bm25?k1=nan", "k1 must be a number"),
         ("tfidf?sublinear=2", "sublinear"),

@@ -43,8 +43,7 @@ def rerank(
     """Order the first documents by the reranker; the others follow as they were.
 
     A document that is cut into chunks has the score of its best one (MaxP, Dai and Callan 2019). It
-    costs what the first stage costs, and the time of the reranker after a first text; where only
-    some pairs were computed, as much for each of the others.
+    costs what the first stage costs, and the time of the reranker for pairs that are not cached.
     """
     depth = check_depth(plan, options.depth, chunked=data.chunked)
     retrieved = _rows(first.ranking, data)
@@ -89,13 +88,12 @@ def rerank(
     ranking = replace(ranking.first(options.depth), tiebreak=options.tiebreak)
     options.tell(plan.name, "searching", 1, 1)
     of_chunks = " chunks" if plan.count == "chunks" else ""
-    seconds = pairs.seconds * total / pairs.n_computed if pairs.n_computed else 0.0
     return replace(
         first,
         ranking=ranking,
         costs=replace(
             first.costs,
-            search_seconds=first.costs.search_seconds + seconds,
+            search_seconds=first.costs.search_seconds + pairs.seconds,
             tokens=pairs.tokens,
             pairs=total,
             pairs_computed=pairs.n_computed,

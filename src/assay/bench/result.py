@@ -551,8 +551,9 @@ def _rerank_page(result: BenchResult, board: Leaderboard) -> Page:
             f"{n_pairs:,} pairs"
         )
         if n_computed:
-            sentence += f", {n_computed:,} of them computed now" if n_computed < n_pairs else ""
-            sentence += f", which takes {format_time(system.seconds_per_query - before)}"
+            least = f", {n_computed:,} of them computed now, which takes at least "
+            sentence += least if n_computed < n_pairs else ", which takes "
+            sentence += format_time(system.seconds_per_query - before)
             if costs.tokens is not None:
                 sentence += f" and {costs.tokens / max(len(system.ranking), 1):,.0f} tokens"
             sentence += f" after the {format_time(before)} of {system.first}"
@@ -562,10 +563,12 @@ def _rerank_page(result: BenchResult, board: Leaderboard) -> Page:
     return page
 
 
-def _format_search(system: System) -> str | None:
-    """Format the time of a search; none is known where all pairs came from the cache."""
-    cached = system.result.costs.pairs and not system.result.costs.pairs_computed
-    return "cached" if cached else format_time(system.seconds_per_query)
+def _format_search(system: System) -> str:
+    """Format the time of a search, of which pairs in the cache take no part."""
+    n_pairs, n_computed = system.result.costs.pairs or 0, system.result.costs.pairs_computed or 0
+    if n_pairs and not n_computed:
+        return "cached"
+    return "≥ " * (n_computed < n_pairs) + format_time(system.seconds_per_query)
 
 
 def _describe_tuning(result: BenchResult) -> Iterator[str]:

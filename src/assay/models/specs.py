@@ -195,7 +195,10 @@ def lexical_model(spec: str, /, **settings: Any) -> LexicalModel:
     if bool(argument) != kind.needs_argument or bool(colon) != bool(argument):
         raise UsageError(f"The lexical model {spec!r} must be written {kind.form}.")
     make = kind.load()
-    written = dict(_read_option(text, spec) for text in options.split("&") if question)
+    pairs = [_read_option(text, spec) for text in options.split("&") if question]
+    written = dict(pairs)
+    if len(written) < len(pairs):
+        raise UsageError(f"{spec[:80]!r}: a setting is written twice.")
     if argument:
         written["dimensions"] = parse_whole(argument)
         if written["dimensions"] is None:
