@@ -62,6 +62,7 @@ def rerank(
     total = pairs.n_pairs
     options.tell(plan.name, f"reranking {total:,} pairs{cached}", 0, total)
     docs, scores, keys, best = [], [], [], []
+    ends = np.cumsum([len(row) for row in units]).tolist()
     for row, (values, numbers) in enumerate(zip(pairs.compute(), units, strict=True)):
         head, tops, chunks = _best_of(data.unit_doc[numbers], values, numbers)
         rest = retrieved[row][~np.isin(retrieved[row], head)]
@@ -72,7 +73,7 @@ def rerank(
         scores.append(np.concatenate([tops, low - max(1.0, abs(low)) * 1e-6 * steps]))
         keys.append(row * len(data.doc_ids) + head)
         best.append(chunks)
-        options.tell(plan.name, "reranking", sum(map(len, units[: row + 1])), total)
+        options.tell(plan.name, "reranking", ends[row], total)
     ranking = Ranking(
         data.query_ids,
         data.doc_ids,
