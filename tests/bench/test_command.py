@@ -695,8 +695,8 @@ def test_tuned_weights_know_nothing_of_their_own_group(
     assert "tune=3-fold,measure=RR,seed=0,groups=3" in data["signature"]
     assert "groups=" not in json.loads(assay(*TWO, *how).out)["signature"]
     few = assay(*TWO, *how[:1], "t=combsum:bm25+letters?tune=4", *how[2:], "--by", "groups.tsv")
-    assert few.code == 2
-    assert "found 4 folds of 3 groups of queries" in few.err
+    (finding,) = (one for one in json.loads(few.out)["diagnosis"] if one["code"] == "left-out")
+    assert "found 4 folds of 3 groups of queries" in finding["examples"][0]
 
 
 def _queries(home: Path) -> dict[str, str]:
@@ -729,7 +729,7 @@ def test_german_notes(home: Path, assay: Callable[..., Any]) -> None:
     data = json.loads(done.out)
     assert data["collection"]["documents"] == 3
     findings = {one["code"]: one for one in data["diagnosis"]}
-    assert findings["files"]["message"] == "2 files of the folder left out (1 .png, 1 .py)"
+    assert findings["files"]["message"] == "2 files of notes left out (1 .png, 1 .py)"
     assert findings["files"]["examples"] == ["bild.png", "skript.py"]
     notes_of_words = [one["message"] for one in data["diagnosis"] if one["code"] == "as-run"]
     assert notes_of_words == [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import types
 from pathlib import Path
@@ -136,7 +137,9 @@ def test_scores_of_pairs_come_from_the_cache(tmp_path: Path, pairs: list[Any]) -
         for query in small().query_ids:
             assert other["two"].ranking.row(query) == fresh["two"].ranking.row(query)
     deeper = small(n_queries=26)
-    run_bench(deeper, ["bm25"], cache=cache, **how)
+    partly = run_bench(deeper, ["bm25"], cache=cache, **how)
+    assert re.search(r"pairs, [\d,]+ of them computed now, which takes at least \d", repr(partly))
+    assert "≥ " in partly.cost_table().rows[1][4].text
     assert {query for query, _ in pairs} <= set(deeper.query_texts) - set(small().query_texts)
 
 

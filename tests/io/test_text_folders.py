@@ -35,9 +35,9 @@ def test_common_texts_are_read_and_others_are_counted(folder: Path) -> None:
     assert contents[-1] == "One\nTwo"
     assert texts.left_out == ["README", "code.py", "link.md", "table.csv"]
     words = texts.describe_left_out()
-    assert words.startswith(f" 4 files of {folder} left out (")
+    assert words.startswith(f"4 files of {folder} left out (")
     assert {"1 .py", "1 .csv", "1 .md", "1 no ending"} == set(
-        words[words.index("(") + 1 : -2].split(", ")
+        words[words.index("(") + 1 : -1].split(", ")
     )
 
 

@@ -394,7 +394,7 @@ def _explain_files(runs: tuple[str, ...], params: dict[str, Any]) -> Answers:
     folder = texts.TextFolder(corpus, params["extensions"]) if Path(corpus).is_dir() else None
     collection = collections.load_collection(folder or corpus, params["queries"], params["qrels"])
     if folder is not None and folder.left_out:
-        output.log(folder.describe_left_out().strip())
+        output.log(folder.describe_left_out())
     names = run_files.unique_names(runs)
     rankings = {
         name: formats.as_ranking(run, params["rules"])

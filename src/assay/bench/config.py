@@ -154,8 +154,7 @@ class BenchRequest:
             progress=progress,
             **{**self.options, **changes},
         )
-        files = () if self.folder is None else self.folder.left_out
-        return replace(result, chunk=self.chunk, judged=self.judged, files_left_out=files)
+        return replace(result, chunk=self.chunk, judged=self.judged, folder=self.folder)
 
 
 def make_request(
@@ -332,15 +331,8 @@ def _rerank(entry: Mapping[str, Any], consent: Consent) -> Rerank:
     """Return two stages of a config, whose reranker needs the consent that a model needs."""
     settings = {key: entry[key] for key in _ENCODER if key in entry}
     name = entry.get("name") or f"{entry['of']}>{entry['spec']}"
-    stages = Rerank(
-        name,
-        entry["of"],
-        entry["spec"],
-        entry.get("depth"),
-        settings,
-        entry.get("price"),
-        entry.get("count", "documents"),
-    )
+    more = {key: entry[key] for key in ("depth", "price", "count") if key in entry}
+    stages = Rerank(name, entry["of"], entry["spec"], settings=settings, **more)
     allow_reranker(stages.reranker, settings, consent, _CONFIG)
     return stages
 

@@ -45,7 +45,6 @@ from assay.bench.settings import MEASURES, Metric
 from assay.core import checks
 from assay.core.conventions import Conventions, Settings, as_conventions, as_settings
 from assay.core.hits import Hits, judge
-from assay.core.ids import Ids
 from assay.core.judgments import Qrels
 from assay.core.mismatches import check_match
 from assay.core.ranking import Ranking
@@ -506,17 +505,15 @@ class BenchCheckpoint:
         if part is not None:
             return _from_part(part, data or self._data)
         result = compute()
-        if result is not None and result.index is None:  # a report on an index is made anew
+        # A report on an index is made anew, and so is a ranking of chunks for a reranker.
+        if result is not None and result.index is None and result.units is None:
             ranking = result.ranking
             arrays: dict[str, Any] = {
                 "offsets": ranking.offsets,
                 "docs": ranking.docs,
                 "scores": ranking.scores,
             }
-            units = result.units
-            more: dict[str, Any] = {"tie_split": ranking.tie_split, "chunks": result.chunks}
-            if units is not None:
-                more |= {"unit_offsets": units.offsets, "units": units.docs, "of": units.scores}
+            more = {"tie_split": ranking.tie_split, "chunks": result.chunks}
             arrays |= {name: array for name, array in more.items() if array is not None}
             notes = {
                 "costs": asdict(result.costs),
@@ -551,10 +548,5 @@ def _from_part(part: Part, data: PreparedCollection) -> SearchResult:
         settings=settings,
         tie_split=arrays.get("tie_split"),
     )
-    units = None
-    if "units" in arrays:
-        parts = arrays["unit_offsets"], arrays["units"], arrays["of"]
-        units = Ranking(data.query_ids, Ids.count(data.n_units), *parts, n_docs=data.n_units)
     costs, made_by = Costs(**notes["costs"]), notes["fingerprint"]
-    more: dict[str, Any] = {"chunks": arrays.get("chunks"), "units": units}
-    return SearchResult(ranking, costs, made_by, **notes["counts"], **more)
+    return SearchResult(ranking, costs, made_by, **notes["counts"], chunks=arrays.get("chunks"))

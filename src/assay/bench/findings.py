@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from itertools import combinations, count
@@ -147,13 +147,11 @@ def _check_left_out(result: BenchResult) -> Iterator[Finding]:
         effect = "The collection does not allow them; the others are compared."
         total = len(reasons) + len(result.systems)
         yield _finding("error", "left-out", message, effect, reasons, total)
-    if files := result.files_left_out:
-        kinds = Counter(Path(name).suffix.lower() or "without ending" for name in files)
-        listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common(_EXAMPLES))
-        message = f"{_count(len(files), 'file')} of the folder left out ({listed})"
+    if result.folder is not None and (files := result.folder.left_out):
         effect = "They are no documents here. Read more text files with --extension .EXT."
-        total = len(files) + len(result.collection.doc_ids)
+        total = len(files) + len(result.folder.files)
         severity = "warning" if len(files) >= _CUT * total else "note"
+        message = result.folder.describe_left_out()
         yield _finding(severity, "files", message, effect, files, total)
 
 

@@ -43,8 +43,7 @@ def rerank(
     """Order the first documents by the reranker; the others follow as they were.
 
     A document that is cut into chunks has the score of its best one (MaxP, Dai and Callan 2019). It
-    costs what the first stage costs, and the time of the reranker after a first text; where only
-    some pairs were computed, as much for each of the others.
+    costs what the first stage costs, and the time of the reranker for pairs that are not cached.
     """
     depth = check_depth(plan, options.depth, chunked=data.chunked)
     retrieved = _rows(first.ranking, data)
@@ -63,6 +62,7 @@ def rerank(
     total = pairs.n_pairs
     options.tell(plan.name, f"reranking {total:,} pairs{cached}", 0, total)
     docs, scores, keys, best = [], [], [], []
+    ends = np.cumsum([len(row) for row in units]).tolist()
     for row, (values, numbers) in enumerate(zip(pairs.compute(), units, strict=True)):
         head, tops, chunks = _best_of(data.unit_doc[numbers], values, numbers)
         rest = retrieved[row][~np.isin(retrieved[row], head)]
@@ -73,7 +73,7 @@ def rerank(
         scores.append(np.concatenate([tops, low - max(1.0, abs(low)) * 1e-6 * steps]))
         keys.append(row * len(data.doc_ids) + head)
         best.append(chunks)
-        options.tell(plan.name, "reranking", sum(map(len, units[: row + 1])), total)
+        options.tell(plan.name, "reranking", ends[row], total)
     ranking = Ranking(
         data.query_ids,
         data.doc_ids,
@@ -89,13 +89,12 @@ def rerank(
     ranking = replace(ranking.first(options.depth), tiebreak=options.tiebreak)
     options.tell(plan.name, "searching", 1, 1)
     of_chunks = " chunks" if plan.count == "chunks" else ""
-    seconds = pairs.seconds * total / pairs.n_computed if pairs.n_computed else 0.0
     return replace(
         first,
         ranking=ranking,
         costs=replace(
             first.costs,
-            search_seconds=first.costs.search_seconds + seconds,
+            search_seconds=first.costs.search_seconds + pairs.seconds,
             tokens=pairs.tokens,
             pairs=total,
             pairs_computed=pairs.n_computed,
@@ -140,7 +139,6 @@ def _best_of(docs: Ints, scores: Floats, units: Ints) -> tuple[Ints, Floats, Int
 
 def pick_chunks(entries: Ints, *sources: tuple[Ints, Ints]) -> Ints:
     """Return a chunk for each entry, from the first source that knows it: entries and chunks."""
-    known = np.concatenate([numbers for numbers, _ in sources])
-    chunks = np.concatenate([values for _, values in sources])
-    distinct, places = np.unique(known, return_index=True)  # the first of each
+    numbers, chunks = map(np.concatenate, zip(*sources, strict=True))
+    distinct, places = np.unique(numbers, return_index=True)  # the first of each
     return chunks[places[np.searchsorted(distinct, entries)]]

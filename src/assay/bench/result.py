@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -22,9 +22,8 @@ from assay.core.ranking import Ranking
 from assay.core.text import Remark, format_bytes, format_rate, format_time
 from assay.errors import InputError, StorageError, UsageError
 from assay.io.collections import CONVENTION, Collection
-from assay.io.texts import ChunkRule
+from assay.io.texts import ChunkRule, TextFolder
 from assay.io.writers import write_run
-from assay.models.encoding import add_tokens
 from assay.plugins import find_hook
 from assay.runs.leaderboard import Leaderboard, rank_records
 from assay.runs.record import RunRecord
@@ -128,8 +127,8 @@ class BenchResult:
     Beside the `cache` lies what was found out about the texts of the collection before. `prices`
     are those of a million tokens by name; `by_answers` is the same judged by answers, where there
     are some beside judged documents. `data` is what was searched, and `left_out` has the systems
-    that cannot run on this collection, with the reasons; `files_left_out` are files of a folder
-    that are no documents.
+    that cannot run on this collection, with the reasons; `folder` is where the documents are
+    texts in a folder.
     """
 
     collection: Collection
@@ -146,7 +145,7 @@ class BenchResult:
     by_answers: BenchResult | None = None
     data: PreparedCollection | None = None
     left_out: Mapping[str, str] = field(default_factory=dict)
-    files_left_out: Sequence[str] = ()
+    folder: TextFolder | None = None
 
     def __getitem__(self, name: str) -> System:
         for system in self.systems:
@@ -164,7 +163,8 @@ class BenchResult:
 
     def tokens_of(self, name: str) -> int | None:
         """Return the tokens that a system and its parts used now, if known."""
-        return add_tokens(*(self[part].result.costs.tokens for part in self._parts_of(name)))
+        counts = [self[part].result.costs.tokens for part in self._parts_of(name)]
+        return sum(filter(None, counts)) if any(n is not None for n in counts) else None
 
     def price_of(self, name: str) -> float | None:
         """Return what these tokens cost; None where a price or a count is not known."""
@@ -259,20 +259,18 @@ class BenchResult:
 
     def _runs(self) -> list[RunRecord]:
         snippets = SnippetBuilder(self.collection, self.data)
-        return [
-            RunRecord(
-                system.name,
-                system.scores,
-                config={"costs": system.result.costs.to_dict()},
-                chance=self.chance,
-                hits=system.hits,
-                provenance=system.details(),
-                results=LazyResults(
-                    partial(snippets.build_all, system.ranking, system.result.chunks)
-                ),
-            )
-            for system in self.rivals
-        ]
+        return [self._record(system, snippets) for system in self.rivals]
+
+    def _record(self, system: System, snippets: SnippetBuilder, **more: Any) -> RunRecord:
+        build = partial(snippets.build_all, system.ranking, system.result.chunks)
+        record: dict[str, Any] = {
+            "config": {"costs": system.result.costs.to_dict()},
+            "chance": self.chance,
+            "hits": system.hits,
+            "provenance": system.details(),
+            "results": LazyResults(build),
+        }
+        return RunRecord(system.name, system.scores, **{**record, **more})
 
     def records(self, *, seed: int = 0, clusters: str = "", **config: Any) -> list[RunRecord]:
         """Return a record for each system, its best documents and missed ones with snippets.
@@ -282,9 +280,9 @@ class BenchResult:
         snippets = SnippetBuilder(self.collection, self.data)
         chance, ceiling = self.chance.mean(), self.ceiling.mean()
         records = [
-            RunRecord(
-                system.name,
-                system.scores,
+            self._record(
+                system,
+                snippets,
                 task="bench",
                 dataset=self.collection.name,
                 model=system.spec,
@@ -302,9 +300,6 @@ class BenchResult:
                 chance=chance,
                 ceiling=ceiling,
                 clusters=clusters,
-                results=snippets.build_all(system.ranking, system.result.chunks),
-                hits=system.hits,
-                provenance=system.details(),
             )
             for system in self.systems
         ]
@@ -556,8 +551,9 @@ def _rerank_page(result: BenchResult, board: Leaderboard) -> Page:
             f"{n_pairs:,} pairs"
         )
         if n_computed:
-            sentence += f", {n_computed:,} of them computed now" if n_computed < n_pairs else ""
-            sentence += f", which takes {format_time(system.seconds_per_query - before)}"
+            least = f", {n_computed:,} of them computed now, which takes at least "
+            sentence += least if n_computed < n_pairs else ", which takes "
+            sentence += format_time(system.seconds_per_query - before)
             if costs.tokens is not None:
                 sentence += f" and {costs.tokens / max(len(system.ranking), 1):,.0f} tokens"
             sentence += f" after the {format_time(before)} of {system.first}"
@@ -567,10 +563,12 @@ def _rerank_page(result: BenchResult, board: Leaderboard) -> Page:
     return page
 
 
-def _format_search(system: System) -> str | None:
-    """Format the time of a search; none is known where all pairs came from the cache."""
-    cached = system.result.costs.pairs and not system.result.costs.pairs_computed
-    return "cached" if cached else format_time(system.seconds_per_query)
+def _format_search(system: System) -> str:
+    """Format the time of a search, of which pairs in the cache take no part."""
+    n_pairs, n_computed = system.result.costs.pairs or 0, system.result.costs.pairs_computed or 0
+    if n_pairs and not n_computed:
+        return "cached"
+    return "≥ " * (n_computed < n_pairs) + format_time(system.seconds_per_query)
 
 
 def _describe_tuning(result: BenchResult) -> Iterator[str]:

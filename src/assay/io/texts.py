@@ -22,7 +22,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -104,11 +104,10 @@ class TextFolder(os.PathLike[str]):
 
     def __init__(self, folder: FilePath, endings: Iterable[str] = ()) -> None:
         self._folder = Path(folder)
-        more = {f".{ending.removeprefix('.').lower()}" for ending in endings}
+        more = sorted({f".{ending.removeprefix('.').lower()}" for ending in endings})
         if odd := [ending for ending in more if not re.fullmatch(r"(\.[\w+-]+)+", ending)]:
-            raise UsageError(f"An ending is written as .py or .tex; found {sorted(odd)[0]!r:.40}.")
-        self.endings = (*FOLDER_ENDINGS, *sorted(more))
-        self.left_out: list[str] = []
+            raise UsageError(f"An ending is written as .py or .tex; found {odd[0]!r:.40}.")
+        self.endings = (*FOLDER_ENDINGS, *more)
 
     def __fspath__(self) -> str:
         """Return the path."""
@@ -116,48 +115,46 @@ class TextFolder(os.PathLike[str]):
 
     def read(self) -> tuple[list[str], list[str]]:
         """Return ids and texts, in the order of the ids; HTML as its text."""
-        files, self.left_out = self._split()
-        if not files:
+        if not self.files:
             kinds = ", ".join(self.endings)
-            raise FormatError(f"{self._folder} holds no {kinds} files.{self.describe_left_out()}")
-        return [name for name, _ in files], [_read_document(path) for _, path in files]
-
-    def holds_texts(self) -> bool:
-        """Tell whether there is a file to read."""
-        return bool(self._split()[0])
+            raise FormatError(f"{self._folder} holds no {kinds} files. {self.describe_left_out()}")
+        # White space would tear an id apart in a run file.
+        ids = {
+            "".join(quote(c) if c.isspace() or c == "%" else c for c in name): self._folder / name
+            for name in self.files
+        }
+        return sorted(ids), [_read_document(ids[id]) for id in sorted(ids)]
 
     def describe_left_out(self) -> str:
         """Return how many files were left out, of which kinds; empty if none was."""
-        if not self.left_out:
-            return ""
         kinds = Counter(Path(name).suffix.lower() or "no ending" for name in self.left_out)
         listed = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(_NAMED))
         more = ", …" if len(kinds) > _NAMED else ""
         files = "1 file" if len(self.left_out) == 1 else f"{len(self.left_out):,} files"
-        return f" {files} of {self._folder} left out ({listed}{more})."
+        return f"{files} of {self._folder} left out ({listed}{more})" if kinds else ""
 
-    def _split(self) -> tuple[list[tuple[str, Path]], list[str]]:
-        """Return ids and paths of the files to read, and the names of the others."""
+    @cached_property
+    def left_out(self) -> list[str]:
+        """The names of files that are no documents."""
+        return [name for name in self._names if name not in set(self.files)]
 
+    @cached_property
+    def files(self) -> list[str]:
+        """The names of the files to read."""
+        texts = [name for name in self._names if name.lower().endswith(self.endings)]
+        paths = {name: self._folder / name for name in texts}
+        return [name for name in texts if paths[name].is_file() and not paths[name].is_symlink()]
+
+    @cached_property
+    def _names(self) -> list[str]:
         def refuse(error: OSError) -> None:
             raise StorageError(f"{error.filename} cannot be read: {error.strerror}.") from error
 
-        files, others = [], []
+        paths: list[Path] = []
         for where, folders, names in os.walk(self._folder, onerror=refuse):
             folders[:] = [name for name in folders if not name.startswith(".")]
-            for path in (Path(where, name) for name in names if not name.startswith(".")):
-                inside = path.relative_to(self._folder).as_posix()
-                if (
-                    path.is_symlink()
-                    or not path.is_file()
-                    or not inside.lower().endswith(self.endings)
-                ):
-                    others.append(inside)
-                    continue
-                # White space would tear an id apart in a run file.
-                id = "".join(quote(c) if c.isspace() or c == "%" else c for c in inside)
-                files.append((id, path))
-        return sorted(files), sorted(others)
+            paths += [Path(where, name) for name in names if not name.startswith(".")]
+        return sorted(path.relative_to(self._folder).as_posix() for path in paths)
 
 
 def _read_document(path: Path) -> str:
@@ -189,22 +186,18 @@ class _HtmlText(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: object) -> None:
         """Begin a line, unless the tag stands inside one."""
-        if tag in _UNSEEN:
-            self._unseen.append(tag)
-        elif not _INLINE.fullmatch(tag):
-            self.parts.append("\n")
+        self._unseen += [tag] if tag in _UNSEEN else []
+        self.handle_data("" if _INLINE.fullmatch(tag) else "\n")
 
     def handle_endtag(self, tag: str) -> None:
         """End a line, or what is not seen."""
         if tag in self._unseen:
             del self._unseen[self._unseen.index(tag) :]
-        elif not _INLINE.fullmatch(tag):
-            self.parts.append("\n")
+        self.handle_data("" if _INLINE.fullmatch(tag) else "\n")
 
     def handle_data(self, data: str) -> None:
         """Take the text."""
-        if not self._unseen:
-            self.parts.append(data)
+        self.parts += [] if self._unseen else [data]
 
 
 def html_text(page: str) -> str:
@@ -241,11 +234,11 @@ def read_texts(path: FilePath, role: Role) -> Texts:
     if os.path.isdir(path):
         parts = parquet_parts(path)
         folder = path if isinstance(path, TextFolder) else TextFolder(path)
-        if parts and not folder.holds_texts():
+        if parts and not folder.files:
             return _read_parquet(parts, role, os.fspath(path))
         texts = check_texts(*folder.read(), role, f"{os.fspath(path)}, file {{}}".format)
         if folder.left_out and folder is not path:  # nobody else can tell
-            warnings.warn(folder.describe_left_out().strip(), stacklevel=2)
+            warnings.warn(f"{folder.describe_left_out()}.", stacklevel=2)
         return texts
     ending = ending_of(path)
     if ending not in (*_ENDINGS, ".pq"):

@@ -270,7 +270,7 @@ class _Search:
     """
 
     def __init__(self, keys: Keys) -> None:
-        halves = _halves(keys)
+        halves = as_halves(keys)
         self._order = np.argsort(halves[:, 0], kind="stable")
         self._first, self._second = halves[self._order].T.copy()
         self.known = np.zeros(len(keys), bool)
@@ -298,7 +298,7 @@ class _Search:
         """Return which missing keys a block holds, and at which of its rows."""
         if self.vectors is not None and self.vectors.shape[1] != block.dimension:
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        first, second = _halves(block.keys).T
+        first, second = as_halves(block.keys).T
         place = np.minimum(np.searchsorted(self._first, first), len(self._first) - 1)
         rows = self._order[place]
         same = (self._first[place] == first) & (self._second[place] == second)
@@ -306,5 +306,6 @@ class _Search:
         return rows[held], held
 
 
-def _halves(keys: Keys) -> NDArray[np.uint64]:
+def as_halves(keys: Keys) -> NDArray[np.uint64]:
+    """Return each key as two whole numbers."""
     return np.frombuffer(keys.tobytes(), "<u8").reshape(len(keys), 2)

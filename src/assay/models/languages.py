@@ -47,22 +47,18 @@ def find_stop_words(words: Any) -> tuple[str, ...]:
     """Return the words that a language or a list of words stands for; none for None and auto."""
     if words is None or (isinstance(words, str) and words == AUTO):
         return ()
-    if isinstance(words, str):
-        code = find_code(words)
-        if code not in STOP_LISTS:
-            raise UsageError(
-                f"stopwords is a language, 'auto', None or a list of words, found {words!r:.60}."
-                f"{did_you_mean(words, STOP_LISTS)} Languages: "
-                f"{', '.join(f'{name} ({LANGUAGES[name]})' for name in STOP_LISTS)}."
-            )
-        if code == "en":
-            return ENGLISH
+    code = find_code(words) if isinstance(words, str) else None
+    if code == "en":
+        return ENGLISH
+    if code in STOP_LISTS:
         lists = need("bm25s.stopwords", f"Stop words of {words!r}", "lexical")
         return tuple(sorted(getattr(lists, f"STOPWORDS_{LANGUAGES[code].upper()}")))
     listed = isinstance(words, list | tuple | set | frozenset)
     if not listed or not all(isinstance(word, str) for word in words):
+        languages = ", ".join(f"{name} ({LANGUAGES[name]})" for name in STOP_LISTS)
         raise UsageError(
-            f"stopwords is a language such as 'en', None or a list of words, found {words!r:.60}."
+            f"stopwords is 'auto', a language, None or a list of words, found {words!r:.60}."
+            f"{did_you_mean(str(words), STOP_LISTS)} Languages: {languages}."
         )
     return tuple(sorted({word.lower() for word in words}))
 

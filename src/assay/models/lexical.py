@@ -64,20 +64,6 @@ _PAIRS: Final = (
 _TRIPLES: Final = "\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\ua9e0-\ua9ff\uaa60-\uaa7f"
 
 
-class FittedLexical(Protocol):
-    """Describe a model that knows its documents."""
-
-    @property
-    def n_docs(self) -> int:
-        """Return the number of documents."""
-
-    def search(self, query_texts: Sequence[str], k: int) -> Best:
-        """Find the k best documents of each query: score descending, then row ascending.
-
-        A document that shares nothing with the query is not found: its place is −1.
-        """
-
-
 class LexicalModel(Protocol):
     """Describe settings of a model that is fitted to a collection."""
 
@@ -89,8 +75,15 @@ class LexicalModel(Protocol):
     def fingerprint(self) -> str:
         """Return a digest of settings and versions."""
 
-    def fit(self, doc_texts: Sequence[str]) -> FittedLexical:
-        """Count the words of the documents."""
+    def fit(self, doc_texts: Sequence[str]) -> SparseFitted | DenseFitted:
+        """Count the words of the documents.
+
+        What it returns finds the k best documents of each query: score descending, then row
+        ascending. A document that shares nothing with the query is not found: its place is −1.
+        """
+
+    def for_texts(self, texts: Sequence[str]) -> tuple[LexicalModel, list[str]]:
+        """Return a copy whose stop words are decided for these documents, and remarks on that."""
 
 
 def warm_up(model: LexicalModel) -> None:

@@ -9,17 +9,18 @@ rerank:URL          an endpoint: URL/rerank as Text Embeddings Inference has it,
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
 import numpy as np
 
-from assay.arrays import Flags, Floats, Ints
+from assay.arrays import Floats, Ints
 from assay.core import checks
 from assay.core.on_demand import OnDemand
 from assay.core.specs import named_callable
@@ -36,7 +37,14 @@ from assay.errors import (
 from assay.io.fingerprints import fingerprint_of, version_of, weights_of
 from assay.models.adapters.onnx import ModelFolder, Tokenizer, open_model, run_tokens
 from assay.models.adapters.sentence_transformers import load_model
-from assay.models.cache import KEY_TYPE, EmbeddingCache, Keys, content_keys
+from assay.models.cache import (
+    KEY_TYPE,
+    EmbeddingCache,
+    Keys,
+    ModelCache,
+    as_halves,
+    content_keys,
+)
 from assay.models.encoding import Batch, add_tokens
 from assay.models.settings import EncoderSettings
 
@@ -117,46 +125,29 @@ class PairScores:
             texts,
             numbers,
         )
-        self.n_pairs, self.n_computed = sum(map(len, numbers)), 0
-        self.seconds = 0.0
+        self.n_pairs, self.n_computed, self.seconds = sum(map(len, numbers)), 0, 0.0
         self.tokens: int | None = None
-        self._cache = None
+        self._cache: ModelCache | None = None
         if cache is not None and reranker.identity is not None:
             self._cache = cache.of_model(reranker.fingerprint, reranker.spec)
-        # The pairs by their keys, each once, and which of these the pairs of each query are.
         self._keys, places = self._find_keys()
         self._places = np.split(places, np.cumsum([len(row) for row in numbers])[:-1])
-        self._known, self._scores = self._load()
-
-    @property
-    def n_cached(self) -> int:
-        """Pairs that are not to be computed."""
-        return sum(int(self._known[row].sum()) for row in self._places)
+        self._known, self._scores = np.zeros(len(self._keys), bool), np.zeros(len(self._keys))
+        if self._cache is not None and len(self._keys):
+            lookup = self._cache.find(self._keys)
+            if lookup.vectors is not None:
+                self._known, self._scores = lookup.known, lookup.vectors.view(np.float64).ravel()
+        self.n_cached = int(self._known[places].sum())
 
     def _find_keys(self) -> tuple[Keys, Ints]:
-        if self._cache is None:
-            return content_keys([]), np.arange(self.n_pairs)
-        digests = content_keys(self._texts)
-        of_queries = content_keys(self._queries)
-        raw = b"".join(
-            blake2b(query + _whole(digests[number]), digest_size=16).digest()
-            for query, row in zip(map(_whole, of_queries), self._numbers, strict=True)
-            for number in row
-        )
+        """Return the keys of all pairs, each once, and which of these each pair has."""
+        digests = [_HALVES.pack(*pair) for pair in as_halves(content_keys(self._texts)).tolist()]
+        rows = zip(as_halves(content_keys(self._queries)).tolist(), self._numbers, strict=True)
+        pairs = (_HALVES.pack(*q) + digests[number] for q, row in rows for number in row.tolist())
+        raw = b"".join(blake2b(pair, digest_size=16).digest() for pair in pairs)
         halves = np.frombuffer(raw, np.dtype([("a", "<u8"), ("b", "<u8")]))
         distinct, places = np.unique(halves, return_inverse=True)
-        return np.frombuffer(distinct.tobytes(), KEY_TYPE, len(distinct)), places.ravel()
-
-    def _load(self) -> tuple[Flags, Floats]:
-        """Return which pairs the cache has, and their scores: float64 as two halves."""
-        n = self.n_pairs if self._cache is None else len(self._keys)
-        nothing = np.zeros(n, bool), np.zeros(n)
-        if self._cache is None or not n:
-            return nothing
-        lookup = self._cache.find(self._keys)
-        if lookup.vectors is None or lookup.vectors.shape[1] != 2:
-            return nothing
-        return lookup.known, lookup.vectors.view(np.float64).ravel()
+        return np.frombuffer(distinct.tobytes(), KEY_TYPE), places.ravel()
 
     def compute(self) -> Iterator[Floats]:
         """Yield the scores of each query's texts, in order; what is computed goes to the cache."""
@@ -179,13 +170,11 @@ class PairScores:
         self.n_computed += len(texts)
         self._scores[places], self._known[places] = scores, True
         if self._cache is not None:
-            halves = np.ascontiguousarray(scores).view(np.float32).reshape(-1, 2)
+            halves = scores.view(np.float32).reshape(-1, 2)  # all bits of a float64
             self._cache.add(self._keys[places], halves, np.zeros(len(places), np.uint8))
 
 
-def _whole(key: bytes) -> bytes:
-    """Return all 16 bytes of a key, which numpy gives without zeros at its end."""
-    return key.ljust(16, b"\0")
+_HALVES: Final = struct.Struct("<QQ")
 
 
 def check_reranker(spec: str) -> None:

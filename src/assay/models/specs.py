@@ -198,47 +198,36 @@ def lexical_model(spec: str, /, **settings: Any) -> LexicalModel:
     if bool(argument) != kind.needs_argument or bool(colon) != bool(argument):
         raise UsageError(f"The lexical model {spec!r} must be written {kind.form}.")
     make = kind.load()
-    defaults = {field.name: field.default for field in fields(make)}
-    written = dict(_read_option(text, defaults, spec) for text in options.split("&") if question)
+    pairs = [_read_option(text, spec) for text in options.split("&") if question]
+    written = dict(pairs)
+    if len(written) < len(pairs):
+        raise UsageError(f"{spec[:80]!r}: a setting is written twice.")
     if argument:
-        written["dimensions"] = _read_number(argument, kind.form, spec)
+        written["dimensions"] = parse_whole(argument)
+        if written["dimensions"] is None:
+            raise UsageError(
+                f"{spec[:80]!r}: no whole number up to 10^15 there. Write {kind.form}."
+            )
     settings = {**written, **settings}
+    names = [field.name for field in fields(make)]
     for key in settings:
-        if key not in defaults:
-            hint = did_you_mean(key, defaults)
-            listed = ", ".join(defaults)
+        if key not in names:
+            hint, listed = did_you_mean(key, names), ", ".join(names)
             raise UsageError(f"{name!r} has no setting {key!r:.60}.{hint} It has: {listed}.")
     model: LexicalModel = make(**settings)
     return model
 
 
-def _read_number(text: str, form: str, spec: str) -> int:
-    number = parse_whole(text)
-    if number is None:
-        raise UsageError(f"{spec[:80]!r}: no whole number up to 10^15 there. Write {form}.")
-    return number
-
-
-def _read_option(text: str, defaults: Mapping[str, Any], spec: str) -> tuple[str, Any]:
-    """Read a setting in a spec, NAME=VALUE, as the type that its default has."""
-    name, equals, value = text.partition("=")
-    default = defaults.get(name)
-    if not equals or not value:
+def _read_option(text: str, spec: str) -> tuple[str, Any]:
+    """Read NAME=VALUE in a spec: a number, true, false, none, a word, or words with commas."""
+    name, _, value = text.partition("=")
+    if not value:
         raise UsageError(f"{spec[:80]!r}: settings are written ?name=value&name=value.")
-    if isinstance(default, bool):
-        if value not in ("yes", "no", "true", "false"):
-            raise UsageError(f"{spec[:80]!r}: {name} is yes or no.")
-        return name, value in ("yes", "true")
-    if isinstance(default, int):
-        return name, _read_number(value, f"{name}=NUMBER", spec)
-    if isinstance(default, float):
-        number = parse_number(value)
-        if number is None:
-            raise UsageError(f"{spec[:80]!r}: {name} is a number.")
-        return name, number
-    if value == "none":
-        return name, None
-    return name, value.split(",") if name == "stopwords" and "," in value else value
+    number = parse_number(value)
+    if number is not None:
+        return name, number if "." in value else int(number)
+    words = {"none": None, "true": True, "false": False}
+    return name, words.get(value, value.split(",") if "," in value else value)
 
 
 def text_model(
