@@ -162,6 +162,7 @@ def run_bench(
         depth=deep,
         cache=cache,
         prices=plan.prices,
+        bases=plan.bases,
     )
     if collection.by_answers is None:
         return result

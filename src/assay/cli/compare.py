@@ -123,8 +123,13 @@ def command(
         slices=sliced,
         **settings,
     )
-    result = _ComparedFiles(
+    answer = gate.answer(
         comparison,
+        comparison,
+        None if base is None else str(records[base].provenance["file"]),
+    )
+    result = _ComparedFiles(
+        answer.sign(comparison),
         records,
         qrels,
         differences=tuple(comparison.main_differences()) if n_differences else (),
@@ -132,11 +137,7 @@ def command(
         sensitivities=(
             tuple(vary_conventions(records, qrels, comparison)) if sensitivity_wanted else ()
         ),
-        gate=gate.answer(
-            comparison,
-            comparison,
-            None if base is None else str(records[base].provenance["file"]),
-        ),
+        gate=answer,
     )
     output.emit(result, layout, file, remarks=_remarks(records, comparison, layout))
     return result.gate.exit_code()
