@@ -84,6 +84,7 @@ _LISTS = "predict lists.tsv --candidates one --json"
 _SEVERAL = "predict a.npy b.npy -t targets.npy --json"
 _GATED = f"compare {_RUNS} --json -b lexical --fail-if-worse"
 _FLOAT = f"{_BENCH} --model 'v=py:tests.golden.models:bag?codes=CODE'"
+_BENCH_GATED = f"{_BENCH} -b letters --fail-if-worse"
 _STAGES = f"{_BENCH} --rerank 'v=rerank/5:bm25>py:tests.bench.samples:shared_words'"
 BASE = {
     "eval": "eval coarse.run partial.run -r qrels.txt -m AP -m nDCG@10 --json",
@@ -160,7 +161,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "--fail-if-worse": SHOWN,
         "--slices": SHOWN,  # a part of its own; the rest stays
         "--look": Moved("--look 3", f"{_GATED} --look 1"),
-        "--look-file": Moved("--look-file seen.json", f"{_GATED} --look 2"),
+        "--look-file": Moved("", f"{_GATED} --look 2", f"{_GATED} --look-file seen.json"),
     },
     "report": {
         **_SHOWING,
@@ -358,9 +359,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
         ],
         "--fail-if": SHOWN,
         "--fail-if-worse": SHOWN,
-        "--look": Moved("--look 3", f"{_BENCH} -b letters --fail-if-worse --look 1"),
+        "--look": Moved("--look 3", f"{_BENCH_GATED} --look 1"),
         "--look-file": Moved(
-            "--look-file looks.json", f"{_BENCH} -b letters --fail-if-worse --look 2"
+            "", f"{_BENCH_GATED} --look 2", f"{_BENCH_GATED} --look-file looks.json"
         ),
         **dict.fromkeys(("--revision", "--dtype", "--trust-remote-code"), DATA),  # other models
         "--batch-size": Still("--batch-size 3"),
