@@ -201,7 +201,7 @@ class BenchResult:
 
         Variants, each compared with what it is a variant of, are among the remarks.
         """
-        baseline = settings.get("baseline")
+        baseline = str(settings.get("baseline"))
         if baseline in self.bases:
             base = self.bases[baseline]
             raise UsageError(
@@ -614,6 +614,10 @@ def _variant_page(result: BenchResult, board: Leaderboard) -> Page:
         for system in result.systems
         if (report := system.result.index) is not None
     ]
+    for system in result.systems:
+        if system.result.index is not None and system.result.index.learnt:
+            later = "; documents added later may be found less often"
+            page.append(Words(f"{system.name}: {system.result.index.learnt}{later}.", "remark"))
     if rows:
         page.append(Table(tuple(rows[0]), tuple(tuple(row.values()) for row in rows)))
     return page
