@@ -208,6 +208,8 @@ class BenchResult:
                 f"The baseline {baseline!r} is a variant of {base!r}, with which it is compared in "
                 f"a family of its own. Name {base!r}."
             )
+        if len(self.rivals) < 2 and baseline in self.bases.values():
+            settings.pop("baseline")  # it is that of its variants alone
         of_compare = {key: value for key, value in settings.items() if key != "baseline"}
         varied = [text for one in self.variants(**of_compare) for text in one.verdicts.values()]
         notes = [str(finding).removesuffix(".") for finding in self.diagnosis.findings]
