@@ -211,7 +211,9 @@ class BenchResult:
         if len(self.rivals) < 2 and baseline in self.bases.values():
             settings.pop("baseline")  # it is that of its variants alone
         of_compare = {key: value for key, value in settings.items() if key != "baseline"}
-        varied = [text for one in self.variants(**of_compare) for text in one.verdicts.values()]
+        varied = [
+            text for family in self.variants(**of_compare) for text in family.verdicts.values()
+        ]
         notes = [str(finding).removesuffix(".") for finding in self.diagnosis.findings]
         notes += [sentence.removesuffix(".") for sentence in _describe_tuning(self)]
         if self.by_answers is not None:
@@ -313,11 +315,11 @@ class BenchResult:
         for system in self.systems:
             if system.name in self.bases:
                 base = self[self.bases[system.name]]
-                own, others = (
-                    {"search": one.scores.search or "", **one.scores.settings}
-                    for one in (system, base)
+                settings, of_base = (
+                    {"search": scores.search or "", **scores.settings}
+                    for scores in (system.scores, base.scores)
                 )
-                new = [f"{key}={own[key]}" for key in own if own[key] != others.get(key)]
+                new = [f"{k}={value}" for k, value in settings.items() if value != of_base.get(k)]
                 parts.append(f"{system.name}({','.join(new)})")
         added = as_settings(variants=";".join(parts) or None, look=self.look)
         text = "".join(f"{part}|" for part in setting_parts(added))

@@ -537,12 +537,12 @@ def measure_code(
     return results
 
 
-def _tie_remarks(own: QuantizationResult, settings: CodesSettings) -> Iterator[str]:
+def _tie_remarks(of_float: QuantizationResult, settings: CodesSettings) -> Iterator[str]:
     """Yield how far equal vectors keep float from itself."""
     for k in settings.k:
-        mean = float(own.similarity.overlap[k]["expected"].mean())
+        mean = float(of_float.similarity.overlap[k]["expected"].mean())
         if settings.ties == "expected" and mean < 1:
-            share = format_percent(own.similarity.tied(k).mean())
+            share = format_percent(of_float.similarity.tied(k).mean())
             yield (
                 f"Equal vectors tie across the cut for {share} of the queries: no code can have "
                 f"more than {mean:.4f} of Overlap@{k}, and float has no more against itself"
