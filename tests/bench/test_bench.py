@@ -163,18 +163,18 @@ def test_an_index_is_compared_with_its_own_exact_search_only() -> None:
     assert new.names == ("bm25", "letters")
     assert [pair.p for pair in new.pairs] == [pair.p for pair in old.pairs]
     assert new.verdicts == old.verdicts
-    (found,) = indexed.indexed()
+    (found,) = indexed.variants()
     assert found.family == "2 systems against letters"
     assert found.names == ("letters", "letters @ exact", "letters @ faiss:Flat")
     assert {pair.outcome for pair in found.pairs} == {"identical"}
     data = indexed.to_dict()
     assert data["comparison"]["family"] == "one pair"
-    assert data["indexes"][0]["family"] == "2 systems against letters"
-    assert [one.get("index_of") for one in data["systems"]] == [None, None, "letters", "letters"]
-    assert "indexes" not in plain.to_dict()
+    assert data["variants"][0]["family"] == "2 systems against letters"
+    assert [one.get("variant_of") for one in data["systems"]] == [None, None, "letters", "letters"]
+    assert "variants" not in plain.to_dict()
     table = indexed.table()
     assert [row[0].value for row in table.rows][2:] == ["letters @ exact", "letters @ faiss:Flat"]
-    assert "The indexes of letters are a family of their own: 2 systems against letters." in repr(
+    assert "The variants of letters are a family of their own: 2 systems against letters." in repr(
         indexed
     )
     report = indexed.report(resamples=200)
@@ -184,8 +184,8 @@ def test_an_index_is_compared_with_its_own_exact_search_only() -> None:
         assert run.config["costs"] == record.config["costs"]
         assert dict(run.results) == dict(record.results) != {}
     assert any("letters @ exact" in remark for remark in report.remarks)
-    assert [one.config.get("index_of") for one in indexed.records()][2:] == ["letters", "letters"]
-    with pytest.raises(UsageError, match="Name the model"):
+    assert [one.config.get("variant_of") for one in indexed.records()][2:] == ["letters", "letters"]
+    with pytest.raises(UsageError, match="Name 'letters'"):
         indexed.report(baseline="letters @ exact")
 
 

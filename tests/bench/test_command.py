@@ -606,6 +606,18 @@ def test_a_model_with_the_scores_of_the_baseline_passes(
     assert "Use" in refused.err
 
 
+def test_the_gate_of_a_model_holds_for_its_variants(home: Path, assay: Callable[..., Any]) -> None:
+    plain = ("bench", "--corpus", "made", "--model", LETTERS, "-b", "letters", "--no-cache")
+    words = (*plain, "-m", "RR", "--fail-if-worse", "--model")
+    bits = f"v={LETTERS.partition('=')[2]}?codes=CODE"
+    worse = assay(*words, bits.replace("CODE", "mrl:1"), "--level", "0.5")
+    assert (worse.code, "v is worse than letters on RR" in worse.err) == (1, True), worse.err
+    same = assay(*words, bits.replace("CODE", "float16"))
+    assert (same.code, "Passed: " in same.err) == (0, True), same.err
+    alone = assay(*plain, "-m", "RR", "--fail-if-worse")
+    assert (alone.code, "There is one system, the baseline" in alone.err) == (2, True)
+
+
 def test_the_gate_brings_its_measure_and_is_in_the_data(
     home: Path, assay: Callable[..., Any]
 ) -> None:

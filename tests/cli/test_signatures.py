@@ -28,14 +28,25 @@ DATA = "data"  # which data are read
 
 
 class Moved(NamedTuple):
-    """Arguments that move a number; `base` where they need other ones beside them."""
+    """Arguments that move a number; `base` where they need other ones beside them.
+
+    `other` is the whole other line, where adding arguments does not make it.
+    """
+
+    line: str
+    base: str = ""
+    other: str = ""
+
+
+class Still(NamedTuple):
+    """Arguments that change neither a number nor the signature, but for the kernels' name."""
 
     line: str
     base: str = ""
 
 
-class Still(NamedTuple):
-    """Arguments that change neither a number nor the signature, but for the kernels' name."""
+class Added(NamedTuple):
+    """Arguments that add a variant with numbers of its own; those of the others stay."""
 
     line: str
     base: str = ""
@@ -65,11 +76,16 @@ _JUDGED += " --chunk tokens:6:2 --allow-mismatch"
 _TWO = "report dense.run lexical.run -r qrels.txt -m AP --resamples 200 -o two.md --json"
 _CODES = "codes --embeddings codes.npz --queries codes.npz -r codes.qrels --method gaussian sign"
 _CODES += " --bits 8 --k 5 --resamples 100 --json"
+_LEARNT = _CODES.replace("gaussian sign", "itq")
 _RANK = "rank q.npy d.npy -k 20 --full --query-ids q.ids -r rank.qrels -m AP -m nDCG@10"
 _OWN = "rank d.npy d.npy -k 20 --full -r own.qrels -m AP -m nDCG@10"
 _SHARDS = "rank q.npy 's-*.npy' -k 20 --full --query-ids q.ids -r rank.qrels -m AP -m nDCG@10"
 _LISTS = "predict lists.tsv --candidates one --json"
 _SEVERAL = "predict a.npy b.npy -t targets.npy --json"
+_GATED = f"compare {_RUNS} --json -b lexical --fail-if-worse"
+_FLOAT = f"{_BENCH} --model 'v=py:tests.golden.models:bag?codes=CODE'"
+_BENCH_GATED = f"{_BENCH} -b letters --fail-if-worse"
+_STAGES = f"{_BENCH} --rerank 'v=rerank/5:bm25>py:tests.bench.samples:shared_words'"
 BASE = {
     "eval": "eval coarse.run partial.run -r qrels.txt -m AP -m nDCG@10 --json",
     "compare": f"compare {_RUNS} --json",
@@ -146,8 +162,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "--fail-if": SHOWN,
         "--fail-if-worse": SHOWN,
         "--slices": SHOWN,  # a part of its own; the rest stays
-        "--look": SHOWN,  # of the gate
-        "--look-file": SHOWN,
+        "--look": Moved("--look 3", f"{_GATED} --look 1"),
+        "--look-file": Moved("", f"{_GATED} --look 2", f"{_GATED} --look-file seen.json"),
     },
     "report": {
         **_SHOWING,
@@ -285,7 +301,16 @@ OPTIONS: dict[str, dict[str, Any]] = {
         **dict.fromkeys(("--doc-ids", "--query-ids", "-r", "--codes", "--query-codes"), DATA),
         **dict.fromkeys(("--labels", "--query-labels"), DATA),
         "--hashing": SHOWN,  # adds AP, with its cut-off in its name
-        "--oversample": Moved("--oversample 2"),
+        "--oversample": [
+            Added("--oversample 2"),
+            Added("--oversample 3", f"{_CODES} --oversample 2"),
+        ],
+        "--train": [
+            Moved("--train 1", _LEARNT),
+            Moved("--train 0.8", _LEARNT),
+            Moved("--train codes-docs.npy", _LEARNT),
+            Moved("--train 1", _LEARNT.replace("itq", "rabitq:1")),
+        ],
         "--packed": DATA,
         "--bits": Moved("--bits 16"),
         "--method": Moved("--method itq"),
@@ -322,11 +347,27 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "--chunk": Moved("--chunk tokens:6:2"),
         "--fold": Moved("--fold sum:2", "{base} --chunk tokens:6:2"),
         "--judged": Moved("--judged chunks", _JUDGED),
-        "--model": Moved(f"--model {_LETTERS.replace('bag', 'short_bag')}"),
+        "--model": [
+            Moved(f"--model {_LETTERS.replace('bag', 'short_bag')}"),
+            Added("--model 'v=py:tests.golden.models:bag?codes=int8'"),
+            *(
+                Moved("", _FLOAT.replace("CODE", "binary"), _FLOAT.replace("CODE", code))
+                for code in ("mrl:8", "rabitq:1", "rabitq:1&train=1", "int4")
+            ),
+        ],
         "--fusion": Moved("--fusion f=combsum:bm25+letters", "{base} --fusion f=rrf:bm25+letters"),
-        "--index": SHOWN,  # adds systems
-        "--rerank": SHOWN,  # the same
-        **dict.fromkeys(("--fail-if", "--fail-if-worse", "--look", "--look-file"), SHOWN),
+        "--index": [Added("--index exact"), Added("--index faiss:Flat", f"{_BENCH} --index exact")],
+        "--rerank": [
+            Added("--rerank 'v=rerank/5:bm25>py:tests.bench.samples:shared_words'"),
+            Added("--rerank 'w=rerank/3:bm25>py:tests.bench.samples:shared_words'", _STAGES),
+            Moved("", _STAGES, _STAGES.replace("rerank/5", "rerank/3")),
+        ],
+        "--fail-if": SHOWN,
+        "--fail-if-worse": SHOWN,
+        "--look": Moved("--look 3", f"{_BENCH_GATED} --look 1"),
+        "--look-file": Moved(
+            "", f"{_BENCH_GATED} --look 2", f"{_BENCH_GATED} --look-file looks.json"
+        ),
         **dict.fromkeys(("--revision", "--dtype", "--trust-remote-code"), DATA),  # other models
         "--batch-size": Still("--batch-size 3"),
         "--query-prefix": Moved("--query-prefix 'stone '"),
@@ -541,10 +582,11 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 def _cases() -> Iterator[Any]:
     for name, rows in OPTIONS.items():
-        for option, row in rows.items():
-            if isinstance(row, Moved | Still) and row.line:
-                marks = [pytest.mark.slow] if name in _SLOW else []
-                yield pytest.param(name, row, id=f"{name} {option}", marks=marks)
+        for option, several in rows.items():
+            for row in several if isinstance(several, list) else [several]:
+                if isinstance(row, Moved | Still | Added) and (row.line or row[-1]):
+                    marks = [pytest.mark.slow] if name in _SLOW else []
+                    yield pytest.param(name, row, id=f"{name} {option}", marks=marks)
 
 
 def _without_kernels(signature: str) -> str:
@@ -559,14 +601,19 @@ def test_another_number_has_another_signature(name, row, said):
         said("eval dense.run lexical.run coarse.run -r qrels.txt -m AP --save --json")
     base = row.base.replace("{base}", BASE[name]) if row.base not in ("", name) else BASE[name]
     line = f"{base} {row.line}"
+    if isinstance(row, Moved) and row.other:
+        line = row.other
     for part in (" --fusion f=rrf:bm25+letters", " --cache kept", f" --model {_LETTERS}"):
-        if part.split()[0] in row.line:  # which would be given twice
+        if part.split()[0] in row.line and not isinstance(row, Added):  # which would be given twice
             line = line.replace(part, "")
     old, new = said(base), said(line)
     assert old.signatures
     assert new.signatures
     moved = _moved(old, new)
-    if isinstance(row, Still):
+    if isinstance(row, Added):
+        assert new.numbers.keys() - old.numbers.keys()
+        assert old.signatures != new.signatures
+    elif isinstance(row, Still):
         assert not moved
         assert old.numbers.keys() == new.numbers.keys()
         kept = [list(map(_without_kernels, one.signatures)) for one in (old, new)]

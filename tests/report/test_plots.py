@@ -40,6 +40,25 @@ def test_differences_show_their_queries():
     assert len(_rows(demo_report().comparison.differences("AP").plot())) == 50
 
 
+def test_a_notebook_needs_no_network():
+    """What a notebook is given is a drawing, which names no host to load from."""
+    comparison = demo_report().comparison
+    charts = [
+        demo_report().runs[0].scores.plot(),
+        comparison.plot(),
+        comparison.differences("AP").plot(),
+        comparison.plot("AP").properties(width=200),  # what altair makes of it is one, too
+    ]
+    for chart in charts:
+        bundle = chart._repr_mimebundle_(include=None, exclude=None)
+        assert list(bundle) == ["image/svg+xml"]
+        drawing = bundle["image/svg+xml"]
+        hosts = re.findall(r"(?:https?:)?//[\w.-]+", drawing)
+        assert set(hosts) <= {"http://www.w3.org"}, hosts  # the name of the format
+        assert "<script" not in drawing
+        assert drawing.count("<path") >= 3
+
+
 def test_the_tutorial_shows_what_it_shows(tmp_path: Path):
     """In a process of its own: a kernel brings its own threads and warnings."""
     code = (

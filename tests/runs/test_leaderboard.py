@@ -107,10 +107,10 @@ def test_nothing_to_compare_is_refused() -> None:
 def test_an_index_among_models_is_named() -> None:
     records = [make_record("m", 0.1), make_record("other", 0.0, 1)]
     plain = rank_records(records, resamples=200)
-    behind = make_record("m @ usearch", 0.1, config={"index_of": "m"})
+    behind = make_record("m @ usearch", 0.1, config={"variant_of": "m"})
     mixed = rank_records([*records, behind], resamples=200)
-    assert any("behind an index are compared with all others" in one for one in mixed.remarks)
-    assert not any("behind an index" in one for one in plain.remarks)
+    assert any("variants of a model are compared with all others" in one for one in mixed.remarks)
+    assert not any("variants of a model" in one for one in plain.remarks)
 
 
 def test_slices_need_two_runs() -> None:

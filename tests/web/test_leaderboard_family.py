@@ -22,7 +22,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Client:
             row = np.clip(0.8 * base + 0.1 * rng.random(60) + 0.008 * number, 0, 1)
             store.save(RunRecord(f"m{number}", scores_of(row), task="bench", dataset="d"))
             if number in (3, 11):
-                config = {"index_of": f"m{number}"}
+                config = {"variant_of": f"m{number}"}
                 name = f"m{number} @ usearch"
                 store.save(
                     RunRecord(name, scores_of(row), task="bench", dataset="d", config=config)
@@ -39,7 +39,7 @@ def test_letters_are_those_of_the_comparison(many: Client) -> None:
     assert all(shown[f"m{number}"] for number in range(12))
     assert shown["m3 @ usearch"] == shown["m11 @ usearch"] == shown["other"] == ""
     assert "(max-t over 66 pairs: all 66 pairs of 12 systems)" in board["letters_note"]
-    assert board["letters_note"].endswith("Left out: 1 of other conventions, 2 behind an index.")
+    assert board["letters_note"].endswith("Left out: 1 of other conventions, 2 variants of others.")
     page = many("/leaderboard?dataset=d&measure=RR").text
     link = page.split('href="/compare?')[1].split('"')[0].replace("&amp;", "&")
     compared = many(f"/compare.json?{link}").json["comparison"]

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from assay.bench.explain import Answers
     from assay.cli.gating import Gate
     from assay.cli.output import Saving
+    from assay.comparison import gate as gates
     from assay.comparison import pairs
     from assay.core.specs import Consent
     from assay.io import collections, formats, texts
@@ -41,6 +42,7 @@ else:
     config = OnDemand("assay.bench.config")
     explain = OnDemand("assay.bench.explain")
     bench_result = OnDemand("assay.bench.result")
+    gates = OnDemand("assay.comparison.gate")
     pairs = OnDemand("assay.comparison.pairs")
     collections = OnDemand("assay.io.collections")
     formats = OnDemand("assay.io.formats")
@@ -179,14 +181,21 @@ def command(*, saving: Saving, consent: Consent, gate: Gate, **params: Any) -> i
     settings = {key: params[key] for key in _STATISTICS}
     settings |= {"by": column} if column else {}
     board = result.report(command=output.command_line(), **settings)
+    blocked = gate.wanted and bool(result.left_out)
+    if not blocked:
+        answer = gate.answer(board, board.comparison)
+        if gate.worse and params["baseline"] is not None:
+            answer = _add_variants(answer, result, settings)
+        if answer.look is not None:
+            result = replace(result, look=answer.look.number)
     if saving.wanted:
         tasks = {} if journal is None else {"cluster": journal.to_dict()}
         records = result.records(seed=params["seed"], clusters=settings.get("by", ""), **tasks)
         saving.save(records, params["config"], *request.files)
-    if gate.wanted and result.left_out:
+    if blocked:
         name, reason = next(iter(result.left_out.items()))
         raise InputError(f"The check could not run: {name} is left out ({reason}).")
-    report = BenchReport(result, board, gate.answer(board, board.comparison))
+    report = BenchReport(result, board, answer)
     _narrate_idle_options(result, request, params["where"])
     _write_files(report, params)
     output.emit(report, layout, params["file"], terminal=print_on_terminal)
@@ -204,7 +213,7 @@ class BenchReport:
     @property
     def signature(self) -> str:
         """The conventions of the scores."""
-        return str(self.board.aligned.signature)
+        return self.result.sign(self.board)
 
     def table(self) -> Table:
         """Return every number of the leaderboard."""
@@ -243,8 +252,8 @@ def _refuse_contradictions(params: dict[str, Any], request: BenchRequest) -> Non
     rivals = request.plan.rivals
     if params["baseline"] not in (None, *rivals):
         raise click.UsageError(
-            f"The baseline {params['baseline']!r} is none of the models and fusions: "
-            f"{', '.join(rivals)}."
+            f"The baseline {params['baseline']!r} is none of the models and fusions that are "
+            f"compared with each other: {', '.join(rivals)}."
         )
     refuse_idle_workers(params["where"], params["workers"])
     if params["cache"] and params["no_cache"]:
@@ -264,12 +273,26 @@ def _refuse_contradictions(params: dict[str, Any], request: BenchRequest) -> Non
 def _with_gate(request: BenchRequest, gate: Gate, params: dict[str, Any]) -> BenchRequest:
     """Return a copy with the measures of the gate, which is refused where nothing could fail it."""
     gate.refuse_without(params["baseline"] is not None)
-    if params["baseline"] is not None and gate.wanted and len(request.plan.rivals) < 2:
+    plan, baseline = request.plan, params["baseline"]
+    gated = len(plan.rivals) > 1 or baseline in plan.bases.values()
+    if baseline is not None and gate.wanted and not gated:
         raise click.UsageError("There is one system, the baseline: name what is to be gated.")
     written = [params[key] for key in ("file", "html", "per_query")]
     output.refuse_same_file(*written, gate.look_file)
     named = request.measures or request.usual_measures
     return replace(request, measures=tuple(dict.fromkeys((*named, *map(str, gate.measures)))))
+
+
+def _add_variants(answer: GateAnswer, result: BenchResult, settings: dict[str, Any]) -> GateAnswer:
+    """Return the answer with the variants of the baseline that are worse than it."""
+    baseline = settings["baseline"]
+    how = {key: value for key, value in settings.items() if key != "baseline"}
+    for family in result.variants(**how):
+        if family.baseline == baseline:
+            reasons = [*(answer.reasons or ()), *gates.worse_than_baseline(family)]
+            shown = "; ".join(filter(None, [answer.shown, gates.describe_pass(family, baseline)]))
+            return replace(answer, reasons=reasons, shown=shown)
+    return answer
 
 
 def _run(

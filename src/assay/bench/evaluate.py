@@ -178,6 +178,7 @@ def run_bench(
         prices=plan.prices,
         data=data,
         left_out=left_out,
+        bases=plan.bases,
     )
     if collection.by_answers is None:
         return result

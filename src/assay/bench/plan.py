@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from assay.arrays import Ints
 from assay.bench.settings import METHODS, METRICS, NORMALIZATIONS, Metric
 from assay.codes.settings import HELD_OUT
-from assay.core.conventions import Conventions
+from assay.core.conventions import Conventions, as_settings
 from assay.core.ids import Ids
 from assay.core.on_demand import OnDemand
 from assay.core.text import did_you_mean, mask_secrets
@@ -325,7 +325,8 @@ class BenchPlan:
 
     def __post_init__(self) -> None:
         """Refuse names that do not tell systems apart, and fusions of unknown models."""
-        twice = [name for name, number in Counter(self.rivals).items() if number > 1]
+        named = _names_of((*self.models, *self.fusions, *self.reranks))
+        twice = [name for name, number in Counter(named).items() if number > 1]
         if twice:
             raise UsageError(
                 f"Two systems are called {twice[0]!r}. Give one another name: NAME={twice[0]}."
@@ -339,8 +340,28 @@ class BenchPlan:
 
     @property
     def rivals(self) -> list[str]:
-        """Names of all but models behind an index: they are compared with each other."""
-        return _names_of((*self.models, *self.fusions, *self.reranks))
+        """Names of all but variants: they are compared with each other."""
+        named = _names_of((*self.models, *self.fusions, *self.reranks))
+        return [name for name in named if name not in self.bases]
+
+    @property
+    def bases(self) -> dict[str, str]:
+        """The system that each variant is compared with, in a family of its own.
+
+        Variants of a model are its indexes, and its codes beside its float vectors or first code;
+        those of two stages have another depth. They say nothing about other models.
+        """
+        bases = {indexed_name(m.name, index): m.name for m in self.models for index in self.indexes}
+        groups: dict[str, list[Model | Rerank]] = {}
+        for model in sorted(self.models, key=lambda model: model.codes is not None):
+            key = f"{model.spec} {as_settings(own=model.settings)} {model.metric}"
+            if model.codes is not None or key not in groups:
+                groups.setdefault(key, []).append(model)
+        for two in self.reranks:
+            groups.setdefault(f"{two.first}>{two.reranker} {two.settings}", []).append(two)
+        for first, *others in groups.values():
+            bases |= {other.name: first.name for other in others}
+        return bases
 
     @property
     def names(self) -> list[str]:
@@ -348,8 +369,7 @@ class BenchPlan:
         indexed = [
             indexed_name(model.name, index) for model in self.models for index in self.indexes
         ]
-        n_models = len(self.models)
-        return [*self.rivals[:n_models], *indexed, *self.rivals[n_models:]]
+        return [*_names_of(self.models), *indexed, *_names_of((*self.fusions, *self.reranks))]
 
     @property
     def prices(self) -> dict[str, float]:

@@ -17,6 +17,7 @@ from assay.bench.plan import PreparedCollection, Rerank
 from assay.bench.search import ChunkAggregation, SearchResult
 from assay.comparison.compare import Comparison, compare
 from assay.comparison.standings import standings_table
+from assay.core.conventions import as_settings, setting_parts
 from assay.core.hits import Hits
 from assay.core.ranking import Ranking
 from assay.core.text import Remark, format_bytes, format_rate, format_time
@@ -106,8 +107,6 @@ class System:
             "costs": result.costs.to_dict(),
             "texts": texts,
         }
-        if self.exact:
-            data["index_of"] = self.exact
         if self.first:
             data["reranker_of"] = self.first
         if result.tuning is not None:
@@ -128,7 +127,8 @@ class BenchResult:
     are those of a million tokens by name; `by_answers` is the same judged by answers, where there
     are some beside judged documents. `data` is what was searched, and `left_out` has the systems
     that cannot run on this collection, with the reasons; `folder` is where the documents are
-    texts in a folder.
+    texts in a folder. `bases` names the system that each variant is compared with, and `look` is
+    the number of the gate's look.
     """
 
     collection: Collection
@@ -146,6 +146,8 @@ class BenchResult:
     data: PreparedCollection | None = None
     left_out: Mapping[str, str] = field(default_factory=dict)
     folder: TextFolder | None = None
+    bases: Mapping[str, str] = field(default_factory=dict)
+    look: int | None = None
 
     def __getitem__(self, name: str) -> System:
         for system in self.systems:
@@ -193,8 +195,8 @@ class BenchResult:
 
     @property
     def rivals(self) -> tuple[System, ...]:
-        """The models and fusions, which are compared with each other."""
-        return tuple(system for system in self.systems if not system.exact)
+        """The systems that are variants of no other, which are compared with each other."""
+        return tuple(system for system in self.systems if system.name not in self.bases)
 
     @cached_property
     def standing(self) -> Leaderboard:
@@ -204,19 +206,23 @@ class BenchResult:
     def report(self, *, title: str = "", command: str = "", **settings: Any) -> Any:
         """Return the comparison of models and fusions with intervals, group letters and verdicts.
 
-        Indexes, each compared with its own exact search, are among the remarks.
+        Variants, each compared with what it is a variant of, are among the remarks.
         """
-        if settings.get("baseline") in self.left_out:
-            reason = self.left_out[settings["baseline"]]
-            raise InputError(f"The baseline {settings['baseline']!r} cannot run: {reason}.")
-        if settings.get("baseline") in [system.name for system in self.systems if system.exact]:
+        baseline = str(settings.get("baseline"))
+        if baseline in self.left_out:
+            reason = self.left_out[baseline]
+            raise InputError(f"The baseline {baseline!r} cannot run: {reason}.")
+        if baseline in self.bases:
+            base = self.bases[baseline]
             raise UsageError(
-                f"The baseline {settings['baseline']!r} is a model behind an index, which is "
-                "compared with its own exact search. Name the model."
+                f"The baseline {baseline!r} is a variant of {base!r}, with which it is compared in "
+                f"a family of its own. Name {base!r}."
             )
+        if len(self.rivals) < 2 and baseline in self.bases.values():
+            settings.pop("baseline")  # it is that of its variants alone
         of_compare = {key: value for key, value in settings.items() if key != "baseline"}
-        indexed = [
-            text for system in self.indexed(**of_compare) for text in system.verdicts.values()
+        varied = [
+            text for family in self.variants(**of_compare) for text in family.verdicts.values()
         ]
         notes = [str(finding).removesuffix(".") for finding in self.diagnosis.findings]
         notes += [sentence.removesuffix(".") for sentence in _describe_tuning(self)]
@@ -227,28 +233,26 @@ class BenchResult:
             self._runs(),
             title=title or self.title,
             command=command,
-            notes=[*notes, *indexed],
+            notes=[*notes, *varied],
             **settings,
         )
 
-    def indexed(self, **settings: Any) -> list[Comparison]:
-        """Compare the indexes of each model with its exact search, a family each.
+    def variants(self, **settings: Any) -> list[Comparison]:
+        """Compare variants (index, codes, depth of reranking) with their base, a family each.
 
         `settings` are those of `compare`.
         """
-        return self._families("exact", settings)
+        return self._families(self.bases, settings)
 
     def reranked(self, **settings: Any) -> list[Comparison]:
         """Compare the rerankers of each first stage with it, a family each."""
-        return self._families("first", settings)
+        return self._families({system.name: system.first for system in self.systems}, settings)
 
-    def _families(self, of: str, settings: dict[str, Any]) -> list[Comparison]:
+    def _families(self, bases: Mapping[str, str], settings: dict[str, Any]) -> list[Comparison]:
         families = []
-        for model in self.rivals:
-            systems = [
-                model,
-                *(system for system in self.systems if getattr(system, of) == model.name),
-            ]
+        for model in self.systems:
+            others = [other for other in self.systems if bases.get(other.name) == model.name]
+            systems = [model, *others]
             if len(systems) > 1:
                 first, second, *more = (system.scores for system in systems)
                 names = [system.name for system in systems]
@@ -291,7 +295,7 @@ class BenchResult:
                     "fingerprint": system.result.fingerprint,
                     "collection": self.collection.fingerprint,
                     "chunk": None if self.chunk is None else str(self.chunk),
-                    **({"index_of": system.exact} if system.exact else {}),
+                    **self._variant_of(system),
                     **({"reranker_of": system.first} if system.first else {}),
                     "costs": system.result.costs.to_dict(),
                     **config,
@@ -307,6 +311,26 @@ class BenchResult:
             return records
         answered = self.by_answers.records(seed=seed, clusters=clusters, **config)
         return [*records, *(replace(run, name=f"{run.name} by answers") for run in answered)]
+
+    def _variant_of(self, system: System) -> dict[str, str]:
+        base = self.bases.get(system.name)
+        return {} if base is None else {"variant_of": base}
+
+    def sign(self, board: Leaderboard) -> str:
+        """Return the signature of a comparison, with what makes the variants, and the look."""
+        parts = []
+        for system in self.systems:
+            if system.name in self.bases:
+                base = self[self.bases[system.name]]
+                settings, of_base = (
+                    {"search": scores.search or "", **scores.settings}
+                    for scores in (system.scores, base.scores)
+                )
+                new = [f"{k}={value}" for k, value in settings.items() if value != of_base.get(k)]
+                parts.append(f"{system.name}({','.join(new)})")
+        added = as_settings(variants=";".join(parts) or None, look=self.look)
+        text = "".join(f"{part}|" for part in setting_parts(added))
+        return board.aligned.signature.replace("|queries:", f"|{text}queries:")
 
     @property
     def title(self) -> str:
@@ -379,13 +403,13 @@ class BenchResult:
     def table(self, board: Leaderboard | None = None) -> Table:
         """Return every number with all digits, a row for each system, best first; for CSV.
 
-        Models behind an index come last and have no group letters.
+        Variants come last and have no group letters.
         """
         board = board or self.standing
         measures = list(map(str, board.measures))
         standings = {
             (standing.measure, standing.name): standing
-            for family in self.indexed(**asdict(board.settings))
+            for family in self.variants(**asdict(board.settings))
             for standing in family.standings
             if standing.name != family.baseline
         }
@@ -440,7 +464,7 @@ class BenchResult:
         page: Page = [Words(verdict, "verdict") for verdict in board.verdicts.values()]
         page += [self.leaderboard(board), self.cost_table()]
         page += [Words(sentence) for sentence in _describe_tuning(self)]
-        page += [*_rerank_page(self, board), *_index_page(self, board)]
+        page += [*_rerank_page(self, board), *_variant_page(self, board)]
         other = self.answer_board(board)
         if other is not None and self.by_answers is not None:
             page.append(Words(_BY_ANSWERS))
@@ -456,7 +480,7 @@ class BenchResult:
         if board.comparison is not None:
             page.append(Words(board.comparison.power_note(board.measures[0]), "method"))
         page += [Words(line, "method") for line in (*_describe_search(self), board.method)]
-        return [*page, Words(board.aligned.signature, "signature")]
+        return [*page, Words(self.sign(board), "signature")]
 
     def to_dict(
         self, *, per_query: bool = False, board: Leaderboard | None = None
@@ -480,12 +504,15 @@ class BenchResult:
                 "judged": self.judged,
             },
             "verdicts": board.verdicts,
-            "systems": [system.to_dict(per_query=per_query) for system in self.systems],
+            "systems": [
+                system.to_dict(per_query=per_query) | self._variant_of(system)
+                for system in self.systems
+            ],
             "chance": numbers_or_none(self.chance.mean()),
             "ceiling": numbers_or_none(self.ceiling.mean()),
             "diagnosis": self.diagnosis.to_dict()["findings"],
             "remarks": list(board.run_remarks),
-            "signature": board.aligned.signature,
+            "signature": self.sign(board),
         }
         if board.comparison is not None:
             compared = board.comparison.to_dict()
@@ -493,7 +520,7 @@ class BenchResult:
             data["comparison"] = {key: compared[key] for key in keys}
         keys = ("baseline", "family", "measures", "remarks")
         families = {
-            "indexes": self.indexed(**asdict(board.settings)),
+            "variants": self.variants(**asdict(board.settings)),
             "rerankers": self.reranked(**asdict(board.settings)),
         }
         for name, comparisons in families.items():
@@ -590,13 +617,17 @@ def _describe_tuning(result: BenchResult) -> Iterator[str]:
         )
 
 
-def _index_page(result: BenchResult, board: Leaderboard) -> Page:
-    """Describe the loss of each model's indexes, their recall of the exact result and speed."""
+def _variant_page(result: BenchResult, board: Leaderboard) -> Page:
+    """Describe the loss of each model's variants, and of indexes their recall and speed."""
     page: Page = []
-    for comparison in result.indexed(**asdict(board.settings)):
+    for comparison in result.variants(**asdict(board.settings)):
         page += [Words(verdict) for verdict in comparison.verdicts.values()]
         family = f"a family of their own: {comparison.family}"
-        page.append(Words(f"The indexes of {comparison.baseline} are {family}."))
+        page.append(Words(f"The variants of {comparison.baseline} are {family}."))
+        first = str(board.measures[0])
+        headings = {"system": "variant", "mean": first}
+        standings = comparison.standings_on(first)
+        page.append(standings_table(standings, headings=headings, without=("rank",)))
     rows = [
         {
             "index": Cell(system.name),
@@ -609,6 +640,10 @@ def _index_page(result: BenchResult, board: Leaderboard) -> Page:
         for system in result.systems
         if (report := system.result.index) is not None
     ]
+    for system in result.systems:
+        if system.result.index is not None and system.result.index.learnt:
+            later = "; documents added later may be found less often"
+            page.append(Words(f"{system.name}: {system.result.index.learnt}{later}.", "remark"))
     if rows:
         page.append(Table(tuple(rows[0]), tuple(tuple(row.values()) for row in rows)))
     return page

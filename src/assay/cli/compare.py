@@ -124,8 +124,13 @@ def command(
         slices=sliced,
         **settings,
     )
-    result = _ComparedFiles(
+    answer = gate.answer(
         comparison,
+        comparison,
+        None if base is None else str(records[base].provenance["file"]),
+    )
+    result = _ComparedFiles(
+        answer.sign(comparison),
         records,
         qrels,
         differences=tuple(comparison.main_differences()) if n_differences else (),
@@ -135,11 +140,7 @@ def command(
             if sensitivity_wanted
             else ()
         ),
-        gate=gate.answer(
-            comparison,
-            comparison,
-            None if base is None else str(records[base].provenance["file"]),
-        ),
+        gate=answer,
     )
     output.emit(result, layout, file, remarks=_remarks(records, comparison, layout))
     return result.gate.exit_code()

@@ -165,6 +165,14 @@ class GateAnswer:
         more = f"; and {left} more" if left > 0 else ""
         return f"Failed: {'; '.join(self.reasons[:_REASONS])}{more}"
 
+    def sign(self, comparison: Comparison) -> Comparison:
+        """Return the comparison with the number of the look in its signature."""
+        if self.look is None:
+            return comparison
+        aligned, look = comparison.aligned, f"|look:{self.look.number}|queries:"
+        signature = aligned.signature.replace("|queries:", look)
+        return replace(comparison, aligned=replace(aligned, signature=signature))
+
     def page(self) -> Page:
         """Return what is known of each system at this look, a paragraph each."""
         return [] if self.look is None else [Words(sentence) for sentence in self.look.sentences]

@@ -342,7 +342,6 @@ def _float16_makers(docs: NDArray[Any], metric: str) -> tuple[Encode, Encode]:
 
 
 CENTROIDS: Final = 256  # of each part of a product quantiser: one byte
-FEWEST_POINTS: Final = 39  # per centroid, below which faiss warns
 EPSILON: Final = 1.9  # of the bound of RaBitQ
 _THEN: Final = ("sign", "asymmetric", "int4", "int8", "float16")
 _SCALES: Final = 48  # tried for each vector of more than one bit per dimension

@@ -40,6 +40,7 @@ from assay.scoring.output import zero_remark
 from assay.scoring.scores import Scores
 from assay.search.engine import Codes, pack_codes
 from assay.search.engine.codes import MOST_BITS
+from assay.search.indexes.base import FEWEST_POINTS
 from assay.stats import Interval, intervals
 from assay.stats.samples import check_bootstraps, check_seed, check_significance_level
 
@@ -536,12 +537,12 @@ def measure_code(
     return results
 
 
-def _tie_remarks(own: QuantizationResult, settings: CodesSettings) -> Iterator[str]:
+def _tie_remarks(of_float: QuantizationResult, settings: CodesSettings) -> Iterator[str]:
     """Yield how far equal vectors keep float from itself."""
     for k in settings.k:
-        mean = float(own.similarity.overlap[k]["expected"].mean())
+        mean = float(of_float.similarity.overlap[k]["expected"].mean())
         if settings.ties == "expected" and mean < 1:
-            share = format_percent(own.similarity.tied(k).mean())
+            share = format_percent(of_float.similarity.tied(k).mean())
             yield (
                 f"Equal vectors tie across the cut for {share} of the queries: no code can have "
                 f"more than {mean:.4f} of Overlap@{k}, and float has no more against itself"
@@ -570,10 +571,10 @@ def learning_remarks(
     for name, code in fitted.items():
         if code.first.method == "pq":
             points = min(encoder.n_learnt for encoder in code.encoders) / encoders.CENTROIDS
-            few = f", fewer than the {encoders.FEWEST_POINTS} that faiss asks for"
+            few = f", fewer than the {FEWEST_POINTS} that faiss asks for"
             yield (
                 f"{name}: {points:.1f} points per centroid"
-                f"{few if points < encoders.FEWEST_POINTS else ''}; the codebook adds "
+                f"{few if points < FEWEST_POINTS else ''}; the codebook adds "
                 f"{code.first.codebook_bytes / len(task.docs):.1f} bytes to each document here"
             )
     sample = task.sample(seed)

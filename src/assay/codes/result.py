@@ -154,8 +154,8 @@ class CodesReport:
         It is what the float vectors have against themselves: where equal vectors tie across the
         cut, two orders drawn independently agree no better.
         """
-        own = self.intervals[FLOAT][measure].estimate
-        return own if self.settings.ties == "expected" and own < 1 else None
+        of_float = self.intervals[FLOAT][measure].estimate
+        return of_float if self.settings.ties == "expected" and of_float < 1 else None
 
     def records(self) -> list[RunRecord]:
         """Return records of the codes, the float vectors first.

@@ -330,9 +330,25 @@ def _file_part(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")
 
 
+class _ShownAsSvg:
+    """What a chart of altair is in a notebook: altair's own display loads scripts from a host."""
+
+    def _repr_mimebundle_(self, *_: Any, **__: Any) -> dict[str, str]:
+        chart: Any = self
+        return {"image/svg+xml": render_chart(chart.to_dict(), "svg").decode()}
+
+
+def _show_offline(chart: Any) -> Any:
+    """Return a chart that a notebook displays without a network; all else is as in altair."""
+    kind = type(chart)
+    shown = type(kind.__name__, (_ShownAsSvg, kind), {"__module__": kind.__module__})
+    object.__setattr__(chart, "__class__", shown)  # an assignment would set a field of the chart
+    return chart
+
+
 def plot_means(scores: Scores) -> Any:
     """Draw the means of some scores with 95 % intervals."""
-    return leaderboard_chart(chart_data.mean_rows(scores), "mean")
+    return _show_offline(leaderboard_chart(chart_data.mean_rows(scores), "mean"))
 
 
 def plot_standings(
@@ -342,16 +358,15 @@ def plot_standings(
 
     Standings say which are better than the baseline, so the pairs `against` it are not needed.
     """
-    return leaderboard_chart(chart_data.standing_rows(standings), measure)
+    return _show_offline(leaderboard_chart(chart_data.standing_rows(standings), measure))
 
 
 def plot_differences(differences: QueryDifferences) -> Any:
     """Draw two systems query by query."""
-    return difference_chart(
-        chart_data.difference_rows(differences), f"difference in {differences.measure}"
-    )
+    title = f"difference in {differences.measure}"
+    return _show_offline(difference_chart(chart_data.difference_rows(differences), title))
 
 
 def plot_aggregates(means: Sequence[tuple[str, Aggregate]], title: str) -> Any:
     """Draw named means with their intervals, in this order."""
-    return leaderboard_chart(chart_data.aggregate_rows(means), title)
+    return _show_offline(leaderboard_chart(chart_data.aggregate_rows(means), title))

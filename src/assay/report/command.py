@@ -246,14 +246,14 @@ def _resolve(text: str, store: Any) -> Any:
 
 
 def _filter_runs(store: Any, filters: Mapping[str, Any]) -> list[Any]:
-    """Return finished runs without models behind an index, a family of their own."""
+    """Return finished runs without variants of a model, a family of their own."""
     runs = store.runs(status="finished", **filters)[::-1]
     if not runs:
         raise click.UsageError(f"{store.database.location} holds no such finished run.")
-    models = [run for run in runs if not run.config.get("index_of")] or runs
+    models = [run for run in runs if not run.config.get("variant_of")] or runs
     if len(models) < len(runs):
         left = len(runs) - len(models)
-        output.log(f"left out: {left} behind an index; name such runs to have them compared")
+        output.log(f"left out: {left} variants of others; name such runs to have them compared")
     return models
 
 

@@ -290,13 +290,12 @@ def _mixture_remarks(runs: Iterable[RunRecord]) -> Iterator[str]:
         )
     if len({run.query_set for run in runs if run.query_set}) > 1:
         yield "the runs were made on different query sets: their means are not comparable"
-    indexed = [run.name for run in runs if run.config.get("index_of")]
+    indexed = [run.name for run in runs if run.config.get("variant_of")]
     if indexed:
         more = f" and {len(indexed) - 5} more" if len(indexed) > 5 else ""
         yield (
-            f"models behind an index are compared with all others here ({', '.join(indexed[:5])}"
-            f"{more}), which makes every comparison stricter: compare each with its own exact "
-            "search alone"
+            f"variants of a model are compared with all others here ({', '.join(indexed[:5])}"
+            f"{more}), which makes every comparison stricter: compare each with its model alone"
         )
 
 

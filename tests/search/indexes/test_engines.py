@@ -234,3 +234,27 @@ def test_faiss_clusters_vectors_of_any_size(size: float, metric: Any) -> None:
         exact = rank(queries, docs, 200, metric=metric)
         assert (np.sort(found[0], axis=1) == np.arange(200)).all()
         assert "PQ" in spec or same_bytes(found, exact)
+
+
+@pytest.mark.parametrize(
+    ("factory", "points"),
+    [
+        ("IVF16,Flat", "25.0 per centroid (faiss asks for 39)"),
+        ("IVF4,Flat", "100.0 per centroid"),
+        ("PQ4", "1.6 per centroid (faiss asks for 39)"),
+        ("OPQ4,IVF4,PQ4", "1.6 per centroid (faiss asks for 39)"),
+        ("SQ8", ""),
+        ("HNSW8", None),
+        ("Flat", None),
+    ],
+)
+def test_faiss_says_what_it_learnt_from(factory, points):
+    pytest.importorskip("faiss")
+    docs = np.random.default_rng(4).normal(size=(400, 8)).astype(np.float32)
+    with build_index(f"faiss:{factory}", docs, threads=1) as index:
+        report = measure_index(index, docs[:5], 3)
+    said = (
+        "" if points is None else f"learnt from the 400 documents it holds, {points}".rstrip(", ")
+    )
+    assert report.learnt == said
+    assert ("learnt" in report.as_dict()) == (points is not None)

@@ -122,6 +122,19 @@ class Engine(Protocol):
 
 
 Opener = Callable[[Setup], Engine]
+FEWEST_POINTS: Final = 39  # per centroid, below which faiss warns
+
+
+def describe_lesson(n_vectors: int, n_centroids: int = 0) -> str:
+    """Say what an engine learnt from: the `learnt` that it may have beside `size`.
+
+    >>> describe_lesson(1000, 100)
+    'learnt from the 1,000 documents it holds, 10.0 per centroid (faiss asks for 39)'
+    """
+    points = n_vectors / max(n_centroids, 1)
+    few = f" (faiss asks for {FEWEST_POINTS})" if points < FEWEST_POINTS else ""
+    centroids = f", {points:.1f} per centroid{few}" if n_centroids else ""
+    return f"learnt from the {n_vectors:,} documents it holds{centroids}"
 
 
 def folder_bytes(folder: str) -> int:

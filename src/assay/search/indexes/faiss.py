@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats32
 from assay.errors import UsageError, need
-from assay.search.indexes.base import EngineBytes, Exactness, Setup
+from assay.search.indexes.base import EngineBytes, Exactness, Setup, describe_lesson
 
 
 class _Faiss:
@@ -26,7 +26,8 @@ class _Faiss:
         self._index = self._create()
         for name, value in setup.options.rest().items():
             self._set(name, value)
-        self._ask_for_no_more_points(self._index)
+        self._n_centroids = self._ask_for_no_more_points(self._index)
+        self.learnt = ""
 
     @property
     def exactness(self) -> Exactness:
@@ -40,6 +41,7 @@ class _Faiss:
             with self._threads():
                 if not self._index.is_trained:
                     self._index.train(vectors)
+                    self.learnt = describe_lesson(len(vectors), self._n_centroids)
                 self._index.add(vectors)
         except RuntimeError as error:
             raise self._refusal("cannot be built", error) from None
@@ -77,17 +79,21 @@ class _Faiss:
         case = f"{self._setup.dimension} dimensions, metric {self._setup.metric}"
         return UsageError(f"The index {self._setup.spec} {what} ({case}): {reason}")
 
-    def _ask_for_no_more_points(self, index: Any) -> None:
-        """Few points for a clustering make it poor, which is measured; not a page of warnings."""
-        for name in ("cp", "pq"):
+    def _ask_for_no_more_points(self, index: Any) -> int:
+        """Return the most centroids of a clustering; `learnt` says so, not a page of warnings."""
+        sizes = [0]
+        for name, size in (("cp", "nlist"), ("pq", "ksub")):
             part: Any = getattr(index, name, None)
+            n_centroids = getattr(index if name == "cp" else part, size, 0)
             part = getattr(part, "cp", part)
             if hasattr(part, "min_points_per_centroid"):
                 part.min_points_per_centroid = 1
+                sizes.append(int(n_centroids))
         for name in ("index", "base_index", "quantizer", "storage"):
             inner = getattr(index, name, None)
             if inner is not None:
-                self._ask_for_no_more_points(self._faiss.downcast_index(inner))
+                sizes.append(self._ask_for_no_more_points(self._faiss.downcast_index(inner)))
+        return max(sizes)
 
     @contextmanager
     def _threads(self) -> Iterator[None]:

@@ -156,6 +156,7 @@ class Index:
         self.doc_ids = doc_ids
         self.exactness: base.Exactness = engine.exactness
         self.version = engine.version
+        self.learnt: str = getattr(engine, "learnt", "")
 
     @property
     def metric(self) -> Literal["cosine", "dot", "l2"]:
@@ -431,6 +432,7 @@ class IndexReport:
     queries got fewer documents than exist. Times are the engine's own, without
     the ordering by exact scores: `queries_per_second` of all queries in one call, `latency_ms` of
     calls with one query, by percentile. Bytes are None where the engine does not report them.
+    `learnt` says what clusters or codebooks were learnt from, where the engine has some.
     """
 
     spec: str
@@ -450,10 +452,11 @@ class IndexReport:
     disk_bytes: int | None
     recalls: Floats
     overlaps: Floats
+    learnt: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Return all but the values of single queries, for JSON."""
-        hidden = ("recalls", "overlaps")
+        hidden = ("recalls", "overlaps", *([] if self.learnt else ["learnt"]))
         return {name: value for name, value in vars(self).items() if name not in hidden}
 
 
@@ -517,6 +520,7 @@ def measure_index(
         disk_bytes=size.disk,
         recalls=recalls,
         overlaps=overlaps,
+        learnt=index.learnt,
     )
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from assay.arrays import Floats32
 from assay.errors import UsageError, need
 from assay.io.streams import ScratchFolder
-from assay.search.indexes.base import EngineBytes, Exactness, Setup, folder_bytes
+from assay.search.indexes.base import EngineBytes, Exactness, Setup, describe_lesson, folder_bytes
 
 _TYPES: Final = {
     "IVF_FLAT": "IvfFlat",
@@ -43,6 +43,7 @@ class _LanceDB:
             self._folder.cleanup()
             raise
         self._table: Any = None
+        self.learnt = ""
 
     def add(self, vectors: Floats32) -> None:
         arrow = need("pyarrow", "The index 'lancedb'", "lancedb")
@@ -54,6 +55,7 @@ class _LanceDB:
         self._table = self._database.create_table("docs", table)
         if self._config is not None:
             self._table.create_index("vector", config=self._config)
+            self.learnt = describe_lesson(len(vectors))
 
     def find(self, queries: Floats32, k: int) -> NDArray[Any]:
         rows = np.full((len(queries), k), -1, np.int64)

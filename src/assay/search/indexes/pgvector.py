@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from assay.arrays import Floats32
 from assay.core.text import mask_secrets
 from assay.errors import StorageError, UsageError, need
-from assay.search.indexes.base import EngineBytes, Exactness, Setup
+from assay.search.indexes.base import EngineBytes, Exactness, Setup, describe_lesson
 
 _OPERATORS: Final = {"cosine": "<=>", "dot": "<#>", "l2": "<->"}
 _CLASSES: Final = {"cosine": "vector_cosine_ops", "dot": "vector_ip_ops", "l2": "vector_l2_ops"}
@@ -36,6 +36,7 @@ class _Pgvector:
         search = _SEARCH[self._index]
         self._effort = options.whole(search) if search else None
         self.exactness: Exactness = "exact" if self._index == "none" else "approximate"
+        self.learnt = ""
         self._connection = self._connected(_with_rest(setup.argument, options.rest()))
         try:
             self.version = self._prepared()
@@ -51,6 +52,8 @@ class _Pgvector:
                 copy.set_types(["int4", "vector"])
                 for row in enumerate(vectors):
                     copy.write_row(row)
+        if self._index == "ivfflat":
+            self.learnt = describe_lesson(len(vectors), self._build["lists"] or 100)
         if self._index != "none":
             settings = ", ".join(f"{n} = {v}" for n, v in self._build.items() if v is not None)
             kind = f"{self._index} (v {_CLASSES[self._setup.metric]})"

@@ -163,8 +163,8 @@ def _find_letters(request: PageRequest, ranked: Sequence[RunMean], measure: str)
 def _family(store: Store, ranked: Sequence[RunMean], measure: str) -> tuple[list[Run], str]:
     """Return the runs to compare, best first, and a sentence on those left out.
 
-    They follow the same conventions on the same queries; a model behind an index is to be compared
-    with its own exact search, and not with other models.
+    They follow the same conventions on the same queries; a variant is to be compared with its own
+    model, and not with other models.
     """
     scored = [run for run in ranked if run.value is not None]
     usual = _most_common(run.conventions for run in scored)
@@ -172,13 +172,13 @@ def _family(store: Store, ranked: Sequence[RunMean], measure: str) -> tuple[list
     best = [run.id for run in alike[:MOST_COMPARED]]
     stored = {run.id: run for run in store.runs(id=best, measures=[measure])} if best else {}
     runs = [stored[id] for id in best if id in stored]
-    models = [run for run in runs if not run.config.get("index_of")]
+    models = [run for run in runs if not run.config.get("variant_of")]
     query_set = _most_common(run.query_set for run in models if run.query_set)
     family = [run for run in models if run.query_set in ("", query_set)]
     numbers = {
         "of other conventions": len(scored) - len(alike),
         f"beyond the best {MOST_COMPARED}": len(alike) - len(best),
-        "behind an index": len(runs) - len(models),
+        "variants of others": len(runs) - len(models),
         "of other query sets": len(models) - len(family),
     }
     words = ", ".join(f"{number:,} {what}" for what, number in numbers.items() if number)
