@@ -24,6 +24,9 @@ Words32 = NDArray[np.uint32]
 
 Key = TypeVar("Key")
 
+# Numbers that walks over Python's objects read themselves, beside those of Python.
+NUMBER_TYPES: Final = (np.float64, np.float32, np.float16, np.int64, np.int32, np.int8, np.uint8)
+
 
 def offsets_of(lengths: Any) -> Ints:
     """Where each row of a ragged array begins, and at the end how long all rows are.

@@ -73,8 +73,8 @@ class EvaluationTask(VectorTask):
             named = np.flatnonzero(rows_of_labels >= 0)
             every = np.concatenate([part.rows, self_docs[here], rows_of_labels[named]])
             rows, first = np.unique(every, return_index=True)
-            known = [part.ids, query_ids.take(here), *([docs[0].take(named)] if docs else [])]
-            ids = Ids.concat(known).take(first)
+            every_id = [part.ids, query_ids.take(here), *([docs[0].take(named)] if docs else [])]
+            ids = Ids.concat(every_id).take(first)
         ranking = Ranking(
             query_ids,
             ids,

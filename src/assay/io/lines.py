@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from assay.arrays import Bytes, Floats, Ints, Ints32
+from assay.arrays import NUMBER_TYPES, Bytes, Floats, Ints, Ints32
 from assay.core.checks import name_few
 from assay.core.ids import Ids
 from assay.core.mismatches import describe_near
@@ -54,7 +54,6 @@ from assay.io.columns import (
 )
 from assay.io.streams import FilePath
 from assay.native import kernels
-from assay.native.signatures import NUMBER_TYPES
 from assay.tables.table import Table as Page
 
 if TYPE_CHECKING:
@@ -327,8 +326,9 @@ class Questions:
                 raise IdError(f"{where(row)}: expected a query, found {cell!r:.40}.")
             ids = [key] if key in self.texts else self._ids.get(_one_line(key), [])
             if not ids and self.is_open:
-                known = isinstance(text, str)
-                ids = [self._add(key if known else str(len(self.texts)), text if known else key)]
+                has_text = isinstance(text, str)
+                number = str(len(self.texts))
+                ids = [self._add(key, text) if has_text else self._add(number, key)]
             if len(ids) > 1:
                 raise MismatchError(
                     f"{where(row)}: {key!r:.60} is the text of the queries {name_few(ids)} in "
