@@ -52,7 +52,7 @@ def check_choice(value: Any, choices: Sequence[str], name: str) -> str:
     return word
 
 
-def require(value: Any, kind: type, what: str, example: str) -> None:
+def require(value: Any, kind: Any, what: str, example: str) -> None:
     """Refuse a value of another type, saying what was expected."""
     if not isinstance(value, kind):
         raise UsageError(f"{what} must be {example}, found {type(value).__name__}.")

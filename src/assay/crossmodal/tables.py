@@ -11,22 +11,13 @@ from numpy.typing import NDArray
 
 from assay.arrays import Ints
 from assay.tables.svg import Drawing, heat_map
-from assay.tables.table import Cell, Table
+from assay.tables.table import Cell, Table, table_of_values
 
 if TYPE_CHECKING:
     from assay.crossmodal.results import CrossmodalResult, DirectionResult
 
 
 Row = Sequence[str | float | int | None]
-
-
-def _as_table(columns: Iterable[str], rows: Iterable[Row]) -> Table:
-    """Return a table of texts, whole numbers as counts, and other numbers as fractions."""
-    kinds = {str: "text", int: "count"}
-    cells = (
-        tuple(Cell(value, kinds.get(type(value), "fraction")) for value in row) for row in rows
-    )
-    return Table(tuple(columns), tuple(cells))
 
 
 def measure_table(results: Iterable[DirectionResult], *, seed: int = 0) -> Table:
@@ -45,7 +36,7 @@ def measure_table(results: Iterable[DirectionResult], *, seed: int = 0) -> Table
             ends = (mean, span.low, span.high, *(limit[name] for limit in limits))
             counts = (count.n, count.empty, count.tied_share)
             rows.append((result.level, result.direction.name, name, *ends, *counts))
-    return _as_table(columns, rows)
+    return table_of_values(columns, rows)
 
 
 def label_table(results: Sequence[DirectionResult]) -> Table:
@@ -57,7 +48,7 @@ def label_table(results: Sequence[DirectionResult]) -> Table:
             counts = result.queries[label], result.targets[label]
             means = map(values.get, names)
             rows.append((result.level, result.direction.name, label, *counts, *means))
-    return _as_table(("level", "direction", "label", "queries", "items", *names), rows)
+    return table_of_values(("level", "direction", "label", "queries", "items", *names), rows)
 
 
 def accuracy_table(results: Iterable[DirectionResult]) -> Table:
@@ -75,7 +66,7 @@ def accuracy_table(results: Iterable[DirectionResult]) -> Table:
         limits = result.macro["Success@1"], result.chance.mean()["Success@1"]
         majority = max(sizes) / sum(sizes) if sizes else None
         rows.append((*first, *accuracies, *limits, majority))
-    return _as_table(columns, rows)
+    return table_of_values(columns, rows)
 
 
 _NO_TIES: Final = ("MedR", "MeanR", "rSum")
@@ -128,7 +119,7 @@ def number_table(result: CrossmodalResult) -> Table:
             tied = None if number.measure in _NO_TIES else number.tied / max(number.n, 1)
             ends = (number.value, number.low, number.high, number.chance, number.ceiling)
             rows.append((level, name, number.measure, *ends, number.n, number.empty, tied))
-    return _as_table(columns, rows)
+    return table_of_values(columns, rows)
 
 
 @dataclass(frozen=True)
@@ -226,7 +217,7 @@ def _pair_table(pairs: Iterable[tuple[DirectionResult, RetrievedLabel]]) -> Tabl
         (result.level, result.direction.name, result.confusion.k, *vars(pair).values())
         for result, pair in pairs
     )
-    return _as_table(columns, rows)
+    return table_of_values(columns, rows)
 
 
 def confusion_picture(results: Sequence[DirectionResult]) -> str:

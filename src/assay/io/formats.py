@@ -205,10 +205,7 @@ def as_ranking_and_lines(
 
 
 def _ranking_of_file(
-    path: str | os.PathLike[str],
-    rules: Conventions,
-    named: str | None,
-    questions: Questions | None,
+    path: str | os.PathLike[str], rules: Conventions, named: str | None, questions: Questions | None
 ) -> Ranking:
     format = find_format(path, named)
     with _naming(path):

@@ -730,11 +730,7 @@ def lines_of_frame(
 
 
 def table_of_frame(
-    data: Any,
-    where: Where = "row {}".format,
-    source: str = "data frame",
-    *,
-    as_lists: bool = True,
+    data: Any, where: Where = "row {}".format, source: str = "data frame", *, as_lists: bool = True
 ) -> FileTable:
     """Take the columns of a data frame; as lists, none that is read may have gaps."""
     frame = _eager(data)

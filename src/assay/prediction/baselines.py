@@ -43,10 +43,10 @@ from assay.measures import Measure
 from assay.measures.classes import Confusion
 from assay.native.tie_order import rank_order
 from assay.prediction.evaluate import as_array, make_result, name_targets, rename_classes
-from assay.prediction.result import PredictionResult, as_table
+from assay.prediction.result import PredictionResult
 from assay.search.engine.targets import TargetRanks
 from assay.stats import interval
-from assay.tables.table import Table
+from assay.tables.table import Table, table_of_values
 
 _FEW = 10  # so few classes may well be new
 
@@ -548,7 +548,7 @@ class Predictability:
             share = interval(self.bound[name], bounds=(0.0, 1.0))
             bits = interval(self.entropy[name]).estimate
             rows.append((name, bits, share.estimate, share.low, share.high))
-        return as_table(("knowing", "bits", "at most right", "95 % from", "to"), rows)
+        return table_of_values(("knowing", "bits", "at most right", "95 % from", "to"), rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

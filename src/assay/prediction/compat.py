@@ -24,9 +24,9 @@ from assay.errors import FormatError, InputError, MismatchError, UsageError, Val
 from assay.io.plain_data import parse_json
 from assay.io.streams import FilePath, read_text
 from assay.prediction.evaluate import as_array
-from assay.prediction.result import SeedReport, as_table, compare_seed_means
+from assay.prediction.result import SeedReport, compare_seed_means
 from assay.search.engine.targets import ranks_and_best
-from assay.tables.table import Table
+from assay.tables.table import Table, table_of_values
 
 if TYPE_CHECKING:
     from assay.prediction.result import PredictionResult
@@ -264,7 +264,7 @@ class ImportedResults:
             (result.path, result.model, *map(result.values.get, measures), result.total)
             for result in self.results
         )
-        tables = [as_table(("file", "model", *measures, "samples"), rows)]
+        tables = [table_of_values(("file", "model", *measures, "samples"), rows)]
         tables += [report.seed_table()] if any(row.n_seeds > 1 for row in report.rows) else []
         tables += [report.welch_table()] if report.welch else []
         return tables

@@ -33,13 +33,12 @@ from assay.errors import MismatchError, UsageError, ValueRangeError
 from assay.io.mapped import steady_files
 from assay.prediction.evaluate import as_array
 from assay.prediction.plugin import SCORE_KINDS
-from assay.prediction.result import as_table
 from assay.search.engine.targets import score_matrix, target_columns
 from assay.stats import Interval, interval
 from assay.stats.effects import auroc, auroc_interval, false_positive_rate, grouped_ap
 from assay.stats.samples import check_seed
 from assay.tables.svg import BLUE, GREY, Drawing, Scale, circle, line, rect, svg_text, vertical_text
-from assay.tables.table import Table
+from assay.tables.table import Table, table_of_values
 
 BINS: Final = 15  # as Guo et al. have it
 _DRAWS: Final = 1000
@@ -478,12 +477,12 @@ class ConfidenceResult:
                 *((name, x.estimate, x.low, x.high, None) for name, x in losses.items()),
             ]
             head = ("calibration", self.name, "95 % from", "to", "if calibrated")
-            tables.append(as_table(head, rows))
+            tables.append(table_of_values(head, rows))
         if self.detection:
             rows = [tuple(vars(detection).values()) for detection in self.detection]
             rows.append(("chance", 0.5, None, None, self.n_without_target / self.n_samples, 0.95))
             columns = ("signal", "AUROC", "95 % from", "to", "AUPR", "FPR@95")
-            tables.append(as_table(columns, rows))
+            tables.append(table_of_values(columns, rows))
         return tables
 
     def to_dict(self) -> dict[str, Any]:

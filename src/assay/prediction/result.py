@@ -29,7 +29,7 @@ from assay.scoring.chance import chance
 from assay.scoring.output import limit_remarks, tied_remark
 from assay.scoring.scores import Mean, Scores
 from assay.stats import Interval, TestResult, interval, intervals, welch_test
-from assay.tables.table import Cell, Table
+from assay.tables.table import Cell, Table, table_of_values
 
 _ENDS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
 CLASS_MEASURES = ("F1", "Precision", "Recall")
@@ -273,15 +273,6 @@ class PredictionResult:
 Row = Sequence[str | float | int | None]
 
 
-def as_table(columns: Iterable[str], rows: Iterable[Row]) -> Table:
-    """Return a table of texts, whole numbers as counts, and other numbers as fractions."""
-    kinds = {str: "text", int: "count"}
-    cells = (
-        tuple(Cell(value, kinds.get(type(value), "fraction")) for value in row) for row in rows
-    )
-    return Table(tuple(columns), tuple(cells))
-
-
 def summary_table(
     models: Mapping[str, Sequence[PredictionResult]], baselines: Sequence[PredictionResult] = ()
 ) -> Table:
@@ -339,9 +330,9 @@ def _model_table(
 ) -> Table:
     """Return the rows of all models, with the model's name in front where there are several."""
     if len(models) == 1:
-        return as_table(columns, rows_of(models[0]))
+        return table_of_values(columns, rows_of(models[0]))
     rows = ((result.name, *row) for result in models for row in rows_of(result))
-    return as_table(("model", *columns), rows)
+    return table_of_values(("model", *columns), rows)
 
 
 def class_table(models: Sequence[PredictionResult]) -> Table:
@@ -509,8 +500,8 @@ class SeedReport:
     ) -> Table:
         """Return a table with the samples in front, where they have a name."""
         if not any(row.data for row in self.rows):
-            return as_table(columns, (row.cells for row in rows))
-        return as_table(("samples", *columns), ((row.data, *row.cells) for row in rows))
+            return table_of_values(columns, (row.cells for row in rows))
+        return table_of_values(("samples", *columns), ((row.data, *row.cells) for row in rows))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; undefined numbers are None."""

@@ -86,6 +86,15 @@ class Table:
         )
 
 
+def table_of_values(
+    columns: Iterable[str], rows: Iterable[Sequence[str | float | int | None]]
+) -> Table:
+    """Return a table of texts, whole numbers as counts, and other numbers as fractions."""
+    kinds = {str: "text", int: "count"}
+    cells = ([Cell(value, kinds.get(type(value), "fraction")) for value in row] for row in rows)
+    return Table(tuple(columns), tuple(map(tuple, cells)))
+
+
 def columns_of(table: Table, numbers: Iterable[int]) -> Table:
     """Return some columns of a table, in the order given."""
     keep = list(numbers)

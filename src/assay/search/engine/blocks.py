@@ -158,8 +158,7 @@ class Metric(NamedTuple):
     @classmethod
     def of(cls, name: str, zero: str) -> Metric:
         """Check a metric and what is done with zero rows."""
-        metrics = tuple(METRICS)
-        policies = ("error", "drop", "last")
+        metrics, policies = tuple(METRICS), ("error", "drop", "last")
         return cls(check_choice(name, metrics, "metric"), check_choice(zero, policies, "zero"))
 
 

@@ -65,9 +65,9 @@ class Rows:
 
 def choose_kernels(engine: Engine | None) -> tuple[str, Kernels]:
     """Load the kernels of an engine; by default the best there are."""
-    name = engine_name()
     if engine is not None:
-        name = checks.check_choice(engine, ("native", "numpy"), "engine")
+        checks.check_choice(engine, ("native", "numpy"), "engine")
+    name = engine or engine_name()
     try:
         return name, load(name)
     except ImportError:

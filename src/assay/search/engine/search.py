@@ -134,11 +134,7 @@ def rank(
 
 
 def _find(
-    ready: SearchPlan,
-    k: int,
-    keep_ties: bool,
-    floors: Floats | None,
-    progress: Progress | None,
+    ready: SearchPlan, k: int, keep_ties: bool, floors: Floats | None, progress: Progress | None
 ) -> tuple[list[list[BestK]], int, int]:
     """Search for each block of queries; count the documents, and the zero rows among them."""
 
@@ -222,10 +218,7 @@ def search_measured(
 
 
 def run_on(
-    ready: SearchPlan,
-    tasks: Sequence[Task],
-    control: Control,
-    progress: Progress | None,
+    ready: SearchPlan, tasks: Sequence[Task], control: Control, progress: Progress | None
 ) -> None:
     """Run tasks; numpy's BLAS is held at one thread where it does the products."""
     if ready.threads == 1 and progress is None and ready.is_short and ready.fused:
