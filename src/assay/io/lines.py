@@ -413,7 +413,7 @@ def _open_lines(path: FilePath, kind: Kind, format: str) -> FileTable:
     return replace(table, read=read) if format == "csv" else table
 
 
-class _Batch(NamedTuple):
+class _NumberedRows(NamedTuple):
     """Some lines with ids numbered among themselves."""
 
     query_ids: Ids
@@ -438,7 +438,7 @@ def lines_of_table(
     stated = columns is not None
     columns = columns or find_columns(table.names, kind, table.head or table.source)
     text = columns.text if questions is not None and questions.is_open else None
-    parts: list[_Batch] = []
+    parts: list[_NumberedRows] = []
     n_rows = 0
     for cells in table.batches([*columns.names(), *([text] if text else [])], gaps):
         where = shift(table.where, n_rows)
@@ -466,19 +466,19 @@ def lines_of_table(
 
 def _read_part(
     cells: list[Any], columns: Columns, kind: Kind, where: Where, is_text: bool
-) -> _Batch:
+) -> _NumberedRows:
     query_ids, queries = number_cells(cells[0], "query", where)
     values = np.ones(len(queries))
     if columns.value:
         values = _numbers(cells[2], kind, where, is_text)
     lists = _split_cells(cells[1], columns, kind, where)
     if lists is None:
-        return _Batch(query_ids, queries, *number_cells(cells[1], "doc", where), values, 0)
+        return _NumberedRows(query_ids, queries, *number_cells(cells[1], "doc", where), values, 0)
     sizes = np.array([len(docs) for docs in lists], np.int64)
     rows = np.repeat(np.arange(len(lists)), sizes)
     docs = list(chain.from_iterable(lists))
     numbered = number_column(docs, "doc", lambda row: where(int(rows[row])))
-    return _Batch(query_ids, queries[rows], *numbered, values[rows], int((sizes != 1).sum()))
+    return _NumberedRows(query_ids, queries[rows], *numbered, values[rows], int((sizes != 1).sum()))
 
 
 def _split_cells(
