@@ -421,7 +421,8 @@ class _NumberedRows(NamedTuple):
     doc_ids: Ids
     docs: Ints32
     values: Floats
-    n_lists: int
+    rows: Ints  # of the table, for each line
+    n_lists: int = 0
 
 
 def lines_of_table(
@@ -439,7 +440,7 @@ def lines_of_table(
     columns = columns or find_columns(table.names, kind, table.head or table.source)
     text = columns.text if questions is not None and questions.is_open else None
     parts: list[_NumberedRows] = []
-    n_rows = 0
+    starts, n_rows = [0], 0
     for cells in table.batches([*columns.names(), *([text] if text else [])], gaps):
         where = shift(table.where, n_rows)
         n_rows += len(cells[0])
@@ -447,6 +448,7 @@ def lines_of_table(
             texts = _as_list(cells.pop()) if text else ()
             cells[0] = questions.name(_as_list(cells[0]), where, texts)
         parts.append(_read_part(cells, columns, kind, where, table.is_text))
+        starts.append(n_rows)
     if not parts:
         raise InputError(f"{table.source}: the {kind} holds no rows.")
     if questions is not None and questions.is_open and not stated and not questions.have_words():
@@ -461,7 +463,8 @@ def lines_of_table(
     subtopic = subtopic_column(table.names, kind, table.source)
     if subtopic is not None and not n_lists:
         lines = lines._replace(subtopics=lambda: _as_list(table.columns([subtopic])[0]))
-    return check_values(lines, kind, table.where)
+    rows = np.concatenate([part.rows + at for part, at in zip(parts, starts, strict=False)])
+    return check_values(lines, kind, lambda line: table.where(int(rows[line])))
 
 
 def _read_part(
@@ -473,12 +476,14 @@ def _read_part(
         values = _numbers(cells[2], kind, where, is_text)
     lists = _split_cells(cells[1], columns, kind, where)
     if lists is None:
-        return _NumberedRows(query_ids, queries, *number_cells(cells[1], "doc", where), values, 0)
+        numbered = number_cells(cells[1], "doc", where)
+        return _NumberedRows(query_ids, queries, *numbered, values, np.arange(len(queries)))
     sizes = np.array([len(docs) for docs in lists], np.int64)
     rows = np.repeat(np.arange(len(lists)), sizes)
     docs = list(chain.from_iterable(lists))
     numbered = number_column(docs, "doc", lambda row: where(int(rows[row])))
-    return _NumberedRows(query_ids, queries[rows], *numbered, values[rows], int((sizes != 1).sum()))
+    n_lists = int((sizes != 1).sum())
+    return _NumberedRows(query_ids, queries[rows], *numbered, values[rows], rows, n_lists)
 
 
 def _split_cells(
