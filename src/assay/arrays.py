@@ -24,6 +24,9 @@ Words32 = NDArray[np.uint32]
 
 Key = TypeVar("Key")
 
+# Numbers that walks over Python's objects read themselves, beside those of Python.
+NUMBER_TYPES: Final = (np.float64, np.float32, np.float16, np.int64, np.int32, np.int8, np.uint8)
+
 
 def as_array(values: Any) -> Any:
     """Return what numpy can read: torch tensors, also in a list, are brought to main memory.

@@ -132,6 +132,11 @@ def test_runs_may_name_questions_too(tmp_path, queries):
         ("question,doc,similarity\nq1,d1,1\n", FormatError, "'similarity' is that of a run"),
         ("question,relevant_doc,grade\nq1,d1,yes\n", FormatError, "the grade 'yes' is not"),
         ("question,relevant_doc,grade\nq1,d1;d2,2;1\n", FormatError, "the grade '2;1' is not"),
+        (
+            "question,relevant_doc,grade\nq1,d1;d2;d3,1\nq2,d1;d2,1e999\n",
+            InputError,
+            "line 3: the grade of doc 'd1' for query 'q2' is inf",
+        ),
         ("question,answer\nq1,d1\n", FormatError, "which column holds the doc"),
         ("question,relevant_doc\nq1,[d1\n", FormatError, "line 2"),
         ("question,relevant_doc\nq1,a b;c\n", IdError, "line 2: the doc id is 'a b'"),

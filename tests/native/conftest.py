@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from assay.native import load
-from assay.native.signatures import Kernels
+
+if TYPE_CHECKING:
+    from assay.native.signatures import Kernels
 
 
 @pytest.fixture(scope="session", params=["native", "numpy"])

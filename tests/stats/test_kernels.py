@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from assay.native import load
-from assay.native.signatures import Kernels
+
+if TYPE_CHECKING:
+    from assay.native.signatures import Kernels
 
 RNG = np.random.default_rng(1)
 KEY = 0xFEDCBA9876543210

@@ -376,3 +376,17 @@ def test_check_names_damages(tmp_path: Path, assay: Any) -> None:
 
 
 _open = assay.store.open
+
+
+@pytest.mark.parametrize("column", ["measure", "query", "value", "group:kind"])
+def test_a_parquet_file_with_structs_is_refused(exported: Path, column: str) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = exported / "s.parquet"
+    table = parquet.read_table(path)
+    structs = arrow.array([{"a": 1}] * len(table))
+    if column in table.column_names:
+        table = table.drop_columns([column])
+    parquet.write_table(table.append_column(column, structs), path)
+    with assay.store.open(exported / "new.db") as store, pytest.raises(FormatError, match=column):
+        store.load(path)

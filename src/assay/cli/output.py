@@ -481,10 +481,7 @@ class Saving:
     """Stores results; without a store it does nothing."""
 
     def __init__(
-        self,
-        store: Any = None,
-        run: Any = None,
-        about: Mapping[str, Any] | None = None,
+        self, store: Any = None, run: Any = None, about: Mapping[str, Any] | None = None
     ) -> None:
         self._store = store
         self._run = run

@@ -63,8 +63,8 @@ class EvaluationTask(VectorTask):
         documents than the collection has, the ranking names those that are in it.
         """
         query_ids, self_docs, judged, docs = extra
-        judgments = judged if docs is None else replace(judged, doc_ids=docs[0], doc_labels=docs[1])
-        rows_of_labels = np.zeros(0, np.int64) if docs is None else docs[2]
+        names, labels, rows_of_labels = docs or (query_ids, None, np.zeros(0, np.int64))
+        judgments = replace(judged, doc_ids=names, doc_labels=labels) if docs else judged
         if part.ids is None:
             rows = np.unique(part.docs)
             ids: Ids = IntegerIds(rows, rising=True, numbered=True)
@@ -73,8 +73,7 @@ class EvaluationTask(VectorTask):
             named = np.flatnonzero(rows_of_labels >= 0)
             every = np.concatenate([part.rows, self_docs[here], rows_of_labels[named]])
             rows, first = np.unique(every, return_index=True)
-            known = [part.ids, query_ids.take(here), *([docs[0].take(named)] if docs else [])]
-            ids = Ids.concat(known).take(first)
+            ids = Ids.concat([part.ids, query_ids.take(here), names.take(named)]).take(first)
         ranking = Ranking(
             query_ids,
             ids,
@@ -142,8 +141,7 @@ def evaluate_shards(
     """
     cluster = cluster or Cluster()
     judgments = as_judgments(qrels)
-    names = tuple(str(measure) for measure in parse_many(measures))
-    rules = as_conventions(conventions)
+    names, rules = tuple(map(str, parse_many(measures))), as_conventions(conventions)
     options = metric, zero, exclude, query_ids, keep_ties
     requested = {"label": judgments.doc_ids} if isinstance(judgments, Labels) else None
     search = prepare_search(queries, shards, k, *options, cluster, requested)
@@ -157,22 +155,17 @@ def evaluate_shards(
         search_name=f"{search.engine}-certified",
         settings=search.settings,
     )
+    judged, there = judgments.query_ids, request.names
     remarks = check_match(
-        judgments.query_ids,
-        request.names,
-        "judged queries",
-        "the queries",
-        allow=allow_mismatch,
-        either=True,
+        judged, there, "judged queries", "the queries", allow=allow_mismatch, either=True
     )
     rest = _score_unsearched(request, judgments, work)
     docs = None
     if isinstance(judgments, Labels):
         rows = request.corpus.found["label"]
-        beyond = request.has_ids and len(rows) > request.corpus.n_docs
-        rows = rows if beyond else rows[:0]
+        rows = rows if request.has_ids and len(rows) > request.corpus.n_docs else rows[:0]
         docs = cluster.executor.put((judgments.doc_ids, judgments.doc_labels, rows))
-    every_place = request.names.match(judgments.query_ids)
+    every_place = there.match(judged)
     query_rows = request.corpus.found.get("query", np.full(request.n_queries, -1, np.int64))
 
     def extra(block: int) -> tuple[Any, ...]:
@@ -190,13 +183,12 @@ def _take_judgments(judgments: Judgments, rows: Ints) -> Judgments:
     """Return the judgments of some queries; labels of documents travel apart."""
     names = judgments.query_ids.take(rows)
     if isinstance(judgments, Labels):
-        nothing = np.zeros(0, np.int64)
         return replace(
             judgments,
             query_ids=names,
             query_labels=judgments.query_labels[rows],
             doc_ids=Ids.count(0),
-            doc_labels=nothing,
+            doc_labels=np.zeros(0, np.int64),
         )
     if not isinstance(judgments, Qrels):
         return judgments

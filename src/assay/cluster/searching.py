@@ -235,11 +235,11 @@ def prepare_search(
     query_ids: Any,
     keep_ties: bool,
     cluster: Cluster,
-    requested: Mapping[str, Ids] | None = None,
+    lookup: Mapping[str, Ids] | None = None,
 ) -> ShardSearch:
     """Check everything that can be checked before the search, and look at the shards.
 
-    `requested` ids of documents are looked up there, too.
+    Ids of documents in `lookup` are found there, too.
     """
     k = min(checks.check_cutoff(k), _LARGEST_DOC)
     metric_of_search = Metric.of(metric, zero)
@@ -249,7 +249,7 @@ def prepare_search(
     def check(corpus: Corpus) -> None:
         check_columns(corpus.columns, matrix.shape[1])
 
-    request = make_request(matrix, ids, shards, exclude, cluster, check=check, requested=requested)
+    request = make_request(matrix, ids, shards, exclude, cluster, check=check, requested=lookup)
     work = VectorTask(
         k, bool(keep_ties), cluster.threads, cluster.engine, metric, zero, job=token_hex(8)
     )

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from assay.arrays import Ints, offsets_of
+from assay.arrays import NUMBER_TYPES, Ints, offsets_of
 from assay.core import mismatches
 from assay.core.conventions import Conventions
 from assay.core.hits import Hits, RankedQueries, make_hits, regroup, rows_by_id
@@ -23,7 +23,9 @@ from assay.core.judgments import Qrels
 from assay.core.ranking import TIES_BY_RULE
 from assay.errors import InputError
 from assay.native import kernels
-from assay.native.signatures import NUMBER_TYPES, JoinedRows
+
+if TYPE_CHECKING:
+    from assay.native.signatures import JoinedRows
 
 
 class _Joined(NamedTuple):

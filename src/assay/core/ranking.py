@@ -32,10 +32,10 @@ from assay.core.conventions import CHOICES, Settings, as_conventions
 from assay.core.ids import Ids
 from assay.errors import ConventionError, IdError, MismatchError, ShapeError, ValueRangeError
 from assay.native import kernels
-from assay.native.signatures import RowFault
 
 if TYPE_CHECKING:
     from assay.core.conventions import Conventions
+    from assay.native.signatures import RowFault
 
 
 def sort_rows(offsets: Ints, scores: Floats, tiebreak: Ints | None) -> Ints:

@@ -36,15 +36,7 @@ from assay.io.columns import (
 from assay.io.formats import as_judgments
 from assay.io.lines import NO_QUERIES, Questions
 from assay.io.streams import FilePath, atomic_write, ending_of, missing_file
-from assay.io.texts import (
-    ChunkRule,
-    Texts,
-    chunk_docs,
-    is_ir,
-    parquet_parts,
-    read_ir,
-    read_texts,
-)
+from assay.io.texts import ChunkRule, Texts, chunk_docs, is_ir, parquet_parts, read_ir, read_texts
 
 _PACKED = ("", ".gz", ".zst")
 

@@ -36,10 +36,10 @@ from assay.errors import (
 from assay.io.lines import Lines, Questions, lines_of_data, lines_of_file, refuse_subtopics
 from assay.io.streams import find_format, open_chunks, read_lines, split_array
 from assay.native import kernels
-from assay.native.signatures import Parser, TextFault
 
 if TYPE_CHECKING:
     from assay.io import arrays, texts
+    from assay.native.signatures import Parser, TextFault
 else:  # a TREC file needs none
     arrays, texts = OnDemand("assay.io.arrays"), OnDemand("assay.io.texts")
 
@@ -205,10 +205,7 @@ def as_ranking_and_lines(
 
 
 def _ranking_of_file(
-    path: str | os.PathLike[str],
-    rules: Conventions,
-    named: str | None,
-    questions: Questions | None,
+    path: str | os.PathLike[str], rules: Conventions, named: str | None, questions: Questions | None
 ) -> Ranking:
     format = find_format(path, named)
     with _naming(path):

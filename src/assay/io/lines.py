@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from assay.arrays import Bytes, Floats, Ints, Ints32
+from assay.arrays import NUMBER_TYPES, Bytes, Floats, Ints, Ints32
 from assay.core.checks import name_few
 from assay.core.ids import Ids
 from assay.core.mismatches import describe_near
@@ -54,7 +54,6 @@ from assay.io.columns import (
 )
 from assay.io.streams import FilePath
 from assay.native import kernels
-from assay.native.signatures import NUMBER_TYPES
 from assay.tables.table import Table as Page
 
 if TYPE_CHECKING:
@@ -327,8 +326,9 @@ class Questions:
                 raise IdError(f"{where(row)}: expected a query, found {cell!r:.40}.")
             ids = [key] if key in self.texts else self._ids.get(_one_line(key), [])
             if not ids and self.is_open:
-                known = isinstance(text, str)
-                ids = [self._add(key if known else str(len(self.texts)), text if known else key)]
+                has_text = isinstance(text, str)
+                number = str(len(self.texts))
+                ids = [self._add(key, text) if has_text else self._add(number, key)]
             if len(ids) > 1:
                 raise MismatchError(
                     f"{where(row)}: {key!r:.60} is the text of the queries {name_few(ids)} in "
@@ -413,7 +413,7 @@ def _open_lines(path: FilePath, kind: Kind, format: str) -> FileTable:
     return replace(table, read=read) if format == "csv" else table
 
 
-class _Batch(NamedTuple):
+class _NumberedRows(NamedTuple):
     """Some lines with ids numbered among themselves."""
 
     query_ids: Ids
@@ -421,7 +421,8 @@ class _Batch(NamedTuple):
     doc_ids: Ids
     docs: Ints32
     values: Floats
-    n_lists: int
+    rows: Ints  # of the table, for each line
+    n_lists: int = 0
 
 
 def lines_of_table(
@@ -438,8 +439,8 @@ def lines_of_table(
     stated = columns is not None
     columns = columns or find_columns(table.names, kind, table.head or table.source)
     text = columns.text if questions is not None and questions.is_open else None
-    parts: list[_Batch] = []
-    n_rows = 0
+    parts: list[_NumberedRows] = []
+    starts, n_rows = [0], 0
     for cells in table.batches([*columns.names(), *([text] if text else [])], gaps):
         where = shift(table.where, n_rows)
         n_rows += len(cells[0])
@@ -447,6 +448,7 @@ def lines_of_table(
             texts = _as_list(cells.pop()) if text else ()
             cells[0] = questions.name(_as_list(cells[0]), where, texts)
         parts.append(_read_part(cells, columns, kind, where, table.is_text))
+        starts.append(n_rows)
     if not parts:
         raise InputError(f"{table.source}: the {kind} holds no rows.")
     if questions is not None and questions.is_open and not stated and not questions.have_words():
@@ -461,24 +463,27 @@ def lines_of_table(
     subtopic = subtopic_column(table.names, kind, table.source)
     if subtopic is not None and not n_lists:
         lines = lines._replace(subtopics=lambda: _as_list(table.columns([subtopic])[0]))
-    return check_values(lines, kind, table.where)
+    rows = np.concatenate([part.rows + at for part, at in zip(parts, starts, strict=False)])
+    return check_values(lines, kind, lambda line: table.where(int(rows[line])))
 
 
 def _read_part(
     cells: list[Any], columns: Columns, kind: Kind, where: Where, is_text: bool
-) -> _Batch:
+) -> _NumberedRows:
     query_ids, queries = number_cells(cells[0], "query", where)
     values = np.ones(len(queries))
     if columns.value:
         values = _numbers(cells[2], kind, where, is_text)
     lists = _split_cells(cells[1], columns, kind, where)
     if lists is None:
-        return _Batch(query_ids, queries, *number_cells(cells[1], "doc", where), values, 0)
+        numbered = number_cells(cells[1], "doc", where)
+        return _NumberedRows(query_ids, queries, *numbered, values, np.arange(len(queries)))
     sizes = np.array([len(docs) for docs in lists], np.int64)
     rows = np.repeat(np.arange(len(lists)), sizes)
     docs = list(chain.from_iterable(lists))
     numbered = number_column(docs, "doc", lambda row: where(int(rows[row])))
-    return _Batch(query_ids, queries[rows], *numbered, values[rows], int((sizes != 1).sum()))
+    n_lists = int((sizes != 1).sum())
+    return _NumberedRows(query_ids, queries[rows], *numbered, values[rows], rows, n_lists)
 
 
 def _split_cells(
@@ -730,11 +735,7 @@ def lines_of_frame(
 
 
 def table_of_frame(
-    data: Any,
-    where: Where = "row {}".format,
-    source: str = "data frame",
-    *,
-    as_lists: bool = True,
+    data: Any, where: Where = "row {}".format, source: str = "data frame", *, as_lists: bool = True
 ) -> FileTable:
     """Take the columns of a data frame; as lists, none that is read may have gaps."""
     frame = _eager(data)

@@ -39,13 +39,8 @@ _CHANGES = ("ties", "empty", "missing", "depth")
 
 @click.command("report", cls=Command)
 @argument("runs", nargs=-1, metavar="[RUN...]", reads=True)
-@option(
-    "-r",
-    "--qrels",
-    metavar="QRELS",
-    help="The judgments, where runs are files.",
-    section="Input",
-    reads=True,
+@options.in_input(
+    "-r", "--qrels", metavar="QRELS", help="The judgments, where runs are files.", reads=True
 )
 @options.queries_option
 @options.write_option(
@@ -57,39 +52,35 @@ _CHANGES = ("ties", "empty", "missing", "depth")
 @option("--title", default="", metavar="TEXT", help="Title of the report.", section="Result")
 @options.statistics_options
 @options.slices_option
-@option(
+@options.in_input(
     "--groups",
     multiple=True,
     metavar="FILE[:COLUMN]",
     help="Show means by group: a TSV or CSV file with a query and its group. May be repeated.",
-    section="Input",
     reads=True,
 )
-@option(
+@options.in_input(
     "--n-docs",
     type=click.IntRange(min=1),
     metavar="N",
     help="Size of the collection; shows what a random order scores.",
-    section="Input",
 )
 @options.store_option
 @options.filter_options
-@option(
+@options.in_result(
     "--figures",
     type=options.output_folder,
     metavar="DIR",
     help="Also write every chart to this folder.",
-    section="Result",
     writes=True,
     folder=True,
 )
-@option(
+@options.in_result(
     "--figure-format",
     "formats",
     type=click.Choice(_FORMATS),
     multiple=True,
     help="Of the figures; all three without it. May be repeated.",
-    section="Result",
 )
 @options.conventions_choices
 @options.rel_option

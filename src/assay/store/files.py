@@ -23,7 +23,7 @@ import numpy as np
 from assay.arrays import or_none
 from assay.core.text import guard_formula, unguard_formula
 from assay.errors import AssayError, FormatError, UsageError, need
-from assay.io.columns import read_columns
+from assay.io.columns import Dialect, open_delimited, read_columns
 from assay.io.plain_data import parse_json
 from assay.io.streams import atomic_write, read_text
 from assay.runs.record import RunRecord, check_tags
@@ -230,19 +230,12 @@ def _valid_utf8(cell: Any) -> Any:
 
 def read_csv_rows(name: str) -> Iterator[dict[str, Any]]:
     """Yield the rows of a CSV file."""
-    reader = csv.reader(io.StringIO(read_text(name), newline=""))
-    try:
-        header = [unguard_formula(cell) for cell in next(reader, [])]
-        _check_header(header, name)
-        for cells in reader:
-            if len(cells) != len(header):
-                raise FormatError(
-                    f"{name}, line {reader.line_num}: found {len(cells)} columns, "
-                    f"the header has {len(header)}."
-                )
+    table = open_delimited(name, Dialect(strict=False, skip_spaces=False))
+    header = [unguard_formula(cell) for cell in table.names]
+    _check_header(header, name)
+    for columns in table.batches(table.names):
+        for cells in zip(*columns, strict=True):
             yield dict(zip(header, map(unguard_formula, cells), strict=True))
-    except csv.Error as error:
-        raise FormatError(f"{name}, line {reader.line_num}: {error}.") from None
 
 
 def read_parquet_rows(name: str) -> Iterator[dict[str, Any]]:
@@ -252,7 +245,13 @@ def read_parquet_rows(name: str) -> Iterator[dict[str, Any]]:
         _check_header(list(header), name)
         return list(header)
 
-    for batch in read_columns(name, check).to_batches():
+    table = read_columns(name, check)
+    for field in table.schema:
+        if field.type.num_fields:  # a struct, a list or a map
+            raise FormatError(
+                f"{name}: the column {field.name!r} holds {field.type}, not one value."
+            )
+    for batch in table.to_batches():
         yield from batch.to_pylist()
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain, pairwise
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from assay.arrays import Bytes, Floats, Ints, Ints32, offsets_of
-from assay.native.signatures import JoinedRows
 from assay.native.tie_order import rank_order
 from assay.native.twins.trec import check_codes, number_texts, require, to_float32
+
+if TYPE_CHECKING:
+    from assay.native.signatures import JoinedRows
 
 _EXACT: Final = 2**53  # from here on float64 does not hold every whole number
 

@@ -7,13 +7,15 @@ import re
 from array import array
 from collections.abc import Collection
 from itertools import pairwise
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from assay.arrays import Bytes, Flags, Floats, Ints, Ints32, gather, offsets_of
-from assay.native.signatures import Hits, RowFault, TextFault
 from assay.native.tie_order import rank_order
+
+if TYPE_CHECKING:
+    from assay.native.signatures import Hits, RowFault, TextFault
 
 MAX_LINE = 1 << 20  # bytes before the line feed
 FAULT_TEXT = 400  # bytes of the offending text that a report keeps

@@ -19,7 +19,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,10 @@ from assay.arrays import Array, Bytes, Floats, Floats32, Ints32, stream_key, wor
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.errors import ValueRangeError
-from assay.native.signatures import CoarseHandle, DocHandle, Kernels, QueryHandle, RawHandle
 from assay.search.engine.inputs import Rows, Vectors, window_rows
+
+if TYPE_CHECKING:
+    from assay.native.signatures import CoarseHandle, DocHandle, Kernels, QueryHandle, RawHandle
 
 METRICS: Final = {"cosine": 0, "dot": 1, "l2": 2}
 ZERO_SCORE: Final = -2.0  # of a row without direction, under cosine: below every other score

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,7 +31,6 @@ from assay.io.mapped import (
     watches_of,
 )
 from assay.native import Engine
-from assay.native.signatures import Kernels
 from assay.native.tie_order import nearest_order
 from assay.search.engine.inputs import (
     Excluded,
@@ -42,6 +41,9 @@ from assay.search.engine.inputs import (
 )
 from assay.search.engine.plan import search_settings
 from assay.search.engine.workers import Control, Progress, run
+
+if TYPE_CHECKING:
+    from assay.native.signatures import Kernels
 
 MOST_BITS = 65535
 BLOCK_CELLS = 1 << 22  # cells at a time: a few megabytes

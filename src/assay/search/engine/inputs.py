@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, NamedTuple, Protocol, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,9 @@ from assay.errors import IdError, InputError, MismatchError, ShapeError, UsageEr
 from assay.io.arrays import NpyRows, open_rows
 from assay.io.mapped import CopiedRows
 from assay.native import Engine, engine_name, kernels, load
-from assay.native.signatures import Kernels
+
+if TYPE_CHECKING:
+    from assay.native.signatures import Kernels
 
 WINDOW_BYTES: Final = 64 << 20
 MOST_ROWS: Final = 1 << 20  # at a time: each needs some hundred bytes beside its elements

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,12 @@ from assay.core.conventions import as_settings, pair_digest
 from assay.core.ids import Ids
 from assay.io.arrays import NpyRows, open_rows
 from assay.native import Engine
-from assay.native.signatures import CoarseHandle, Kernels, RawHandle, RawQueryHandle
 from assay.native.twins.search import limits_of
 from assay.search.engine import blocks, inputs
 from assay.search.engine.prepared import Prepared
+
+if TYPE_CHECKING:
+    from assay.native.signatures import CoarseHandle, Kernels, RawHandle, RawQueryHandle
 
 _MOST_QUERIES: Final = 1008  # at a time: their packed rows stay in the last cache
 _SHORT: Final = 1 << 30  # multiplications

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cache, partial
 from itertools import pairwise
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +20,14 @@ from assay.errors import ValueRangeError
 from assay.io.arrays import open_rows
 from assay.io.mapped import steady_files
 from assay.native import Engine
-from assay.native.signatures import BestK, CoarseHandle, DocHandle, QueryHandle
 from assay.search.engine.blocks import ZERO_SCORE, Docs, Queries, prepare_docs
 from assay.search.engine.inputs import Excluded, refuse_short
 from assay.search.engine.plan import SearchPlan, plan, search_settings
 from assay.search.engine.prepared import Prepared
 from assay.search.engine.workers import Control, Progress, Task, only_forward, run
+
+if TYPE_CHECKING:
+    from assay.native.signatures import BestK, CoarseHandle, DocHandle, QueryHandle
 
 _MOST_DOCS: Final = 2**31 - 1  # documents are numbered in int32
 _TILE: Final = 1 << 21  # scores at a time
@@ -133,11 +135,7 @@ def rank(
 
 
 def _find(
-    ready: SearchPlan,
-    k: int,
-    keep_ties: bool,
-    floors: Floats | None,
-    progress: Progress | None,
+    ready: SearchPlan, k: int, keep_ties: bool, floors: Floats | None, progress: Progress | None
 ) -> tuple[list[list[BestK]], int, int]:
     """Search for each block of queries; count the documents, and the zero rows among them."""
 
@@ -221,10 +219,7 @@ def search_measured(
 
 
 def run_on(
-    ready: SearchPlan,
-    tasks: Sequence[Task],
-    control: Control,
-    progress: Progress | None,
+    ready: SearchPlan, tasks: Sequence[Task], control: Control, progress: Progress | None
 ) -> None:
     """Run tasks; numpy's BLAS is held at one thread where it does the products."""
     if ready.threads == 1 and progress is None and ready.is_short and ready.fused:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,7 +28,6 @@ from assay.errors import IdError, MismatchError, ShapeError, UsageError, ValueRa
 from assay.io.arrays import NpyRows, open_rows
 from assay.io.mapped import CopiedRows, steady_files
 from assay.native import Engine
-from assay.native.signatures import Kernels
 from assay.native.twins.search import limits_of
 from assay.search.engine.blocks import Docs, MeasuredRows
 from assay.search.engine.inputs import Excluded, choose_kernels
@@ -36,6 +35,9 @@ from assay.search.engine.plan import SearchPlan, plan, search_settings
 from assay.search.engine.prepared import Prepared
 from assay.search.engine.search import candidates_near, run_on
 from assay.search.engine.workers import Control, Progress, run
+
+if TYPE_CHECKING:
+    from assay.native.signatures import Kernels
 
 BLOCK_BYTES = 16 << 20  # of widened scores: enough to keep a thread busy, little to hold
 WORTH_THREADS = 32 << 20  # less is read sooner than threads are started

@@ -7,22 +7,18 @@ codes are checked, with ValueError, because a wrong one must never reach memory.
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
-import numpy as np
 import numpy.typing as npt
 
 from assay.arrays import Array, Bytes, Floats, Floats32, Ints, Ints32, Words32
 
 TextFault = tuple[int, str, bytes, int]  # line from 1, kind, offending text, columns found (or 0)
-# Numbers that walks over Python's objects read themselves, beside those of Python.
-NUMBER_TYPES: Final = (np.float64, np.float32, np.float16, np.int64, np.int32, np.int8, np.uint8)
 Numbered = tuple[Bytes, Ints, Ints, Ints32, Floats]  # doc blob, offsets, row offsets, docs, values
 Hits = tuple[Ints, Ints, Ints, Ints, Floats]  # offsets, rank, rank_lo, rank_hi, grade
 # Judgments, hits, their scores, judged docs that are in the run, only those are, constant scores.
 JoinedRows = tuple[Numbered, Hits, Floats, Bytes, bool, bool]
 RowFault = tuple[str, int, int]  # "duplicate" or "float32", query code, doc code
-
 
 class Parser(Protocol):
     """A reader of TREC text in chunks; the result does not depend on the cuts."""
@@ -56,14 +52,11 @@ class Parser(Protocol):
     def overlong(self) -> int:
         """How many lines of a run have text after the tag, which is passed over."""
 
-
 class QueryHandle(Protocol):
     """Queries as the search kernels see them."""
 
-
 class DocHandle(Protocol):
     """Documents as the search kernels see them."""
-
 
 class RawQueryHandle(QueryHandle, Protocol):
     """Queries of usual sizes, measured and prepared by the kernels."""
@@ -74,17 +67,14 @@ class RawQueryHandle(QueryHandle, Protocol):
     def sizes(self) -> tuple[int, int]:
         """Return the exponents of the smallest and the largest norm."""
 
-
 class RawHandle(DocHandle, Protocol):
     """Documents as they are stored, which a scan measures."""
 
     def needs_rescaling(self) -> bool:
         """Tell whether a scan met a row that must be measured before."""
 
-
 class CoarseHandle(Protocol):
     """Documents with their 8-bit rows, as the search kernels see them."""
-
 
 class BlockScan(Protocol):
     """A search of documents start … stop − 1 of a block."""
@@ -103,7 +93,6 @@ class BlockScan(Protocol):
         /,
     ) -> None:
         """Take over the best of them."""
-
 
 class TargetCounter(Protocol):
     """A count of documents start … stop − 1 of a block against each query's target."""
@@ -126,7 +115,6 @@ class TargetCounter(Protocol):
     ) -> None:
         """Add to the counts; a target of −1 is none."""
 
-
 class JudgedSearch(Protocol):
     """A search for the judged docs of queries in their rows."""
 
@@ -143,7 +131,6 @@ class JudgedSearch(Protocol):
         /,
     ) -> Hits:
         """Return the hits; `rows` has each judged query's row, the one after the last is empty."""
-
 
 class BestK(Protocol):
     """The best documents of each query of a block, kept over many blocks of documents."""
@@ -173,7 +160,6 @@ class BestK(Protocol):
 
     def result(self, most: int, /) -> tuple[Ints, Ints32, Floats, Bytes]:
         """Return offsets, documents and scores in rank order, and where the cut splits a tie."""
-
 
 class Kernels(Protocol):
     """A module of kernels."""
