@@ -388,9 +388,9 @@ def error_rate(
     """Return FPR@95 with an interval over scenes.
 
     Scenes are drawn anew. With ties the rate jumps from one distance to the next, so no error of it
-    is that of a smooth number: a jackknife covers 61 to 99 % and may be 5 times too wide. The
+    is that of a smooth number: a jackknife covers 62 to 100 % and may be 5 times too wide. The
     interval joins the expanded percentiles of the draws (Hesterberg 2015) and Student's t around
-    their mean on the logit; by simulation it covers 88 to 98 % (docs/descriptors.md).
+    their mean on the logit; by simulation it covers 88 to 100 % (docs/descriptors.md).
     """
     sides = [
         [
