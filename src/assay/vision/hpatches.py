@@ -150,15 +150,15 @@ def read_tasks(
         if path is not None and path.is_file():
             columns = _OF_PAIRS if kind in PAIRS else _OF_ROWS
             rows[kind] = _read(path, columns, sizes)
-    drawn = tuple(kind for kind in _FILES if kind not in rows)
-    if any(kind in drawn for kind in PAIRS):  # the three belong together
-        drawn = tuple(dict.fromkeys((*PAIRS, *drawn)))
-        rows.update(_draw_pairs(sizes, seed))
-    if "queries" in drawn or "distractors" in drawn:
-        drawn = tuple(dict.fromkeys((*drawn, "queries", "distractors")))
-        rows.update(_draw_rows(sizes, seed))
+    drawn: list[str] = []
+    for kinds, make in ((PAIRS, _draw_pairs), (("queries", "distractors"), _draw_rows)):
+        if not rows.keys() >= set(kinds):  # they belong together
+            drawn += kinds
+            rows.update(make(sizes, seed))
     pairs = {kind: rows[kind] for kind in PAIRS}
-    return PatchTasks(split, scenes, pairs, rows["queries"], rows["distractors"], drawn, seed)
+    return PatchTasks(
+        split, scenes, pairs, rows["queries"], rows["distractors"], tuple(drawn), seed
+    )
 
 
 def _read(path: Path, columns: tuple[str, ...], sizes: Mapping[str, SceneSize]) -> Ints:

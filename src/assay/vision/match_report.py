@@ -318,11 +318,9 @@ class MatchingReport:
         sets = "; ".join(dict.fromkeys(result.settings["keypoints"] for result in self.results))
         how = f"homographies by {self.estimator.name}, {self.estimator.repeats} repeats"
         about = f"{how}; keypoints: {sets}"
-        page: Page = [Words(f"pixels in image k; {about}"), matches]
-        if self.comparison is not None:
-            page += report.comparison_words(self.comparison)
-        page += [*rest, *(Words(line, "remark") for line in self.remarks)]
-        return [*page, Words(self.signature, "signature")]
+        head: Page = [Words(f"pixels in image k; {about}"), matches]
+        compared = filter(None, [self.comparison])
+        return report.lay_out(head, compared, list(rest), self.remarks, self.signature)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

@@ -148,7 +148,6 @@ DETECTORS: Final[dict[str, dict[str, Any]]] = {
     "akaze": {},
     "surf": {},
 }
-_CREATE: Final = {"sift": "SIFT", "orb": "ORB", "brisk": "BRISK", "akaze": "AKAZE"}
 
 
 def detect(
@@ -180,12 +179,12 @@ def detect(
 def build_feature(cv2: Any, name: str, options: Mapping[str, Any]) -> Any:
     """Build OpenCV's detector and descriptor of that name."""
     key = _check_detector(name)
-    function = f"{_CREATE[key]}_create"
+    function = f"{key.upper()}_create"
     more = getattr(cv2, "xfeatures2d", None)  # where OpenCV 5 has some of them
     make = getattr(cv2, function, getattr(more, function, None))
     if make is None:
         raise UsageError(
-            f"This OpenCV ({cv2.__version__}) has no {_CREATE[key]}. Install one that has: "
+            f"This OpenCV ({cv2.__version__}) has no {key.upper()}. Install one that has: "
             'pip install "assay-eval[vision]", or opencv-contrib-python-headless'
         )
     try:
@@ -193,7 +192,7 @@ def build_feature(cv2: Any, name: str, options: Mapping[str, Any]) -> Any:
     except (TypeError, ValueError, OverflowError, cv2.error) as error:
         reason = str(error).strip().splitlines()[-1][:160]
         raise UsageError(
-            f"{_CREATE[key]} does not take the options {dict(options)}: {reason}"
+            f"{key.upper()} does not take the options {dict(options)}: {reason}"
         ) from None
 
 

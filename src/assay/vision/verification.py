@@ -347,7 +347,8 @@ class PooledResult:
 
     def _score(self, wrong: list[int], *, by_query: bool) -> Scores:
         """Score one list for each query, or for each scene."""
-        lists, sizes = {}, []  # the scene of each list by its id
+        lists: dict[str, CandidateCounts] = {}  # the scene of each list by its id
+        sizes = []
         for part in self.scenes:
             ids = as_ids(f"{part.scene}/", part.query_ids) if by_query else [as_id(part.scene)]
             lists |= dict.fromkeys(ids, part)
