@@ -187,6 +187,11 @@ class EvaluationSettings:
         return {"level": self.level, "resamples": self.resamples, "seed": self.seed}
 
     @property
+    def truth(self) -> dict[str, Any]:
+        """How true matches are found."""
+        return {"taus": self.tau, "one_to_one": self.one_to_one, "symmetric": self.symmetric}
+
+    @property
     def comparing(self) -> dict[str, Any]:
         """How descriptors are compared; the level is that of significance."""
         return {**self.resampling, "level": round(1 - self.level, 12)}  # 0.05, not 0.0500000…4
