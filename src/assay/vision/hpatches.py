@@ -27,7 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Array, Floats, Ints, or_none
-from assay.core.checks import name_few
+from assay.core.checks import check_unique, name_few
+from assay.core.ids import Ids
 from assay.errors import FormatError, MismatchError, UsageError
 from assay.io.columns import numbered_rows
 from assay.io.plain_data import parse_json
@@ -538,16 +539,11 @@ class _Protocol:
 
     def _scores(self, named: list[tuple[str, str]], values: Sequence[float]) -> Scores:
         """Return areas as AP of lists with these ids and sequences."""
-        order = sorted(range(len(named)), key=lambda place: named[place][0])
-        return plain_scores(
-            "AP",
-            [named[place][0] for place in order],
-            [values[place] for place in order],
-            what="list",
-            groups={"scene": np.array([named[place][1] for place in order], np.str_)},
-        ).but_settings(
-            area="trapezoids", split=self.tasks.split, tasks=self.tasks.source, metric=self.metric
-        )
+        check_unique(Ids.of([key for key, _ in named]), "query")
+        by_id = {key: value for (key, _), value in zip(named, values, strict=True)}
+        about = {"split": self.tasks.split, "tasks": self.tasks.source, "metric": self.metric}
+        scores = plain_scores("AP", by_id).with_groups(scene=dict(named))
+        return scores.but_settings(area="trapezoids", **about)
 
     def retrieve(self) -> tuple[list[PatchNumber], Scores]:
         """Retrieve the query's patch among patches of other sequences."""

@@ -113,18 +113,16 @@ class MatchingResult:
     def scores(self) -> Scores:
         """MMA at the headline's tolerance for each pair, as the precision of its matches."""
         by_id = {as_id(f"{pair.scene}/{pair.pair}"): pair for pair in self.pairs}
-        ids = sorted(by_id)
         place = PIXELS.index(HEADLINE)
-        return plain_scores(
-            SHARE,
-            ids,
-            [by_id[pair_id].accuracy[place] for pair_id in ids],
-            what="pair",
-            groups={
-                name: np.array([getattr(by_id[pair_id], name) for pair_id in ids], np.str_)
-                for name in ("scene", "category")
-            },
-        ).but_settings(**self.settings, pixels=HEADLINE)
+        values = {key: pair.accuracy[place] for key, pair in by_id.items()}
+        return (
+            plain_scores(SHARE, values)
+            .with_groups(
+                scene={key: pair.scene for key, pair in by_id.items()},
+                category={key: pair.category for key, pair in by_id.items()},
+            )
+            .but_settings(**self.settings, pixels=HEADLINE)
+        )
 
 
 def _judge_corners(pairs: Sequence[MatchedPair]) -> dict[str, Floats]:

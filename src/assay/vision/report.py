@@ -436,16 +436,9 @@ def _why_not(results: Sequence[DescriptorResult]) -> str:
 def _scene_scores(result: DescriptorResult, measures: Any) -> Scores:
     """Return scores whose queries are the scenes."""
     parsed = parse_many(measures)
-    scenes = result.scene_names
-    values = [[result.scene_means(str(measure))[scene] for scene in scenes] for measure in parsed]
-    return plain_scores(
-        parsed,
-        list(map(as_id, scenes)),
-        values,
-        what="scene",
-        conventions=result.conventions,
-        settings=result.scores.settings,
-    )
+    means = [result.scene_means(str(measure)) for measure in parsed]
+    values = {as_id(scene): [mean[scene] for mean in means] for scene in result.scene_names}
+    return plain_scores(parsed, values, result.conventions, settings=result.scores.settings)
 
 
 @dataclass(frozen=True, eq=False)
