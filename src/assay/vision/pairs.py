@@ -503,7 +503,6 @@ class _SceneEvaluation:
         self, k: int, side: Side, truth: Truth, vectors: Array, lost: NDArray[np.bool_]
     ) -> PairRanks:
         about = {"scene": self.scene.name, "pair": f"1-{k}", "category": self.scene.category}
-        failed = {"failed_queries": self.lost, "failed_targets": lost}
         ranks = rank_pair(
             self.vectors,
             vectors,
@@ -513,8 +512,9 @@ class _SceneEvaluation:
             outside=truth.status == OUTSIDE,
             matching=self.context.evaluation.matching,
             threads=self.context.threads,
+            failed_queries=self.lost,
+            failed_targets=lost,
             **about,
-            **failed,
         )
         # A digest of keypoints and true matches, not of descriptors.
         digest = hashlib.sha256()
@@ -564,7 +564,8 @@ class _SceneEvaluation:
             )
         if not rows:
             return []
-        distractors, how = list(rows.values()), {"metric": self.metric, "failed": self.lost}
+        distractors = list(rows.values())
+        how: dict[str, Any] = {"metric": self.metric, "failed": self.lost}
         counted = verification.count_candidates(
             self.vectors,
             self.images,
