@@ -14,7 +14,7 @@ pytest.importorskip("mahotas")
 from assay.errors import MissingPackageError, UsageError
 from assay.vision import Keypoints, KeypointSettings, describe_image, inside_border, rank_pair
 from assay.vision.descriptors import describe
-from assay.vision.opencv_features import _describe_blobs, detect
+from assay.vision.opencv_features import describe_blobs, detect
 
 from .small_scenes import small_scenes
 
@@ -47,7 +47,7 @@ def test_directions_run_from_x_towards_y_as_those_of_other_detectors(degrees: in
     """Brightness grows in the direction."""
     turn = np.deg2rad(degrees)
     ramp = _image(128 + 0.6 * ((COLUMNS - 120) * np.cos(turn) + (ROWS - 100) * np.sin(turn)))
-    _, angle, _ = _describe_blobs(ramp, np.array([[120.0, 100.0]]), np.array([3.0]))
+    _, angle, _ = describe_blobs(ramp, np.array([[120.0, 100.0]]), np.array([3.0]))
     assert abs((angle[0] - degrees + 180) % 360 - 180) < 2
 
 
@@ -90,6 +90,14 @@ def test_rows_belong_to_their_keypoints_and_those_at_the_border_fail() -> None:
         assert np.array_equal(alone.vectors[0], found.vectors[row])  # type: ignore[index]
 
 
+@pytest.mark.parametrize("size", [1e-300, 1e3, 1e300])
+def test_keypoints_of_any_size_fail_where_they_do_not_fit(size: float) -> None:
+    """A scale beyond its integers ends the process in mahotas."""
+    image = small_scenes()[1].image(1)
+    points = Keypoints.of([[100, 100], [100, 100]], size=[size, 8.0])
+    assert list(describe(image, points, "SURF").failed) == [0]
+
+
 def test_the_intersection_of_sift_and_surf_is_a_keypoint_set_of_both() -> None:
     scene = small_scenes()[2]
     common: dict[str, Any] = {"detector": "sift", "shared_with": "surf", "border": 20}
@@ -127,6 +135,8 @@ def test_surf_finds_matches_far_above_chance() -> None:
     [
         {"nr_octaves": 0},
         {"nr_octaves": -1},
+        {"nr_octaves": 30},
+        {"initial_step_size": 1000},
         {"nr_scales": 2.5},
         {"initial_step_size": 0},
         {"max_points": True},

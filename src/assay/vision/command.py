@@ -149,6 +149,12 @@ def _read_experiment(path: str, allow_code: bool) -> vision.Experiment:
     return vision.read_experiment(path, allow_code=repeated.code if repeated else allow_code)
 
 
+def _demo(descriptors: Sequence[str], strongest: int, **evaluation: Any) -> vision.Experiment:
+    settings = {"keypoints": {"strongest": strongest}, "evaluation": evaluation}
+    data = {"dataset": {"path": "demo"}, "descriptors": list(descriptors), **settings}
+    return vision.experiment_from({"name": "demo", **data}, "--descriptor")
+
+
 @command.command("demo")
 @_repeated(
     "--descriptor",
@@ -180,16 +186,8 @@ def demo(
       assay descriptors demo
       assay descriptors demo --descriptor SIFT --descriptor ORB --scenes --write scenes-here
     """
-    read = vision.experiment_from(
-        {
-            "name": "demo",
-            "dataset": {"path": "demo"},
-            "keypoints": {"strongest": strongest},
-            "descriptors": list(descriptors),
-            "evaluation": {"verification": {"scenes": 3}, "image_retrieval": {"keypoints": 100}},
-        },
-        "--descriptor",
-    )
+    tasks = {"verification": {"scenes": 3}, "image_retrieval": {"keypoints": 100}}
+    read = _demo(descriptors, strongest, **tasks)
     if folder is not None:
         vision.write_scenes(vision.make_demo_scenes(), folder)
     return _evaluate(read, None, saving, inputs=[], **report_options)
@@ -218,16 +216,11 @@ def match(
     *,
     saving: Saving,
     experiment: str | None,
-    matchers: tuple[str, ...],
-    estimator: str,
-    inlier: float,
-    repeats: int,
-    per_scene: bool,
     allow_code: bool,
-    threads: int | None,
     chart: str | None,
     layout: str,
     file: str | None,
+    **how: Any,
 ) -> int:
     """Match images by descriptors and matchers: repeatability, MMA, homographies.
 
@@ -242,26 +235,11 @@ def match(
     inputs = [experiment] if experiment else []
     output.refuse_input(file, *inputs)
     _check_chart(chart, file)
-    demo = {
-        "name": "demo",
-        "dataset": {"path": "demo"},
-        "keypoints": {"strongest": 200},
-        "descriptors": ["SIFT", "ORB"],
-    }
-    read = (
-        _read_experiment(experiment, allow_code)
-        if experiment is not None
-        else vision.experiment_from(demo)
-    )
+    read = _read_experiment(experiment, allow_code) if experiment else _demo(_DEMO_PATCHES, 200)
     with progress_bar(f"{read.name}: scenes", saving.listener) as progress:
-        report = vision.match_images(
-            read,
-            matchers=matchers,
-            estimator=vision.Estimator(estimator, inlier, repeats),
-            threads=threads,
-            progress=progress,
-            per_scene=per_scene,
-        )
+        names = ESTIMATOR.name, INLIER.name, REPEATS.name
+        estimator = vision.Estimator(*(how.pop(name) for name in names))
+        report = vision.match_images(read, estimator=estimator, progress=progress, **how)
     if saving.wanted:
         saving.save(report.records(), *inputs)
     _put_chart(report.curves, chart)

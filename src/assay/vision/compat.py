@@ -288,8 +288,8 @@ def wide_row(result: DescriptorResult, *, rule: str = "authors") -> dict[str, An
     for task in ("verification", "retrieval"):
         pooled = result.task(task)
         columns = {f"keypoint_{task}_ap": None, **{f"{task}_{c}_ap": c for c in categories}}
-        for column, category in columns.items():
-            row[column] = math.nan if pooled is None else pooled.mean(rule, category=category)
+        for column, part in columns.items():
+            row[column] = math.nan if pooled is None else pooled.mean(rule, category=part)
     pooled = result.task("retrieval")
     labels = {"+1": "true_positives", "0": "hard_negatives", "-1": "distractors"}
     counts = dict.fromkeys(labels, 0) if pooled is None else pooled.counts()

@@ -66,7 +66,6 @@ def draw_matches(found: ExperimentResult, pair: str, folder: str) -> Iterator[st
             print(line)
     """
     scene, k = find_pair(found.scenes, pair)
-    how = found.experiment.evaluation
     for descriptor in found.experiment.descriptors:
         name = "".join(c if c.isalnum() or c in "-_" else "_" for c in descriptor.name)
         path = os.path.join(folder, f"{scene.name}-1-{k}-{name}.png")
@@ -77,9 +76,7 @@ def draw_matches(found: ExperimentResult, pair: str, folder: str) -> Iterator[st
                 keypoints=descriptor.keypoints or found.experiment.keypoints,
                 descriptor=descriptor.type,
                 options=descriptor.options,
-                taus=how.tau,
-                one_to_one=how.one_to_one,
-                symmetric=how.symmetric,
+                **found.experiment.evaluation.truth,
             )
             what = f"The descriptor {descriptor.name!r}"
             ranks, nearest = _rank_targets(data, choose_metric(descriptor.metric, data.kind, what))

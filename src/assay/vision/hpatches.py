@@ -27,7 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Array, Floats, Ints, or_none
-from assay.core.checks import name_few
+from assay.core.checks import check_unique, name_few
+from assay.core.ids import Ids
 from assay.errors import FormatError, MismatchError, UsageError
 from assay.io.columns import numbered_rows
 from assay.io.plain_data import parse_json
@@ -150,15 +151,15 @@ def read_tasks(
         if path is not None and path.is_file():
             columns = _OF_PAIRS if kind in PAIRS else _OF_ROWS
             rows[kind] = _read(path, columns, sizes)
-    drawn = tuple(kind for kind in _FILES if kind not in rows)
-    if any(kind in drawn for kind in PAIRS):  # the three belong together
-        drawn = tuple(dict.fromkeys((*PAIRS, *drawn)))
-        rows.update(_draw_pairs(sizes, seed))
-    if "queries" in drawn or "distractors" in drawn:
-        drawn = tuple(dict.fromkeys((*drawn, "queries", "distractors")))
-        rows.update(_draw_rows(sizes, seed))
+    drawn: list[str] = []
+    for kinds, make in ((PAIRS, _draw_pairs), (("queries", "distractors"), _draw_rows)):
+        if not rows.keys() >= set(kinds):  # they belong together
+            drawn += kinds
+            rows.update(make(sizes, seed))
     pairs = {kind: rows[kind] for kind in PAIRS}
-    return PatchTasks(split, scenes, pairs, rows["queries"], rows["distractors"], drawn, seed)
+    return PatchTasks(
+        split, scenes, pairs, rows["queries"], rows["distractors"], tuple(drawn), seed
+    )
 
 
 def _read(path: Path, columns: tuple[str, ...], sizes: Mapping[str, SceneSize]) -> Ints:
@@ -538,16 +539,11 @@ class _Protocol:
 
     def _scores(self, named: list[tuple[str, str]], values: Sequence[float]) -> Scores:
         """Return areas as AP of lists with these ids and sequences."""
-        order = sorted(range(len(named)), key=lambda place: named[place][0])
-        return plain_scores(
-            "AP",
-            [named[place][0] for place in order],
-            [values[place] for place in order],
-            what="list",
-            groups={"scene": np.array([named[place][1] for place in order], np.str_)},
-        ).but_settings(
-            area="trapezoids", split=self.tasks.split, tasks=self.tasks.source, metric=self.metric
-        )
+        check_unique(Ids.of([key for key, _ in named]), "query")
+        by_id = {key: value for (key, _), value in zip(named, values, strict=True)}
+        about = {"split": self.tasks.split, "tasks": self.tasks.source, "metric": self.metric}
+        scores = plain_scores("AP", by_id).with_groups(scene=dict(named))
+        return scores.but_settings(area="trapezoids", **about)
 
     def retrieve(self) -> tuple[list[PatchNumber], Scores]:
         """Retrieve the query's patch among patches of other sequences."""

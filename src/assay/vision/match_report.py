@@ -113,18 +113,16 @@ class MatchingResult:
     def scores(self) -> Scores:
         """MMA at the headline's tolerance for each pair, as the precision of its matches."""
         by_id = {as_id(f"{pair.scene}/{pair.pair}"): pair for pair in self.pairs}
-        ids = sorted(by_id)
         place = PIXELS.index(HEADLINE)
-        return plain_scores(
-            SHARE,
-            ids,
-            [by_id[pair_id].accuracy[place] for pair_id in ids],
-            what="pair",
-            groups={
-                name: np.array([getattr(by_id[pair_id], name) for pair_id in ids], np.str_)
-                for name in ("scene", "category")
-            },
-        ).but_settings(**self.settings, pixels=HEADLINE)
+        values = {key: pair.accuracy[place] for key, pair in by_id.items()}
+        return (
+            plain_scores(SHARE, values)
+            .with_groups(
+                scene={key: pair.scene for key, pair in by_id.items()},
+                category={key: pair.category for key, pair in by_id.items()},
+            )
+            .but_settings(**self.settings, pixels=HEADLINE)
+        )
 
 
 def _judge_corners(pairs: Sequence[MatchedPair]) -> dict[str, Floats]:
@@ -318,11 +316,9 @@ class MatchingReport:
         sets = "; ".join(dict.fromkeys(result.settings["keypoints"] for result in self.results))
         how = f"homographies by {self.estimator.name}, {self.estimator.repeats} repeats"
         about = f"{how}; keypoints: {sets}"
-        page: Page = [Words(f"pixels in image k; {about}"), matches]
-        if self.comparison is not None:
-            page += report.comparison_words(self.comparison)
-        page += [*rest, *(Words(line, "remark") for line in self.remarks)]
-        return [*page, Words(self.signature, "signature")]
+        head: Page = [Words(f"pixels in image k; {about}"), matches]
+        compared = filter(None, [self.comparison])
+        return report.lay_out(head, compared, list(rest), self.remarks, self.signature)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

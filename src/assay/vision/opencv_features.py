@@ -148,7 +148,6 @@ DETECTORS: Final[dict[str, dict[str, Any]]] = {
     "akaze": {},
     "surf": {},
 }
-_CREATE: Final = {"sift": "SIFT", "orb": "ORB", "brisk": "BRISK", "akaze": "AKAZE"}
 
 
 def detect(
@@ -180,12 +179,12 @@ def detect(
 def build_feature(cv2: Any, name: str, options: Mapping[str, Any]) -> Any:
     """Build OpenCV's detector and descriptor of that name."""
     key = _check_detector(name)
-    function = f"{_CREATE[key]}_create"
+    function = f"{key.upper()}_create"
     more = getattr(cv2, "xfeatures2d", None)  # where OpenCV 5 has some of them
     make = getattr(cv2, function, getattr(more, function, None))
     if make is None:
         raise UsageError(
-            f"This OpenCV ({cv2.__version__}) has no {_CREATE[key]}. Install one that has: "
+            f"This OpenCV ({cv2.__version__}) has no {key.upper()}. Install one that has: "
             'pip install "assay-eval[vision]", or opencv-contrib-python-headless'
         )
     try:
@@ -193,7 +192,7 @@ def build_feature(cv2: Any, name: str, options: Mapping[str, Any]) -> Any:
     except (TypeError, ValueError, OverflowError, cv2.error) as error:
         reason = str(error).strip().splitlines()[-1][:160]
         raise UsageError(
-            f"{_CREATE[key]} does not take the options {dict(options)}: {reason}"
+            f"{key.upper()} does not take the options {dict(options)}: {reason}"
         ) from None
 
 
@@ -327,6 +326,14 @@ def akaze(image: Image, keypoints: Keypoints, options: Mapping[str, Any]) -> Des
     return compute(grey(image), keypoints, "akaze", scale_of=_akaze_scale, options=options)
 
 
+_MOST_OF_SURF: Final = {
+    "nr_octaves": 8,
+    "nr_scales": 16,
+    "initial_step_size": 16,
+    "max_points": 10**9,
+}
+
+
 def _detect_surf(image: Image, options: Mapping[str, Any]) -> Keypoints:
     """Detect blobs by SURF (Bay et al., CVIU 110, 2008), with the direction of each.
 
@@ -335,17 +342,13 @@ def _detect_surf(image: Image, options: Mapping[str, Any]) -> Keypoints:
     for key, value in options.items():  # mahotas does not check them, and would read beyond arrays
         if key == "threshold":
             positive_option(options, key, 0.1)
-        elif key in ("nr_octaves", "nr_scales", "initial_step_size", "max_points"):
-            checks.check_cutoff(value, key)
-        else:
-            raise UsageError(
-                f"SURF has no option {key!r}. There are threshold, nr_octaves, nr_scales, "
-                "initial_step_size and max_points."
-            )
+        elif key not in _MOST_OF_SURF or checks.check_cutoff(value, key) > _MOST_OF_SURF[key]:
+            most = ", ".join(f"{name} up to {limit}" for name, limit in _MOST_OF_SURF.items())
+            raise UsageError(f"SURF takes threshold, {most}; found {key}: {value!r}.")
     blobs = _mahotas_surf().interest_points(image, **options)
     xy = blobs[:, 1::-1]
     angle = np.full(len(blobs), UPRIGHT)
-    places, turns, _ = _describe_blobs(image, xy, blobs[:, 2])
+    places, turns, _ = describe_blobs(image, xy, blobs[:, 2])
     angle[places] = turns
     size, response = 2 * blobs[:, 2], blobs[:, 3]
     return Keypoints.of(xy, size=size, angle=angle, response=response, what="Keypoints of surf")
@@ -361,7 +364,7 @@ def surf(image: Image, keypoints: Keypoints, options: Mapping[str, Any]) -> Desc
         raise UsageError(f"The descriptor SURF takes no options, found {dict(options)}.")
     seen = np.flatnonzero(inside(keypoints.xy, image.shape))
     inner = keypoints.take(seen)
-    places, _, values = _describe_blobs(grey(image), inner.xy, inner.size / 2)
+    places, _, values = describe_blobs(grey(image), inner.xy, inner.size / 2)
     return DescribedRows(seen[places], values.astype(np.float32))
 
 
@@ -369,10 +372,11 @@ def _mahotas_surf() -> Any:
     return need("mahotas.features.surf", "SURF", "vision")
 
 
-def _describe_blobs(image: Image, xy: Floats, scale: Floats) -> tuple[Ints, Floats, Floats]:
+def describe_blobs(image: Image, xy: Floats, scale: Floats) -> tuple[Ints, Floats, Floats]:
     """Return rows that fit into the image, their directions in degrees, and descriptors."""
     row = np.arange(len(xy), dtype=np.float64)
-    blobs = np.column_stack([xy[:, ::-1], scale, row, np.ones(len(xy))])
+    inner = np.minimum(scale, max(image.shape))  # no larger one fits, nor into mahotas' integers
+    blobs = np.column_stack([xy[:, ::-1], inner, row, np.ones(len(xy))])
     described = _mahotas_surf().descriptors(image, blobs)
     angle = (-90.0 - np.rad2deg(described[:, 5])) % 360.0  # of mahotas: from −y, the other way
     return described[:, 3].astype(np.int64), angle, described[:, 6:]

@@ -182,30 +182,15 @@ def make_pair(
     radii = check_taus(taus)
     if k not in scene.pairs:
         raise UsageError(f"Scene {scene.name!r} has the pairs 1–{scene.pairs}; there is no 1–{k}.")
-    left = reference or describe_image(
-        scene, 1, keypoints=settings, descriptor=descriptor, options=options
-    )
-    right = describe_image(
-        scene,
-        k,
-        keypoints=settings,
-        descriptor=descriptor,
-        options=options,
-        projected=left.keypoints if settings.source == "project" else None,
-    )
+    how: dict[str, Any] = {"keypoints": settings, "descriptor": descriptor, "options": options}
+    left = reference or describe_image(scene, 1, **how)
+    by_id = settings.source == "project"
+    right = describe_image(scene, k, **how, projected=left.keypoints if by_id else None)
     seconds = dict(left.seconds)
     add_seconds(seconds, right.seconds)
     with timed(seconds, "truth"):
-        whole = true_matches(
-            scene,
-            k,
-            left=left,
-            right=right,
-            taus=radii,
-            one_to_one=one_to_one,
-            symmetric=symmetric,
-            by_id=settings.source == "project",
-        )
+        rules: dict[str, Any] = {"one_to_one": one_to_one, "symmetric": symmetric, "by_id": by_id}
+        whole = true_matches(scene, k, left=left, right=right, taus=radii, **rules)
         truths, counts = _select_described(whole, left, right)
     return PairData(
         scene.name,
@@ -494,15 +479,9 @@ class _SceneEvaluation:
         self.described += len(side.described)
         how = self.context.evaluation
         with timed(self.seconds, "truth"):
+            by_id = self.context.keypoints.source == "project"
             truths = true_matches(
-                self.scene,
-                k,
-                left=self.first,
-                right=side,
-                taus=how.tau,
-                one_to_one=how.one_to_one,
-                symmetric=how.symmetric,
-                by_id=self.context.keypoints.source == "project",
+                self.scene, k, left=self.first, right=side, by_id=by_id, **how.truth
             )
         vectors, lost = whole_rows(side)
         with timed(self.seconds, "rank"):
@@ -512,11 +491,8 @@ class _SceneEvaluation:
         # Described keypoints, and each query's match among them.
         target = truths[how.tau[0]].target
         place = side.keypoints.ids.match(side.described.keypoints.ids)
-        match_rows = np.where(
-            target >= 0,
-            np.where(place >= 0, place, verification.LOST)[target],
-            verification.NO_MATCH,
-        )
+        described = np.where(place >= 0, place, verification.LOST)
+        match_rows = np.where(target >= 0, described[target], verification.NO_MATCH)
         self.images.append(verification.Candidates(usable_rows(side), match_rows))
         projected = project_points(self.first.keypoints.xy, self.scene.homographies[k])
         self.placed.append(
@@ -526,20 +502,19 @@ class _SceneEvaluation:
     def _rank(
         self, k: int, side: Side, truth: Truth, vectors: Array, lost: NDArray[np.bool_]
     ) -> PairRanks:
+        about = {"scene": self.scene.name, "pair": f"1-{k}", "category": self.scene.category}
         ranks = rank_pair(
             self.vectors,
             vectors,
             truth=truth.target,
-            scene=self.scene.name,
-            pair=f"1-{k}",
-            category=self.scene.category,
             metric=self.metric,  # type: ignore[arg-type]
             query_ids=self.query_ids,
             outside=truth.status == OUTSIDE,
-            failed_queries=self.lost,
-            failed_targets=lost,
             matching=self.context.evaluation.matching,
             threads=self.context.threads,
+            failed_queries=self.lost,
+            failed_targets=lost,
+            **about,
         )
         # A digest of keypoints and true matches, not of descriptors.
         digest = hashlib.sha256()
@@ -589,30 +564,25 @@ class _SceneEvaluation:
             )
         if not rows:
             return []
+        distractors = list(rows.values())
+        how: dict[str, Any] = {"metric": self.metric, "failed": self.lost}
         counted = verification.count_candidates(
             self.vectors,
             self.images,
-            np.concatenate(list(rows.values())),
+            np.concatenate(distractors),
             task=task,
             scene=self.scene.name,
             category=self.scene.category,
-            metric=self.metric,
             query_ids=self.query_ids,
             distractor_ids=ids,
             seed=settings.seed,
-            failed=self.lost,
+            **how,
         )
         judged = verification.match_like_authors(
-            task,
-            self.vectors,
-            self.placed,
-            list(rows.values()),
-            metric=self.metric,
-            failed=self.lost,
+            task, self.vectors, self.placed, distractors, **how
         )
-        return [
-            replace(counted, **{f"author_{key}": value for key, value in judged._asdict().items()})
-        ]
+        authors = {f"author_{key}": value for key, value in judged._asdict().items()}
+        return [replace(counted, **authors)]
 
 
 def whole_rows(side: Side) -> tuple[Array, NDArray[np.bool_]]:

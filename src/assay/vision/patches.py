@@ -31,7 +31,7 @@ from assay.search.engine.codes import Codes
 from assay.stats import Interval, bounded, samples
 from assay.stats.choices import CONFIDENCE, RESAMPLES
 from assay.stats.effects import false_positive_rate
-from assay.tables.table import Page, Table, Words
+from assay.tables.table import Page, Table
 from assay.vision import hpatches, report
 from assay.vision.descriptors import describe, describe_patches, load_network
 from assay.vision.keypoints import Keypoints, draw
@@ -389,9 +389,9 @@ def error_rate(
     """Return FPR@95 with an interval over scenes.
 
     Scenes are drawn anew. With ties the rate jumps from one distance to the next, so no error of it
-    is that of a smooth number: a jackknife covers 61 to 99 % and may be 5 times too wide. The
+    is that of a smooth number: a jackknife covers 62 to 100 % and may be 5 times too wide. The
     interval joins the expanded percentiles of the draws (Hesterberg 2015) and Student's t around
-    their mean on the logit; by simulation it covers 88 to 98 % (docs/descriptors.md).
+    their mean on the logit; by simulation it covers 88 to 100 % (docs/descriptors.md).
     """
     sides = [
         [
@@ -441,7 +441,7 @@ def resample_rates(
         enough = (times * right[:, middle].T).sum(axis=1) >= needed
         low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
     rates: Floats = (times * wrong[:, high].T).sum(axis=1) / np.maximum(total[1], 1)
-    return rates[(total[0] > 0) & (total[1] > 0)]
+    return np.asarray(rates[(total[0] > 0) & (total[1] > 0)])
 
 
 # SIFT's grid is six keypoint sizes wide, so this size makes it cover the patch.
@@ -630,11 +630,8 @@ class PatchReport:
 
     def page(self) -> Page:
         """Return tables with words between them, for people."""
-        page: Page = list(self.tables())
-        for comparison in self.comparisons:
-            page += report.comparison_words(comparison)
-        page += [Words(line, "remark") for line in self.remarks]
-        return [*page, Words(self.signature, "signature")]
+        tables: Page = list(self.tables())
+        return report.lay_out(tables, self.comparisons, [], self.remarks, self.signature)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

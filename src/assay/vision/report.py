@@ -398,6 +398,16 @@ def comparison_words(comparison: Comparison) -> Page:
     return [*verdicts, *remarks, comparison.pair_table()]
 
 
+def lay_out(
+    head: Page, comparisons: Iterable[Comparison], rest: Page, remarks: Sequence[str], sign: str
+) -> Page:
+    """Put a page together: tables, comparisons, further tables, remarks, signature."""
+    page = list(head)
+    for comparison in comparisons:
+        page += comparison_words(comparison)
+    return [*page, *rest, *(Words(line, "remark") for line in remarks), Words(sign, "signature")]
+
+
 def compare_named(
     name: str, measure: str, scores: Sequence[Scores], names: Sequence[str], **settings: Any
 ) -> Comparison:
@@ -426,16 +436,9 @@ def _why_not(results: Sequence[DescriptorResult]) -> str:
 def _scene_scores(result: DescriptorResult, measures: Any) -> Scores:
     """Return scores whose queries are the scenes."""
     parsed = parse_many(measures)
-    scenes = result.scene_names
-    values = [[result.scene_means(str(measure))[scene] for scene in scenes] for measure in parsed]
-    return plain_scores(
-        parsed,
-        list(map(as_id, scenes)),
-        values,
-        what="scene",
-        conventions=result.conventions,
-        settings=result.scores.settings,
-    )
+    means = [result.scene_means(str(measure)) for measure in parsed]
+    values = {as_id(scene): [mean[scene] for mean in means] for scene in result.scene_names}
+    return plain_scores(parsed, values, result.conventions, settings=result.scores.settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -548,16 +551,12 @@ class ExperimentReport:
         """Return tables with words between them, for people."""
         how = self.found.experiment.evaluation
         keypoints = "; ".join(dict.fromkeys(result.keypoints for result in self.found.headline))
-        page: Page = [Words(f"τ = {how.tau[0]:g} px; keypoints: {keypoints}")]
-        first, *rest = self.tables()
-        page.append(first)
-        if self.comparison is not None:
-            page += comparison_words(self.comparison)
-        page += rest
+        first, *tables = self.tables()
+        head: Page = [Words(f"τ = {how.tau[0]:g} px; keypoints: {keypoints}"), first]
+        rest: Page = list(tables)
         for tau in how.tau[1:]:
-            page += [Words(f"τ = {tau:g} px"), category_table(self.summaries_at(tau))]
-        page += [Words(line, "remark") for line in self.remarks]
-        return [*page, Words(self.signature, "signature")]
+            rest += [Words(f"τ = {tau:g} px"), category_table(self.summaries_at(tau))]
+        return lay_out(head, filter(None, [self.comparison]), rest, self.remarks, self.signature)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

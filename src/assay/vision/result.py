@@ -342,17 +342,11 @@ class DescriptorResult:
             values=self.scores.values[places],
             tied=self.scores.tied[places],
         ).mean(by="pair", empty="zero")
-        names = sorted(means.groups)
-        scene = {f"{pair.scene}/{pair.pair}": pair.scene for pair in self.pairs}
+        names = {f"{pair.scene}/{pair.pair}": pair.scene for pair in self.pairs}
+        values = {as_id(name): means.groups[name]["Success@1"] for name in names}
         return plain_scores(
-            "Success@1",
-            list(map(as_id, names)),
-            [means.groups[name]["Success@1"] for name in names],
-            what="pair",
-            conventions=self.conventions,
-            groups={"scene": np.array([scene[name] for name in names], np.str_)},
-            settings=self.scores.settings,
-        )
+            "Success@1", values, self.conventions, settings=self.scores.settings
+        ).with_groups(scene={as_id(name): scene for name, scene in names.items()})
 
     def chance(self, category: str | None = None) -> dict[str, float]:
         """Return expected values of a random order, in closed form."""
@@ -537,22 +531,16 @@ def scene_interval(scores: Scores, **resampling: Any) -> Interval:
 
 
 def plain_scores(
-    measures: Any,
-    ids: list[str],
-    values: Any,
-    *,
-    what: str,
-    conventions: Conventions | None = None,
-    **more: Any,
+    measures: Any, values: Mapping[str, Any], conventions: Conventions | None = None, **more: Any
 ) -> Scores:
-    """Return values of pairs, lists or scenes as scores; none is tied or missing."""
-    parsed = parse_many(measures)
-    shape = (len(parsed), len(ids))
+    """Return values by id of pairs, lists or scenes as scores; none is tied or missing."""
+    parsed, ids = parse_many(measures), sorted(values)
+    table = np.array([values[key] for key in ids], float).reshape(len(ids), len(parsed)).T
     return Scores(
         parsed,
-        Ids.of(ids, what=what),
-        np.array(values, float).reshape(shape),
-        np.zeros(shape, bool),
+        Ids.of(ids),
+        np.ascontiguousarray(table),
+        np.zeros(table.shape, bool),
         np.zeros(len(ids), bool),
         conventions or default_conventions(),
         **more,

@@ -50,14 +50,10 @@ UNKNOWN: Final = "uncategorised"
 _PREFIXES: Final = {"i_": "illumination", "v_": "viewpoint"}
 # What changes in the scenes of Mikolajczyk et al., IJCV 65 (2005).
 _OXFORD: Final = {
-    "bark": "zoom",
-    "boat": "zoom",
-    "bikes": "blur",
-    "trees": "blur",
-    "graf": "viewpoint",
-    "wall": "viewpoint",
-    "leuven": "illumination",
-    "ubc": "compression",
+    **dict.fromkeys(("bark", "boat"), "zoom"),
+    **dict.fromkeys(("bikes", "trees"), "blur"),
+    **dict.fromkeys(("graf", "wall"), "viewpoint"),
+    **{"leuven": "illumination", "ubc": "compression"},
 }
 
 

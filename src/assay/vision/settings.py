@@ -187,6 +187,11 @@ class EvaluationSettings:
         return {"level": self.level, "resamples": self.resamples, "seed": self.seed}
 
     @property
+    def truth(self) -> dict[str, Any]:
+        """How true matches are found."""
+        return {"taus": self.tau, "one_to_one": self.one_to_one, "symmetric": self.symmetric}
+
+    @property
     def comparing(self) -> dict[str, Any]:
         """How descriptors are compared; the level is that of significance."""
         return {**self.resampling, "level": round(1 - self.level, 12)}  # 0.05, not 0.0500000…4
@@ -361,27 +366,15 @@ def allow_descriptors(
         allow_descriptor(spec, consent, place)
 
 
+_MODELS, _SEARCH = {"section": "Models"}, {"section": "Search"}
 # Options of `assay descriptors match` that are no keys of an experiment file.
-ESTIMATOR: Final = Setting(
-    "estimator",
-    "How OpenCV estimates homographies.",
-    one_of(ESTIMATORS),
-    "ransac",
-    {"section": "Models", "show_default": True},
-)
-INLIER: Final = Setting(
-    "inlier",
-    "Largest error of an inlier.",
-    POSITIVE,
-    3.0,
-    {"section": "Search", "show_default": True, "metavar": "PIXELS"},
-)
-REPEATS: Final = Setting(
-    "repeats",
-    "Estimates of each homography, by seeds 0, 1, …",
-    WHOLE,
-    5,
-    {"section": "Search", "show_default": True, "metavar": "N"},
+ESTIMATOR, INLIER, REPEATS = (
+    Setting(name, words, schema, default, {"show_default": True, **more})
+    for name, words, schema, default, more in (
+        ("estimator", "How OpenCV estimates homographies.", one_of(ESTIMATORS), "ransac", _MODELS),
+        ("inlier", "Largest error of an inlier.", POSITIVE, 3.0, {**_SEARCH, "metavar": "PIXELS"}),
+        ("repeats", "Estimates of each homography.", WHOLE, 5, {**_SEARCH, "metavar": "N"}),
+    )
 )
 
 

@@ -240,15 +240,12 @@ def _count_labels(
     pools = [image.vectors for image in images]
     scale = ranks.largest_distance(queries, *pools, distractors, metric=metric)
     query, distance = _true_matches(queries, images, metric, scale)
-    zeros = _counts(queries, query, distance, pools, metric, scale)
-    distractor_counts = _counts(queries, query, distance, [distractors], metric, scale)
-    for equal, (whole, query_list) in enumerate(((0, 2), (1, 3))):
-        # A true match is in its image's pool: it ties with itself there, and with other matches.
-        zeros[whole] -= _matches_at(distance, query, bool(equal), per_query=False)
-        zeros[query_list] -= _matches_at(distance, query, bool(equal), per_query=True)
-    nearer, tied, own_nearer, own_tied = (
-        np.stack(pair) for pair in zip(zeros, distractor_counts, strict=True)
+    zeros, negatives = (
+        _counts(queries, query, distance, rows, metric, scale) for rows in (pools, [distractors])
     )
+    # A true match is in its image's pool: it ties with itself there, and with other matches.
+    zeros -= _count_matches(distance, query)
+    nearer, tied, own_nearer, own_tied = np.stack([zeros, negatives], axis=1)
     return query, distance, (nearer, tied, own_nearer, own_tied)
 
 
@@ -272,16 +269,14 @@ def _counts(
     pools: Sequence[NDArray[Any]],
     metric: str,
     scale: float,
-) -> list[Ints]:
-    """Count nearer and tied in the scene's and the query's list."""
-    counts = [np.zeros(len(query), np.int64) for _ in range(4)]
+) -> Ints:
+    """Count nearer and tied in the scene's, nearer and tied in the query's list."""
+    counts = np.zeros((4, len(query)), np.int64)
     for pool in pools:
         step = max(1, _BLOCK // max(len(pool), 1))
         for start in range(0, len(queries) if len(pool) else 0, step):
             block = ranks.pair_distances(queries[start : start + step], pool, metric, scale)
-            below, same = counts_among(distance, block)
-            counts[0] += below
-            counts[1] += same
+            counts[:2] += counts_among(distance, block)
             here = np.flatnonzero((query >= start) & (query < start + step))
             for part in np.array_split(here, 1 + len(here) // step):
                 distances = block[query[part] - start]
@@ -290,18 +285,12 @@ def _counts(
     return counts
 
 
-def _matches_at(distance: Floats, query: Ints, equal: bool, *, per_query: bool) -> Ints:
-    """Count true matches nearer than each, or as near.
-
-    In the list of the scene, or of its query.
-    """
-    if not per_query:
-        return counts_among(distance, distance)[int(equal)]
-    counts = np.zeros(len(query), np.int64)
-    for rows in np.split(
-        np.argsort(query, kind="stable"), np.flatnonzero(np.diff(np.sort(query))) + 1
-    ):
-        counts[rows] = counts_among(distance[rows], distance[rows])[int(equal)]
+def _count_matches(distance: Floats, query: Ints) -> Ints:
+    """Count true matches nearer than each and as near, in the scene's and the query's list."""
+    counts = np.tile(counts_among(distance, distance), (2, 1))
+    ends = np.flatnonzero(np.diff(np.sort(query))) + 1
+    for rows in np.split(np.argsort(query, kind="stable"), ends):
+        counts[2:, rows] = counts_among(distance[rows], distance[rows])
     return counts
 
 
@@ -347,7 +336,8 @@ class PooledResult:
 
     def _score(self, wrong: list[int], *, by_query: bool) -> Scores:
         """Score one list for each query, or for each scene."""
-        lists, sizes = {}, []  # the scene of each list by its id
+        lists: dict[str, CandidateCounts] = {}  # the scene of each list by its id
+        sizes = []
         for part in self.scenes:
             ids = as_ids(f"{part.scene}/", part.query_ids) if by_query else [as_id(part.scene)]
             lists |= dict.fromkeys(ids, part)
