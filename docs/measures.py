@@ -30,7 +30,8 @@ the measures of other installed packages as well.
 
 _TAIL = """
 Measures with a sum (`num_ret`, `num_rel`, `num_rel_ret`, `num_nonrel_judged_ret`) are added up over
-queries, `GMAP` is a geometric mean, all others are averaged.
+queries, `GMAP` is a geometric mean, all others are averaged. Whether `RR` and `ERR` may be is
+disputed: see [what may be averaged](averaging.md).
 
 Top-1 classification (accuracy, precision, recall, F1 with micro, macro or weighted average) comes
 from counts that merge exactly: `assay.measures.classes.Confusion`.

@@ -266,7 +266,7 @@ def comparison_remarks(comparison: Comparison) -> Iterator[str]:
             yield f"{measure}: undefined on up to {removed} queries, left out of pairs"
         remarks = {
             "no intervals of means": _without_interval(comparison.standings_on(measure)),
-            "means rest on few queries": _resting_on_few(comparison.standings_on(measure)),
+            "intervals near a bound are inexact": _resting_on_few(comparison.standings_on(measure)),
             "lead probably overestimated": _overstated([p for p in pairs if p.overstated]),
             "p too small: one-sided differences": _one_sided(pairs),
             "unequal variances": unequal_variances(pairs),

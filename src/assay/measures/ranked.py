@@ -121,7 +121,7 @@ def success(at: RankView, k: int) -> Floats:
 def reciprocal_rank(at: RankView, k: int | None) -> Floats:
     """Reciprocal rank of the first relevant document.
 
-    First relevant document at rank 2: RR = 1/2.
+    First relevant document at rank 2: RR = 1/2. Whether it may be averaged: docs/averaging.md.
 
     >>> from assay import evaluate
     >>> evaluate({"q": {"a": 2, "b": 1}}, {"q": {"b": 1}}, "RR").mean()["RR"]
@@ -379,7 +379,8 @@ def rank_biased_precision(at: View, k: int | None, p: float) -> Floats:
 def expected_reciprocal_rank(at: RankView, k: int | None) -> Floats:
     """Expected reciprocal rank: 1/rank of where a reader who is satisfied by gain stops.
 
-    One document of grade 4 at rank 1, gmax = 4: the reader stops there with 15/16.
+    One document of grade 4 at rank 1, gmax = 4: the reader stops there with 15/16. Whether it may
+    be averaged: docs/averaging.md.
     Chapelle, Metzler, Zhang & Grinspan, CIKM 2009.
 
     >>> from assay import evaluate
