@@ -414,6 +414,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "check": {  # its findings are sentences: tests/inspect/test_check.py moves the rules
         **dict.fromkeys(("-c", "--ties", "--empty", "--missing", "--depth"), SHOWN),
         "-r": DATA,
+        "--queries": DATA,
         "-m": SHOWN,
         "--json": SHOWN,
         "-o": SHOWN,
