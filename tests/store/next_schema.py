@@ -7,11 +7,11 @@ from typing import Any
 import sqlalchemy as sa
 
 import assay.store
-from assay.store.schema import FIRST_VERSION, REVISIONS
+from assay.store.schema import REVISIONS, newest_version
 from tests.store.places import make_scores
 
-OLD = FIRST_VERSION
-NEXT = "0007"
+OLD = newest_version()
+NEXT = "0008"
 
 
 def make_old_store(place: object) -> None:

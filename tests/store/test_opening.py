@@ -210,7 +210,7 @@ def test_missing_packages_are_named(tmp_path):
     old = str(tmp_path / "old.db")
     make_old_store(old)
     hide = "import sys; sys.modules[{!r}] = None; import assay.store\n"
-    revise = "from assay.store.schema import REVISIONS; REVISIONS['0007'] = print\n"
+    revise = "from assay.store.schema import REVISIONS; REVISIONS['0008'] = print\n"
     for package, extra, code in (
         ("sqlalchemy", "store", f"assay.store.open({str(tmp_path / 'x.db')!r})"),
         ("sqlalchemy", "store", "assay.store.Store"),

@@ -265,7 +265,9 @@ FIRST_VERSION: Final = "0006"
 # Each later schema with the function that leads to it from the one before, oldest first. What it
 # makes must equal what `create` makes; digests cover the columns of runs, so one that adds a column
 # seals the runs again.
-REVISIONS: Final[dict[str, Callable[[Operations], None]]] = {}
+REVISIONS: Final[dict[str, Callable[[Operations], None]]] = {
+    "0007": lambda operations: _make_view(operations.execute, "DROP VIEW wide_results"),
+}
 
 
 def known_versions() -> list[str]:
@@ -304,8 +306,7 @@ def create(connection: Connection) -> None:
     METADATA.create_all(connection, checkfirst=False)
     connection.execute(VERSION.insert(), {"version_num": newest_version()})
     guards = _sqlite_guards if connection.dialect.name == "sqlite" else _postgres_guards
-    for statement in (f"CREATE VIEW wide_results AS {_wide_results()}", *guards()):
-        connection.exec_driver_sql(statement)
+    _make_view(connection.exec_driver_sql, *guards())
 
 
 def upgrade(connection: Connection) -> None:
@@ -382,10 +383,9 @@ def _postgres_guards() -> Iterator[str]:
 
 _TEXTS: Final = ("descriptor", "keypoint_set", "metadata")
 _NUMBERS: Final = ("tau", "processing_time_ms")
+_LABELS, _TASKS = ("true_positives", "hard_negatives", "distractors"), ("matching", "retrieval")
 _COUNTS: Final = {
-    "retrieval_num_true_positives": "NULL",
-    "retrieval_num_hard_negatives": "NULL",
-    "retrieval_num_distractors": "NULL",
+    **dict.fromkeys((f"retrieval_num_{label}" for label in _LABELS), "NULL"),
     "total_queries_processed": "runs.n_queries - a.total_queries_excluded",
     "total_queries_excluded": "a.total_queries_excluded",
     "total_queries_failed": "NULL",
@@ -395,8 +395,7 @@ _BY_SCENE: Final = ("AP", "macro", "scene", "")
 # Column of the view: (measure, average, column of the groups, subset, which value)
 _AGGREGATES: Final[dict[str, tuple[str, str, str, str, str]]] = {
     "true_map_micro": ("AP", "micro", "", "", "value_skip"),
-    "true_map_macro": (*_BY_SCENE, "value_skip"),
-    "true_map_macro_by_scene": (*_BY_SCENE, "value_skip"),
+    **dict.fromkeys(("true_map_macro", "true_map_macro_by_scene"), (*_BY_SCENE, "value_skip")),
     "true_map_micro_including_zeros": ("AP", "micro", "", "", "value_zero"),
     "true_map_macro_by_scene_including_zeros": (*_BY_SCENE, "value_zero"),
     "mean_average_precision": (*_BY_SCENE, "value_skip"),
@@ -406,15 +405,14 @@ _AGGREGATES: Final[dict[str, tuple[str, str, str, str, str]]] = {
         for end, value in (("", "value_skip"), ("_including_zeros", "value_zero"))
     },
     **{
-        name: ("PooledAP", "authors", "", subset, "value")
+        name: ("PooledAP", "pooled", "", subset, "value")
         for task in ("verification", "retrieval")
         for name, subset in (
             (f"keypoint_{task}_ap", task),
             *((f"{task}_{category}_ap", f"{task}/{category}") for category in _CATEGORIES),
         )
     },
-    "image_matching_map": ("image_matching_map", "images", "", "", "value"),
-    "image_retrieval_map": ("image_retrieval_map", "images", "", "", "value"),
+    **{f"image_{task}_map": (f"image_{task}_map", "images", "", "", "value") for task in _TASKS},
     **{
         f"{name}_at_{k}": (f"Success@{k}", "micro", "", "", "value_skip")
         for name in ("precision", "recall")
@@ -425,11 +423,16 @@ _AGGREGATES: Final[dict[str, tuple[str, str, str, str, str]]] = {
 }
 
 
+def _make_view(execute: Callable[[str], Any], *first: str) -> None:
+    """Make the view of wide rows after other statements; since 0007 with five categories."""
+    for statement in (*first, f"CREATE VIEW wide_results AS {_wide_results()}"):
+        execute(statement)
+
+
 def _wide_results() -> str:
     """Select the row that a run stored; of a run without one, what its aggregates say."""
     columns = {
-        "keypoint_set": "NULL",
-        "tau": "NULL",
+        **dict.fromkeys(("keypoint_set", "tau"), "NULL"),
         **{name: f"a.{name}" for name in _AGGREGATES},
         "mean_average_precision": "COALESCE(a.mean_average_precision, a.overall)",
         **_COUNTS,
