@@ -8,7 +8,7 @@ import pytest
 from assay import rank
 from assay.bench.plan import Model, make_codes
 from assay.codes import evaluate_codes
-from assay.codes.encoders import FoldedCodes, Training, make_encoder
+from assay.codes.encoders import CodeTraining, FoldedCodes, make_encoder
 from assay.errors import AssayError
 from assay.search.engine import Codes, rank_codes
 
@@ -31,13 +31,13 @@ def queries(docs) -> np.ndarray:
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.7, 0.8, 0.9])
 def test_no_document_is_in_the_lesson_of_its_own_code(share):
     allowed = np.arange(0, 200, 2)
-    dealt = list(Training(share, rows=allowed).deal(200, seed=3))
+    dealt = list(CodeTraining(share, rows=allowed).deal(200, seed=3))
     assert sorted(np.concatenate([part for part, _ in dealt])) == list(range(200))
     for part, lesson in dealt:
         assert not set(part) & set(lesson)
         assert set(lesson) <= set(allowed)
         assert 0 < len(lesson) <= round(share * 200)
-    everything = list(Training(share).deal(200, seed=3))
+    everything = list(CodeTraining(share).deal(200, seed=3))
     assert all(len(lesson) == round(share * 200) for _, lesson in everything)
 
 
@@ -55,7 +55,7 @@ def hamming_by_hand(code, docs, queries):
 @pytest.mark.parametrize("share", [0.5, 0.8])
 @pytest.mark.parametrize("metric", METRICS)
 def test_folded_codes_have_the_distances_of_each_pair_of_codes(docs, queries, bits, share, metric):
-    code = Training(share).fit("itq", docs, bits=bits, metric=metric)
+    code = CodeTraining(share).fit("itq", docs, bits=bits, metric=metric)
     of_docs, of_queries = code.encode(docs), code.encode_queries(queries)
     assert isinstance(of_docs, FoldedCodes)
     ranking = of_docs.unfold(rank_codes(of_queries, of_docs, len(docs)))
@@ -72,9 +72,9 @@ def test_folded_codes_have_the_distances_of_each_pair_of_codes(docs, queries, bi
 def test_a_document_is_encoded_as_by_an_encoder_of_the_other_half(docs, queries, method, metric):
     if method == "pq:4":
         pytest.importorskip("faiss")
-    code = Training().fit(method, docs, metric=metric)
+    code = CodeTraining().fit(method, docs, metric=metric)
     whole = code.encode(docs)
-    for part, lesson in Training().deal(len(docs), 0):
+    for part, lesson in CodeTraining().deal(len(docs), 0):
         alone = make_encoder(method, docs, rows=lesson, metric=metric)
         np.testing.assert_array_equal(whole[part], alone.encode(docs[part]))
         np.testing.assert_array_equal(code.encode_queries(queries), alone.encode_queries(queries))

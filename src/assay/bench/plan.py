@@ -416,7 +416,7 @@ def make_codes(code: str, docs: NDArray[Any], metric: str, *, seed: int = 0) -> 
     With `&train=1` one encoder learns from all of them. Queries are never learnt from.
     """
     method, share = check_code(code)
-    return encoders.Training(share).fit(method, docs, seed=seed, metric=metric)
+    return encoders.CodeTraining(share).fit(method, docs, seed=seed, metric=metric)
 
 
 class InFile(NamedTuple):

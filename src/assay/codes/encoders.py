@@ -563,7 +563,7 @@ def rabitq_of(
 
 
 @dataclass(frozen=True, eq=False)
-class Training:
+class CodeTraining:
     """What codes are learnt from: other vectors, or a share of the documents that are searched.
 
     With a share below 1 no document is encoded by what was learnt from it: the documents are
@@ -610,7 +610,7 @@ def method_kind(method: str) -> str:
 class FittedCode:
     """The encoders of a code, one for each part of the documents, or one for all.
 
-    >>> code = Training().fit("rabitq:1", np.eye(8), seed=0)
+    >>> code = CodeTraining().fit("rabitq:1", np.eye(8), seed=0)
     >>> len(code.encoders), code.encode(np.eye(8)).shape
     (2, (8, 8))
     """

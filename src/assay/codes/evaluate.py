@@ -16,7 +16,7 @@ import numpy as np
 from assay.arrays import Floats, Ints
 from assay.codes import encoders, search
 from assay.codes import settings as choices
-from assay.codes.encoders import FLOAT, FittedCode, FoldedCodes, Training, parse_spec
+from assay.codes.encoders import FLOAT, CodeTraining, FittedCode, FoldedCodes, parse_spec
 from assay.codes.result import (
     CodeCost,
     CodesReport,
@@ -471,7 +471,11 @@ def code_name(method: str, bits: int | None) -> str:
 
 
 def measure_method(
-    baseline: FloatBaseline, training: Training, method: str, bits: int | None, tell: CodesProgress
+    baseline: FloatBaseline,
+    training: CodeTraining,
+    method: str,
+    bits: int | None,
+    tell: CodesProgress,
 ) -> tuple[FittedCode, list[QuantizationResult]]:
     """Return the encoders of a method's code, and the code measured."""
     task, name, spec = baseline.task, code_name(method, bits), parse_spec(method)
@@ -550,7 +554,7 @@ def _tie_remarks(of_float: QuantizationResult, settings: CodesSettings) -> Itera
 
 
 def learning_remarks(
-    fitted: dict[str, FittedCode], task: VectorSearch, training: Training, seed: int
+    fitted: dict[str, FittedCode], task: VectorSearch, training: CodeTraining, seed: int
 ) -> Iterator[str]:
     """Yield what codes were learnt from, and how well RaBitQ keeps its bound."""
     learnt: dict[tuple[int, bool], list[str]] = {}

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats, Ints, offsets_of
-from assay.codes.encoders import FoldedCodes, Training
+from assay.codes.encoders import CodeTraining, FoldedCodes
 from assay.codes.settings import HASHING, HELD_OUT, METRICS, Metric, Zero
 from assay.core import checks
 from assay.core.conventions import Conventions
@@ -190,7 +190,7 @@ class VectorSearch:
         rest = np.setdiff1d(np.arange(len(self.docs)), own_docs[own_docs >= 0])
         return rest if len(self.docs) / 2 <= len(rest) < len(self.docs) else None
 
-    def training(self, train: Any) -> tuple[Training, str, tuple[str, ...]]:
+    def training(self, train: Any) -> tuple[CodeTraining, str, tuple[str, ...]]:
         """Return what codes learn from, its name in the signature, and remarks about it."""
         if train is None or checks.is_real(train):
             share = HELD_OUT if train is None else float(train)
@@ -200,7 +200,7 @@ class VectorSearch:
                     f"{train!r}."
                 )
             order = _by_id(self.doc_ids, len(self.docs))
-            return Training(share, None, order, self.rows_to_learn_from()), f"{share:g}", ()
+            return CodeTraining(share, None, order, self.rows_to_learn_from()), f"{share:g}", ()
         vectors = cast("NDArray[Any]", matrix_of(open_rows(train), "train"))
         if vectors.shape[1] != self.docs.shape[1]:
             raise MismatchError(
@@ -210,7 +210,7 @@ class VectorSearch:
         checks.check_finite(values, "train")
         seen = _count_shared(values, self.docs)
         note = f"{seen} of the {len(values)} vectors to learn from are searched documents"
-        return Training(1, values), digest_of_arrays(values)[:8], (note,) if seen else ()
+        return CodeTraining(1, values), digest_of_arrays(values)[:8], (note,) if seen else ()
 
     @property
     def _common(self) -> dict[str, Any]:

@@ -380,12 +380,7 @@ class RankPairs:
             middle = stop - (ones[stop] - first)  # where the ones of the group will begin
             to = np.where(bits, middle + before, place - before)
             moved = np.empty((3, len(values)), np.int32)
-            for row, part in zip(
-                moved,
-                (values, np.where(bits, middle, start), np.where(bits, stop, middle)),
-                strict=True,
-            ):
-                row[to] = part
+            moved[:, to] = values, np.where(bits, middle, start), np.where(bits, stop, middle)
             values, start, stop = moved
         return self.sums(counted)
 
