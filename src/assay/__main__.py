@@ -2,6 +2,7 @@
 
 import gc
 import sys
+import warnings
 
 from assay.cli import signals
 
@@ -11,6 +12,8 @@ def main() -> int:
     gc.disable()  # until a command runs: nothing that an import makes is garbage
     sys.unraisablehook = signals.leave_if_lost
     signals.hear()
+    if not sys.warnoptions:  # numpy's, with lines of code, tell a user nothing
+        warnings.simplefilter("ignore", RuntimeWarning)
     try:
         from assay.cli.main import main as run
 

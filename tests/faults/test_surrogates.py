@@ -45,9 +45,7 @@ INPUTS: dict[str, tuple[Any, tuple[str, ...]]] = {
     ),
     "map.json": (
         {"a": "x", "b": "y"},
-        (
-            "crossmodal --modality a=d.npy --modality b=d.npy --labels l.json --label-map c=map.json",
-        ),
+        (f"crossmodal {BOTH} --labels l.json --label-map c=map.json",),
     ),
     "e.yaml": (
         {"name": "n", "dataset": {"path": "none"}, "descriptors": [{"name": "x", "type": "SIFT"}]},
