@@ -106,8 +106,8 @@ FILES: dict[str, Way] = {
     ),
     "a pickle as checkpoint": Way(
         {"t.pt": pickle.dumps(Harm())},
-        (*"crossmodal --labels d.npy --checkpoint t.pt".split(),),
-        (2, 3, 4),
+        ("bench", "--corpus", "made", "--model", "t.pt", "--no-cache"),
+        (3, 4),  # 4: without torch it is not even read
     ),
     "a tag of YAML": Way(
         {"e.yaml": "dataset: !!python/object/apply:os.system [touch ran]\n"},
