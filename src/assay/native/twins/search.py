@@ -121,12 +121,7 @@ class TopK:
     scan_coarse = scan
 
     def decide(
-        self,
-        metric: int,
-        queries: QueryBlock,
-        docs: DocBlock,
-        offsets: Ints,
-        candidates: Words32,
+        self, metric: int, queries: QueryBlock, docs: DocBlock, offsets: Ints, candidates: Words32
     ) -> None:
         """Take over candidates of a block, by their canonical scores."""
         scores = pair_scores(metric, queries, docs, offsets, candidates)
@@ -382,12 +377,7 @@ def _in_panels(codes: Bytes, zero: int) -> Bytes:
 
 
 def count_score_ranks(
-    scores: Array,
-    targets: Ints,
-    above: Ints,
-    tied: Ints,
-    before: Ints,
-    best: Ints | None,
+    scores: Array, targets: Ints, above: Ints, tied: Ints, before: Ints, best: Ints | None
 ) -> tuple[int, int]:
     """Count ranks row by row; see `signatures.Kernels.count_score_ranks`."""
     columns = scores.shape[1]
