@@ -77,7 +77,7 @@ RUNS = (
     "compare a.run -r QRELS --baseline b.run --resamples 100 --fail-if-worse",
     "report a.run b.run -r QRELS --resamples 100 -o o.html",
     "trec_eval -q -c -m all_trec QRELS a.run",
-    "convert a.run o.parquet",
+    "convert a.run o.json",
 )
 
 
