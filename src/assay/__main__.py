@@ -2,6 +2,7 @@
 
 import gc
 import sys
+import warnings
 
 from assay.cli import signals
 
@@ -11,6 +12,8 @@ def main() -> int:
     gc.disable()  # until a command runs: nothing that an import makes is garbage
     sys.unraisablehook = signals.leave_if_lost
     signals.hear()
+    # Those of numpy, with lines of code, tell a user nothing; -W comes before.
+    warnings.simplefilter("ignore", RuntimeWarning, append=True)
     try:
         from assay.cli.main import main as run
 

@@ -45,9 +45,7 @@ INPUTS: dict[str, tuple[Any, tuple[str, ...]]] = {
     ),
     "map.json": (
         {"a": "x", "b": "y"},
-        (
-            "crossmodal --modality a=d.npy --modality b=d.npy --labels l.json --label-map c=map.json",
-        ),
+        (f"crossmodal {BOTH} --labels l.json --label-map c=map.json",),
     ),
     "e.yaml": (
         {"name": "n", "dataset": {"path": "none"}, "descriptors": [{"name": "x", "type": "SIFT"}]},
@@ -91,7 +89,7 @@ def test_half_a_character_in_a_file(folder, assay, name):
 
 
 def test_half_a_character_in_a_config_is_named():
-    with pytest.raises(FormatError, match="half a character"):
+    with pytest.raises(FormatError, match="NUL or half a character"):
         parse_yaml('name: "\\ud800"', "e.yaml")
     with pytest.raises(FormatError, match=r"bench\.toml"):
         parse_toml('name = "\\ud800"', "bench.toml")

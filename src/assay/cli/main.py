@@ -69,7 +69,7 @@ def _run(command: Callable[[], object]) -> int:
         result = command()
         sys.stdout.flush()
     except (BrokenPipeError, BrokenOutputError):
-        _redirect_to_null()  # `| head` has gone: be quiet, also when Python flushes at the end
+        _discard_unwritten()  # `| head` has gone: be quiet, also when Python flushes at the end
         return _NO_READER
     except (KeyboardInterrupt, click.Abort):
         signals.discard_unfinished()
@@ -107,12 +107,7 @@ def _discard_unwritten() -> None:
     try:
         sys.stdout.flush()
     except OSError:
-        _redirect_to_null()
-
-
-def _redirect_to_null() -> None:
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _explain(error: Exception) -> int:
@@ -149,12 +144,7 @@ _SMALLER: Final = {
     "runs": "fewer runs",
     "files": "fewer files",
 }
-_last_command: list[click.Command] = []
-
-
-def note_command(command: click.Command) -> None:
-    """Remember which command runs, for what is said where memory runs out."""
-    _last_command[:] = [command]
+_last_command: list[click.Command] = []  # the one that runs, for what is said at the end
 
 
 def _print_error(message: str) -> None:
@@ -184,12 +174,9 @@ def line_commands() -> dict[str, CommandEntry]:
         with open(file, encoding="utf-8") as lines:
             first = _FIRST_LINE.match(lines.readline().rstrip())
         if first is not None:
-            target = f"assay.cli.{file.stem}:command"
-            name = first["name"]
-            multiplies = name not in _WITHOUT_PRODUCTS
-            commands[name] = CommandEntry(
-                name, first["group"], first["summary"], target, multiplies
-            )
+            name, multiplies = first["name"], first["name"] not in _WITHOUT_PRODUCTS
+            entry = (name, first["group"], first["summary"], f"assay.cli.{file.stem}:command")
+            commands[name] = CommandEntry(*entry, multiplies)
     names = sorted(commands, key=lambda name: _FIRST.index(name) if name in _FIRST else 99)
     return {name: commands[name] for name in names}
 
@@ -214,8 +201,7 @@ _THREADS: Final = "OPENBLAS_NUM_THREADS"
 
 def _keep_to_one_thread(context: click.Context, command: CommandEntry) -> None:
     """Keep numpy to one thread for a command that needs no more, if it is not imported yet."""
-    decided = "numpy" in sys.modules or _THREADS in os.environ
-    if not command.multiplies and not decided:
+    if not (command.multiplies or "numpy" in sys.modules or _THREADS in os.environ):
         os.environ[_THREADS] = "1"
         context.call_on_close(partial(os.environ.pop, _THREADS, None))  # others have their own
 
@@ -251,7 +237,7 @@ class LazyGroup(CommandGroup):
         command: click.Command = load_target(declared.target)
         if "_ASSAY_COMPLETE" in os.environ:  # a shell asks what may follow
             import_module("assay.cli.completion").complete_values(command)
-        note_command(command)
+        _last_command[:] = [command]
         if not gc.isenabled():  # `python -m assay` disables it; modules load while the command runs
             gc.set_threshold(50_000)
             gc.enable()
@@ -263,9 +249,8 @@ class LazyGroup(CommandGroup):
         """Return the command to run; answer an unknown name with the nearest ones."""
         if args and not args[0].startswith("-") and find_command(args[0]) is None:
             commands = list_commands()
-            hint = did_you_mean(args[0], commands, most=2) + missing_rooms()
-            names = ", ".join(commands)
-            raise click.UsageError(f"There is no command {args[0]!r}.{hint} Commands: {names}.")
+            hint = f"{did_you_mean(args[0], commands, most=2)}{missing_rooms()} Commands: "
+            raise click.UsageError(f"There is no command {args[0]!r}.{hint}{', '.join(commands)}.")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -288,16 +273,13 @@ def normalize_spelling(word: str) -> str:
     return _BRITISH.sub("iz", word.replace("_", "-"))
 
 
-_SETTINGS: dict[str, Any] = {
-    "help_option_names": ["-h", "--help"],
-    "token_normalize_func": normalize_spelling,
-    "max_content_width": 100,
-}
-
-
 @click.group(
     cls=LazyGroup,
-    context_settings=_SETTINGS,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "token_normalize_func": normalize_spelling,
+        "max_content_width": 100,
+    },
     epilog="'assay COMMAND --help' has the options of a command, with examples on the files that"
     " 'assay demo --files FOLDER' writes.",
 )

@@ -286,10 +286,7 @@ def _verify_export(
 ) -> _Verification:
     """Run the commands of exported runs again and compare every value of every query."""
     open_store = find_hook("open_store")
-    with (
-        ScratchFolder("verify") as folder,
-        open_store(os.path.join(folder, "stored.db")) as opened,
-    ):
+    with ScratchFolder("verify") as folder, open_store(os.path.join(folder, "stored.db")) as opened:
         loaded = opened.load(result)  # which checks the digest of each
         runs = [run for run in loaded if run.status == "finished"]
         stored = {run.id: _numbers_of(run) for run in runs}
@@ -448,8 +445,8 @@ class VerifiedInput:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        marks = {"stored": dict(self.stored), "found": dict(self.now)}
-        return {"path": self.path, "file": self.file, "same": self.is_same, **marks}
+        place = {"path": self.path, "file": self.file, "same": self.is_same}
+        return {**place, "stored": dict(self.stored), "found": dict(self.now)}
 
 
 class InputPlaces:

@@ -22,13 +22,7 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 
 from assay.cluster.executors import worker_name
-from assay.cluster.remote_files import (
-    as_address,
-    expand,
-    is_remote,
-    local_file,
-    without_query,
-)
+from assay.cluster.remote_files import as_address, expand, is_remote, local_file, without_query
 from assay.cluster.settings import Cluster, Step
 from assay.cluster.shards import TEXT_ENDINGS, read_text_shard
 from assay.core import checks
@@ -144,8 +138,7 @@ def _sources(texts: Any) -> list[str]:
         words = mask_secrets(repr(texts))
         raise StorageError(f"{words} names no texts: no file matches. Check the pattern.")
     ordered = sorted(
-        {os.path.abspath(url) if not is_remote(url) else url for url in files},
-        key=natural_order,
+        {os.path.abspath(url) if not is_remote(url) else url for url in files}, key=natural_order
     )
     for url in ordered:
         if ending_of(without_query(url)) not in TEXT_ENDINGS:

@@ -45,15 +45,8 @@ else:
 _SAMPLE = 1000  # queries of a sample, where none is stated
 _SHARD_ENDINGS = (".json", ".parquet", ".pq", ".safetensors")
 _ONLY_SHARDS = (
-    "where",
-    "workers",
-    "checkpoint",
-    "dry_run",
-    "query_block",
-    "in_flight",
-    "timings",
-    "sample",
-    "recall_of",
+    *("where", "workers", "checkpoint", "dry_run", "query_block"),
+    *("in_flight", "timings", "sample", "recall_of"),
 )
 
 _shard_options = options.add_options(

@@ -24,11 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats, Ints, offsets_of, rows_of
-from assay.cluster.jobs import (
-    SearchRequest,
-    check_queries,
-    make_request,
-)
+from assay.cluster.jobs import SearchRequest, check_queries, make_request
 from assay.cluster.settings import Cluster
 from assay.cluster.shards import Corpus, Piece
 from assay.core import checks

@@ -60,20 +60,9 @@ from assay.search.engine.inputs import check_shape
 TEXT_ENDINGS: Final = (".jsonl", ".ndjson", ".txt")
 _PATTERN: Final = re.compile(r"[*?\[]")
 # Keys of an entry of a manifest.
-_KINDS: Final[dict[str, type]] = {
-    "path": str,
-    "ids": str,
-    "key": str,
-    "rows": int,
-    "sha256": str,
-}
+_KINDS: Final[dict[str, type]] = {"path": str, "ids": str, "key": str, "rows": int, "sha256": str}
 _VECTORS: Final = (
-    "docs",
-    "vectors",
-    "vector",
-    "embeddings",
-    "embedding",
-    "codes",
+    *("docs", "vectors", "vector", "embeddings", "embedding", "codes"),
     "doc_embeddings",
 )
 _IDS: Final = ("ids", "id", "doc_ids", "doc_id", "sample_ids", "_id", "docid")

@@ -14,12 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats, Ints
-from assay.cluster.jobs import (
-    SearchRequest,
-    check_queries,
-    distinct,
-    make_request,
-)
+from assay.cluster.jobs import SearchRequest, check_queries, distinct, make_request
 from assay.cluster.settings import Cluster
 from assay.cluster.shards import Corpus, Piece
 from assay.core import checks

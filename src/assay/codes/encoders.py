@@ -194,8 +194,7 @@ def _signs(block: Floats) -> NDArray[np.int8]:
 def _row_scale(block: Floats) -> Floats:
     """Return rows by powers of two, which round nothing, so that the largest number is about 1."""
     largest = np.maximum(block.max(axis=1, keepdims=True), -block.min(axis=1, keepdims=True))
-    power = np.clip(np.frexp(largest)[1], -1000, 1000).astype(np.float64)
-    scaled: Floats = block * np.exp2(-power)
+    scaled: Floats = np.ldexp(block, -np.frexp(largest)[1])
     return scaled
 
 

@@ -487,9 +487,8 @@ class _Answers:
         if not isinstance(family.measure, str):
             with np.errstate(all="ignore"):  # as in C: grades near 1e308 give inf or NaN
                 values = np.array([family.measure(query, line.params) for query in self._queries()])
-            return (
-                values if line.name not in _TAKEN_BACK else np.where(self.hits.missing, 0, values)
-            )
+            taken_back = self.hits.missing & (line.name in _TAKEN_BACK)
+            return np.where(taken_back, 0, values)
         name = family.measure.format("/".join(line.params))
         if line.family == "Rprec_mult" and float(line.params[0]) == 1:
             name = "Rprec"

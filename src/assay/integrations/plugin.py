@@ -2,7 +2,4 @@
 
 from assay.plugins import Plugin
 
-PLUGIN = Plugin(
-    "integrations",
-    hooks={"model_card": "assay.integrations.records:model_card"},
-)
+PLUGIN = Plugin("integrations", hooks={"model_card": "assay.integrations.records:model_card"})

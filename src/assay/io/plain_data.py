@@ -227,8 +227,7 @@ def _check_scalar(value: Any, name: str) -> None:
     if isinstance(value, datetime | date | time):
         raise FormatError(f"{name}: {value} is a date; write it in quotes where text is meant.")
     if isinstance(value, str) and re.search("[\0\ud800-\udfff]", value):
-        flaw = "NUL" if "\0" in value else "half a character (a lone surrogate)"
-        raise FormatError(f"{name}: {value[:60]!a} holds {flaw}, which no path or name can.")
+        raise FormatError(f"{name}: {value[:60]!a} holds NUL or half a character, as no name can.")
 
 
 _PLAIN: Final = re.compile(r"[A-Za-z_](?:[A-Za-z0-9_./@+() -]*[A-Za-z0-9_)+])?")

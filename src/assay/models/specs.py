@@ -20,13 +20,7 @@ from assay.errors import AssayError, PluginError, UsageError, error_text
 from assay.models.adapters.precomputed import PrecomputedModel
 from assay.models.adapters.sentence_transformers import imports_any_class, local_folders
 from assay.models.cache import EmbeddingCache
-from assay.models.encoding import (
-    BatchMap,
-    ComputedModel,
-    Encoder,
-    EncoderRequest,
-    TextModel,
-)
+from assay.models.encoding import BatchMap, ComputedModel, Encoder, EncoderRequest, TextModel
 from assay.models.settings import EncoderSettings
 from assay.plugins import MODELS
 

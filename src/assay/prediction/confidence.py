@@ -276,6 +276,7 @@ def _check_softmax(scores: Floats, start: int) -> None:
         )
 
 
+@np.errstate(divide="ignore", over="ignore")  # -inf is right where a class has no share
 def _read_block(scores: Floats, targets: Ints, kind: ScoreKind) -> Confidence:
     rows, has = np.arange(len(targets)), targets >= 0
     unknown = np.full(len(targets), np.nan)
@@ -285,17 +286,13 @@ def _read_block(scores: Floats, targets: Ints, kind: ScoreKind) -> Confidence:
         right = has & (best == targets)
         margin = top - _take_second(scores)
         return Confidence(unknown, top, margin, unknown, right, has, unknown, unknown, kind)
-    logits = scores
-    if kind.name == "probabilities":
-        with np.errstate(divide="ignore"):
-            logits = np.log(scores)
+    logits = np.log(scores) if kind.name == "probabilities" else scores
     highest = logits.max(axis=1, keepdims=True)
     energy = highest[:, 0] + np.log(np.exp(logits - highest).sum(axis=1))
     shares = np.exp(logits - energy[:, None])
     best = shares.argmax(axis=1)
     true_share = np.where(has, shares[rows, np.maximum(targets, 0)], np.nan)
-    with np.errstate(divide="ignore"):
-        likelihood = np.where(has, logits[rows, np.maximum(targets, 0)] - energy, np.nan)
+    likelihood = np.where(has, logits[rows, np.maximum(targets, 0)] - energy, np.nan)
     return Confidence(
         shares[rows, best],
         unknown,

@@ -219,12 +219,9 @@ def _read_scenes(
     """Read each sub-folder that has a reference of these endings."""
     scenes = []
     for home in filter(Path.is_dir, list_folder(folder)):
-        files = {
-            path.stem: path
-            for path in sorted(home.iterdir())
-            if path.suffix in endings
-            and (path.stem == hpatches.REFERENCE or _TARGET.fullmatch(path.stem))
-        }
+        paths = {path.stem: path for path in sorted(home.iterdir()) if path.suffix in endings}
+        stems = (stem for stem in paths if stem == hpatches.REFERENCE or _TARGET.fullmatch(stem))
+        files = {stem: paths[stem] for stem in stems}
         if hpatches.REFERENCE in files:
             vectors = {name: read(path) for name, path in files.items()}
             scenes.append(PatchScene(home.name, category_of(home.name), vectors))

@@ -239,11 +239,7 @@ class ChangeCache:
         self._worker = ThreadPoolExecutor(1, "assay-changes")
 
     def along(
-        self,
-        connection: Connection,
-        series: Sequence[RunMean],
-        measure: str,
-        timeout: float | None,
+        self, connection: Connection, series: Sequence[RunMean], measure: str, timeout: float | None
     ) -> list[Change]:
         """Compare each run of a series with the one before; the first has no change."""
         changes = self.between(connection, list(pairwise(series)), measure, timeout)

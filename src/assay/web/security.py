@@ -17,9 +17,10 @@ import ipaddress
 import re
 import socket
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import quote, urlsplit
 
 import h11
@@ -60,10 +61,7 @@ def is_loopback(host: str) -> bool:
     >>> is_loopback("localhost"), is_loopback("127.0.0.2"), is_loopback("0.0.0.0")
     (True, True, False)
     """
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback)
 
 
 @dataclass(frozen=True)
@@ -194,11 +192,9 @@ def _cookie_name(request: Request) -> str:
 
 
 def _cookie(request: Request) -> str:
-    try:
-        cookie = SimpleCookie(request.headers.get("cookie", "")).get(_cookie_name(request))
-    except CookieError:
-        return ""
-    return cookie.value if cookie else ""
+    with suppress(CookieError, KeyError):
+        return SimpleCookie(request.headers.get("cookie", ""))[_cookie_name(request)].value
+    return ""
 
 
 def _is_own_origin(headers: Headers) -> bool:
@@ -236,13 +232,12 @@ class BoundedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Watch the client; where all places are taken, the slowest of the others goes."""
         super().connection_made(transport)
-        now = self.loop.time()
-        self._last_request: Any = None
+        self._last_request, now = cast("Any", None), self.loop.time()
         self._owed_since: float | None = now
         self._watch = self.loop.call_later(self.tick, self._check)
-        if len(self.connections) <= self.most:
-            return
         active: list[Any] = [peer for peer in self.connections if not peer.transport.is_closing()]
+        if len(active) <= self.most:
+            return
         slow = [peer for peer in active if peer is not self and peer._owes()]
         slowest = min(slow, key=_owing_since, default=self)
         if len(active) > 2 * self.most or now - _owing_since(slowest) > self.grace:

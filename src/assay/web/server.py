@@ -66,11 +66,7 @@ def serve(
     with _listen(host, port) as listener:
         address = f"http://{_format_host(host)}:{listener.getsockname()[1]}/"
         app = make_app(
-            source,
-            host=host,
-            allowed=allowed,
-            token=token or random_token,
-            allow_edit=allow_edit,
+            source, host=host, allowed=allowed, token=token or random_token, allow_edit=allow_edit
         )
         ready(f"{address}?token={random_token}" if random_token else address)
         try:
@@ -110,9 +106,7 @@ def need_packages() -> None:
 
 def _check_token(token: str | None) -> None:
     """Refuse a token that is short or cannot be typed."""
-    if not token:
-        return
-    if len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
+    if token and not (len(token) >= _SHORTEST_TOKEN and token.isascii() and token.isprintable()):
         raise UsageError(
             f"A token has at least {_SHORTEST_TOKEN} printable ASCII characters; this one has "
             f"{len(token)}."
@@ -167,12 +161,12 @@ def _open_files() -> int:
     except ImportError:  # Windows has no such limit
         return 1 << 16
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if 0 <= soft < _OPEN_FILES:  # below 0: without limit
-        with suppress(OSError, ValueError):
-            most = _OPEN_FILES if hard < 0 else min(hard, _OPEN_FILES)
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return soft if soft >= 0 else _OPEN_FILES
+    most = min(hard % 2**63, _OPEN_FILES)  # −1 is without limit
+    if soft % 2**63 >= most:
+        return most
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 def run_server(app: Any, listener: socket.socket) -> None:

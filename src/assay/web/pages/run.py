@@ -51,11 +51,7 @@ def run_page(request: PageRequest) -> WebPage:
         "run",
         f"Run {run.id}: {run.name}",
         {
-            "run": {
-                **run_data(run, per_query=False),
-                "shown_status": status,
-                "progress": progress,
-            },
+            "run": {**run_data(run, per_query=False), "shown_status": status, "progress": progress},
             "remarks": [],
             "views": [view.to_dict() for view in views],
         },
@@ -481,7 +477,4 @@ def _elsewhere(places: Sequence[tuple[str, int | None]], only: bool) -> str:
     return ", ".join(f"{name}: {'–' if place is None else place}" for name, place in places)
 
 
-ROUTES: Final = (
-    PageRoute("/run/{key}", run_page),
-    PageRoute("/query", query_page),
-)
+ROUTES: Final = (PageRoute("/run/{key}", run_page), PageRoute("/query", query_page))

@@ -495,7 +495,4 @@ def _first_mean(run: RunSummary) -> tuple[str, float | None]:
     return next(iter(run.means().items()), ("", None))
 
 
-ROUTES: Final = (
-    PageRoute("/runs", runs_page, menu="Runs", position=1),
-    PageRoute("/", home_page),
-)
+ROUTES: Final = (PageRoute("/runs", runs_page, menu="Runs", position=1), PageRoute("/", home_page))
