@@ -246,11 +246,11 @@ class Comparison:
             return ""
         low, high = f"{min(sizes):.4f}", f"{max(sizes):.4f}"
         least = low if low == high else f"{low} to {high}, depending on the pair"
-        what = self.pairs[0].units
+        what, level = self.pairs[0].units, 100 * self.settings.level
         return (
             f"Minimum detectable difference ({100 * POWER:g} % power): {least}. These {what} "
             f"cannot show losses, however large, on up to {self.counts['unseen_share'] or 1:.1%} "
-            f"of all {what}: with a chance of {100 * self.settings.level:g} % none of those was drawn."
+            f"of all {what}: with a chance of {level:g} % none of those was drawn."
         )
 
     def table(self, measure: str | Measure | None = None) -> Table:
