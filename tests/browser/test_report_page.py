@@ -288,7 +288,7 @@ def test_pairs_are_a_matrix_and_a_click_compares_them(opened, files):
     note = page.locator("#difference-note")
     expect(note).to_have_text(re.compile(f"^{first} − {second} on nDCG@1: "))
     pair = next(p for p in report.comparison.pairs_on("nDCG@1") if {p.a, p.b} == {first, second})
-    assert f"{pair.difference_of(first)[0]:+.4f} [" in note.inner_text()
+    assert f"{pair.interval_of(first).estimate:+.4f} [" in note.inner_text()
     assert square.locator("td.on").count() == 1
     # The address now leads to the pair, also from another measure.
     page.select_option("#measure", "3")

@@ -121,8 +121,9 @@ def test_the_level_of_intervals_is_that_of_the_tests(correction) -> None:
 def test_a_pair_seen_from_the_other_side_is_negated() -> None:
     (pair,) = compare(*map(scores_of, ROWS[:2]), resamples=200).pairs
     low, high = pair.interval.low, pair.interval.high
-    assert pair.difference_of("A") == (pair.difference, low, high)
-    assert pair.difference_of("B") == (-pair.difference, -high, -low)
+    for name, ends in (("A", (pair.difference, low, high)), ("B", (-pair.difference, -high, -low))):
+        turned = pair.interval_of(name)
+        assert (turned.estimate, turned.low, turned.high) == ends
     assert low < pair.difference < high
     assert repr(pair) == f"Pair(A and B on RR: {pair.outcome}, p={pair.p:.4g})"
 

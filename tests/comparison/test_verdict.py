@@ -253,7 +253,7 @@ def test_of_several_the_probable_ones_are_named() -> None:
         f"new is better than both others on RR, only probably than old: {RESTS}"
     )
     against = compare(*rows, names=["new", "old", "low"], baseline="old").verdict
-    assert "probably better (the differences rest on few or one-sided queries): new +0." in against
+    assert "probably better (the difference rests on few or one-sided queries): new +0." in against
     assert "; worse: low -0." in against
 
 

@@ -22,7 +22,7 @@ def test_differences_stand_above_the_diagonal_and_p_below():
     rows = cells_of(pair_matrix(names, marks))[1:]
     for pair in comparison.pairs_on("AP"):
         i, j = sorted((names.index(pair.a), names.index(pair.b)))
-        difference, *_ = pair.difference_of(names[i])
+        difference = pair.interval_of(names[i]).estimate
         above, below = rows[i][j + 1], rows[j][i + 1]
         assert float("".join(above.itertext())) == pytest.approx(difference, abs=6e-4)
         shown = "".join(below.itertext())

@@ -17,7 +17,7 @@ from assay.stats.bounded import (
     check_bounds,
     constant_difference_reach,
     constant_ends,
-    few_away,
+    describe_few,
     least_mean,
     share_ends,
     span_of,
@@ -54,11 +54,13 @@ def test_a_share_at_a_bound(away: list[float], n: int) -> None:
 
 
 def test_fewer_than_fifteen_and_half_of_the_values_may_be_away() -> None:
-    assert few_away(np.repeat([0.5, 1.0], [14, 40]), (0, 1)) == (14, 1)
-    assert few_away(np.repeat([0.5, 1.0], [15, 40]), (0, 1)) is None
-    assert few_away(np.repeat([0.5, 0.0], [4, 4]), (0, 1)) == (4, 0)
-    assert few_away(np.repeat([0.5, 0.0], [5, 4]), (0, 1)) is None
-    assert few_away(np.ones(9), (0, 1)) is None
+    def where(*values: float) -> str:
+        return describe_few(np.array(values), (0, 1), 0.95).partition(":")[0]
+
+    assert where(*[0.5] * 14, *[1.0] * 40) == "only 14 of 54 values lie away from 1"
+    assert where(*[0.5] * 15, *[1.0] * 40) == ""
+    assert where(*[0.5] * 4, *[0.0] * 4) == "only 4 of 8 values lie away from 0"
+    assert where(*[0.5] * 5, *[0.0] * 4) == where(*[1.0] * 9) == ""
 
 
 def score_by_definition(values: Floats, level: float) -> tuple[float, float]:
@@ -122,10 +124,10 @@ def test_uneven_groups_count_like_fewer() -> None:
 
 def test_few_values_away_from_a_bound_are_noted() -> None:
     sparse = interval([0.5] * 14 + [0.0] * 40, bounds=(0, 1))
-    assert sparse.rests_on_few
     assert sparse.note.startswith("only 14 of 54 values lie away from 0: the 95 % interval may")
     assert "91 to 99 %" in sparse.note
-    assert "91 to 99 %" not in interval([0.5] * 14 + [0.0] * 40, level=0.9, bounds=(0, 1)).note
+    loose = interval([0.5] * 4 + [0.0] * 40, level=0.9, bounds=(0, 1))
+    assert loose.note.startswith("only 4 of 44 values lie away from 0: the 90 % interval may")
     assert not interval([0.5] * 15 + [0.0] * 40, bounds=(0, 1)).note
 
 

@@ -76,19 +76,17 @@ class Comparison:
         """Number of queries that each system has."""
         return dict(zip(self.names, self.aligned.sizes, strict=True))
 
-    @property
-    def groups(self) -> dict[str, Any]:
-        """Number of groups that vary as a whole, and how many of equal size count like them."""
-        if self.aligned.clusters is None:
-            return {}
-        sizes = np.unique(self.aligned.clusters, return_counts=True)[1]
-        return {"groups": len(sizes), "effective_groups": effective_number(sizes)}
-
-    @property
-    def unseen_share(self) -> float | None:
-        """Share of all queries (groups) that may be in none of these, at the significance level."""
-        n = self.groups.get("groups", self.n_queries)
-        return unseen_share(n, 1 - 2 * self.settings.level) if n else None
+    @cached_property
+    def counts(self) -> dict[str, Any]:
+        """Numbers of queries and groups, and the share of all that may be in none of these."""
+        counts: dict[str, Any] = {"compared": self.n_queries, "by_system": self.query_counts}
+        n = self.n_queries
+        if self.aligned.clusters is not None:
+            sizes = np.unique(self.aligned.clusters, return_counts=True)[1]
+            n = len(sizes)
+            counts |= {"groups": n, "effective_groups": effective_number(sizes)}
+        unseen = unseen_share(n, 1 - 2 * self.settings.level) if n else None
+        return counts | {"unseen_share": unseen}
 
     @property
     def query_ids(self) -> Ids:
@@ -222,10 +220,10 @@ class Comparison:
         settings, pair = self.settings, self.pairs[0]
         drawn = f"{settings.resamples:,} resamples, seed {settings.seed}"
         unit = ""
-        if self.groups:
+        if settings.by is not None:
             number = "{groups:,} groups, which count like {effective_groups:.1f} of equal size"
             together = f"queries of one {settings.by} are resampled together"
-            unit = f"; {together} ({number.format(**self.groups)})"
+            unit = f"; {together} ({number.format(**self.counts)})"
         sliced = "" if self.slices is None else f" {self.slices.method}"
         between = "all that the test does not reject"
         if not pair.coherent:
@@ -248,11 +246,11 @@ class Comparison:
             return ""
         low, high = f"{min(sizes):.4f}", f"{max(sizes):.4f}"
         least = low if low == high else f"{low} to {high}, depending on the pair"
-        what = "groups" if self.groups else "queries"
+        what, level = self.pairs[0].units, 100 * self.settings.level
         return (
             f"Minimum detectable difference ({100 * POWER:g} % power): {least}. These {what} "
-            f"cannot show losses, however large, on up to {self.unseen_share or 1:.1%} of all "
-            f"{what}: with a chance of {100 * self.settings.level:g} % none of those was drawn."
+            f"cannot show losses, however large, on up to {self.counts['unseen_share'] or 1:.1%} "
+            f"of all {what}: with a chance of {level:g} % none of those was drawn."
         )
 
     def table(self, measure: str | Measure | None = None) -> Table:
@@ -346,12 +344,7 @@ class Comparison:
             "baseline": self.baseline,
             "family": self.family,
             "settings": {**asdict(self.settings), "power": POWER},
-            "queries": {
-                "compared": self.n_queries,
-                "by_system": self.query_counts,
-                **self.groups,
-                "unseen_share": self.unseen_share,
-            },
+            "queries": self.counts,
             "measures": {block.measure: block.to_dict() for block in self.blocks},
             **({} if self.slices is None else {"slices": self.slices.to_dict()}),
         }

@@ -24,7 +24,7 @@ from assay.arrays import or_none
 from assay.comparison.compare import Comparison
 from assay.comparison.pairs import FEWEST_FOR_MARGIN, Pair
 from assay.comparison.standings import Standing
-from assay.comparison.verdict import describe_difference, describe_p, join_names
+from assay.comparison.verdict import RESTS, describe_difference, describe_p, join_names
 from assay.core.text import fixed, rounded_up, signed
 from assay.errors import FormatError, UsageError
 from assay.io.fingerprints import digest_of_arrays, fingerprint_of
@@ -201,10 +201,8 @@ def describe_pass(comparison: Comparison, baseline: str) -> str:
         return f"no loss of {margin:g} or more against {on}"
     unsure = [f"{p.a} on {p.measure}" for p in comparison.pairs if p.outcome == "probably worse"]
     if unsure:
-        return (
-            f"no sure loss against {on}. Probably worse: {join_names(unsure)} (the difference "
-            "rests on few or one-sided queries). Use --margin to fail unless a loss is ruled out"
-        )
+        more = "Use --margin to fail unless a loss is ruled out"
+        return f"no sure loss against {on}. Probably worse: {join_names(unsure)} ({RESTS}). {more}"
     return f"no significant loss against {on}"
 
 

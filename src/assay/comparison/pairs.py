@@ -25,7 +25,6 @@ from assay.stats import (
     compare_jointly,
     difference_interval,
     effect,
-    equivalent,
     inverted_interval,
     levels_of_one,
     non_inferior,
@@ -108,24 +107,14 @@ class ComparisonSettings:
         return TestResult(p, interval.estimate, "randomisation", *counts, note=note, **self.draws)
 
 
-class _Levels:
-    """The levels of the pairs of a family: a hundred systems may have 4,950 under Holm."""
-
-    def __init__(self, levels: Sequence[float]) -> None:
-        self._levels = list(dict.fromkeys(levels))
-        self._sizes: dict[int, dict[float, float]] = {}
-
-    def detectable(self, n: int, level: float) -> float:
-        """Return the detectable difference in standard deviations of n differences."""
-        if n not in self._sizes:
-            sizes = _detectable(n, tuple(self._levels))
-            self._sizes[n] = dict(zip(self._levels, sizes, strict=True))
-        return self._sizes[n][level]
-
-
 @cache
-def _detectable(n: int, levels: tuple[float, ...]) -> list[float]:
-    return list(map(float, detectable_sizes(levels, n, power=POWER)))
+def _detectable(n: int, levels: frozenset[float]) -> dict[float, float]:
+    """Return the detectable difference in standard deviations of n differences, by level.
+
+    A hundred systems may have 4,950 pairs with levels of their own under Holm.
+    """
+    ordered = sorted(levels)
+    return dict(zip(ordered, detectable_sizes(ordered, n, power=POWER).tolist(), strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +143,7 @@ class Pair:
     _clusters: NDArray[Any] | None
     n_slices: int = 1
     bounds: Bounds | None = None
-    _levels: _Levels | None = None
+    _levels: frozenset[float] = frozenset()
 
     @property
     def difference(self) -> float:
@@ -298,11 +287,6 @@ class Pair:
         interval = replace(self.interval, estimate=self.difference)
         return interval if name == self.a else -interval
 
-    def difference_of(self, name: str) -> tuple[float, float, float]:
-        """Return the difference of this system to the other, and the ends of its interval."""
-        interval = self.interval_of(name)
-        return interval.estimate, interval.low, interval.high
-
     @property
     def values(self) -> tuple[Floats, Floats]:
         """The values of both systems on the queries that both have."""
@@ -320,8 +304,8 @@ class Pair:
         n = len(self.spread)
         if n < 3:
             return math.nan
-        levels = self._levels or _Levels([self.level_of_one])
-        return levels.detectable(n, self.level_of_one) * float(self.spread.std(ddof=1))
+        sizes = _detectable(n, self._levels or frozenset([self.level_of_one]))
+        return sizes[self.level_of_one] * float(self.spread.std(ddof=1))
 
     @property
     def overstated(self) -> bool:
@@ -372,17 +356,11 @@ class Pair:
     @cached_property
     def equivalence(self) -> TestResult | None:
         """Test that the two differ by less than the margin; None without a margin."""
-        margin = self.settings.margin
-        if margin is None:
-            return None
-        if self._clusters is None:
-            test = equivalent(*self._values, margin, **self.settings.test_arguments)
-            return self._guard(test, self.a, self.b)
         sides = [self.non_inferiority(name) for name in (self.a, self.b)]
-        return max((side for side in sides if side), key=lambda side: side.p)
+        return max((side for side in sides if side), key=lambda side: side.p, default=None)
 
-    def _guard(self, test: TestResult, *systems: str) -> TestResult:
-        """Return the test that these are within the margin, with what it may not have seen.
+    def _guard(self, test: TestResult, of: str) -> TestResult:
+        """Return the test that a system is within the margin, with what it may not have seen.
 
         No p with so few queries that rare large losses do not show; else at least that of losses
         that are in none of these queries.
@@ -391,12 +369,12 @@ class Pair:
         if few:
             return replace(test, p=math.nan, note=f"{few} for a margin")
         margin, level = self.settings.margin or 0.0, self.settings.level
-        unseen = max(unseen_loss_p(self._units_of(of), margin, self._span) for of in systems)
+        unseen = unseen_loss_p(self._units_of(of), margin, self._span)
         if not unseen > test.p:
             return test
         if not test.p <= level < unseen:
             return replace(test, p=unseen)
-        worst = -min(least_mean(self._units_of(of), level, self._span) for of in systems)
+        worst = -least_mean(self._units_of(of), level, self._span)
         missed = (
             f"{self.n_units} {self.units} cannot rule out a loss of {margin:g} (worst plausible "
             f"loss {fixed(worst)})"
@@ -485,26 +463,22 @@ def compare_pairs(
         inferences = list(_infer_together(joint, sets, index_pairs, settings))
     else:
         inferences = list(_infer_apart(sets, index_pairs, settings))
-    levels = _Levels([inference.level_of_one for inference in inferences])
+    levels = frozenset(inference.level_of_one for inference in inferences)
     cells = [(part, groups, a, b) for part, groups in sets for a, b in index_pairs]
     return [
         Pair(
             measure,
             names[a],
             names[b],
-            inference.p,
-            inference.test,
-            effect(part[a], part[b]),
-            settings,
-            n_pairs,
-            inference.smallest_p,
-            inference.level_of_one,
-            inference.interval,
-            (part[a], part[b]),
-            groups,
-            len(sets),
-            bounds,
-            levels,
+            effect=effect(part[a], part[b]),
+            settings=settings,
+            n_pairs=n_pairs,
+            **vars(inference),
+            _values=(part[a], part[b]),
+            _clusters=groups,
+            n_slices=len(sets),
+            bounds=bounds,
+            _levels=levels,
         )
         for (part, groups, a, b), inference in zip(cells, inferences, strict=True)
     ]
@@ -521,7 +495,7 @@ class _Inference:
     test: TestResult
     smallest_p: float
     level_of_one: float
-    interval: Interval | None = None
+    _joint: Interval | None = None
 
 
 def _infer_together(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from assay.comparison.pairs import NOISE, POWER, ComparisonSettings, Pair, skew_against
 from assay.core.text import Remark, signed
+from assay.stats.bounded import ONLY
 from assay.stats.samples import effective_number
 
 if TYPE_CHECKING:
@@ -28,13 +29,13 @@ METHOD_NAMES: Final = {
 }
 _SMALLEST_SHOWN: Final = 0.0001
 _NAMED: Final = 5
-_RESTS: Final = "the difference rests on few or one-sided queries"
+RESTS: Final = "the difference rests on few or one-sided queries"
 _OPPOSITE: Final = "test and means point in opposite directions"
 _AGAINST_BASELINE: Final = {
     "better": "better",
-    "probably better": "probably better (the differences rest on few or one-sided queries)",
+    "probably better": f"probably better ({RESTS})",
     "worse": "worse",
-    "probably worse": "probably worse (the differences rest on few or one-sided queries)",
+    "probably worse": f"probably worse ({RESTS})",
     "not separable": "not separable",
     "identical": "identical",
     "contradictory": _OPPOSITE,
@@ -61,7 +62,7 @@ def pair_verdict(pair: Pair) -> str:
             f"{describe_difference(pair, a)}{describe_detectable(pair)}{_describe_margin(pair)}"
         )
     ahead = describe_difference(pair, pair.winner or a)
-    probably, doubt = ("probably ", f"; {_RESTS}") if pair.doubt else ("", "")
+    probably, doubt = ("probably ", f"; {RESTS}") if pair.doubt else ("", "")
     return (
         f"{pair.winner} is {probably}better than {pair.loser} on {measure}: {ahead}{doubt}"
         f"{_describe_margin(pair)}"
@@ -194,7 +195,7 @@ def verdict_of_all(measure: str, ranked: Sequence[str], pairs: Sequence[Pair]) -
 def _describe_unsure(first: str, pairs: Sequence[Pair]) -> str:
     """Of whom the first is only probably ahead."""
     unsure = [pair.other(first) for pair in pairs if pair.doubt]
-    return f", only probably than {join_names(unsure)}: {_RESTS}" if unsure else ""
+    return f", only probably than {join_names(unsure)}: {RESTS}" if unsure else ""
 
 
 def _describe_doubts(first: str, pairs: Sequence[Pair]) -> str:
@@ -264,9 +265,11 @@ def comparison_remarks(comparison: Comparison) -> Iterator[str]:
         removed = max((pair.effect.n_removed for pair in pairs), default=0)
         if removed:
             yield f"{measure}: undefined on up to {removed} queries, left out of pairs"
+        standings = comparison.standings_on(measure)
+        notes = [each.mean.note for each in standings if math.isnan(each.mean.low)]
         remarks = {
-            "no intervals of means": _without_interval(comparison.standings_on(measure)),
-            "intervals near a bound are inexact": _resting_on_few(comparison.standings_on(measure)),
+            "no intervals of means": [f"no intervals of means: {n}" for n in notes if n][:1],
+            "intervals near a bound are inexact": _resting_on_few(standings),
             "lead probably overestimated": _overstated([p for p in pairs if p.overstated]),
             "p too small: one-sided differences": _one_sided(pairs),
             "unequal variances": unequal_variances(pairs),
@@ -313,17 +316,10 @@ def _uneven_groups(clusters: NDArray[Any] | None, settings: ComparisonSettings) 
         )
 
 
-def _without_interval(standings: Iterable[Standing]) -> Iterable[str]:
-    means = [standing.mean for standing in standings]
-    notes = [mean.note for mean in means if math.isnan(mean.low) and mean.note]
-    return [f"no intervals of means: {note}" for note in notes[:1]]
-
-
 def _resting_on_few(standings: Iterable[Standing]) -> Iterable[str]:
     """Say where an interval of a mean may not hold as often as its level says."""
-    sparse = [standing for standing in standings if standing.mean.rests_on_few]
-    if sparse:
-        yield f"{sparse[0].name}: {sparse[0].mean.note}{_as_for_more(sparse)}"
+    sparse = [standing for standing in standings if standing.mean.note.startswith(ONLY)]
+    return [f"{each.name}: {each.mean.note}{_as_for_more(sparse)}" for each in sparse[:1]]
 
 
 def _overstated(pairs: list[Pair]) -> Iterable[str]:

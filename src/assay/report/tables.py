@@ -386,7 +386,7 @@ def pair_marks(
     marks = {}
     for pair in comparison.pairs_on(measure):
         i, j = sorted((place[pair.a], place[pair.b]))
-        difference, *_ = pair.difference_of(names[i])
+        difference = pair.interval_of(names[i]).estimate
         marks[i, j] = PairMark(difference, pair.p, pair.winner is not None)
     return names, marks
 

@@ -156,7 +156,7 @@ class Leaderboard:
         """How p-values and intervals were found; of one run, only its intervals."""
         if self.comparison is not None:
             return self.comparison.method
-        settings, drawn = self.settings, any(one.mean.resamples for one in self._only)
+        settings, drawn = self.settings, any(row.mean.resamples for row in self._only)
         how = f", {settings.resamples:,} resamples, seed {settings.seed}" if drawn else ""
         return f"Intervals: {describe_intervals(self._only)}{how}."
 

@@ -67,10 +67,10 @@ def t_quantile(p: float, freedom: float) -> float:
     high = 1.0
     while t_tail(high, freedom) > p:
         high *= 2
-    return -_falling_root(lambda t: t_tail(t, freedom) - p, 0.0, high)
+    return -falling_root(lambda t: t_tail(t, freedom) - p, 0.0, high)
 
 
-def _falling_root(f: Callable[[float], float], low: float, high: float) -> float:
+def falling_root(f: Callable[[float], float], low: float, high: float) -> float:
     """Return where a falling function crosses zero, to the last bit, by bisection."""
     while True:
         middle = low + (high - low) / 2
@@ -186,6 +186,7 @@ def _deviation_law(freedom: float) -> tuple[list[float], list[float]]:
 Bounds = tuple[float, float]
 _FEW: Final = 15  # values away from a bound; with fewer, no interval holds exactly what it says
 _A_THIRD: Final = 1 / 3
+ONLY: Final = "only"  # begins the note of a mean that rests on few values
 
 
 def check_bounds(bounds: Bounds | None) -> Bounds | None:
@@ -297,16 +298,19 @@ def sparse_ends(
     return gain - loss - below, gain - loss + math.hypot(many_won - gain, loss - few_lost)
 
 
-def few_away(values: Floats, bounds: Bounds) -> tuple[int, float] | None:
-    """Return how many values lie away from the bound where most lie, and that bound.
+def describe_few(values: Floats, bounds: Bounds, level: float) -> str:
+    """Say how few values lie away from the bound where most lie, and what follows; or nothing.
 
-    None where most lie elsewhere, or 15 or more do.
+    >>> describe_few(np.array([0.5, 0.0, 0.0]), (0.0, 1.0), 0.9).partition(":")[0]
+    'only 1 of 3 values lie away from 0'
     """
     for bound in bounds:
         away = int((values != bound).sum())
         if 0 < away < _FEW and 2 * away <= len(values):
-            return away, bound
-    return None
+            where = f"{ONLY} {away} of {len(values)} values lie away from {bound:g}"
+            held = f"the {100 * level:g} % interval may hold less or more often than it says"
+            return f"{where}: {held} (91 to 99 % of simulated samples for 95 %)"
+    return ""
 
 
 def share_ends(values: Floats, bound: float, level: float, bounds: Bounds) -> tuple[float, float]:

@@ -34,7 +34,6 @@ _BOOTSTRAPS = ("bca", "percentile", "studentised")
 _MOST_DRAWN = 5000  # with more, the mean is as good as normal and a bootstrap only slower
 _FEWEST_DRAWN = 8  # with fewer, a bootstrap is too narrow: resamples of one value reach its tails
 _UNEVEN = 0.9  # effective groups as a share of groups
-_ONLY = "only"  # begins the note of a mean that rests on few values
 _CONSTANT = "all values are equal, so no variation was seen"
 _NO_BOUNDS = f"{_CONSTANT}; give the bounds of the measure for an interval"
 INTERVAL_METHODS = (*INTERVALS, "wilson")
@@ -86,11 +85,6 @@ class Interval:
     def kind(self) -> str:
         """The method in words, such as BCa."""
         return INTERVAL_NAMES[self.method]
-
-    @property
-    def rests_on_few(self) -> bool:
-        """Whether so few values lie away from a bound that the level is not kept exactly."""
-        return self.note.startswith(_ONLY)
 
     def text(self, *, sign: bool = False) -> str | None:
         """Return the ends as `[0.1234, 0.5678]`, with signs if wanted; None where there are none.
@@ -383,7 +377,7 @@ def _fill(
     method = _choose(plan.method, sample, bounds)
     removed, groups, note = int((~sample.defined).sum()), None, ""
     if sample.units.clustered:
-        groups, number = sample.units.effective, len(sample.units.sums)
+        groups, number = samples.effective_number(sample.units.sizes), len(sample.units.sums)
         if groups < _UNEVEN * number:
             note = f"{number:,} groups of uneven size count like {groups:.1f}"
     plan = replace(plan, method=method, n=n, n_removed=removed, groups=groups, note=note)
@@ -404,19 +398,8 @@ def _fill(
     result = _with_ends(plan, sample, bounds, drawn)
     if bounds is None:
         return result
-    note = result.note or _describe_few(sample.values, bounds, plan.level)
+    note = result.note or bounded.describe_few(sample.values, bounds, plan.level)
     return replace(result, note=note).within(*bounds)
-
-
-def _describe_few(values: Floats, bounds: Bounds, level: float) -> str:
-    """Say that few values lie away from a bound, and what follows; empty where many do."""
-    few = bounded.few_away(values, bounds)
-    if few is None:
-        return ""
-    where = f"{_ONLY} {few[0]} of {len(values)} values lie away from {few[1]:g}"
-    held = f"the {100 * level:g} % interval may hold less or more often than it says"
-    at_95 = " (91 to 99 % of simulated samples)" if level == CONFIDENCE else ""
-    return f"{where}: {held}{at_95}"
 
 
 def _why_not(sample: _Sample, method: str) -> str:

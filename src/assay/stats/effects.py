@@ -12,6 +12,7 @@ Satterthwaite 1946, Biometrics Bulletin 2).
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
@@ -21,7 +22,7 @@ import numpy as np
 from assay.arrays import Flags, Floats
 from assay.errors import MismatchError
 from assay.stats import samples
-from assay.stats.bounded import normal_quantile, t_quantile, t_tail, t_test_power
+from assay.stats.bounded import falling_root, normal_quantile, t_quantile, t_tail, t_test_power
 from assay.stats.choices import CONFIDENCE, LEVEL, RESAMPLES
 from assay.stats.confidence import Interval, interval
 from assay.stats.tests import TestResult, welch_test
@@ -190,7 +191,8 @@ def queries_needed(
     def enough(n: int) -> bool:
         return math.isinf(size) or t_test_power(size * math.sqrt(n), n - 1, level) >= power
 
-    return _smallest(enough)
+    n = samples.FEWEST + bisect_left(range(samples.FEWEST, _MOST_QUERIES), True, key=enough)
+    return n if n < _MOST_QUERIES else None
 
 
 def _check_power(differences: Any, power: float, level: float) -> Floats:
@@ -202,47 +204,15 @@ def _check_power(differences: Any, power: float, level: float) -> Floats:
 
 
 def _shift_for(power: float, freedom: int, level: float) -> float:
-    """Return the noncentrality at which a two-sided t test has this power; 0 if power ≤ level.
+    """Return the noncentrality at which a two-sided t test has this power; 0 if power ≤ level."""
 
-    False position (Illinois), down to two numbers with none between them.
-    """
+    def lack(shift: float) -> float:
+        return power - t_test_power(shift, freedom, level)
 
-    def excess(shift: float) -> float:
-        return t_test_power(shift, freedom, level) - power
-
-    low, high, below, above = 0.0, 1.0, excess(0.0), excess(1.0)
-    if below >= 0:
-        return 0.0
-    while above < 0:
-        low, high, below = high, 2 * high, above
-        above = excess(high)
-    last = 0.0
-    while True:
-        middle = low - (high - low) * below / (above - below)
-        middle = middle if low < middle < high else (low + high) / 2
-        if middle in (low, high):
-            return high
-        value = excess(middle)
-        again = value * last > 0  # twice the same end: the other weighs less
-        if value < 0:
-            low, below, above = middle, value, above / (1 + again)
-        else:
-            high, above, below = middle, value, below / (1 + again)
-        last = value
-
-
-def _smallest(enough: Callable[[int], bool]) -> int | None:
-    """Return the smallest n ≥ 3 that is enough, by doubling and halving."""
-    high = 3
-    while not enough(high):
+    high = 1.0
+    while lack(high) > 0:
         high *= 2
-        if high > _MOST_QUERIES:
-            return None
-    low = high // 2 if high > 3 else 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return falling_root(lack, 0.0, high) if lack(0.0) > 0 else 0.0
 
 
 def auroc(inside: Floats, outside: Floats) -> float:

@@ -208,19 +208,14 @@ class Units:
         """The number of units in the smallest stratum."""
         return int(np.diff(self.offsets).min())
 
-    @property
-    def effective(self) -> float:
-        """How many units of equal size would weigh as unevenly (Kish 1965, Survey sampling)."""
-        return effective_number(self.sizes)
-
     def t_quantile(self, level: float) -> float:
         """Return Student's factor of an interval, by the effective number of units."""
-        freedom = max(self.effective - (len(self.offsets) - 1), 1.0)
+        freedom = max(effective_number(self.sizes) - (len(self.offsets) - 1), 1.0)
         return -t_quantile((1 - level) / 2, freedom)
 
 
 def effective_number(sizes: NDArray[Any]) -> float:
-    """Return the number of groups of equal size that count like groups of these sizes.
+    """Return the number of groups of equal size that count like these (Kish 1965, Survey sampling).
 
     >>> effective_number(np.array([1, 1, 2])).__round__(2)
     2.67
