@@ -337,7 +337,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
         **_SAVED,
         **_RULES,
         **_STATISTICS,
+        **{
+            key: row._replace(base="{base} --interval percentile")
+            for key, row in _STATISTICS.items()
+            if key in ("--resamples", "--seed")
+        },
         "--corpus": DATA,
+        "--extension": DATA,
         "--queries": DATA,
         "-r": DATA,
         "--answers": DATA,
@@ -402,6 +408,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "-r": DATA,
         "--query": DATA,
         "-m": SHOWN,
+        "--extension": DATA,
         "--corpus": SHOWN,
         "--queries": SHOWN,
         "--saved": DATA,
