@@ -72,7 +72,7 @@ def test_a_cluster_that_others_can_reach_is_ended(tmp_path, monkeypatch):
     )
     monkeypatch.setattr(ray_executor, "reload_settings", lambda: None)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(ray_executor, "_LONGEST_FOLDER", 1000)
+    monkeypatch.setattr(ray_executor, "LONGEST_FOLDER", 1000)
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     with pytest.raises(ClusterError, match=r"listens on 192\.0\.2\.2"):
         ray_executor.PrivateRay(ray)

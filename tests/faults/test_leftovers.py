@@ -31,7 +31,7 @@ LIKE_OURS = ("assay-demo", "assay-index-my_stuff", "assay-ray-12345678", ".assay
 
 @pytest.fixture(autouse=True)
 def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "_tidied", set())
+    monkeypatch.setattr(streams, "tidied_folders", set())
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_the_next_run_removes_what_a_killed_one_left(tmp_path, busy, monkeypatch
     with atomic_write(tmp_path / "new.json") as file:
         file.write(b"{}")
     assert len(list(tmp_path.iterdir())) == len(there) + 1, "a folder is looked through once"
-    monkeypatch.setattr(streams, "_tidied", set())
+    monkeypatch.setattr(streams, "tidied_folders", set())
     with ScratchFolder("shard", str(tmp_path)) as scratch:
         assert {path.name for path in tmp_path.iterdir()} == {
             *LIKE_OURS,
@@ -88,7 +88,7 @@ def test_links_pipes_and_what_was_made_this_moment_stay(tmp_path, monkeypatch):
     age(tmp_path)
     os.mkfifo(tmp_path / f".assay-{'2' * 16}.part")
     os.utime(tmp_path / f".assay-{'2' * 16}.part", (0, 0))
-    monkeypatch.setattr(streams, "_tidied", set())
+    monkeypatch.setattr(streams, "tidied_folders", set())
     remove_leftovers(str(tmp_path))  # and does not wait for somebody to write into the pipe
     assert (tmp_path / "mine" / "data").exists()
     assert not (tmp_path / f".assay-{'1' * 16}.part").exists()

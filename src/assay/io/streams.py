@@ -565,7 +565,7 @@ def _sync_folder(folder: str) -> None:
 
 _LEFTOVER: Final = re.compile(r"\.assay-[0-9a-f]{16}\.part|assay-[a-z]+-[a-z0-9_]{8}\.tmp")
 _MOMENT: Final = 2.0  # seconds
-_tidied: set[str] = set()  # folders that this process has looked through
+tidied_folders: set[str] = set()  # folders that this process has looked through
 
 
 class ScratchFolder:
@@ -609,9 +609,9 @@ def _lock(descriptor: int) -> None:
 
 def remove_leftovers(folder: str) -> None:
     """Remove what processes of this user that were killed have left in a folder."""
-    if folder in _tidied or os.name != "posix":
+    if folder in tidied_folders or os.name != "posix":
         return
-    _tidied.add(folder)
+    tidied_folders.add(folder)
     with suppress(OSError):
         for name in filter(_LEFTOVER.fullmatch, os.listdir(folder or ".")):
             with suppress(OSError):
