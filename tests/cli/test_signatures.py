@@ -459,6 +459,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "--matcher": Moved("--matcher ratio"),
         "--estimator": Moved("--estimator magsac"),
         "--inlier": Moved("--inlier 2"),
+        "--repeats": Moved("--repeats 2"),
         "--scenes": SHOWN,
         "--threads": Still("--threads 1"),
     },

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from assay import compare
-from assay.comparison.pairs import ComparisonSettings, _smallest_by_rate
+from assay.comparison.pairs import ComparisonSettings, smallest_by_rate
 from assay.comparison.standings import format_p
 from assay.comparison.verdict import describe_detectable, describe_p, describe_test, join_names
 from assay.stats import Interval, adjust
@@ -291,5 +291,5 @@ def test_the_smallest_p_of_bh_is_that_of_the_family_with_it() -> None:
             moved = p.copy()
             moved[i] = least[i]
             expected[i] = adjust(moved, "bh")[i]
-        found = np.minimum(_smallest_by_rate(p, least), 1.0)
+        found = np.minimum(smallest_by_rate(p, least), 1.0)
         assert found == pytest.approx(expected, nan_ok=True)

@@ -199,7 +199,7 @@ def test_stored_runs_draw_scenes_as_the_command_does(assay: Assay, there: Path) 
         micro = result["categories"][0]["micro"]
         for key in ("low", "high", "level"):
             assert stored[key] == micro[key]
-        assert stored["method"] == "t by scene"
+        assert stored["method"] == "score by scene"
     assert "whole groups by scene" in assay("runs", "show", 1, "--store", "d.db").out
     compared = assay(
         "runs",

@@ -554,12 +554,12 @@ def _smallest_adjusted(tests: list[TestResult], correction: str) -> Floats:
         least *= len(p_values) - before
         least = np.where(before > 0, np.maximum(least, steps[before - 1]), least)
     elif correction == "bh" and len(p_values):
-        least = _smallest_by_rate(raw, least)
+        least = smallest_by_rate(raw, least)
     adjusted: Floats = np.minimum(least, 1.0)
     return adjusted
 
 
-def _smallest_by_rate(raw: Floats, least: Floats) -> Floats:
+def smallest_by_rate(raw: Floats, least: Floats) -> Floats:
     """Return what Benjamini & Hochberg make of each p at its least, all others being as they are.
 
     A p that falls to the first rank after those below it pushes what it passes one rank further.

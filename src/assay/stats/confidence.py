@@ -301,8 +301,8 @@ def difference_interval(
     if plan.method == INTERVAL:
         plan = replace(plan, method=_by_number(sample.units))
     limits = bounded.check_bounds(bounds)
-    width = None if limits is None else limits[1] - limits[0]
-    scored = plan.method == "score" and width is not None and np.ptp(sample.values) > 0
+    width = 0.0 if limits is None or plan.method != "score" else limits[1] - limits[0]
+    scored = width > 0 and len(np.unique(sample.values)) > 1
     result = _fill(plan, sample, (-width, width) if scored else None, None)
     if result.note != _NO_BOUNDS:
         return result.of_difference(limits)

@@ -220,7 +220,6 @@ def effective_number(sizes: NDArray[Any]) -> float:
     >>> effective_number(np.array([1, 1, 2])).__round__(2)
     2.67
     """
-    sizes = sizes.astype(np.float64)
     return float(sizes.sum() ** 2 / (sizes**2).sum()) if len(sizes) else 0.0
 
 
