@@ -1,0 +1,14 @@
+from assay.judging.estimate import DrawnLabels as DrawnLabels
+from assay.judging.estimate import LabelEstimate as LabelEstimate
+from assay.judging.estimate import LabelEstimates as LabelEstimates
+from assay.judging.estimate import estimate_from_labels as estimate_from_labels
+from assay.judging.labels import Label as Label
+from assay.judging.labels import LabelLog as LabelLog
+from assay.judging.labels import LabelSet as LabelSet
+from assay.judging.labels import read_labels as read_labels
+from assay.judging.labels import write_labels as write_labels
+from assay.judging.pool import LabelPool as LabelPool
+from assay.judging.pool import make_pool as make_pool
+from assay.judging.pool import read_pool as read_pool
+from assay.judging.weights import LinearMeasure as LinearMeasure
+from assay.judging.weights import parse_linear as parse_linear
