@@ -202,6 +202,14 @@ def test_what_does_not_belong_together_is_refused():
         estimate_from_labels(more, pool, labels)
 
 
+def test_a_stage_without_labels_is_named():
+    runs = make_runs(3)
+    first = make_pool({name: runs[name] for name in ("s0", "s1")}, 30)
+    pool = make_pool(runs, 30, extend=first)
+    with pytest.raises(MismatchError, match="no pair is labelled yet"):
+        estimate_from_labels(runs, pool, label_all(first))
+
+
 def test_few_labels_give_no_interval():
     runs = make_runs(2)
     pool = make_pool(runs, 30)

@@ -83,7 +83,7 @@ def test_extension_keeps_what_was_drawn_and_takes_the_largest_probability():
     old = {pair for pair, s in zip(first.names, first.stages, strict=True) if s}
     assert {pair for pair, s in stage.items() if s == 1} == old
     # The random number of a pair is its own: the union of draws is a draw by the larger chance.
-    numbers = {pair: s for pair, s in zip(alone.names, alone.stages, strict=True)}
+    numbers = dict(zip(alone.names, alone.stages.tolist(), strict=True))
     higher = dict(zip(alone.names, alone.probabilities[:, -1], strict=True))
     for pair, drawn in numbers.items():
         if drawn and higher[pair] <= chances[pair]:

@@ -117,9 +117,42 @@ def write_option(
 
 
 output_option = write_option("Write the result to FILE, whole or not at all.")
-qrels_option = in_input(
-    "-r", "--qrels", required=True, metavar="QRELS", help="The judgments.", reads=True
-)
+
+
+def label_options(*, means: bool) -> Callable[[Decorated], Decorated]:
+    """-r, or --pool and labels, from which a room estimates means or differences."""
+
+    def need_qrels(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        if value is None and not context.params.get("pool"):
+            raise click.MissingParameter(ctx=context, param=parameter)
+        return value
+
+    words = {"metavar": "QRELS", "help": "The judgments.", "reads": True}
+    pool = {"metavar": "POOL", "help": "Instead of -r: the pool that was labelled.", "reads": True}
+    add = add_options(
+        in_input("-r", "--qrels", callback=need_qrels, **words),
+        in_input("--pool", is_eager=True, **pool),
+        in_input("--labels", metavar="FILE", help="With --pool: human labels.", reads=True),
+        in_input(
+            "--machine-labels", metavar="FILE", help="With --pool: labels of a model.", reads=True
+        ),
+    )
+
+    def decorate(command: Decorated) -> Decorated:
+        @wraps(command)
+        def call(*, pool: Any, labels: Any, machine_labels: Any, **settings: Any) -> Any:
+            if pool and labels and not settings["qrels"]:
+                files = (pool, labels, machine_labels)
+                return find_hook("estimate_labels")(*files, means=means, settings=settings)
+            if pool or labels or machine_labels:
+                raise click.UsageError("--pool and --labels go together, and without -r.")
+            return command(**settings)
+
+        return cast("Decorated", add(call))
+
+    return decorate
+
+
 mismatch_option = in_input(
     "--allow-mismatch",
     is_flag=True,

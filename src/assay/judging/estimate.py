@@ -459,7 +459,12 @@ class _DrawnPairs:
         at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         absent = (named < 0) | (self._keys[at] != keys)
         places = self._order[at]
-        absent |= self._chances[places] <= 0
+        waiting = ~absent & (self._chances[places] <= 0)
+        if waiting.any():
+            raise MismatchError(
+                f"{int(waiting.sum()):,} documents that decide {measure.name} of {what} are in a "
+                "stage of the pool of which no pair is labelled yet. Label some of it first."
+            )
         if absent.any():
             aim = " It was made for differences of its systems, not for means." * (
                 pool.settings["aim"] == "differences"

@@ -54,6 +54,7 @@ class Label:
         note: What the labeller wrote, or the model's answer.
         pool: Digest of the pool; empty for labels from elsewhere.
         confidence: How sure a model is, from 0 to 1; None where it does not say.
+        key: Digest of the texts, prompt and model that a machine label was made from.
     """
 
     query: str
@@ -67,6 +68,7 @@ class Label:
     note: str = ""
     pool: str = ""
     confidence: float | None = None
+    key: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,6 +215,19 @@ class LabelLog:
             )
         return acts, len(parsed) - len(acts)
 
+    def follow(self, offset: int) -> tuple[list[Label], int]:
+        """Return the acts of whole lines behind an offset, and where these end."""
+        try:
+            with open(self.path, "rb") as file:
+                file.seek(offset)
+                whole = file.read().rpartition(b"\n")[0]
+        except FileNotFoundError:
+            return [], offset
+        except OSError as error:
+            raise _failure(self.path, error) from None
+        acts = [act for line in whole.split(b"\n") if (act := _parse_line(line)) is not None]
+        return acts, offset + len(whole) + bool(whole)
+
     def read(self) -> LabelSet:
         """Return the labels that count."""
         return settle(*self.acts())
@@ -252,7 +267,7 @@ def _parse_line(line: bytes) -> Label | None:
         data = json.loads(line)
         label = Label(**data)
         grade = label.grade
-        sound = isinstance(label.query, str) and isinstance(label.doc, str) and label.query
+        sound = isinstance(label.query, str) and isinstance(label.doc, str)
         sound = sound and label.state in STATES and label.kind in KINDS
         number = isinstance(grade, int | float) and not isinstance(grade, bool)
     except (ValueError, TypeError, UnicodeDecodeError):
@@ -333,7 +348,7 @@ def _of_table(path: FilePath, by: str, kind: str) -> Iterator[Label]:
     columns = table.columns([*names, *more], gaps=[*more])
     seen: dict[tuple[str, ...], float] = {}
     for row, (query, doc, grade, *rest) in enumerate(zip(*columns, strict=True)):
-        about = {"by": by, "kind": kind, "note": ""}
+        about: dict[str, Any] = {"by": by, "kind": kind, "note": ""}
         about |= {key: str(value) for key, value in zip(more, rest, strict=True) if value}
         if about["kind"] not in KINDS:
             raise FormatError(f"{table.where(row)}: kind is human or machine.")
@@ -386,10 +401,10 @@ def _argilla(record: Any, by: str, place: str) -> Iterator[Label]:
     """Yield the labels of a record: the responses to the question `rel`, or to the only one."""
     fields = {**record.get("fields", {}), **record.get("metadata", {})}
     query, doc = (_text_of(fields, place, f"{name}_id", name) for name in ("query", "doc"))
-    responses = record.get("responses") or {}
-    answers = responses.get("rel") or next(iter(responses.values()), [])
+    responses: Any = record.get("responses") or {}
+    answers: Any = responses.get("rel") or next(iter(responses.values()), [])
     for answer in answers if isinstance(answers, list) else [answers]:
-        about = {"by": str(answer.get("user_id") or by)}
+        about: dict[str, Any] = {"by": str(answer.get("user_id") or by)}
         if answer.get("status") == "discarded" or answer.get("value") is None:
             yield Label(query, doc, None, state="skip", **about)
         else:

@@ -126,9 +126,9 @@ class LabelPool:
         """Return a line for each pair."""
         values, places = np.unique(self.probabilities, return_inverse=True)  # few are distinct
         texts = list(map(repr, values.tolist()))
-        columns = places.reshape(self.probabilities.shape).T.tolist()
+        columns: list[list[int]] = places.reshape(self.probabilities.shape).T.tolist()  # type: ignore[assignment]
         shares = zip(*(map(texts.__getitem__, column) for column in columns), strict=True)
-        queries, docs = self.query_ids.to_list(), self.doc_ids.to_list()
+        queries, docs = (list(map(str, ids)) for ids in (self.query_ids, self.doc_ids))
         cells = zip(
             map(queries.__getitem__, self.queries.tolist()),
             map(docs.__getitem__, self.docs.tolist()),
@@ -136,7 +136,7 @@ class LabelPool:
             map(str, self.stages.tolist()),
             strict=True,
         )
-        return "".join(f"{line}\n" for line in map("\t".join, cells))  # type: ignore[arg-type]
+        return "".join(f"{line}\n" for line in map("\t".join, cells))
 
     def write(self, path: FilePath) -> None:
         """Write the pool, whole or not at all."""

@@ -69,6 +69,9 @@ def parse_linear(name: str | LinearMeasure, rel: float | None = None) -> LinearM
         name: P@k, DCG@k, DCG(gain=exp)@k or RBP(p=0.8), in any case.
         rel: The smallest relevant grade, where the name says none. [1]
 
+    Returns:
+        The measure.
+
     Raises:
         MeasureError: The measure is not linear, or not known.
 
@@ -94,8 +97,8 @@ def parse_linear(name: str | LinearMeasure, rel: float | None = None) -> LinearM
         measure = measure(rel=int(rel) if float(rel).is_integer() else rel)
         params = dict(measure.params)
     cutoff = None if measure.cutoff is None else int(measure.cutoff)
-    settings = {"patience": float(params.get("p", 0.8)), "rel": float(params.get("rel", 1))}
-    return LinearMeasure(str(measure), measure.name, cutoff, **settings)
+    patience, least = float(params.get("p", 0.8)), float(params.get("rel", 1))
+    return LinearMeasure(str(measure), measure.name, cutoff, patience, rel=least)
 
 
 class Coefficients(NamedTuple):

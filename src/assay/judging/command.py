@@ -1,0 +1,589 @@
+"""The commands of judging: pool, label, judge, agreement; and estimates for eval and compare."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from click.core import ParameterSource
+
+from assay.cli import options, output
+from assay.cli.commands import Command
+from assay.cli.settings import argument, option
+from assay.core.on_demand import OnDemand
+from assay.errors import AssayError, UsageError, need
+
+if TYPE_CHECKING:
+    from assay.io import columns, texts
+    from assay.judging import agreement, estimate, labels, machine, page, pool, session, terminal
+    from assay.runs.run_files import unique_names
+else:
+    columns = OnDemand("assay.io.columns")
+    texts = OnDemand("assay.io.texts")
+    agreement = OnDemand("assay.judging.agreement")
+    estimate = OnDemand("assay.judging.estimate")
+    labels = OnDemand("assay.judging.labels")
+    machine = OnDemand("assay.judging.machine")
+    page = OnDemand("assay.judging.page")
+    pool = OnDemand("assay.judging.pool")
+    session = OnDemand("assay.judging.session")
+    terminal = OnDemand("assay.judging.terminal")
+    unique_names = OnDemand("assay.runs.run_files").unique_names
+
+METHODS: Final = ("drawn", "depth", "all")
+AIMS: Final = ("differences", "means")
+FORMATS: Final = ("trec", "csv", "label-studio", "argilla", "log")
+_KIND: Final = click.Choice(["human", "machine"])
+
+_texts_options = options.add_options(
+    options.in_input("--queries", metavar="FILE", help="Texts of the queries.", reads=True),
+    options.in_input(
+        "--docs", metavar="FILE|FOLDER", help="Texts of the documents.", reads=True, folder=True
+    ),
+    options.in_input(
+        "--guidelines",
+        metavar="FILE",
+        help="What each grade means: lines such as '2: answers in part'.",
+        reads=True,
+    ),
+)
+_labels_option = options.in_result(
+    "--labels",
+    "log",
+    metavar="FILE",
+    type=options.output_file,
+    help="The log of labels, which is added to. [POOL with the ending .labels.jsonl]",
+    writes=True,
+)
+
+
+def _named(runs: tuple[str, ...]) -> dict[str, str]:
+    return dict(zip(unique_names(runs), runs, strict=True)) if runs else {}
+
+
+# assay pool
+
+
+@click.command("pool", cls=Command)
+@argument("runs", nargs=-1, required=True, metavar="RUN...", reads=True)
+@options.write_option("The pool to write.", "target", required=True)
+@option(
+    "-n",
+    "--labels",
+    "n_labels",
+    type=click.IntRange(min=1),
+    default=200,
+    show_default=True,
+    metavar="N",
+    help="Number of pairs to draw, on average; with --extend how many more.",
+    section="Input",
+)
+@options.in_measures(
+    "-m",
+    "--measure",
+    default="DCG@10",
+    show_default=True,
+    metavar="NAME",
+    help="P@k, DCG@k or RBP, whose weights decide the probabilities.",
+)
+@options.in_measures(
+    "--aim",
+    type=click.Choice(AIMS),
+    default=AIMS[0],
+    show_default=True,
+    help="Draw for differences of systems, or also for the mean of each.",
+)
+@options.in_measures(
+    "--method",
+    type=click.Choice(METHODS),
+    default=METHODS[0],
+    show_default=True,
+    help="Draw by weight, or take all pairs down to --depth, or all.",
+)
+@options.in_measures(
+    "--depth", type=click.IntRange(min=1), metavar="N", help="Last rank that counts."
+)
+@options.in_measures(
+    "--scale", default="0-3", show_default=True, metavar="A-B", help="Lowest and highest grade."
+)
+@options.in_input(
+    "--machine-labels",
+    "sure",
+    metavar="FILE",
+    help="Labels of a model with its confidence: unsure pairs are drawn more.",
+    reads=True,
+)
+@options.in_input("--extend", metavar="POOL", help="The pool to add to.", reads=True)
+@options.seed_option_for("Seed of the draw.")
+@options.json_option
+def pool_command(
+    *,
+    runs: tuple[str, ...],
+    target: str,
+    n_labels: int,
+    measure: str,
+    aim: str,
+    method: str,
+    depth: int | None,
+    scale: str,
+    sure: str | None,
+    extend: str | None,
+    seed: int,
+    json_wanted: bool,
+) -> None:
+    """Choose the pairs of query and document to label.
+
+    By default the pairs that decide a comparison: each is drawn with a probability proportional to
+    its weight in the differences of the systems, and the file holds every pair's probability.
+
+    \b
+    Examples:
+      assay pool dense.run lexical.run -n 100 -o pool.tsv
+      assay pool dense.run lexical.run --aim means -m P@5 -n 150 -o means.tsv
+      assay pool dense.run lexical.run coarse.run -n 50 --extend pool.tsv -o larger.tsv
+      assay pool dense.run lexical.run --method depth --depth 5 -o depth.tsv
+    """
+    output.refuse_input(target, *runs, sure)
+    output.note_inputs(extend)
+    before = None if extend is None else pool.read_pool(extend)
+    doubt = None if sure is None else labels.read_labels(sure, kind="machine").uncertainty()
+    result = pool.make_pool(
+        _named(runs),
+        n_labels,
+        measure=measure,
+        aim=aim,
+        method=method,
+        depth=depth,
+        seed=seed,
+        scale=_parse_scale(scale),
+        uncertainty=doubt,
+        extend=before,
+    )
+    result.write(target)
+    summary = _PoolSummary(result, target)
+    output.emit(summary, "json" if json_wanted else "text", None)
+
+
+def _parse_scale(text: str) -> list[int]:
+    low, dash, high = text.partition("-")
+    if (
+        not dash
+        or not low.isdigit()
+        or not high.isdigit()
+        or int(high) - int(low) not in range(1, 100)
+    ):
+        raise click.UsageError(f"A scale is its lowest and highest grade, as 0-3, not {text!r}.")
+    return list(range(int(low), int(high) + 1))
+
+
+@dataclass(frozen=True)
+class _PoolSummary:
+    pool: Any
+    file: str
+
+    def __str__(self) -> str:
+        share = self.pool.n_drawn / len(self.pool)
+        return (
+            f"{self.pool.n_drawn:,} of {len(self.pool):,} pairs to label ({share:.0%}), "
+            f"{len(self.pool.query_ids):,} queries. Next: assay label {self.file}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        settings = dict(self.pool.settings)
+        counts = {"pairs": len(self.pool), "drawn": self.pool.n_drawn}
+        n_queries = len(self.pool.query_ids)
+        return {"file": self.file, "digest": self.pool.digest, **counts, "queries": n_queries} | {
+            "settings": settings
+        }
+
+
+# assay label
+
+
+@click.command("label", cls=Command)
+@argument("pool_file", metavar="POOL", reads=True)
+@_texts_options
+@_labels_option
+@options.in_input("--by", default="", metavar="NAME", help="Who labels. [the page asks]")
+@options.in_input(
+    "--terminal", "in_terminal", is_flag=True, help="Label in the terminal, not on a page."
+)
+@options.in_input(
+    "--twice",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    show_default=True,
+    metavar="X",
+    help="Share of the pairs that two people label.",
+)
+@option(
+    "-p",
+    "--port",
+    section="Machines",
+    type=click.IntRange(0, 65535),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Port of the page; 0 takes any that is free.",
+)
+@options.in_input(
+    "--import", "imported", metavar="FILE", help="Add the labels of another tool.", reads=True
+)
+@options.in_result(
+    "--export",
+    metavar="FILE",
+    type=options.output_file,
+    help="Write the labels for another tool.",
+    writes=True,
+)
+@options.in_result(
+    "--format", "named", type=click.Choice(FORMATS), help="Format of --import or --export."
+)
+@options.in_input("--kind", type=_KIND, default="human", show_default=True, help="Of --import.")
+def label_command(
+    *,
+    pool_file: str,
+    queries: str | None,
+    docs: str | None,
+    guidelines: str | None,
+    log: str | None,
+    by: str,
+    in_terminal: bool,
+    twice: float,
+    port: int,
+    imported: str | None,
+    export: str | None,
+    named: str | None,
+    kind: str,
+) -> None:
+    """Label the pairs of a pool, on a local page or in the terminal.
+
+    Pairs come in random order, without system or rank. Keys: a grade, s skip, c cannot judge,
+    n note, u undo. Every label is on disk before the next pair is shown; Ctrl-C ends it.
+
+    \b
+    Examples:
+      assay label pool.tsv --queries topics.jsonl --docs notes.jsonl # stays up
+      assay label pool.tsv --queries topics.jsonl --docs notes.jsonl --by ada --terminal
+      assay label pool.tsv --labels pool.labels.jsonl --export labels.csv --format csv
+      assay label pool.tsv --import judged.txt --format trec --by team --labels team.jsonl
+    """
+    opened = pool.read_pool(pool_file)
+    book = labels.LabelLog(log or _log_of(pool_file))
+    if imported is not None:
+        return _import(opened, book, imported, named, by, kind)
+    shown = _read_texts(queries, docs)
+    if export is not None:
+        return _export(opened, book, export, named or "csv", shown)
+    open_session = partial(session.LabelSession, opened, book, texts=shown, twice=twice)
+    meaning = _read_guidelines(guidelines)
+    if in_terminal:
+        name = by or os.environ.get("USER") or "me"
+        return terminal.label_in_terminal(open_session(by=name), meaning)
+    for package in ("starlette", "uvicorn"):
+        need(package, "The page for labelling", "serve")
+
+    def ready(address: str) -> None:
+        print(address, flush=True)
+        output.log(f"labels go to {book.path}; serving until Ctrl-C")
+
+    page.serve_labels(lambda name: open_session(by=name), meaning, port=port, by=by, ready=ready)
+
+
+def _log_of(pool_file: str) -> str:
+    return str(Path(pool_file).with_suffix(".labels.jsonl"))
+
+
+def _import(opened: Any, book: Any, source: str, named: str | None, by: str, kind: str) -> None:
+    from dataclasses import replace
+
+    added = labels.read_labels(source, format=named, by=by, kind=kind).check(opened, source)
+    book.append(*(replace(label, pool=opened.digest) for label in added.labels))
+    output.log(f"{len(added):,} labels of {source} are in {book.path}")
+
+
+def _export(opened: Any, book: Any, target: str, format: str, shown: Any) -> None:
+    made = book.read().check(opened, str(book.path))
+    pairs = {
+        pair: (shown.queries.get(pair[0], ""), shown.docs.get(pair[1], ""))
+        for pair in made.by_pair()
+    }
+    labels.write_labels(made, target, format=format, texts=pairs)
+    output.log(f"{len(made):,} labels are in {target}")
+
+
+def _read_texts(queries: str | None, docs: str | None) -> Any:
+    def read(path: str | None, role: Any) -> dict[str, str]:
+        if path is None:
+            return {}
+        both = texts.read_texts(path, role)
+        return dict(zip(map(str, both.ids), both.texts, strict=True))
+
+    descriptions = {} if queries is None else _read_descriptions(queries)
+    return session.LabelTexts(read(queries, "query"), read(docs, "doc"), descriptions)
+
+
+def _read_descriptions(path: str) -> dict[str, str]:
+    """Return the column `description` of a file of queries, if it has one."""
+    try:
+        table = columns.open_table(path, "a table of queries")
+        id = table.find("query id")
+        if id is None or "description" not in table.names:
+            return {}
+        ids, words = table.columns([id, "description"], gaps=["description"])
+    except AssayError:
+        return {}
+    return {str(key): str(text) for key, text in zip(ids, words, strict=True) if text}
+
+
+def _read_guidelines(path: str | None) -> Mapping[int, str]:
+    from assay.judging.session import GUIDELINES
+
+    if path is None:
+        return GUIDELINES
+    meaning = {}
+    for line in Path(path).read_text("utf-8").splitlines():
+        grade, colon, words = line.partition(":")
+        if line.strip() and not (colon and grade.strip().isdigit()):
+            raise click.UsageError(
+                f"{path}: lines are like '2: answers in part', not {line[:40]!r}."
+            )
+        if line.strip():
+            meaning[int(grade)] = words.strip()
+    return meaning
+
+
+# assay judge
+
+
+@click.command("judge", cls=Command)
+@argument("pool_file", metavar="POOL", reads=True)
+@option(
+    "--model",
+    required=True,
+    metavar="SPEC",
+    help="openai:NAME of a chat endpoint, or py:MODULE:FUNCTION.",
+    section="Models",
+)
+@_texts_options
+@options.in_input("--prompt", metavar="FILE", help="With {query} and {document}.", reads=True)
+@options.in_result(
+    "--labels",
+    "log",
+    type=options.output_file,
+    required=True,
+    metavar="FILE",
+    help="The log of machine labels.",
+    writes=True,
+)
+@option("--base-url", metavar="URL", help="Address of the endpoint.", section="Models")
+@option(
+    "--key-env", metavar="NAME", help="Variable with the key. [OPENAI_API_KEY]", section="Models"
+)
+@option(
+    "--temperature",
+    type=click.FloatRange(min=-1),
+    default=0.0,
+    show_default=True,
+    metavar="X",
+    help="Temperature; -1 leaves it to the endpoint.",
+    section="Models",
+)
+@option(
+    "--concurrency",
+    type=click.IntRange(1, 256),
+    default=4,
+    show_default=True,
+    metavar="N",
+    help="Requests at a time.",
+    section="Machines",
+)
+@option(
+    "--price",
+    "prices",
+    type=float,
+    nargs=2,
+    metavar="IN OUT",
+    help="Price of a million tokens sent and received.",
+    section="Machines",
+)
+@option(
+    "--limit", type=click.IntRange(min=1), metavar="N", help="Number of pairs.", section="Machines"
+)
+@options.json_option
+def judge_command(
+    *,
+    pool_file: str,
+    model: str,
+    queries: str | None,
+    docs: str | None,
+    guidelines: str | None,
+    prompt: str | None,
+    log: str,
+    base_url: str | None,
+    key_env: str | None,
+    temperature: float,
+    concurrency: int,
+    prices: tuple[float, float] | None,
+    limit: int | None,
+    json_wanted: bool,
+) -> None:
+    """Let a model label the pairs of a pool.
+
+    The log is the cache: a run that broke off goes on where it ended. Answers that cannot be read
+    are counted and never guessed. The key stays in the environment.
+
+    \b
+    Examples:
+      assay judge pool.tsv --model py:demo_judge:judge --queries topics.jsonl \\
+        --docs notes.jsonl --labels machine.jsonl
+      assay judge pool.tsv --model openai:gpt-oss-20b --base-url http://127.0.0.1:8000/v1 \\
+        --queries topics.jsonl --docs notes.jsonl --labels gpt.jsonl # needs a network
+    """
+    if queries is None or docs is None:
+        raise click.UsageError("A judge reads texts: give --queries and --docs.")
+    from assay.judging.machine import PROMPT
+
+    opened, shown = pool.read_pool(pool_file), _read_texts(queries, docs)
+    words = PROMPT if prompt is None else Path(prompt).read_text("utf-8")
+    heat = None if temperature < 0 else temperature
+    judge = machine.open_judge(
+        model, opened.scale, base_url=base_url, key_env=key_env, temperature=heat
+    )
+    if model.startswith("openai:"):
+        sent, received = machine.estimate_cost(opened, shown, words)
+        cost = (
+            "" if not prices else f", about {(sent * prices[0] + received * prices[1]) / 1e6:.2f}"
+        )
+        output.log(f"about {sent:,} tokens to send and {received:,} to receive{cost}")
+    report = machine.judge_pool(
+        opened,
+        shown,
+        labels.LabelLog(log),
+        model=model,
+        judge=judge,
+        prompt=words,
+        guidelines=_read_guidelines(guidelines),
+        concurrency=concurrency,
+        prices=prices,
+        limit=limit,
+    )
+    output.emit(report, "json" if json_wanted else "text", None)
+
+
+# assay agreement
+
+
+@click.command("agreement", cls=Command)
+@argument("files", nargs=-1, required=True, metavar="LABELS...", reads=True)
+@options.in_input(
+    "--run", "runs", multiple=True, metavar="RUN", help="A system. May be repeated.", reads=True
+)
+@options.in_measures(
+    "-m",
+    "--measure",
+    default="DCG@10",
+    show_default=True,
+    metavar="NAME",
+    help="P@k, DCG@k or RBP, for the order of systems.",
+)
+@options.resamples_option
+@options.seed_option
+@options.result_options()
+def agreement_command(
+    *,
+    files: tuple[str, ...],
+    runs: tuple[str, ...],
+    measure: str,
+    resamples: int,
+    seed: int,
+    layout: str,
+    file: str | None,
+) -> None:
+    """Measure how labellers agree, and whether a judge favours a system.
+
+    Files are logs of labels, qrels, CSV or exports of other tools; the first is the reference.
+
+    \b
+    Examples:
+      assay agreement pool.labels.jsonl machine.labels.jsonl
+      assay agreement pool.labels.jsonl machine.labels.jsonl --run dense.run --run lexical.run
+    """
+    output.refuse_input(file, *files, *runs)
+    people: dict[str, dict[Any, float]] = {}
+    for path, name in zip(files, unique_names(files), strict=True):
+        grades = labels.read_labels(path).by_labeller()
+        for who, given in grades.items():
+            people[name if len(grades) == 1 and name not in people else f"{name}:{who}"] = given
+    report = agreement.measure_agreement(
+        people, runs=_named(runs), measure=measure, resamples=min(resamples, 2000), seed=seed
+    )
+    output.emit(report, layout, file)
+
+
+# assay eval and assay compare
+
+
+_UNDERSTOOD: Final = {
+    *("runs", "measures", "baseline", "rel", "level", "pool", "labels", "machine_labels"),
+    *("named", "json_wanted", "file", "full", "signature"),
+}
+
+
+def estimate_labels(
+    pool_file: str,
+    labels_file: str,
+    machine_file: str | None,
+    *,
+    means: bool,
+    settings: Mapping[str, Any],
+) -> int:
+    """Print estimates from drawn labels, for `assay eval` (means) and `assay compare`.
+
+    Args:
+        pool_file: The pool.
+        labels_file: Human labels.
+        machine_file: Machine labels, if any.
+        means: Whether means are asked for, not differences.
+        settings: The command's other settings.
+
+    Returns:
+        The exit code.
+    """
+    context = click.get_current_context()
+    for name in context.params:
+        typed = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if typed and name not in _UNDERSTOOD:
+            flag = next(p.opts[-1] for p in context.command.params if p.name == name)
+            raise UsageError(f"{flag} does not go with --pool.")
+    runs, file = _named(settings["runs"]), settings["file"]
+    output.refuse_input(file, *settings["runs"], pool_file, labels_file, machine_file)
+    base = settings.get("baseline")
+    if base is not None and base not in runs:
+        named = {path: name for name, path in runs.items()}
+        base = named.get(base, base)
+        if base not in runs:
+            runs, base = {**_named((base,)), **runs}, next(iter(_named((base,))))
+    opened = pool.read_pool(pool_file)
+    robots = None
+    if machine_file is not None:
+        robots = labels.read_labels(machine_file, kind="machine")
+    result = estimate.estimate_from_labels(
+        runs,
+        opened,
+        labels.read_labels(labels_file),
+        machine=robots,
+        measures=settings["measures"],
+        means=means,
+        baseline=base,
+        rel=settings["rel"],
+        level=settings.get("level", 0.05),
+    )
+    name = f"{context.command.name} labels"
+    output.emit(result, settings["layout"], file, command=name)
+    return 0
