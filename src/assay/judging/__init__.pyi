@@ -1,3 +1,5 @@
+from assay.judging.agreement import AgreementReport as AgreementReport
+from assay.judging.agreement import measure_agreement as measure_agreement
 from assay.judging.estimate import DrawnLabels as DrawnLabels
 from assay.judging.estimate import LabelEstimate as LabelEstimate
 from assay.judging.estimate import LabelEstimates as LabelEstimates
@@ -7,8 +9,17 @@ from assay.judging.labels import LabelLog as LabelLog
 from assay.judging.labels import LabelSet as LabelSet
 from assay.judging.labels import read_labels as read_labels
 from assay.judging.labels import write_labels as write_labels
+from assay.judging.machine import judge_pool as judge_pool
+from assay.judging.machine import open_judge as open_judge
 from assay.judging.pool import LabelPool as LabelPool
 from assay.judging.pool import make_pool as make_pool
 from assay.judging.pool import read_pool as read_pool
+from assay.judging.queries import QuerySet as QuerySet
+from assay.judging.queries import SourcedQuery as SourcedQuery
+from assay.judging.queries import queries_from_docs as queries_from_docs
+from assay.judging.queries import queries_from_log as queries_from_log
+from assay.judging.queries import queries_from_model as queries_from_model
+from assay.judging.session import LabelSession as LabelSession
+from assay.judging.session import LabelTexts as LabelTexts
 from assay.judging.weights import LinearMeasure as LinearMeasure
 from assay.judging.weights import parse_linear as parse_linear

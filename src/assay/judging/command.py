@@ -20,7 +20,17 @@ from assay.errors import AssayError, UsageError, need
 
 if TYPE_CHECKING:
     from assay.io import columns, texts
-    from assay.judging import agreement, estimate, labels, machine, page, pool, session, terminal
+    from assay.judging import (
+        agreement,
+        estimate,
+        labels,
+        machine,
+        page,
+        pool,
+        queries,
+        session,
+        terminal,
+    )
     from assay.runs.run_files import unique_names
 else:
     columns = OnDemand("assay.io.columns")
@@ -31,6 +41,7 @@ else:
     machine = OnDemand("assay.judging.machine")
     page = OnDemand("assay.judging.page")
     pool = OnDemand("assay.judging.pool")
+    queries = OnDemand("assay.judging.queries")
     session = OnDemand("assay.judging.session")
     terminal = OnDemand("assay.judging.terminal")
     unique_names = OnDemand("assay.runs.run_files").unique_names
@@ -211,6 +222,14 @@ class _PoolSummary:
 @_labels_option
 @options.in_input("--by", default="", metavar="NAME", help="Who labels. [the page asks]")
 @options.in_input(
+    "--run",
+    "runs",
+    multiple=True,
+    metavar="RUN",
+    help="A system, to show what is known so far. May be repeated.",
+    reads=True,
+)
+@options.in_input(
     "--terminal", "in_terminal", is_flag=True, help="Label in the terminal, not on a page."
 )
 @options.in_input(
@@ -253,6 +272,7 @@ def label_command(
     guidelines: str | None,
     log: str | None,
     by: str,
+    runs: tuple[str, ...],
     in_terminal: bool,
     twice: float,
     port: int,
@@ -292,7 +312,30 @@ def label_command(
         print(address, flush=True)
         output.log(f"labels go to {book.path}; serving until Ctrl-C")
 
-    page.serve_labels(lambda name: open_session(by=name), meaning, port=port, by=by, ready=ready)
+    page.serve_labels(
+        lambda name: open_session(by=name),
+        meaning,
+        port=port,
+        by=by,
+        ready=ready,
+        status=partial(_describe_state, _named(runs), opened, book),
+    )
+
+
+def _describe_state(runs: dict[str, str], opened: Any, book: Any) -> str:
+    """Return what is known so far, by intervals that stay valid whenever one stops."""
+    if len(runs) < 2:
+        return ""
+    try:
+        estimates = estimate.estimate_from_labels(runs, opened, book.read()).estimates
+    except AssayError:
+        return ""  # before the first label, say
+    intervals = [
+        f"{each.measure}, {each.a} − {each.b}: {each.sequence.text(sign=True)}"
+        for each in estimates
+        if each.sequence is not None
+    ]
+    return f"Known so far: {'; '.join(intervals)}" if intervals else "Too few labels yet."
 
 
 def _log_of(pool_file: str) -> str:
@@ -524,6 +567,181 @@ def agreement_command(
         people, runs=_named(runs), measure=measure, resamples=min(resamples, 2000), seed=seed
     )
     output.emit(report, layout, file)
+
+
+# assay queries
+
+
+@click.command("queries", cls=Command)
+@argument("source", metavar="LOG|DOCS", reads=True)
+@options.write_option("The queries to write, as JSON lines.", "target", required=True)
+@options.in_result(
+    "--qrels",
+    type=options.output_file,
+    metavar="FILE",
+    help="Write which document each query was made from, as qrels.",
+    writes=True,
+)
+@options.in_input(
+    "-n",
+    "--number",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="Number of queries; with --strata from each stratum.",
+)
+@options.in_input("--log", "is_log", is_flag=True, help="The file is a log of queries.")
+@options.in_input("--column", metavar="NAME", help="Column of the queries in a log.")
+@options.in_input("--strata", metavar="NAME", help="Column of the strata in a log.")
+@options.in_input("--uniform", is_flag=True, help="Sample distinct queries alike, not by count.")
+@options.in_input(
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=click.Choice(["title", "heading", "sentence"]),
+    help="What to take from documents. May be repeated. [all]",
+)
+@options.in_input(
+    "--per-doc",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Number of queries from one document.",
+)
+@option("--model", metavar="SPEC", help="openai:NAME or py:MODULE:FUNCTION.", section="Models")
+@options.in_input("--prompt", metavar="FILE", help="With {document} and {n}.", reads=True)
+@option("--base-url", metavar="URL", help="Address of the endpoint.", section="Models")
+@option(
+    "--key-env", metavar="NAME", help="Variable with the key. [OPENAI_API_KEY]", section="Models"
+)
+@options.in_result(
+    "--cache",
+    type=options.output_file,
+    metavar="FILE",
+    help="The model's answers, to go on from.",
+    writes=True,
+)
+@option(
+    "--concurrency",
+    type=click.IntRange(1, 256),
+    default=4,
+    show_default=True,
+    metavar="N",
+    help="Requests at a time.",
+    section="Machines",
+)
+@option(
+    "--price",
+    "prices",
+    type=float,
+    nargs=2,
+    metavar="IN OUT",
+    help="Price of a million tokens sent and received.",
+    section="Machines",
+)
+@options.seed_option_for("Seed of the sample.")
+@options.json_option
+def queries_command(
+    *,
+    source: str,
+    target: str,
+    qrels: str | None,
+    number: int,
+    is_log: bool,
+    column: str | None,
+    strata: str | None,
+    uniform: bool,
+    kinds: tuple[str, ...],
+    per_doc: int,
+    model: str | None,
+    prompt: str | None,
+    base_url: str | None,
+    key_env: str | None,
+    cache: str | None,
+    concurrency: int,
+    prices: tuple[float, float] | None,
+    seed: int,
+    json_wanted: bool,
+) -> None:
+    """Make queries from a log, from documents, or by a model.
+
+    Each query keeps where it came from. What is often wrong with generated queries is counted:
+    copies of the text, duplicates, questions that need the passage in view.
+
+    \b
+    Examples:
+      assay queries searches.csv --log -n 20 -o sampled.jsonl
+      assay queries notes.jsonl -n 30 --kind sentence -o made.jsonl --qrels made.qrels
+      assay queries notes.jsonl --model py:demo_judge:write -n 10 -o written.jsonl
+    """
+    output.refuse_input(target, source, prompt)
+    output.refuse_same_file(target, qrels, cache)
+    typed = {"--column": column, "--strata": strata, "--uniform": uniform}
+    stray = [flag for flag, value in typed.items() if value]
+    if stray and not is_log:
+        raise click.UsageError(f"{stray[0]} requires --log.")
+    if is_log and (model or kinds or qrels):
+        raise click.UsageError("--log samples queries; --model, --kind and --qrels need documents.")
+    if is_log:
+        result = queries.queries_from_log(
+            source, number, column=column, strata=strata, uniform=uniform, seed=seed
+        )
+    elif model is None:
+        shown = _read_texts(None, source).docs
+        parts = kinds or ("title", "heading", "sentence")
+        result = queries.queries_from_docs(shown, number, kinds=parts, per_doc=per_doc, seed=seed)
+    else:
+        result = _write_queries(
+            source,
+            number,
+            model,
+            prompt,
+            base_url,
+            key_env,
+            cache,
+            prices,
+            per_doc=per_doc,
+            concurrency=concurrency,
+            seed=seed,
+        )
+    result.write(target, qrels)
+    if prices and any(result.tokens):
+        output.log(f"cost {_price(result.tokens, prices):.4f}")
+    output.emit(result, "json" if json_wanted else "text", None)
+
+
+def _price(tokens: tuple[int, int], prices: tuple[float, float]) -> float:
+    return (tokens[0] * prices[0] + tokens[1] * prices[1]) / 1e6
+
+
+def _write_queries(
+    source: str,
+    number: int,
+    model: str,
+    prompt: str | None,
+    base_url: str | None,
+    key_env: str | None,
+    cache: str | None,
+    prices: tuple[float, float] | None,
+    **settings: Any,
+) -> Any:
+    """Say what a model will cost, then let it write queries."""
+    from assay.judging.queries import PROMPT
+
+    words = PROMPT if prompt is None else Path(prompt).read_text("utf-8")
+    shown = _read_texts(None, source).docs
+    write = queries.open_writer(model, base_url=base_url, key_env=key_env)
+    if model.startswith("openai:") and shown:
+        n_docs = min(len(shown), -(-number // settings["per_doc"]))
+        mean = sum(map(len, shown.values())) / len(shown)
+        about = (round(n_docs * (mean + len(words)) / 4), 20 * number)
+        cost = "" if not prices else f", about {_price(about, prices):.2f}"
+        output.log(f"about {about[0]:,} tokens to send and {about[1]:,} to receive{cost}")
+    return queries.queries_from_model(
+        shown, number, model=model, write=write, prompt=words, cache=cache, **settings
+    )
 
 
 # assay eval and assay compare

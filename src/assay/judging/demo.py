@@ -18,6 +18,10 @@ def judge(prompt):
     query, _, document = prompt.partition("Document:")
     words = set(query.rpartition("Query:")[2].lower().split())
     return min(3, len(words & set(document.lower().split())))
+
+
+def write(prompt):
+    return "what is known about " + prompt.rpartition("Document:")[2].strip().lower()
 '''
 
 
@@ -59,5 +63,8 @@ def _write_texts(folder: Path, pool: LabelPool) -> None:
     for name, records in (("topics.jsonl", queries), ("notes.jsonl", docs)):
         with atomic_write(folder / name) as file:
             file.write("".join(f"{json.dumps(record)}\n" for record in records).encode())
+    lines = [f"red fox {number % 7},{1 + number % 3}\n" for number in range(40)]
+    with atomic_write(folder / "searches.csv") as file:
+        file.write("".join(["query,count\n", *lines]).encode())
     with atomic_write(folder / "demo_judge.py") as file:
         file.write(_JUDGE.encode())

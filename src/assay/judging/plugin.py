@@ -6,6 +6,13 @@ PLUGIN = Plugin(
     "judging",
     commands=(
         CommandEntry(
+            "queries",
+            "Judge",
+            "Make queries from a log, from documents, or by a model.",
+            "assay.judging.command:queries_command",
+            multiplies=False,
+        ),
+        CommandEntry(
             "pool",
             "Judge",
             "Choose the pairs of query and document to label.",

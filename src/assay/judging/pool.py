@@ -249,7 +249,7 @@ def make_pool(
     if not len(merged):
         raise UsageError("The pool is empty: the systems agree on every document that counts.")
     goal = n + earlier.sum() if method == "drawn" else math.inf
-    probabilities = _probabilities(importance, earlier, goal)
+    probabilities = inclusion_probabilities(importance, earlier, goal)
     drawn = uniform_numbers(merged) < probabilities
     stage = 1 if extend is None else extend.probabilities.shape[1] + 1
     stages = np.where((merged.stages == 0) & drawn, stage, merged.stages)
@@ -322,7 +322,7 @@ def _merge(
     return merged, probabilities[:, -1], weights
 
 
-def _probabilities(importance: Floats, earlier: Floats, goal: float) -> Floats:
+def inclusion_probabilities(importance: Floats, earlier: Floats, goal: float) -> Floats:
     """Return max(earlier, min(1, c × importance)), c such that they sum to the goal."""
     top = np.where(importance > 0, 1.0, earlier)
     if goal >= top.sum():
