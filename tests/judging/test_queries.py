@@ -73,6 +73,10 @@ def test_documents_give_titles_headings_and_sentences():
     assert all(q.passage in DOCS[q.doc] for q in result.queries)
     only = queries_from_docs(DOCS, 10, kinds=["sentence"])
     assert {q.source for q in only.queries} == {"sentence"}
+    stated = queries_from_docs(DOCS, 10, kinds=["title"], titles={"fox": "Foxes"})
+    assert {q.text for q in stated.queries} == {"Wings", "Foxes"}
+    with pytest.raises(UsageError, match="No document holds a heading"):
+        queries_from_docs({"fox": DOCS["fox"]}, 10, kinds=["heading"])
     with pytest.raises(UsageError, match="Kinds are"):
         queries_from_docs(DOCS, 10, kinds=["essay"])
 

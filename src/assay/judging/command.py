@@ -367,18 +367,18 @@ def _read_texts(queries: str | None, docs: str | None) -> Any:
         both = texts.read_texts(path, role)
         return dict(zip(map(str, both.ids), both.texts, strict=True))
 
-    descriptions = {} if queries is None else _read_descriptions(queries)
+    descriptions = {} if queries is None else _read_column(queries, "query id", "description")
     return session.LabelTexts(read(queries, "query"), read(docs, "doc"), descriptions)
 
 
-def _read_descriptions(path: str) -> dict[str, str]:
-    """Return the column `description` of a file of queries, if it has one."""
+def _read_column(path: str, role: str, name: str) -> dict[str, str]:
+    """Return a column of a file of texts by id, if it has that column."""
     try:
-        table = columns.open_table(path, "a table of queries")
-        id = table.find("query id")
-        if id is None or "description" not in table.names:
+        table = columns.open_table(path, "a table of texts")
+        id = table.find(role)
+        if id is None or name not in table.names:
             return {}
-        ids, words = table.columns([id, "description"], gaps=["description"])
+        ids, words = table.columns([id, name], gaps=[name])
     except AssayError:
         return {}
     return {str(key): str(text) for key, text in zip(ids, words, strict=True) if text}
@@ -673,7 +673,7 @@ def queries_command(
     \b
     Examples:
       assay queries searches.csv --log -n 20 -o sampled.jsonl
-      assay queries notes.jsonl -n 30 --kind sentence -o made.jsonl --qrels made.qrels
+      assay queries docs.jsonl -n 30 --kind sentence -o made.jsonl --qrels made.qrels
       assay queries notes.jsonl --model py:demo_judge:write -n 10 -o written.jsonl
     """
     output.refuse_input(target, source, prompt)
@@ -690,8 +690,11 @@ def queries_command(
         )
     elif model is None:
         shown = _read_texts(None, source).docs
+        titles = _read_column(source, "doc id", "title")
         parts = kinds or ("title", "heading", "sentence")
-        result = queries.queries_from_docs(shown, number, kinds=parts, per_doc=per_doc, seed=seed)
+        result = queries.queries_from_docs(
+            shown, number, kinds=parts, per_doc=per_doc, seed=seed, titles=titles
+        )
     else:
         result = _write_queries(
             source,

@@ -237,6 +237,7 @@ def queries_from_docs(
     *,
     kinds: Sequence[str] = KINDS,
     per_doc: int = 1,
+    titles: Mapping[str, str] | None = None,
     seed: int = 0,
 ) -> QuerySet:
     """Take queries from documents: titles, headings, and sentences that name one document.
@@ -246,13 +247,14 @@ def queries_from_docs(
         n: How many queries.
         kinds: title, heading, sentence.
         per_doc: At most this many from one document.
+        titles: Titles by id. [the first heading, or a first line of 120 characters at most]
         seed: Seed of the sample of documents.
 
     Returns:
         The queries, each with its document and passage.
 
     Raises:
-        UsageError: A kind is not known.
+        UsageError: A kind is not known, or no document has any.
 
     Example:
         >>> docs = {"a": "# Wings\\n\\nThey lift an aircraft by moving air downwards."}
@@ -268,19 +270,23 @@ def queries_from_docs(
     names = list(docs)
     queries: list[SourcedQuery] = []
     for at in rng.permutation(len(names)).tolist():
-        parts = merge_near(_parts_of(names[at], docs[names[at]], kinds, frequency))[0]
+        doc, stated = names[at], (titles or {}).get(names[at], "")
+        parts = merge_near(_parts_of(doc, docs[doc], stated, kinds, frequency))[0]
         queries += parts[:per_doc]
         if len(queries) >= n:
             break
+    if not queries:
+        raise UsageError(f"No document holds a {' or a '.join(kinds)}. Take other kinds.")
     return QuerySet(tuple(queries[:n]), find_flaws(queries[:n], docs))
 
 
 def _parts_of(
-    doc: str, text: str, kinds: Sequence[str], frequency: Mapping[str, int]
+    doc: str, text: str, stated: str, kinds: Sequence[str], frequency: Mapping[str, int]
 ) -> Iterator[SourcedQuery]:
     headings = [clean_query(match) for match in _HEADING.findall(text)]
     first = clean_query(next((line for line in text.splitlines() if line.strip()), ""))
     title = headings[0] if headings else first if len(first) <= 120 else ""
+    title = clean_query(stated)[:_LONGEST] or title
     if "title" in kinds and title:
         yield SourcedQuery(title, "title", doc, title)
     if "heading" in kinds:
