@@ -26,6 +26,7 @@ function render(data) {
   at("pair").hidden = asks || !data.pair;
   at("done").hidden = asks || Boolean(data.pair);
   at("error").textContent = "";
+  document.documentElement.dataset.ready = "";
   if (asks) { at("name").value = by; at("name").focus(); return; }
   by = data.by;
   const p = data.progress, pace = p.an_hour ? ` · ${p.an_hour} an hour` : "";
@@ -45,8 +46,9 @@ function render(data) {
 }
 
 async function ask(path, body) {
-  if (busy) return;
+  if (busy) return; // a key pressed twice is one label
   busy = true;
+  document.body.dataset.busy = "yes";
   try {
     const about = body && { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" } };
     const answer = await fetch(path, about || {});
@@ -57,6 +59,7 @@ async function ask(path, body) {
     at("error").textContent = "Not recorded: the server does not answer. Start it again, then repeat this label.";
   } finally {
     busy = false;
+    delete document.body.dataset.busy;
   }
 }
 
@@ -72,6 +75,7 @@ at("undo").addEventListener("click", () => ask("/undo", { by }));
 at("name-form").addEventListener("submit", (event) => {
   event.preventDefault();
   by = at("name").value.trim();
+  at("name").blur();
   localStorage.setItem("assay-labeller", by);
   ask(`/state?by=${encodeURIComponent(by)}`);
 });
