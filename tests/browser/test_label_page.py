@@ -44,7 +44,7 @@ def press(page: Any, key: str) -> None:
     """Press a key, and wait until the page has shown the answer."""
     with page.expect_response(lambda answer: answer.request.method == "POST"):
         page.keyboard.press(key)
-    page.wait_for_function("!document.body.dataset.busy")
+    page.wait_for_selector("body:not([data-busy])")
 
 
 def stop(process: subprocess.Popen[str]) -> None:

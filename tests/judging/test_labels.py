@@ -191,3 +191,31 @@ def test_a_full_disk_is_an_error_and_not_a_label(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StorageError, match="No space left"):
         log.append(Label("q", "e", 1))
+
+
+@pytest.mark.slow
+def test_two_hundred_kills_lose_no_label(tmp_path: Path):
+    """A child writes and tells the pipe what is on disk; it is killed at any moment."""
+    path, told = tmp_path / "labels.jsonl", {}
+    for kill in range(200):
+        reader, writer = os.pipe()
+        child = os.fork()
+        if not child:
+            log = LabelLog(path)
+            for number in range(10_000):
+                log.append(Label(f"q{number}", "d", number % 4, by=f"p{kill}", note="x" * number))
+                os.write(writer, b"%d\n" % number)
+            os._exit(0)
+        os.close(writer)
+        lines = os.read(reader, 1 + kill % 37)  # how much is read decides when it is killed
+        os.kill(child, signal.SIGKILL)
+        while part := os.read(reader, 1 << 16):
+            lines += part
+        os.waitpid(child, 0)
+        os.close(reader)
+        told[f"p{kill}"] = {int(line) for line in lines.split(b"\n")[:-1]}
+    there = LabelLog(path).read().by_labeller()
+    assert sum(map(len, told.values())) > 200
+    for who, numbers in told.items():
+        written = {query for query, _ in there.get(who, {})}
+        assert {f"q{number}" for number in numbers} <= written

@@ -376,7 +376,11 @@ def estimate_from_labels(
         raise UsageError(f"The baseline {baseline!r} is not one of the runs.")
     rankings = [as_ranking(run, rules) for run in runs.values()]
     human = labels.check(pool).of_kind("human")
-    robots = LabelSet(()) if machine is None else machine.check(pool, "The machine labels")
+    robots = LabelSet(())
+    if machine is not None:
+        robots = machine.check(pool, "The machine labels").of_kind("machine")
+        if not len(robots):
+            raise MismatchError("The machine labels hold no label of a model, only of people.")
     others = () if machine is not None else tuple(a for a in labels.labels if a.kind == "machine")
     chosen_measures = [parse_linear(name, rel) for name in measures or [pool.settings["measure"]]]
     pairs = [(a, a) for a in names] if means else list(combinations(names, 2))
