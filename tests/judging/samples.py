@@ -8,7 +8,7 @@ import numpy as np
 
 from assay.judging import Label, LabelPool, LabelSet
 
-__all__ = ["GRADES", "make_runs", "label_all"]
+__all__ = ["GRADES", "label_all", "make_runs"]
 
 
 def make_runs(n_systems: int = 3, n_queries: int = 12, depth: int = 6, seed: int = 1) -> Any:

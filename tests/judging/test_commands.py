@@ -7,9 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from assay.io.demo_collection import write_files
+from assay.io.demo_collection import write_demo
+from assay.judging.demo import write_files
 from tests.conftest import Answer
 from tests.schemas import flaws
 
@@ -21,7 +23,9 @@ MACHINE = ("--machine-labels", "machine.labels.jsonl")
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("demo")
-    write_files(folder)
+    write_demo(folder)
+    write_files(folder, np.random.default_rng(0))
+    (folder / "kinds.tsv").write_text("query\tkind\nq00\tlong\n")
     return folder
 
 

@@ -15,12 +15,12 @@ from assay.errors import EndpointError, InputError, UsageError
 from assay.judging import LabelLog, make_pool
 from assay.judging.machine import (
     PROMPT,
-    Answer,
     estimate_cost,
     fill_prompt,
     judge_pool,
-    open_judge,
+    open_model,
     parse_grade,
+    read_answer,
     read_chat,
 )
 from assay.judging.session import LabelTexts
@@ -49,6 +49,17 @@ SCALE = (0, 1, 2, 3)
 )
 def test_grades_are_read_or_not_and_never_guessed(answer, grade):
     assert parse_grade(answer, SCALE) == grade
+
+
+def test_answers_of_functions():
+    assert [read_answer(value, SCALE).grade for value in (2, 2.0, True, 9, None, [1])] == [
+        2,
+        2,
+        None,
+        None,
+        None,
+        None,
+    ]
 
 
 def test_texts_with_braces_stay_as_they_are():
@@ -115,8 +126,8 @@ def texts(pool):
 
 def test_an_endpoint_labels_every_pair_once(endpoint, pool, texts, tmp_path: Path):
     log = LabelLog(tmp_path / "machine.jsonl")
-    judge = open_judge("openai:m", SCALE, base_url=endpoint.url)
-    settings = {"model": "openai:m", "judge": judge, "prices": (1.0, 10.0)}
+    judge = open_model("openai:m", base_url=endpoint.url, temperature=0.0)
+    settings = {"model": "openai:m", "ask": judge, "prices": (1.0, 10.0)}
     report = judge_pool(pool, texts, log, **settings)
     n = len(pool)
     assert (report.labelled, report.unreadable, report.earlier) == (n, 0, 0)
@@ -140,8 +151,8 @@ def test_an_endpoint_labels_every_pair_once(endpoint, pool, texts, tmp_path: Pat
 def test_answers_that_cannot_be_read_are_counted(endpoint, pool, texts, tmp_path: Path):
     endpoint.script = lambda request, number: (200, "Grade: 1" if number % 2 else "no idea")
     log = LabelLog(tmp_path / "machine.jsonl")
-    judge = open_judge("openai:m", SCALE, base_url=endpoint.url)
-    report = judge_pool(pool, texts, log, model="openai:m", judge=judge, concurrency=1)
+    judge = open_model("openai:m", base_url=endpoint.url, temperature=0.0)
+    report = judge_pool(pool, texts, log, model="openai:m", ask=judge, concurrency=1)
     assert report.unreadable == len(pool) // 2
     assert report.labelled + report.unreadable == len(pool)
     assert len(log.read()) == report.labelled
@@ -154,21 +165,21 @@ def test_an_endpoint_that_fails_half_way_loses_nothing(endpoint, pool, texts, tm
         (200, "Grade: 3") if number <= half else (400, "broken")
     )
     log = LabelLog(tmp_path / "machine.jsonl")
-    judge = open_judge("openai:m", SCALE, base_url=endpoint.url)
+    judge = open_model("openai:m", base_url=endpoint.url, temperature=0.0)
     with pytest.raises(EndpointError, match=r"broken.*goes on from there") as failure:
-        judge_pool(pool, texts, log, model="openai:m", judge=judge, concurrency=1)
+        judge_pool(pool, texts, log, model="openai:m", ask=judge, concurrency=1)
     assert "sk-very-secret" not in str(failure.value)
     assert len(log.read()) == half
     endpoint.script = lambda request, number: (200, "Grade: 0")
-    report = judge_pool(pool, texts, log, model="openai:m", judge=judge)
+    report = judge_pool(pool, texts, log, model="openai:m", ask=judge)
     assert (report.earlier, report.labelled) == (half, len(pool) - half)
 
 
 def test_a_busy_endpoint_is_asked_again(endpoint, pool, texts, tmp_path: Path):
     endpoint.script = lambda request, number: (200, "1") if number % 3 else (429, "slow down")
-    judge = open_judge("openai:m", SCALE, base_url=endpoint.url)
+    judge = open_model("openai:m", base_url=endpoint.url, temperature=0.0)
     log = LabelLog(tmp_path / "machine.jsonl")
-    report = judge_pool(pool, texts, log, model="openai:m", judge=judge)
+    report = judge_pool(pool, texts, log, model="openai:m", ask=judge)
     assert report.labelled == len(pool)
 
 
@@ -204,16 +215,16 @@ def test_a_function_is_a_judge(pool, texts, tmp_path: Path, monkeypatch):
 def test_what_makes_no_sense_is_refused(pool, texts, tmp_path: Path):
     log = LabelLog(tmp_path / "x.jsonl")
 
-    def judge(prompt: str) -> Answer:
-        return Answer(1.0)
+    def judge(prompt: str) -> tuple[int, tuple[int, int]]:
+        return 1, (0, 0)
 
-    with pytest.raises(UsageError, match="names no judge"):
-        open_judge("gpt-4", SCALE)
+    with pytest.raises(UsageError, match="names no model"):
+        open_model("gpt-4")
     with pytest.raises(UsageError, match="needs the places"):
-        judge_pool(pool, texts, log, model="m", judge=judge, prompt="no place")
+        judge_pool(pool, texts, log, model="m", ask=judge, prompt="no place")
     with pytest.raises(InputError, match="no text of document"):
-        judge_pool(pool, LabelTexts(texts.queries, {}, {}), log, model="m", judge=judge)
-    report = judge_pool(pool, texts, log, model="m", judge=judge, limit=2)
+        judge_pool(pool, LabelTexts(texts.queries, {}, {}), log, model="m", ask=judge)
+    report = judge_pool(pool, texts, log, model="m", ask=judge, limit=2)
     assert report.labelled == 2
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from assay.errors import FormatError, InputError, UsageError
 from assay.judging import SourcedQuery, queries_from_docs, queries_from_log, queries_from_model
-from assay.judging.queries import QuerySet, find_flaws, merge_near, open_writer
+from assay.judging.queries import QuerySet, find_flaws, merge_near
 
 DOCS = {
     "wings": "# Wings\n\nWings lift an aircraft by moving air downwards behind them.\n\n"
@@ -52,7 +52,7 @@ def test_sampling_goes_by_count_and_by_stratum(tmp_path: Path):
 
 
 def test_bad_logs_are_refused(tmp_path: Path):
-    with pytest.raises(FormatError, match="line 2.*whole number"):
+    with pytest.raises(FormatError, match=r"line 2.*whole number"):
         queries_from_log(write_log(tmp_path, ["red fox,many,a"]), 1)
     path = tmp_path / "x.csv"
     path.write_text("a,b\n1,2\n")
@@ -102,7 +102,7 @@ def test_a_model_writes_queries_and_its_answers_are_kept(tmp_path: Path):
         return "how do wings work\n", (50, 5)
 
     cache = tmp_path / "answers.jsonl"
-    settings = {"model": "m", "write": write, "per_doc": 2, "cache": cache, "concurrency": 1}
+    settings = {"model": "m", "ask": write, "per_doc": 2, "cache": cache, "concurrency": 1}
     docs = {id: text for id, text in DOCS.items() if text}
     result = queries_from_model(docs, 4, **settings)
     assert {(q.text, q.doc) for q in result.queries} == {
@@ -121,9 +121,7 @@ def test_a_model_writes_queries_and_its_answers_are_kept(tmp_path: Path):
 
 def test_what_makes_no_sense_is_refused(tmp_path: Path, monkeypatch):
     with pytest.raises(UsageError, match="needs the place"):
-        queries_from_model(DOCS, 1, model="m", write=str, prompt="no place")
-    with pytest.raises(UsageError, match="names no model"):
-        open_writer("gpt-4")
+        queries_from_model(DOCS, 1, model="m", ask=str, prompt="no place")
     (tmp_path / "my_writer.py").write_text("def fails(prompt): raise ValueError('no')\n")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="ValueError: no"):

@@ -10,7 +10,7 @@ from assay.judging.labels import LabelSet as LabelSet
 from assay.judging.labels import read_labels as read_labels
 from assay.judging.labels import write_labels as write_labels
 from assay.judging.machine import judge_pool as judge_pool
-from assay.judging.machine import open_judge as open_judge
+from assay.judging.machine import open_model as open_model
 from assay.judging.pool import LabelPool as LabelPool
 from assay.judging.pool import make_pool as make_pool
 from assay.judging.pool import read_pool as read_pool

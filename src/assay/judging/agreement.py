@@ -144,7 +144,6 @@ class AgreementReport:
         labellers: Their names; the first is the reference.
         n_pairs: Pairs with two labels or more.
         n_queries: Queries of these.
-        by_grade: Share of the second's labels that agree, by the first's grade.
         systems: Signed error of the second on documents that only this system retrieved.
         order: τ and τ_AP of the order of the systems.
         remarks: What a reader should know.
@@ -204,22 +203,17 @@ class AgreementReport:
             ]
             names = tuple(f"{second} {grade:g}" for grade in self.scale)
             tables.append(Table(("", *names, "same"), tuple(counts)))
-        for title, column, values in (
-            ("system", "signed error on its own documents", self.systems),
-            ("order of systems", "value", {k: (v, 0) for k, v in self.order.items()}),
-        ):
-            if values:
-                more = ("pairs",) if title == "system" else ()
-                body = [
-                    (
-                        Cell(name),
-                        Cell(each.estimate, "difference"),
-                        each.cell(sign=True),
-                        *([Cell(n, "count")] if more else []),
-                    )
-                    for name, (each, n) in values.items()
-                ]
-                tables.append(Table((title, column, heading, *more), tuple(body)))
+        errors = [
+            (Cell(name), Cell(each.estimate, "difference"), each.cell(sign=True), Cell(n, "count"))
+            for name, (each, n) in self.systems.items()
+        ]
+        columns = ("system", "signed error on documents it alone retrieved", heading, "pairs")
+        orders = [
+            (Cell(name), Cell(each.estimate, "fraction"), each.cell())
+            for name, each in self.order.items()
+        ]
+        tables += [Table(columns, tuple(errors))] if errors else []
+        tables += [Table(("order of systems", "value", heading), tuple(orders))] if orders else []
         return tables
 
     def page(self) -> Page:
@@ -314,9 +308,6 @@ def measure_agreement(
         }
     if len(names) > 2:
         statistics["all"] = _alphas(draws, scale, shared)
-        statistics = {k: v for k, v in statistics.items() if k != "all"} | {
-            "all": statistics["all"]
-        }
     order: dict[str, Interval] = {}
     systems: dict[str, tuple[Interval, int]] = {}
     if runs:
@@ -327,16 +318,10 @@ def measure_agreement(
         remarks.append(
             f"{len(queries)} queries are too few for intervals; {_FEWEST_QUERIES} are needed"
         )
+    sizes = (names, len(shared), len(queries))
+    grades_used = tuple(scale.tolist())
     return AgreementReport(
-        statistics,
-        confusion,
-        tuple(scale.tolist()),
-        names,
-        len(shared),
-        len(queries),
-        systems,
-        order,
-        tuple(remarks),
+        statistics, confusion, grades_used, *sizes, systems, order, tuple(remarks)
     )
 
 

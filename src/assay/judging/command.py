@@ -73,6 +73,52 @@ _labels_option = options.in_result(
 )
 
 
+def _number_option(*names: str, default: int, help: str, section: str = "Input") -> Any:
+    """Declare an option that takes a whole number from 1."""
+    about: dict[str, Any] = {"type": click.IntRange(min=1), "default": default, "metavar": "N"}
+    return option(*names, show_default=True, help=help, section=section, **about)
+
+
+_measure_option = options.in_measures(
+    "-m",
+    "--measure",
+    default="DCG@10",
+    show_default=True,
+    metavar="NAME",
+    help="P@k, DCG@k or RBP; in the pool its weights decide the probabilities.",
+)
+_endpoint_options = options.add_options(
+    option("--base-url", metavar="URL", help="Address of the endpoint.", section="Models"),
+    option(
+        "--key-env", metavar="NAME", help="Variable of the key. [OPENAI_API_KEY]", section="Models"
+    ),
+    _number_option("--concurrency", default=4, help="Requests at a time.", section="Machines"),
+    option(
+        "--price",
+        "prices",
+        type=float,
+        nargs=2,
+        metavar="IN OUT",
+        help="Price of a million tokens sent and received.",
+        section="Machines",
+    ),
+)
+
+
+def _tell_cost(tokens: tuple[int, int], prices: tuple[float, float] | None, about: str) -> None:
+    """Say how many tokens are sent and received, and what they cost."""
+    cost = (
+        f", cost {sum(n * p for n, p in zip(tokens, prices, strict=True)) / 1e6:.4f}"
+        if prices
+        else ""
+    )
+    output.log(f"{about}{tokens[0]:,} tokens sent and {tokens[1]:,} received{cost}")
+
+
+def _read_prompt(path: str | None, default: str) -> str:
+    return default if path is None else Path(path).read_text("utf-8")
+
+
 def _named(runs: tuple[str, ...]) -> dict[str, str]:
     return dict(zip(unique_names(runs), runs, strict=True)) if runs else {}
 
@@ -83,25 +129,14 @@ def _named(runs: tuple[str, ...]) -> dict[str, str]:
 @click.command("pool", cls=Command)
 @argument("runs", nargs=-1, required=True, metavar="RUN...", reads=True)
 @options.write_option("The pool to write.", "target", required=True)
-@option(
+@_number_option(
     "-n",
     "--labels",
-    "n_labels",
-    type=click.IntRange(min=1),
+    "n",
     default=200,
-    show_default=True,
-    metavar="N",
     help="Number of pairs to draw, on average; with --extend how many more.",
-    section="Input",
 )
-@options.in_measures(
-    "-m",
-    "--measure",
-    default="DCG@10",
-    show_default=True,
-    metavar="NAME",
-    help="P@k, DCG@k or RBP, whose weights decide the probabilities.",
-)
+@_measure_option
 @options.in_measures(
     "--aim",
     type=click.Choice(AIMS),
@@ -136,16 +171,11 @@ def pool_command(
     *,
     runs: tuple[str, ...],
     target: str,
-    n_labels: int,
-    measure: str,
-    aim: str,
-    method: str,
-    depth: int | None,
     scale: str,
     sure: str | None,
     extend: str | None,
-    seed: int,
     json_wanted: bool,
+    **settings: Any,
 ) -> None:
     """Choose the pairs of query and document to label.
 
@@ -164,16 +194,7 @@ def pool_command(
     before = None if extend is None else pool.read_pool(extend)
     doubt = None if sure is None else labels.read_labels(sure, kind="machine").uncertainty()
     result = pool.make_pool(
-        _named(runs),
-        n_labels,
-        measure=measure,
-        aim=aim,
-        method=method,
-        depth=depth,
-        seed=seed,
-        scale=_parse_scale(scale),
-        uncertainty=doubt,
-        extend=before,
+        _named(runs), scale=_parse_scale(scale), uncertainty=doubt, extend=before, **settings
     )
     result.write(target)
     summary = _PoolSummary(result, target)
@@ -205,12 +226,9 @@ class _PoolSummary:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        settings = dict(self.pool.settings)
-        counts = {"pairs": len(self.pool), "drawn": self.pool.n_drawn}
-        n_queries = len(self.pool.query_ids)
-        return {"file": self.file, "digest": self.pool.digest, **counts, "queries": n_queries} | {
-            "settings": settings
-        }
+        sizes = {"pairs": len(self.pool), "drawn": self.pool.n_drawn}
+        about = {"queries": len(self.pool.query_ids), "settings": dict(self.pool.settings)}
+        return {"file": self.file, "digest": self.pool.digest, **sizes, **about}
 
 
 # assay label
@@ -278,8 +296,7 @@ def label_command(
     port: int,
     imported: str | None,
     export: str | None,
-    named: str | None,
-    kind: str,
+    **about: Any,
 ) -> None:
     """Label the pairs of a pool, on a local page or in the terminal.
 
@@ -296,15 +313,18 @@ def label_command(
     opened = pool.read_pool(pool_file)
     book = labels.LabelLog(log or _log_of(pool_file))
     if imported is not None:
-        return _import(opened, book, imported, named, by, kind)
+        _import(opened, book, imported, by, **about)
+        return
     shown = _read_texts(queries, docs)
     if export is not None:
-        return _export(opened, book, export, named or "csv", shown)
+        _export(opened, book, export, about["named"] or "csv", shown)
+        return
     open_session = partial(session.LabelSession, opened, book, texts=shown, twice=twice)
     meaning = _read_guidelines(guidelines)
     if in_terminal:
         name = by or os.environ.get("USER") or "me"
-        return terminal.label_in_terminal(open_session(by=name), meaning)
+        terminal.label_in_terminal(open_session(by=name), meaning)
+        return
     for package in ("starlette", "uvicorn"):
         need(package, "The page for labelling", "serve")
 
@@ -312,13 +332,9 @@ def label_command(
         print(address, flush=True)
         output.log(f"labels go to {book.path}; serving until Ctrl-C")
 
+    state = partial(_describe_state, _named(runs), opened, book)
     page.serve_labels(
-        lambda name: open_session(by=name),
-        meaning,
-        port=port,
-        by=by,
-        ready=ready,
-        status=partial(_describe_state, _named(runs), opened, book),
+        lambda name: open_session(by=name), meaning, port=port, by=by, ready=ready, status=state
     )
 
 
@@ -342,7 +358,7 @@ def _log_of(pool_file: str) -> str:
     return str(Path(pool_file).with_suffix(".labels.jsonl"))
 
 
-def _import(opened: Any, book: Any, source: str, named: str | None, by: str, kind: str) -> None:
+def _import(opened: Any, book: Any, source: str, by: str, named: str | None, kind: str) -> None:
     from dataclasses import replace
 
     added = labels.read_labels(source, format=named, by=by, kind=kind).check(opened, source)
@@ -351,13 +367,13 @@ def _import(opened: Any, book: Any, source: str, named: str | None, by: str, kin
 
 
 def _export(opened: Any, book: Any, target: str, format: str, shown: Any) -> None:
-    made = book.read().check(opened, str(book.path))
+    labelled = book.read().check(opened, str(book.path))
     pairs = {
         pair: (shown.queries.get(pair[0], ""), shown.docs.get(pair[1], ""))
-        for pair in made.by_pair()
+        for pair in labelled.by_pair()
     }
-    labels.write_labels(made, target, format=format, texts=pairs)
-    output.log(f"{len(made):,} labels are in {target}")
+    labels.write_labels(labelled, target, format=format, texts=pairs)
+    output.log(f"{len(labelled):,} labels are in {target}")
 
 
 def _read_texts(queries: str | None, docs: str | None) -> Any:
@@ -424,10 +440,7 @@ def _read_guidelines(path: str | None) -> Mapping[int, str]:
     help="The log of machine labels.",
     writes=True,
 )
-@option("--base-url", metavar="URL", help="Address of the endpoint.", section="Models")
-@option(
-    "--key-env", metavar="NAME", help="Variable with the key. [OPENAI_API_KEY]", section="Models"
-)
+@_endpoint_options
 @option(
     "--temperature",
     type=click.FloatRange(min=-1),
@@ -436,24 +449,6 @@ def _read_guidelines(path: str | None) -> Mapping[int, str]:
     metavar="X",
     help="Temperature; -1 leaves it to the endpoint.",
     section="Models",
-)
-@option(
-    "--concurrency",
-    type=click.IntRange(1, 256),
-    default=4,
-    show_default=True,
-    metavar="N",
-    help="Requests at a time.",
-    section="Machines",
-)
-@option(
-    "--price",
-    "prices",
-    type=float,
-    nargs=2,
-    metavar="IN OUT",
-    help="Price of a million tokens sent and received.",
-    section="Machines",
 )
 @option(
     "--limit", type=click.IntRange(min=1), metavar="N", help="Number of pairs.", section="Machines"
@@ -471,10 +466,8 @@ def judge_command(
     base_url: str | None,
     key_env: str | None,
     temperature: float,
-    concurrency: int,
-    prices: tuple[float, float] | None,
-    limit: int | None,
     json_wanted: bool,
+    **settings: Any,
 ) -> None:
     """Let a model label the pairs of a pool.
 
@@ -493,29 +486,14 @@ def judge_command(
     from assay.judging.machine import PROMPT
 
     opened, shown = pool.read_pool(pool_file), _read_texts(queries, docs)
-    words = PROMPT if prompt is None else Path(prompt).read_text("utf-8")
+    words = _read_prompt(prompt, PROMPT)
     heat = None if temperature < 0 else temperature
-    judge = machine.open_judge(
-        model, opened.scale, base_url=base_url, key_env=key_env, temperature=heat
-    )
+    ask = machine.open_model(model, base_url=base_url, key_env=key_env, temperature=heat)
     if model.startswith("openai:"):
-        sent, received = machine.estimate_cost(opened, shown, words)
-        cost = (
-            "" if not prices else f", about {(sent * prices[0] + received * prices[1]) / 1e6:.2f}"
-        )
-        output.log(f"about {sent:,} tokens to send and {received:,} to receive{cost}")
-    report = machine.judge_pool(
-        opened,
-        shown,
-        labels.LabelLog(log),
-        model=model,
-        judge=judge,
-        prompt=words,
-        guidelines=_read_guidelines(guidelines),
-        concurrency=concurrency,
-        prices=prices,
-        limit=limit,
-    )
+        _tell_cost(machine.estimate_cost(opened, shown, words), settings["prices"], "about ")
+    about = {"ask": ask, "prompt": words, "guidelines": _read_guidelines(guidelines)}
+    book = labels.LabelLog(log)
+    report = machine.judge_pool(opened, shown, book, model=model, **about, **settings)
     output.emit(report, "json" if json_wanted else "text", None)
 
 
@@ -527,14 +505,7 @@ def judge_command(
 @options.in_input(
     "--run", "runs", multiple=True, metavar="RUN", help="A system. May be repeated.", reads=True
 )
-@options.in_measures(
-    "-m",
-    "--measure",
-    default="DCG@10",
-    show_default=True,
-    metavar="NAME",
-    help="P@k, DCG@k or RBP, for the order of systems.",
-)
+@_measure_option
 @options.resamples_option
 @options.seed_option
 @options.result_options()
@@ -561,8 +532,8 @@ def agreement_command(
     people: dict[str, dict[Any, float]] = {}
     for path, name in zip(files, unique_names(files), strict=True):
         grades = labels.read_labels(path).by_labeller()
-        for who, given in grades.items():
-            people[name if len(grades) == 1 and name not in people else f"{name}:{who}"] = given
+        for who, marks in grades.items():
+            people[name if len(grades) == 1 and name not in people else f"{name}:{who}"] = marks
     report = agreement.measure_agreement(
         people, runs=_named(runs), measure=measure, resamples=min(resamples, 2000), seed=seed
     )
@@ -582,14 +553,8 @@ def agreement_command(
     help="Write which document each query was made from, as qrels.",
     writes=True,
 )
-@options.in_input(
-    "-n",
-    "--number",
-    type=click.IntRange(min=1),
-    default=100,
-    show_default=True,
-    metavar="N",
-    help="Number of queries; with --strata from each stratum.",
+@_number_option(
+    "-n", "--number", default=100, help="Number of queries; with --strata from each stratum."
 )
 @options.in_input("--log", "is_log", is_flag=True, help="The file is a log of queries.")
 @options.in_input("--column", metavar="NAME", help="Column of the queries in a log.")
@@ -602,44 +567,16 @@ def agreement_command(
     type=click.Choice(["title", "heading", "sentence"]),
     help="What to take from documents. May be repeated. [all]",
 )
-@options.in_input(
-    "--per-doc",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Number of queries from one document.",
-)
+@_number_option("--per-doc", default=1, help="Number of queries from one document.")
 @option("--model", metavar="SPEC", help="openai:NAME or py:MODULE:FUNCTION.", section="Models")
 @options.in_input("--prompt", metavar="FILE", help="With {document} and {n}.", reads=True)
-@option("--base-url", metavar="URL", help="Address of the endpoint.", section="Models")
-@option(
-    "--key-env", metavar="NAME", help="Variable with the key. [OPENAI_API_KEY]", section="Models"
-)
+@_endpoint_options
 @options.in_result(
     "--cache",
     type=options.output_file,
     metavar="FILE",
     help="The model's answers, to go on from.",
     writes=True,
-)
-@option(
-    "--concurrency",
-    type=click.IntRange(1, 256),
-    default=4,
-    show_default=True,
-    metavar="N",
-    help="Requests at a time.",
-    section="Machines",
-)
-@option(
-    "--price",
-    "prices",
-    type=float,
-    nargs=2,
-    metavar="IN OUT",
-    help="Price of a million tokens sent and received.",
-    section="Machines",
 )
 @options.seed_option_for("Seed of the sample.")
 @options.json_option
@@ -650,20 +587,12 @@ def queries_command(
     qrels: str | None,
     number: int,
     is_log: bool,
-    column: str | None,
-    strata: str | None,
-    uniform: bool,
     kinds: tuple[str, ...],
     per_doc: int,
     model: str | None,
-    prompt: str | None,
-    base_url: str | None,
-    key_env: str | None,
-    cache: str | None,
-    concurrency: int,
-    prices: tuple[float, float] | None,
     seed: int,
     json_wanted: bool,
+    **settings: Any,
 ) -> None:
     """Make queries from a log, from documents, or by a model.
 
@@ -676,75 +605,54 @@ def queries_command(
       assay queries docs.jsonl -n 30 --kind sentence -o made.jsonl --qrels made.qrels
       assay queries notes.jsonl --model py:demo_judge:write -n 10 -o written.jsonl
     """
-    output.refuse_input(target, source, prompt)
-    output.refuse_same_file(target, qrels, cache)
-    typed = {"--column": column, "--strata": strata, "--uniform": uniform}
-    stray = [flag for flag, value in typed.items() if value]
+    output.refuse_input(target, source, settings["prompt"])
+    output.refuse_same_file(target, qrels, settings["cache"])
+    of_log = {key: settings.pop(key) for key in ("column", "strata", "uniform")}
+    stray = [key for key, value in of_log.items() if value]
     if stray and not is_log:
-        raise click.UsageError(f"{stray[0]} requires --log.")
+        raise click.UsageError(f"--{stray[0]} requires --log.")
     if is_log and (model or kinds or qrels):
         raise click.UsageError("--log samples queries; --model, --kind and --qrels need documents.")
     if is_log:
-        result = queries.queries_from_log(
-            source, number, column=column, strata=strata, uniform=uniform, seed=seed
-        )
+        result = queries.queries_from_log(source, number, seed=seed, **of_log)
     elif model is None:
-        shown = _read_texts(None, source).docs
         titles = _read_column(source, "doc id", "title")
-        parts = kinds or ("title", "heading", "sentence")
+        parts, docs = kinds or ("title", "heading", "sentence"), _read_texts(None, source).docs
         result = queries.queries_from_docs(
-            shown, number, kinds=parts, per_doc=per_doc, seed=seed, titles=titles
+            docs, number, kinds=parts, per_doc=per_doc, seed=seed, titles=titles
         )
     else:
-        result = _write_queries(
-            source,
-            number,
-            model,
-            prompt,
-            base_url,
-            key_env,
-            cache,
-            prices,
-            per_doc=per_doc,
-            concurrency=concurrency,
-            seed=seed,
-        )
+        result = _write_queries(source, number, model, per_doc=per_doc, seed=seed, **settings)
     result.write(target, qrels)
-    if prices and any(result.tokens):
-        output.log(f"cost {_price(result.tokens, prices):.4f}")
     output.emit(result, "json" if json_wanted else "text", None)
-
-
-def _price(tokens: tuple[int, int], prices: tuple[float, float]) -> float:
-    return (tokens[0] * prices[0] + tokens[1] * prices[1]) / 1e6
 
 
 def _write_queries(
     source: str,
     number: int,
     model: str,
+    *,
     prompt: str | None,
     base_url: str | None,
     key_env: str | None,
-    cache: str | None,
     prices: tuple[float, float] | None,
     **settings: Any,
 ) -> Any:
-    """Say what a model will cost, then let it write queries."""
+    """Let a model write queries; say before and after what it costs."""
     from assay.judging.queries import PROMPT
 
-    words = PROMPT if prompt is None else Path(prompt).read_text("utf-8")
-    shown = _read_texts(None, source).docs
-    write = queries.open_writer(model, base_url=base_url, key_env=key_env)
-    if model.startswith("openai:") and shown:
-        n_docs = min(len(shown), -(-number // settings["per_doc"]))
-        mean = sum(map(len, shown.values())) / len(shown)
-        about = (round(n_docs * (mean + len(words)) / 4), 20 * number)
-        cost = "" if not prices else f", about {_price(about, prices):.2f}"
-        output.log(f"about {about[0]:,} tokens to send and {about[1]:,} to receive{cost}")
-    return queries.queries_from_model(
-        shown, number, model=model, write=write, prompt=words, cache=cache, **settings
+    words, docs = _read_prompt(prompt, PROMPT), _read_texts(None, source).docs
+    ask = machine.open_model(model, base_url=base_url, key_env=key_env)
+    if model.startswith("openai:") and docs:
+        n_docs = min(len(docs), -(-number // settings["per_doc"]))
+        size = n_docs * (sum(map(len, docs.values())) / len(docs) + len(words))
+        _tell_cost((round(size / 4), 20 * number), prices, "about ")
+    result = queries.queries_from_model(
+        docs, number, model=model, ask=ask, prompt=words, **settings
     )
+    if prices and any(result.tokens):
+        _tell_cost(result.tokens, prices, "")
+    return result
 
 
 # assay eval and assay compare
@@ -782,23 +690,22 @@ def estimate_labels(
         if typed and name not in _UNDERSTOOD:
             flag = next(p.opts[-1] for p in context.command.params if p.name == name)
             raise UsageError(f"{flag} does not go with --pool.")
+    if settings["layout"] in ("trec", "model-card"):
+        raise UsageError(f"--format {settings['layout']} holds no estimates.")
     runs, file = _named(settings["runs"]), settings["file"]
     output.refuse_input(file, *settings["runs"], pool_file, labels_file, machine_file)
     base = settings.get("baseline")
     if base is not None and base not in runs:
-        named = {path: name for name, path in runs.items()}
-        base = named.get(base, base)
-        if base not in runs:
-            runs, base = {**_named((base,)), **runs}, next(iter(_named((base,))))
+        by_path = {path: name for name, path in runs.items()}
+        base, path = by_path.get(base) or unique_names([base])[0], base
+        runs = {base: path, **runs}
     opened = pool.read_pool(pool_file)
-    robots = None
-    if machine_file is not None:
-        robots = labels.read_labels(machine_file, kind="machine")
+    robots = machine_file and labels.read_labels(machine_file, kind="machine")
     result = estimate.estimate_from_labels(
         runs,
         opened,
         labels.read_labels(labels_file),
-        machine=robots,
+        machine=robots or None,
         measures=settings["measures"],
         means=means,
         baseline=base,

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from assay.arrays import Flags, Floats, Ints, or_none
+from assay.arrays import Flags, Floats, Ints
 from assay.core.conventions import as_conventions
 from assay.core.text import fixed, format_percent
 from assay.errors import MismatchError, UsageError
@@ -99,10 +99,12 @@ class DrawnLabels(NamedTuple):
         tuning = self.tuning()
         values = self.values(tuning)
         mean, freedom = float(values.mean()), self.freedom()
-        empty = Interval(mean, math.nan, math.nan, 1 - level, "t", self.n_rows)
+        if not len(self.rows):  # the same documents at the same ranks: no label changes that
+            return Interval(0.0, 0.0, 0.0, 1 - level, "t", self.n_rows, note="identical"), tuning
         if freedom + 1 < FEWEST:
             note = f"gains were drawn in {freedom + 1} queries; {FEWEST} are needed"
-            return Interval(*_ends(empty), 1 - level, "t", self.n_rows, note=note), tuning
+            nothing = (math.nan, math.nan, 1 - level, "t", self.n_rows)
+            return Interval(mean, *nothing, note=note), tuning
         half = _student(1 - level / 2, freedom) * float(values.std(ddof=1)) / math.sqrt(self.n_rows)
         return Interval(mean, mean - half, mean + half, 1 - level, "t", self.n_rows), tuning
 
@@ -126,6 +128,8 @@ class DrawnLabels(NamedTuple):
         From the design: chances grow together until they are 1, and what labels then add to the
         spread falls as the design says; what queries add stays.
         """
+        if math.isnan(half_width) or not len(self.rows):
+            return math.nan
         tuning = self.tuning()
         freedom = max(self.freedom(), 1)
         total = float(self.values(tuning).var(ddof=1)) / self.n_rows
@@ -145,10 +149,6 @@ class DrawnLabels(NamedTuple):
             enough = now * float(np.sum(squares * (1 - grown) / grown)) / design <= room
             low, high = (low, middle) if enough else (middle, high)
         return math.ceil(float(np.minimum(1.0, high * p).sum() - p.sum()))
-
-
-def _ends(interval: Interval) -> tuple[float, float, float]:
-    return interval.estimate, interval.low, interval.high
 
 
 def sequence_half_width(variance: float, planned: float, level: float) -> float:
@@ -211,6 +211,8 @@ class LabelEstimate:
         if not self.b:
             return ""
         low, high = self.interval.low, self.interval.high
+        if self.interval.note == "identical":
+            return "identical"
         return self.a if low > 0 else self.b if high < 0 else "not separable"
 
     def verdict(self) -> str:
@@ -218,6 +220,8 @@ class LabelEstimate:
         low, high = fixed(self.interval.low), fixed(self.interval.high)
         if math.isnan(self.interval.low):
             return f"{self.measure}: too few labels for an interval ({self.interval.note})"
+        if self.outcome == "identical":
+            return f"{self.a} and {self.b} retrieve the same for {self.measure}"
         if not self.b:
             value = fixed(self.interval.estimate)
             return f"{self.a} has {self.measure} {value} ({low} to {high})"
@@ -241,7 +245,7 @@ class LabelEstimate:
             data["outcome"] = self.outcome
         data["machine_weight"] = self.tuning
         data["anytime"] = None if self.sequence is None else self.sequence.to_dict()
-        data["labels_to_halve"] = or_none(self.more) if math.isfinite(self.more) else None
+        data["labels_to_halve"] = self.more if math.isfinite(self.more) else None
         data["note"] = self.interval.note
         return data
 
@@ -295,6 +299,7 @@ class LabelEstimates:
             kind = "difference" if compared else "fraction"
             anytime = None if each.sequence is None else each.sequence.text(sign=compared)
             more = "never" if math.isinf(each.more) else f"{each.more:,.0f}"
+            more = None if math.isnan(each.more) else more
             cells = [Cell(each.interval.estimate, kind), each.interval.cell(sign=compared)]
             cells += [Cell(anytime, "figure"), Cell(more, "figure")]
             outcome = [Cell(each.outcome)] if compared else []
@@ -396,17 +401,8 @@ def estimate_from_labels(
             sample = drawn.sample(weighed, weights, measure, a if means else f"{a} and {b}")
             interval, tuning = sample.estimate(share)
             more = sample.labels_needed(interval.half_width / 2, share)
-            estimates.append(
-                LabelEstimate(
-                    measure.name,
-                    a,
-                    "" if means else b,
-                    interval,
-                    tuning,
-                    sample.sequence(share),
-                    more,
-                )
-            )
+            about = (interval, tuning, sample.sequence(share), more)
+            estimates.append(LabelEstimate(measure.name, a, "" if means else b, *about))
     remarks = [*drawn.remarks(), *labels.remarks()]
     if others:
         remarks.append(f"{len(others):,} machine labels among the labels were left out")
@@ -428,7 +424,7 @@ class _DrawnPairs:
         self.n_labelled, self._n_strange = len(self._at), len(places) - len(self._at)
         if not self.n_labelled:
             raise MismatchError("None of the pairs that were drawn is labelled. Label some first.")
-        self._twice = sum(len(given) > 1 for given in self._human.values())
+        self._twice = sum(len(acts) > 1 for acts in self._human.values())
         # Labels are made in random order within a stage, so those that are missing are a sample.
         n_stages = pool.probabilities.shape[1]
         n_drawn = np.bincount(pool.stages, minlength=n_stages + 1)[1:]
@@ -443,7 +439,7 @@ class _DrawnPairs:
         self._keys = keys[self._order]
 
     def _by_place(self, labels: LabelSet) -> dict[int, list[Label]]:
-        return {self.pool.places[pair]: given for pair, given in labels.by_pair().items()}
+        return {self.pool.places[pair]: acts for pair, acts in labels.by_pair().items()}
 
     def sample(
         self, weighed: Coefficients, weights: Floats, measure: LinearMeasure, what: str
@@ -480,8 +476,8 @@ class _DrawnPairs:
             )
         every = np.zeros((2, len(pool)))
         for row, labels in enumerate((self._human, self._machine)):
-            for place, given in labels.items():
-                every[row, place] = measure.gains([label.grade for label in given]).mean()
+            for place, acts in labels.items():
+                every[row, place] = measure.gains([label.grade for label in acts]).mean()
         labelled = np.zeros(len(pool), bool)
         labelled[self._at] = True
         here = labelled[places]

@@ -201,32 +201,27 @@ class LabelLog:
 
     def acts(self) -> tuple[list[Label], int]:
         """Return every act in the order of the file, and the number of torn lines."""
-        try:
-            lines = self.path.read_bytes().split(b"\n")
-        except FileNotFoundError:
-            return [], 0
-        except OSError as error:
-            raise _failure(self.path, error) from None
-        parsed = [_parse_line(line) for line in lines if line.strip()]
-        acts = [act for act in parsed if act is not None]
-        if not acts and parsed:
+        acts, torn, end = self.follow(0)
+        torn += self.path.exists() and self.path.stat().st_size > end
+        if torn and not acts:
             raise FormatError(
                 f"{self.path} holds no labels. A log of labels has a line of JSON for each."
             )
-        return acts, len(parsed) - len(acts)
+        return acts, torn
 
-    def follow(self, offset: int) -> tuple[list[Label], int]:
-        """Return the acts of whole lines behind an offset, and where these end."""
+    def follow(self, offset: int) -> tuple[list[Label], int, int]:
+        """Return the acts of whole lines behind an offset, torn lines, and where these end."""
         try:
             with open(self.path, "rb") as file:
                 file.seek(offset)
                 whole = file.read().rpartition(b"\n")[0]
         except FileNotFoundError:
-            return [], offset
+            return [], 0, offset
         except OSError as error:
             raise _failure(self.path, error) from None
-        acts = [act for line in whole.split(b"\n") if (act := _parse_line(line)) is not None]
-        return acts, offset + len(whole) + bool(whole)
+        parsed = [_parse_line(line) for line in whole.split(b"\n") if line.strip()]
+        acts = [act for act in parsed if act is not None]
+        return acts, len(parsed) - len(acts), offset + len(whole) + bool(whole)
 
     def read(self) -> LabelSet:
         """Return the labels that count."""
@@ -442,7 +437,7 @@ def write_labels(
         shape = _label_studio_task if format == "label-studio" else _argilla_record
         texts = texts or {}
         pairs = labels.by_pair().items()
-        records = [shape(pair, given, *texts.get(pair, pair)) for pair, given in pairs]
+        records = [shape(pair, acts, *texts.get(pair, pair)) for pair, acts in pairs]
         lines = map(json.dumps, records)
         lines = [json.dumps(records, indent=1)] if format == "label-studio" else lines
     with atomic_write(path) as file:
@@ -450,43 +445,49 @@ def write_labels(
 
 
 def _trec_lines(labels: LabelSet) -> Iterator[str]:
-    for (query, doc), given in labels.by_pair().items():
-        grades = {label.grade for label in given}
+    for (query, doc), acts in labels.by_pair().items():
+        grades = {label.grade for label in acts}
         if len(grades) > 1:
             raise MismatchError(
                 f"TREC qrels hold one grade for a pair, and query {query}, document {doc} has "
                 f"{len(grades)}. Write CSV, or the labels of one labeller."
             )
-        yield f"{query} 0 {doc} {given[0].grade:g}"
+        yield f"{query} 0 {doc} {acts[0].grade:g}"
 
 
 def _csv_lines(labels: LabelSet) -> Iterator[str]:
     names = ("query", "doc", "grade", "by", "kind", "state", "time", "seconds", "note")
-    rows = tuple(tuple(Cell(getattr(one, n)) for n in names) for one in labels.labels)
+    rows = tuple(tuple(Cell(getattr(label, n)) for n in names) for label in labels.labels)
     yield as_csv(Table(names, rows))
 
 
-def _label_studio_task(pair: Pair, given: list[Label], query: str, doc: str) -> dict[str, Any]:
+def _label_studio_task(pair: Pair, acts: list[Label], query: str, doc: str) -> dict[str, Any]:
     def result(label: Label) -> dict[str, Any]:
         value = {"choices": [f"{label.grade:g}"]}
         return {"from_name": "rel", "to_name": "txt", "type": "choices", "value": value}
 
     data = {"query_id": pair[0], "doc_id": pair[1], "query": query, "text": doc}
     people = [
-        {"completed_by": one.by, "lead_time": one.seconds, "result": [result(one)]}
-        for one in given
-        if one.kind == "human"
+        {"completed_by": label.by, "lead_time": label.seconds, "result": [result(label)]}
+        for label in acts
+        if label.kind == "human"
     ]
     models = [
-        {"model_version": one.by, "result": [result(one)]} for one in given if one.kind == "machine"
+        {"model_version": label.by, "result": [result(label)]}
+        for label in acts
+        if label.kind == "machine"
     ]
     return {"data": data, "annotations": people, "predictions": models}
 
 
-def _argilla_record(pair: Pair, given: list[Label], query: str, doc: str) -> dict[str, Any]:
-    people = [one for one in given if one.kind == "human"]
-    answers = [{"user_id": one.by, "value": one.grade, "status": "submitted"} for one in people]
-    models = [{"value": one.grade, "agent": one.by} for one in given if one.kind == "machine"]
+def _argilla_record(pair: Pair, acts: list[Label], query: str, doc: str) -> dict[str, Any]:
+    people = [label for label in acts if label.kind == "human"]
+    answers = [
+        {"user_id": label.by, "value": label.grade, "status": "submitted"} for label in people
+    ]
+    models = [
+        {"value": label.grade, "agent": label.by} for label in acts if label.kind == "machine"
+    ]
     return {
         "id": f"{pair[0]}/{pair[1]}",
         "fields": {"query": query, "text": doc},

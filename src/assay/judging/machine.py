@@ -53,11 +53,6 @@ class Answer(NamedTuple):
     grade: float | None
     text: str = ""
     confidence: float | None = None
-    tokens_in: int = 0
-    tokens_out: int = 0
-
-
-Judge = Callable[[str], Answer]
 
 
 @dataclass(frozen=True)
@@ -120,71 +115,70 @@ def parse_grade(answer: str, scale: Sequence[int]) -> float | None:
     return grade if grade in scale else None
 
 
-def open_judge(
+Model = Callable[[str], tuple[Any, tuple[int, int]]]
+
+
+def open_model(
     spec: str,
-    scale: Sequence[int],
     *,
     base_url: str | None = None,
     key_env: str | None = None,
-    temperature: float | None = 0.0,
-) -> Judge:
-    """Open a judge by its name.
+    temperature: float | None = None,
+) -> Model:
+    """Open a model by its name.
 
     Args:
-        spec: `openai:MODEL` for a chat endpoint, or `py:MODULE:FUNCTION` for a function
-            (prompt) → grade, text that ends with "Grade: N", (grade, confidence) or None.
-        scale: The grades.
+        spec: `openai:MODEL` for a chat endpoint, or `py:MODULE:FUNCTION` for a function.
         base_url: Address of the endpoint. [$OPENAI_BASE_URL, or the provider's]
         key_env: Environment variable with the key. [OPENAI_API_KEY]
         temperature: That of the model; None leaves it to the endpoint.
 
     Returns:
-        A function from a prompt to an answer.
+        A function from a prompt to the answer and the tokens sent and received.
 
     Raises:
         UsageError: The name or the address is wrong.
 
     Example:
-        judge = open_judge("openai:gpt-oss-20b", (0, 1, 2, 3), base_url="http://127.0.0.1:8000/v1")
+        model = open_model("openai:gpt-oss-20b", base_url="http://127.0.0.1:8000/v1")
     """
     kind, _, name = spec.partition(":")
-    if kind == "py" and name:
-        function = named_callable(name, "py:MODULE:FUNCTION")
-        return partial(_ask_function, function, tuple(scale), name)
-    if kind == "openai" and name:
-        endpoint = Endpoint(
-            (base_url or default_address()).rstrip("/"), KEY if key_env is None else key_env
-        )
-        settings = {} if temperature is None else {"temperature": temperature}
-        return partial(_ask_endpoint, endpoint, name, tuple(scale), settings)
-    raise UsageError(f"{spec!r} names no judge. Write openai:MODEL or py:MODULE:FUNCTION.")
+    if not name or kind not in ("py", "openai"):
+        raise UsageError(f"{spec!r} names no model. Write openai:MODEL or py:MODULE:FUNCTION.")
+    if kind == "py":
+        return partial(_call, named_callable(name, "py:MODULE:FUNCTION"), name)
+    address = (base_url or default_address()).rstrip("/")
+    settings = {"model": name} | ({} if temperature is None else {"temperature": temperature})
+    return partial(_post, Endpoint(address, KEY if key_env is None else key_env), settings)
 
 
-def _ask_function(
-    function: Callable[[str], Any], scale: tuple[int, ...], name: str, prompt: str
-) -> Answer:
+def _call(function: Callable[[str], Any], name: str, prompt: str) -> tuple[Any, tuple[int, int]]:
     try:
-        value = function(prompt)
+        return function(prompt), (0, 0)
     except Exception as error:  # the function is the user's
         raise InputError(f"{name} failed: {error_text(error)}.") from error
+
+
+def _post(endpoint: Endpoint, settings: dict[str, Any], prompt: str) -> tuple[str, tuple[int, int]]:
+    content = {**settings, "messages": [{"role": "user", "content": prompt}]}
+    return read_chat(endpoint.post("/chat/completions", content), endpoint.base_url)
+
+
+def read_answer(value: Any, scale: Sequence[int]) -> Answer:
+    """Read what a model returns: a grade, a text with one, or either with a confidence.
+
+    >>> read_answer(("Grade: 2", 0.9), (0, 1, 2, 3)).grade
+    2.0
+    """
     confidence = None
     if isinstance(value, tuple) and len(value) == 2:
         value, confidence = value
         if not is_real(confidence) or not 0 <= confidence <= 1:
-            raise InputError(f"{name} gave the confidence {confidence!r}; it is from 0 to 1.")
+            raise InputError(f"The judge gave the confidence {confidence!r}; it is from 0 to 1.")
     if isinstance(value, str):
         return Answer(parse_grade(value, scale), value, confidence)
     grade = float(value) if is_real(value) and value in scale else None
     return Answer(grade, "" if grade is not None else repr(value)[:_NOTE], confidence)
-
-
-def _ask_endpoint(
-    endpoint: Endpoint, model: str, scale: tuple[int, ...], settings: dict[str, Any], prompt: str
-) -> Answer:
-    content = {"model": model, "messages": [{"role": "user", "content": prompt}], **settings}
-    answer = endpoint.post("/chat/completions", content)
-    text, used = read_chat(answer, endpoint.base_url)
-    return Answer(parse_grade(text, scale), text, None, *used)
 
 
 def read_chat(answer: Any, place: str) -> tuple[str, tuple[int, int]]:
@@ -221,7 +215,7 @@ def judge_pool(
     log: LabelLog,
     *,
     model: str,
-    judge: Judge | None = None,
+    ask: Model | None = None,
     prompt: str = PROMPT,
     guidelines: Mapping[int, str] | None = None,
     concurrency: int = 4,
@@ -234,8 +228,9 @@ def judge_pool(
         pool: The pool.
         texts: Texts of queries and documents.
         log: Where the labels go; pairs it has already are not asked again.
-        model: Name of the judge, as `open_judge` takes it.
-        judge: The judge. [that of the name]
+        model: Name of the judge, as `open_model` takes it.
+        ask: The judge: grade, text that ends with "Grade: N", (either, confidence) or None, and
+            tokens. [that of the name]
         prompt: Its prompt, with {query}, {document} and, if wanted, {description}, {grades}.
         guidelines: What each grade means.
         concurrency: Requests at a time.
@@ -255,7 +250,7 @@ def judge_pool(
     """
     if "{query}" not in prompt or "{document}" not in prompt:
         raise UsageError("The prompt needs the places {query} and {document}.")
-    judge = judge or open_judge(model, pool.scale)
+    ask = ask or open_model(model)
     meaning = guidelines or GUIDELINES
     grades = "\n".join(f"{grade}: {meaning.get(grade, '')}" for grade in pool.scale)
     digest = hashlib.sha256((prompt + grades).encode()).hexdigest()[:8]
@@ -268,14 +263,14 @@ def judge_pool(
     waiting = waiting[:limit]
     began = time.monotonic()
     try:
-        for label, answer in _ask_all(judge, waiting, concurrency):
+        for label, tokens in _ask_all(ask, pool.scale, waiting, concurrency):
             log.append(replace(label, by=by, pool=pool.digest))
             report = replace(
                 report,
                 labelled=report.labelled + (label.state == "label"),
                 unreadable=report.unreadable + (label.state == "unreadable"),
-                tokens_in=report.tokens_in + answer.tokens_in,
-                tokens_out=report.tokens_out + answer.tokens_out,
+                tokens_in=report.tokens_in + tokens[0],
+                tokens_out=report.tokens_out + tokens[1],
             )
             tell("judging", report.labelled + report.unreadable, len(waiting))
     except AssayError as error:
@@ -324,27 +319,30 @@ def _jobs(pool: LabelPool, texts: LabelTexts, prompt: str, grades: str, by: str)
         yield (query, doc), key, filled
 
 
-def _ask_all(judge: Judge, jobs: Sequence[Job], concurrency: int) -> Iterator[tuple[Label, Answer]]:
+def _ask_all(
+    ask: Model, scale: Sequence[int], jobs: Sequence[Job], concurrency: int
+) -> Iterator[tuple[Label, tuple[int, int]]]:
     """Ask a few at a time; what is under way when one fails is still recorded."""
     rest = iter(jobs)
     failure: AssayError | None = None
     with ThreadPoolExecutor(max(concurrency, 1)) as pool:
-        running: dict[Future[Answer], Job] = {}
+        running: dict[Future[Any], Job] = {}
         while True:
             free = 0 if failure else concurrency - len(running)
-            running |= {pool.submit(judge, job[2]): job for job in islice(rest, max(free, 0))}
+            running |= {pool.submit(ask, job[2]): job for job in islice(rest, max(free, 0))}
             if not running:
                 break
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 pair, key, _ = running.pop(future)
                 try:
-                    answer = future.result()
+                    value, tokens = future.result()
+                    answer = read_answer(value, scale)
                 except AssayError as error:
                     failure = error
                     continue
                 state = "unreadable" if answer.grade is None else "label"
                 about: dict[str, Any] = {"state": state, "time": now(), "key": key}
                 about |= {"note": answer.text[:_NOTE], "confidence": answer.confidence}
-                yield Label(*pair, answer.grade, kind="machine", **about), answer
+                yield Label(*pair, answer.grade, kind="machine", **about), tokens
     if failure:
         raise failure

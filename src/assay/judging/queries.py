@@ -12,7 +12,7 @@ import math
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -21,14 +21,12 @@ from typing import Any, Final
 import numpy as np
 
 from assay.core.checks import check_cutoff
-from assay.core.specs import named_callable
 from assay.core.work import tell
-from assay.errors import FormatError, InputError, UsageError, error_text
+from assay.errors import FormatError, UsageError
 from assay.io.columns import open_table
 from assay.io.streams import FilePath, atomic_write
-from assay.judging.machine import read_chat
+from assay.judging.machine import Model, open_model
 from assay.judging.session import query_words
-from assay.models.adapters.openai import KEY, Endpoint, default_address
 from assay.stats.samples import check_seed
 
 KINDS: Final = ("title", "heading", "sentence")
@@ -305,55 +303,12 @@ def _rarity(sentence: str, frequency: Mapping[str, int]) -> float:
     return sum(-math.log(frequency[word]) for word in words) / len(words) if words else -math.inf
 
 
-Writer = Callable[[str], tuple[str, tuple[int, int]]]
-
-
-def open_writer(spec: str, *, base_url: str | None = None, key_env: str | None = None) -> Writer:
-    """Open a model that writes queries.
-
-    Args:
-        spec: `openai:MODEL` for a chat endpoint, or `py:MODULE:FUNCTION`, from prompt to text.
-        base_url: Address of the endpoint. [$OPENAI_BASE_URL, or the provider's]
-        key_env: Environment variable with the key. [OPENAI_API_KEY]
-
-    Returns:
-        A function from a prompt to the answer and the tokens sent and received.
-
-    Raises:
-        UsageError: The name or the address is wrong.
-
-    Example:
-        write = open_writer("openai:gpt-oss-20b", base_url="http://127.0.0.1:8000/v1")
-    """
-    kind, _, name = spec.partition(":")
-    if kind == "py" and name:
-        function = named_callable(name, "py:MODULE:FUNCTION")
-
-        def call(prompt: str) -> tuple[str, tuple[int, int]]:
-            try:
-                return str(function(prompt)), (0, 0)
-            except Exception as error:  # the function is the user's
-                raise InputError(f"{name} failed: {error_text(error)}.") from error
-
-        return call
-    if kind == "openai" and name:
-        address = (base_url or default_address()).rstrip("/")
-        endpoint = Endpoint(address, KEY if key_env is None else key_env)
-
-        def post(prompt: str) -> tuple[str, tuple[int, int]]:
-            content = {"model": name, "messages": [{"role": "user", "content": prompt}]}
-            return read_chat(endpoint.post("/chat/completions", content), address)
-
-        return post
-    raise UsageError(f"{spec!r} names no model. Write openai:MODEL or py:MODULE:FUNCTION.")
-
-
 def queries_from_model(
     docs: Mapping[str, str],
     n: int,
     *,
     model: str,
-    write: Writer | None = None,
+    ask: Model | None = None,
     prompt: str = PROMPT,
     per_doc: int = 2,
     cache: FilePath | None = None,
@@ -365,8 +320,8 @@ def queries_from_model(
     Args:
         docs: Texts by id; give chunks for long documents.
         n: How many queries.
-        model: The model, as `open_writer` takes it.
-        write: The model itself. [that of the name]
+        model: The model, as `open_model` takes it.
+        ask: The model itself: prompt → text and tokens. [that of the name]
         prompt: With the places {document} and {n}.
         per_doc: Queries from one document.
         cache: File of the answers, by prompt, text and model; a run that broke off goes on.
@@ -386,27 +341,28 @@ def queries_from_model(
     check_cutoff(n, "n")
     if "{document}" not in prompt:
         raise UsageError("The prompt needs the place {document}.")
-    write = write or open_writer(model)
+    ask = ask or open_model(model)
     names = list(docs)
     order = np.random.default_rng(check_seed(seed)).permutation(len(names)).tolist()
     sampled = [names[at] for at in order[: math.ceil(n / max(per_doc, 1))]]
     answers = _Answers(cache)
     values = {"n": str(per_doc)}
 
-    def ask(doc: str) -> tuple[str, str, tuple[int, int]]:
+    def write(doc: str) -> tuple[str, str, tuple[int, int]]:
         filled = re.sub(
             r"\{(document|n)\}", lambda m: (values | {"document": docs[doc]})[m[1]], prompt
         )
         key = hashlib.sha256(f"{model}\0{filled}".encode()).hexdigest()[:24]
         if key in answers.texts:
             return doc, answers.texts[key], (0, 0)
-        text, used = write(filled)
+        value, used = ask(filled)
+        text = str(value)
         answers.add(key, text)
         return doc, text, used
 
     queries, tokens, empty = [], [0, 0], 0
     with ThreadPoolExecutor(max(concurrency, 1)) as threads:
-        for at, (doc, text, used) in enumerate(threads.map(ask, sampled), 1):
+        for at, (doc, text, used) in enumerate(threads.map(write, sampled), 1):
             lines = [clean_query(_NUMBERED.sub("", line)).strip('"') for line in text.splitlines()]
             lines = [line for line in lines if re.search(r"\w", line) and len(line) <= _LONGEST]
             empty += not lines

@@ -122,7 +122,7 @@ class LabelSession:
 
     def update(self) -> None:
         """Read what was added to the log, by whomever."""
-        acts, self._offset = self._log.follow(self._offset)
+        acts, _, self._offset = self._log.follow(self._offset)
         for act in acts:
             pair = (act.query, act.doc)
             if act.by == self.by and act.kind == "human":

@@ -116,14 +116,11 @@ def _wrap(pieces: list[TextPart], width: int) -> list[str]:
         for line in text.splitlines()
         for wrapped in textwrap.wrap(printable(line), width - 4) or [""]
     ]
-    if not sys.stdout.isatty():
-        return lines
-    return [
-        " ".join(
-            _style(w, "1;4") if w.strip(".,;:!?()'\"") in marked else w for w in line.split(" ")
-        )
-        for line in lines
-    ]
+    return [" ".join(_mark(word, marked) for word in line.split(" ")) for line in lines]
+
+
+def _mark(word: str, marked: set[str]) -> str:
+    return _style(word, "1;4") if word.strip(".,;:!?()'\"") in marked else word
 
 
 def _style(text: str, code: str) -> str:
