@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -73,7 +73,9 @@ _labels_option = options.in_result(
 )
 
 
-def _number_option(*names: str, default: int, help: str, section: str = "Input") -> Any:
+def _number_option(
+    *names: str, default: int, help: str, section: str = "Input"
+) -> Callable[[Any], Any]:
     """Declare an option that takes a whole number from 1."""
     about: dict[str, Any] = {"type": click.IntRange(min=1), "default": default, "metavar": "N"}
     return option(*names, show_default=True, help=help, section=section, **about)
@@ -491,7 +493,11 @@ def judge_command(
     ask = machine.open_model(model, base_url=base_url, key_env=key_env, temperature=heat)
     if model.startswith("openai:"):
         _tell_cost(machine.estimate_cost(opened, shown, words), settings["prices"], "about ")
-    about = {"ask": ask, "prompt": words, "guidelines": _read_guidelines(guidelines)}
+    about: dict[str, Any] = {
+        "ask": ask,
+        "prompt": words,
+        "guidelines": _read_guidelines(guidelines),
+    }
     book = labels.LabelLog(log)
     report = machine.judge_pool(opened, shown, book, model=model, **about, **settings)
     output.emit(report, "json" if json_wanted else "text", None)

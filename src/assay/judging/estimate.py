@@ -299,9 +299,8 @@ class LabelEstimates:
             kind = "difference" if compared else "fraction"
             anytime = None if each.sequence is None else each.sequence.text(sign=compared)
             more = "never" if math.isinf(each.more) else f"{each.more:,.0f}"
-            more = None if math.isnan(each.more) else more
             cells = [Cell(each.interval.estimate, kind), each.interval.cell(sign=compared)]
-            cells += [Cell(anytime, "figure"), Cell(more, "figure")]
+            cells += [Cell(anytime, "figure"), Cell(more.replace("nan", "–"), "figure")]
             outcome = [Cell(each.outcome)] if compared else []
             rows.append((*map(Cell, names), *cells, *outcome))
         means = ("difference" if compared else "mean", heading, "if stopped at will")
