@@ -22,7 +22,7 @@ READ = {
     "against", "answers", "base_url", "by", "cache", "checkpoint", "config", "coordinates",
     "corpus", "doc_ids", "docs", "embeddings", "experiment", "factory", "file", "files", "folder",
     "folders",
-    "groups", "guidelines", "imported", "index", "labels", "machine_labels", "metadata",
+    "groups", "guidelines", "imported", "index", "labels", "machine_labels", "metadata", "pool",
     "modalities", "previous", "prototype_embeddings",
     "prompt", "prototype_labels", "qrels",
     "queries", "query", "query_ids", "query_labels", "results", "run",

@@ -127,15 +127,21 @@ def label_options(*, means: bool) -> Callable[[Decorated], Decorated]:
             raise click.MissingParameter(ctx=context, param=parameter)
         return value
 
-    words = {"metavar": "QRELS", "help": "The judgments.", "reads": True}
-    pool = {"metavar": "POOL", "help": "Instead of -r: the pool that was labelled.", "reads": True}
+    # A stored configuration has none of the last three: --save does not go with --pool.
+    aside: dict[str, Any] = {"reads": True, "metavar": "FILE", "aside": True}
+    where = "Instead of -r: the pool that was labelled."
     add = add_options(
-        in_input("-r", "--qrels", callback=need_qrels, **words),
-        in_input("--pool", is_eager=True, **pool),
-        in_input("--labels", metavar="FILE", help="With --pool: human labels.", reads=True),
         in_input(
-            "--machine-labels", metavar="FILE", help="With --pool: labels of a model.", reads=True
+            "-r",
+            "--qrels",
+            callback=need_qrels,
+            metavar="QRELS",
+            help="The judgments.",
+            reads=True,
         ),
+        in_input("--pool", is_eager=True, help=where, **aside),
+        in_input("--labels", help="With --pool: human labels.", **aside),
+        in_input("--machine-labels", help="With --pool: labels of a model.", **aside),
     )
 
     def decorate(command: Decorated) -> Decorated:

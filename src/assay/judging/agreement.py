@@ -146,6 +146,7 @@ class AgreementReport:
         n_queries: Queries of these.
         systems: Signed error of the second on documents that only this system retrieved.
         order: τ and τ_AP of the order of the systems.
+        settings: Resamples, seed and measure, for the signature.
         remarks: What a reader should know.
     """
 
@@ -157,13 +158,15 @@ class AgreementReport:
     n_queries: int
     systems: Mapping[str, tuple[Interval, int]]
     order: Mapping[str, Interval]
+    settings: str
     remarks: tuple[str, ...] = ()
 
     @property
     def signature(self) -> str:
         """What made the numbers."""
         names = "+".join(self.labellers)
-        return f"agreement|labellers:{names}|pairs:{self.n_pairs}|queries:{self.n_queries}"
+        sizes = f"pairs:{self.n_pairs}|queries:{self.n_queries}"
+        return f"agreement|labellers:{names}|{sizes}|{self.settings}"
 
     def labels_needed(self, half_width: float) -> int | None:
         """Return about how many labelled pairs give weighted κ to ± this; None if unknown.
@@ -319,9 +322,10 @@ def measure_agreement(
             f"{len(queries)} queries are too few for intervals; {_FEWEST_QUERIES} are needed"
         )
     sizes = (names, len(shared), len(queries))
+    settings = f"resamples:{resamples}|seed:{seed}" + f"|measure:{measure}" * bool(runs)
     grades_used = tuple(scale.tolist())
     return AgreementReport(
-        statistics, confusion, grades_used, *sizes, systems, order, tuple(remarks)
+        statistics, confusion, grades_used, *sizes, systems, order, settings, tuple(remarks)
     )
 
 
