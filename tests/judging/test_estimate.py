@@ -195,6 +195,8 @@ def test_what_does_not_belong_together_is_refused():
         estimate_from_labels(two, pool, labels, measures=["nDCG@10"])
     with pytest.raises(UsageError, match="a comparison needs two"):
         estimate_from_labels({"s0": runs["s0"]}, pool, labels)
+    with pytest.raises(MismatchError, match="labels are a model's"):
+        estimate_from_labels(two, pool, label_all(pool, kind="machine"))
     with pytest.raises(MismatchError, match="only of people"):
         estimate_from_labels(two, pool, labels, machine=labels)
     with pytest.raises(MismatchError, match="None of the pairs"):

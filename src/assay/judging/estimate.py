@@ -391,6 +391,11 @@ def estimate_from_labels(
     if baseline is not None and not means:
         pairs = [(name, baseline) for name in names if name != baseline]
     share = level if means else level / len(pairs)
+    if not len(human) and others:
+        raise MismatchError(
+            f"All {len(others):,} labels are a model's. Give them as machine labels, and those of "
+            "people as labels."
+        )
     estimates, drawn = [], _DrawnPairs(pool, human, robots)
     for measure in chosen_measures:
         weighed = weigh_systems(rankings, measure, pool.settings["depth"])
