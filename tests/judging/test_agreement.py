@@ -139,6 +139,7 @@ def test_a_judge_that_favours_a_system_is_noticed():
     assert report.confusion.sum() == len(pairs)
 
 
+@pytest.mark.slow
 def test_intervals_cover_what_more_queries_say():
     """Percentile intervals over queries of κ at 40 queries, against the truth of 20,000."""
     rng = np.random.default_rng(11)

@@ -17,6 +17,7 @@ from tests.schemas import flaws
 
 Assay = Callable[..., Answer]
 POOL = ("--pool", "pool.tsv", "--labels", "pool.labels.jsonl")
+TEXTS = ("--queries", "topics.jsonl", "--docs", "notes.jsonl")
 MACHINE = ("--machine-labels", "machine.labels.jsonl")
 
 
@@ -81,6 +82,22 @@ def test_eval_with_a_pool(assay: Assay, inside: Path) -> None:
         (("pool", "dense.run", "lexical.run", "-o", "x.tsv", "--scale", "3"), "A scale is"),
         (("pool", "dense.run", "lexical.run", "-o", "dense.run"), "would be lost"),
         (("judge", "pool.tsv", "--model", "py:a:b", "--labels", "y"), "--queries and --docs"),
+        (
+            (
+                "judge",
+                "pool.tsv",
+                *TEXTS,
+                "--model",
+                "py:demo_judge:judge",
+                "--labels",
+                "y",
+                "--prompt",
+                "no.txt",
+            ),
+            "no.txt does not exist",
+        ),
+        (("label", "pool.tsv", "--terminal", "--guidelines", "qrels.txt"), "lines are like"),
+        (("eval", "dense.run", *POOL, "--format", "trec"), "holds no estimates"),
         (("agreement", "pool.labels.jsonl"), "two labellers"),
         (("label", "pool.tsv", "--import", "kinds.tsv"), "cannot tell which column"),
     ],

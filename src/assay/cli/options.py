@@ -122,7 +122,7 @@ output_option = write_option("Write the result to FILE, whole or not at all.")
 def label_options(*, means: bool) -> Callable[[Decorated], Decorated]:
     """-r, or --pool and labels, from which a room estimates means or differences."""
 
-    def need_qrels(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    def need(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
         if value is None and not context.params.get("pool"):
             raise click.MissingParameter(ctx=context, param=parameter)
         return value
@@ -132,12 +132,7 @@ def label_options(*, means: bool) -> Callable[[Decorated], Decorated]:
     where = "Instead of -r: the pool that was labelled."
     add = add_options(
         in_input(
-            "-r",
-            "--qrels",
-            callback=need_qrels,
-            metavar="QRELS",
-            help="The judgments.",
-            reads=True,
+            "-r", "--qrels", metavar="QRELS", help="The judgments.", callback=need, reads=True
         ),
         in_input("--pool", is_eager=True, help=where, **aside),
         in_input("--labels", help="With --pool: human labels.", **aside),

@@ -19,7 +19,7 @@ from assay.core.on_demand import OnDemand
 from assay.errors import AssayError, UsageError, need
 
 if TYPE_CHECKING:
-    from assay.io import columns, texts
+    from assay.io import columns, streams, texts
     from assay.judging import (
         agreement,
         estimate,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from assay.runs.run_files import unique_names
 else:
     columns = OnDemand("assay.io.columns")
+    streams = OnDemand("assay.io.streams")
     texts = OnDemand("assay.io.texts")
     agreement = OnDemand("assay.judging.agreement")
     estimate = OnDemand("assay.judging.estimate")
@@ -118,7 +119,7 @@ def _tell_cost(tokens: tuple[int, int], prices: tuple[float, float] | None, abou
 
 
 def _read_prompt(path: str | None, default: str) -> str:
-    return default if path is None else Path(path).read_text("utf-8")
+    return default if path is None else streams.read_text(path)
 
 
 def _named(runs: tuple[str, ...]) -> dict[str, str]:
@@ -408,14 +409,11 @@ def _read_guidelines(path: str | None) -> Mapping[int, str]:
     if path is None:
         return GUIDELINES
     meaning = {}
-    for line in Path(path).read_text("utf-8").splitlines():
+    for line in filter(str.strip, streams.read_text(path).splitlines()):
         grade, colon, words = line.partition(":")
-        if line.strip() and not (colon and grade.strip().isdigit()):
-            raise click.UsageError(
-                f"{path}: lines are like '2: answers in part', not {line[:40]!r}."
-            )
-        if line.strip():
-            meaning[int(grade)] = words.strip()
+        if not (colon and grade.strip().isdigit()):
+            raise UsageError(f"{path}: lines are like '2: answers in part', not {line[:40]!r}.")
+        meaning[int(grade)] = words.strip()
     return meaning
 
 
@@ -493,13 +491,8 @@ def judge_command(
     ask = machine.open_model(model, base_url=base_url, key_env=key_env, temperature=heat)
     if model.startswith("openai:"):
         _tell_cost(machine.estimate_cost(opened, shown, words), settings["prices"], "about ")
-    about: dict[str, Any] = {
-        "ask": ask,
-        "prompt": words,
-        "guidelines": _read_guidelines(guidelines),
-    }
-    book = labels.LabelLog(log)
-    report = machine.judge_pool(opened, shown, book, model=model, **about, **settings)
+    settings |= {"ask": ask, "prompt": words, "guidelines": _read_guidelines(guidelines)}
+    report = machine.judge_pool(opened, shown, labels.LabelLog(log), model=model, **settings)
     output.emit(report, "json" if json_wanted else "text", None)
 
 
@@ -705,19 +698,16 @@ def estimate_labels(
         by_path = {path: name for name, path in runs.items()}
         base, path = by_path.get(base) or unique_names([base])[0], base
         runs = {base: path, **runs}
-    opened = pool.read_pool(pool_file)
-    robots = machine_file and labels.read_labels(machine_file, kind="machine")
     result = estimate.estimate_from_labels(
         runs,
-        opened,
+        pool.read_pool(pool_file),
         labels.read_labels(labels_file),
-        machine=robots or None,
+        machine=labels.read_labels(machine_file, kind="machine") if machine_file else None,
         measures=settings["measures"],
         means=means,
         baseline=base,
         rel=settings["rel"],
         level=settings.get("level", 0.05),
     )
-    name = f"{context.command.name} labels"
-    output.emit(result, settings["layout"], file, command=name)
+    output.emit(result, settings["layout"], file, command=f"{context.command.name} labels")
     return 0
