@@ -7,7 +7,6 @@ pages may be edited. The page holds no label: each is on disk before the server 
 from __future__ import annotations
 
 import json
-import re
 import secrets
 import socket
 from collections.abc import Callable, Mapping
@@ -28,7 +27,6 @@ from assay.web.server import run_server
 
 _ASSETS: Final = {"/": "label.html", "/label.js": "label.js", "/label.css": "label.css"}
 _TYPES: Final = {"html": "text/html", "js": "text/javascript", "css": "text/css"}
-_POSTS: Final = re.compile("/(label|undo)")
 _LARGEST: Final = 1 << 16  # bytes of a request
 Sessions = Callable[[str], LabelSession]
 
@@ -116,8 +114,7 @@ def make_label_app(
         SecurityMiddleware,
         hosts=allowed_hosts("127.0.0.1"),
         token=token,
-        editable=True,
-        posts=_POSTS,
+        posts="/(label|undo)",
     )
     return Starlette(routes=routes, middleware=[guard])
 

@@ -33,7 +33,7 @@ from assay.web.page import QueryParams
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([\w.-]+))(?::\d+)?", re.ASCII)
 _METHODS: Final = ("GET", "HEAD")
-EDITED: Final = re.compile(r"/run/[^/]+/edit")  # the only address that takes a POST
+EDITED: Final = r"/run/[^/]+/edit"  # the only address that takes a POST
 _MOST_CONNECTIONS: Final = 200  # connections at a time
 _PATIENCE: Final = 10.0  # seconds for a whole request, and for an answer to leave
 _SLOWEST: Final = 10_000  # bytes a second, beyond that: an answer may be large
@@ -111,20 +111,14 @@ class SecurityMiddleware:
     """Check every request before the pages see it, and set the security headers."""
 
     def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        hosts: Hosts,
-        token: str | None = None,
-        editable: bool = False,
-        posts: re.Pattern[str] = EDITED,
+        self, app: ASGIApp, *, hosts: Hosts, token: str | None = None, posts: str | None = None
     ) -> None:
         self._app = app
         self._hosts = hosts
         self._token = token
-        self._posts = posts if editable else re.compile(r"(?!)")
+        self._posts = re.compile(posts or "(?!)")  # addresses that take a POST; none by default
         # Without a referrer, a browser does not say where a form comes from.
-        self._headers = HEADERS | ({"referrer-policy": "same-origin"} if editable else {})
+        self._headers = HEADERS | ({"referrer-policy": "same-origin"} if posts else {})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse the request, or pass it on."""
