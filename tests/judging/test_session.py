@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from assay.errors import MismatchError, StorageError, ValueRangeError
-from assay.judging import LabelLog, make_pool
+from assay.judging import Label, LabelLog, make_pool
 from assay.judging.session import GUIDELINES, LabelSession, LabelTexts, best_passage, mark_words
 from assay.judging.terminal import label_in_terminal
 from tests.judging.samples import make_runs
@@ -102,6 +102,12 @@ def test_what_does_not_fit_is_refused(pool, log):
         with pytest.raises(ValueRangeError, match="name"):
             LabelSession(pool, log, name, texts=TEXTS)
     assert not log.path.exists()
+
+
+def test_a_log_of_another_pool_is_refused(pool, log):
+    log.append(Label(*pool.names[0], 1, by="bob", pool="f" * 32))
+    with pytest.raises(MismatchError, match="another pool"):
+        LabelSession(pool, log, "ada", texts=TEXTS)
 
 
 def test_words_of_the_query_are_marked_and_the_best_passage_found():
@@ -224,8 +230,6 @@ def test_a_key_is_quick_with_a_hundred_thousand_pairs(tmp_path: Path):
     pool = make_pool(runs, 10**7, measure="DCG@20")
     assert pool.n_drawn > 100_000
     log = LabelLog(tmp_path / "labels.jsonl")
-    from assay.judging import Label
-
     half = [pool.names[place] for place in pool.order[:50_000].tolist()]
     log.append(*(Label(*pair, 1, by="bob") for pair in half))
     session = LabelSession(pool, log, "ada", texts=TEXTS)

@@ -345,7 +345,7 @@ def queries_from_model(
     names = list(docs)
     order = np.random.default_rng(check_seed(seed)).permutation(len(names)).tolist()
     sampled = [names[at] for at in order[: math.ceil(n / max(per_doc, 1))]]
-    answers = _Answers(cache)
+    answers = _AnswerFile(cache)
     values = {"n": str(per_doc)}
 
     def write(doc: str) -> tuple[str, str, tuple[int, int]]:
@@ -375,7 +375,7 @@ def queries_from_model(
     return QuerySet(tuple(queries[:n]), findings, (tokens[0], tokens[1]))
 
 
-class _Answers:
+class _AnswerFile:
     """Answers of a model in a file of JSON lines, which are on disk when `add` returns."""
 
     def __init__(self, path: FilePath | None) -> None:

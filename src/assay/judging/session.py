@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from assay.core.checks import check_choice
 from assay.errors import MismatchError, ValueRangeError
-from assay.judging.labels import STATES, Label, LabelLog, LabelSet, Pair, now, settle
+from assay.judging.labels import STATES, Label, LabelLog, Pair, now
 from assay.judging.pool import LabelPool, uniform_numbers
 
 GUIDELINES: Final = {
@@ -118,7 +118,7 @@ class LabelSession:
         self._began = time.monotonic()
         self._n_here = 0
         self.update()
-        self.labels().check(pool, str(log.path))
+        log.read().check(pool, str(log.path))
 
     def update(self) -> None:
         """Read what was added to the log, by whomever."""
@@ -132,10 +132,6 @@ class LabelSession:
             elif act.kind == "human":
                 others = self._others.setdefault(pair, set())
                 (others.add if act.state == "label" else others.discard)(act.by)
-
-    def labels(self) -> LabelSet:
-        """Return the labels that this labeller made."""
-        return settle(self._mine.values())
 
     def next_pair(self) -> Pair | None:
         """Return the pair to label now; None at the end. Skipped pairs come last."""
