@@ -22,9 +22,11 @@ READ = {
     "against", "answers", "base_url", "by", "cache", "checkpoint", "config", "coordinates",
     "corpus", "doc_ids", "docs", "embeddings", "experiment", "factory", "file", "files", "folder",
     "folders",
-    "groups", "index", "labels", "metadata", "modalities", "previous", "prototype_embeddings",
-    "prototype_labels", "qrels", "queries", "query", "query_ids", "query_labels", "results", "run",
-    "runs", "sensor_embeddings", "slices", "source", "sources", "store", "targets",
+    "groups", "guidelines", "imported", "index", "labels", "machine_labels", "metadata", "pool",
+    "modalities", "previous", "prototype_embeddings",
+    "prompt", "prototype_labels", "qrels",
+    "queries", "query", "query_ids", "query_labels", "results", "run",
+    "runs", "sensor_embeddings", "slices", "source", "sources", "store", "sure", "targets",
     "tasks", "text_embeddings", "texts", "train", "train_users",
 }  # fmt: skip
 PLACES = ("FILE", "FOLDER", "DIR", "PATH", "OUT")

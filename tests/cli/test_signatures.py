@@ -89,6 +89,7 @@ _STAGES = f"{_BENCH} --rerank 'v=rerank/5:bm25>py:tests.bench.samples:shared_wor
 BASE = {
     "eval": "eval coarse.run partial.run -r qrels.txt -m AP -m nDCG@10 --json",
     "compare": f"compare {_RUNS} --json",
+    "agreement": "agreement complete.txt other.txt --resamples 200 --json",
     "report": f"report {_RUNS} -o report.md --json",
     "rank": _RANK,
     "crossmodal": _CROSSMODAL,
@@ -106,6 +107,7 @@ BASE = {
 }
 # Commands that print no numbers of their own, or those of a run that has its signature.
 WITHOUT = {"completion", "convert", "demo", "encode", "fuse", "measures", "schema", "serve"}
+WITHOUT |= {"judge", "label", "pool", "queries"}
 WITHOUT |= {
     f"runs {name}" for name in ("check", "delete", "export", "import", "list", "note", "rerun")
 }
@@ -138,6 +140,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         **_RULES,
         "-r": DATA,
         "--queries": DATA,
+        **dict.fromkeys(("--pool", "--labels", "--machine-labels"), DATA),
         "-m": SHOWN,
         "--per-query": SHOWN,
         "--by": Moved("--by groups.tsv:length", "{base} --by groups.tsv:kind"),
@@ -147,12 +150,20 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "--n-docs": Moved("--n-docs 99", "{base} --chance --n-docs 61"),
         "--percent": SHOWN,
     },
+    "agreement": {
+        **_SHOWING,
+        "--run": DATA,
+        "-m": Moved("-m P@3", "{base} --run dense.run --run lexical.run --run coarse.run"),
+        "--resamples": Moved("--resamples 300"),
+        "--seed": Moved("--seed 5"),
+    },
     "compare": {
         **_SAVED,
         **_RULES,
         **_STATISTICS,
         "-r": DATA,
         "--queries": DATA,
+        **dict.fromkeys(("--pool", "--labels", "--machine-labels"), DATA),
         "-m": SHOWN,
         "--margin": Moved("--margin 0.2", "{base} --margin 0.01"),
         "--missing": _MISSING,
@@ -565,6 +576,11 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     folder: Path = tmp_path_factory.mktemp("inputs")
     make_inputs(folder)
     (folder / "captions.json").write_text(json.dumps(CAPTIONS))
+    lines = map(str.split, (folder / "complete.txt").read_text().splitlines())
+    other = (
+        f"{q} 0 {doc} {(int(g) + (n % 3 == 0)) % 4}\n" for n, (q, _, doc, g) in enumerate(lines)
+    )
+    (folder / "other.txt").write_text("".join(other))
     table = (folder / "values.csv").read_text().splitlines()
     gaps = [line for line in table if not line.startswith("s2,t7")]
     (folder / "gaps.csv").write_text("\n".join(gaps))

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 @click.command("compare", cls=Command, verified=True)
 @argument("runs", nargs=-1, required=True, metavar="RUN...", reads=True)
-@options.qrels_option
 @options.measures_option("A measure such as nDCG@10 (the default), or a group. May be repeated.")
 @options.statistics_options
 @options.slices_option
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
 @gate_options
 @options.result_options()
 @options.save_options("retrieval")
+@options.label_options(means=False)
 def command(
     *,
     runs: tuple[str, ...],

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 @click.command("eval", cls=Command, verified=True)
 @argument("runs", nargs=-1, required=True, metavar="RUN...", reads=True)
-@options.qrels_option
 @options.measures_option(
     "A measure such as nDCG@10, or a group: default, official, all_trec. May be repeated; "
     "'assay measures' lists all."
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
 @options.in_result("--percent", is_flag=True, help="Print percentages (text and Markdown only).")
 @options.result_options(also=("trec", "model-card"))
 @options.save_options("retrieval")
+@options.label_options(means=True)
 def command(
     *,
     runs: tuple[str, ...],

@@ -127,6 +127,44 @@ qrels_option = add_options(
     in_input("-r", "--qrels", required=True, metavar="QRELS", help="The judgments.", reads=True),
     queries_option,
 )
+
+
+def label_options(*, means: bool) -> Callable[[Decorated], Decorated]:
+    """-r, or --pool and labels, from which a room estimates means or differences."""
+
+    def need(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        if value is None and not context.params.get("pool"):
+            raise click.MissingParameter(ctx=context, param=parameter)
+        return value
+
+    # A stored configuration has none of the last three: --save does not go with --pool.
+    aside: dict[str, Any] = {"reads": True, "metavar": "FILE", "aside": True}
+    where = "Instead of -r: the pool that was labelled."
+    add = add_options(
+        in_input(
+            "-r", "--qrels", metavar="QRELS", help="The judgments.", callback=need, reads=True
+        ),
+        queries_option,
+        in_input("--pool", is_eager=True, help=where, **aside),
+        in_input("--labels", help="With --pool: human labels.", **aside),
+        in_input("--machine-labels", help="With --pool: labels of a model.", **aside),
+    )
+
+    def decorate(command: Decorated) -> Decorated:
+        @wraps(command)
+        def call(*, pool: Any, labels: Any, machine_labels: Any, **settings: Any) -> Any:
+            if pool and labels and not settings["qrels"]:
+                files = (pool, labels, machine_labels)
+                return find_hook("estimate_labels")(*files, means=means, settings=settings)
+            if pool or labels or machine_labels:
+                raise click.UsageError("--pool and --labels go together, and without -r.")
+            return command(**settings)
+
+        return cast("Decorated", add(call))
+
+    return decorate
+
+
 mismatch_option = in_input(
     "--allow-mismatch",
     is_flag=True,

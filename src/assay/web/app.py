@@ -38,7 +38,7 @@ from assay.web import page as web
 from assay.web.caches import Caches
 from assay.web.page import PageRequest, PageRoute, QueryParams, WebPage
 from assay.web.pages import page_routes
-from assay.web.security import SecurityMiddleware, allowed_hosts, equal_texts
+from assay.web.security import EDITED, SecurityMiddleware, allowed_hosts, equal_texts
 
 _ENDINGS: Final = (".json", ".csv", "")  # the bare path last: it would match the others, too
 _TIMEOUT: Final = 0.06  # seconds; then a page is shown without its statistics, and reloads itself
@@ -199,7 +199,8 @@ def make_app(
     if pages.form is not None:
         routes.append(Route("/run/{key}/edit", _answer_errors(pages.form.save), methods=["POST"]))
     hosts = allowed_hosts(host, allowed)
-    security = Middleware(SecurityMiddleware, hosts=hosts, token=token, editable=allow_edit)
+    posts = EDITED if allow_edit else None
+    security = Middleware(SecurityMiddleware, hosts=hosts, token=token, posts=posts)
     app = Starlette(
         routes=routes, middleware=[security], exception_handlers={HTTPException: _no_such_page}
     )

@@ -35,7 +35,7 @@ from assay.web.page import QueryParams
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([\w.-]+))(?::\d+)?", re.ASCII)
 _METHODS: Final = ("GET", "HEAD")
-EDITED: Final = re.compile(r"/run/[^/]+/edit")  # the only address that takes a POST
+EDITED: Final = r"/run/[^/]+/edit"  # the only address that takes a POST
 _MOST_CONNECTIONS: Final = 2000  # at a time; further ones are told to come again
 _GRACE: Final = 2.0  # seconds in which nobody has to make room: a busy client sends late
 _PATIENCE: Final = 10.0  # seconds for a whole request, and for an answer to leave
@@ -111,14 +111,14 @@ class SecurityMiddleware:
     """Check every request before the pages see it, and set the security headers."""
 
     def __init__(
-        self, app: ASGIApp, *, hosts: Hosts, token: str | None = None, editable: bool = False
+        self, app: ASGIApp, *, hosts: Hosts, token: str | None = None, posts: str | None = None
     ) -> None:
         self._app = app
         self._hosts = hosts
         self._token = token
-        self._editable = editable
+        self._posts = re.compile(posts or "(?!)")  # addresses that take a POST; none by default
         # Without a referrer, a browser does not say where a form comes from.
-        self._headers = HEADERS | ({"referrer-policy": "same-origin"} if editable else {})
+        self._headers = HEADERS | ({"referrer-policy": "same-origin"} if posts else {})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse the request, or pass it on."""
@@ -147,7 +147,7 @@ class SecurityMiddleware:
 
     def _check_edit(self, scope: Scope) -> Response | None:
         """Refuse what no form of our own pages sends; None lets a request pass."""
-        if not self._editable or scope["method"] != "POST" or not EDITED.fullmatch(scope["path"]):
+        if scope["method"] != "POST" or not self._posts.fullmatch(scope["path"]):
             refusal = _refuse(405, "The dashboard is read-only here: use GET or HEAD.")
             refusal.headers["allow"] = ", ".join(_METHODS)
             return refusal

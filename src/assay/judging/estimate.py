@@ -1,0 +1,512 @@
+"""Estimates of measures and their differences from labels that were drawn with known chances.
+
+With weight w, label y, machine label f and inclusion probability π of each pair, a query's value is
+
+    Σ λ w f  +  Σ over labelled pairs of  w (y − λ f) / π
+
+which is unbiased for Σ w y whatever the machine says (Horvitz & Thompson 1952; Angelopoulos, Duchi
+& Zrnic 2023 for λ). The spread of these values over queries gives the interval: queries are the
+unit, and the draw of labels is part of the spread.
+
+An interval that stays valid whenever one stops labelling is wider: an asymptotic confidence
+sequence (Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas 2024, Annals of Statistics).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import combinations
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from assay.arrays import Flags, Floats, Ints
+from assay.core.conventions import as_conventions
+from assay.core.text import fixed, format_percent
+from assay.errors import MismatchError, UsageError
+from assay.io.formats import RunLike, as_ranking
+from assay.judging.labels import Label, LabelSet
+from assay.judging.pool import LabelPool
+from assay.judging.weights import Coefficients, LinearMeasure, parse_linear, weigh_systems
+from assay.stats import Interval
+from assay.stats.bounded import t_quantile
+from assay.stats.samples import FEWEST, check_significance_level
+from assay.tables.table import Cell, Page, Table, Words
+
+_FEWEST_LABELS: Final = 30  # a confidence sequence holds for many
+_NO_WEIGHT: Final = 1e-12
+_student = lru_cache(maxsize=1024)(t_quantile)
+
+
+class DrawnLabels(NamedTuple):
+    """What is known of the pairs of a comparison, in arrays.
+
+    Args:
+        rows: Number of the query of each pair.
+        n_rows: Number of queries.
+        weights: Weight of each pair in the number to estimate.
+        chances: How likely a pair is labelled.
+        labelled: Which are.
+        gains: Their gains; 0 elsewhere.
+        machine: Gains by machine labels; 0 where there is none.
+    """
+
+    rows: Ints
+    n_rows: int
+    weights: Floats
+    chances: Floats
+    labelled: Flags
+    gains: Floats
+    machine: Floats
+
+    def _drawn(self) -> tuple[Floats, ...]:
+        columns = (self.weights, self.chances, self.gains, self.machine)
+        return tuple(column[self.labelled] for column in columns)
+
+    def tuning(self) -> float:
+        """Return λ, which makes the spread of the draw smallest, from 0 to 1."""
+        w, p, y, f = self._drawn()
+        spread = w * w * (1 - p) / (p * p)
+        below = float(spread @ (f * f))
+        return min(max(float(spread @ (y * f)) / below, 0.0), 1.0) if below > 0 else 0.0
+
+    def values(self, tuning: float) -> Floats:
+        """Return an unbiased value for each query."""
+        w, p, y, f = self._drawn()
+        terms = tuning * self.weights * self.machine
+        terms[self.labelled] += w * (y - tuning * f) / p
+        return np.bincount(self.rows, terms, minlength=self.n_rows).astype(np.float64)
+
+    def label_variance(self, tuning: float) -> float:
+        """Return how much the draw of labels adds to the variance of the mean."""
+        w, p, y, f = self._drawn()
+        return float(np.sum((w * (y - tuning * f) / p) ** 2 * (1 - p))) / self.n_rows**2
+
+    def freedom(self) -> int:
+        """Return how many queries a drawn gain was seen in, less one."""
+        seen = np.unique(self.rows[self.labelled & (self.gains != 0) & (self.weights != 0)])
+        return len(seen) - 1
+
+    def estimate(self, level: float = 0.05) -> tuple[Interval, float]:
+        """Return the mean over queries with its interval, and λ.
+
+        Student's t has as many degrees of freedom as queries in which a gain was drawn: with few
+        labels most values are 0, and say little about the spread.
+        """
+        tuning = self.tuning()
+        values = self.values(tuning)
+        mean, freedom = float(values.mean()), self.freedom()
+        if not len(self.rows):  # the same documents at the same ranks: no label changes that
+            return Interval(0.0, 0.0, 0.0, 1 - level, "t", self.n_rows, note="identical"), tuning
+        if freedom + 1 < FEWEST:
+            note = f"gains were drawn in {freedom + 1} queries; {FEWEST} are needed"
+            nothing = (math.nan, math.nan, 1 - level, "t", self.n_rows)
+            return Interval(mean, *nothing, note=note), tuning
+        half = _student(1 - level / 2, freedom) * float(values.std(ddof=1)) / math.sqrt(self.n_rows)
+        return Interval(mean, mean - half, mean + half, 1 - level, "t", self.n_rows), tuning
+
+    def sequence(self, level: float = 0.05) -> Interval | None:
+        """Return the interval that is valid whenever one stops; None before it can be."""
+        n_labels = int(self.labelled.sum())
+        if n_labels < _FEWEST_LABELS or self.freedom() + 1 < FEWEST:
+            return None
+        values = self.values(self.tuning())
+        variance = float(values.var(ddof=1)) / self.n_rows
+        # The scale at which the sequence is tightest must not depend on labels: what the draw would
+        # add if three in ten pairs had the gain 1.
+        planned = 0.3 * float(np.sum(self.weights**2 / self.chances)) / self.n_rows**2
+        half = sequence_half_width(variance, planned, level)
+        mean = float(values.mean())
+        return Interval(mean, mean - half, mean + half, 1 - level, "t", self.n_rows)
+
+    def labels_needed(self, half_width: float, level: float = 0.05) -> float:
+        """Return about how many more labels give an interval of ± this; infinity if none do.
+
+        From the design: chances grow together until they are 1, and what labels then add to the
+        spread falls as the design says; what queries add stays.
+        """
+        if math.isnan(half_width) or not len(self.rows):
+            return math.nan
+        tuning = self.tuning()
+        freedom = max(self.freedom(), 1)
+        total = float(self.values(tuning).var(ddof=1)) / self.n_rows
+        now = self.label_variance(tuning)
+        queries = max(total - now, 0.0)
+        room = (half_width / _student(1 - level / 2, freedom)) ** 2 - queries
+        squares, p = self.weights**2, self.chances
+        design = float(np.sum(squares * (1 - p) / p))
+        if room <= 0:
+            return math.inf
+        if now <= room or design == 0:
+            return 0.0
+        low, high = 1.0, 1.0 / float(p.min())
+        for _ in range(60):
+            middle = (low + high) / 2
+            grown = np.minimum(1.0, middle * p)
+            enough = now * float(np.sum(squares * (1 - grown) / grown)) / design <= room
+            low, high = (low, middle) if enough else (middle, high)
+        return math.ceil(float(np.minimum(1.0, high * p).sum() - p.sum()))
+
+
+def sequence_half_width(variance: float, planned: float, level: float) -> float:
+    """Return the half width of an asymptotic confidence sequence.
+
+    Args:
+        variance: Variance of the estimate now.
+        planned: Variance at which the sequence is to be tightest.
+        level: Chance that it ever leaves out the truth.
+
+    Returns:
+        The half width.
+
+    Example:
+        >>> round(sequence_half_width(1 / 50, 1 / 50, 0.05), 5)
+        0.42923
+        >>> round(sequence_half_width(1 / 200, 1 / 200, 0.05), 5)
+        0.21462
+    """
+    if variance <= 0:
+        return 0.0
+    x = (-_lower_lambert(-(level**2) / math.e) - 1) * planned / variance
+    return math.sqrt(variance * 2 * (x + 1) / x * math.log(math.sqrt(x + 1) / level))
+
+
+def _lower_lambert(y: float) -> float:
+    """Return the root w ≤ −1 of w·exp(w) = y, by Newton's method on w + ln(−w) = ln(−y)."""
+    goal = math.log(-y)
+    w = goal - math.log(-goal) if goal < -1 else -1.0
+    for _ in range(50):
+        w -= (w + math.log(-w) - goal) / (1 + 1 / w) if w != -1 else 0.0
+    return w
+
+
+@dataclass(frozen=True)
+class LabelEstimate:
+    """A mean, or a difference of two systems, from drawn labels.
+
+    Args:
+        measure: The measure.
+        a: The system.
+        b: The system it is compared with; empty for a mean.
+        interval: Estimate and interval.
+        tuning: λ, how much the machine's labels count.
+        sequence: The interval that is valid whenever one stops; None while there are few labels.
+        more: About how many more labels halve the interval; infinity where labels cannot.
+    """
+
+    measure: str
+    a: str
+    b: str
+    interval: Interval
+    tuning: float
+    sequence: Interval | None
+    more: float
+
+    @property
+    def outcome(self) -> str:
+        """a, b, or not separable; empty for a mean."""
+        if not self.b:
+            return ""
+        low, high = self.interval.low, self.interval.high
+        if self.interval.note == "identical":
+            return "identical"
+        return self.a if low > 0 else self.b if high < 0 else "not separable"
+
+    def verdict(self) -> str:
+        """Return the estimate in a sentence."""
+        low, high = fixed(self.interval.low), fixed(self.interval.high)
+        if math.isnan(self.interval.low):
+            return f"{self.measure}: too few labels for an interval ({self.interval.note})"
+        if self.outcome == "identical":
+            return f"{self.a} and {self.b} retrieve the same for {self.measure}"
+        if not self.b:
+            value = fixed(self.interval.estimate)
+            return f"{self.a} has {self.measure} {value} ({low} to {high})"
+        if self.outcome == "not separable":
+            value = fixed(self.interval.estimate, sign=True)
+            return (
+                f"{self.a} and {self.b} are not separable on {self.measure}: {value} "
+                f"({fixed(self.interval.low, sign=True)} to {fixed(self.interval.high, sign=True)})"
+            )
+        ahead, behind, sure = (self.a, self.b, self.interval)
+        if self.outcome == self.b:
+            ahead, behind, sure = self.b, self.a, -self.interval
+        ends = f"{fixed(sure.low)} to {fixed(sure.high)}"
+        return f"{ahead} leads {behind} by {fixed(sure.estimate)} on {self.measure} ({ends})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        names = {"a": self.a, "b": self.b} if self.b else {"a": self.a}
+        data: dict[str, Any] = {"measure": self.measure, **names, **self.interval.to_dict()}
+        if self.b:
+            data["outcome"] = self.outcome
+        data["machine_weight"] = self.tuning
+        data["anytime"] = None if self.sequence is None else self.sequence.to_dict()
+        data["labels_to_halve"] = self.more if math.isfinite(self.more) else None
+        data["note"] = self.interval.note
+        return data
+
+
+@dataclass(frozen=True)
+class LabelEstimates:
+    """All estimates from one pool and its labels.
+
+    Args:
+        estimates: The estimates.
+        counts: Number of pairs, drawn, labelled, and machine labels.
+        models: Labellers of the machine labels.
+        pool: Digest of the pool.
+        level: Significance level; intervals of differences hold jointly.
+        remarks: What a reader should know.
+    """
+
+    estimates: tuple[LabelEstimate, ...]
+    counts: Mapping[str, int]
+    models: tuple[str, ...]
+    pool: str
+    level: float
+    remarks: tuple[str, ...] = field(default=())
+
+    @property
+    def signature(self) -> str:
+        """What made the numbers."""
+        c = self.counts
+        machine = f"{c['machine']} by {'+'.join(self.models)}" if c["machine"] else "none"
+        return (
+            f"labels:human:{c['labelled']} of {c['pairs']} pairs|machine:{machine}|"
+            f"pool:{self.pool[:16]}|empty:zero|level:{self.level:g}"
+        )
+
+    def verdict(self) -> str:
+        """Return how much was labelled, and the first result."""
+        c = self.counts
+        share = format_percent(c["labelled"] / c["pairs"])
+        labelled = f"{c['labelled']:,} of {c['pairs']:,} pairs labelled ({share})"
+        return f"{labelled}; {self.estimates[0].verdict()}"
+
+    def table(self) -> Table:
+        """Return a row for each estimate."""
+        compared = any(each.b for each in self.estimates)
+        heading = Interval.heading(1 - self.level)
+        columns = ("measure", "a", "b") if compared else ("measure", "system")
+        last = ("result",) if compared else ()
+        rows = []
+        for each in self.estimates:
+            names = (each.measure, each.a, each.b) if compared else (each.measure, each.a)
+            kind = "difference" if compared else "fraction"
+            anytime = None if each.sequence is None else each.sequence.text(sign=compared)
+            more = "never" if math.isinf(each.more) else f"{each.more:,.0f}"
+            cells = [Cell(each.interval.estimate, kind), each.interval.cell(sign=compared)]
+            cells += [Cell(anytime, "figure"), Cell(more.replace("nan", "–"), "figure")]
+            outcome = [Cell(each.outcome)] if compared else []
+            rows.append((*map(Cell, names), *cells, *outcome))
+        means = ("difference" if compared else "mean", heading, "if stopped at will")
+        return Table((*columns, *means, "labels to halve it", *last), tuple(rows))
+
+    def page(self) -> Page:
+        """Return the verdict, the table, remarks and the method."""
+        machine = "; machine labels narrow it, whatever their bias" if self.models else ""
+        joint = " jointly" * (sum(bool(each.b) for each in self.estimates) > 1)
+        method = (
+            f"Each drawn label counts 1/probability{machine}. Intervals: Student's t over queries, "
+            f"{100 * (1 - self.level):g} %{joint}."
+        )
+        page: Page = [Words(self.verdict(), "verdict"), self.table()]
+        page += [Words(remark, "remark") for remark in self.remarks]
+        return [*page, Words(method, "method"), Words(self.signature, "signature")]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {
+            "signature": self.signature,
+            "pool": self.pool,
+            "labels": dict(self.counts),
+            "models": list(self.models),
+            "level": self.level,
+            "estimates": [each.to_dict() for each in self.estimates],
+            "remarks": list(self.remarks),
+        }
+
+
+def estimate_from_labels(
+    runs: Mapping[str, RunLike],
+    pool: LabelPool,
+    labels: LabelSet,
+    *,
+    machine: LabelSet | None = None,
+    measures: Sequence[str] = (),
+    means: bool = False,
+    baseline: str | None = None,
+    rel: float | None = None,
+    level: float = 0.05,
+) -> LabelEstimates:
+    """Estimate differences of systems, or their means, from the labels of a pool.
+
+    Args:
+        runs: Runs by the names of the systems.
+        pool: The pool that was labelled.
+        labels: Human labels.
+        machine: Machine labels, which narrow the intervals.
+        measures: Measures that are linear in the labels. [that of the pool]
+        means: Estimate each system's mean instead of differences.
+        baseline: Compare with this system only.
+        rel: The smallest relevant grade. [1]
+        level: Significance level; for several pairs it is divided by their number.
+
+    Returns:
+        The estimates.
+
+    Raises:
+        MismatchError: A run, or the labels, do not belong to the pool.
+        MeasureError: A measure is not linear in the labels.
+
+    Example:
+        >>> from assay.judging import Label, LabelSet, make_pool
+        >>> runs = {name: {f"q{i}": [name, "x"] for i in range(4)} for name in "ab"}
+        >>> pool = make_pool(runs, 100, measure="P@1")
+        >>> grades = {"a": 1, "b": 0}
+        >>> labels = LabelSet(tuple(Label(q, d, grades[d]) for q, d in pool.names))
+        >>> estimate_from_labels(runs, pool, labels).estimates[0].interval.estimate
+        1.0
+    """
+    level = check_significance_level(level)
+    if not means and len(runs) < 2:
+        raise UsageError("There is one run; a comparison needs two.")
+    rules, names = as_conventions("trec_eval"), list(runs)
+    if baseline is not None and baseline not in runs:
+        raise UsageError(f"The baseline {baseline!r} is not one of the runs.")
+    rankings = [as_ranking(run, rules) for run in runs.values()]
+    human = labels.check(pool).of_kind("human")
+    robots = LabelSet(())
+    if machine is not None:
+        robots = machine.check(pool, "The machine labels").of_kind("machine")
+        if not len(robots):
+            raise MismatchError("The machine labels hold no label of a model, only of people.")
+    others = () if machine is not None else tuple(a for a in labels.labels if a.kind == "machine")
+    chosen_measures = [parse_linear(name, rel) for name in measures or [pool.settings["measure"]]]
+    pairs = [(a, a) for a in names] if means else list(combinations(names, 2))
+    if baseline is not None and not means:
+        pairs = [(name, baseline) for name in names if name != baseline]
+    share = level if means else level / len(pairs)
+    if not len(human) and others:
+        raise MismatchError(
+            f"All {len(others):,} labels are a model's. Give them as machine labels, and those of "
+            "people as labels."
+        )
+    estimates, drawn = [], _DrawnPairs(pool, human, robots)
+    for measure in chosen_measures:
+        weighed = weigh_systems(rankings, measure, pool.settings["depth"])
+        for a, b in pairs:
+            columns = [names.index(name) for name in (a, b)]
+            weights = weighed.weights[:, columns[0]] - (not means) * weighed.weights[:, columns[1]]
+            sample = drawn.sample(weighed, weights, measure, a if means else f"{a} and {b}")
+            interval, tuning = sample.estimate(share)
+            more = sample.labels_needed(interval.half_width / 2, share)
+            about = (interval, tuning, sample.sequence(share), more)
+            estimates.append(LabelEstimate(measure.name, a, "" if means else b, *about))
+    remarks = [*drawn.remarks(), *labels.remarks()]
+    if others:
+        remarks.append(f"{len(others):,} machine labels among the labels were left out")
+    counts = {"pairs": len(pool), "drawn": pool.n_drawn, "labelled": drawn.n_labelled}
+    models = tuple(sorted({label.by for label in robots.labels}))
+    counts["machine"] = len(robots.by_pair())
+    return LabelEstimates(tuple(estimates), counts, models, pool.digest, level, tuple(remarks))
+
+
+class _DrawnPairs:
+    """The pairs of a pool with what is known of each."""
+
+    def __init__(self, pool: LabelPool, human: LabelSet, machine: LabelSet) -> None:
+        self.pool = pool
+        self._human = self._by_place(human)
+        self._machine = self._by_place(machine)
+        places = np.array(sorted(self._human), np.int64)
+        self._at = places[pool.stages[places] > 0]
+        self.n_labelled, self._n_strange = len(self._at), len(places) - len(self._at)
+        if not self.n_labelled:
+            raise MismatchError("None of the pairs that were drawn is labelled. Label some first.")
+        self._twice = sum(len(acts) > 1 for acts in self._human.values())
+        # Labels are made in random order within a stage, so those that are missing are a sample.
+        n_stages = pool.probabilities.shape[1]
+        n_drawn = np.bincount(pool.stages, minlength=n_stages + 1)[1:]
+        done = np.bincount(pool.stages[self._at], minlength=n_stages + 1)[1:]
+        shares = np.divide(done, n_drawn, out=np.zeros(n_stages), where=n_drawn > 0)
+        steps = np.diff(pool.probabilities, axis=1, prepend=0.0)
+        # A stage that drew nothing, by chance, was still a chance to be drawn.
+        self._chances = steps @ np.where(n_drawn > 0, shares, 1.0)
+        self._missing = int(n_drawn.sum() - done.sum())
+        keys = pool.queries * len(pool.doc_ids) + pool.docs
+        self._order = np.argsort(keys)
+        self._keys = keys[self._order]
+
+    def _by_place(self, labels: LabelSet) -> dict[int, list[Label]]:
+        return {self.pool.places[pair]: acts for pair, acts in labels.by_pair().items()}
+
+    def sample(
+        self, weighed: Coefficients, weights: Floats, measure: LinearMeasure, what: str
+    ) -> DrawnLabels:
+        """Return the labels of the pairs that have a weight."""
+        pool = self.pool
+        heavy = np.abs(weights) > _NO_WEIGHT
+        queries = weighed.query_ids.match(pool.query_ids)
+        docs = weighed.doc_ids.match(pool.doc_ids)
+        if (queries < 0).any():
+            raise MismatchError(
+                f"{int((queries < 0).sum())} queries of {what} are not in the pool. Add them with "
+                "'assay pool --extend'."
+            )
+        rows, named = queries[weighed.queries[heavy]], docs[weighed.docs[heavy]]
+        keys = rows * len(pool.doc_ids) + named
+        at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        absent = (named < 0) | (self._keys[at] != keys)
+        places = self._order[at]
+        waiting = ~absent & (self._chances[places] <= 0)
+        if waiting.any():
+            raise MismatchError(
+                f"{int(waiting.sum()):,} documents that decide {measure.name} of {what} are in a "
+                "stage of the pool of which no pair is labelled yet. Label some of it first."
+            )
+        if absent.any():
+            aim = " It was made for differences of its systems, not for means." * (
+                pool.settings["aim"] == "differences"
+            )
+            raise MismatchError(
+                f"{int(absent.sum()):,} of {len(absent):,} documents that decide {measure.name} of "
+                f"{what} could not be drawn from this pool.{aim} Add the runs with 'assay pool "
+                "--extend', or make a pool with --aim means."
+            )
+        every = np.zeros((2, len(pool)))
+        for row, labels in enumerate((self._human, self._machine)):
+            for place, acts in labels.items():
+                every[row, place] = measure.gains([label.grade for label in acts]).mean()
+        labelled = np.zeros(len(pool), bool)
+        labelled[self._at] = True
+        here = labelled[places]
+        return DrawnLabels(
+            rows,
+            len(pool.query_ids),
+            weights[heavy],
+            self._chances[places],
+            here,
+            np.where(here, every[0, places], 0.0),
+            every[1, places],
+        )
+
+    def remarks(self) -> list[str]:
+        """Return what a reader should know about the labels."""
+        remarks = []
+        if self._missing:
+            remarks.append(
+                f"{self._missing:,} of {self.pool.n_drawn:,} drawn pairs have no label; the "
+                "labelled ones count as a random part of them"
+            )
+        if self._n_strange:
+            remarks.append(f"{self._n_strange:,} labels of pairs that were not drawn were left out")
+        if self._twice:
+            remarks.append(
+                f"{self._twice:,} pairs have labels of several people, whose gains are averaged"
+            )
+        return remarks

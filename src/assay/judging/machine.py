@@ -1,0 +1,348 @@
+"""Machine labels: a model reads each pair by a prompt; answers that cannot be read are counted.
+
+Each answer goes to the log when it comes, with a digest of texts, prompt and model. So the log is
+the cache: a run that broke off goes on where it ended, and a pair is asked again only if one of
+these changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from assay.core.checks import is_real
+from assay.core.specs import named_callable
+from assay.core.work import tell
+from assay.errors import AssayError, EndpointError, InputError, UsageError, error_text
+from assay.judging.labels import Label, LabelLog, Pair, now
+from assay.judging.pool import LabelPool
+from assay.judging.session import GUIDELINES, LabelTexts
+from assay.models.adapters.openai import KEY, Endpoint, default_address
+
+PROMPT: Final = """\
+You judge search results. Decide how well the document serves somebody who typed the query.
+
+{grades}
+
+Judge the document by what it says, not by how long or well written it is, and not by how many words
+it shares with the query. A document that only mentions the subject is no answer.
+
+Query: {query}
+{description}
+Document:
+{document}
+
+Think briefly about what the query asks for and what the document offers. Then end with one line:
+Grade: N
+"""
+_GRADE: Final = re.compile(r"grade[^\w-]{0,6}(-?\d+(?:\.\d+)?)(?![\d.]*\d)", re.IGNORECASE)
+_CHARACTERS_A_TOKEN: Final = 4
+_NOTE: Final = 500  # characters of an answer that a label keeps
+
+
+class Answer(NamedTuple):
+    """What a model said about a pair."""
+
+    grade: float | None
+    text: str = ""
+    confidence: float | None = None
+
+
+@dataclass(frozen=True)
+class JudgeReport:
+    """What a run of a judge did.
+
+    Args:
+        by: The model and the digest of its prompt.
+        pairs: Pairs of the pool.
+        labelled: Labels made now.
+        earlier: Pairs that the log had already.
+        unreadable: Answers that could not be read.
+        tokens_in: Tokens sent.
+        tokens_out: Tokens received.
+        price: Cost of them; None where no prices are known.
+        seconds: How long it took.
+    """
+
+    by: str
+    pairs: int
+    labelled: int = 0
+    earlier: int = 0
+    unreadable: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    price: float | None = None
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        """Return the report as lines for people."""
+        lines = [f"{self.labelled:,} of {self.pairs:,} pairs labelled by {self.by}"]
+        if self.earlier:
+            lines.append(f"{self.earlier:,} pairs were labelled before")
+        if self.unreadable:
+            lines.append(f"{self.unreadable:,} answers could not be read; they count as no label")
+        if self.tokens_in or self.tokens_out:
+            cost = "" if self.price is None else f", cost {self.price:.4f}"
+            lines.append(f"{self.tokens_in:,} tokens sent, {self.tokens_out:,} received{cost}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return dict(vars(self))
+
+
+def parse_grade(answer: str, scale: Sequence[int]) -> float | None:
+    """Read the grade that an answer ends with; None where there is none on the scale.
+
+    An answer that is only a number counts, and `Grade: N`, of which the last counts.
+
+    >>> parse_grade("It answers it.\\nGrade: 3", (0, 1, 2, 3)), parse_grade("7", (0, 1, 2, 3))
+    (3.0, None)
+    """
+    stated = _GRADE.findall(answer)
+    text = stated[-1] if stated else answer.strip()
+    try:
+        grade = float(text)
+    except ValueError:
+        return None
+    return grade if grade in scale else None
+
+
+Model = Callable[[str], tuple[Any, tuple[int, int]]]
+
+
+def open_model(
+    spec: str,
+    *,
+    base_url: str | None = None,
+    key_env: str | None = None,
+    temperature: float | None = None,
+) -> Model:
+    """Open a model by its name.
+
+    Args:
+        spec: `openai:MODEL` for a chat endpoint, or `py:MODULE:FUNCTION` for a function.
+        base_url: Address of the endpoint. [$OPENAI_BASE_URL, or the provider's]
+        key_env: Environment variable with the key. [OPENAI_API_KEY]
+        temperature: That of the model; None leaves it to the endpoint.
+
+    Returns:
+        A function from a prompt to the answer and the tokens sent and received.
+
+    Raises:
+        UsageError: The name or the address is wrong.
+
+    Example:
+        model = open_model("openai:gpt-oss-20b", base_url="http://127.0.0.1:8000/v1")
+    """
+    kind, _, name = spec.partition(":")
+    if not name or kind not in ("py", "openai"):
+        raise UsageError(f"{spec!r} names no model. Write openai:MODEL or py:MODULE:FUNCTION.")
+    if kind == "py":
+        return partial(_call, named_callable(name, "py:MODULE:FUNCTION"), name)
+    address = (base_url or default_address()).rstrip("/")
+    settings = {"model": name} | ({} if temperature is None else {"temperature": temperature})
+    return partial(_post, Endpoint(address, KEY if key_env is None else key_env), settings)
+
+
+def _call(function: Callable[[str], Any], name: str, prompt: str) -> tuple[Any, tuple[int, int]]:
+    try:
+        return function(prompt), (0, 0)
+    except Exception as error:  # the function is the user's
+        raise InputError(f"{name} failed: {error_text(error)}.") from error
+
+
+def _post(endpoint: Endpoint, settings: dict[str, Any], prompt: str) -> tuple[str, tuple[int, int]]:
+    content = {**settings, "messages": [{"role": "user", "content": prompt}]}
+    return read_chat(endpoint.post("/chat/completions", content), endpoint.base_url)
+
+
+def read_answer(value: Any, scale: Sequence[int]) -> Answer:
+    """Read what a model returns: a grade, a text with one, or either with a confidence.
+
+    >>> read_answer(("Grade: 2", 0.9), (0, 1, 2, 3)).grade
+    2.0
+    """
+    confidence = None
+    if isinstance(value, tuple) and len(value) == 2:
+        value, confidence = value
+        if not is_real(confidence) or not 0 <= confidence <= 1:
+            raise InputError(f"The judge gave the confidence {confidence!r}; it is from 0 to 1.")
+    if isinstance(value, str):
+        return Answer(parse_grade(value, scale), value, confidence)
+    grade = float(value) if is_real(value) and value in scale else None
+    return Answer(grade, "" if grade is not None else repr(value)[:_NOTE], confidence)
+
+
+def read_chat(answer: Any, place: str) -> tuple[str, tuple[int, int]]:
+    """Return the text of a chat completion, and the tokens sent and received.
+
+    A refusal is a text, too: it holds no grade.
+    """
+    try:
+        message = answer["choices"][0]["message"]
+        text = message.get("content") or message.get("refusal") or ""
+        if not isinstance(text, str):
+            raise TypeError
+    except (KeyError, IndexError, TypeError, AttributeError):
+        raise EndpointError(
+            f"{place}/chat/completions: the answer holds no choices[0].message.content."
+        ) from None
+    usage = answer.get("usage") or {}
+    counts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
+    sent, received = (n if type(n) is int and n >= 0 else 0 for n in counts)
+    return text, (sent, received)
+
+
+def fill_prompt(
+    template: str, query: str, document: str, *, description: str = "", grades: str = ""
+) -> str:
+    """Put the texts into a prompt; braces inside a text stay as they are."""
+    values = {"query": query, "document": document, "description": description, "grades": grades}
+    return re.sub(r"\{(query|document|description|grades)\}", lambda m: values[m[1]], template)
+
+
+def judge_pool(
+    pool: LabelPool,
+    texts: LabelTexts,
+    log: LabelLog,
+    *,
+    model: str,
+    ask: Model | None = None,
+    prompt: str = PROMPT,
+    guidelines: Mapping[int, str] | None = None,
+    concurrency: int = 4,
+    prices: tuple[float, float] | None = None,
+    limit: int | None = None,
+) -> JudgeReport:
+    """Let a model label the pairs of a pool, those that people label included.
+
+    Args:
+        pool: The pool.
+        texts: Texts of queries and documents.
+        log: Where the labels go; pairs it has already are not asked again.
+        model: Name of the judge, as `open_model` takes it.
+        ask: The judge: grade, text that ends with "Grade: N", (either, confidence) or None, and
+            tokens. [that of the name]
+        prompt: Its prompt, with {query}, {document} and, if wanted, {description}, {grades}.
+        guidelines: What each grade means.
+        concurrency: Requests at a time.
+        prices: Price of a million tokens sent and received.
+        limit: Label this many pairs at most.
+
+    Returns:
+        What was done.
+
+    Raises:
+        UsageError: The prompt lacks a place.
+        InputError: A pair has no text.
+        EndpointError: The endpoint failed for good; finished labels are in the log.
+
+    Example:
+        judge_pool(pool, texts, LabelLog("machine.jsonl"), model="py:mine:judge")
+    """
+    if "{query}" not in prompt or "{document}" not in prompt:
+        raise UsageError("The prompt needs the places {query} and {document}.")
+    ask = ask or open_model(model)
+    meaning = guidelines or GUIDELINES
+    grades = "\n".join(f"{grade}: {meaning.get(grade, '')}" for grade in pool.scale)
+    digest = hashlib.sha256((prompt + grades).encode()).hexdigest()[:8]
+    by = f"{model}#{digest}"
+    jobs = list(_jobs(pool, texts, prompt, grades, by))
+    acts, _ = log.acts()
+    finished = {act.key for act in acts if act.key}
+    waiting = [job for job in jobs if job[1] not in finished]
+    report = JudgeReport(by, len(pool), earlier=len(jobs) - len(waiting))
+    waiting = waiting[:limit]
+    began = time.monotonic()
+    try:
+        for label, tokens in _ask_all(ask, pool.scale, waiting, concurrency):
+            log.append(replace(label, by=by, pool=pool.digest))
+            report = replace(
+                report,
+                labelled=report.labelled + (label.state == "label"),
+                unreadable=report.unreadable + (label.state == "unreadable"),
+                tokens_in=report.tokens_in + tokens[0],
+                tokens_out=report.tokens_out + tokens[1],
+            )
+            tell("judging", report.labelled + report.unreadable, len(waiting))
+    except AssayError as error:
+        raise type(error)(
+            f"{error} {report.labelled:,} of {len(waiting):,} labels are in {log.path}; the same "
+            "command goes on from there."
+        ) from error
+    price = prices and (report.tokens_in * prices[0] + report.tokens_out * prices[1]) / 1e6
+    return replace(report, price=price, seconds=time.monotonic() - began)
+
+
+def estimate_cost(
+    pool: LabelPool, texts: LabelTexts, prompt: str = PROMPT, answer_tokens: int = 100
+) -> tuple[int, int]:
+    """Return about how many tokens a judge of the whole pool would be sent, and would return.
+
+    Args:
+        pool: The pool.
+        texts: Texts of queries and documents.
+        prompt: The prompt.
+        answer_tokens: Tokens of one answer.
+
+    Returns:
+        Tokens sent and received, at four characters a token.
+
+    Example:
+        sent, received = estimate_cost(pool, texts)
+    """
+    docs, queries = texts.docs, texts.queries
+    size = sum(len(queries.get(q, "")) + len(docs.get(d, "")) for q, d in pool.names)
+    size += len(prompt) * len(pool)
+    return size // _CHARACTERS_A_TOKEN, answer_tokens * len(pool)
+
+
+Job = tuple[Pair, str, str]
+
+
+def _jobs(pool: LabelPool, texts: LabelTexts, prompt: str, grades: str, by: str) -> Iterator[Job]:
+    for query, doc in pool.names:
+        if query not in texts.queries or doc not in texts.docs:
+            what = f"query {query!r}" if query not in texts.queries else f"document {doc!r}"
+            raise InputError(f"There is no text of {what}. Give the files that hold all texts.")
+        about = {"description": texts.descriptions.get(query, ""), "grades": grades}
+        filled = fill_prompt(prompt, texts.queries[query], texts.docs[doc], **about)
+        key = hashlib.sha256(f"{by}\0{query}\0{doc}\0{filled}".encode()).hexdigest()[:24]
+        yield (query, doc), key, filled
+
+
+def _ask_all(
+    ask: Model, scale: Sequence[int], jobs: Sequence[Job], concurrency: int
+) -> Iterator[tuple[Label, tuple[int, int]]]:
+    """Ask a few at a time; what is under way when one fails is still recorded."""
+    rest = iter(jobs)
+    failure: AssayError | None = None
+    with ThreadPoolExecutor(max(concurrency, 1)) as pool:
+        running: dict[Future[Any], Job] = {}
+        while True:
+            free = 0 if failure else concurrency - len(running)
+            running |= {pool.submit(ask, job[2]): job for job in islice(rest, max(free, 0))}
+            if not running:
+                break
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                pair, key, _ = running.pop(future)
+                try:
+                    value, tokens = future.result()
+                    answer = read_answer(value, scale)
+                except AssayError as error:
+                    failure = error
+                    continue
+                state = "unreadable" if answer.grade is None else "label"
+                about: dict[str, Any] = {"state": state, "time": now(), "key": key}
+                about |= {"note": answer.text[:_NOTE], "confidence": answer.confidence}
+                yield Label(*pair, answer.grade, kind="machine", **about), tokens
+    if failure:
+        raise failure

@@ -1,0 +1,21 @@
+"""Declare what the judging room offers to the rest of the house."""
+
+from assay.plugins import CommandEntry, Plugin
+
+_COMMANDS = {
+    "queries": "Make queries from a log, from documents, or by a model.",
+    "pool": "Choose the pairs of query and document to label.",
+    "label": "Label the pairs of a pool, on a local page or in the terminal.",
+    "judge": "Let a model label the pairs of a pool.",
+    "agreement": "Measure how labellers agree, and whether a judge favours a system.",
+}
+PLUGIN = Plugin(
+    "judging",
+    commands=tuple(
+        CommandEntry(name, "Judge", summary, f"assay.judging.command:{name}_command", False)
+        for name, summary in _COMMANDS.items()
+    ),
+    hooks={"estimate_labels": "assay.judging.command:estimate_labels"},
+    schemas="assay.judging:schemas.json",
+    demo_files="assay.judging.demo:write_files",
+)

@@ -1,0 +1,152 @@
+"""The commands of judging, and eval and compare with a pool, from files to results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from assay.io.demo_collection import write_demo
+from assay.judging.demo import write_files
+from tests.conftest import Answer
+from tests.schemas import flaws
+
+Assay = Callable[..., Answer]
+POOL = ("--pool", "pool.tsv", "--labels", "pool.labels.jsonl")
+TEXTS = ("--queries", "topics.jsonl", "--docs", "notes.jsonl")
+MACHINE = ("--machine-labels", "machine.labels.jsonl")
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("demo")
+    write_demo(folder)
+    write_files(folder, np.random.default_rng(0))
+    (folder / "kinds.tsv").write_text("query\tkind\nq00\tlong\n")
+    return folder
+
+
+@pytest.fixture
+def inside(demo: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(demo)
+    return demo
+
+
+def result_of(answer: Answer) -> dict[str, Any]:
+    assert answer.code == 0, answer.err
+    data: dict[str, Any] = json.loads(answer.out)
+    assert not flaws(data)
+    return data
+
+
+def test_compare_with_a_pool(assay: Assay, inside: Path) -> None:
+    runs = ("compare", "dense.run", "lexical.run")
+    alone = result_of(assay(*runs, *POOL, "--json"))
+    helped = result_of(assay(*runs, *POOL, *MACHINE, "--json"))
+    assert alone["command"] == "compare labels"
+    assert alone["labels"]["machine"] == 0
+    first, second = alone["estimates"][0], helped["estimates"][0]
+    assert second["high"] - second["low"] < first["high"] - first["low"]
+    shown = assay(*runs, *POOL, *MACHINE)
+    assert "pairs labelled (17%); dense leads lexical by" in shown.out
+    only = result_of(assay("compare", "dense.run", "-b", "lexical.run", *POOL, "--json"))
+    assert only["estimates"][0]["estimate"] == first["estimate"]
+    csv = assay(*runs, *POOL, "--format", "csv")
+    assert csv.out.startswith("measure,a,b,difference")
+
+
+def test_eval_with_a_pool(assay: Assay, inside: Path) -> None:
+    data = result_of(assay("eval", "dense.run", *POOL, "-m", "P@5", "--json"))
+    each = data["estimates"][0]
+    assert 0 <= each["low"] <= each["estimate"] <= each["high"]
+    full = result_of(assay("eval", "dense.run", "-r", "qrels.txt", "-m", "P@5", "--json"))
+    assert each["low"] <= full["runs"][0]["measures"]["P@5"]["mean"] <= each["high"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (("eval", "dense.run", "--pool", "pool.tsv"), "go together"),
+        (("eval", "dense.run", *POOL, "-r", "qrels.txt"), "without -r"),
+        (("eval", "dense.run", *POOL, "-m", "nDCG@10"), "Use P@k, DCG@k and RBP"),
+        (("eval", "dense.run", *POOL, "--chance"), "--chance does not go with --pool"),
+        (("compare", "dense.run", *POOL), "a comparison needs two"),
+        (("eval", "coarse.run", *POOL), "could not be drawn from this pool"),
+        (("eval", "dense.run", "--pool", "qrels.txt", "--labels", "x"), "not a pool"),
+        (("eval", "dense.run", "--pool", "pool.tsv", "--labels", "no.jsonl"), "no.jsonl"),
+        (("pool", "dense.run", "-o", "x.tsv"), "no differences to label for"),
+        (("pool", "dense.run", "lexical.run", "-o", "x.tsv", "--scale", "3"), "A scale is"),
+        (("pool", "dense.run", "lexical.run", "-o", "dense.run"), "would be lost"),
+        (("judge", "pool.tsv", "--model", "py:a:b", "--labels", "y"), "--queries and --docs"),
+        (
+            (
+                "judge",
+                "pool.tsv",
+                *TEXTS,
+                "--model",
+                "py:demo_judge:judge",
+                "--labels",
+                "y",
+                "--prompt",
+                "no.txt",
+            ),
+            "no.txt does not exist",
+        ),
+        (("label", "pool.tsv", "--terminal", "--guidelines", "qrels.txt"), "lines are like"),
+        (("eval", "dense.run", *POOL, "--format", "trec"), "holds no estimates"),
+        (("agreement", "pool.labels.jsonl"), "two labellers"),
+        (("label", "pool.tsv", "--import", "kinds.tsv"), "cannot tell which column"),
+    ],
+)
+def test_what_does_not_fit_is_said(
+    assay: Assay, inside: Path, typed: tuple[str, ...], said: str
+) -> None:
+    answer = assay(*typed)
+    assert answer.code in (2, 3, 5)
+    assert said in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_from_runs_to_a_verdict(assay: Assay, inside: Path, tmp_path: Path) -> None:
+    """Pool, import, judge, agreement, compare: what each writes, the next one reads."""
+    pool, machine = str(tmp_path / "p.tsv"), str(tmp_path / "m.jsonl")
+    made = result_of(assay("pool", "dense.run", "lexical.run", "-n", "80", "-o", pool, "--json"))
+    assert made["drawn"] <= made["pairs"]
+    texts = ("--queries", "topics.jsonl", "--docs", "notes.jsonl")
+    model = ("--model", "py:demo_judge:judge")
+    judged = result_of(assay("judge", pool, *model, *texts, "--labels", machine, "--json"))
+    assert judged["labelled"] == made["pairs"]
+    labels = str(tmp_path / "p.labels.jsonl")
+    (tmp_path / "few.csv").write_text(
+        "query,doc,grade\n"
+        + "".join(
+            f"{line.split()[0]},{line.split()[1]},{n % 4}\n"
+            for n, line in enumerate(Path(pool).read_text().splitlines()[1:])
+            if line.split()[-1] == "1"
+        )
+    )
+    done = assay("label", pool, "--import", str(tmp_path / "few.csv"), "--by", "team")
+    assert done.code == 0
+    assert f"{made['drawn']} labels" in done.err
+    agreed = result_of(assay("agreement", labels, machine, "--resamples", "200", "--json"))
+    assert agreed["pairs"] == made["drawn"]
+    drawn = ("--pool", pool, "--labels", labels, "--machine-labels", machine)
+    verdict = result_of(assay("compare", "dense.run", "lexical.run", *drawn, "--json"))
+    assert verdict["labels"] == {
+        "pairs": made["pairs"],
+        "drawn": made["drawn"],
+        "labelled": made["drawn"],
+        "machine": made["pairs"],
+    }
+    for format, file in (("trec", "q.txt"), ("argilla", "a.jsonl"), ("label-studio", "l.json")):
+        place = str(tmp_path / file)
+        assert assay("label", pool, "--export", place, "--format", format).code == 0
+        again = str(tmp_path / f"{format}.jsonl")
+        back = assay("label", pool, "--import", place, "--format", format, "--labels", again)
+        assert f"{made['drawn']} labels" in back.err
+    Path(pool).write_text(Path(pool).read_text().replace('"seed": 0', '"seed": 5'))
+    assert "was edited" in assay("label", pool, "--export", str(tmp_path / "x.csv")).err
