@@ -30,7 +30,7 @@ from tests.test_docs import EXAMPLES, LONG, LONG_EXAMPLES
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 # Parts whose modules import an optional package: they are reached through `need` only.
-ROOMS = ("assay.store.", "assay.web.", "assay.integrations.pytest_plugin")
+ROOMS = ("assay.store.", "assay.web.", "assay.judging.page", "assay.integrations.pytest_plugin")
 # What opens a room: it calls `need` before it imports.
 OPENERS = {"need", "need_packages", "_need_package", "open_store"}
 BEHIND = {"assay.web.server.run_server"}  # called by `serve`, after `need_packages`

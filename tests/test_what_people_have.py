@@ -150,7 +150,7 @@ def test_a_report_takes_scores_by_name():
     scores = {name: assay.evaluate(run, QRELS, "RR") for name, run in (("new", NEW), ("old", OLD))}
     report = assay.report.make_report(scores)
     assert report.names == ("new", "old")
-    assert report.verdicts["RR"].startswith("new is better than old on RR")
+    assert report.verdicts["RR"].startswith("new is probably better than old on RR")
     record = assay.runs.RunRecord("other", scores["old"])
     assert assay.report.make_report({"new": scores["new"], "old": record}).names == ("new", "old")
 

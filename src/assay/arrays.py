@@ -39,7 +39,8 @@ def as_array(values: Any) -> Any:
     if not (hasattr(values, "detach") and hasattr(values, "cpu")):
         return values
     tensor = values.detach().cpu()
-    return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
+    widened = "bfloat16" in str(getattr(tensor, "dtype", ""))
+    return (tensor.float() if widened else tensor).numpy()
 
 
 def offsets_of(lengths: Any) -> Ints:

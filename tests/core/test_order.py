@@ -64,6 +64,9 @@ DESCENDING = re.compile(
 OF_SCORES = re.compile(r"(?:argsort|lexsort)\(.*\b(?:scores?|distances?|similarit\w+)\b")
 # Sorts that are not rankings of documents by score, with what they sort.
 OTHER_SORTS = {
+    "bench/reranking.py": "chunks of a document, of which the best counts",
+    "judging/agreement.py": "systems by mean",
+    "judging/queries.py": "drawn queries by their random keys",
     "comparison/compare.py": "queries by difference, for a table",
     "comparison/standings.py": "systems by mean",
     "comparison/tasks.py": "systems by mean",

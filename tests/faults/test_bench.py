@@ -17,7 +17,7 @@ import pytest
 from assay.bench import Model, run_bench
 from assay.core.conventions import preset
 from assay.core.judgments import Judgments
-from assay.errors import FormatError, IdError, StorageError, UsageError
+from assay.errors import FormatError, IdError, InputError, StorageError
 from assay.io.collections import Collection, load_collection, write_collection
 from tests.bench.samples import letters, small
 from tests.hostile import HOSTILE
@@ -61,7 +61,7 @@ def test_a_zero_vector_is_neither_first_nor_found() -> None:
     assert found.result.n_without == 14
     assert result.diagnosis["zero-vectors"].count == 14
     assert set(found.ranking.lengths.tolist()) <= {0, 26}
-    with pytest.raises(UsageError, match="a vector of zeros: nothing can be retrieved"):
+    with pytest.raises(InputError, match="a vector of zeros: nothing can be retrieved"):
         run_bench(small(), ["nothing=py:tests.faults.test_bench:nothing"])
 
 
@@ -158,7 +158,8 @@ def test_links_and_hidden_files_are_not_followed(tmp_path: Path) -> None:
     (folder / "link.txt").symlink_to(secret)
     (tmp_path / "q.csv").write_text("q1,x\n")
     (tmp_path / "q.txt").write_text("q1 0 a.txt 1\n")
-    found = load_collection(folder, tmp_path / "q.csv", tmp_path / "q.txt")
+    with pytest.warns(UserWarning, match="1 file of .* left out"):
+        found = load_collection(folder, tmp_path / "q.csv", tmp_path / "q.txt")
     assert list(found.doc_texts) == ["public"]
 
 

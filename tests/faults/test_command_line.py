@@ -263,7 +263,7 @@ def test_missing_package_is_exit_code_4(assay, folder, monkeypatch):
 
 
 def test_a_result_that_cannot_be_written_leaves_the_old_one(assay, folder):
-    assert assay("eval", "run.txt", "-r", "qrels.txt", "-o", "no/such/folder.csv").code == 5
+    assert assay("eval", "run.txt", "-r", "qrels.txt", "-o", "run.txt/no.csv").code == 5
     (folder / "out.csv").write_text("old")
     assert assay("eval", "missing.txt", "-r", "qrels.txt", "-o", "out.csv").code == 5
     assert (folder / "out.csv").read_text() == "old"

@@ -195,8 +195,8 @@ def test_other_things_than_stores(tmp_path):
     assert (tmp_path / "other.db").read_bytes() == before
     with pytest.raises(StorageError, match="is not a file"):
         assay.store.open(tmp_path)
-    with pytest.raises(StorageError, match="folder exists"):
-        assay.store.open(tmp_path / "no" / "such" / "folder.db")
+    with pytest.raises(StorageError, match="cannot be opened"):
+        assay.store.open(tmp_path / "other.db" / "no" / "runs.db")
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(StorageError, match="is not a file"):
         assay.store.open(tmp_path / "pipe")

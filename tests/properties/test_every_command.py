@@ -33,6 +33,11 @@ TABLE = {command: row for family in FAMILIES for command, row in family.TABLE.it
 WITHOUT = {
     "runs check": "it names damages and computes no figure",
     **test_same_stored.WITHOUT,
+    "agreement": "tests/judging/test_agreement.py has the definitions",
+    "judge": "a model answers: tests/judging/test_machine.py",
+    "label": "a person answers: tests/judging/test_session.py",
+    "pool": "tests/judging/test_pool.py shuffles its queries",
+    "queries": "tests/judging/test_queries.py has logs in other orders",
     "completion": "it prints a script of the shell",
     "demo": "a bench of texts that come with Python: see bench",
     "measures": "it prints definitions",

@@ -72,7 +72,7 @@ def test_the_ending_decides_and_others_are_refused(tmp_path: Path):
     with pytest.raises(UsageError, match=r"r\.docx"):
         report.save(tmp_path / "r.docx")
     with pytest.raises(StorageError):
-        report.save(tmp_path / "no" / "r.md")
+        report.save(tmp_path / "r.tex" / "r.md")
 
 
 def test_markdown_and_latex_mark_the_best_and_what_is_significant(tmp_path: Path):

@@ -25,7 +25,7 @@ from assay.errors import StorageError, need
 if TYPE_CHECKING:
     from assay import bench
     from assay.bench import BenchResult
-    from assay.io import collections, demo_collection
+    from assay.io import collections, demo_collection, writers
     from assay.io.collections import Collection
     from assay.models import cache
 else:
@@ -33,6 +33,7 @@ else:
     cache = OnDemand("assay.models.cache")
     collections = OnDemand("assay.io.collections")
     demo_collection = OnDemand("assay.io.demo_collection")
+    writers = OnDemand("assay.io.writers")
 
 
 def walk_through(folder: Path) -> None:
@@ -241,4 +242,6 @@ def write_files(folder: Path, rng: Any) -> None:
         (folder / "notes" / f"{name}.md").write_text(texts.text_of(name), "utf-8")
     judged = [[query_texts[name], [f"{name}.md"]] for name in named]
     (folder / "eval.json").write_text(json.dumps(judged, indent=1), "utf-8")
+    rows = [("question", "relevant_doc"), *((query_texts[name], name) for name in named)]
+    writers.write_delimited(rows, folder / "judged.csv", ",")
     (folder / "bench.toml").write_text(_BENCH, "utf-8")

@@ -123,9 +123,8 @@ queries_option = in_input(
     help="Ids and texts of the queries, for judgments or runs that name them by text.",
     reads=True,
 )
-qrels_option = add_options(
-    in_input("-r", "--qrels", required=True, metavar="QRELS", help="The judgments.", reads=True),
-    queries_option,
+qrels_option = in_input(
+    "-r", "--qrels", required=True, metavar="QRELS", help="The judgments.", reads=True
 )
 
 
