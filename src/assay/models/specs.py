@@ -62,17 +62,6 @@ def _kinds(sources: Mapping[str, str], place: str) -> dict[str, SpecKind]:
 
 _LOAD: Final = "assay.models.adapters.{}:load"
 ENCODERS: Final = SpecRegistry("encoder", _kinds(_ADAPTERS, _LOAD), MODELS)
-LEXICAL: Final = {"bm25": "Bm25", "tfidf": "TfIdf", "lsa:DIM": "Lsa"}
-
-
-def _kinds(sources: Mapping[str, str], place: str) -> dict[str, SpecKind]:
-    kinds = (SpecKind(form, place.format(source)) for form, source in sources.items())
-    return {kind.form.partition(":")[0]: kind for kind in kinds}
-
-
-ENCODERS: Final = SpecRegistry(
-    "encoder", _kinds(_ADAPTERS, "assay.models.adapters.{}:load"), MODELS
-)
 LEXICAL: Final = SpecRegistry("lexical model", _kinds(_LEXICAL, "assay.models.lexical:{}"))
 _ALL: Final = SpecRegistry("model", {**LEXICAL, **ENCODERS}, MODELS)
 _CHECKPOINTS: Final = (".pt", ".pth", ".ckpt", ".safetensors")
