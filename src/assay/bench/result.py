@@ -509,8 +509,8 @@ class BenchResult:
         other = self.answer_board(board)
         if other is not None and self.by_answers is not None:
             answered = self.by_answers.to_dict(per_query=per_query, board=other)
-            keys = ("verdicts", "systems", "chance", "ceiling", "comparison", "signature")
-            answered = {key: answered[key] for key in keys if key in answered}
+            parts = ("verdicts", "systems", "chance", "ceiling", "comparison", "signature")
+            answered = {key: answered[key] for key in parts if key in answered}
             data["by_answers"] = {"convention": CONVENTION, **answered}
         return data
 
