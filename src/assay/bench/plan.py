@@ -65,8 +65,8 @@ class Model:
         """Refuse a metric or a code that there is not, or that does not apply."""
         named = f"The model {self.name!r}"
         if self.metric not in (None, *METRICS):
-            known = ", ".join(METRICS)
-            raise UsageError(f"{named} has the metric {self.metric!r}; known: {known}.")
+            metrics = ", ".join(METRICS)
+            raise UsageError(f"{named} has the metric {self.metric!r}; known: {metrics}.")
         if self.is_lexical:
             lexical_model(self.spec, **self.settings)
             if self.metric is not None:
@@ -231,8 +231,8 @@ class Rerank:
 def _split_name(text: str) -> tuple[str, str]:
     """Return NAME=REST in two; a name holds no colon, so that `py:a=b` is none."""
     if not isinstance(text, str) or not text.strip():
-        known = "'wordllama' or 'NAME=wordllama'"
-        raise UsageError(f"Expected a text such as {known}, found {text!r}.")
+        forms = "'wordllama' or 'NAME=wordllama'"
+        raise UsageError(f"Expected a text such as {forms}, found {text!r}.")
     match = _NAME.fullmatch(text.strip())
     return (match.group(1), match.group(2)) if match else ("", text.strip())
 
@@ -477,6 +477,6 @@ def prepare(collection: Collection, rules: Conventions, chunk: Rule) -> Prepared
     in_file = InFile(ids.take(place), [units[at] for at in place], np.argsort(place, kind="stable"))
     if chunk is None:
         in_file = InFile(collection.doc_ids, collection.doc_texts, order[owner])
-    asked = InFile(collection.query_ids, collection.query_texts, rows)
-    queries = asked.ids.take(rows), tuple(asked.texts[at] for at in rows)
-    return PreparedCollection(*queries, doc_ids, units, owner, chunk, in_file, asked, spans)
+    queries = InFile(collection.query_ids, collection.query_texts, rows)
+    first = queries.ids.take(rows), tuple(queries.texts[at] for at in rows)
+    return PreparedCollection(*first, doc_ids, units, owner, chunk, in_file, queries, spans)

@@ -61,8 +61,8 @@ class ChunkAggregation:
             return cls(1)
         kind, _, number = text.partition(":")
         if kind != "sum" or (parse_whole(number) or 0) < 1:
-            known = "'max' or 'sum:N', such as sum:3"
-            raise UsageError(f"Chunk scores are aggregated by {known}, not {text!r}.")
+            rules = "'max' or 'sum:N', such as sum:3"
+            raise UsageError(f"Chunk scores are aggregated by {rules}, not {text!r}.")
         return cls(int(number))
 
     def __str__(self) -> str:
@@ -504,9 +504,17 @@ def _rank_block(
     if not data.chunked:
         units = search(rows, min(options.depth, data.n_units))
         docs = data.unit_doc[units.docs].astype(np.int32)
-        of_docs: Any = {"doc_ids": data.doc_ids, "n_docs": len(data.doc_ids), "has_ids": True}
-        of_docs |= {"given_docs": docs, "given_scores": units.scores, "in_order": True}
-        return RankedDocs(replace(units, tiebreak=options.tiebreak, **of_docs))
+        ranking = replace(
+            units,
+            doc_ids=data.doc_ids,
+            given_docs=docs,
+            given_scores=units.scores,
+            in_order=True,
+            n_docs=len(data.doc_ids),
+            tiebreak=options.tiebreak,
+            has_ids=True,
+        )
+        return RankedDocs(ranking)
     k = data.n_units
     if options.aggregation.best == 1:
         k = min(max(4 * options.depth, options.unit_depth), data.n_units)
@@ -565,10 +573,16 @@ def aggregate_chunks(
     np.add.at(scores, group, chunks.scores[counted])  # one by one, in the order of ranks
     heads = by_key[firsts]
     offsets = np.searchsorted(rows[heads], np.arange(chunks.n_queries + 1)).astype(np.int64)
-    like: Any = {name: getattr(chunks, name) for name in ("has_ids", "search", "settings")}
-    like |= {"in_order": False, "n_docs": len(doc_ids)}
-    numbers = docs[heads].astype(np.int32)
-    whole = Ranking(chunks.query_ids, doc_ids, offsets, numbers, scores, **like)
+    whole = Ranking(
+        chunks.query_ids,
+        doc_ids,
+        offsets,
+        docs[heads].astype(np.int32),
+        scores,
+        in_order=False,
+        n_docs=len(doc_ids),
+        **{name: getattr(chunks, name) for name in ("has_ids", "search", "settings")},
+    )
     ranking = replace(whole.first(depth), name=chunks.name)
     entries = rows_of(ranking.offsets) * len(doc_ids) + ranking.docs
     best = chunks.docs[heads[np.searchsorted(key[heads], entries)]]
