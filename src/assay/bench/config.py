@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -182,11 +182,11 @@ def make_request(
     if "corpus" not in said:
         allow_ir(both["corpus"], consent, _CONFIG)
     models = _models(config, said, consent)
-    fusions, reranks = said.get("fusion"), said.get("rerank")
-    if fusions is None:
-        fusions = [_fusion(entry) for entry in config.get("fusion", ())]
-    if reranks is None:
-        reranks = [_rerank(entry, consent) for entry in config.get("rerank", ())]
+    fused = said["fusion"] if "fusion" in said else map(_fusion, config.get("fusion", ()))
+    fusions = plans.parse_systems(Fusion, fused)
+    allow = partial(_rerank, consent=consent)
+    staged = said["rerank"] if "rerank" in said else map(allow, config.get("rerank", ()))
+    reranks = plans.parse_systems(Rerank, staged)
     plan = BenchPlan.of(models, fusions, both.get("index", ()), reranks)
     plan = plan.with_prices(_prices(said.get("price", ())))
     chunk, judged = both.get("chunk"), both.get("judged", "documents")
