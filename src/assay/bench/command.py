@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from assay import bench, models
 from assay.bench.settings import OPTIONS, PLACES, REQUEST_KEYS
 from assay.cli import options, output
 from assay.cli.commands import Command
@@ -25,9 +26,7 @@ from assay.errors import InputError
 from assay.plugins import find_hook
 
 if TYPE_CHECKING:
-    from assay.bench import BenchRequest, BenchResult, config, explain
-    from assay.bench import result as bench_result
-    from assay.bench.explain import Answers
+    from assay.bench import Answers, BenchRequest, BenchResult
     from assay.cli.gating import Gate
     from assay.cli.output import Saving
     from assay.comparison import gate as gates
@@ -35,23 +34,20 @@ if TYPE_CHECKING:
     from assay.core.specs import Consent
     from assay.io import collections, formats, texts
     from assay.io.columns import read_groups
-    from assay.models import cache
     from assay.runs import run_files
     from assay.tables.table import Page, Table
 else:
-    config = OnDemand("assay.bench.config")
-    explain = OnDemand("assay.bench.explain")
-    bench_result = OnDemand("assay.bench.result")
     gates = OnDemand("assay.comparison.gate")
     pairs = OnDemand("assay.comparison.pairs")
     collections = OnDemand("assay.io.collections")
     formats = OnDemand("assay.io.formats")
     texts = OnDemand("assay.io.texts")
     read_groups = OnDemand("assay.io.columns").read_groups
-    cache = OnDemand("assay.models.cache")
     run_files = OnDemand("assay.runs.run_files")
 
 
+Texts = tuple[str, ...]
+Params = dict[str, Any]
 _FORMATS = output.offer_formats()
 _QUERY_FORMATS = ("csv", "tsv", "markdown")
 
@@ -63,71 +59,55 @@ def _without_password(_: click.Context, __: click.Parameter, url: str | None) ->
     return url
 
 
-def _without_secret(
-    _: click.Context, __: click.Parameter, specs: tuple[str, ...]
-) -> tuple[str, ...]:
+def _without_secret(_: click.Context, __: click.Parameter, specs: Texts) -> Texts:
     """Refuse the address of a database with a password."""
     if any(mask_secrets(spec) != spec for spec in specs):
-        raise click.BadParameter(
-            "give a password by PGPASSWORD or in a bench.toml: what is typed may be stored."
-        )
+        advice = "give a password by PGPASSWORD or in a bench.toml"
+        raise click.BadParameter(f"{advice}: what is typed may be stored.")
     return specs
 
 
 _CALLBACKS = {"base_url": _without_password, "rerank": _without_secret, "index": _without_secret}
 
 
+_in_models = partial(option, section="Models")
+_write_file = partial(options.in_result, type=options.output_file, metavar="FILE", writes=True)
 # What is no setting of the bench, but of the machine.
 _machine_options = options.add_options(
     options.mismatch_option,
     options.threads_option,
     cluster_options("Encode on threads, serial, auto (Ray), or Ray's address. [here]"),
-    option(
+    _in_models(
         "--cache",
         metavar="DIR",
         help="Where vectors are cached. [$ASSAY_CACHE, or the system's place]",
-        section="Models",
         writes=True,
     ),
-    option("--no-cache", is_flag=True, help="Neither read nor write the cache.", section="Models"),
+    _in_models("--no-cache", is_flag=True, help="Neither read nor write the cache."),
 )
 
 
 # What is written, and where.
 _output_options = options.add_options(
-    option(
-        "--html",
-        type=options.output_file,
-        metavar="FILE",
-        help="Also write a report as one page that opens offline.",
-        section="Result",
-        writes=True,
-    ),
-    option(
+    _write_file("--html", help="Also write a report as one page that opens offline."),
+    options.in_result(
         "--runs",
         type=options.output_folder,
         metavar="DIR",
         help="Also write what each system retrieved as TREC run files.",
-        section="Result",
         writes=True,
     ),
-    option(
-        "--per-query",
-        type=options.output_file,
-        metavar="FILE",
-        help="Also write a table with a row for each query: .csv, .tsv, .md.",
-        section="Result",
-        writes=True,
+    _write_file(
+        "--per-query", help="Also write a table with a row for each query: .csv, .tsv, .md."
     ),
-    option(
+    options.in_result(
         "--format",
         "named",
         type=click.Choice(_FORMATS),
         help="Layout of the result; csv is the leaderboard.",
-        section="Result",
         aside=True,
     ),
-    option("--csv", "csv_wanted", is_flag=True, help="The same as --format csv.", section="Result"),
+    options.in_result("--csv", "csv_wanted", is_flag=True, help="The same as --format csv."),
     options.json_option,
     options.full_option,
     options.signature_option,
@@ -143,9 +123,7 @@ _output_options = options.add_options(
     reads=True,
     names="assay.cli.repeating:texts_of_config",
 )
-@options.add_options(
-    *(setting.declare(callback=_CALLBACKS.get(setting.name)) for setting in OPTIONS)
-)
+@options.add_options(*(named.declare(callback=_CALLBACKS.get(named.name)) for named in OPTIONS))
 @_machine_options
 @options.consent_options("The config file")
 @options.statistics_options
@@ -172,9 +150,9 @@ def command(*, saving: Saving, consent: Consent, gate: Gate, **params: Any) -> i
       assay bench bench.toml -b tfidf --fail-if 'nDCG@10 < baseline - 0.005' --fail-if-worse
     """
     layout = _choose_layout(params)
-    data = {} if params["config"] is None else config.read_config(params["config"])
+    data = {} if params["config"] is None else bench.read_config(params["config"])
     overrides = {key: value for key, value in params.items() if key in REQUEST_KEYS}
-    request = config.make_request(data, **consent.as_options(), **overrides)
+    request = bench.make_request(data, **consent.as_options(), **overrides)
     _refuse_contradictions(params, request)
     request = _with_gate(request, gate, params)
     result, journal, column = _run(params, request, saving)
@@ -235,7 +213,7 @@ def print_on_terminal(report: BenchReport) -> None:
     print_bench(report.result, report.board, output.as_shown(report.page()))
 
 
-def _choose_layout(params: dict[str, Any]) -> str:
+def _choose_layout(params: Params) -> str:
     named = params["named"]
     if params["csv_wanted"]:
         if named not in (None, "csv"):
@@ -244,10 +222,11 @@ def _choose_layout(params: dict[str, Any]) -> str:
     return output.choose_format(named, params["json_wanted"], params["file"], known=_FORMATS)
 
 
+_WRITTEN = ("file", "html", "per_query")
 _STATISTICS = ("baseline", "test", "correction", "level", "interval", "resamples", "seed", "margin")
 
 
-def _refuse_contradictions(params: dict[str, Any], request: BenchRequest) -> None:
+def _refuse_contradictions(params: Params, request: BenchRequest) -> None:
     pairs.ComparisonSettings(**{key: params[key] for key in _STATISTICS if key != "baseline"})
     rivals = request.plan.rivals
     if params["baseline"] not in (None, *rivals):
@@ -258,11 +237,10 @@ def _refuse_contradictions(params: dict[str, Any], request: BenchRequest) -> Non
     refuse_idle_workers(params["where"], params["workers"])
     if params["cache"] and params["no_cache"]:
         raise click.UsageError("--cache and --no-cache exclude each other.")
-    written = [params[key] for key in ("file", "html", "per_query")]
+    written = [params[key] for key in _WRITTEN]
+    inputs = params["config"], *request.files, options.group_file(params["by"])
     for path in written:
-        output.refuse_input(
-            path, params["config"], *request.files, options.group_file(params["by"])
-        )
+        output.refuse_input(path, *inputs)
     output.refuse_same_file(*written)
     if params["html"]:
         find_hook("check_report_file")(params["html"])
@@ -270,15 +248,14 @@ def _refuse_contradictions(params: dict[str, Any], request: BenchRequest) -> Non
         output.choose_format(None, False, params["per_query"], known=_QUERY_FORMATS)
 
 
-def _with_gate(request: BenchRequest, gate: Gate, params: dict[str, Any]) -> BenchRequest:
+def _with_gate(request: BenchRequest, gate: Gate, params: Params) -> BenchRequest:
     """Return a copy with the measures of the gate, which is refused where nothing could fail it."""
-    gate.refuse_without(params["baseline"] is not None)
     plan, baseline = request.plan, params["baseline"]
+    gate.refuse_without(baseline is not None)
     gated = len(plan.rivals) > 1 or baseline in plan.bases.values()
     if baseline is not None and gate.wanted and not gated:
         raise click.UsageError("There is one system, the baseline: name what is to be gated.")
-    written = [params[key] for key in ("file", "html", "per_query")]
-    output.refuse_same_file(*written, gate.look_file)
+    output.refuse_same_file(*(params[key] for key in _WRITTEN), gate.look_file)
     named = request.measures or request.usual_measures
     return replace(request, measures=tuple(dict.fromkeys((*named, *map(str, gate.measures)))))
 
@@ -295,19 +272,16 @@ def _add_variants(answer: GateAnswer, result: BenchResult, settings: dict[str, A
     return answer
 
 
-def _run(
-    params: dict[str, Any], request: BenchRequest, saving: Saving
-) -> tuple[BenchResult, Any, str]:
+def _run(params: Params, request: BenchRequest, saving: Saving) -> tuple[BenchResult, Any, str]:
     """Return the result, the tasks of the cluster if there was one, and the column of groups."""
     vectors = None
     if not params["no_cache"]:
-        vectors = cache.EmbeddingCache(params["cache"], tell=output.log)
+        vectors = models.EmbeddingCache(params["cache"], tell=output.log)
     named = params["conventions"]
     if not options.is_typed("conventions"):
         named = request.options.get("conventions", named)
-    rules = options.make_conventions(
-        named, **{key: params[key] for key in ("ties", "empty", "missing", "depth")}
-    )
+    choices = {key: params[key] for key in ("ties", "empty", "missing", "depth")}
+    rules = options.make_conventions(named, **choices)
     output.silence_logging()
     saving.set_name(request.plan.names[0])
     collection = request.load()
@@ -315,20 +289,18 @@ def _run(
     column, groups = "", None
     if params["by"] is not None:
         column, groups = read_groups(params["by"], collection.query_ids)
-    changes: dict[str, Any] = {"conventions": rules}
-    if params["depth"]:
-        changes["depth"] = params["depth"]
+    depth = {"depth": params["depth"]} if params["depth"] else {}
     bars = system_bars(len(request.plan.names), saving.listener)
     with _open_cluster(params, request) as cluster, bars as progress:
         result = request.run(
             collection,
             cache=vectors,
-            threads=params["threads"],
             progress=partial(_narrate_pairs, progress),
             cluster=cluster,
-            allow_mismatch=params["allow_mismatch"],
             groups=groups,
-            **changes,
+            conventions=rules,
+            **{key: params[key] for key in ("threads", "allow_mismatch")},
+            **depth,
         )
     result = result if groups is None else result.with_groups(**{column: groups})
     return result, None if cluster is None else cluster.journal, column
@@ -342,7 +314,7 @@ def _narrate_pairs(show: Any, name: str, phase: str, done: int, total: int | Non
 
 
 @contextmanager
-def _open_cluster(params: dict[str, Any], request: BenchRequest) -> Iterator[Any]:
+def _open_cluster(params: Params, request: BenchRequest) -> Iterator[Any]:
     """Yield where texts are encoded; None stands for this process."""
     if params["where"] is None or not request.plan.encodes:
         yield None
@@ -359,76 +331,57 @@ def _narrate_idle_options(result: BenchResult, request: BenchRequest, where: str
         output.log("--index: none of the models has vectors, so there was nothing to index")
 
 
-def _write_files(report: BenchReport, params: dict[str, Any]) -> None:
+def _write_files(report: BenchReport, params: Params) -> None:
     result = report.result
     if params["html"]:
         path = report.board.save(params["html"])
         output.log(f"{path}: {path.stat().st_size / 1000:,.0f} kB")
-    if params["per_query"]:
-        file = params["per_query"]
+    if file := params["per_query"]:
         layout = output.choose_format(None, False, file, known=_QUERY_FORMATS)
         table = output.TableResult(result.query_table(), signature=report.signature)
         output.emit(table, layout, file)
         output.log(f"{file}: {result.chance.n_queries:,} queries")
     if params["runs"]:
-        files = bench_result.write_runs(result, params["runs"])
+        files = bench.write_runs(result, params["runs"])
         output.log(f"{params['runs']}: {len(files)} runs")
 
 
-def explain_systems(
-    runs: tuple[str, ...], params: dict[str, Any]
-) -> tuple[Answers, Callable[[Answers], None]]:
+def explain_systems(runs: Texts, params: Params) -> tuple[Answers, Callable[[Answers], None]]:
     """Explain one query of a bench.toml, of stored runs or of run files with their texts.
 
     Returns:
         The answers, and the function that prints them on a terminal.
     """
-    if params["saved"]:
-        answers = _explain_stored(runs, params)
-    elif runs[0].endswith(".toml"):
-        answers = _explain_config(runs, params)
-    else:
-        answers = _explain_files(runs, params)
-    return answers, _print_answers
+    explain = _explain_config if runs and runs[0].endswith(".toml") else _explain_files
+    explain = _explain_stored if params["saved"] else explain
+    answers = explain(runs, params, params["places"] or PLACES)
+    return answers, OnDemand("assay.bench.terminal").print_answers
 
 
-def _print_answers(answers: Answers) -> None:
-    from assay.bench.terminal import print_answers
-
-    print_answers(answers)
-
-
-def _explain_config(runs: tuple[str, ...], params: dict[str, Any]) -> Answers:
+def _explain_config(runs: Texts, params: Params, places: int) -> Answers:
     """Run the bench again; its vectors are in the cache."""
     if len(runs) > 1:
         raise click.UsageError("Explain one bench.toml at a time.")
-    request = config.make_request(config.read_config(runs[0]), **params["consent"].as_options())
+    request = bench.make_request(bench.read_config(runs[0]), **params["consent"].as_options())
     output.note_inputs(*request.files)
-    collection = request.load()
+    collection, vectors = request.load(), models.EmbeddingCache(tell=output.log)
     with system_bars() as progress:
-        result = request.run(
-            collection, cache=cache.EmbeddingCache(tell=output.log), progress=progress
-        )
-    return explain.explain_bench(result, params["query"], places=params["places"] or PLACES)
+        result = request.run(collection, cache=vectors, progress=progress)
+    return bench.explain_bench(result, params["query"], places=places)
 
 
-def _explain_files(runs: tuple[str, ...], params: dict[str, Any]) -> Answers:
+def _explain_files(runs: Texts, params: Params, places: int) -> Answers:
     corpus = params["corpus"]
     folder = texts.TextFolder(corpus, params["extensions"]) if Path(corpus).is_dir() else None
     collection = collections.load_collection(folder or corpus, params["queries"], params["qrels"])
     if folder is not None and folder.left_out:
         output.log(folder.describe_left_out())
-    names = run_files.unique_names(runs)
-    rankings = {
-        name: formats.as_ranking(run, params["rules"])
-        for name, run in zip(names, runs, strict=True)
-    }
-    places = params["places"] or PLACES
-    return explain.explain_rankings(collection, rankings, params["query"], places=places)
+    named = zip(run_files.unique_names(runs), runs, strict=True)
+    rankings = {name: formats.as_ranking(run, params["rules"]) for name, run in named}
+    return bench.explain_rankings(collection, rankings, params["query"], places=places)
 
 
-def _explain_stored(runs: tuple[str, ...], params: dict[str, Any]) -> Answers:
-    places = params["places"] or PLACES
+def _explain_stored(runs: Texts, params: Params, places: int) -> Answers:
     if places > PLACES:
         output.log(f"--places {places}: a store has the first {PLACES} documents")
     with options.open_store(params["store"]) as store:
@@ -438,4 +391,4 @@ def _explain_stored(runs: tuple[str, ...], params: dict[str, Any]) -> Answers:
             newest = store.runs(task="bench", status="finished", limit=1)
             batch = newest[0].batch if newest else ""
             stored = store.runs(task="bench", status="finished", batch=batch)[::-1]
-        return explain.explain_runs(stored, params["query"], places=places)
+        return bench.explain_runs(stored, params["query"], places=places)

@@ -5,21 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from assay.bench import plan as plans
 from assay.bench.evaluate import run_bench
-from assay.bench.plan import (
-    BenchPlan,
-    Folds,
-    Fusion,
-    Model,
-    Rerank,
-    as_models,
-    parse_systems,
-    split_stages,
-)
+from assay.bench.plan import BenchPlan, Folds, Fusion, Model, Rerank, split_stages
 from assay.bench.settings import MEASURES, RERANK_SCHEMA, SCHEMA
 from assay.core.specs import Consent
 from assay.core.text import parse_number
@@ -38,6 +30,7 @@ if TYPE_CHECKING:
     from assay.models import EmbeddingCache
 
 
+Params = Mapping[str, Any]
 _PATHS: Final = ("corpus", "queries", "qrels", "answers")
 
 
@@ -58,16 +51,13 @@ def read_config(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     name = os.fspath(path)
     if Path(path).suffix.lower() != ".toml":
-        raise UsageError(
-            f"{name}: a bench is described in a .toml file. 'assay schema bench' prints its schema."
-        )
+        advice = "'assay schema bench' prints its schema"
+        raise UsageError(f"{name}: a bench is described in a .toml file. {advice}.")
     data = parse_toml(read_config_text(path), name)
     check_against(data, SCHEMA, name)
     home = Path(path).resolve().parent
-    return {
-        key: str(home / value) if key in _PATHS and not is_ir(value) else value
-        for key, value in data.items()
-    }
+    files = {key: data[key] for key in _PATHS if key in data and not is_ir(data[key])}
+    return {**data, **{key: str(home / value) for key, value in files.items()}}
 
 
 _ENCODER: Final = tuple(setting.name for setting in fields(EncoderSettings))
@@ -120,15 +110,9 @@ class BenchRequest:
 
     def load(self) -> Collection:
         """Read the collection."""
-        return load_collection(
-            self.folder or self.corpus,
-            self.queries,
-            self.qrels,
-            split=self.split,
-            name=self.name,
-            chunks=self.chunk if self.judged == "chunks" else None,
-            answers=self.answers,
-        )
+        how: Any = {"split": self.split, "name": self.name, "answers": self.answers}
+        how["chunks"] = self.chunk if self.judged == "chunks" else None
+        return load_collection(self.folder or self.corpus, self.queries, self.qrels, **how)
 
     def run(
         self,
@@ -198,20 +182,14 @@ def make_request(
     if "corpus" not in said:
         allow_ir(both["corpus"], consent, _CONFIG)
     models = _models(config, said, consent)
-    fusions = (
-        parse_systems(Fusion, said["fusion"])
-        if "fusion" in said
-        else tuple(_fusion(entry) for entry in config.get("fusion", ()))
-    )
-    reranks = (
-        parse_systems(Rerank, said["rerank"])
-        if "rerank" in said
-        else tuple(_rerank(entry, consent) for entry in config.get("rerank", ()))
-    )
+    fused = said["fusion"] if "fusion" in said else map(_fusion, config.get("fusion", ()))
+    fusions = plans.parse_systems(Fusion, fused)
+    allow = partial(_rerank, consent=consent)
+    staged = said["rerank"] if "rerank" in said else map(allow, config.get("rerank", ()))
+    reranks = plans.parse_systems(Rerank, staged)
     plan = BenchPlan.of(models, fusions, both.get("index", ()), reranks)
     plan = plan.with_prices(_prices(said.get("price", ())))
-    chunk = both.get("chunk")
-    judged = both.get("judged", "documents")
+    chunk, judged = both.get("chunk"), both.get("judged", "documents")
     if chunk is None and (judged == "chunks" or "fold" in both):
         what = "fold" if "fold" in both else "judged = chunks"
         raise UsageError(f"{what} needs chunks: give a rule to cut documents, with chunk.")
@@ -260,21 +238,16 @@ def _prices(texts: Iterable[str]) -> dict[str, float]:
         name, _, amount = text.rpartition("=")
         number = parse_number(amount)
         if not name or number is None or number < 0:
-            raise UsageError(
-                f"A price is written NAME=AMOUNT, of a million tokens; found {text!r:.60}."
-            )
+            form = "NAME=AMOUNT, of a million tokens"
+            raise UsageError(f"A price is written {form}; found {text!r:.60}.")
         prices[name] = number
     return prices
 
 
-def _models(
-    config: Mapping[str, Any], said: Mapping[str, Any], consent: Consent
-) -> tuple[Model, ...]:
+def _models(config: Params, said: Params, consent: Consent) -> tuple[Model, ...]:
     shared = {key: said[key] for key in _ENCODER if key in said}
-    if "model" in said:
-        models = as_models(said["model"])
-    else:
-        models = as_models([_model(model) for model in config.get("model", ())])
+    entries = (_model(entry) for entry in config.get("model", ()))
+    models = plans.as_models(said["model"] if "model" in said else list(entries))
     for model in models:
         find_kind(model.spec)
     if shared and models and all(model.is_lexical for model in models):
@@ -308,9 +281,8 @@ def _model(entry: Mapping[str, Any]) -> Model:
     odd = settings if model.is_lexical else lexical
     if odd:
         words = "is lexical" if model.is_lexical else "is not a lexical model"
-        raise UsageError(
-            f"The model {model.name!r} {words}, so that {next(iter(odd))!r} does not apply."
-        )
+        key = next(iter(odd))
+        raise UsageError(f"The model {model.name!r} {words}, so that {key!r} does not apply.")
     return model
 
 
@@ -345,17 +317,13 @@ def allow_models(specs: list[str], params: Mapping[str, Any], consent: Consent, 
     allow_reranks(list(stages), params, consent, place)
 
 
-def allow_reranks(
-    specs: list[str], params: Mapping[str, Any], consent: Consent, place: str
-) -> None:
+def allow_reranks(specs: list[str], params: Params, consent: Consent, place: str) -> None:
     """Refuse rerankers without consent."""
     for spec in specs:
         allow_reranker(Rerank.parse(spec).reranker, code_settings(params), consent, place)
 
 
-def allow_indexes(
-    specs: list[str], params: Mapping[str, Any], consent: Consent, place: str
-) -> None:
+def allow_indexes(specs: list[str], params: Params, consent: Consent, place: str) -> None:
     """Refuse index engines without consent."""
     for spec in specs:
         allow_index(spec, consent, place)

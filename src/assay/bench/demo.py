@@ -137,9 +137,8 @@ def _run_demo(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"{folder} cannot be made: {error.strerror or error}.") from error
-    with saving_runs(
-        "bench", wanted=True, store=str(folder / "assay.db"), dataset="stdlib", tags=("demo",)
-    ) as saving:
+    labels: Any = {"dataset": "stdlib", "tags": ("demo",)}
+    with saving_runs("bench", wanted=True, store=str(folder / "assay.db"), **labels) as saving:
         collection = demo_collection.stdlib_collection()
         output.log(f"{collection.name}: {_describe_size(collection)}")
         output.log("")
@@ -170,13 +169,9 @@ def _run(collection: Collection, folder: Path) -> BenchResult:
 
 def _print_on_terminal(report: BenchReport) -> None:
     """Print only the leaderboard and the costs."""
-    from rich.console import Console
+    from assay.bench.terminal import print_board
 
-    from assay.bench.terminal import print_costs, print_leaderboard
-
-    console = Console(highlight=False, markup=False, emoji=False)
-    print_leaderboard(console, report.result, report.board)
-    print_costs(console, report.result)
+    print_board(report.result, report.board)
 
 
 def _program() -> str:
@@ -233,9 +228,8 @@ def write_files(folder: Path, rng: Any) -> None:
     written.qrels.parent.rmdir()
     for number, lines in enumerate((corpus[::2], corpus[1::2])):
         (folder / f"corpus-{number}.jsonl").write_text("".join(lines), "utf-8")
-    query_texts = {
-        str(id)[2:]: text for id, text in zip(texts.query_ids, texts.query_texts, strict=True)
-    }
+    queries = zip(texts.query_ids, texts.query_texts, strict=True)
+    query_texts = {str(id)[2:]: text for id, text in queries}
     (folder / "notes").mkdir(exist_ok=True)
     named = [name for name in map(str, texts.doc_ids) if name in query_texts][:N_NOTES]
     for name in named:

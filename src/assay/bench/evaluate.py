@@ -9,7 +9,7 @@ judged on the same queries, so that they can be compared query by query.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,28 +19,12 @@ import numpy as np
 
 from assay import __version__
 from assay.arrays import Ints, offsets_of
-from assay.bench.plan import (
-    BenchPlan,
-    Fusion,
-    Model,
-    PreparedCollection,
-    Rerank,
-    indexed_name,
-    prepare,
-)
+from assay.bench import plan as plans
+from assay.bench import search as searches
+from assay.bench.plan import BenchPlan, Fusion, Model, PreparedCollection, Rerank
 from assay.bench.reranking import check_depth, pick_chunks, rerank
 from assay.bench.result import BenchResult, System
-from assay.bench.search import (
-    BenchProgress,
-    ChunkAggregation,
-    Costs,
-    ModelSearch,
-    SearchOptions,
-    SearchResult,
-    Timer,
-    number_entries,
-    of_collection,
-)
+from assay.bench.search import BenchProgress, ChunkAggregation, Costs, SearchOptions, SearchResult
 from assay.bench.settings import MEASURES, Metric
 from assay.core import checks
 from assay.core.conventions import Conventions, Settings, as_conventions, as_settings
@@ -65,6 +49,8 @@ if TYPE_CHECKING:
     from assay.models import EmbeddingCache
 
 
+Results = Sequence[SearchResult]
+Compute = Callable[[], SearchResult | None]
 _LEAST_DEPTH: Final = 100
 _DEPTH_WITHOUT_CUTOFF: Final = 1000
 
@@ -127,10 +113,8 @@ def run_bench(
         print(result)
     """
     checks.require(collection, Collection, "collection", "what load_collection() returns")
-    for what, judged, there in (
-        ("queries", collection.qrels.query_ids, collection.query_ids),
-        ("documents", collection.qrels.doc_ids, collection.doc_ids),
-    ):
+    for what, side in (("queries", "query_ids"), ("documents", "doc_ids")):
+        judged, there = getattr(collection.qrels, side), getattr(collection, side)
         check_match(judged, there, f"judged {what}", "the collection", allow=allow_mismatch)
     plan = BenchPlan.of(models, fusions, indexes, reranks)
     parsed = parse_many(measures)
@@ -141,21 +125,12 @@ def run_bench(
     rules = rules.replace(depth=deep)
     for two in plan.reranks:
         check_depth(two, deep, chunked=rule is not None)
-    data = prepare(collection, rules, rule)
+    data = plans.prepare(collection, rules, rule)
     if cluster is not None and not hasattr(cluster, "journal"):
         raise UsageError(f"cluster is what open_cluster() gives, found {type(cluster).__name__}.")
-    options = SearchOptions(
-        deep,
-        aggregation,
-        metric,
-        rules.tiebreak,
-        threads,
-        device,
-        cache,
-        progress,
-        cluster,
-        max([two.depth or 0 for two in plan.reranks if two.count == "chunks"], default=0),
-    )
+    machine = (threads, device, cache, progress, cluster)
+    n_units = max([two.depth or 0 for two in plan.reranks if two.count == "chunks"], default=0)
+    options = SearchOptions(deep, aggregation, metric, rules.tiebreak, *machine, n_units)
     identity = (
         f"{__version__} {collection.fingerprint} {rule} {aggregation} {metric} {deep} "
         f"{rules.tiebreak} {options.unit_depth}"
@@ -167,19 +142,9 @@ def run_bench(
     if not ran:
         raise InputError(f"No system can run on this collection: {next(iter(left_out.values()))}.")
     finished.clear()
-    result = BenchResult(
-        collection,
-        **judging.judge_all(ran),
-        chunk=rule,
-        aggregation=aggregation,
-        metric=metric,
-        depth=deep,
-        cache=cache,
-        prices=plan.prices,
-        data=data,
-        left_out=left_out,
-        bases=plan.bases,
-    )
+    how: Any = {"chunk": rule, "aggregation": aggregation, "metric": metric, "depth": deep}
+    how |= {"cache": cache, "prices": plan.prices, "data": data, "bases": plan.bases}
+    result = BenchResult(collection, **judging.judge_all(ran), **how, left_out=left_out)
     if collection.by_answers is None:
         return result
     answered = _Judging.by_answers(collection, collection.by_answers, rules)
@@ -200,9 +165,8 @@ class _Judging:
     @classmethod
     def by_answers(cls, collection: Collection, qrels: Qrels, rules: Conventions) -> _Judging:
         """Judge by the answers that texts hold, where documents are judged, too."""
-        judged = replace(
-            collection, qrels=qrels, by_answers=None, fingerprint="", relevant="answers"
-        )
+        answers: Any = {"qrels": qrels, "by_answers": None, "relevant": "answers"}
+        judged = replace(collection, **answers, fingerprint="")
         names = [name for name in ANSWER_MEASURES if int(name.split("@")[1]) <= (rules.depth or 0)]
         return cls(judged, _answerable(judged), parse_many(names), rules)
 
@@ -210,12 +174,8 @@ class _Judging:
         """Return the judged systems, and the scores of a random and a perfect order."""
         systems = tuple(self._judge(system) for system in ran)
         how: dict[str, Any] = {"conventions": self.rules, "n_docs": len(self.collection.doc_ids)}
-        first = systems[0].hits
-        return {
-            "systems": systems,
-            "chance": chance(first, self.measures, **how),
-            "ceiling": ceiling(first, self.measures, **how),
-        }
+        low, high = (order(systems[0].hits, self.measures, **how) for order in (chance, ceiling))
+        return {"systems": systems, "chance": low, "ceiling": high}
 
     def _judge(self, system: _Searched) -> System:
         fields = system._asdict()
@@ -235,9 +195,7 @@ class _Judging:
         return judge(ranking, self.qrels, conventions=self.rules, allow_mismatch=True)  # looked at
 
 
-def _depth(
-    measures: tuple[Measure, ...], rules: Conventions, depth: int | None, n_docs: int
-) -> int:
+def _depth(measures: Sequence[Measure], rules: Conventions, depth: int | None, n_docs: int) -> int:
     """Return how many documents to retrieve.
 
     It is all of them where a cut could split ties that count.
@@ -259,15 +217,10 @@ def _answerable(collection: Collection) -> Qrels:
         return qrels
     if not len(rows):
         raise UsageError("No judged query has a text.")
-    lengths = np.diff(qrels.offsets)[rows]
     at = np.concatenate([np.arange(qrels.offsets[row], qrels.offsets[row + 1]) for row in rows])
-    return replace(
-        qrels,
-        query_ids=qrels.query_ids.take(rows),
-        offsets=offsets_of(lengths),
-        docs=qrels.docs[at],
-        grades=qrels.grades[at],
-    )
+    ids, offsets = qrels.query_ids.take(rows), offsets_of(np.diff(qrels.offsets)[rows])
+    entries: Any = {"docs": qrels.docs[at], "grades": qrels.grades[at]}
+    return replace(qrels, query_ids=ids, offsets=offsets, **entries)
 
 
 class _Searched(NamedTuple):
@@ -298,16 +251,15 @@ class _Run:
 
     def run(self) -> Iterator[_Searched]:
         """Yield every system in turn: models, each behind each index, fusions, rerankers."""
-        shared: dict[str, ModelSearch] = {}
+        shared: dict[str, searches.ModelSearch] = {}
         for model in self.plan.models:
             key = f"{model.spec} {as_settings(own=model.settings)}"
-            search = ModelSearch(model, self.data, self.options, shared.get(key))
+            search = searches.ModelSearch(model, self.data, self.options, shared.get(key))
             if any(other.codes for other in self.plan.models):
                 shared.setdefault(key, search)
             yield from self._run_model(model, search)
         for fusion in self.plan.fusions:
-            compute = partial(_fuse, fusion, self.results, self.data, self.options, self.judging)
-            result = self._try(fusion.name, fusion.members, compute)
+            result = self._try(fusion.name, fusion.members, partial(self._fuse, fusion))
             if result is not None:
                 self.results[fusion.name] = result
                 yield _Searched(fusion.name, fusion.spec, result, members=fusion.members)
@@ -317,9 +269,7 @@ class _Run:
                 spec = result.ranking.settings["rerank"]
                 yield _Searched(two.name, spec, result, first=two.first)
 
-    def _try(
-        self, name: str, parts: Iterable[str], compute: Callable[[], SearchResult | None]
-    ) -> SearchResult | None:
+    def _try(self, name: str, parts: Iterable[str], compute: Compute) -> SearchResult | None:
         """Return what a system retrieves; None, with a reason, if this collection forbids it."""
         missing = [part for part in parts if part in self.left_out]
         if missing:
@@ -333,7 +283,7 @@ class _Run:
             self.left_out[name] = str(error).removesuffix(".")
             return None
 
-    def _run_model(self, model: Model, search: ModelSearch) -> Iterator[_Searched]:
+    def _run_model(self, model: Model, search: searches.ModelSearch) -> Iterator[_Searched]:
         """Yield a model, and the same behind each index."""
         parts = self.finished if search.repeatable else self.finished.without_folder()
         load = partial(parts.load_or_compute, search.fingerprint, search.search)
@@ -351,27 +301,73 @@ class _Run:
             lower = parts.load_or_compute(key, search.search_small_letters, data_lower)
         yield _Searched(model.name, model.system, result, lower=lower.ranking if lower else None)
         for index in self.plan.indexes:
-            name = indexed_name(model.name, index)
+            name = plans.indexed_name(model.name, index)
             compute = partial(search.search_index, name, index)
             key = f"{search.fingerprint} {index}"
             indexed = self._try(name, (), partial(parts.load_or_compute, key, compute))
             if indexed is not None:
                 result = _with_settings(indexed, {**settings, "index": mask_secrets(index)})
-                yield _Searched(name, indexed_name(model.spec, index), result, model.name)
+                yield _Searched(name, plans.indexed_name(model.spec, index), result, model.name)
 
     def _rerank(self, two: Rerank) -> SearchResult | None:
         data, options, first = self.data, self.options, self.results[two.first]
-        reranker = load_reranker(
-            two.reranker, settings=EncoderSettings(**two.settings), device=options.device
-        )
+        settings = EncoderSettings(**two.settings)
+        reranker = load_reranker(two.reranker, settings=settings, device=options.device)
         parts = self.finished if reranker.identity is not None else self.finished.without_folder()
         key = f"{first.fingerprint} {reranker.fingerprint} {two.spec}"
         both = parts.load_or_compute(key, partial(rerank, two, reranker, first, data, options))
         if both is None:
             return None
         depth = check_depth(two, options.depth, chunked=data.chunked)
-        settings = {**first.ranking.settings, **as_settings(rerank=replace(two, depth=depth).spec)}
-        return replace(both, ranking=replace(both.ranking, settings=settings))
+        both_stages = as_settings(rerank=replace(two, depth=depth).spec)
+        ranking = replace(both.ranking, settings={**first.ranking.settings, **both_stages})
+        return replace(both, ranking=ranking)
+
+    def _fuse(self, fusion: Fusion) -> SearchResult:
+        """Return rankings made into one; it costs what its members cost, and the fusing."""
+        options, judging = self.options, self.judging
+        members = [self.results[name] for name in fusion.members]
+        options.tell(fusion.name, "searching", 0, None)
+        how: dict[str, Any] = {
+            key: getattr(fusion, key) for key in ("method", "normalize", "rrf_k")
+        }
+        rankings, tuning = [member.ranking for member in members], None
+        with searches.Timer() as timer:
+            ranking = fuse(rankings, weights=fusion.weights, depth=options.depth, **how)
+        if fusion.tune is not None:  # which is no part of a search, and its time does not count
+            with searches.of_collection():
+                ranking, tuning = tune_fusion(
+                    rankings,
+                    judging.qrels,
+                    judging.measures[0],
+                    folds=fusion.tune.number,
+                    seed=fusion.tune.seed,
+                    conventions=judging.rules,
+                    clusters=judging.groups,
+                    depth=options.depth,
+                    **how,
+                )
+        options.tell(fusion.name, "searching", 1, 1)
+        every = [member.costs for member in members]
+        cached = not all(member.n_encoded for member in every)
+        sizes = [member.bytes for member in every if member.bytes is not None]
+        costs = Costs(
+            encode_seconds=sum(member.encode_seconds for member in every),
+            n_encoded=0 if cached else max(member.n_encoded for member in every),
+            bytes=sum(sizes) if len(sizes) == len(every) else None,
+            search_seconds=sum(member.search_seconds for member in every) + timer.seconds,
+        )
+        digest = "" if tuning is None else digest_of_arrays(ranking.offsets, ranking.docs)
+        marks = " ".join(member.fingerprint for member in members)
+        fingerprint = f"{fusion.spec} {digest} of {marks}"
+        # Chunks that are ranked for a reranker; weights of folds have none.
+        units = [member.units for member in members if member.units is not None]
+        fused = None
+        if fusion.tune is None and len(units) == len(members):
+            fused = fuse(units, weights=fusion.weights, depth=options.unit_depth, **how)
+        chunks, n_texts = _fuse_chunks(ranking, members, self.data), members[0].n_texts
+        more: Any = {"tuning": tuning, "chunks": chunks, "units": fused}
+        return SearchResult(ranking, costs, fingerprint, n_texts, **more)
 
 
 def _settings(model: Model, data: PreparedCollection, options: SearchOptions) -> dict[str, str]:
@@ -396,71 +392,7 @@ def _with_settings(result: SearchResult, settings: Settings) -> SearchResult:
     return replace(result, ranking=replace(result.ranking, settings={**settings, **metric}))
 
 
-def _fuse(
-    fusion: Fusion,
-    results: Mapping[str, SearchResult],
-    data: PreparedCollection,
-    options: SearchOptions,
-    judging: _Judging,
-) -> SearchResult:
-    """Return rankings made into one; it costs what its members cost, and the fusing."""
-    members = [results[name] for name in fusion.members]
-    options.tell(fusion.name, "searching", 0, None)
-    how: dict[str, Any] = {
-        "method": fusion.method,
-        "normalize": fusion.normalize,
-        "rrf_k": fusion.rrf_k,
-        "depth": options.depth,
-    }
-    rankings, tuning = [member.ranking for member in members], None
-    with Timer() as timer:
-        ranking = fuse(rankings, weights=fusion.weights, **how)
-    if fusion.tune is not None:  # which is no part of a search, and its time does not count
-        with of_collection():
-            ranking, tuning = tune_fusion(
-                rankings,
-                judging.qrels,
-                judging.measures[0],
-                folds=fusion.tune.number,
-                seed=fusion.tune.seed,
-                conventions=judging.rules,
-                clusters=judging.groups,
-                **how,
-            )
-    options.tell(fusion.name, "searching", 1, 1)
-    every = [member.costs for member in members]
-    cached = not all(member.n_encoded for member in every)
-    sizes = [member.bytes for member in every if member.bytes is not None]
-    costs = Costs(
-        encode_seconds=sum(member.encode_seconds for member in every),
-        n_encoded=0 if cached else max(member.n_encoded for member in every),
-        bytes=sum(sizes) if len(sizes) == len(every) else None,
-        search_seconds=sum(member.search_seconds for member in every) + timer.seconds,
-    )
-    digest = "" if tuning is None else digest_of_arrays(ranking.offsets, ranking.docs)
-    fingerprint = f"{fusion.spec} {digest} of {' '.join(member.fingerprint for member in members)}"
-    return SearchResult(
-        ranking,
-        costs,
-        fingerprint,
-        members[0].n_texts,
-        tuning=tuning,
-        chunks=_fuse_chunks(ranking, members, data),
-        units=_fuse_units(fusion, members, {**how, "depth": options.unit_depth}),
-    )
-
-
-def _fuse_units(fusion: Fusion, members: list[SearchResult], how: dict[str, Any]) -> Ranking | None:
-    """Return the ranked chunks of the members made into one ranking; weights of folds have none."""
-    units = [member.units for member in members if member.units is not None]
-    if fusion.tune is not None or len(units) < len(members):
-        return None
-    return fuse(units, weights=fusion.weights, **how)
-
-
-def _fuse_chunks(
-    ranking: Ranking, members: list[SearchResult], data: PreparedCollection
-) -> Ints | None:
+def _fuse_chunks(ranking: Ranking, members: Results, data: PreparedCollection) -> Ints | None:
     """Return the chunk of each document that matched in the member that ranks it highest."""
     chunks = [member.chunks for member in members if member.chunks is not None]
     if len(chunks) < len(members):
@@ -468,10 +400,10 @@ def _fuse_chunks(
     rankings = [member.ranking for member in members]
     starts = [np.repeat(ranked.offsets[:-1], ranked.lengths) for ranked in rankings]
     ranks = np.concatenate([np.arange(len(start)) - start for start in starts])
-    entries = np.concatenate([number_entries(ranked, data) for ranked in rankings])
+    entries = np.concatenate([searches.number_entries(ranked, data) for ranked in rankings])
     order = np.argsort(ranks, kind="stable")
     source = entries[order], np.concatenate(chunks)[order]
-    return pick_chunks(number_entries(ranking, data), source)
+    return pick_chunks(searches.number_entries(ranking, data), source)
 
 
 _LAYOUT: Final = "bench-3"
@@ -482,20 +414,16 @@ class BenchCheckpoint:
     """The finished systems of one bench; without a folder nothing is stored."""
 
     def __init__(self, folder: Path | None, identity: str, data: PreparedCollection) -> None:
-        job = _digest(identity)
+        job, self._data = _digest(identity), data
         place = None if folder is None else folder / _LAYOUT / job
         self._parts = Checkpoint(place, job, optional=True)
-        self._data = data
 
     def without_folder(self) -> BenchCheckpoint:
         """Return a checkpoint that stores nothing, for what could not be recognised again."""
         return BenchCheckpoint(None, "", self._data)
 
     def load_or_compute(
-        self,
-        key: str,
-        compute: Callable[[], SearchResult | None],
-        data: PreparedCollection | None = None,
+        self, key: str, compute: Compute, data: PreparedCollection | None = None
     ) -> SearchResult | None:
         """Return the part of this key if it is there and sound; else it is computed and stored.
 
@@ -509,11 +437,7 @@ class BenchCheckpoint:
         # A report on an index is made anew, and so is a ranking of chunks for a reranker.
         if result is not None and result.index is None and result.units is None:
             ranking = result.ranking
-            arrays: dict[str, Any] = {
-                "offsets": ranking.offsets,
-                "docs": ranking.docs,
-                "scores": ranking.scores,
-            }
+            arrays: Any = {name: getattr(ranking, name) for name in ("offsets", "docs", "scores")}
             more = {"tie_split": ranking.tie_split, "chunks": result.chunks}
             arrays |= {name: array for name, array in more.items() if array is not None}
             notes = {
@@ -549,5 +473,6 @@ def _from_part(part: Part, data: PreparedCollection) -> SearchResult:
         settings=settings,
         tie_split=arrays.get("tie_split"),
     )
-    costs, made_by = Costs(**notes["costs"]), notes["fingerprint"]
-    return SearchResult(ranking, costs, made_by, **notes["counts"], chunks=arrays.get("chunks"))
+    costs, counts = Costs(**notes["costs"]), notes["counts"]
+    chunks = arrays.get("chunks")
+    return SearchResult(ranking, costs, notes["fingerprint"], **counts, chunks=chunks)

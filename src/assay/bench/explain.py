@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -85,10 +85,8 @@ class Answers:
     def page(self) -> Page:
         """Return the query, its relevant documents, and the results of each system."""
         page: Page = [Words(f"{self.query}: {self.text}", "verdict")]
-        if self.relevant:
-            page.append(self.relevant_table())
-        else:
-            page.append(Words("No document is known to be relevant."))
+        nothing = Words("No document is known to be relevant.")
+        page.append(self.relevant_table() if self.relevant else nothing)
         for name, results in self.by_system.items():
             values = self.values.get(name, {})
             numbers = ", ".join(f"{key} {value:.4f}" for key, value in values.items())
@@ -151,7 +149,7 @@ def explain_bench(result: BenchResult, query: str, *, places: int = PLACES) -> A
     Example:
         print(text_page(explain_bench(result, "q07").page()))
     """
-    _check_query(query, result.collection)
+    _check_query(query, result.collection.query_ids)
     snippets = SnippetBuilder(result.collection, result.data)
     results = {
         system.name: snippets.build(system.ranking, query, system.result.chunks, places=places)
@@ -181,18 +179,17 @@ def explain_rankings(
     Example:
         explain_rankings(collection, {"dense": as_ranking("dense.run")}, "q07").relevant
     """
-    _check_query(query, collection)
+    _check_query(query, collection.query_ids)
     snippets = SnippetBuilder(collection)
-    results = {
-        name: snippets.build(ranking, query, places=places) for name, ranking in rankings.items()
-    }
-    return Answers(query, results, {})
+    build = partial(snippets.build, query=query, places=places)
+    return Answers(query, {name: build(ranking) for name, ranking in rankings.items()}, {})
 
 
-def _check_query(query: str, collection: Collection) -> None:
-    queries = [str(id) for id in collection.query_ids]
+def _check_query(query: str, ids: Iterable[Any]) -> None:
+    queries = [str(id) for id in ids]
     if query not in queries:
-        raise _unknown(query, queries)
+        hint = did_you_mean(query, queries, most=3, fallback=3)
+        raise IdError(f"There is no query {query!r}.{hint}")
 
 
 def explain_runs(runs: Sequence[Any], query: str, *, places: int = PLACES) -> Answers:
@@ -224,12 +221,9 @@ def explain_runs(runs: Sequence[Any], query: str, *, places: int = PLACES) -> An
         by_system[name] = _cut(results, places)
         values[name] = _values(run.scores(), query)
     if not by_system:
-        queries = [str(id) for id in runs[0].scores().query_ids]
-        if query not in queries:
-            raise _unknown(query, queries)
-        raise UsageError(
-            f"Run {runs[0].id} was stored without its results. 'assay bench --save' stores them."
-        )
+        _check_query(query, runs[0].scores().query_ids)
+        advice = "'assay bench --save' stores them"
+        raise UsageError(f"Run {runs[0].id} was stored without its results. {advice}.")
     return Answers(query, by_system, values)
 
 
@@ -242,16 +236,8 @@ def _cut(results: QueryResults, places: int) -> QueryResults:
 def _values(scores: Any, query: str) -> dict[str, float]:
     for row, id in enumerate(scores.query_ids):
         if str(id) == query:
-            return {
-                str(measure): float(scores.values[number, row])
-                for number, measure in enumerate(scores.measures)
-            }
+            return dict(zip(map(str, scores.measures), scores.values[:, row].tolist(), strict=True))
     return {}
-
-
-def _unknown(query: str, queries: Iterable[str]) -> IdError:
-    hint = did_you_mean(query, queries, most=3, fallback=3)
-    return IdError(f"There is no query {query!r}.{hint}")
 
 
 class SnippetBuilder:
@@ -288,14 +274,10 @@ class SnippetBuilder:
         judged, grades = self._judged(query)
         numbers = rows.judged[judged]  # -1 where the ranking's documents do not hold one
         graded = dict(zip(numbers.tolist(), grades.tolist(), strict=True))
+        firsts = (part[:places].tolist() for part in (docs, scores, chunks))
         best = [
             self._doc(rows, doc, score, graded.get(doc), chunk)
-            for doc, score, chunk in zip(
-                docs[:places].tolist(),
-                scores[:places].tolist(),
-                chunks[:places].tolist(),
-                strict=True,
-            )
+            for doc, score, chunk in zip(*firsts, strict=True)
         ]
         missed: list[ResultDoc] = []
         for at in np.argsort(-grades, kind="stable"):  # best grade first

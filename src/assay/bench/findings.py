@@ -171,12 +171,9 @@ def _check_unjudged(result: BenchResult) -> Iterator[Finding]:
     low, high = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
     if shares[high] <= 0:
         return
-    unequal = shares[high] - shares[low] >= _UNEQUAL
-    span = (
-        f"{format_percent(shares[low])} ({low}) to {format_percent(shares[high])} ({high})"
-        if low != high
-        else format_percent(shares[high])
-    )
+    unequal, span = shares[high] - shares[low] >= _UNEQUAL, format_percent(shares[high])
+    if low != high:
+        span = f"{format_percent(shares[low])} ({low}) to {span} ({high})"
     effect = "They count as not relevant."
     if unequal:
         effect += f" That may be unfair to {high}: unjudged documents may be relevant."
@@ -223,10 +220,8 @@ def _check_ids(collection: Collection) -> Iterator[Finding]:
         effect = "They retrieve nothing and score 0."
         yield _finding("error", "empty-queries", message, effect, empty, n_queries)
     if len(unjudged := collection.unjudged_queries):
-        message = f"{_count(len(unjudged), 'query')} without judgments"
-        yield _finding(
-            "note", "unjudged-queries", message, "They are not run.", unjudged, n_queries
-        )
+        message, effect = f"{_count(len(unjudged), 'query')} without judgments", "They are not run."
+        yield _finding("note", "unjudged-queries", message, effect, unjudged, n_queries)
 
 
 def _check_case(result: BenchResult) -> Iterator[Finding]:
@@ -247,9 +242,8 @@ def _check_case(result: BenchResult) -> Iterator[Finding]:
 
 def _check_copies(ids: Ids, facts: TextFacts) -> Iterator[Finding]:
     same, near, _ = facts
-    effect = (
-        "They take each other's places; where only one is judged, the others count as not relevant."
-    )
+    others = "where only one is judged, the others count as not relevant"
+    effect = f"They take each other's places; {others}."
     if same:
         documents = _count(sum(map(len, same)), "document")
         message = f"{documents} in {_count(len(same), 'group')} of equal words"

@@ -63,21 +63,18 @@ class Model:
 
     def __post_init__(self) -> None:
         """Refuse a metric or a code that there is not, or that does not apply."""
+        named = f"The model {self.name!r}"
         if self.metric not in (None, *METRICS):
-            raise UsageError(
-                f"The model {self.name!r} has the metric {self.metric!r}; known: "
-                f"{', '.join(METRICS)}."
-            )
+            metrics = ", ".join(METRICS)
+            raise UsageError(f"{named} has the metric {self.metric!r}; known: {metrics}.")
         if self.is_lexical:
             lexical_model(self.spec, **self.settings)
             if self.metric is not None:
-                raise UsageError(
-                    f"The model {self.name!r} is lexical, so that metric does not apply."
-                )
+                raise UsageError(f"{named} is lexical, so that metric does not apply.")
         if self.codes is not None:
             check_code(self.codes)
             if self.is_lexical and not self.spec.startswith("lsa"):
-                raise UsageError(f"The model {self.name!r} has no vectors to make codes of.")
+                raise UsageError(f"{named} has no vectors to make codes of.")
 
     @classmethod
     def parse(cls, text: str, settings: Mapping[str, Any] | None = None) -> Model:
@@ -125,26 +122,19 @@ class Fusion:
 
     def __post_init__(self) -> None:
         """Refuse what no fusion can be."""
+        named = f"The fusion {self.name!r}"
         if self.tune is not None and self.weights is not None:
-            raise UsageError(
-                f"The fusion {self.name!r} has weights, and is to be tuned: one or the other."
-            )
+            raise UsageError(f"{named} has weights, and is to be tuned: one or the other.")
         if self.method not in METHODS or self.normalize not in NORMALIZATIONS:
             raise UsageError(
-                f"The fusion {self.name!r} has the method {self.method!r} and the normalisation "
-                f"{self.normalize!r}. Methods: "
-                f"{', '.join(METHODS)}; normalisations: {', '.join(NORMALIZATIONS)}."
+                f"{named} has the method {self.method!r} and the normalisation {self.normalize!r}. "
+                f"Methods: {', '.join(METHODS)}; normalisations: {', '.join(NORMALIZATIONS)}."
             )
-        if len(self.members) < 2 or len(set(self.members)) < len(self.members):
-            raise UsageError(
-                f"The fusion {self.name!r} is of {', '.join(self.members) or 'nothing'}; it takes "
-                "two different models or more."
-            )
-        if self.weights is not None and len(self.weights) != len(self.members):
-            raise UsageError(
-                f"The fusion {self.name!r} has {len(self.members)} models and "
-                f"{len(self.weights)} weights."
-            )
+        number, members = len(self.members), ", ".join(self.members) or "nothing"
+        if number < 2 or len(set(self.members)) < number:
+            raise UsageError(f"{named} is of {members}; it takes two different models or more.")
+        if self.weights is not None and len(self.weights) != number:
+            raise UsageError(f"{named} has {number} models and {len(self.weights)} weights.")
 
     @classmethod
     def parse(cls, text: str) -> Fusion:
@@ -177,10 +167,8 @@ class Fusion:
         'combsum/minmax:0.3*bm25+1*mini'
         """
         weights = self.weights or (None,) * len(self.members)
-        parts = [
-            name if weight is None else f"{weight:g}*{name}"
-            for name, weight in zip(self.members, weights, strict=True)
-        ]
+        weighted = zip(self.members, weights, strict=True)
+        parts = [name if weight is None else f"{weight:g}*{name}" for name, weight in weighted]
         how = self.method if self.method == "rrf" else f"{self.method}/{self.normalize}"
         tuned = "" if self.tune is None else f"?tune={self.tune.number}&seed={self.tune.seed}"
         return f"{how}:{'+'.join(parts)}{tuned}"
@@ -243,9 +231,8 @@ class Rerank:
 def _split_name(text: str) -> tuple[str, str]:
     """Return NAME=REST in two; a name holds no colon, so that `py:a=b` is none."""
     if not isinstance(text, str) or not text.strip():
-        raise UsageError(
-            f"Expected a text such as 'wordllama' or 'NAME=wordllama', found {text!r}."
-        )
+        forms = "'wordllama' or 'NAME=wordllama'"
+        raise UsageError(f"Expected a text such as {forms}, found {text!r}.")
     match = _NAME.fullmatch(text.strip())
     return (match.group(1), match.group(2)) if match else ("", text.strip())
 
@@ -266,11 +253,8 @@ def split_stages(models: Iterable[Any]) -> tuple[list[Any], list[str]]:
     (['bm25'], ['two=rerank/50:bm25>py:mine:score'])
     """
     specs = [models] if isinstance(models, str | Model) else list(models)
-    stages = [
-        spec
-        for spec in specs
-        if isinstance(spec, str) and _split_name(spec)[1].startswith(("rerank:", "rerank/"))
-    ]
+    texts = [spec for spec in specs if isinstance(spec, str)]
+    stages = [spec for spec in texts if _split_name(spec)[1].startswith(("rerank:", "rerank/"))]
     return [spec for spec in specs if spec not in stages], stages
 
 
@@ -294,10 +278,8 @@ def _names_of(systems: Iterable[Model | Fusion | Rerank]) -> list[str]:
 
 def _check_known(what: str, name: str, kinds: str, names: list[str]) -> None:
     if name not in names:
-        raise UsageError(
-            f"{what} {name!r}, which is none of the {kinds}."
-            + did_you_mean(name, names, fallback=len(names))
-        )
+        hint = did_you_mean(name, names, fallback=len(names))
+        raise UsageError(f"{what} {name!r}, which is none of the {kinds}.{hint}")
 
 
 @dataclass(frozen=True)
@@ -328,9 +310,8 @@ class BenchPlan:
         named = _names_of((*self.models, *self.fusions, *self.reranks))
         twice = [name for name, number in Counter(named).items() if number > 1]
         if twice:
-            raise UsageError(
-                f"Two systems are called {twice[0]!r}. Give one another name: NAME={twice[0]}."
-            )
+            advice = f"Give one another name: NAME={twice[0]}"
+            raise UsageError(f"Two systems are called {twice[0]!r}. {advice}.")
         models, stages = _names_of(self.models), _names_of((*self.models, *self.fusions))
         for fusion in self.fusions:
             for member in fusion.members:
@@ -366,9 +347,7 @@ class BenchPlan:
     @property
     def names(self) -> list[str]:
         """Names of the systems; those behind an index exist only for models with vectors."""
-        indexed = [
-            indexed_name(model.name, index) for model in self.models for index in self.indexes
-        ]
+        indexed = [indexed_name(m.name, index) for m in self.models for index in self.indexes]
         return [*_names_of(self.models), *indexed, *_names_of((*self.fusions, *self.reranks))]
 
     @property
@@ -419,6 +398,9 @@ def make_codes(code: str, docs: NDArray[Any], metric: str, *, seed: int = 0) -> 
     return encoders.CodeTraining(share).fit(method, docs, seed=seed, metric=metric)
 
 
+Rule = ChunkRule | None
+
+
 class InFile(NamedTuple):
     """Ids and texts in the collection's own order, and which rows take part.
 
@@ -444,7 +426,7 @@ class PreparedCollection:
     doc_ids: Ids
     unit_texts: tuple[str, ...]
     unit_doc: Ints
-    chunk: ChunkRule | None
+    chunk: Rule
     docs_in_file: InFile
     queries_in_file: InFile
     spans: Ints | None = None
@@ -465,9 +447,7 @@ class PreparedCollection:
         return len(self.unit_texts)
 
 
-def prepare(
-    collection: Collection, rules: Conventions, chunk: ChunkRule | None
-) -> PreparedCollection:
+def prepare(collection: Collection, rules: Conventions, chunk: Rule) -> PreparedCollection:
     """Leave out what has no text or no judgment, cut documents into chunks, and order by tie rule.
 
     Documents are ordered by id as the conventions say, or stay as they stand in the file; results
@@ -497,14 +477,6 @@ def prepare(
     in_file = InFile(ids.take(place), [units[at] for at in place], np.argsort(place, kind="stable"))
     if chunk is None:
         in_file = InFile(collection.doc_ids, collection.doc_texts, order[owner])
-    return PreparedCollection(
-        collection.query_ids.take(rows),
-        tuple(collection.query_texts[at] for at in rows),
-        doc_ids,
-        units,
-        owner,
-        chunk,
-        in_file,
-        InFile(collection.query_ids, collection.query_texts, rows),
-        spans,
-    )
+    queries = InFile(collection.query_ids, collection.query_texts, rows)
+    first = queries.ids.take(rows), tuple(queries.texts[at] for at in rows)
+    return PreparedCollection(*first, doc_ids, units, owner, chunk, in_file, queries, spans)

@@ -21,9 +21,8 @@ def check_depth(plan: Rerank, depth: int, *, chunked: bool) -> int:
     """Return how many documents or chunks are put in order; no more documents than retrieved."""
     if plan.count == "chunks":
         if not chunked:
-            raise UsageError(
-                f"{plan.name!r} counts chunks, but documents are not cut: give a rule, with chunk."
-            )
+            advice = "give a rule, with chunk"
+            raise UsageError(f"{plan.name!r} counts chunks, but documents are not cut: {advice}.")
         return plan.depth or _DEPTH
     if plan.depth is not None and plan.depth > depth:
         raise UsageError(
@@ -48,10 +47,8 @@ def rerank(
     depth = check_depth(plan, options.depth, chunked=data.chunked)
     retrieved = _rows(first.ranking, data)
     if plan.count == "documents":
-        parts = [
-            [np.arange(*data.bounds[[doc, doc + 1]]) for doc in row[:depth]] for row in retrieved
-        ]
-        units = [np.concatenate([*part, _NOTHING]) for part in parts]
+        spans = ([data.bounds[[doc, doc + 1]] for doc in row[:depth]] for row in retrieved)
+        units = [np.concatenate([*(np.arange(*at) for at in row), _NOTHING]) for row in spans]
     elif first.units is None:
         raise UsageError(f"{plan.name!r} counts chunks: {plan.first!r} has no ranking of these.")
     else:

@@ -157,9 +157,7 @@ class BenchResult:
 
     def with_groups(self, **groups: Any) -> BenchResult:
         """Return a copy with group columns of the queries, as in `Scores.with_groups`."""
-        systems = [
-            replace(system, scores=system.scores.with_groups(**groups)) for system in self.systems
-        ]
+        systems = [replace(s, scores=s.scores.with_groups(**groups)) for s in self.systems]
         by_answers = self.by_answers and self.by_answers.with_groups(**groups)
         return replace(self, systems=tuple(systems), by_answers=by_answers)
 
@@ -174,9 +172,8 @@ class BenchResult:
         counts = [self[part].result.costs.tokens for part in paid]
         if not paid or None in counts:
             return None
-        return sum(
-            self.prices[part] * (count or 0) / 1e6 for part, count in zip(paid, counts, strict=True)
-        )
+        priced = zip(paid, counts, strict=True)
+        return sum(self.prices[part] * (count or 0) / 1e6 for part, count in priced)
 
     def _parts_of(self, name: str) -> list[str]:
         """Return the system and the systems that it is made of, each once."""
@@ -189,9 +186,8 @@ class BenchResult:
         """Return the comparison by answers, with the settings of another."""
         if self.by_answers is None:
             return None
-        return rank_records(
-            self.by_answers._runs(), baseline=board.baseline, **asdict(board.settings)
-        )
+        runs = self.by_answers._runs()
+        return rank_records(runs, baseline=board.baseline, **asdict(board.settings))
 
     @property
     def rivals(self) -> tuple[System, ...]:
@@ -221,21 +217,15 @@ class BenchResult:
         if len(self.rivals) < 2 and baseline in self.bases.values():
             settings.pop("baseline")  # it is that of its variants alone
         of_compare = {key: value for key, value in settings.items() if key != "baseline"}
-        varied = [
-            text for family in self.variants(**of_compare) for text in family.verdicts.values()
-        ]
+        families = self.variants(**of_compare)
+        varied = [verdict for family in families for verdict in family.verdicts.values()]
         notes = [str(finding).removesuffix(".") for finding in self.diagnosis.findings]
         notes += [sentence.removesuffix(".") for sentence in _describe_tuning(self)]
         if self.by_answers is not None:
             other = rank_records(self.by_answers._runs(), **settings)
             notes += [f"By answers: {verdict}" for verdict in other.verdicts.values()]
-        return find_hook("make_report")(
-            self._runs(),
-            title=title or self.title,
-            command=command,
-            notes=[*notes, *varied],
-            **settings,
-        )
+        words = {"title": title or self.title, "command": command, "notes": [*notes, *varied]}
+        return find_hook("make_report")(self._runs(), **words, **settings)
 
     def variants(self, **settings: Any) -> list[Comparison]:
         """Compare variants (index, codes, depth of reranking) with their base, a family each.
@@ -252,13 +242,10 @@ class BenchResult:
         families = []
         for model in self.systems:
             others = [other for other in self.systems if bases.get(other.name) == model.name]
-            systems = [model, *others]
-            if len(systems) > 1:
-                first, second, *more = (system.scores for system in systems)
-                names = [system.name for system in systems]
-                families.append(
-                    compare(first, second, *more, names=names, baseline=model.name, **settings)
-                )
+            if others:
+                names = [system.name for system in (model, *others)]
+                scores = (model.scores, *(other.scores for other in others))
+                families.append(compare(*scores, names=names, baseline=names[0], **settings))
         return families
 
     def _runs(self) -> list[RunRecord]:
@@ -375,9 +362,8 @@ class BenchResult:
         """
         coded = any(system.result.costs.bytes_per_vector for system in self.systems)
         rows = [self._cost_cells(system, coded) for system in self.systems]
-        columns = [
-            name for name in rows[0] if name in _COSTS or any(row[name].value for row in rows)
-        ]
+        valued = {name for row in rows for name, cell in row.items() if cell.value}
+        columns = [name for name in rows[0] if name in _COSTS or name in valued]
         return Table(tuple(columns), tuple(tuple(row[name] for name in columns) for row in rows))
 
     def _cost_cells(self, system: System, coded: bool) -> dict[str, Cell]:
@@ -425,13 +411,9 @@ class BenchResult:
                 mean = standings[measure, name].mean
                 cells += [Cell(value, "fraction") for value in (mean.estimate, mean.low, mean.high)]
                 cells.append(Cell(standings[measure, name].letters))
-            cells += [
-                Cell(costs.dimension, "count"),
-                Cell(costs.bytes, "count"),
-                Cell(costs.texts_per_second, "fraction"),
-                Cell(system.seconds_per_query, "fraction"),
-            ]
-            rows.append(tuple(cells))
+            speeds = costs.texts_per_second, system.seconds_per_query
+            cells += [Cell(number, "count") for number in (costs.dimension, costs.bytes)]
+            rows.append((*cells, *(Cell(speed, "fraction") for speed in speeds)))
         ends = ("", " low", " high", " group letters")
         of_measures = [f"{measure}{end}" for measure in measures for end in ends]
         cost_names = ("dimension", "bytes", "texts_per_second", "search_seconds_per_query")
@@ -469,10 +451,8 @@ class BenchResult:
         if other is not None and self.by_answers is not None:
             page.append(Words(_BY_ANSWERS))
             page += [Words(verdict, "verdict") for verdict in other.verdicts.values()]
-            page += [
-                self.by_answers.leaderboard(other),
-                Words(other.aligned.signature, "signature"),
-            ]
+            page.append(self.by_answers.leaderboard(other))
+            page.append(Words(other.aligned.signature, "signature"))
         for finding in self.diagnosis.findings:
             short = _IN_SHORT.get(finding.code, "").format(finding.count) or finding.message
             page.append(Words(Remark(str(finding), short), "remark"))
@@ -519,28 +499,19 @@ class BenchResult:
             keys = ("family", "settings", "measures", "remarks")
             data["comparison"] = {key: compared[key] for key in keys}
         keys = ("baseline", "family", "measures", "remarks")
-        families = {
-            "variants": self.variants(**asdict(board.settings)),
-            "rerankers": self.reranked(**asdict(board.settings)),
-        }
-        for name, comparisons in families.items():
-            if comparisons:
-                plain = [system.to_dict() for system in comparisons]
-                data[name] = [{key: system[key] for key in keys} for system in plain]
+        for name, find in {"variants": self.variants, "rerankers": self.reranked}.items():
+            if plain := [family.to_dict() for family in find(**asdict(board.settings))]:
+                data[name] = [{key: family[key] for key in keys} for family in plain]
         for system, entry in zip(self.systems, data["systems"], strict=True):
-            priced = {
-                "tokens_in_all": self.tokens_of(system.name),
-                "price": self.price_of(system.name),
-            }
+            tokens, price = self.tokens_of(system.name), self.price_of(system.name)
+            priced = {"tokens_in_all": tokens, "price": price}
             entry["costs"] |= {key: value for key, value in priced.items() if value is not None}
         other = self.answer_board(board)
         if other is not None and self.by_answers is not None:
             answered = self.by_answers.to_dict(per_query=per_query, board=other)
-            data["by_answers"] = {"convention": CONVENTION} | {
-                key: answered[key]
-                for key in ("verdicts", "systems", "chance", "ceiling", "comparison", "signature")
-                if key in answered
-            }
+            parts = ("verdicts", "systems", "chance", "ceiling", "comparison", "signature")
+            answered = {key: answered[key] for key in parts if key in answered}
+            data["by_answers"] = {"convention": CONVENTION, **answered}
         return data
 
     def __repr__(self) -> str:
@@ -573,10 +544,8 @@ def _rerank_page(result: BenchResult, board: Leaderboard) -> Page:
             continue
         before, costs = result[system.first].seconds_per_query, system.result.costs
         two, n_pairs, n_computed = Rerank.parse(system.spec), costs.pairs or 0, costs.pairs_computed
-        sentence = (
-            f"{system.name} puts the first {two.depth} {two.count} of each query in order: "
-            f"{n_pairs:,} pairs"
-        )
+        sentence = f"{system.name} puts the first {two.depth} {two.count} of each query in order"
+        sentence += f": {n_pairs:,} pairs"
         if n_computed:
             least = f", {n_computed:,} of them computed now, which takes at least "
             sentence += least if n_computed < n_pairs else ", which takes "
@@ -661,11 +630,9 @@ def _describe_search(result: BenchResult) -> Iterator[str]:
     if collection.relevant == "answers":
         yield _BY_ANSWERS
     first = f"The first {result.depth:,} documents of each query count"
-    metrics = [
-        (system.name, system.ranking.settings.get("metric", "")) for system in result.systems
-    ]
-    single = [(name, metric) for name, metric in metrics if metric and ";" not in metric]
-    exceptions = [f", {name} by {metric}" for name, metric in single if metric != result.metric]
+    metrics = {s.name: s.ranking.settings.get("metric", "") for s in result.systems}
+    single = {name: metric for name, metric in metrics.items() if metric and ";" not in metric}
+    others = [f", {name} by {metric}" for name, metric in single.items() if metric != result.metric]
     cutting = ""
     if result.chunk is not None:
         best = result.aggregation.best
@@ -673,7 +640,7 @@ def _describe_search(result: BenchResult) -> Iterator[str]:
         of_chunks = result.judged == "chunks"
         then = "; the judgments name chunks" if of_chunks else f" and scored by {scored}"
         cutting = f" Documents are cut by {result.chunk}{then}."
-    yield f"{first}; vectors by {result.metric}{''.join(exceptions)}.{cutting}"
+    yield f"{first}; vectors by {result.metric}{''.join(others)}.{cutting}"
 
 
 _ODD: Final = re.compile(r"[^\w.+-]+")

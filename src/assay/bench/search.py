@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats32, Ints, offsets_of, rows_of
-from assay.bench.plan import Model, PreparedCollection, make_codes
+from assay.bench.plan import InFile, Model, PreparedCollection, make_codes
 from assay.bench.settings import Metric
 from assay.core import checks
 from assay.core.ids import Ids
@@ -61,9 +61,8 @@ class ChunkAggregation:
             return cls(1)
         kind, _, number = text.partition(":")
         if kind != "sum" or (parse_whole(number) or 0) < 1:
-            raise UsageError(
-                f"Chunk scores are aggregated by 'max' or 'sum:N', such as sum:3, not {text!r}."
-            )
+            rules = "'max' or 'sum:N', such as sum:3"
+            raise UsageError(f"Chunk scores are aggregated by {rules}, not {text!r}.")
         return cls(int(number))
 
     def __str__(self) -> str:
@@ -152,10 +151,7 @@ class SearchOptions:
 
     def listener(self, system: str, phase: str) -> Callable[[int, int], None] | None:
         """Return a function that reports the progress of one phase."""
-        progress = self.progress
-        if progress is None:
-            return None
-        return lambda done, total: progress(system, phase, done, total)
+        return None if self.progress is None else partial(self.progress, system, phase)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,21 +212,13 @@ class EncodedTexts:
         """The vectors that can be found."""
         return self.docs if len(self.usable) == len(self.docs) else self.docs[self.usable]
 
-    def as_result(
-        self, ranked: RankedDocs, how: str = "", index: IndexReport | None = None, **costs: Any
-    ) -> SearchResult:
+    def as_result(self, ranked: RankedDocs, how: str = "", **costs: Any) -> SearchResult:
         """Return what was retrieved by these vectors; `how`, where not by exact search of them."""
-        return SearchResult(
-            ranked.ranking,
-            replace(self.costs, search_seconds=ranked.seconds, **costs),
-            f"{self.fingerprint} {how}".rstrip(),
-            len(self.docs),
-            self.n_cut,
-            len(self.docs) - len(self.usable),
-            index,
-            chunks=ranked.chunks,
-            units=ranked.units,
-        )
+        costs_of_search = replace(self.costs, search_seconds=ranked.seconds, **costs)
+        counts = len(self.docs), self.n_cut, len(self.docs) - len(self.usable)
+        parts: Any = {"chunks": ranked.chunks, "units": ranked.units}
+        made_by = f"{self.fingerprint} {how}".rstrip()
+        return SearchResult(ranked.ranking, costs_of_search, made_by, *counts, **parts)
 
 
 class ModelSearch:
@@ -251,8 +239,8 @@ class ModelSearch:
         if same is not None:
             self._maker, self._remarks = same._maker, same._remarks
         elif model.is_lexical:
-            named: Any = lexical_model(model.spec, **model.settings)
-            self._maker, self._remarks = named.for_texts(data.unit_texts)
+            lexical = lexical_model(model.spec, **model.settings)
+            self._maker, self._remarks = lexical.for_texts(data.unit_texts)
         else:
             self._maker = _text_model(model, options)
 
@@ -274,18 +262,14 @@ class ModelSearch:
         warm_up(self._maker)
         with Timer() as timer:
             fitted = self._maker.fit(list(self._data.unit_texts))
-        vectors, size = getattr(fitted, "doc_vectors", None), None
-        if vectors is None:  # the memory of a sparse matrix
-            matrix = getattr(fitted, "matrix", None)
+        vectors = getattr(fitted, "doc_vectors", None)
+        if vectors is not None:
+            width, size = vectors.shape[1], vectors.nbytes
+        else:  # the memory of a sparse matrix
+            matrix, width = getattr(fitted, "matrix", None), None
             parts = [getattr(matrix, name, None) for name in ("data", "indices", "indptr")]
             size = sum(part.nbytes for part in parts if isinstance(part, np.ndarray)) or None
-        costs = Costs(
-            encode_seconds=timer.seconds,
-            n_encoded=self._data.n_units,
-            dimension=None if vectors is None else vectors.shape[1],
-            bytes=size if vectors is None else vectors.nbytes,
-        )
-        return fitted, costs
+        return fitted, Costs(timer.seconds, self._data.n_units, width, size)
 
     @cached_property
     def _vectors(self) -> EncodedTexts | None:
@@ -305,26 +289,18 @@ class ModelSearch:
         name, maker, data, options = self.model.name, self._maker, self._data, self._options
         if maker.spec.startswith("npy:"):
             options.tell(name, "reading", 0, None)
-            file = data.docs_in_file
-            docs = _take(maker.encode_docs(file.texts, ids=file.ids), file.rows)
-            file = data.queries_in_file
-            queries = _take(maker.encode_queries(file.texts, ids=file.ids), file.rows)
+            docs = _read_rows(maker.encode_docs, data.docs_in_file)
+            queries = _read_rows(maker.encode_queries, data.queries_in_file)
         else:
             docs = maker.encode_docs(data.unit_texts, options.listener(name, "documents"))
             queries = maker.encode_queries(data.query_texts, options.listener(name, "queries"))
         n_dimensions = docs.vectors.shape[1]
-        if n_dimensions != queries.vectors.shape[1]:
-            raise UsageError(
-                f"{name!r} makes {n_dimensions} dimensions of documents and "
-                f"{queries.vectors.shape[1]} of queries."
-            )
-        costs = Costs(
-            encode_seconds=docs.seconds + queries.seconds,
-            n_encoded=docs.n_computed + queries.n_computed,
-            dimension=n_dimensions,
-            bytes=docs.vectors.nbytes,
-            tokens=add_tokens(docs.tokens, queries.tokens),
-        )
+        if n_dimensions != (width := queries.vectors.shape[1]):
+            sizes = f"{n_dimensions} dimensions of documents and {width} of queries"
+            raise UsageError(f"{name!r} makes {sizes}.")
+        sums = docs.seconds + queries.seconds, docs.n_computed + queries.n_computed
+        tokens = add_tokens(docs.tokens, queries.tokens)
+        costs = Costs(*sums, n_dimensions, docs.vectors.nbytes, tokens=tokens)
         n_cut = None if docs.truncated is None else int(docs.truncated.sum())
         return EncodedTexts(docs.vectors, queries.vectors, costs, maker.fingerprint, n_cut)
 
@@ -378,18 +354,14 @@ class ModelSearch:
             return ranking.first(k)  # the one more tells whether the cut splits a tie
 
         ranking, chunks, units, seconds = self._rank(search, len(data.query_ids))
-        timed = replace(costs, search_seconds=seconds)
-        found_by = self._maker.fingerprint
-        return SearchResult(ranking, timed, found_by, data.n_units, chunks=chunks, units=units)
+        timed, made_by = replace(costs, search_seconds=seconds), self._maker.fingerprint
+        return SearchResult(ranking, timed, made_by, data.n_units, chunks=chunks, units=units)
 
     def _search_vectors(self, encoded: EncodedTexts, data: PreparedCollection) -> SearchResult:
         """Search exactly; a vector of zeros neither retrieves nor is retrieved."""
         usable, corpus, threads = encoded.usable, encoded.corpus, self._options.threads
         if not len(usable):
-            raise InputError(
-                f"{self.model.name!r} gives all documents a vector of zeros: nothing can be "
-                "retrieved."
-            )
+            raise _no_vectors(self.model.name, "documents")
         # Chunks are searched again where a document has many; whole documents are searched once.
         docs = prepare(corpus, threads=threads) if data.chunked else corpus
         how: Any = {"metric": self._options.metric, "zero": "drop", "threads": threads}
@@ -421,13 +393,10 @@ class ModelSearch:
                 ranking = rank(left[rows], right, k, **how)
             return _renumber(ranking, usable, self._data.query_ids.take(asking[rows]))
 
-        return encoded.as_result(
-            self._rank(search, len(asking)),
-            codes,
-            build_seconds=timer.seconds,
-            bytes=len(usable) * encoder.bytes_per_vector + encoder.codebook_bytes,
-            bytes_per_vector=encoder.bytes_per_vector,
-        )
+        ranked, width = self._rank(search, len(asking)), encoder.bytes_per_vector
+        size = len(usable) * width + encoder.codebook_bytes
+        costs: Any = {"build_seconds": timer.seconds, "bytes": size, "bytes_per_vector": width}
+        return encoded.as_result(ranked, codes, **costs)
 
     def search_index(self, name: str, spec: str) -> SearchResult | None:
         """Search the vectors by another engine's index, and measure its recall of the exact result.
@@ -452,13 +421,9 @@ class ModelSearch:
             ranked = self._rank(search, len(asking), name)
             k = min(options.depth, len(usable))
             report = measure_index(index, queries, k, exact=self._exact)
-        return encoded.as_result(
-            ranked,
-            report.spec,
-            report,
-            build_seconds=report.build_seconds,
-            bytes=report.memory_bytes or report.disk_bytes or encoded.costs.bytes,
-        )
+        size = report.memory_bytes or report.disk_bytes or encoded.costs.bytes
+        costs: Any = {"build_seconds": report.build_seconds, "bytes": size}
+        return replace(encoded.as_result(ranked, report.spec, **costs), index=report)
 
     @cached_property
     def _exact(self) -> Ranking:
@@ -485,25 +450,24 @@ def _text_model(model: Model, options: SearchOptions) -> TextModel:
     if options.cluster is not None:
         encode = find_hook("encode_batches")
         elsewhere = encode(options.cluster, model.spec, settings, options.device)
-    return text_model(
-        model.spec,
-        settings=settings,
-        cache=options.cache,
-        device=options.device,
-        elsewhere=elsewhere,
-        warm_up=True,
-    )
+    where: Any = {"cache": options.cache, "device": options.device, "elsewhere": elsewhere}
+    return text_model(model.spec, settings=settings, warm_up=True, **where)
 
 
-def _take(encoded: Encoded, rows: NDArray[np.int64]) -> Encoded:
-    return replace(encoded, vectors=encoded.vectors[rows], empty=encoded.empty[rows])
+def _read_rows(encode: Callable[..., Encoded], file: InFile) -> Encoded:
+    encoded = encode(file.texts, ids=file.ids)
+    return replace(encoded, vectors=encoded.vectors[file.rows], empty=encoded.empty[file.rows])
 
 
 def _asking(name: str, encoded: EncodedTexts) -> NDArray[np.int64]:
     """Return the queries that have a vector; refuse if none has."""
     if not len(encoded.asking):
-        raise InputError(f"{name!r} gives all queries a vector of zeros: nothing can be retrieved.")
+        raise _no_vectors(name, "queries")
     return encoded.asking
+
+
+def _no_vectors(name: str, what: str) -> InputError:
+    return InputError(f"{name!r} gives all {what} a vector of zeros: nothing can be retrieved.")
 
 
 def _renumber(ranking: Ranking, units: NDArray[np.int64], query_ids: Ids) -> Ranking:
@@ -556,13 +520,9 @@ def _rank_block(
         k = min(max(4 * options.depth, options.unit_depth), data.n_units)
     while True:
         units = search(rows, k)
-        ranked = aggregate_chunks(
-            replace(units, has_ids=True),
-            data.unit_doc,
-            doc_ids=data.doc_ids,
-            aggregation=options.aggregation,
-            depth=options.depth,
-        )
+        how: Any = {"aggregation": options.aggregation, "depth": options.depth}
+        named = replace(units, has_ids=True)
+        ranked = aggregate_chunks(named, data.unit_doc, doc_ids=data.doc_ids, **how)
         full = (ranked.ranking.lengths >= options.depth) | (units.lengths < k)
         if k >= data.n_units or full.all():
             ranking = replace(ranked.ranking, tiebreak=options.tiebreak)
@@ -575,18 +535,15 @@ def _concatenate(parts: list[Ranking]) -> Ranking:
     """Return rankings of different queries as one."""
     if len(parts) == 1:
         return parts[0]
-    lengths = np.concatenate([part.lengths for part in parts])
-    tie_split = [
-        np.zeros(len(part), bool) if part.tie_split is None else part.tie_split for part in parts
-    ]
+    splits = [(part.tie_split, np.zeros(len(part), bool)) for part in parts]
     return replace(
         parts[0],
         query_ids=Ids.concat([part.query_ids for part in parts]),
-        offsets=offsets_of(lengths),
+        offsets=offsets_of(np.concatenate([part.lengths for part in parts])),
         given_docs=np.concatenate([part.docs for part in parts]),
         given_scores=np.concatenate([part.scores for part in parts]),
         in_order=True,
-        tie_split=np.concatenate(tie_split),
+        tie_split=np.concatenate([none if split is None else split for split, none in splits]),
     )
 
 
@@ -615,17 +572,16 @@ def aggregate_chunks(
     scores = np.zeros(len(firsts))
     np.add.at(scores, group, chunks.scores[counted])  # one by one, in the order of ranks
     heads = by_key[firsts]
+    offsets = np.searchsorted(rows[heads], np.arange(chunks.n_queries + 1)).astype(np.int64)
     whole = Ranking(
         chunks.query_ids,
         doc_ids,
-        np.searchsorted(rows[heads], np.arange(chunks.n_queries + 1)).astype(np.int64),
+        offsets,
         docs[heads].astype(np.int32),
         scores,
         in_order=False,
         n_docs=len(doc_ids),
-        has_ids=chunks.has_ids,
-        search=chunks.search,
-        settings=chunks.settings,
+        **{name: getattr(chunks, name) for name in ("has_ids", "search", "settings")},
     )
     ranking = replace(whole.first(depth), name=chunks.name)
     entries = rows_of(ranking.offsets) * len(doc_ids) + ranking.docs

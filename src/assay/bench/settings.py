@@ -8,22 +8,14 @@ Nothing here needs numpy, so that `assay bench --help` is quick.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final, Literal, get_args
 
-from assay.cli.settings import (
-    ANY_TEXT,
-    POSITIVE,
-    SWITCH,
-    TEXT,
-    TEXTS,
-    WHOLE,
-    Setting,
-    at_least,
-    object_schema,
-    one_of,
-)
+from assay.cli import settings
+from assay.cli.settings import SWITCH, TEXT, TEXTS, WHOLE, Setting, at_least, object_schema, one_of
 from assay.models.settings import DTYPES
 
+Schema = Mapping[str, Any]
 Metric = Literal["cosine", "dot", "l2"]
 METRICS: Final = get_args(Metric)
 METHODS: Final = ("rrf", "combsum", "combmnz")
@@ -32,23 +24,19 @@ MEASURES: Final = ("nDCG@10", "R@100", "RR")
 PLACES: Final = 10  # documents of each query that are shown and stored
 
 
-def _input(
-    name: str, help: str, value: Mapping[str, Any] = TEXT, default: Any = None, **option: Any
-) -> Setting:
-    """Declare a setting with an option in the section of inputs."""
-    return Setting(name, help, value, default, {"section": "Input", **option})
+def _input(name: str, help: str, value: Schema = TEXT, default: Any = None, **more: Any) -> Setting:
+    """Declare a setting with an option in the section of inputs, unless another is named."""
+    return Setting(name, help, value, default, {"section": "Input", **more})
 
 
-def _of_models(name: str, help: str, value: Mapping[str, Any] = TEXT, **option: Any) -> Setting:
-    """Declare a setting with an option in the section of models."""
-    return Setting(name, help, value, None, {"section": "Models", **option})
+_file = partial(_input, reads=True, metavar="FILE")
+_of_models = partial(_input, section="Models")
+_number = partial(_of_models, value=WHOLE, metavar="N")
 
 
 # Keys of [[model]]; those with an option hold for all models that have vectors.
 _HUB_AND_SIZE: Final = (
-    _of_models(
-        "max_length", "Maximum number of tokens; longer texts are truncated.", WHOLE, metavar="N"
-    ),
+    _number("max_length", "Maximum number of tokens; longer texts are truncated."),
     _of_models("revision", "Commit, branch or tag of st: models.", metavar="REV"),
     _of_models("dtype", "Numbers of st: models.", one_of(DTYPES)),
     _of_models(
@@ -57,7 +45,7 @@ _HUB_AND_SIZE: Final = (
         SWITCH,
         is_flag=True,
     ),
-    _of_models("batch_size", "Encoding batch size.", WHOLE, metavar="N"),
+    _number("batch_size", "Encoding batch size."),
     _of_models(
         "price",
         "Price of a million tokens of a model or reranker.",
@@ -69,17 +57,15 @@ _HUB_AND_SIZE: Final = (
 MODEL: Final = (
     Setting("name", "Its name in results; by default the spec."),
     Setting("spec", "Such as bm25, wordllama, st:MODEL, py:MODULE:FUNCTION."),
-    _of_models("query_prefix", "Prefix of every query.", ANY_TEXT, metavar="TEXT"),
-    _of_models("doc_prefix", "Prefix of every document.", ANY_TEXT, metavar="TEXT"),
+    _of_models("query_prefix", "Prefix of every query.", settings.ANY_TEXT, metavar="TEXT"),
+    _of_models("doc_prefix", "Prefix of every document.", settings.ANY_TEXT, metavar="TEXT"),
     _of_models(
         "normalize",
         "Whether vectors are scaled to length 1.",
         SWITCH,
         flags=("--normalize/--no-normalize",),
     ),
-    _of_models(
-        "dimensions", "Number of leading dimensions to keep (Matryoshka).", WHOLE, metavar="N"
-    ),
+    _number("dimensions", "Number of leading dimensions to keep (Matryoshka)."),
     _of_models(
         "base_url",
         "URL of the endpoint of openai: models; a config needs --allow-endpoint.",
@@ -101,7 +87,7 @@ _FUSION: Final = (
     Setting("of", "Names of the models to fuse.", {**TEXTS, "minItems": 2}),
     Setting("method", "How rankings are fused.", one_of(METHODS)),
     Setting("normalize", "How scores are put on one scale.", one_of(NORMALIZATIONS)),
-    Setting("weights", "Weights of the models.", {"type": "array", "items": POSITIVE}),
+    Setting("weights", "Weights of the models.", {"type": "array", "items": settings.POSITIVE}),
     Setting("rrf_k", "Constant of rrf.", at_least(0)),
     Setting("tune", "Fit weights by cross-validation in this number of folds.", at_least(2)),
     Setting("seed", "Seed of the folds.", at_least(0), 0),
@@ -136,20 +122,12 @@ BENCH: Final = (
         flags=("--extension", "extensions"),
         metavar=".EXT",
     ),
-    _input("queries", "Queries: .jsonl, .json, .csv, .tsv, .parquet.", metavar="FILE", reads=True),
-    _input(
-        "qrels",
-        "Judgments: TREC, .tsv, .csv, .json, .parquet.",
-        flags=("-r", "--qrels"),
-        metavar="FILE",
-        reads=True,
-    ),
-    _input(
+    _file("queries", "Queries: .jsonl, .json, .csv, .tsv, .parquet."),
+    _file("qrels", "Judgments: TREC, .tsv, .csv, .json, .parquet.", flags=("-r", "--qrels")),
+    _file(
         "answers",
         "Answers of the queries: .jsonl, .json, .tsv. Relevant is a text that holds one: beside "
         "judged documents, or instead of them.",
-        metavar="FILE",
-        reads=True,
     ),
     _input("split", "Judgments of a folder in BEIR's layout.", default="test", metavar="NAME"),
     _input(
@@ -206,19 +184,17 @@ BENCH: Final = (
         metavar="SPEC",
         allow="assay.bench.config:allow_indexes",
     ),
-    Setting("metric", "Similarity of vectors.", one_of(METRICS), "cosine", {"section": "Search"}),
+    _input("metric", "Similarity of vectors.", one_of(METRICS), "cosine", section="Search"),
     _of_models("device", "Device of the models.", metavar="NAME"),
-    Setting(
+    _input(
         "measures",
         "A measure; the first decides the order.",
         {**TEXTS, "minItems": 1},
         list(MEASURES),
-        {
-            "flags": ("-m", "--measure", "measures"),
-            "metavar": "NAME",
-            "section": "Measures and conventions",
-            "offers": "assay.cli.completion:offer_measures",
-        },
+        flags=("-m", "--measure", "measures"),
+        metavar="NAME",
+        section="Measures and conventions",
+        offers="assay.cli.completion:offer_measures",
     ),
     # Options of all commands that score, which make conventions.
     Setting("depth", "Number of documents to retrieve for each query.", WHOLE),

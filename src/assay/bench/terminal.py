@@ -29,10 +29,19 @@ _WIDEST: Final = 32
 
 def print_bench(result: BenchResult, report: Any, page: Page) -> None:
     """Print the leaderboard with intervals drawn, costs, and the rest."""
-    console = Console(highlight=False, markup=False, emoji=False)
-    print_leaderboard(console, result, report)
-    print_costs(console, result)
+    print_board(result, report)
     print_page(page[len(report.verdicts) + 2 :])  # these and the two tables are printed
+
+
+def _open_console() -> Console:
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def print_board(result: BenchResult, report: Any) -> None:
+    """Print the leaderboard with intervals drawn, and what each system costs."""
+    console = _open_console()
+    print_leaderboard(console, result, report)
+    print_blocks(console, result.cost_table())
 
 
 def print_leaderboard(console: Console, result: BenchResult, report: Any) -> None:
@@ -54,12 +63,9 @@ def print_leaderboard(console: Console, result: BenchResult, report: Any) -> Non
 
 def _width(table: Table, without: set[int]) -> int:
     """Return how wide a table is without some of its columns."""
-    columns = [i for i in range(len(table.columns)) if i not in without]
-    cells = [
-        max(cell_len(printable(table.columns[i])), *(cell_len(row[i].text) for row in table.rows))
-        for i in columns
-    ]
-    return sum(cells) + 3 * len(cells)
+    texts = [map(printable, table.columns), *((cell.text for cell in row) for row in table.rows)]
+    widths = [max(map(cell_len, column)) for column in zip(*texts, strict=True)]
+    return sum(width + 3 for place, width in enumerate(widths) if place not in without)
 
 
 def _drawn(table: Table, standings: Sequence[Standing], place: int, width: int) -> RichTable:
@@ -118,14 +124,9 @@ def interval_picture(
     return "".join(line)
 
 
-def print_costs(console: Console, result: BenchResult) -> None:
-    """Print what each system costs."""
-    print_blocks(console, result.cost_table())
-
-
 def print_answers(answers: Answers) -> None:
     """Print one query: its relevant documents, then what each system retrieved."""
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = _open_console()
     console.print(Text(printable(answers.query), style="bold"), Text(printable(answers.text)))
     if answers.relevant:
         _print_cut(console, answers.relevant_table())
@@ -160,7 +161,7 @@ def _print_cut(console: Console, table: Table) -> None:
 
 def print_title(title: str, words: str) -> None:
     """Print a title between two lines, and a paragraph below it."""
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = _open_console()
     console.print()
     console.rule(Text(f" {title} ", style="bold"), style="green", characters="━")
     console.print()
@@ -169,7 +170,7 @@ def print_title(title: str, words: str) -> None:
 
 def print_steps(steps: Mapping[str, str]) -> None:
     """Print what to do next: a few words, and what to type."""
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = _open_console()
     console.rule(style="green", characters="━")
     for what, how_to in steps.items():
         console.print(Text(printable(what), style="bold"))

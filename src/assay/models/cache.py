@@ -85,27 +85,23 @@ def append_block(path: Path, keys: Keys, flags: Bytes, vectors: Floats32) -> Non
 
 def read_blocks(file: BinaryIO) -> Iterator[Block]:
     """Yield the blocks of a segment up to its end, or to the first that is not sound."""
-    length = os.fstat(file.fileno()).st_size
-    at = 0
-    while (block := _block_at(file, at, length)) is not None:
+    length, at = os.fstat(file.fileno()).st_size, 0
+    while True:
+        file.seek(at)
+        raw = file.read(_HEAD.size)
+        if len(raw) < _HEAD.size:
+            return
+        magic, n, dimension, of_head, of_body = _HEAD.unpack(raw)
+        start = at + _HEAD.size + 17 * n
+        if magic != _MAGIC or start + 4 * n * dimension > length:
+            return
+        names = file.read(17 * n)
+        if len(names) != 17 * n or crc32(names, crc32(_SIZES.pack(n, dimension))) != of_head:
+            return
+        keys, flags = np.frombuffer(names, KEY_TYPE, n), np.frombuffer(names, np.uint8, n, 16 * n)
+        block = Block(keys, flags, dimension, start, of_body)
         yield block
         at = block.end
-
-
-def _block_at(file: BinaryIO, at: int, length: int) -> Block | None:
-    file.seek(at)
-    raw = file.read(_HEAD.size)
-    if len(raw) < _HEAD.size:
-        return None
-    magic, n, dimension, of_head, of_body = _HEAD.unpack(raw)
-    start = at + _HEAD.size + 17 * n
-    if magic != _MAGIC or start + 4 * n * dimension > length:
-        return None
-    names = file.read(17 * n)
-    if len(names) != 17 * n or crc32(names, crc32(_SIZES.pack(n, dimension))) != of_head:
-        return None
-    keys = np.frombuffer(names, KEY_TYPE, n)
-    return Block(keys, np.frombuffer(names, np.uint8, n, 16 * n), dimension, start, of_body)
 
 
 def content_keys(texts: Sequence[str]) -> Keys:
@@ -121,9 +117,8 @@ def default_folder() -> Path:
         return Path(folder)
     home = Path.home()
     if sys.platform == "win32":
-        return (
-            Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "assay" / "Cache"
-        )
+        local = os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local"
+        return Path(local) / "assay" / "Cache"
     if sys.platform == "darwin":
         return home / "Library" / "Caches" / "assay"
     return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "assay"
@@ -141,15 +136,6 @@ class CacheSize:
     n_bytes: int
     n_models: int
     n_files: int
-
-
-@dataclass(frozen=True, eq=False)
-class CacheLookup:
-    """Tell for each key whether it is known; hold vectors and flags of those."""
-
-    known: NDArray[np.bool_]
-    vectors: Floats32 | None
-    flags: Bytes
 
 
 def _warn(message: str) -> None:
@@ -179,7 +165,7 @@ class EmbeddingCache:
 
     def of_model(self, fingerprint: str, spec: str = "") -> ModelCache:
         """Return the vectors of one model; `spec` is for people who look into the folder."""
-        return ModelCache(self._root / fingerprint, spec, self.tell)
+        return ModelCache(self.folder / _LAYOUT / fingerprint, spec, self.tell)
 
     def size(self) -> CacheSize:
         """Count bytes, models and files."""
@@ -199,13 +185,9 @@ class EmbeddingCache:
                 folder.rmdir()
         return before
 
-    @property
-    def _root(self) -> Path:
-        return self.folder / _LAYOUT
-
     def _models(self) -> list[Path]:
         with suppress(OSError):
-            return sorted(path for path in self._root.iterdir() if path.is_dir())
+            return sorted(path for path in (self.folder / _LAYOUT).iterdir() if path.is_dir())
         return []
 
     def _segments(self) -> Iterator[Path]:
@@ -218,28 +200,27 @@ class ModelCache:
 
     def __init__(self, folder: Path, spec: str, tell: Tell) -> None:
         self._folder, self._spec, self._tell = folder, spec, tell
-        self._lock = threading.Lock()
-        self._writes = True
+        self._lock, self._writes = threading.Lock(), True
         self._name = ""  # given at the first write, so that names are in the order of time
 
     def find(self, keys: Keys) -> CacheLookup:
         """Look these texts up; newer files count before older ones."""
-        search = _Search(keys)
+        lookup = CacheLookup(keys)
         paths: list[Path] = []
         with suppress(OSError):
             paths = sorted(self._folder.glob(f"*{_ENDING}"), reverse=True)
         for path in paths:
-            if search.known.all():
+            if lookup.known.all():
                 break
             try:
                 with open(path, "rb") as file:
-                    sound = search.take_from(file)
+                    sound = lookup.take_from(file)
             except OSError as error:
                 self._tell(f"{path} in the cache cannot be read ({error.strerror}); computing.")
                 continue
             if not sound:
                 self._tell(f"{path} in the cache is damaged; what it held is computed again.")
-        return CacheLookup(search.known, search.vectors, search.flags)
+        return lookup
 
     def add(self, keys: Keys, vectors: Floats32, flags: Bytes) -> None:
         """Put a finished batch on disk; where that fails, go on without, after saying so."""
@@ -262,8 +243,8 @@ class ModelCache:
                 )
 
 
-class _Search:
-    """Look distinct keys up, file after file.
+class CacheLookup:
+    """Look distinct keys up, file after file: which are known, their vectors and flags.
 
     Keys are compared as two whole numbers, which is far faster than as bytes: they are sorted by
     the first, and two that share it (one chance in 10^7 among a million) are at worst not found.
@@ -273,8 +254,7 @@ class _Search:
         halves = as_halves(keys)
         self._order = np.argsort(halves[:, 0], kind="stable")
         self._first, self._second = halves[self._order].T.copy()
-        self.known = np.zeros(len(keys), bool)
-        self.flags = np.zeros(len(keys), np.uint8)
+        self.known, self.flags = np.zeros(len(keys), bool), np.zeros(len(keys), np.uint8)
         self.vectors: Floats32 | None = None
 
     def take_from(self, file: BinaryIO) -> bool:

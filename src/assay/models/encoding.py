@@ -93,12 +93,8 @@ class Encoder:
         """Return the model for queries; vectors of the two sides never mix in a cache."""
         if self.query_function is None:
             return self
-        return replace(
-            self,
-            function=self.query_function,
-            identity=lambda: {**self.identity(), "side": "query"},
-            query_function=None,
-        )
+        changes: Any = {"function": self.query_function, "query_function": None}
+        return replace(self, identity=lambda: {**self.identity(), "side": "query"}, **changes)
 
     def encode(
         self,
@@ -126,13 +122,7 @@ class Encoder:
 
     def encode_batch(self, texts: list[str], first: int = 0) -> Batch:
         """Return a finite float32 row for each of some checked texts; `first` numbers them."""
-        try:
-            vectors = self.function(texts)
-        except (AssayError, MemoryError, OSError):
-            raise
-        except Exception as error:  # the model is not ours: it can fail in any way
-            raise UsageError(f"Encoder {self.spec!r} failed: {error_text(error)}.") from error
-        batch = vectors if isinstance(vectors, Batch) else Batch(vectors)
+        batch = call_model(f"Encoder {self.spec!r}", self.function, texts)
         rows = as_vectors(batch.vectors, len(texts), self.spec)
         bad = ~np.isfinite(rows).all(axis=1)
         if bad.any():
@@ -142,6 +132,17 @@ class Encoder:
                 f"{texts[row]!r:.60} ({int(bad.sum())} texts in this batch). Remove or replace it."
             )
         return batch._replace(vectors=rows)
+
+
+def call_model(name: str, function: Callable[..., Any], *args: Any) -> Batch:
+    """Call a model's function; it is not ours, and can fail in any way."""
+    try:
+        values = function(*args)
+    except (AssayError, MemoryError, OSError):
+        raise
+    except Exception as error:
+        raise UsageError(f"{name} failed: {error_text(error)}.") from error
+    return values if isinstance(values, Batch) else Batch(values)
 
 
 def checked_texts(texts: Any, spec: str, *, allow_empty: bool = True) -> list[str]:
@@ -244,22 +245,34 @@ class TextModel(ABC):
         """Show the spec: a fingerprint would take a while."""
         return f"<text model {self.spec!r}>"
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """Return a digest of spec, settings, versions and weights, as far as known."""
+        parts = {"identity": self._identity, "settings": self.settings.identity}
+        return fingerprint_of({"spec": self.spec, **parts})
+
     @property
     @abstractmethod
-    def fingerprint(self) -> str:
-        """Return a digest of spec, settings, versions and weights."""
+    def _identity(self) -> dict[str, Any]:
+        """Return versions and weights."""
 
-    @abstractmethod
     def encode_docs(
         self, texts: Sequence[str], progress: Progress | None = None, *, ids: Any = None
     ) -> Encoded:
         """Encode documents; ids matter only where vectors were computed beforehand."""
+        return self._encode_side("doc", texts, progress, ids)
 
-    @abstractmethod
     def encode_queries(
         self, texts: Sequence[str], progress: Progress | None = None, *, ids: Any = None
     ) -> Encoded:
         """Encode queries; ids matter only where vectors were computed beforehand."""
+        return self._encode_side("query", texts, progress, ids)
+
+    @abstractmethod
+    def _encode_side(
+        self, side: str, texts: Sequence[str], progress: Progress | None, ids: Any
+    ) -> Encoded:
+        """Encode the texts of one side."""
 
 
 class ComputedModel(TextModel):
@@ -273,28 +286,13 @@ class ComputedModel(TextModel):
         elsewhere: BatchMap | None = None,
         warm_up: bool = False,
     ) -> None:
-        self.spec = encoder.spec
-        self.settings = settings
-        self.repeatable = encoder.repeatable
-        self.encoder = encoder
-        self._cache = cache
-        self._elsewhere = elsewhere
+        self.spec, self.settings, self.repeatable = encoder.spec, settings, encoder.repeatable
+        self.encoder, self._cache, self._elsewhere = encoder, cache, elsewhere
         self._warm_up = warm_up and encoder.warm_up
 
     @cached_property
     def _identity(self) -> dict[str, Any]:
         return dict(self.encoder.identity())
-
-    @cached_property
-    def _fingerprint(self) -> str:
-        return fingerprint_of(
-            {"spec": self.spec, "identity": self._identity, "settings": self.settings.identity}
-        )
-
-    @property
-    def fingerprint(self) -> str:
-        """Return a digest of spec, settings, versions and weights, as far as known."""
-        return self._fingerprint
 
     @cached_property
     def _model_cache(self) -> ModelCache | None:
@@ -313,17 +311,12 @@ class ComputedModel(TextModel):
         }
         return self._cache.of_model(fingerprint_of(made_by), self.spec)
 
-    def encode_docs(
-        self, texts: Sequence[str], progress: Progress | None = None, *, ids: Any = None
+    def _encode_side(
+        self, side: str, texts: Sequence[str], progress: Progress | None, ids: Any
     ) -> Encoded:
-        """Encode documents."""
-        return self._encode(texts, self.settings.doc_prefix, progress)
-
-    def encode_queries(
-        self, texts: Sequence[str], progress: Progress | None = None, *, ids: Any = None
-    ) -> Encoded:
-        """Encode queries; they are few, and a model of their own encodes them here."""
-        return self._for_queries._encode(texts, self.settings.query_prefix, progress)
+        """Encode; queries are few, and a model of their own encodes them here."""
+        model = self._for_queries if side == "query" else self
+        return model._encode(texts, getattr(self.settings, f"{side}_prefix"), progress)
 
     @cached_property
     def _for_queries(self) -> ComputedModel:
@@ -405,24 +398,20 @@ class _EncodingRun:
         if progress is not None and done:
             progress(done, total)
         batches = [missing[start : start + size] for start in range(0, len(missing), size)]
-        for encoded in self._encode(
-            (int(rows[0]), [self._texts[row] for row in rows]) for rows in batches
-        ):
+        numbered = ((int(rows[0]), [self._texts[row] for row in rows]) for rows in batches)
+        for encoded in self._encode(numbered):
             batch = batches[encoded.number]
-            self._take(batch, encoded)
+            rows, truncated, tokens = encoded.batch
+            self.tokens = add_tokens(self.tokens, tokens)
+            self.seconds += encoded.seconds
+            self.n_computed += len(batch)
+            self._check_width(rows.shape[1])
+            self.vectors[batch] = rows
+            self.flags[batch] = _CANNOT_TELL if truncated is None else truncated
             if self._model_cache is not None:
                 self._model_cache.add(keys[batch], self.vectors[batch], self.flags[batch])
             if progress is not None:
                 progress(done + self.n_computed, total)
-
-    def _take(self, batch: NDArray[np.int64], encoded: EncodedBatch) -> None:
-        rows, truncated, tokens = encoded.batch
-        self.tokens = add_tokens(self.tokens, tokens)
-        self.seconds += encoded.seconds
-        self.n_computed += len(batch)
-        self._check_width(rows.shape[1])
-        self.vectors[batch] = rows
-        self.flags[batch] = _CANNOT_TELL if truncated is None else truncated
 
     def _check_width(self, width: int) -> None:
         if not self.vectors.shape[1]:

@@ -21,29 +21,23 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import chain, groupby
-from typing import Any, Final, Protocol, Self, cast
+from typing import Any, Final, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.arrays import Floats, Floats32, Ints
 from assay.core import checks
 from assay.core.ranking import sort_rows
 from assay.core.text import did_you_mean
 from assay.errors import InputError, ShapeError, UsageError, ValueRangeError, need
 from assay.io.fingerprints import fingerprint_of, version_of
-from assay.models.languages import (
-    AUTO,
-    LANGUAGES,
-    STOP_LISTS,
-    find_code,
-    find_stemmer,
-    find_stop_words,
-    language_of,
-)
+from assay.models import languages
+from assay.models.languages import AUTO, find_code, find_stemmer, find_stop_words, language_of
 from assay.search.engine import rank
 
 # Document numbers (queries × k, −1 where no document is left) and their scores (0 there).
-Best = tuple[NDArray[np.int64], NDArray[np.float64]]
+Best = tuple[Ints, Floats]
 Splitter = Callable[[str], list[str]]
 
 _WARM_UP: Final = ("warm up 1", "warm up 東京 2")  # words of both kinds of scripts
@@ -88,9 +82,9 @@ class LexicalModel(Protocol):
 
 def warm_up(model: LexicalModel) -> None:
     """Fit a copy to two texts and search: packages are imported, tables of characters made."""
-    little: Any = (
-        replace(cast("Any", model), dimensions=1) if hasattr(model, "dimensions") else model
-    )
+    little: Any = model
+    if hasattr(model, "dimensions"):
+        little = replace(little, dimensions=1)
     with suppress(InputError):  # words by a pattern may be none of these; the texts will tell
         little.fit(_WARM_UP).search(_WARM_UP[:1], 1)
 
@@ -102,18 +96,16 @@ def checked_texts(texts: Any, what: str) -> list[str]:
         raise ShapeError(f"{what}: there are none. Give at least one text.")
     for row, text in enumerate(checked):
         if not isinstance(text, str):
-            raise ValueRangeError(
-                f"{what}: row {row} is {type(text).__name__}, not text: {text!r:.60}."
-            )
+            kind = type(text).__name__
+            raise ValueRangeError(f"{what}: row {row} is {kind}, not text: {text!r:.60}.")
     return checked
 
 
 def check_number(value: Any, name: str, *, least: float, most: float) -> float:
     """Check a setting that is a number in a range."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-        raise ValueRangeError(
-            f"{name} must be a number from {least:g} to {most:g}, found {value!r}."
-        )
+        span = f"from {least:g} to {most:g}"
+        raise ValueRangeError(f"{name} must be a number {span}, found {value!r}.")
     return float(value)
 
 
@@ -147,9 +139,7 @@ class SparseFitted:
         return docs, scores
 
 
-def best_of_row(
-    docs: NDArray[np.integer[Any]], scores: NDArray[np.float64], k: int
-) -> NDArray[np.int64]:
+def best_of_row(docs: NDArray[np.integer[Any]], scores: Floats, k: int) -> Ints:
     """Return places of the k best that are not zero: by score, then by document."""
     places = np.flatnonzero(scores)
     if len(places) > k:
@@ -183,11 +173,9 @@ class WordSettings:
         if self.pattern is not None:
             _compile(self.pattern)
         if self.tokenizer is not None and self.tokenizer not in _TOKENIZERS:
-            raise UsageError(
-                f"Unknown tokenizer {self.tokenizer!r:.60}."
-                f"{did_you_mean(str(self.tokenizer), _TOKENIZERS)} "
-                f"Known: {', '.join(_TOKENIZERS)}."
-            )
+            hint = did_you_mean(str(self.tokenizer), _TOKENIZERS)
+            words = f"Unknown tokenizer {self.tokenizer!r:.60}.{hint}"
+            raise UsageError(f"{words} Known: {', '.join(_TOKENIZERS)}.")
         if self.pattern is not None and self.tokenizer is not None:
             raise UsageError("Give a pattern or a tokenizer, not both.")
 
@@ -197,8 +185,9 @@ class WordSettings:
             return self, []
         language = find_code(self.stemmer) or find_code(language_of(texts))
         # Korean and Chinese give pairs of characters, and stop words are words.
-        code = language if language in STOP_LISTS and language not in ("ko", "zh") else None
-        name = LANGUAGES.get(language or "", "").title()
+        listed = language in languages.STOP_LISTS and language not in ("ko", "zh")
+        code = language if listed else None
+        name = languages.LANGUAGES.get(language or "", "").title()
         remark = f"{name} stop words are left out" if code else "no stop words are left out"
         remark += f", because the {'stemmer is' if self.stemmer else 'documents are'} {name}"
         return replace(self, stopwords=code), [remark] if language not in (None, "en") else []
@@ -271,10 +260,8 @@ def combining_marks() -> str:
     """Return combining marks and joiners, as ranges of a character class."""
     places = chain(range(0x20000), range(0xE0000, 0xE1000))  # no other plane has any
     marks = [code for code in places if unicodedata.category(chr(code)) in ("Mn", "Mc")]
-    ranges = [
-        [code for _, code in group]
-        for _, group in groupby(enumerate(marks), lambda at: at[1] - at[0])
-    ]
+    runs = groupby(enumerate(marks), lambda at: at[1] - at[0])
+    ranges = [[code for _, code in run] for _, run in runs]
     return "\u200c\u200d" + "".join(f"{chr(mark[0])}-{chr(mark[-1])}" for mark in ranges)
 
 
@@ -353,9 +340,8 @@ class Bm25(WordSettings):
         if not numbers:
             raise InputError(_NO_WORDS)
         sparse = need("scipy.sparse", "The model 'bm25'", _EXTRA)
-        model = package.BM25(
-            k1=self.k1, b=self.b, delta=self.delta, method=self.method, dtype="float64"
-        )
+        names = ("k1", "b", "delta", "method")
+        model = package.BM25(**{name: getattr(self, name) for name in names}, dtype="float64")
         index = model.build_index_from_ids(list(range(len(numbers))), rows, show_progress=False)
         parts = index["data"], index["indices"], index["indptr"]
         by_word = sparse.csr_array(parts, shape=(len(numbers), len(rows)))  # words × documents
@@ -384,56 +370,54 @@ def _query_rows(numbers: dict[str, int], split: Splitter, texts: list[str]) -> A
     return sparse.csr_array((times, words, starts), shape=(len(texts), len(numbers)))
 
 
+class _Weighted(WordSettings):
+    """Share what TF-IDF and LSA have in common: the weights of scikit-learn."""
+
+    spec: Any
+    sublinear: Any
+
+    def __post_init__(self) -> None:
+        """Check the settings before any text is read."""
+        checks.require(self.sublinear, bool, "sublinear", "True or False")
+        self.check_words()
+
+    @property
+    def fingerprint(self) -> str:
+        """Return a digest of the settings and the version of scikit-learn."""
+        settings = {"model": self.spec.partition(":")[0], **self.__dict__, **self.words_identity}
+        return fingerprint_of({**settings, "scikit-learn": version_of("scikit-learn")})
+
+    def _fit_vectorizer(self, doc_texts: Sequence[str]) -> tuple[Any, Any]:
+        """Return a vectorizer fitted to documents, and their rows, each of length 1 or zero."""
+        package = need("sklearn.feature_extraction.text", f"The model {self.spec!r}", "lexical")
+        texts = checked_texts(doc_texts, "The documents")
+        split = self.for_texts(texts)[0].splitter()
+        vectorizer = package.TfidfVectorizer(analyzer=split, sublinear_tf=self.sublinear)
+        try:
+            rows = vectorizer.fit_transform(texts)
+        except ValueError as error:
+            if "empty vocabulary" not in str(error):
+                raise
+            raise InputError(_NO_WORDS) from None
+        return vectorizer, rows
+
+
 @dataclass(frozen=True)
-class TfIdf(WordSettings):
+class TfIdf(_Weighted):
     """Set TF-IDF; with `sublinear` a word that occurs n times counts 1 + ln n."""
 
     spec = "tfidf"
 
     sublinear: bool = True
 
-    def __post_init__(self) -> None:
-        """Check the settings before any text is read."""
-        _check_settings(self)
-
-    @property
-    def fingerprint(self) -> str:
-        """Return a digest of the settings and the version of scikit-learn."""
-        return _digest_settings("tfidf", self)
-
     def fit(self, doc_texts: Sequence[str]) -> SparseFitted:
         """Weigh the words of these documents."""
-        vectorizer, rows = _fit_vectorizer(self, doc_texts)
+        vectorizer, rows = self._fit_vectorizer(doc_texts)
         return SparseFitted(rows.T.tocsr(), vectorizer.transform)
 
 
-def _check_settings(model: Any) -> None:
-    checks.require(model.sublinear, bool, "sublinear", "True or False")
-    model.check_words()
-
-
-def _digest_settings(kind: str, model: Any) -> str:
-    version = {"scikit-learn": version_of("scikit-learn")}
-    return fingerprint_of({"model": kind, **model.__dict__, **model.words_identity, **version})
-
-
-def _fit_vectorizer(model: Any, doc_texts: Sequence[str]) -> tuple[Any, Any]:
-    """Return a vectorizer fitted to documents, and their rows, each of length 1 or zero."""
-    package = need("sklearn.feature_extraction.text", f"The model {model.spec!r}", "lexical")
-    texts = checked_texts(doc_texts, "The documents")
-    split = model.for_texts(texts)[0].splitter()
-    vectorizer = package.TfidfVectorizer(analyzer=split, sublinear_tf=model.sublinear)
-    try:
-        rows = vectorizer.fit_transform(texts)
-    except ValueError as error:
-        if "empty vocabulary" not in str(error):
-            raise
-        raise InputError(_NO_WORDS) from None
-    return vectorizer, rows
-
-
 @dataclass(frozen=True)
-class Lsa(WordSettings):
+class Lsa(_Weighted):
     """Set latent semantic analysis: TF-IDF vectors brought down by a truncated SVD.
 
     Deerwester et al., "Indexing by latent semantic analysis" (1990); scikit-learn computes it. The
@@ -449,25 +433,20 @@ class Lsa(WordSettings):
         checks.check_cutoff(self.dimensions, "The dimensions of lsa")
         check_number(self.seed, "seed", least=0, most=2**32 - 1)
         checks.require(self.seed, int, "seed", "a whole number")
-        _check_settings(self)
+        super().__post_init__()
 
     @property
     def spec(self) -> str:
         """Return the spec of the model."""
         return f"lsa:{self.dimensions}"
 
-    @property
-    def fingerprint(self) -> str:
-        """Return a digest of the settings and the version of scikit-learn."""
-        return _digest_settings("lsa", self)
-
     def fit(self, doc_texts: Sequence[str]) -> DenseFitted:
         """Bring these documents into a smaller space, for queries too."""
-        vectorizer, rows = _fit_vectorizer(self, doc_texts)
+        vectorizer, rows = self._fit_vectorizer(doc_texts)
         package = need("sklearn.decomposition", f"The model {self.spec!r}", "lexical")
-        width = min(self.dimensions, *rows.shape)
-        space = package.TruncatedSVD(width, random_state=self.seed)
         docs, words = rows.shape
+        width = min(self.dimensions, docs, words)
+        space = package.TruncatedSVD(width, random_state=self.seed)
         remark = f"{docs:,} documents with {words:,} different words span {width} dimensions"
         remarks = (f"{remark}, not {self.dimensions}",) if width < self.dimensions else ()
         return DenseFitted(_float32(space.fit_transform(rows)), vectorizer, space, remarks)
@@ -477,7 +456,7 @@ class Lsa(WordSettings):
 class DenseFitted:
     """Search by vectors of the documents in the reduced space."""
 
-    doc_vectors: NDArray[np.float32]
+    doc_vectors: Floats32
     vectorizer: Any
     space: Any
     remarks: tuple[str, ...] = ()
@@ -487,7 +466,7 @@ class DenseFitted:
         """Return the number of documents."""
         return len(self.doc_vectors)
 
-    def query_vectors(self, query_texts: Sequence[str]) -> NDArray[np.float32]:
+    def query_vectors(self, query_texts: Sequence[str]) -> Floats32:
         """Bring queries into the space of documents; without known words a row is zero."""
         texts = checked_texts(query_texts, "The queries")
         return _float32(self.space.transform(self.vectorizer.transform(texts)))
@@ -508,5 +487,5 @@ class DenseFitted:
         return docs, scores
 
 
-def _float32(rows: Any) -> NDArray[np.float32]:
+def _float32(rows: Any) -> Floats32:
     return np.ascontiguousarray(rows, np.float32)

@@ -2,6 +2,4 @@
 
 from assay.plugins import Plugin
 
-PLUGIN = Plugin(
-    "models",
-)
+PLUGIN = Plugin("models")

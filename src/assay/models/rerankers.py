@@ -25,27 +25,12 @@ from assay.core import checks
 from assay.core.on_demand import OnDemand
 from assay.core.specs import named_callable
 from assay.core.text import mask_secrets
-from assay.errors import (
-    AssayError,
-    EndpointError,
-    ShapeError,
-    UsageError,
-    ValueRangeError,
-    error_text,
-    need,
-)
+from assay.errors import EndpointError, ShapeError, UsageError, ValueRangeError, need
 from assay.io.fingerprints import fingerprint_of, version_of, weights_of
 from assay.models.adapters.onnx import ModelFolder, Tokenizer, open_model, run_tokens
 from assay.models.adapters.sentence_transformers import load_model
-from assay.models.cache import (
-    KEY_TYPE,
-    EmbeddingCache,
-    Keys,
-    ModelCache,
-    as_halves,
-    content_keys,
-)
-from assay.models.encoding import Batch, add_tokens
+from assay.models.cache import KEY_TYPE, EmbeddingCache, Keys, ModelCache, as_halves, content_keys
+from assay.models.encoding import Batch, EncoderRequest, add_tokens, call_model
 from assay.models.settings import EncoderSettings
 
 if TYPE_CHECKING:
@@ -82,13 +67,7 @@ class Reranker:
 
     def score(self, query: str, texts: list[str]) -> Scored:
         """Return a finite score for each text, the higher the better."""
-        try:
-            values = self.function(query, texts)
-        except (AssayError, MemoryError, OSError):
-            raise
-        except Exception as error:  # the function is not ours: it can fail in any way
-            raise UsageError(f"Reranker {self.spec!r} failed: {error_text(error)}.") from error
-        batch = values if isinstance(values, Batch) else Batch(values)
+        batch = call_model(f"Reranker {self.spec!r}", self.function, query, texts)
         array = checks.plain_array(batch.vectors, f"The result of reranker {self.spec!r}")
         if array.shape not in ((len(texts),), (len(texts), 1)) or array.dtype.kind not in "iuf":
             raise ShapeError(
@@ -97,10 +76,8 @@ class Reranker:
             )
         scores = array.astype(np.float64).ravel()
         if not np.isfinite(scores).all():
-            raise ValueRangeError(
-                f"Reranker {self.spec!r} returned NaN or infinite scores for the query "
-                f"{query!r:.60}."
-            )
+            what = f"NaN or infinite scores for the query {query!r:.60}"
+            raise ValueRangeError(f"Reranker {self.spec!r} returned {what}.")
         return Scored(scores, batch.tokens)
 
 
@@ -119,12 +96,8 @@ class PairScores:
         numbers: Sequence[Ints],
         cache: EmbeddingCache | None,
     ) -> None:
-        self._reranker, self._queries, self._texts, self._numbers = (
-            reranker,
-            queries,
-            texts,
-            numbers,
-        )
+        self._reranker, self._queries = reranker, queries
+        self._texts, self._numbers = texts, numbers
         self.n_pairs, self.n_computed, self.seconds = sum(map(len, numbers)), 0, 0.0
         self.tokens: int | None = None
         self._cache: ModelCache | None = None
@@ -195,24 +168,22 @@ def load_reranker(
     """Load the reranker that a spec names."""
     check_reranker(spec)
     kind, _, argument = spec.partition(":")
-    return _KINDS[kind](spec, argument, settings or EncoderSettings(), device)
+    return _KINDS[kind](EncoderRequest(spec, argument, device, settings or EncoderSettings()))
 
 
-def _own_function(
-    spec: str, argument: str, settings: EncoderSettings, device: str | None
-) -> Reranker:
-    settings.refuse_hub("py")
-    settings.refuse("max_length", "py:", "cut the texts in your function")
-    function = named_callable(argument, "py:MODULE:FUNCTION")
+def _own_function(request: EncoderRequest) -> Reranker:
+    request.settings.refuse_hub("py")
+    request.settings.refuse("max_length", "py:", "cut the texts in your function")
+    function = named_callable(request.argument, "py:MODULE:FUNCTION")
     mark = getattr(function, "fingerprint", None)
-    return Reranker(spec, function, {"function": mark} if isinstance(mark, str) else None)
+    return Reranker(request.spec, function, {"function": mark} if isinstance(mark, str) else None)
 
 
-def _onnx(spec: str, argument: str, settings: EncoderSettings, device: str | None) -> Reranker:
-    settings.refuse_hub("onnx")
-    folder = ModelFolder(Path(argument))
+def _onnx(request: EncoderRequest) -> Reranker:
+    request.settings.refuse_hub("onnx")
+    folder = ModelFolder(Path(request.argument))
     model = open_model(folder, None)
-    length = settings.max_length or folder.max_length
+    length = request.settings.max_length or folder.max_length
     files = folder.file("tokenizer.json")
     tokenizer = Tokenizer(files, length, purpose="The reranker 'onnx'", extra="onnx")
 
@@ -220,7 +191,7 @@ def _onnx(spec: str, argument: str, settings: EncoderSettings, device: str | Non
         return run_tokens(model, tokenizer([(query, text) for text in texts]))
 
     made_by = {"onnxruntime": version_of("onnxruntime"), "max_length": length}
-    return Reranker(spec, score, {**made_by, **weights_of(argument)})
+    return Reranker(request.spec, score, {**made_by, **weights_of(request.argument)})
 
 
 @dataclass(frozen=True)
@@ -252,16 +223,13 @@ class RerankEndpoint:
 
     def read(self, answer: Any, count: int) -> list[Any]:
         """Read the scores, in the order of the texts."""
-        place = f"{self.url}/rerank"
-        items = answer
+        place, items = f"{self.url}/rerank", answer
         if isinstance(answer, dict):
             items = answer.get("results", answer.get("data"))
         if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
             raise EndpointError(f"{place}: the answer holds no list 'results' of scores.")
-        scores = [
-            item.get("relevance_score", item.get("score"))
-            for item in openai.in_order(items, count, "scores", place)
-        ]
+        items = openai.in_order(items, count, "scores", place)
+        scores = [item.get("relevance_score", item.get("score")) for item in items]
         if not all(type(item) in (int, float) for item in scores):
             raise EndpointError(f"{place}: a text came back without a relevance_score.")
         return scores
@@ -281,11 +249,11 @@ def parse_endpoint(spec: str) -> RerankEndpoint:
     return endpoint
 
 
-def _endpoint(spec: str, argument: str, settings: EncoderSettings, device: str | None) -> Reranker:
-    settings.refuse_hub("rerank")
-    settings.refuse("max_length", "rerank:", "the endpoint counts its own tokens")
-    where = parse_endpoint(spec)
-    endpoint, most = where.open(), settings.batch_size or where.most
+def _endpoint(request: EncoderRequest) -> Reranker:
+    request.settings.refuse_hub("rerank")
+    request.settings.refuse("max_length", "rerank:", "the endpoint counts its own tokens")
+    where = parse_endpoint(request.spec)
+    endpoint, most = where.open(), request.settings.batch_size or where.most
 
     def score(query: str, texts: list[str]) -> Batch:
         scores: list[Any] = []
@@ -298,22 +266,19 @@ def _endpoint(spec: str, argument: str, settings: EncoderSettings, device: str |
         return Batch(scores, tokens=tokens)
 
     identity = {"endpoint": where.url, "model": where.model}
-    return Reranker(spec, score, identity, warm_up=False, most=most)
+    return Reranker(request.spec, score, identity, warm_up=False, most=most)
 
 
-def _cross_encoder(
-    spec: str, argument: str, settings: EncoderSettings, device: str | None
-) -> Reranker:
+def _cross_encoder(request: EncoderRequest) -> Reranker:
     package = need("sentence_transformers", "The reranker 'st:'", "sentence-transformers")
-    model = load_model(
-        package.CrossEncoder, argument, settings, device, max_length=settings.max_length
-    )
+    argument, settings = request.argument, request.settings
+    model = load_model(package.CrossEncoder, request, max_length=settings.max_length)
 
     def predict(query: str, texts: list[str]) -> Any:
         pairs = [(query, text) for text in texts]
         return model.predict(pairs, batch_size=settings.batch_size or 32, show_progress_bar=False)
 
-    return Reranker(spec, predict, _identity(model, argument, settings))
+    return Reranker(request.spec, predict, _identity(model, argument, settings))
 
 
 def _identity(model: Any, argument: str, settings: EncoderSettings) -> dict[str, Any] | None:

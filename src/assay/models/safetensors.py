@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -20,23 +21,11 @@ from assay.io.plain_data import parse_json
 from assay.io.streams import open_chunks
 
 _LONGEST_HEADER: Final = 100_000_000
-_DTYPES: Final = {
-    "F64": "<f8",
-    "F32": "<f4",
-    "F16": "<f2",
-    "BF16": "<u2",
-    "I64": "<i8",
-    "I32": "<i4",
-    "I16": "<i2",
-    "I8": "<i1",
-    "U8": "<u1",
-    "BOOL": "?",
-}
+_TYPES: Final = "F64=<f8 F32=<f4 F16=<f2 BF16=<u2 I64=<i8 I32=<i4 I16=<i2 I8=<i1 U8=<u1 BOOL=?"
+_DTYPES: Final = dict(pair.split("=") for pair in _TYPES.split())
 
 
-def load_safetensors(
-    path: str | os.PathLike[str],
-) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+def load_safetensors(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     """Read the tensors by name, and the file's notes (`__metadata__`)."""
     name = os.fspath(path)
     next(open_chunks(name, 1))  # refuses empty files and what is not a regular file

@@ -16,6 +16,11 @@ else:  # which needs numpy
 DTYPES: Final = ("float32", "float16", "bfloat16")
 HUB: Final = ("revision", "dtype", "trust_remote_code")
 _NO_MATTER: Final = ("key_env", "batch_size")
+_TEXTS: Final = {
+    "base_url": "an address such as http://host/v1",
+    "key_env": "the name of a variable",
+    "revision": "a commit, branch or tag",
+}
 
 
 @dataclass(frozen=True)
@@ -60,19 +65,14 @@ class EncoderSettings:
             try:
                 prefix.encode()
             except UnicodeEncodeError:
-                raise UsageError(
-                    f"{name} has a lone surrogate, half a character: {prefix!a}."
-                ) from None
+                flaw = f"a lone surrogate, half a character: {prefix!a}"
+                raise UsageError(f"{name} has {flaw}.") from None
         for name in ("max_length", "dimensions", "batch_size"):
             if getattr(self, name) is not None:
                 checks.check_cutoff(getattr(self, name), name)
         if self.normalize is not None and not isinstance(self.normalize, bool):
             raise UsageError(f"normalize is True, False or None, found {self.normalize!r}.")
-        for name, what in (
-            ("base_url", "an address such as http://host/v1"),
-            ("key_env", "the name of a variable"),
-            ("revision", "a commit, branch or tag"),
-        ):
+        for name, what in _TEXTS.items():
             if getattr(self, name) is not None:
                 checks.require(getattr(self, name), str, name, what)
         checks.require(self.trust_remote_code, bool, "trust_remote_code", "True or False")

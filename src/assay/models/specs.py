@@ -32,39 +32,37 @@ else:  # which a spec that is only named does not need
     openai = OnDemand("assay.models.adapters.openai")
     parse_endpoint = OnDemand("assay.models.rerankers").parse_endpoint
 
+Params = Mapping[str, Any]  # options of a command, or settings of a model, by name
+
 _HUB: Final = "huggingface.co"
 _FETCHED: Final = ("st", "model2vec")  # from there, unless their argument is a folder
 # Names that the authors of sentence-transformers publish themselves.
 _PUBLISHED: Final = re.compile(r"(sentence-transformers/)?[A-Za-z0-9][\w.-]*")
 
 
-def _adapter(form: str, module: str) -> SpecKind:
-    return SpecKind(form, f"assay.models.adapters.{module}:load")
+# Forms of the specs, and where what they name is loaded from.
+_ADAPTERS: Final = {
+    "wordllama": "wordllama",
+    "minilm:FOLDER": "minilm",
+    "st:MODEL": "sentence_transformers",
+    "onnx:FOLDER": "onnx",
+    "model2vec:MODEL": "model2vec",
+    "openai:MODEL": "openai",
+    "npy:FILE": "precomputed",
+    "py:MODULE:FUNCTION": "python_function",
+    "checkpoint:FILE": "torch_file",
+}
+_LEXICAL: Final = {"bm25": "Bm25", "tfidf": "TfIdf", "lsa:DIM": "Lsa"}
 
 
-ENCODERS: Final = SpecRegistry(
-    "encoder",
-    {
-        "wordllama": _adapter("wordllama", "wordllama"),
-        "minilm": _adapter("minilm:FOLDER", "minilm"),
-        "st": _adapter("st:MODEL", "sentence_transformers"),
-        "onnx": _adapter("onnx:FOLDER", "onnx"),
-        "model2vec": _adapter("model2vec:MODEL", "model2vec"),
-        "openai": _adapter("openai:MODEL", "openai"),
-        "npy": _adapter("npy:FILE", "precomputed"),
-        "py": _adapter("py:MODULE:FUNCTION", "python_function"),
-        "checkpoint": _adapter("checkpoint:FILE", "torch_file"),
-    },
-    MODELS,
-)
-LEXICAL: Final = SpecRegistry(
-    "lexical model",
-    {
-        "bm25": SpecKind("bm25", "assay.models.lexical:Bm25"),
-        "tfidf": SpecKind("tfidf", "assay.models.lexical:TfIdf"),
-        "lsa": SpecKind("lsa:DIM", "assay.models.lexical:Lsa"),
-    },
-)
+def _kinds(sources: Mapping[str, str], place: str) -> dict[str, SpecKind]:
+    kinds = (SpecKind(form, place.format(source)) for form, source in sources.items())
+    return {kind.form.partition(":")[0]: kind for kind in kinds}
+
+
+_LOAD: Final = "assay.models.adapters.{}:load"
+ENCODERS: Final = SpecRegistry("encoder", _kinds(_ADAPTERS, _LOAD), MODELS)
+LEXICAL: Final = SpecRegistry("lexical model", _kinds(_LEXICAL, "assay.models.lexical:{}"))
 _ALL: Final = SpecRegistry("model", {**LEXICAL, **ENCODERS}, MODELS)
 _CHECKPOINTS: Final = (".pt", ".pth", ".ckpt", ".safetensors")
 
@@ -127,8 +125,7 @@ def _load_encoder(kind: SpecKind, request: EncoderRequest) -> Encoder:
 def _kind_of(spec: str) -> tuple[SpecKind, str]:
     """Return the kind of encoder that a spec names, and what follows it."""
     name, _, argument = spec.partition(":")
-    kind = ENCODERS.find(name)
-    if kind is not None:
+    if (kind := ENCODERS.find(name)) is not None:
         return kind, argument
     if Path(spec).suffix.lower() in _CHECKPOINTS:
         return ENCODERS["checkpoint"], spec
@@ -199,9 +196,8 @@ def lexical_model(spec: str, /, **settings: Any) -> LexicalModel:
     if argument:
         written["dimensions"] = parse_whole(argument)
         if written["dimensions"] is None:
-            raise UsageError(
-                f"{spec[:80]!r}: no whole number up to 10^15 there. Write {kind.form}."
-            )
+            reason = f"no whole number up to 10^15 there. Write {kind.form}"
+            raise UsageError(f"{spec[:80]!r}: {reason}.")
     settings = {**written, **settings}
     names = [field.name for field in fields(make)]
     for key in settings:
@@ -285,9 +281,7 @@ def as_encoder(model: Any, *, device: str | None = None) -> Encoder:
     return Encoder(name, function)
 
 
-def allow_model(
-    spec: str, settings: Mapping[str, Any], consent: Consent, place: str
-) -> dict[str, Any]:
+def allow_model(spec: str, settings: Params, consent: Consent, place: str) -> dict[str, Any]:
     """Refuse a model without the consent that it needs; return settings with its key."""
     what = f"the model {spec!r}"
     name, _, argument = spec.partition(":")
@@ -323,8 +317,7 @@ def runs_code(spec: str) -> bool:
     name, _, argument = spec.partition(":")
     if name == "st":
         return bool(local_folders(argument)) or not _PUBLISHED.fullmatch(argument)
-    kind = find_kind(spec)
-    return name == "py" or kind.plugin is not None
+    return find_kind(spec).plugin is not None or name == "py"
 
 
 def _allow_key(settings: Mapping[str, Any], consent: Consent, place: str) -> dict[str, Any]:
@@ -354,17 +347,13 @@ def code_settings(params: Mapping[str, Any]) -> dict[str, Any]:
     return {name: params.get(name) for name in ("revision", "trust_remote_code")}
 
 
-def allow_encoders(
-    specs: list[str], params: Mapping[str, Any], consent: Consent, place: str
-) -> None:
+def allow_encoders(specs: list[str], params: Params, consent: Consent, place: str) -> None:
     """Refuse encoders of a stored command without consent."""
     for spec in specs:
         check_model(spec, params, consent, place)
 
 
-def allow_factories(
-    names: list[str], params: Mapping[str, Any], consent: Consent, place: str
-) -> None:
+def allow_factories(names: list[str], params: Params, consent: Consent, place: str) -> None:
     """Refuse functions of a stored command that make models, without consent."""
     for name in names:
         consent.check_code(f"the factory {name!r}", place)

@@ -24,14 +24,8 @@ from assay.models.encoding import Encoder, EncoderRequest
 from assay.models.safetensors import load_safetensors
 
 _WEIGHTS: Final = "model.safetensors"
-_FILES: Final = (
-    _WEIGHTS,
-    "config.json",
-    "tokenizer.json",
-    "modules.json",
-    "sentence_bert_config.json",
-    "1_Pooling/config.json",
-)
+_SETTINGS: Final = ("config.json", "tokenizer.json", "modules.json", "sentence_bert_config.json")
+_FILES: Final = (_WEIGHTS, *_SETTINGS, "1_Pooling/config.json")
 _GRAPH: Final = 1  # changed whenever another graph changes the vectors
 # What the graph does; a checkpoint that asks for something else is refused.
 _KNOWN: Final = {
@@ -48,9 +42,8 @@ def load(request: EncoderRequest) -> Encoder:
     graph = _build_graph(folder)
     length = request.settings.max_length or folder.max_length or graph.longest
     if not 3 <= length <= graph.longest:
-        raise UsageError(
-            f"{request.spec!r} reads 3 to {graph.longest} tokens, max_length is {length}."
-        )
+        span = f"3 to {graph.longest} tokens"
+        raise UsageError(f"{request.spec!r} reads {span}, max_length is {length}.")
     name = str(folder.path / _WEIGHTS)
     session = open_session(graph.model, name, "minilm", graph.tensors)
     model = OnnxModel(session, folder.pooling(), 0, name)
@@ -65,11 +58,9 @@ def _build_graph(folder: ModelFolder) -> BertGraph:
         if settings.get(name, value) != value:
             raise FormatError(f"{config}: {name} is {settings[name]!r}; known is only {value!r}.")
     try:
-        return build_bert_graph(
-            load_safetensors(weights)[0],
-            heads=_number(settings, "num_attention_heads", int),
-            epsilon=_number(settings, "layer_norm_eps", float),
-        )
+        tensors, heads = load_safetensors(weights)[0], _number(settings, "num_attention_heads", int)
+        epsilon = _number(settings, "layer_norm_eps", float)
+        return build_bert_graph(tensors, heads=heads, epsilon=epsilon)
     except KeyError as error:
         raise FormatError(
             f"{folder.path} lacks {error}, which an encoder of the kind BERT has. Give the folder "
@@ -92,9 +83,8 @@ def _identity(folder: ModelFolder) -> dict[str, Any]:
     return {"graph": _GRAPH, "weights": digests}
 
 
-_FLOAT: Final = 1
-_INT64: Final = 7
-_INT32: Final = 6
+Tensors = Mapping[str, NDArray[Any]]
+_FLOAT, _INT32, _INT64 = 1, 6, 7
 _EXTERNAL: Final = 1
 _FUSED: Final = "com.microsoft"
 _OPSETS: Final = {"": 17, _FUSED: 1}
@@ -109,9 +99,7 @@ class BertGraph:
     longest: int
 
 
-def build_bert_graph(
-    tensors: Mapping[str, NDArray[Any]], *, heads: int, epsilon: float
-) -> BertGraph:
+def build_bert_graph(tensors: Tensors, *, heads: int, epsilon: float) -> BertGraph:
     """Build a graph of tensors by the names of transformers' BertModel, or raise KeyError.
 
     Inputs are `input_ids`, `position_ids` and `attention_mask`, the output one vector a token.
@@ -129,7 +117,7 @@ def build_bert_graph(
 class _Graph:
     """Collect nodes, and the tensors they name."""
 
-    tensors: Mapping[str, NDArray[Any]]
+    tensors: Tensors
     epsilon: float
     nodes: list[bytes] = field(default_factory=list)
     kept: dict[str, Floats32] = field(default_factory=dict)
@@ -158,12 +146,9 @@ class _Graph:
     def embed(self, places: Floats32) -> str:
         """Embed words and places; these hold the vector of the first kind, too."""
         words = self.keep("words", self.take("embeddings.word_embeddings.weight"))
-        x = self.add(
-            "Add",
-            self.add("Gather", words, "input_ids"),
-            self.add("Gather", self.keep("places", places), "position_ids"),
-        )
-        norm = self.norm("embeddings.LayerNorm")
+        gathered = self.add("Gather", words, "input_ids")
+        placed = self.add("Gather", self.keep("places", places), "position_ids")
+        x, norm = self.add("Add", gathered, placed), self.norm("embeddings.LayerNorm")
         return self.add("LayerNormalization", x, *norm, epsilon=self.epsilon)
 
     def multiply(self, x: str, name: str) -> str:

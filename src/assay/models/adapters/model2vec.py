@@ -13,9 +13,8 @@ def load(request: EncoderRequest) -> Encoder:
     """Load the model; one that is not on this machine is fetched by the package."""
     package = need("model2vec", "The encoder 'model2vec:'", "model2vec")
     model = package.StaticModel.from_pretrained(request.argument)
-    options: dict[str, Any] = {}
-    if request.settings.max_length is not None:
-        options["max_length"] = request.settings.max_length
+    length = request.settings.max_length
+    options: dict[str, Any] = {} if length is None else {"max_length": length}
     return Encoder(
         request.spec,
         lambda texts: model.encode(texts, **options),

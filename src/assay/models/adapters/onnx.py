@@ -38,17 +38,14 @@ class ModelFolder:
         for name in names:
             if (self.path / name).is_file():
                 return self.path / name
-        raise StorageError(
-            f"{self.path} holds no {names[0]}. Give the folder that an export of a model wrote."
-        )
+        advice = "Give the folder that an export of a model wrote"
+        raise StorageError(f"{self.path} holds no {names[0]}. {advice}.")
 
     @property
     def max_length(self) -> int | None:
         """Return how many tokens the model reads, if the folder says it."""
-        for name, key in (
-            ("sentence_bert_config.json", "max_seq_length"),
-            ("config.json", "max_position_embeddings"),
-        ):
+        keys = {"sentence_bert_config.json": "max_seq_length", "config.json": _POSITIONS}
+        for name, key in keys.items():
             length = self.settings(name).get(key)
             if length is not None:
                 return checks.check_cutoff(length, f"{self.path / name}: {key}")
@@ -102,6 +99,8 @@ class ModelFolder:
 
 Pool = Callable[[Array, Array], Array]
 
+_POSITIONS: Final = "max_position_embeddings"
+
 _TOKENS_AT_ONCE: Final = 256  # with padding: what the processor's own memory holds is faster
 _INTEGERS: Final = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
@@ -109,13 +108,9 @@ _INTEGERS: Final = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 def load(request: EncoderRequest) -> Encoder:
     """Read model, tokenizer and their settings from the folder."""
     folder = ModelFolder(Path(request.argument))
-    return folder_encoder(
-        request,
-        folder,
-        open_model(folder, folder.pooling()),
-        request.settings.max_length or folder.max_length,
-        lambda: weights_of(folder.path),
-    )
+    model = open_model(folder, folder.pooling())
+    length = request.settings.max_length or folder.max_length
+    return folder_encoder(request, folder, model, length, lambda: weights_of(folder.path))
 
 
 def open_model(folder: ModelFolder, pool: Pool | None) -> OnnxModel:
@@ -136,9 +131,8 @@ def open_session(
         if tensors:
             values = [package.OrtValue.ortvalue_from_numpy(tensor) for tensor in tensors.values()]
             options.add_external_initializers(list(tensors), values)
-        return package.InferenceSession(
-            model, sess_options=options, providers=["CPUExecutionProvider"]
-        )
+        how = {"sess_options": options, "providers": ["CPUExecutionProvider"]}
+        return package.InferenceSession(model, **how)
     except Exception as error:  # the package has its own exceptions for each kind of damage
         raise FormatError(f"{name} cannot be loaded: {error_text(error)}.") from None
 
@@ -171,20 +165,10 @@ def _mean(rows: Array, mask: Array) -> Array:
     return total
 
 
-def _first(rows: Array, mask: Array) -> Array:
-    first: Array = rows[np.arange(len(rows)), mask.argmax(axis=1)]
-    return first
-
-
-def _greatest(rows: Array, mask: Array) -> Array:
-    greatest: Array = np.where(mask[:, :, None] > 0, rows, -np.inf).max(axis=1)
-    return greatest
-
-
 _POOLS: Final[dict[str, Pool]] = {
     "mean_tokens": _mean,
-    "cls_token": _first,
-    "max_tokens": _greatest,
+    "cls_token": lambda rows, mask: rows[np.arange(len(rows)), mask.argmax(axis=1)],
+    "max_tokens": lambda rows, mask: np.where(mask[:, :, None] > 0, rows, -np.inf).max(axis=1),
 }
 
 
@@ -253,10 +237,8 @@ def run_tokens(model: OnnxModel, tokens: Tokens) -> Floats32:
     vectors: list[Array] = [np.empty(0)] * len(tokens.ids)
 
     def compute(rows: list[int], control: Control) -> None:
-        rows_of_batch = model.vectors(
-            [tokens.ids[row] for row in rows], [tokens.kinds[row] for row in rows]
-        )
-        for row, vector in zip(rows, rows_of_batch, strict=True):
+        ids, kinds = ([part[row] for row in rows] for part in (tokens.ids, tokens.kinds))
+        for row, vector in zip(rows, model.vectors(ids, kinds), strict=True):
             vectors[row] = vector
 
     run([partial(compute, rows) for rows in by_length(tokens.ids, _TOKENS_AT_ONCE)])

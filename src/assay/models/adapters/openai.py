@@ -47,6 +47,9 @@ _LARGEST: Final = 1 << 28  # bytes of an answer
 _AGAIN: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _AT_A_TIME: Final = 1 << 16
 _WORDS: Final = 300  # characters of a message
+# Where an answer tells its tokens; the last two as Cohere has them.
+_USAGE: Final = ("usage.total_tokens", "usage.prompt_tokens")
+_COUNTS: Final = (*_USAGE, "meta.billed_units.input_tokens", "meta.tokens.input_tokens")
 
 
 class _TryError(Exception):
@@ -102,8 +105,7 @@ class Endpoint:
 
     def post(self, path: str, content: Any) -> Any:
         """Post JSON content and return the JSON answer."""
-        body = json.dumps(content).encode()
-        tried = 0
+        body, tried = json.dumps(content).encode(), 0
         while True:
             tried += 1
             try:
@@ -127,9 +129,8 @@ class Endpoint:
 
     def _try(self, path: str, body: bytes) -> Any:
         end = time.monotonic() + self.timeout
-        request = urllib.request.Request(
-            self.base_url.rstrip("/") + path, body, self._headers(), method="POST"
-        )
+        url = self.base_url.rstrip("/") + path
+        request = urllib.request.Request(url, body, self._headers(), method="POST")
         # To this machine without a proxy, which would read plain http.
         direct = [ProxyHandler({})] if is_loopback(self.base_url) else []
         try:
@@ -183,10 +184,8 @@ def _status(error: HTTPError, end: float, variable: str) -> _TryError:
     if error.code in (401, 403):
         advice = f"is {variable} set and right?" if variable else "it asks for a key; see key_env"
         return _TryError(f"it answers {error.code}: {advice}", again=False)
-    again = error.code in _AGAIN
-    return _TryError(
-        f"it answers {error.code}{_said(error, end)}", again=again, wait=_asked_wait(error)
-    )
+    words, again = f"it answers {error.code}{_said(error, end)}", error.code in _AGAIN
+    return _TryError(words, again=again, wait=_asked_wait(error))
 
 
 def _said(error: HTTPError, end: float) -> str:
@@ -268,14 +267,9 @@ def _encode(endpoint: Endpoint, model: str, texts: list[str]) -> Batch:
 
 def count_tokens(answer: Any) -> int | None:
     """Return the tokens that an answer counted: `usage`, or `meta` as Cohere has it."""
-    for path in (
-        ("usage", "total_tokens"),
-        ("usage", "prompt_tokens"),
-        ("meta", "billed_units", "input_tokens"),
-        ("meta", "tokens", "input_tokens"),
-    ):
+    for path in _COUNTS:
         part = answer
-        for key in path:
+        for key in path.split("."):
             part = part.get(key) if isinstance(part, dict) else None
         if type(part) in (int, float) and part >= 0:
             return int(part)
@@ -330,7 +324,6 @@ def _row(values: Any, index: int, place: str) -> list[float]:
 def _as_matrix(rows: list[list[float]], place: str) -> NDArray[np.float32]:
     widths = sorted({len(row) for row in rows})
     if len(widths) > 1:
-        raise EndpointError(
-            f"{place}: embeddings of {widths[0]} and of {widths[-1]} dimensions came back together."
-        )
+        sizes = f"{widths[0]} and of {widths[-1]} dimensions"
+        raise EndpointError(f"{place}: embeddings of {sizes} came back together.")
     return np.array(rows, np.float32)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -20,18 +19,11 @@ from assay.core.ids import Ids
 from assay.core.mismatches import describe_near
 from assay.errors import IdError, MismatchError, UsageError
 from assay.io.arrays import NpyRows, read_vectors
-from assay.io.fingerprints import fingerprint_of, weights_of
+from assay.io.fingerprints import weights_of
 from assay.io.mapped import WatchedFile, steady_files
 from assay.io.streams import split_array
-from assay.models.encoding import (
-    Encoded,
-    EncoderRequest,
-    Progress,
-    TextModel,
-    as_vectors,
-    checked_texts,
-    shape_vectors,
-)
+from assay.models import encoding
+from assay.models.encoding import Encoded, EncoderRequest, Progress, TextModel
 from assay.models.settings import EncoderSettings
 
 _WHY: Final = "its vectors are computed already"
@@ -58,13 +50,11 @@ class PrecomputedModel(TextModel):
         self._files = {"doc": files[0], "query": files[-1]}
         self._seen: dict[str, WatchedFile] = {}
 
-    @cached_property
-    def _fingerprint(self) -> str:
+    @property
+    def _identity(self) -> dict[str, Any]:
+        """Return what the files hold."""
         with steady_files(*map(self._watched, self._files.values())):
-            weights = {side: weights_of(Path(file)) for side, file in self._files.items()}
-        return fingerprint_of(
-            {"spec": self.spec, "identity": weights, "settings": self.settings.identity}
-        )
+            return {side: weights_of(Path(file)) for side, file in self._files.items()}
 
     def _watched(self, file: str) -> WatchedFile | None:
         """Return the file as it was when it was first looked at; None where it is not there."""
@@ -73,48 +63,28 @@ class PrecomputedModel(TextModel):
             self._seen[path] = WatchedFile(path)
         return self._seen.get(path)
 
-    @property
-    def fingerprint(self) -> str:
-        """Return a digest of the settings and what the files hold."""
-        return self._fingerprint
-
-    def encode_docs(
-        self, texts: Sequence[str], progress: Progress | None = None, *, ids: Any = None
+    def _encode_side(
+        self, side: str, texts: Sequence[str], progress: Progress | None, ids: Any
     ) -> Encoded:
-        """Read the vectors of documents."""
-        return self._side("doc", texts, ids)
-
-    def encode_queries(
-        self, texts: Sequence[str], progress: Progress | None = None, *, ids: Any = None
-    ) -> Encoded:
-        """Read the vectors of queries."""
-        return self._side("query", texts, ids)
-
-    def _side(self, side: str, texts: Sequence[str], ids: Any) -> Encoded:
-        checked = checked_texts(texts, self.spec)
+        """Read the vectors of one side."""
+        checked = encoding.checked_texts(texts, self.spec)
         file = self._files[side]
         with steady_files(self._watched(file)):  # its digest is in the fingerprint
             held = read_vectors(file, side)
-            file_ids = held.ids
             vectors = held.vectors.read() if isinstance(held.vectors, NpyRows) else held.vectors
-        if ids is not None and file_ids is not None:
+        if ids is not None and held.ids is not None:
             text_ids = Ids.of(ids, what=side)
             checks.check_lengths(texts=len(checked), ids=len(text_ids))
-            vectors = vectors[_rows_of(text_ids, file_ids, file, side)]
+            vectors = vectors[_rows_of(text_ids, held.ids, file, side)]
         elif len(vectors) != len(checked):
             raise MismatchError(
                 f"{file} holds {len(vectors)} {side} vectors for {len(checked)} texts. They belong "
                 "together by order; give ids on both sides to choose among them."
             )
-        rows = as_vectors(vectors, len(checked), self.spec)
+        rows = encoding.as_vectors(vectors, len(checked), self.spec)
         checks.check_finite(rows, f"{file}, {side} vectors")
-        return Encoded(
-            shape_vectors(rows, self.settings, self.spec),
-            0,
-            0.0,
-            None,
-            np.logical_not(rows.any(axis=1)),
-        )
+        shaped = encoding.shape_vectors(rows, self.settings, self.spec)
+        return Encoded(shaped, 0, 0.0, None, np.logical_not(rows.any(axis=1)))
 
 
 def _rows_of(text_ids: Ids, file_ids: Ids, file: str, side: str) -> NDArray[np.int64]:
@@ -122,8 +92,6 @@ def _rows_of(text_ids: Ids, file_ids: Ids, file: str, side: str) -> NDArray[np.i
     place = {file_ids[row]: row for row in range(len(file_ids))}
     missing = [text_ids[i] for i in range(len(text_ids)) if text_ids[i] not in place]
     if missing:
-        raise IdError(
-            f"{file} holds no vector of {side} {checks.name_few(missing)}."
-            f"{describe_near(missing, place)}"
-        )
+        few, near = checks.name_few(missing), describe_near(missing, place)
+        raise IdError(f"{file} holds no vector of {side} {few}.{near}")
     return np.array([place[text_ids[i]] for i in range(len(text_ids))], np.int64)

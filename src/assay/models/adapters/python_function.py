@@ -23,11 +23,7 @@ def load(request: EncoderRequest) -> Encoder:
     return Encoder(
         request.spec,
         function,
-        lambda: {
-            "function": request.argument,
-            "fingerprint": mark,
-            "source": _source(function),
-        },
+        lambda: {"function": request.argument, "fingerprint": mark, "source": _source(function)},
         repeatable=isinstance(mark, str),
     )
 

@@ -35,7 +35,7 @@ def load(request: EncoderRequest) -> Encoder:
     """Load the model; one that is not on this machine is fetched by the package."""
     package = need("sentence_transformers", "The encoder 'st:'", "sentence-transformers")
     settings = request.settings
-    model = load_model(package.SentenceTransformer, request.argument, settings, request.device)
+    model = load_model(package.SentenceTransformer, request)
     if settings.max_length is not None:
         model.max_seq_length = settings.max_length
     sides = {side: partial(_encode, model, _caller(model, side, settings)) for side in _PROMPTS}
@@ -57,17 +57,12 @@ def load(request: EncoderRequest) -> Encoder:
     )
 
 
-def load_model(
-    make: Callable[..., Any],
-    name: str,
-    settings: EncoderSettings,
-    device: str | None,
-    **more: Any,
-) -> Any:
+def load_model(make: Callable[..., Any], request: EncoderRequest, **more: Any) -> Any:
     """Load a model of the package by one of its classes.
 
     Code that a model brings along runs only if it was asked for.
     """
+    name, settings = request.argument, request.settings
     folders = local_folders(name)
     if folders and not settings.trust_remote_code and imports_any_class():
         raise UsageError(
@@ -83,15 +78,14 @@ def load_model(
     }
     options = {key: value for key, value in arguments.items() if value is not None}
     try:
-        return make(name, device=device, **options)
+        return make(name, device=request.device, **options)
     except (AssayError, MemoryError):
         raise
     except Exception as error:  # the package and its models can fail in any way
         code = "trust_remote_code" in str(error)
         hint = " It brings code of its own: read it, then say --trust-remote-code." if code else ""
-        raise UsageError(
-            f"The model {name!r} cannot be loaded: {error_text(error)}.{hint}"
-        ) from error
+        reason = error_text(error)
+        raise UsageError(f"The model {name!r} cannot be loaded: {reason}.{hint}") from error
 
 
 def local_folders(name: str) -> list[str]:

@@ -124,10 +124,8 @@ def _load_weights(path: str) -> Any:
 def _inner_spec(content: Mapping[str, Any], path: str) -> str:
     spec = content.get("encoder")
     if not isinstance(spec, str):
-        some, keys = (
-            ", ".join(repr(str(key)) for key in list(content)[:5]),
-            " ".join(map(str, content)),
-        )
+        keys = " ".join(map(str, content))
+        some = ", ".join(repr(str(key)) for key in list(content)[:5])
         kinds = [kind for kind, words in _KINDS.items() if any(word in keys for word in words)]
         what = f", {kinds[0]}: weights of a class that only your own code has" if kinds else ""
         raise FormatError(
@@ -158,9 +156,8 @@ def _projection(content: Mapping[str, Any], path: str) -> tuple[Array, Array | N
     matrix = _numbers(weight, 2, f"{path}, projection.weight")
     shift = None if bias is None else _numbers(bias, 1, f"{path}, projection.bias")
     if shift is not None and len(shift) != len(matrix):
-        raise FormatError(
-            f"{path}: projection.weight has {len(matrix)} outputs and projection.bias {len(shift)}."
-        )
+        sizes = f"{len(matrix)} outputs and projection.bias {len(shift)}"
+        raise FormatError(f"{path}: projection.weight has {sizes}.")
     return matrix, shift
 
 

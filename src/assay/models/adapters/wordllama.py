@@ -37,24 +37,16 @@ def load(request: EncoderRequest) -> Encoder:
 
 
 def _encode(model: Any, max_length: int | None, texts: list[str]) -> Batch:
-    parts = [
-        _means(model, max_length, texts[start : start + _TEXTS_AT_ONCE])
-        for start in range(0, len(texts), _TEXTS_AT_ONCE)
-    ]
-    return Batch(
-        np.concatenate([part.vectors for part in parts]),
-        np.concatenate([part.truncated for part in parts if part.truncated is not None]),
-    )
-
-
-def _means(model: Any, max_length: int | None, texts: list[str]) -> Batch:
     """Average each text's token vectors; NaN for a text without tokens."""
-    tokens = [encoding.ids for encoding in model.tokenize(texts)]
-    truncated = np.array([max_length is not None and len(row) > max_length for row in tokens])
     table: NDArray[np.float32] = model.embedding
     vectors = np.full((len(texts), table.shape[1]), np.nan, np.float32)
-    for row, ids in enumerate(tokens):
-        if ids:
-            rows = table[np.minimum(ids[:max_length], len(table) - 1)]
-            vectors[row] = np.add.reduce(rows, axis=0) / np.float32(len(rows))
+    truncated = np.zeros(len(texts), bool)
+    for start in range(0, len(texts), _TEXTS_AT_ONCE):
+        encodings = model.tokenize(texts[start : start + _TEXTS_AT_ONCE])
+        for row, tokens in enumerate((encoding.ids for encoding in encodings), start):
+            ids = tokens[:max_length]
+            truncated[row] = len(ids) < len(tokens)
+            if ids:
+                rows = table[np.minimum(ids, len(table) - 1)]
+                vectors[row] = np.add.reduce(rows, axis=0) / np.float32(len(rows))
     return Batch(vectors, truncated)
