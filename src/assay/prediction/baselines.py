@@ -208,10 +208,11 @@ class Training:
         baselines.append(self.user_majority(users, targets=targets))
         baselines.append(self.user_recent(users, previous, targets=targets))
         if previous is not None:
-            works = [(self.return_home, (previous,)), (self.user_markov, (previous,))]
+            baselines.append(self.return_home(users, previous, targets=targets))
+            baselines.append(self.user_markov(users, previous, targets=targets))
             if before_previous is not None:
-                works.append((self.user_markov, (before_previous, previous)))
-            baselines += [work(users, *past, targets=targets) for work, past in works]
+                past = before_previous, previous
+                baselines.append(self.user_markov(users, *past, targets=targets))
         return baselines
 
     def _find_users(self, users: Any, targets: Any) -> Ints:

@@ -253,7 +253,8 @@ class Accumulator:
         ranks, targets, tops, id_lists, masked = zip(*self._batches, strict=True)
         n_classes = ranks[0].n_docs
         columns = ([getattr(part, key) for part in ranks] for key in ("above", "tied", "before"))
-        whole = TargetRanks(*map(np.concatenate, columns), n_classes)
+        above, tied, before = map(np.concatenate, columns)
+        whole = TargetRanks(above, tied, before, n_classes)
         ids = None if id_lists[0] is None else list(chain.from_iterable(id_lists))
         names = None if class_names is None else checks.check_labels(class_names, "class_names")
         if names is not None:
@@ -330,7 +331,7 @@ def make_result(
     conventions: str | Conventions = "next_location",
     clusters: str = "",
     depth: int = 0,
-    **counts: int,
+    **counts: Any,
 ) -> PredictionResult:
     """Score the hits; `true` and `best` are class numbers in the order of `query_ids`.
 

@@ -338,7 +338,7 @@ class _FileEvaluation:
             coordinates = files.read_coordinates(request.coordinates)
             for result in firsts:
                 classes = _as_places(result.predicted), _as_places(result.targets), coordinates
-                shared = {"users": result.users, "allow_mismatch": request.allow_mismatch}
+                shared: Any = {"users": result.users, "allow_mismatch": request.allow_mismatch}
                 errors = distance_errors(*classes, name=result.name, **shared)
                 diagnostics.distances[result.name] = errors
         if request.predictability:

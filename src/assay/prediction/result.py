@@ -297,7 +297,7 @@ class PredictionResult:
 
     def records(self, *, name: str | None = None, number: int = 1) -> list[RunRecord]:
         """Return the record of this model, or of one seed by its number."""
-        facts = {"average": "classes", "n": self.confusion.n}
+        facts: Any = {"average": "classes", "n": self.confusion.n}
         record = RunRecord(
             name or self.name,
             self.scores,
