@@ -8,20 +8,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import pytest
 
-from assay.core.on_demand import OnDemand
-
 if TYPE_CHECKING:
-    from assay.io import writers
-    from assay.scoring import score_data
     from assay.scoring.scores import Scores
-else:
-    score_data = OnDemand("assay.scoring.score_data")
-    writers = OnDemand("assay.io.writers")
 
 
 _RECORDED: Final = "assay_baseline"
@@ -78,7 +72,9 @@ def assay_baseline(request: pytest.FixtureRequest) -> Callable[..., Scores]:
                     f"compare with it once more, give its path to assert_not_worse"
                 )
             pytest.fail(text, pytrace=False)
-        baseline, recorded = score_data.load_baseline(file)
+        from assay.scoring.score_data import load_baseline
+
+        baseline, recorded = load_baseline(file)
         if recorded != owner:
             _fail_as_other(file, root, recorded, owner)
         return baseline
@@ -119,15 +115,18 @@ def _fail_as_other(file: Path, root: Path, recorded: str, owner: str) -> NoRetur
 
 def _record(request: pytest.FixtureRequest, scores: Any, file: Path, owner: str) -> None:
     """Write the file; tests that share it must agree."""
+    from assay.io.writers import write_text
+    from assay.scoring.score_data import baseline_test, scores_to_text
+
     __tracebackhide__ = True
-    text = score_data.scores_to_text(scores, owner)
+    text = scores_to_text(scores, owner)
     if request.config.stash.setdefault(_FILES, {}).setdefault(file, text) != text:
         pytest.fail(f"{file.name} was recorded before with other scores: use two names")
-    recorded = score_data.baseline_test(file)
+    recorded = baseline_test(file)
     if recorded not in (None, owner):
         _fail_as_other(file, request.config.rootpath, str(recorded), owner)
     file.parent.mkdir(parents=True, exist_ok=True)
-    writers.write_text(file, [text])
+    write_text(file, [text])
     _note(request, _RECORDED, str(file))
     _note(request, _CONTENT, f"{hashlib.sha256(text.encode()).hexdigest()} {file}")
 
@@ -143,15 +142,9 @@ _FILES: pytest.StashKey[dict[Path, str]] = pytest.StashKey()
 def _noted(config: pytest.Config, name: str) -> list[str]:
     """Return what tests have noted, also in workers of xdist."""
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
-    return sorted(
-        {
-            value
-            for reports in (reporter.stats.values() if reporter is not None else ())
-            for report in reports
-            for key, value in getattr(report, "user_properties", ())
-            if key == name
-        }
-    )
+    reports = chain.from_iterable(() if reporter is None else reporter.stats.values())
+    notes = (note for report in reports for note in getattr(report, "user_properties", ()))
+    return sorted({value for key, value in notes if key == name})
 
 
 def _shared(config: pytest.Config) -> list[str]:
@@ -170,11 +163,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """List recorded baselines, and files that are no longer read."""
     config = terminalreporter.config
-    for file in _noted(config, _RECORDED):
-        terminalreporter.write_line(f"assay: recorded {file}")
-    for file in _noted(config, _REPLACED):
-        terminalreporter.write_line(f"assay: {file} is not read any more: delete it")
-    for file in _shared(config):
-        terminalreporter.write_line(
-            f"assay: {file} was recorded with different scores by several tests: use two names"
-        )
+    lines = [f"recorded {file}" for file in _noted(config, _RECORDED)]
+    lines += [f"{file} is not read any more: delete it" for file in _noted(config, _REPLACED)]
+    twice = "was recorded with different scores by several tests: use two names"
+    lines += [f"{file} {twice}" for file in _shared(config)]
+    for line in lines:
+        terminalreporter.write_line(f"assay: {line}")

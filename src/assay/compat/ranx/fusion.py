@@ -171,8 +171,7 @@ def wmnz(runs: Sequence[Run], weights: Sequence[float], name: str = "wmnz") -> R
 
 def mixed(runs: Sequence[Run], weights: Sequence[float], name: str = "mixed") -> Run:
     """Multiply the weighted sum by the root of the scores' number."""
-    columns = _column(weights)
-    return _combine(runs, lambda table: _total(table * columns) * np.sqrt(_held(table)), name)
+    return _combine(runs, lambda t: _total(t * _column(weights)) * np.sqrt(_held(t)), name)
 
 
 def rrf(runs: Sequence[Run], k: int = 60, name: str = "rrf") -> Run:
