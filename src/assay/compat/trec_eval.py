@@ -437,7 +437,7 @@ def _keep_judged(hits: Hits) -> Hits:
     judged = hits.grade >= 0
     row = hits.row[judged]
     counts = np.bincount(row, minlength=hits.n_queries)
-    ranks = dict.fromkeys(("rank", "rank_lo", "rank_hi"), nth_in_row(row))
+    ranks: Any = dict.fromkeys(("rank", "rank_lo", "rank_hi"), nth_in_row(row))
     lists: Any = {"offsets": offsets_of(counts), "grade": hits.grade[judged], "n_ret": counts}
     return replace(hits, **ranks, **lists, tie_split=None)
 

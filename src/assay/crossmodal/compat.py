@@ -91,7 +91,7 @@ def compute_prototype_retrieval_metrics(
     """
     modalities = {"sensor": sensor_embeddings, "text": text_embeddings}
     prototypes = Prototypes.of(prototype_embeddings, prototype_labels)
-    settings = {"directions": directions, "k_values": k_values, "prototypes": prototypes}
+    settings: Any = {"directions": directions, "k_values": k_values, "prototypes": prototypes}
     settings["truncate"] = truncate
     return _retrieve(modalities, "target_labels", target_labels, normalize, verbose, **settings)
 

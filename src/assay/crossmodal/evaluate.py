@@ -177,7 +177,7 @@ def _judged_directions(
 def _check_prototypes(maker: TaskMaker, ways: list[Direction], allow: bool) -> None:
     """Refuse labels that are written differently."""
     searched = dict.fromkeys(end for way in ways for end in way.ends if end != PROTOTYPE)
-    rules = {"allow": allow, "none": len(maker.levels) == 1}
+    rules: Any = {"allow": allow, "none": len(maker.levels) == 1}
     for name, level in product(searched, maker.levels):
         described, other = maker.sides[PROTOTYPE].levels[level], maker.sides[name].levels[level]
         left = np.unique(described[without_labels(described, maker.dropped)]).tolist()

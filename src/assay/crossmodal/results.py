@@ -275,7 +275,7 @@ class DirectionResult(Mapping[int, float]):
         numbers = []
         for name, span in (("MedR", self._median_interval()), ("MeanR", mean)):
             by_chance = FirstRanks.chance_median if name == "MedR" else FirstRanks.chance_mean
-            facts = {"chance": float(np.mean([by_chance(fold) for fold in self.ranks]))}
+            facts: Any = {"chance": float(np.mean([by_chance(fold) for fold in self.ranks]))}
             facts |= {"empty": span.n_removed, "ceiling": 1.0, "clusters": self.clusters}
             numbers.append(_as_aggregate(name, span, **facts))
         return numbers
