@@ -300,9 +300,9 @@ def zero_shot_classification(
     """
     named = [*_TOP, *(measure for measure in measures if str(measure) not in _TOP)]
     directions = options.pop("directions", None) or [f"{name}2{PROTOTYPE}" for name in modalities]
-    options = {"confusion_k": 1, **options, "measures": named, "k_values": ()}
-    options |= {"prototypes": prototypes, "directions": directions}
-    result = label_retrieval(modalities, labels, **options)
+    fixed: Any = {"measures": named, "k_values": (), "directions": directions}
+    options = {"confusion_k": 1, **options}
+    result = label_retrieval(modalities, labels, prototypes=prototypes, **fixed, **options)
     return CrossmodalResult(result.directions, zero_shot=True)
 
 

@@ -181,9 +181,12 @@ def _results(index: Sequence[Mapping[str, Any]]) -> Iterator[CardResult]:
         for result in model["results"]:
             dataset = result["dataset"]
             for metric in result["metrics"]:
-                names = (model["name"], result["task"]["type"], dataset["type"], dataset["name"])
                 yield CardResult(
-                    *map(str, (*names, metric["type"])),
+                    model=str(model["name"]),
+                    task=str(result["task"]["type"]),
+                    dataset=str(dataset["type"]),
+                    dataset_name=str(dataset["name"]),
+                    metric=str(metric["type"]),
                     value=metric["value"],
                     metric_name=str(metric.get("name") or ""),
                     args=metric.get("args") or {},
