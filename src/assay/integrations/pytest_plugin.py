@@ -14,8 +14,15 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import pytest
 
+from assay.core.on_demand import OnDemand
+
 if TYPE_CHECKING:
+    from assay.io import writers
+    from assay.scoring import score_data
     from assay.scoring.scores import Scores
+else:
+    score_data = OnDemand("assay.scoring.score_data")
+    writers = OnDemand("assay.io.writers")
 
 
 _RECORDED: Final = "assay_baseline"
@@ -72,9 +79,7 @@ def assay_baseline(request: pytest.FixtureRequest) -> Callable[..., Scores]:
                     f"compare with it once more, give its path to assert_not_worse"
                 )
             pytest.fail(text, pytrace=False)
-        from assay.scoring.score_data import load_baseline
-
-        baseline, recorded = load_baseline(file)
+        baseline, recorded = score_data.load_baseline(file)
         if recorded != owner:
             _fail_as_other(file, root, recorded, owner)
         return baseline
@@ -115,18 +120,15 @@ def _fail_as_other(file: Path, root: Path, recorded: str, owner: str) -> NoRetur
 
 def _record(request: pytest.FixtureRequest, scores: Any, file: Path, owner: str) -> None:
     """Write the file; tests that share it must agree."""
-    from assay.io.writers import write_text
-    from assay.scoring.score_data import baseline_test, scores_to_text
-
     __tracebackhide__ = True
-    text = scores_to_text(scores, owner)
+    text = score_data.scores_to_text(scores, owner)
     if request.config.stash.setdefault(_FILES, {}).setdefault(file, text) != text:
         pytest.fail(f"{file.name} was recorded before with other scores: use two names")
-    recorded = baseline_test(file)
+    recorded = score_data.baseline_test(file)
     if recorded not in (None, owner):
         _fail_as_other(file, request.config.rootpath, str(recorded), owner)
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_text(file, [text])
+    writers.write_text(file, [text])
     _note(request, _RECORDED, str(file))
     _note(request, _CONTENT, f"{hashlib.sha256(text.encode()).hexdigest()} {file}")
 

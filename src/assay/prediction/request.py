@@ -8,14 +8,24 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import click
 
 from assay.cli.settings import About
 from assay.core.conventions import Conventions, preset
+from assay.core.on_demand import OnDemand
 from assay.errors import UsageError
 from assay.prediction.plugin import SCORE_KINDS
+
+if TYPE_CHECKING:
+    from assay.core import checks
+    from assay.io import columns
+    from assay.prediction import files as prediction_files
+else:
+    checks = OnDemand("assay.core.checks")
+    columns = OnDemand("assay.io.columns")
+    prediction_files = OnDemand("assay.prediction.files")
 
 _OF_CLASSES: Final = ("accuracy", "f1", "f1_macro", "f1_weighted", "f1_micro", "f1-score")
 _RATES: Final = "Measures and conventions"
@@ -134,9 +144,7 @@ class PredictionRequest:
                 option = f"--{name.replace('_', '-')}"
                 raise UsageError(f"{option} has no effect without --train. Add it.")
         if self.scores is not None:
-            from assay.core.checks import check_choice
-
-            check_choice(self.scores, SCORE_KINDS, "scores")
+            checks.check_choice(self.scores, SCORE_KINDS, "scores")
         if self.scores and not self.confidence:
             raise UsageError("--scores has no effect without --confidence. Add it.")
         if self.previous and self.history:
@@ -149,18 +157,14 @@ class PredictionRequest:
 
     def named_files(self) -> list[tuple[str, str]]:
         """Return (model, path) of each file; without a name the file's own is taken."""
-        from assay.prediction.files import name_files
-
-        return name_files(self.files)
+        return prediction_files.name_files(self.files)
 
     def paths(self) -> list[str | None]:
         """Return all files that are read."""
-        from assay.io.columns import split_column
-
         sources = (self.train, self.train_users, self.users, self.previous, self.history, *self.by)
         return [
             *(path for _, path in self.named_files()),
             self.targets,
             self.coordinates,
-            *(None if source is None else split_column(source)[0] for source in sources),
+            *(None if source is None else columns.split_column(source)[0] for source in sources),
         ]
