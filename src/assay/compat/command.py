@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
@@ -11,13 +11,6 @@ from assay.cli import output
 from assay.cli.commands import Command
 from assay.cli.options import Decorator
 from assay.cli.settings import argument, option
-from assay.core.on_demand import OnDemand
-
-if TYPE_CHECKING:
-    from assay.compat.trec_eval import trec_eval
-else:
-    trec_eval = OnDemand("assay.compat.trec_eval").trec_eval
-
 
 # Flags of trec_eval that are understood where they change nothing.
 _ONLY: Final = {"-R": "qrels", "-T": "trec_results"}
@@ -115,6 +108,8 @@ def command(
       assay trec_eval -q -c -m ndcg_cut.5,10 -m map qrels.txt dense.run
       assay trec_eval -l 2 -m all_trec qrels.txt - < coarse.run
     """
+    from assay.compat.trec_eval import trec_eval
+
     text = trec_eval(qrels, run, measures, summary=not no_summary, tell=output.log, **flags)
     if text:
         output.write(text, None)

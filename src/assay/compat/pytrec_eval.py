@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from typing import Final, TypeVar
 
 import numpy as np
@@ -29,11 +30,7 @@ Qrel = Mapping[str, Mapping[str, int]]
 _CUTS: Final = ("5", "10", "15", "20", "30", "100", "200", "500", "1000")
 # Measures that take a parameter, and those that a bare name stands for.
 default_parameters: Final[dict[str, tuple[str, ...]]] = {
-    "P": _CUTS,
-    "recall": _CUTS,
-    "ndcg_cut": _CUTS,
-    "map_cut": _CUTS,
-    "relative_P": _CUTS,
+    **dict.fromkeys(("P", "recall", "ndcg_cut", "map_cut", "relative_P"), _CUTS),
     "success": ("1", "5", "10"),
     "iprec_at_recall": tuple(f"{level / 10:.2f}" for level in range(11)),
     "Rprec_mult": tuple(f"{mult / 10:.2f}" for mult in range(2, 21, 2)),
@@ -59,10 +56,7 @@ _DERIVED: Final[dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, float]],
     "gm_map": (("map",), _logarithm("map")),
     "gm_bpref": (("bpref",), _logarithm("bpref")),
     "set_map": (("set_P", "set_recall"), lambda values: values["set_P"] * values["set_recall"]),
-    "utility": (
-        ("num_ret", "num_rel_ret"),
-        lambda values: 2 * values["num_rel_ret"] - values["num_ret"],
-    ),
+    "utility": (("num_ret", "num_rel_ret"), lambda v: 2 * v["num_rel_ret"] - v["num_ret"]),
 }
 _ONLY_THERE: Final = frozenset({"G", "Rndcg", "binG", "infAP", "ndcg_rel"})
 supported_measures: Final = frozenset({*_PLAIN, *default_parameters, *_DERIVED, *_ONLY_THERE})
@@ -88,8 +82,7 @@ class RelevanceEvaluator:
     ) -> None:
         _refuse_other_than_dicts(query_relevance, "query_relevance", int)
         self._qrels = {query: grades for query, grades in query_relevance.items() if grades}
-        self._level = relevance_level
-        self._judged_only = judged_docs_only_flag
+        self._level, self._judged_only = relevance_level, judged_docs_only_flag
         self._names = _expand(measures)
 
     def evaluate(self, scores: Run) -> dict[str, dict[str, float]]:
@@ -108,15 +101,12 @@ class RelevanceEvaluator:
 
     def _score(self, run: Run, qrels: Qrel) -> Scores | None:
         """Score under trec_eval's conventions; None where no measure needs it."""
+        shared = (name for name in self._names if name not in _ONLY_THERE)
         needed = dict.fromkeys(
-            part
-            for name in self._names
-            if name not in _ONLY_THERE
-            for part in _DERIVED.get(name, ((name,),))[0]
+            part for name in shared for part in _DERIVED.get(name, ((name,),))[0]
         )
-        measures = tuple(
-            at_level(parse_many(_SAME.get(name, name))[0], self._level) for name in needed
-        )
+        parsed = (parse_many(_SAME.get(name, name))[0] for name in needed)
+        measures = tuple(at_level(measure, self._level) for measure in parsed)
         if not measures:
             return None
         return evaluate(run, qrels, measures, conventions="trec_eval_9", allow_mismatch=True)
@@ -165,19 +155,11 @@ def _expand(measures: Iterable[str]) -> list[str]:
 
     A name without parameters adds none where the same name has some.
     """
-    spelt = [
-        full_name
-        for name in measures
-        for full_name in sorted(supported_nicknames.get(name, {name}))
-    ]
+    nicknames = (sorted(supported_nicknames.get(name, {name})) for name in measures)
+    spelt = list(chain.from_iterable(nicknames))
     with_numbers = {shape[1] for name in spelt if (shape := PARAMETER_SHAPE.fullmatch(name))}
-    names = (
-        full_name
-        for name in spelt
-        if name not in with_numbers
-        for full_name in _with_parameters(name)
-    )
-    return list(dict.fromkeys(names))
+    bare = (_with_parameters(name) for name in spelt if name not in with_numbers)
+    return list(dict.fromkeys(chain.from_iterable(bare)))
 
 
 def _with_parameters(name: str) -> list[str]:
@@ -187,8 +169,7 @@ def _with_parameters(name: str) -> list[str]:
         return [name]
     shape = PARAMETER_SHAPE.fullmatch(name)
     if shape is None or shape[1] not in default_parameters:
-        hint = did_you_mean(name, supported_measures)
-        raise ValueError(f"unsupported measure {name}.{hint}")
+        raise ValueError(f"unsupported measure {name}.{did_you_mean(name, supported_measures)}")
     numbers = shape[2].split(",")
     if shape[1] in ("iprec_at_recall", "Rprec_mult"):  # as trec_eval prints them
         numbers = [f"{float(number):.2f}" for number in numbers]

@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -65,11 +65,9 @@ class QueryList(NamedTuple):
         """Return ranks and gains, and the gains of the ideal list."""
         table = {float(grade): float(gain) for grade, _, gain in (p.partition("=") for p in params)}
         judged = self.grade >= 0
-        gain = np.array(
-            [table.get(level, level) for level in self.grade[judged].tolist()], np.float64
-        )
-        ideal = np.array(
-            [table.get(level, level) for level in self.pool_grade.tolist()], np.float64
+        gain, ideal = (
+            np.array([table.get(level, level) for level in grades.tolist()], np.float64)
+            for grades in (self.grade[judged], self.pool_grade)
         )
         ideal = np.repeat(ideal, np.where(self.pool_grade >= 0, self.pool_count, 0))
         return self.rank[judged], gain, -np.sort(-ideal[ideal > 0])
@@ -374,12 +372,8 @@ def _lines_of(measures: Iterable[str]) -> list[_Line]:
             raise MeasureError(f"{spelt!r}: {name} takes no such parameters.")
         for family in NICKNAMES.get(name, (name,)):
             parameters[family] = parameters.get(family) or params
-    return [
-        line
-        for family in FAMILIES
-        if family in parameters
-        for line in _expand(family, parameters[family])
-    ]
+    ordered = (family for family in FAMILIES if family in parameters)
+    return [line for family in ordered for line in _expand(family, parameters[family])]
 
 
 def _unknown(name: str) -> str:
@@ -442,18 +436,10 @@ def _keep_judged(hits: Hits) -> Hits:
     """Drop documents that were not judged (-J)."""
     judged = hits.grade >= 0
     row = hits.row[judged]
-    rank = nth_in_row(row)
     counts = np.bincount(row, minlength=hits.n_queries)
-    return replace(
-        hits,
-        offsets=offsets_of(counts),
-        rank=rank,
-        rank_lo=rank,
-        rank_hi=rank,
-        grade=hits.grade[judged],
-        n_ret=counts,
-        tie_split=None,
-    )
+    ranks: Any = dict.fromkeys(("rank", "rank_lo", "rank_hi"), nth_in_row(row))
+    lists: Any = {"offsets": offsets_of(counts), "grade": hits.grade[judged], "n_ret": counts}
+    return replace(hits, **ranks, **lists, tie_split=None)
 
 
 class _Answers:
@@ -487,8 +473,7 @@ class _Answers:
         if not isinstance(family.measure, str):
             with np.errstate(all="ignore"):  # as in C: grades near 1e308 give inf or NaN
                 values = np.array([family.measure(query, line.params) for query in self._queries()])
-            taken_back = self.hits.missing & (line.name in _TAKEN_BACK)
-            return np.where(taken_back, 0, values)
+            return np.where(self.hits.missing & (line.name in _TAKEN_BACK), 0, values)
         name = family.measure.format("/".join(line.params))
         if line.family == "Rprec_mult" and float(line.params[0]) == 1:
             name = "Rprec"
@@ -498,10 +483,8 @@ class _Answers:
     def _texts(self, line: _Line) -> list[str]:
         length = int(float(line.params[0]))
         texts = [relstring(query, length) for query in self._queries()]
-        return [
-            "" if gone and line.name in _TAKEN_BACK else text
-            for gone, text in zip(self.hits.missing, texts, strict=True)
-        ]
+        gone = self.hits.missing & (line.name in _TAKEN_BACK)
+        return ["" if empty else text for empty, text in zip(gone, texts, strict=True)]
 
     def _queries(self) -> Iterator[QueryList]:
         """Yield the list of each query."""
@@ -509,15 +492,9 @@ class _Answers:
         for q in range(hits.n_queries):
             inside = slice(hits.offsets[q], hits.offsets[q + 1])
             pool = slice(hits.pool_offsets[q], hits.pool_offsets[q + 1])
-            yield QueryList(
-                hits.rank[inside],
-                hits.grade[inside],
-                int(self.n_ret[q]),
-                hits.pool_grade[pool],
-                hits.pool_count[pool],
-                self.level,
-                self.n_docs,
-            )
+            ranked = hits.rank[inside], hits.grade[inside], int(self.n_ret[q])
+            judged = hits.pool_grade[pool], hits.pool_count[pool]
+            yield QueryList(*ranked, *judged, self.level, self.n_docs)
 
 
 def _summary(kind: str, values: Floats) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -230,14 +231,10 @@ def _list_inputs(params: dict[str, Any]) -> list[str]:
         *("prototype_embeddings", "prototype_labels"),
     )
     lists = ("modalities", "labels", "modality_labels", "modality_ids", "qrels", "label_maps")
-    files = [params[name] for name in names if params[name]]
-    return files + [
-        part
-        for name in lists
-        for entry in params[name]
-        for part in (entry, entry.partition("=")[2], entry.rpartition("=")[2])
-        if part
-    ]
+    files = [params[name] for name in names]
+    for entry in chain.from_iterable(params[name] for name in lists):
+        files += [entry, entry.partition("=")[2], entry.rpartition("=")[2]]
+    return [file for file in files if file]
 
 
 def _option_of(name: str) -> str:
@@ -307,9 +304,8 @@ def _read_all_labels(params: dict[str, Any]) -> dict[str, Any]:
 
 def _narrate_absent(arguments: dict[str, Any]) -> None:
     """Warn of labels to drop that nothing has."""
-    sides = (
-        [arguments["labels"]] if "labels" in arguments else arguments["modality_labels"].values()
-    )
+    shared = "labels" in arguments
+    sides = [arguments["labels"]] if shared else arguments["modality_labels"].values()
     named = [rows.values for levels in sides for rows in levels.values()]
     named += [arguments["prototypes"].labels] if arguments["prototypes"] else []
     present = {str(label) for labels in named for label in checks.check_labels(labels, "").tolist()}
@@ -366,12 +362,8 @@ def _emit_tables(result: CrossmodalResult, layout: str, file: str | None) -> Non
             _print_summary(result, None)
         title = "95 % intervals over queries; micro: mean over queries, macro: mean over labels"
     # Without `table`, CSV has all tables.
-    shape = SimpleNamespace(
-        signature=result.signature,
-        tables=result.tables,
-        page=lambda: [Words(title, "verdict"), *result.page()[1:]],
-        to_dict=result.to_dict,
-    )
+    methods = {name: getattr(result, name) for name in ("signature", "tables", "to_dict")}
+    shape = SimpleNamespace(page=lambda: [Words(title, "verdict"), *result.page()[1:]], **methods)
     output.emit(shape, layout, file, remarks=result.remarks)
 
 
@@ -380,11 +372,10 @@ def _write_confusion(result: CrossmodalResult, path: str) -> None:
     if Path(path).suffix.lower() == ".svg":
         output.write(tables.confusion_picture(directions), path)
         return
-    pairs = [
-        {"level": part.level, "direction": part.direction.name, **part.confusion.to_dict()}
-        for part in directions
-    ]
-    table = output.TableResult(
-        tables.confusion_table(directions), {"confusion": pairs}, signature=result.signature
-    )
+    pairs = []
+    for part in directions:
+        names = {"level": part.level, "direction": part.direction.name}
+        pairs.append({**names, **part.confusion.to_dict()})
+    content = tables.confusion_table(directions), {"confusion": pairs}
+    table = output.TableResult(*content, signature=result.signature)
     output.emit(table, output.choose_format(None, False, path, known=_FORMATS), path)

@@ -41,13 +41,9 @@ else:  # only a checkpoint needs a model
     encoding = OnDemand("assay.models.encoding")
     torch_file = OnDemand("assay.models.adapters.torch_file")
 
-__all__ = [
-    "as_document_json",
-    "compute_label_recall_at_k",
-    "compute_prototype_retrieval_metrics",
-    "create_text_encoder_from_checkpoint",
-    "encode_text_prototypes",
-    "get_optimal_device",
+__all__ = ["as_document_json", "compute_label_recall_at_k", "compute_prototype_retrieval_metrics"]
+__all__ += ["create_text_encoder_from_checkpoint", "encode_text_prototypes", "get_optimal_device"]
+__all__ += [
     "load_text_prototypes_from_metadata",
     "print_results_summary",
     "save_results",
@@ -94,17 +90,10 @@ def compute_prototype_retrieval_metrics(
     divides by min(K, items of the label), so that a rare label can reach 1.
     """
     modalities = {"sensor": sensor_embeddings, "text": text_embeddings}
-    return _retrieve(
-        modalities,
-        "target_labels",
-        target_labels,
-        normalize,
-        verbose,
-        directions=directions,
-        k_values=k_values,
-        prototypes=Prototypes.of(prototype_embeddings, prototype_labels),
-        truncate=truncate,
-    )
+    prototypes = Prototypes.of(prototype_embeddings, prototype_labels)
+    settings: Any = {"directions": directions, "k_values": k_values, "prototypes": prototypes}
+    settings["truncate"] = truncate
+    return _retrieve(modalities, "target_labels", target_labels, normalize, verbose, **settings)
 
 
 def create_text_encoder_from_checkpoint(
@@ -143,12 +132,7 @@ def get_optimal_device() -> Any:
 
 
 def _retrieve(
-    modalities: dict[str, Any],
-    name: str,
-    labels: Any,
-    normalize: bool,
-    verbose: bool,
-    **settings: Any,
+    sides: dict[str, Any], name: str, labels: Any, normalize: bool, verbose: bool, **settings: Any
 ) -> dict[str, DirectionResult]:
     """Search with one level of labels; with `verbose` print remarks to stderr."""
     if labels is None:
@@ -157,7 +141,7 @@ def _retrieve(
         raise UsageError(
             f"{name} must be one label per sample. label_retrieval takes several levels."
         )
-    present = {side: vectors for side, vectors in modalities.items() if vectors is not None}
+    present = {side: vectors for side, vectors in sides.items() if vectors is not None}
     settings["metric"] = "cosine" if normalize else "dot"
     result = label_retrieval(present, {"label": labels}, **settings)
     for direction in result.directions if verbose else ():

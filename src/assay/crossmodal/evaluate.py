@@ -18,6 +18,7 @@ from assay.core import checks
 from assay.core.judgments import Qrels
 from assay.core.mismatches import check_labels_match
 from assay.core.text import did_you_mean
+from assay.crossmodal import search
 from assay.crossmodal.plugin import PROTOCOLS, Protocol
 from assay.crossmodal.results import RECALLS, CrossmodalResult, DirectionResult
 from assay.crossmodal.samples import (
@@ -30,15 +31,7 @@ from assay.crossmodal.samples import (
     align_sides,
     without_labels,
 )
-from assay.crossmodal.search import (
-    Metric,
-    RetrievalSettings,
-    TaskMaker,
-    Zero,
-    check_k_values,
-    check_tasks,
-    search_direction,
-)
+from assay.crossmodal.search import Metric, RetrievalSettings, TaskMaker, Zero
 from assay.errors import ShapeError, UsageError
 from assay.io.formats import as_judgments
 from assay.measures import Measure, parse_many
@@ -117,20 +110,9 @@ def label_retrieval(
     1.0
     """
     named = parse_many(measures) if measures else ()
-    settings = RetrievalSettings(
-        check_k_values(k_values, needed=not named),
-        metric,
-        ties,
-        truncate,
-        full,
-        depth,
-        exclude_paired,
-        confusion_k,
-        zero,
-        threads,
-        named,
-        first_ranks,
-    )
+    cuts = search.check_k_values(k_values, needed=not named)
+    choices = (metric, ties, truncate, full, depth, exclude_paired, confusion_k, zero, threads)
+    settings = RetrievalSettings(cuts, *choices, named, first_ranks)
     checks.require(modalities, Mapping, "modalities", "{name: embeddings}")
     ways = parse_directions(directions, modalities, prototypes=prototypes is not None)
     sides = _make_sides(modalities, labels, modality_labels)
@@ -143,12 +125,12 @@ def label_retrieval(
         tasks.append(maker.make_judged(way, judged))
     if prototypes is not None:
         _check_prototypes(maker, ways, allow_mismatch)
-    check_tasks(tasks, settings)
+    search.check_tasks(tasks, settings)
     total, before = sum(len(task.query_ids) for task in tasks), 0
     results: dict[str, list[DirectionResult]] = {level: [] for level in maker.levels}
     for task in tasks:
         report = None if progress is None else partial(_report, progress, before, total)
-        for level, result in search_direction(task, settings, progress=report).items():
+        for level, result in search.search_direction(task, settings, progress=report).items():
             results.setdefault(level, []).append(result)
         before += len(task.query_ids)
     return CrossmodalResult(chain.from_iterable(results.values()))
@@ -165,8 +147,7 @@ def _make_sides(
     """Align the samples of all modalities, or of each."""
     rows = _as_rows(modalities)
     if modality_labels is None:
-        samples = align(rows, _as_levels(labels))
-        return dict.fromkeys(rows, samples)
+        return dict.fromkeys(rows, align(rows, _as_levels(labels)))
     if labels is not None:
         raise UsageError("Give labels, which all modalities share, or modality_labels, not both.")
     checks.require(modality_labels, Mapping, "modality_labels", "{modality: labels}")
@@ -196,16 +177,12 @@ def _judged_directions(
 def _check_prototypes(maker: TaskMaker, ways: list[Direction], allow: bool) -> None:
     """Refuse labels that are written differently."""
     searched = dict.fromkeys(end for way in ways for end in way.ends if end != PROTOTYPE)
+    rules: Any = {"allow": allow, "none": len(maker.levels) == 1}
     for name, level in product(searched, maker.levels):
         described, other = maker.sides[PROTOTYPE].levels[level], maker.sides[name].levels[level]
-        check_labels_match(
-            np.unique(described[without_labels(described, maker.dropped)]).tolist(),
-            np.unique(other).tolist(),
-            "labels of prototypes",
-            f"the labels {level!r}",
-            allow=allow,
-            none=len(maker.levels) == 1,
-        )
+        left = np.unique(described[without_labels(described, maker.dropped)]).tolist()
+        places = "labels of prototypes", f"the labels {level!r}"
+        check_labels_match(left, np.unique(other).tolist(), *places, **rules)
 
 
 def _as_rows(parts: Mapping[str, Any]) -> dict[str, SampleRows]:
@@ -323,15 +300,9 @@ def zero_shot_classification(
     """
     named = [*_TOP, *(measure for measure in measures if str(measure) not in _TOP)]
     directions = options.pop("directions", None) or [f"{name}2{PROTOTYPE}" for name in modalities]
-    result = label_retrieval(
-        modalities,
-        labels,
-        prototypes=prototypes,
-        directions=directions,
-        measures=named,
-        k_values=(),
-        **{"confusion_k": 1, **options},
-    )
+    fixed: Any = {"measures": named, "k_values": (), "directions": directions}
+    options = {"confusion_k": 1, **options}
+    result = label_retrieval(modalities, labels, prototypes=prototypes, **fixed, **options)
     return CrossmodalResult(result.directions, zero_shot=True)
 
 
@@ -405,20 +376,13 @@ def paired_retrieval(
     ways = [f"{image}2{text}", f"{text}2{image}"]
     named = list(RECALLS)
     named += [str(m) for m in (parse_many(measures) if measures else ()) if str(m) not in named]
-    results = [
-        label_retrieval(
-            {name: SampleRows(part.modalities[name], part.ids) for name, part in fold.items()},
-            modality_labels={name: part.levels for name, part in fold.items()},
-            qrels=qrels,
-            directions=ways,
-            k_values=(),
-            measures=named,
-            confusion_k=1,
-            first_ranks=True,
-            **options,
-        )
-        for fold in _split_folds(parts, n_folds)
-    ]
+    fixed: Any = {"qrels": qrels, "directions": ways, "k_values": (), "measures": named}
+    fixed |= {"confusion_k": 1, "first_ranks": True}
+    results = []
+    for fold in _split_folds(parts, n_folds):
+        sides = {name: SampleRows(part.modalities[name], part.ids) for name, part in fold.items()}
+        levels = {name: part.levels for name, part in fold.items()}
+        results.append(label_retrieval(sides, modality_labels=levels, **fixed, **options))
     setting = {"protocol": rule.name, "folds": n_folds if n_folds > 1 else None}
     merged = [
         DirectionResult.merge([fold.direction(name, level) for fold in results], setting)

@@ -27,16 +27,11 @@ PROTOCOLS = {
     )
 }
 
+_ABOUT = "Label retrieval across modalities: do neighbours carry the same label?"
+
 PLUGIN = Plugin(
     "crossmodal",
-    commands=(
-        CommandEntry(
-            "crossmodal",
-            "Tasks",
-            "Label retrieval across modalities: do neighbours carry the same label?",
-            "assay.crossmodal.command:command",
-        ),
-    ),
+    commands=(CommandEntry("crossmodal", "Tasks", _ABOUT, "assay.crossmodal.command:command"),),
     schemas="assay.crossmodal:schemas.json",
     demo_files="assay.crossmodal.demo:write_files",
 )

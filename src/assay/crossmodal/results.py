@@ -66,10 +66,8 @@ class FirstRanks:
             "expected": low + (high - low + 2) / (relevant + 1) - 1,
             "midrank-up": low + (high - low + 1) // 2,
         }[ties]
-        good = hits.pool_grade >= 1
-        n_relevant = np.bincount(
-            hits.pool_row[good], hits.pool_count[good], minlength=hits.n_queries
-        ).astype(np.int64)
+        rows, counts = (part[hits.pool_grade >= 1] for part in (hits.pool_row, hits.pool_count))
+        n_relevant = np.bincount(rows, counts, minlength=hits.n_queries).astype(np.int64)
         values = np.where(n_relevant > 0, hits.n_docs, np.nan)
         values[row] = placed
         return cls(hits.query_ids, values, n_relevant, hits.n_docs)
@@ -106,9 +104,8 @@ class FirstRanks:
         some = self.n_relevant > 0
         if not some.any():
             return math.nan
-        sizes = Counter(
-            zip(self.n_docs[some].tolist(), self.n_relevant[some].tolist(), strict=True)
-        )
+        counts = (self.n_docs[some].tolist(), self.n_relevant[some].tolist())
+        sizes = Counter(zip(*counts, strict=True))
         low, high = 1, max(n for n, _ in sizes)
         while low < high:
             middle = (low + high) // 2
@@ -273,21 +270,15 @@ class DirectionResult(Mapping[int, float]):
         """Median and mean rank of the first positive; lower is better."""
         if not self.ranks:
             return []
-        mean = interval(
-            FirstRanks.merge(self.ranks).values,
-            clusters=self.pairs if self.clusters else None,
-            bounds=(1.0, float(self.n_docs)),
-        )
-        shared: dict[str, Any] = {"ceiling": 1.0, "clusters": self.clusters}
-        return [
-            _as_aggregate(
-                name, span, chance=float(np.mean(chances)), empty=span.n_removed, **shared
-            )
-            for name, span, chances in (
-                ("MedR", self._median_interval(), [fold.chance_median() for fold in self.ranks]),
-                ("MeanR", mean, [fold.chance_mean() for fold in self.ranks]),
-            )
-        ]
+        values, groups = FirstRanks.merge(self.ranks).values, self.pairs if self.clusters else None
+        mean = interval(values, clusters=groups, bounds=(1.0, float(self.n_docs)))
+        numbers = []
+        for name, span in (("MedR", self._median_interval()), ("MeanR", mean)):
+            by_chance = FirstRanks.chance_median if name == "MedR" else FirstRanks.chance_mean
+            facts: Any = {"chance": float(np.mean([by_chance(fold) for fold in self.ranks]))}
+            facts |= {"empty": span.n_removed, "ceiling": 1.0, "clusters": self.clusters}
+            numbers.append(_as_aggregate(name, span, **facts))
+        return numbers
 
     def _median_interval(self) -> Interval:
         """Bootstrap whole pairs within each fold."""
@@ -327,17 +318,18 @@ class DirectionResult(Mapping[int, float]):
         """Return plain data for JSON: means, intervals, limits, labels, confusion."""
         micro, macro = self.micro, self.macro
         chance, ceiling = self.chance.mean(), self.ceiling.mean()
-        measures = {}
+        measures: dict[str, dict[str, Any]] = {}
         for name, span in zip(micro, self.intervals(), strict=True):
-            counts = micro.counts[name]
             means = {"micro": micro[name], "macro": macro[name], "low": span.low, "high": span.high}
             limits = {"chance": chance[name], "ceiling": ceiling[name]}
-            measures[name] = {
-                **numbers_or_none(means),
-                "interval": span.method,
-                **numbers_or_none(limits),
-                **{key: getattr(counts, key) for key in ("n", "empty", "tied", "tied_share")},
-            }
+            measures[name] = {**numbers_or_none(means), "interval": span.method}
+            measures[name] |= numbers_or_none(limits)
+            for key in ("n", "empty", "tied", "tied_share"):
+                measures[name][key] = getattr(micro.counts[name], key)
+        labels = {}
+        for label, values in macro.groups.items():
+            counts = {"queries": self.queries[label], "docs": self.targets[label]}
+            labels[label] = {**counts, "measures": numbers_or_none(values)}
         return {
             "direction": self.direction.name,
             "level": self.level,
@@ -349,14 +341,7 @@ class DirectionResult(Mapping[int, float]):
             "label_recall_at_k": {str(k): or_none(value) for k, value in self.items()},
             "measures": measures,
             "empty_labels": self.empty_labels,
-            "labels": {
-                label: {
-                    "queries": self.queries[label],
-                    "docs": self.targets[label],
-                    "measures": numbers_or_none(values),
-                }
-                for label, values in macro.groups.items()
-            },
+            "labels": labels,
             "confusion": self.confusion.to_dict(),
         }
 
@@ -477,16 +462,9 @@ class CrossmodalResult(Mapping[str, Any]):
             100 * sum(getattr(result, kind).mean()[name] for result in both for name in RECALLS)
             for kind in ("scores", "chance", "ceiling")
         )
-        return _as_aggregate(
-            "rSum",
-            interval(added).within(0.0, 600.0),
-            value=value,
-            average="both directions",
-            chance=chance,
-            ceiling=ceiling,
-            n=len(images),
-            clusters="label",
-        )
+        facts = {"value": value, "chance": chance, "ceiling": ceiling, "n": len(images)}
+        facts |= {"average": "both directions", "clusters": "label"}
+        return _as_aggregate("rSum", interval(added).within(0.0, 600.0), **facts)
 
     @property
     def signature(self) -> str:
@@ -526,11 +504,8 @@ class CrossmodalResult(Mapping[str, Any]):
         """
         if self.protocol:
             return [self.paper_table(), self.table()]
-        parts = [
-            self.table(),
-            tables.label_table(self.directions),
-            tables.mistake_table(self.directions),
-        ]
+        works = (tables.label_table, tables.mistake_table)
+        parts = [self.table(), *(work(self.directions) for work in works)]
         start = 0 if len(self) > 1 else 1
         return [columns_of(part, range(start, len(part.columns))) for part in parts if part.rows]
 
@@ -561,25 +536,17 @@ class CrossmodalResult(Mapping[str, Any]):
     def _paper_data(self) -> dict[str, Any]:
         levels: dict[str, dict[str, Any]] = {}
         for level, results in self.items():
-            levels[level] = {
-                name: {
-                    "queries": result.scores.n_queries,
-                    "docs": result.n_docs,
-                    "signature": result.scores.signature,
-                    "measures": {number.measure: _number_data(number) for number in result.numbers},
-                }
-                for name, result in results.items()
-            }
+            levels[level] = {}
+            for name, result in results.items():
+                sizes = {"queries": result.scores.n_queries, "docs": result.n_docs}
+                numbers = {number.measure: _number_data(number) for number in result.numbers}
+                facts = {"signature": result.scores.signature, "measures": numbers}
+                levels[level][name] = {**sizes, **facts}
             if len(results) == 2:
                 levels[level]["rSum"] = _number_data(self.rsum(level))
-        return {
-            "protocol": self.protocol,
-            "images": self.n_images,
-            "folds": self.folds,
-            "signature": self.signature,
-            "levels": levels,
-            "remarks": list(self.remarks),
-        }
+        facts = {"protocol": self.protocol, "images": self.n_images, "folds": self.folds}
+        facts |= {"signature": self.signature, "levels": levels, "remarks": list(self.remarks)}
+        return facts
 
     def records(self) -> list[RunRecord]:
         """Return a record for each level and direction."""
@@ -587,22 +554,14 @@ class CrossmodalResult(Mapping[str, Any]):
         for result in self.directions:
             name = result.direction.name
             config = {"level": result.level, "direction": name}
-            facts: dict[str, Any] = {}
+            facts: dict[str, Any] = {"task": "crossmodal", "chance": result.chance.mean()}
+            facts["ceiling"] = result.ceiling.mean()
             if self.protocol:
                 config = {"protocol": self.protocol, **config}
                 sums = [self.rsum(result.level)] if len(self.levels[result.level]) == 2 else []
-                facts = {"clusters": result.clusters, "aggregates": [*result.rank_numbers, *sums]}
-            records.append(
-                RunRecord(
-                    f"{result.level}: {name}" if len(self) > 1 else name,
-                    result.scores,
-                    task="crossmodal",
-                    chance=result.chance.mean(),
-                    ceiling=result.ceiling.mean(),
-                    config=config,
-                    **facts,
-                )
-            )
+                facts |= {"clusters": result.clusters, "aggregates": [*result.rank_numbers, *sums]}
+            title = f"{result.level}: {name}" if len(self) > 1 else name
+            records.append(RunRecord(title, result.scores, config=config, **facts))
         return records
 
 

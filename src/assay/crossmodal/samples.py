@@ -167,8 +167,7 @@ def align_sides(
 ) -> dict[str, Samples]:
     """Align each modality with its labels; modalities need not be in step."""
     for names, other in ((modalities, labels), (labels, modalities)):
-        strange = [name for name in other if name not in names]
-        if strange:
+        if strange := [name for name in other if name not in names]:
             has = "no embeddings" if other is labels else "no labels of its own"
             raise UsageError(f"The modality {strange[0]!r} has {has}.")
     sides = {name: align({name: rows}, labels[name]) for name, rows in modalities.items()}
@@ -198,14 +197,11 @@ def align(modalities: Mapping[str, SampleRows], levels: Mapping[str, SampleRows]
         raise UsageError("There are no labels. Give one label for each sample.")
     parts = {f"embeddings {name!r}": rows for name, rows in modalities.items()}
     parts |= {f"labels {name!r}": rows for name, rows in levels.items()}
-    vectors = {
-        name: _check_matrix(rows.values, f"The embeddings {name!r}")
-        for name, rows in modalities.items()
-    }
-    labels = {
-        name: checks.check_labels(rows.values, f"The labels {name!r}")
-        for name, rows in levels.items()
-    }
+    vectors, labels = {}, {}
+    for name, rows in modalities.items():
+        vectors[name] = _check_matrix(rows.values, f"The embeddings {name!r}")
+    for name, rows in levels.items():
+        labels[name] = checks.check_labels(rows.values, f"The labels {name!r}")
     lengths = dict(zip(parts, map(len, (*vectors.values(), *labels.values())), strict=True))
     ids_of: dict[str, Ids] = {}
     for part, rows in parts.items():
@@ -258,10 +254,8 @@ def _find_places(ids_of: dict[str, Ids], lengths: dict[str, int]) -> dict[str, N
 
 
 def _refuse_other_ids(left_name: str, left: Ids, right_name: str, right: Ids) -> None:
-    only_left, only_right = (
-        ids.take(np.flatnonzero(ids.match(rest) < 0))
-        for ids, rest in ((left, right), (right, left))
-    )
+    pairs = ((left, right), (right, left))
+    only_left, only_right = (ids.take(np.flatnonzero(ids.match(rest) < 0)) for ids, rest in pairs)
     sides = ((only_left, left_name, right_name), (only_right, right_name, left_name))
     words = [f"{checks.name_few(ids)} of {a} not in {b}" for ids, a, b in sides if len(ids)]
     if words:
@@ -352,24 +346,19 @@ def read_modalities(
         raise UsageError(f"--modality: write NAME=FILE, found {named['']!r}.")
     _refuse_strange_keys(keys, named, "--modality-key")
     _refuse_strange_keys(ids or {}, named, "--modality-ids")
-    modalities = {
-        name: SampleRows(
-            *load_keyed(path, keys.get(name), usual=(f"{name}_embeddings", name), whole=False)
-        )
-        for name, path in named.items()
-    }
+    modalities = {}
+    for name, path in named.items():
+        usual = (f"{name}_embeddings", name)
+        modalities[name] = SampleRows(*load_keyed(path, keys.get(name), usual=usual, whole=False))
     for name, path in (ids or {}).items():
         modalities[name] = modalities[name]._replace(ids=read_ids(path, "sample"))
     return modalities
 
 
 def _refuse_strange_keys(keys: dict[str, str], named: dict[str, str], option: str) -> None:
-    strange = [name for name in keys if name not in named]
-    if strange:
-        raise UsageError(
-            f"{option} names {strange[0]!r}, which is not given; given are "
-            f"{', '.join(map(repr, named))}."
-        )
+    if strange := [name for name in keys if name not in named]:
+        there = ", ".join(map(repr, named))
+        raise UsageError(f"{option} names {strange[0]!r}, which is not given; given are {there}.")
 
 
 def read_labels(
@@ -402,8 +391,7 @@ def read_labels(
     levels: dict[str, SampleRows] = {}
     for name, path in named.items():
         more = _read_levels(name, path, keys.get(name, shared))
-        again = [level for level in more if level in levels]
-        if again:
+        if again := [level for level in more if level in levels]:
             raise UsageError(f"{path}: there are labels called {again[0]!r} already.")
         levels |= more
     first_name, first = next(iter(levels.items()))
@@ -451,12 +439,9 @@ def _read_levels(name: str, path: str, key: str | None) -> dict[str, SampleRows]
         raise FormatError(f"{path} must hold a list of labels, or {{level: labels}}.")
     if not all(isinstance(labels, list | dict) for labels in content.values()):
         content = {level: content}  # {sample id: label}
-    return {
-        level: SampleRows(labels)
-        if isinstance(labels, list)
-        else SampleRows(list(labels.values()), list(labels))
-        for level, labels in content.items()
-    }
+    by_id = {name: part for name, part in content.items() if isinstance(part, dict)}
+    levels = {level: SampleRows(labels) for level, labels in content.items()}
+    return levels | {level: SampleRows(list(x.values()), list(x)) for level, x in by_id.items()}
 
 
 def _coarsen(labels: Any, path: str, whose: str, *, keep_coarser: bool = False) -> Any:
@@ -467,8 +452,7 @@ def _coarsen(labels: Any, path: str, whose: str, *, keep_coarser: bool = False) 
     unchanged = {str(label): label for label in coarser.values()} if keep_coarser else {}
     mapping = {**unchanged, **coarser}
     names, codes = np.unique(labels, return_inverse=True)
-    absent = [str(name) for name in names if str(name) not in mapping]
-    if absent:
+    if absent := [str(name) for name in names if str(name) not in mapping]:
         near = describe_near(absent, coarser)
         raise MismatchError(
             f"{path} has no entry for the labels {checks.name_few(absent)} of {whose}.{near}"
@@ -531,9 +515,8 @@ def read_prototypes(
         )
     texts = load_text_prototypes_from_metadata(metadata, dataset, style=style)
     model = _make_text_model(encoder, checkpoint, factory, device)
-    vectors, names = encode_text_prototypes(
-        texts, model, device=device, normalize=normalize, progress=progress
-    )
+    how: Any = {"device": device, "normalize": normalize, "progress": progress}
+    vectors, names = encode_text_prototypes(texts, model, **how)
     wording = hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()[:8]
     made_by = encoder or f"{factory or 'checkpoint'}:{Path(checkpoint or '').name}"
     return Prototypes.of(vectors, names, encoder=made_by, captions=f"{dataset}/{style}-{wording}")
@@ -558,15 +541,11 @@ def _make_text_model(
 ) -> Any:
     if (encoder is None) == (checkpoint is None):
         raise UsageError("Descriptions are encoded by --encoder or by --checkpoint: give one.")
-    if checkpoint is None:
-        if factory is not None:
-            raise UsageError(
-                "--text-encoder-factory makes a text encoder of a --checkpoint: give it."
-            )
-        return encoder
-    if factory is not None:
+    if checkpoint is None and factory is not None:
+        raise UsageError("--text-encoder-factory makes a text encoder of a --checkpoint: give it.")
+    if checkpoint is not None and factory is not None:
         return from_factory(checkpoint, factory, device=device)
-    return f"checkpoint:{checkpoint}"
+    return encoder if checkpoint is None else f"checkpoint:{checkpoint}"
 
 
 # Metadata is JSON: {dataset: {"label_to_text_STYLE": {label: text or [texts]}}}.
@@ -667,14 +646,12 @@ def encode_text_prototypes(
     """
     if not isinstance(label_to_text, Mapping) or not label_to_text:
         raise UsageError("label_to_text must be {label: text} with at least one label.")
-    pairs = [
-        (label, text)
-        for label, texts in label_to_text.items()
-        for text in _check_texts(label, texts)
-    ]
+    described = {label: _check_texts(label, texts) for label, texts in label_to_text.items()}
     model = as_encoder(text_encoder, device=device)
-    vectors = model.encode([text for _, text in pairs], progress=progress)
-    labels = [label for label, _ in pairs]
+    vectors = model.encode(
+        [text for texts in described.values() for text in texts], progress=progress
+    )
+    labels = [label for label, texts in described.items() for _ in texts]
     if normalize:
         lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
         if not lengths.all():

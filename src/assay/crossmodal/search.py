@@ -97,10 +97,8 @@ class RetrievalSettings:
         if self.full and most_relevant <= (self.depth or DEEPEST):
             depths.append(most_relevant)
         for measure in self.named:
-            if _looks_everywhere(measure):
-                depths.append(self.depth or n_docs)
-            else:
-                depths.append(measure.cutoff if isinstance(measure.cutoff, int) else most_relevant)
+            cut = measure.cutoff if isinstance(measure.cutoff, int) else most_relevant
+            depths.append(self.depth or n_docs if _looks_everywhere(measure) else cut)
         return max(depths)
 
     @property
@@ -235,20 +233,12 @@ class TaskMaker:
         settings = as_settings(drop_labels=sorted(self.dropped))
         if PROTOTYPE in direction.ends:
             settings |= self.made_by
-        judged = {
-            level: Judgments.from_labels(
-                queries.levels[level], docs.levels[level], query_ids=queries.ids, doc_ids=docs.ids
-            )
-            for level in levels
-        }
-        return SearchTask(
-            direction,
-            queries.modalities[direction.source],
-            docs.modalities[direction.target],
-            judged,
-            settings,
-            paired=queries is docs or not (queries.ids.numbered or docs.ids.numbered),
-        )
+        ids = {"query_ids": queries.ids, "doc_ids": docs.ids}
+        sides = {level: (queries.levels[level], docs.levels[level]) for level in levels}
+        judged = {level: Judgments.from_labels(*both, **ids) for level, both in sides.items()}
+        vectors = queries.modalities[direction.source], docs.modalities[direction.target]
+        paired = queries is docs or not (queries.ids.numbered or docs.ids.numbered)
+        return SearchTask(direction, *vectors, judged, settings, paired)
 
 
 def _match(judged: Ids, samples: Ids, direction: str, side: str) -> Ints:
@@ -281,10 +271,8 @@ def check_tasks(tasks: list[SearchTask], settings: RetrievalSettings) -> None:
                 f"{task.direction.name}: there is one sample, and it cannot find itself. "
                 "Give at least two."
             )
-        for vectors, ids, name in (
-            (task.queries, task.query_ids, task.direction.source),
-            (task.docs, task.doc_ids, task.direction.target),
-        ):
+        sides = (task.queries, task.query_ids), (task.docs, task.doc_ids)
+        for (vectors, ids), name in zip(sides, task.direction.ends, strict=True):
             if id(vectors) not in seen:
                 what = f"The embeddings {name!r}"
                 kind = "prototype" if name == PROTOTYPE else "sample"
@@ -307,24 +295,15 @@ def search_direction(
     rules = settings.conventions(exclude_own=task.excludes_own(settings))
     most = task.most_relevant()
     measures = settings.measures(most, prototypes=task.direction.source == PROTOTYPE)
-    by_level = {
-        level: _Accumulator(
-            labels,
-            task.qrels,
-            tuple(measures),
-            rules,
-            ConfusionCounter(labels.names, settings.counted_places),
-        )
-        for level, labels in task.levels.items()
-    }
+    by_level = {}
+    for level, labels in task.levels.items():
+        counter = ConfusionCounter(labels.names, settings.counted_places)
+        by_level[level] = _Accumulator(labels, task.qrels, tuple(measures), rules, counter)
     depth = settings.depth_for(most, len(task.doc_ids))
     for rows, ranking in rank_blocks(task, settings, depth, progress):
         for accumulator in by_level.values():
             accumulator.add(rows, ranking, first_ranks=settings.first_ranks)
-    return {
-        level: accumulator.result(task, level, settings, most)
-        for level, accumulator in by_level.items()
-    }
+    return {level: part.result(task, level, settings, most) for level, part in by_level.items()}
 
 
 def rank_blocks(
@@ -332,21 +311,15 @@ def rank_blocks(
 ) -> Iterator[tuple[Ints, Ranking]]:
     """Yield rankings block by block, with everything that ties at the end."""
     n, size, start = len(task.query_ids), FIRST_BLOCK, 0
+    shared = {name: getattr(settings, name) for name in ("metric", "zero", "threads")}
+    shared |= {"doc_ids": task.doc_ids, "keep_ties": True}
+    shared["exclude"] = "self" if task.excludes_own(settings) else None
     while start < n:
         rows = np.arange(start, min(start + size, n))
-        ranking = rank(
-            task.queries[rows[0] : rows[-1] + 1],
-            task.docs,
-            min(depth, len(task.doc_ids)),
-            metric=settings.metric,
-            exclude="self" if task.excludes_own(settings) else None,
-            query_ids=task.query_ids.take(rows),
-            doc_ids=task.doc_ids,
-            keep_ties=True,
-            zero=settings.zero,
-            threads=settings.threads,
-            progress=None if progress is None else partial(_report, progress, rows, n),
-        )
+        block = task.queries[rows[0] : rows[-1] + 1]
+        shared["progress"] = None if progress is None else partial(_report, progress, rows, n)
+        shared["query_ids"] = task.query_ids.take(rows)
+        ranking = rank(block, task.docs, min(depth, len(task.doc_ids)), **shared)
         yield rows, ranking
         start += len(rows)
         per_query = max(len(ranking.given_docs) // len(rows), 1)
@@ -370,10 +343,9 @@ class ConfusionCounter:
         first = ranking.first(self.k)
         pairs = np.repeat(query_labels, first.lengths) * len(self.names) + doc_labels[first.docs]
         codes, counts = np.unique(pairs, return_counts=True)
-        merged, at = np.unique(np.concatenate([self.codes, codes]), return_inverse=True)
+        self.codes, at = np.unique(np.concatenate([self.codes, codes]), return_inverse=True)
         weight = np.concatenate([self.counts, counts])
-        self.codes = merged
-        self.counts = np.bincount(at, weight, minlength=len(merged)).astype(np.int64)
+        self.counts = np.bincount(at, weight, minlength=len(self.codes)).astype(np.int64)
 
     def result(self) -> LabelConfusion:
         """Return the counts."""
@@ -419,13 +391,9 @@ class _Accumulator:
             return replace(self.labels, query_ids=query_ids, query_labels=labels)
         offsets = self.qrels.offsets[rows[0] : rows[-1] + 2]
         part = slice(offsets[0], offsets[-1])
-        return replace(
-            self.qrels,
-            query_ids=query_ids,
-            offsets=offsets - offsets[0],
-            docs=self.qrels.docs[part],
-            grades=self.qrels.grades[part],
-        )
+        docs, grades = self.qrels.docs[part], self.qrels.grades[part]
+        rows_of = {"query_ids": query_ids, "offsets": offsets - offsets[0]}
+        return replace(self.qrels, docs=docs, grades=grades, **rows_of)
 
     def result(
         self, task: SearchTask, level: str, settings: RetrievalSettings, most: int
@@ -439,23 +407,18 @@ class _Accumulator:
         apart = not task.paired and PROTOTYPE not in task.direction.ends
         merged = {kind: Scores.merge(*parts) for kind, parts in self.parts.items()}
         scores = merged["scores"].with_groups(label=label_of)
-        scores = scores.but_settings(
-            direction=task.direction.name,
-            labels=level,
-            samples="apart" if apart else None,
-            truncate=settings.truncate and prototypes,
-            confusion_k=settings.counted_places,
-            **task.settings,
-        )
+        facts: Any = {"direction": task.direction.name, "labels": level}
+        facts |= {
+            "samples": "apart" if apart else None,
+            "truncate": settings.truncate and prototypes,
+        }
+        facts |= {"confusion_k": settings.counted_places, **task.settings}
+        scores = scores.but_settings(**facts)
         # Chance and ceiling are scores of the same queries.
+        untied = replace(scores, tied=np.zeros_like(scores.tied))
         chance, ceiling = (
-            replace(
-                scores,
-                values=merged[kind].values,
-                tied=np.zeros_like(scores.tied),
-                not_computed=merged[kind].not_computed,
-            )
-            for kind in ("chance", "ceiling")
+            replace(untied, values=limit.values, not_computed=limit.not_computed)
+            for limit in (merged["chance"], merged["ceiling"])
         )
         lacking = settings.full and "MAP@R" not in self.measures
         return DirectionResult(

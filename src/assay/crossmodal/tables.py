@@ -29,9 +29,8 @@ def measure_table(results: Iterable[DirectionResult], *, seed: int = 0) -> Table
     rows: list[Row] = []
     for result in results:
         limits = (result.macro, result.chance.mean(), result.ceiling.mean())
-        for (name, mean), span in zip(
-            result.micro.items(), result.intervals(seed=seed), strict=True
-        ):
+        spans = result.intervals(seed=seed)
+        for (name, mean), span in zip(result.micro.items(), spans, strict=True):
             count = result.micro.counts[name]
             ends = (mean, span.low, span.high, *(limit[name] for limit in limits))
             counts = (count.n, count.empty, count.tied_share)
@@ -149,14 +148,9 @@ class LabelConfusion:
     def merge(cls, parts: Sequence[LabelConfusion]) -> LabelConfusion:
         """Return the counts of several searches whose labels differ."""
         starts = np.cumsum([0, *(len(part.names) for part in parts[:-1])])
-        shifted = list(zip(parts, starts, strict=True))
-        return cls(
-            parts[0].k,
-            np.concatenate([part.names for part in parts]),
-            np.concatenate([part.query + start for part, start in shifted]),
-            np.concatenate([part.doc + start for part, start in shifted]),
-            np.concatenate([part.count for part in parts]),
-        )
+        shifted = zip(parts, starts, strict=True)
+        rows = [(p.names, p.query + start, p.doc + start, p.count) for p, start in shifted]
+        return cls(parts[0].k, *map(np.concatenate, zip(*rows, strict=True)))
 
     def rows(self) -> Iterator[RetrievedLabel]:
         """Yield every pair by query label, most often retrieved first.
@@ -165,11 +159,9 @@ class LabelConfusion:
         """
         total = np.bincount(self.query, self.count, minlength=len(self.names))
         for i in np.lexsort((self.doc, -self.count, self.query)):
-            query, doc = self.query[i], self.doc[i]
-            share = float(self.count[i] / total[query])
-            yield RetrievedLabel(
-                str(self.names[query]), str(self.names[doc]), int(self.count[i]), share
-            )
+            query, doc = (str(self.names[side[i]]) for side in (self.query, self.doc))
+            share = float(self.count[i] / total[self.query[i]])
+            yield RetrievedLabel(query, doc, int(self.count[i]), share)
 
     def mistakes(self, limit: int) -> list[RetrievedLabel]:
         """Return the pairs of different labels with the largest shares."""
@@ -206,9 +198,8 @@ def confusion_table(results: Iterable[DirectionResult]) -> Table:
 
 def mistake_table(results: Iterable[DirectionResult], limit: int = 5) -> Table:
     """Return the labels that are most often retrieved for another label."""
-    return _pair_table(
-        (result, row) for result in results for row in result.confusion.mistakes(limit)
-    )
+    pairs = ((result, row) for result in results for row in result.confusion.mistakes(limit))
+    return _pair_table(pairs)
 
 
 def _pair_table(pairs: Iterable[tuple[DirectionResult, RetrievedLabel]]) -> Table:

@@ -74,15 +74,8 @@ def assert_not_worse(
         columns = ((getattr(run, "clusters", ""), new) for run in (scores, baseline))
         settings = {**cluster_settings(columns), **settings}
         _refuse_others(new, old, allow_other_settings)
-        comparison = compare(
-            new,
-            old,
-            names=("new", "baseline"),
-            measures=measure,
-            baseline="baseline",
-            margin=margin,
-            **settings,
-        )
+        sides: Any = {"names": ("new", "baseline"), "baseline": "baseline"}
+        comparison = compare(new, old, **sides, measures=measure, margin=margin, **settings)
         reasons = list(worse_than_baseline(comparison))
     except UsageError:
         raise  # the test is wrong, not the ranking
@@ -139,12 +132,9 @@ def _refuse_others(new: Scores, old: Scores, other_settings: bool) -> None:
     """Refuse scores that were made on other queries, or in another way."""
     here, there = ({str(query) for query in answered_queries(scores)} for scores in (new, old))
     if new.conventions == old.conventions and here != there:
-        only = (("new", here - there), ("baseline", there - here))
-        named = [
-            f"{len(queries)} only in {where}: {name_few(sorted(queries))}"
-            for where, queries in only
-            if queries
-        ]
+        only = {"new": here - there, "baseline": there - here}
+        lists = {where: sorted(queries) for where, queries in only.items() if queries}
+        named = [f"{len(ids)} only in {where}: {name_few(ids)}" for where, ids in lists.items()]
         raise MismatchError(f"the queries differ: {'; '.join(named)}.")
     if other_settings:
         return
@@ -165,17 +155,14 @@ def _describe(comparison: Comparison) -> Iterator[str]:
     """Describe every pair: means, counts, most lost queries; then what to do."""
     pairs = comparison.pairs
     for pair in pairs:
-        means = {
-            system.name: system.mean.estimate for system in comparison.standings_on(pair.measure)
-        }
-        effect = pair.effect
+        standings, effect = comparison.standings_on(pair.measure), pair.effect
+        means = {system.name: system.mean.estimate for system in standings}
         yield (
             f"  {pair.measure}: {means['new']:.4f} against {means['baseline']:.4f}, n = "
             f"{effect.n} {pair.items}: {effect.wins} better, {effect.losses} worse, "
             f"{effect.n - effect.wins - effect.losses} equal"
         )
-        lost = comparison.differences(pair.measure).losses(_QUERIES_SHOWN)
-        if lost:
+        if lost := comparison.differences(pair.measure).losses(_QUERIES_SHOWN):
             named = ", ".join(f"{row.query} {signed(row.difference)}" for row in lost)
             yield f"  most lost: {named}"
     yield from (f"  verdict: {verdict}" for verdict in comparison.verdicts.values())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -143,15 +144,9 @@ _FILES: pytest.StashKey[dict[Path, str]] = pytest.StashKey()
 def _noted(config: pytest.Config, name: str) -> list[str]:
     """Return what tests have noted, also in workers of xdist."""
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
-    return sorted(
-        {
-            value
-            for reports in (reporter.stats.values() if reporter is not None else ())
-            for report in reports
-            for key, value in getattr(report, "user_properties", ())
-            if key == name
-        }
-    )
+    reports = chain.from_iterable(() if reporter is None else reporter.stats.values())
+    notes = (note for report in reports for note in getattr(report, "user_properties", ()))
+    return sorted({value for key, value in notes if key == name})
 
 
 def _shared(config: pytest.Config) -> list[str]:
@@ -170,11 +165,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """List recorded baselines, and files that are no longer read."""
     config = terminalreporter.config
-    for file in _noted(config, _RECORDED):
-        terminalreporter.write_line(f"assay: recorded {file}")
-    for file in _noted(config, _REPLACED):
-        terminalreporter.write_line(f"assay: {file} is not read any more: delete it")
-    for file in _shared(config):
-        terminalreporter.write_line(
-            f"assay: {file} was recorded with different scores by several tests: use two names"
-        )
+    lines = [f"recorded {file}" for file in _noted(config, _RECORDED)]
+    lines += [f"{file} is not read any more: delete it" for file in _noted(config, _REPLACED)]
+    twice = "was recorded with different scores by several tests: use two names"
+    lines += [f"{file} {twice}" for file in _shared(config)]
+    for line in lines:
+        terminalreporter.write_line(f"assay: {line}")

@@ -284,10 +284,9 @@ def log_wandb(record: HasRecord, *, report: bool = True, **init: Any) -> str:
 
 def _metrics(record: RunRecord, joint: str) -> Iterator[tuple[str, float]]:
     for name, number in overall_means(record).items():
-        ends = (("low", number.low), ("high", number.high), ("n", number.n))
-        named = ((f"{name}{joint}{end}", value) for end, value in ends)
-        every = ((name, number.value), *named)
-        yield from ((key, value) for key, value in every if value is not None)
+        named = {f"{name}{joint}{end}": getattr(number, end) for end in ("low", "high", "n")}
+        every = {name: number.value, **named}
+        yield from ((key, value) for key, value in every.items() if value is not None)
 
 
 def _params(record: RunRecord) -> dict[str, str]:
@@ -313,9 +312,8 @@ def _flat(data: Mapping[str, Any], front: str = "") -> Iterator[tuple[str, str]]
 def _allowed(key: str) -> str:
     """Replace what MLflow refuses in a key."""
     letters = "".join(letter if letter.isalnum() or letter in "_-. /" else "_" for letter in key)
-    return "/".join(
-        part.strip() or "_" for part in letters.split("/") if part not in ("", ".", "..")
-    )
+    parts = (part for part in letters.split("/") if part not in ("", ".", ".."))
+    return "/".join(part.strip() or "_" for part in parts)
 
 
 def _write_files(record: RunRecord, folder: Path, report: bool) -> None:

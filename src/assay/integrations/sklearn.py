@@ -26,15 +26,10 @@ def judge_rows(scores: Floats, grades: Floats, queries: Any, rules: Conventions)
     names, rows = np.unique(queries, return_inverse=True)
     query_ids, doc_ids = Ids.of(names.tolist(), "query"), Ids.count(len(rows))
     docs = np.arange(len(rows), dtype=np.int32)
-    ranking = Ranking.from_lines(
-        query_ids,
-        doc_ids,
-        queries=rows.astype(np.int32),
-        docs=docs,
-        scores=np.ascontiguousarray(scores, np.float64),
-        tiebreak=rules.tiebreak,
-        precision=rules.scores,
-    )
+    lines: Any = {"queries": rows.astype(np.int32), "docs": docs}
+    lines["scores"] = np.ascontiguousarray(scores, np.float64)
+    order: Any = {"tiebreak": rules.tiebreak, "precision": rules.scores}
+    ranking = Ranking.from_lines(query_ids, doc_ids, **lines, **order)
     judgments = Judgments.from_pairs(query_ids, doc_ids, rows, docs, grades)
     # The arguments say which are grades: whole scores of fractional ones are no swap.
     return judge(ranking, judgments, conventions=rules, allow_mismatch=True)
@@ -121,13 +116,10 @@ class _ColumnScorer:
         self._measure, self._groups, self._rules = measure, groups, conventions
 
     def __call__(self, estimator: Any, X: Any, y: Any) -> float:
-        return ranking_score(
-            y,
-            _respond(estimator, X),
-            groups=self._groups(X) if callable(self._groups) else _column(X, self._groups),
-            measure=self._measure,
-            conventions=self._rules,
-        )
+        how: Any = {"measure": self._measure, "conventions": self._rules}
+        scores = _respond(estimator, X)
+        groups = self._groups(X) if callable(self._groups) else _column(X, self._groups)
+        return ranking_score(y, scores, groups=groups, **how)
 
     def __repr__(self) -> str:
         return f"ranking_scorer({str(self._measure)!r}, groups={self._groups!r})"

@@ -77,9 +77,8 @@ class RetrievalMetric(_base()):  # type: ignore[misc]
     ) -> None:
         need("torchmetrics", "a metric of torchmetrics", "torchmetrics")
         super().__init__(**settings)
-        self.measures = parse_many(measures)
+        self.measures, self.ignore_index = parse_many(measures), ignore_index
         self.conventions = as_conventions(conventions)
-        self.ignore_index = ignore_index
         for name in _STATES:
             self.add_state(name, default=[], dist_reduce_fx="cat")
 

@@ -38,9 +38,8 @@ from assay.core import checks
 from assay.core.mismatches import check_labels_match
 from assay.core.ranking import sort_rows
 from assay.errors import UsageError, ValueRangeError
-from assay.measures.classes import Confusion
 from assay.native.tie_order import rank_order
-from assay.prediction.evaluate import Scoring, make_result, name_targets, rename_classes
+from assay.prediction.evaluate import Scoring, make_result
 from assay.prediction.result import PredictionResult
 from assay.search.engine.targets import TargetRanks
 from assay.stats import interval
@@ -137,8 +136,7 @@ class Training:
             at = later[self.owners[later] == self.owners[later - steps]]
             states = [self.owners[at]] if of_user else []
             states += [self.labels[at - back] for back in range(steps, 0, -1)]
-            frequent = _Frequent.of(self.labels[at], self._place, *states)
-            self._counted[steps, of_user] = frequent
+            self._counted[steps, of_user] = _Frequent.of(self.labels[at], self._place, *states)
         return self._counted[steps, of_user]
 
     # Baselines for anyone
@@ -149,7 +147,7 @@ class Training:
 
     def last(self, previous: Any, *, targets: Any) -> Baseline:
         """Rank the last class first, then the most frequent; −1 has no past."""
-        return self._baseline("last-location", targets, _list_last, past=[previous])
+        return self._baseline("last-location", targets, _list_last, None, [previous])
 
     def markov(self, previous: Any, *, targets: Any) -> Baseline:
         """Rank first what most often followed the last class, then the most frequent.
@@ -157,7 +155,7 @@ class Training:
         Steps of all users are counted together; equally frequent steps go by frequency.
         """
         followers = self._count_followers(1, of_user=False)
-        return self._baseline("markov-1", targets, followers, past=[previous])
+        return self._baseline("markov-1", targets, followers, None, [previous])
 
     # Baselines of each user
 
@@ -257,8 +255,9 @@ class Training:
             best[rows] = first[0] if len(first) else self.order[0]
         none = true < 0
         zero = np.where(none, -1, 0)
-        ranks = TargetRanks(np.where(none, -1, ahead), zero, zero, self.n_classes)
-        return Baseline(name, ranks, best)
+        return Baseline(
+            name, TargetRanks(np.where(none, -1, ahead), zero, zero, self.n_classes), best
+        )
 
     def _count_before(self, first: Ints, targets: Ints) -> Ints:
         """Count the classes before each target: few come first, the rest by frequency."""
@@ -371,44 +370,24 @@ def evaluate_baselines(
     older = None
     if history is not None:
         previous, older = last_classes(history)
-    names, (labels, true, last, before_last) = _as_numbers(
-        n_classes, train, targets, previous, older
-    )
+    parts = (train, targets, previous, older)
+    names, (labels, true, last, before_last) = _as_numbers(n_classes, *parts)
     training = Training.of(labels, n_classes=len(names), users=users)
-    has_target = true >= 0
     trained = names[np.unique(labels)].tolist()
-    columns = {
-        "true classes": true,
-        "previous classes": last,
-        "classes before the previous": before_last,
-    }
+    columns = ("true classes", "previous classes", "classes before the previous")
     remarks: list[str] = []
-    for what, codes in columns.items():
+    for what, codes in zip(columns, (true, last, before_last), strict=True):
         classes = names[np.unique(codes[codes >= 0])].tolist()
         remarks += check_places_match(classes, trained, what, allow=allow_mismatch)
     if users is not None and sample_users is not None:
         remarks += check_users_match(users, sample_users, allow=allow_mismatch)
     results = []
-    for baseline in training.all(
-        true,
-        None if previous is None else last,
-        sample_users,
-        None if older is None else before_last,
-    ):
-        counts = Confusion.count(true[has_target], baseline.best[has_target])
+    past = (None if previous is None else last, None if older is None else before_last)
+    for baseline in training.all(true, past[0], sample_users, past[1]):
         hits = baseline.ranks.hits(query_ids)
-        scoring["name"] = baseline.name
         hits = replace(hits, remarks=(*hits.remarks, *remarks))
-        results.append(
-            make_result(
-                hits,
-                rename_classes(counts, names),
-                targets=name_targets(true, names),
-                predicted=name_targets(baseline.best, names),
-                query_ids=query_ids,
-                **scoring,
-            )
-        )
+        scoring["name"] = baseline.name
+        results.append(make_result(hits, true, baseline.best, names, query_ids, **scoring))
     return results
 
 
@@ -416,15 +395,9 @@ def check_places_match(
     classes: Iterable[Any], trained: Iterable[Any], what: str, *, allow: bool = False
 ) -> tuple[str, ...]:
     """Refuse classes that the training labels write differently; few may all be new."""
-    different = list(dict.fromkeys(classes))
-    return check_labels_match(
-        different,
-        dict.fromkeys(trained),
-        what,
-        "the training labels",
-        allow=allow,
-        none=len(different) >= _FEW,
-    )
+    labels, known_labels = dict.fromkeys(classes), dict.fromkeys(trained)
+    place, few = "the training labels", len(labels) < _FEW
+    return check_labels_match(labels, known_labels, what, place, allow=allow, none=not few)
 
 
 def check_users_match(users: Any, sample_users: Any, *, allow: bool = False) -> tuple[str, ...]:

@@ -16,20 +16,11 @@ from assay.cli.gating import gate_options
 from assay.cli.progress import progress_bar
 from assay.cli.repeating import demo_option, walk
 from assay.cli.settings import argument, option, settings_of
-from assay.core.on_demand import OnDemand
 from assay.prediction.request import PredictionRequest
 
 if TYPE_CHECKING:
     from assay.cli.gating import Gate
     from assay.cli.output import Saving
-    from assay.prediction import compat, models
-    from assay.prediction import demo as demo_files
-    from assay.prediction import files as prediction_files
-else:
-    compat = OnDemand("assay.prediction.compat")
-    demo_files = OnDemand("assay.prediction.demo")
-    models = OnDemand("assay.prediction.models")
-    prediction_files = OnDemand("assay.prediction.files")
 
 _BOTH: Final = "before.npy mixed.npy -t targets.npy"
 _TRAINED: Final = "--train train.npy --train-users train-modules.npy --users modules.npy"
@@ -116,7 +107,9 @@ def command(
           --baseline top10_wot --fail-if-worse
     """
     if demo is not None:
-        demo_files.write_demo(Path(demo))
+        from assay.prediction.demo import write_demo
+
+        write_demo(Path(demo))
         walk(Path(demo), _STEPS, "predict")
         return 0
     if legacy_json and (gate.wanted or (options.is_typed("named") and layout != "json")):
@@ -144,31 +137,37 @@ def command(
     for path in (file, reliability):
         output.refuse_input(path, *request.paths())
     output.refuse_same_file(file, reliability, gate.look_file)
+    from assay.prediction.models import evaluate_files
+
     bar = partial(progress_bar, listener=saving.listener)
-    evaluated = models.evaluate_files(request, progress_bar=bar)
+    evaluated = evaluate_files(request, progress_bar=bar)
     if saving.wanted:
         saving.save(evaluated.records(), *request.paths())
     if reliability is not None:
         output.write(evaluated.diagnostics.reliability_picture(), reliability)
     if legacy_json:
+        from assay.prediction import compat
+
         output.narrate_all(evaluated.remarks)
         output.write(json.dumps(compat.legacy_json(evaluated.only_result()), indent=2), file)
-    else:
-        evaluated = replace(evaluated, gate=gate.answer(evaluated, evaluated.paired))
-        output.emit(evaluated, layout, file, remarks=output.own_remarks(evaluated, layout))
-        return int(evaluated.gate.exit_code())
-    return 0
+        return 0
+    evaluated = replace(evaluated, gate=gate.answer(evaluated, evaluated.paired))
+    output.emit(evaluated, layout, file, remarks=output.own_remarks(evaluated, layout))
+    return int(evaluated.gate.exit_code())
 
 
 def _import(
     results: tuple[str, ...], importing: dict[str, Any], layout: str, file: str | None
 ) -> int:
     """Print result files as one table; contradictions in them make the exit code 1."""
+    from assay.prediction.compat import import_results
+    from assay.prediction.files import name_files
+
     paths: dict[str, list[str]] = {}
-    for model, path in prediction_files.name_files(results):
+    for model, path in name_files(results):
         paths.setdefault(model, []).append(path)
         output.refuse_input(file, path)
-    imported = compat.import_results(paths, **importing)
+    imported = import_results(paths, **importing)
     output.emit(imported, layout, file, remarks=output.own_remarks(imported, layout))
     if layout != "json" and (advice := imported.seeds().advice):
         output.log(advice)

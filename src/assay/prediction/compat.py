@@ -30,18 +30,8 @@ from assay.tables.table import Table, table_of
 if TYPE_CHECKING:
     from assay.prediction.result import PredictionResult
 
-__all__ = [
-    "CUTS",
-    "SUMS",
-    "ImportedResults",
-    "calculate_correct_total_prediction",
-    "get_mrr",
-    "get_ndcg",
-    "get_performance_dict",
-    "import_results",
-    "legacy_json",
-    "top_k_accuracy",
-]
+__all__ = ["CUTS", "SUMS", "ImportedResults", "calculate_correct_total_prediction", "get_mrr"]
+__all__ += ["get_ndcg", "get_performance_dict", "import_results", "legacy_json", "top_k_accuracy"]
 
 CUTS = (1, 3, 5, 10)
 SUMS = (*(f"correct@{k}" for k in CUTS), "rr", "ndcg", "total")
@@ -177,6 +167,7 @@ _RATES: Final = {
     "ndcg": "nDCG@10",
     "f1": "F1(avg=weighted)",
 }
+_ABOUT: Final = ("dataset", "split")
 _COUNTS: Final = {**{f"correct@{k}": f"Success@{k}" for k in CUTS}, "rr": "RR"}
 _ALIASES: Final = {
     "ndcg@10": "ndcg",
@@ -247,11 +238,9 @@ class ImportedResults:
     @property
     def remarks(self) -> tuple[str, ...]:
         """Repeated files, files of unknown samples and contradictions, a line each."""
-        remarks = [
-            f"{path}: repeats {first} exactly, not counted again" for path, first in self.duplicates
-        ]
-        unknown = [result.path for result in self.results if result.total is None]
-        if unknown:
+        repeated = "{}: repeats {} exactly, not counted again"
+        remarks = [repeated.format(*pair) for pair in self.duplicates]
+        if unknown := [result.path for result in self.results if result.total is None]:
             share = f"{len(unknown)} of {len(self.results)} files"
             remarks.append(f"{share} do not state the number of samples (first: {unknown[0]})")
         return (*remarks, *self.contradictions)
@@ -270,12 +259,10 @@ class ImportedResults:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
+        results = [{**vars(part), "values": numbers_or_none(part.values)} for part in self.results]
         return {
             "signature": self.signature,
-            "results": [
-                {**vars(result), "values": numbers_or_none(result.values)}
-                for result in self.results
-            ],
+            "results": results,
             "duplicates": [{"path": path, "repeats": first} for path, first in self.duplicates],
             "contradictions": list(self.contradictions),
             "seeds": self.seeds().to_dict(),
@@ -338,21 +325,15 @@ def import_results(
                 duplicates.append((path, seen[text]))
                 continue
             seen[text] = path
-            result, problems = _parse_result(data, path, model, unit, f1_unit)
+            result, broken = _parse_result(data, path, model, unit, f1_unit)
             results.append(result)
-            contradictions += problems
+            contradictions += broken
     if not results:
         raise UsageError("No result file was given. Name at least one for a model.")
     _check_same_samples(results)
-    rate_unit = unit or "percent"
-    return ImportedResults(
-        tuple(results),
-        rate_unit,
-        f1_unit or rate_unit,
-        baseline,
-        tuple(duplicates),
-        tuple(contradictions),
-    )
+    units = unit or "percent", f1_unit or unit or "percent"
+    problems = tuple(duplicates), tuple(contradictions)
+    return ImportedResults(tuple(results), *units, baseline, *problems)
 
 
 def _parse_result(
@@ -382,14 +363,10 @@ def _parse_result(
     ]
     contradictions += [f"{path}: {words}" for words in broken_laws(values)]
     total = numbers.get("total", 0.0)
-    result = ImportedResult(
-        path,
-        model,
-        {measure: values[measure] for measure in _RATES.values() if measure in values},
-        int(total) if total > 0 else None,
-        *(data[key] if isinstance(data.get(key), str) else None for key in ("dataset", "split")),
-    )
-    return result, contradictions
+    ordered = {measure: values[measure] for measure in _RATES.values() if measure in values}
+    about = [data.get(key) if isinstance(data.get(key), str) else None for key in _ABOUT]
+    n_samples = int(total) if total > 0 else None
+    return ImportedResult(path, model, ordered, n_samples, *about), contradictions
 
 
 def _read_numbers(data: Mapping[str, Any], path: str) -> dict[str, float]:
@@ -398,9 +375,8 @@ def _read_numbers(data: Mapping[str, Any], path: str) -> dict[str, float]:
     for key, value in data.items():
         name = key.strip().lower()
         name = _ALIASES.get(name, name)
-        if name not in _RATES and name not in _COUNTS and name != "total":
-            continue
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        counts = name in _RATES or name in _COUNTS or name == "total"
+        if not counts or isinstance(value, bool) or not isinstance(value, int | float):
             continue
         number = finite_or_none(value)
         if number is None or abs(number) > LARGEST_WHOLE:
@@ -486,10 +462,8 @@ def _bound_measures(cuts: list[tuple[int, float]]) -> dict[str, tuple[float, flo
     gains = [(after - before, k, m) for (k, before), (m, after) in pairwise(steps)]
     last, share = cuts[-1]
     ranges = {}
-    for name, discount, deepest in (
-        ("RR", float, math.inf),
-        ("nDCG@10", lambda rank: math.log2(rank + 1), CUTS[-1]),
-    ):
+    kinds = (("RR", float, math.inf), ("nDCG@10", lambda rank: math.log2(rank + 1), CUTS[-1]))
+    for name, discount, deepest in kinds:
         most = [part / discount(k + 1) for part, k, _ in gains]
         most.append((1 - share) / discount(last + 1) if last < deepest else 0.0)
         least = math.fsum(part / discount(m) for part, _, m in gains)

@@ -111,9 +111,9 @@ class Confidence:
         batches = list(parts)
         kinds = {part.kind.name: part.kind for part in batches}
         if len(kinds) > 1:
+            names = " and some as ".join(kinds)
             raise MismatchError(
-                f"Some batches were read as {' and some as '.join(kinds)}. State what the scores "
-                "are with kind=."
+                f"Some batches were read as {names}. State what the scores are with kind=."
             )
         rows = [tuple(vars(part).values())[:-1] for part in batches]
         columns: list[Any] = [np.concatenate(column) for column in zip(*rows, strict=True)]
@@ -130,9 +130,8 @@ class Confidence:
     @property
     def has_log_shares(self) -> bool:
         """Whether logits are logarithms of probabilities: the energy is 0 but for rounding."""
-        if self.kind.name != "logits":
-            return False
-        return bool((np.abs(self.energy) <= 2 * self.kind.tolerance).all())
+        near_0 = np.abs(self.energy) <= 2 * self.kind.tolerance
+        return self.kind.name == "logits" and bool(near_0.all())
 
     @property
     def absent(self) -> dict[str, str]:
@@ -293,17 +292,11 @@ def _read_block(scores: Floats, targets: Ints, kind: ScoreKind) -> Confidence:
     best = shares.argmax(axis=1)
     true_share = np.where(has, shares[rows, np.maximum(targets, 0)], np.nan)
     likelihood = np.where(has, logits[rows, np.maximum(targets, 0)] - energy, np.nan)
-    return Confidence(
-        shares[rows, best],
-        unknown,
-        shares[rows, best] - _take_second(shares),
-        energy if kind.name == "logits" else unknown,
-        has & (best == targets),
-        has,
-        likelihood,
-        (shares**2).sum(axis=1) - 2 * true_share + 1,
-        kind,
-    )
+    top = shares[rows, best]
+    signals = (top, unknown, top - _take_second(shares))
+    brier = (shares**2).sum(axis=1) - 2 * true_share + 1
+    known_energy = energy if kind.name == "logits" else unknown
+    return Confidence(*signals, known_energy, has & (best == targets), has, likelihood, brier, kind)
 
 
 def _take_second(values: Floats) -> Any:
@@ -380,16 +373,12 @@ def calibrate(
     for i in np.flatnonzero(counts).tolist():
         values = (float(mean[i]) for mean in means)
         table.append(ReliabilityBin(i / bins, (i + 1) / bins, int(counts[i]), *values))
-    return Calibration(
-        ece,
-        float(drawn.mean()),
-        float((1 + (drawn >= ece - 1e-12).sum()) / (1 + len(drawn))),
-        float(sure.mean()),
-        interval(right, **resampling),
-        interval(confidence.brier[has], bounds=(0.0, 2.0), **resampling),
-        _average_losses(-confidence.log_likelihood[has], **resampling),
-        tuple(table),
-    )
+    p = float((1 + (drawn >= ece - 1e-12).sum()) / (1 + len(drawn)))
+    accuracy = interval(right, **resampling)
+    brier = interval(confidence.brier[has], bounds=(0.0, 2.0), **resampling)
+    nll = _average_losses(-confidence.log_likelihood[has], **resampling)
+    chances = (ece, float(drawn.mean()), p, float(sure.mean()))
+    return Calibration(*chances, accuracy, brier, nll, tuple(table))
 
 
 def _average_losses(losses: Floats, **resampling: Any) -> Interval:
@@ -433,11 +422,9 @@ def detect_unanswerable(confidence: Confidence, users: Array | None = None) -> l
     results = []
     for name in confidence.signals:
         values = getattr(confidence, name)
-        sides = values[inside], values[outside]
-        ends, aupr = auroc_interval(*sides), grouped_ap(values, outside)
-        if users is not None:
-            ends = _jackknife_auroc(values, inside, users)
-        fpr95 = false_positive_rate(*sides, 0.95)
+        sides, aupr = (values[inside], values[outside]), grouped_ap(values, outside)
+        jackknifed = None if users is None else _jackknife_auroc(values, inside, users)
+        ends, fpr95 = jackknifed or auroc_interval(*sides), false_positive_rate(*sides, 0.95)
         results.append(Detection(name, auroc(*sides), *ends, aupr, fpr95))
     return results
 
@@ -566,25 +553,18 @@ def evaluate_confidence(
     (0.3808, 1.0, 'logits')
     """
     with steady_files(scores):
-        confidence = (
-            scores if isinstance(scores, Confidence) else Confidence.of(scores, targets, kind=kind)
-        )
-    bins = checks.check_cutoff(bins, "bins")
+        read = isinstance(scores, Confidence)
+        confidence = scores if read else Confidence.of(scores, targets, kind=kind)
+    bins, has = checks.check_cutoff(bins, "bins"), confidence.has_target
     owners = None if users is None else checks.check_labels(users, "users")
     if owners is not None:
-        checks.check_lengths(users=len(owners), samples=len(confidence.has_target))
+        checks.check_lengths(users=len(owners), samples=len(has))
     calibration = None
     if "calibration" not in confidence.absent:
         calibration = calibrate(confidence, bins=bins, seed=seed, users=owners)
-    return ConfidenceResult(
-        name,
-        calibration,
-        detect_unanswerable(confidence, owners),
-        int((~confidence.has_target).sum()),
-        len(confidence.has_target),
-        confidence.kind,
-        confidence.absent,
-    )
+    sizes, detection = (int((~has).sum()), len(has)), detect_unanswerable(confidence, owners)
+    facts = confidence.kind, confidence.absent
+    return ConfidenceResult(name, calibration, detection, *sizes, *facts)
 
 
 _SIDE, _LEFT, _TOP, _BELOW = 300, 46, 34, 40

@@ -102,31 +102,19 @@ def write_files(folder: Path, rng: np.random.Generator) -> None:
 
 
 def _draw_logits(labels: Ints, signal: float, rng: np.random.Generator) -> NDArray[np.float32]:
-    return (signal * np.eye(_CLASSES)[labels] + rng.normal(size=(len(labels), _CLASSES))).astype(
-        np.float32
-    )
+    logits = signal * np.eye(_CLASSES)[labels] + rng.normal(size=(len(labels), _CLASSES))
+    return logits.astype(np.float32)
 
 
 def _write_places(folder: Path, labels: Ints, rng: np.random.Generator) -> None:
     """Write lists of predicted places, their coordinates, and earlier visits."""
-    ranked = {
-        name: Ranking.from_scores(_draw_logits(labels, signal, rng))
-        .first(10)
-        .docs.reshape(-1, 10)
-        .tolist()
-        for name, signal in (("top10", 2.0), ("top10_wot", 1.5))
-    }
+    ranked = {}
+    for name, signal in (("top10", 2.0), ("top10_wot", 1.5)):
+        first = Ranking.from_scores(_draw_logits(labels, signal, rng)).first(10)
+        ranked[name] = [" ".join(map(str, row)) for row in first.docs.reshape(-1, 10).tolist()]
     users = rng.integers(_USERS, size=(3, _SAMPLES)).tolist()
-    rows = [
-        (
-            user,
-            at % 24,
-            at % 7,
-            *(" ".join(map(str, lists[at])) for lists in ranked.values()),
-            place,
-        )
-        for at, (user, place) in enumerate(zip(users[0], labels.tolist(), strict=True))
-    ]
+    columns = zip(users[0], *ranked.values(), labels.tolist(), strict=True)
+    rows = [(user, at % 24, at % 7, *places) for at, (user, *places) in enumerate(columns)]
     head = ("user_id", "hour", "weekday", *ranked, "target")
     write_delimited([head, *rows], folder / "predictions.tsv", "\t")
     places = [(at, 52 + at / 100, 13 + at * at % 7 / 50) for at in range(_CLASSES)]

@@ -157,36 +157,21 @@ def evaluate_candidates(
     if not depth:
         raise ShapeError("All candidate lists are empty: there is nothing to evaluate.")
     has_target = true >= 0
-    true_classes = np.unique(true[has_target])
-    remarks = check_labels_match(
-        names[true_classes].tolist(),
-        names[np.unique(codes[codes != _UNUSED])].tolist(),
-        "true classes",
-        "the candidate lists",
-        allow=allow_mismatch,
-        none=len(true_classes) >= _FEW,
-    )
+    classes, listed = (names[np.unique(part[part >= 0])].tolist() for part in (true, codes))
+    places, few = ("true classes", "the candidate lists"), len(classes) < _FEW
+    remarks = check_labels_match(classes, listed, *places, allow=allow_mismatch, none=not few)
     size = None if n_classes is None else checks.check_cutoff(n_classes, "n_classes")
     if size is not None and size < len(names):
         raise ValueRangeError(
             f"n_classes is {size}, but lists and targets name {len(names)} different classes."
         )
     matches = (codes == true[:, None]) & has_target[:, None]
-    hits = judge_ranks(
-        np.where(matches.any(axis=1), matches.argmax(axis=1) + 1, 0),
-        n_docs=size,
-        has_target=has_target,
-        query_ids=query_ids,
-    )
+    ranks = np.where(matches.any(axis=1), matches.argmax(axis=1) + 1, 0)
+    hits = judge_ranks(ranks, n_docs=size, has_target=has_target, query_ids=query_ids)
     ordered = np.sort(codes, axis=1)  # equal neighbours: a class that its list names again
-    # An empty list is a miss, but −1 is no class.
-    counts = Confusion.count(true[has_target], codes[has_target, 0])
     return make_result(
         replace(hits, remarks=(*hits.remarks, *remarks)),
-        rename_classes(counts, names, counts.classes != _UNUSED),
-        targets=name_targets(true, names),
-        predicted=name_targets(codes[:, 0], names),
-        query_ids=query_ids,
+        *(true, codes[:, 0], names, query_ids),
         usual=list_measures(depth),
         depth=depth,
         repeated=int(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != _UNUSED)).sum()),
@@ -232,9 +217,8 @@ class Accumulator:
         """Count the ranks of one batch; the scores themselves are not stored."""
         matrix = score_matrix(as_array(scores))
         columns = target_columns(as_array(targets), *matrix.shape)
-        ranks, best = ranks_and_best(
-            matrix, columns, threads=self._threads, progress=self._progress
-        )
+        work: Any = {"threads": self._threads, "progress": self._progress}
+        ranks, best = ranks_and_best(matrix, columns, **work)
         ids = None if query_ids is None else checks.as_list(query_ids, "query_ids")
         if ids is not None:
             checks.check_lengths(scores=len(ranks), query_ids=len(ids))
@@ -268,17 +252,12 @@ class Accumulator:
             raise UsageError("Nothing was added to this Accumulator yet.")
         ranks, targets, tops, id_lists, masked = zip(*self._batches, strict=True)
         n_classes = ranks[0].n_docs
-        above, tied, before = (
-            np.concatenate([getattr(part, key) for part in ranks])
-            for key in ("above", "tied", "before")
-        )
+        columns = ([getattr(part, key) for part in ranks] for key in ("above", "tied", "before"))
+        above, tied, before = map(np.concatenate, columns)
         whole = TargetRanks(above, tied, before, n_classes)
         ids = None if id_lists[0] is None else list(chain.from_iterable(id_lists))
-        true, best = np.concatenate(targets), np.concatenate(tops)
-        has_target = true >= 0
-        confusion = Confusion.count(true[has_target], best[has_target])
-        if class_names is not None:
-            names = checks.check_labels(class_names, "class_names")
+        names = None if class_names is None else checks.check_labels(class_names, "class_names")
+        if names is not None:
             checks.check_lengths(class_names=len(names), classes=n_classes)
             distinct, counts = np.unique(names, return_counts=True)
             if len(distinct) < len(names):
@@ -286,25 +265,8 @@ class Accumulator:
                 raise MismatchError(
                     f"class_names holds {twice!r} twice; each class needs its own name."
                 )
-            order = np.argsort(names[confusion.classes])
-            confusion = rename_classes(confusion, names, order)
-            true, best = name_targets(true, names), name_targets(best, names)
-        return make_result(
-            whole.hits(ids),
-            confusion,
-            targets=true,
-            predicted=best,
-            query_ids=ids,
-            masked=sum(masked),
-            **scoring,
-        )
-
-
-def rename_classes(counts: Confusion, names: NDArray[Any], rows: Any = slice(None)) -> Confusion:
-    """Return the counts of some or all classes under their names."""
-    return Confusion(
-        names[counts.classes[rows]], counts.right[rows], counts.predicted[rows], counts.actual[rows]
-    )
+        samples = (np.concatenate(targets), np.concatenate(tops), names, ids)
+        return make_result(whole.hits(ids), *samples, masked=sum(masked), **scoring)
 
 
 def _read_lists(candidates: Any) -> list[list[Any]]:
@@ -348,10 +310,8 @@ def _number_classes(lists: list[list[Any]], targets: list[Any]) -> tuple[NDArray
     return names, matrix, true
 
 
-def name_targets(numbers: Ints, names: NDArray[Any]) -> NDArray[Any]:
+def _name_classes(numbers: Ints, names: NDArray[Any]) -> NDArray[Any]:
     """Return class numbers as names; −1, which is none, becomes −1 or an empty text."""
-    if not len(names):
-        return numbers
     none = -1 if names.dtype.kind in "iu" else ""
     labels: NDArray[Any] = np.where(numbers >= 0, names[np.maximum(numbers, 0)], none)
     return labels
@@ -359,11 +319,11 @@ def name_targets(numbers: Ints, names: NDArray[Any]) -> NDArray[Any]:
 
 def make_result(
     hits: Hits,
-    confusion: Confusion,
-    *,
-    targets: NDArray[Any],
-    predicted: NDArray[Any],
+    true: Ints,
+    best: Ints,
+    names: NDArray[Any] | None,
     query_ids: Any,
+    *,
     usual: Measures = FULL_MEASURES,
     measures: Measures | None = None,
     name: str = "model",
@@ -371,10 +331,11 @@ def make_result(
     conventions: str | Conventions = "next_location",
     clusters: str = "",
     depth: int = 0,
-    **counts: int,
+    **counts: Any,
 ) -> PredictionResult:
-    """Score the hits; `targets` and `predicted` are in the order of `query_ids`.
+    """Score the hits; `true` and `best` are class numbers in the order of `query_ids`.
 
+    Results have the `names` of the classes, where there are any, in rising order.
     Groups are {column: {sample id: group}}, or lists where samples have no id; `clusters` is the
     column of those whose samples are not independent.
     A rank beyond the end of a list is not known, so a cut-off must not lie there. `counts` are
@@ -396,11 +357,18 @@ def make_result(
         scores = scores.with_groups(**groups)
     size = ClusterSize.of(scores, clusters)
     scores = scores.but_settings(clusters=size and str(size))
-    ids = Ids.count(len(targets)) if query_ids is None else Ids.of(query_ids, what="query")
+    confusion = Confusion.count(true[true >= 0], best[true >= 0])
+    targets, predicted = true, best
+    if names is not None:
+        rows = np.flatnonzero(confusion.classes >= 0)  # −1, an empty list, is no class
+        rows = rows[np.argsort(names[confusion.classes[rows]])]
+        classes, *counts_by_class = (part[rows] for part in vars(confusion).values())
+        confusion = Confusion(names[classes], *counts_by_class)
+        targets, predicted = _name_classes(true, names), _name_classes(best, names)
+    ids = Ids.count(len(true)) if query_ids is None else Ids.of(query_ids, what="query")
     order = ids.order()  # as hits are
-    return PredictionResult(
-        name, hits, scores, targets[order], predicted[order], confusion, size, depth, **counts
-    )
+    tops = (targets[order], predicted[order], confusion)
+    return PredictionResult(name, hits, scores, *tops, size, depth, **counts)
 
 
 def haversine(a: Any, b: Any) -> Floats:
@@ -514,7 +482,7 @@ def distance_errors(
     first, true = checks.as_list(predicted, "predicted"), checks.as_list(targets, "targets")
     checks.check_lengths(predicted=len(first), targets=len(true))
     rows = list(zip(first, true, strict=True))
-    whole = [at for at, row in enumerate(rows) if not any(map(_is_no_place, row))]
+    whole = [at for at, row in enumerate(rows) if not any(x is None or x in (-1, "") for x in row)]
     if not whole:
         raise UsageError("No sample has both a prediction and a target: there is no distance.")
     named = dict.fromkeys(place for at in whole for place in rows[at])
@@ -526,28 +494,16 @@ def distance_errors(
             f"No sample has coordinates of both its places; they lack {checks.name_few(absent)}. "
             "Add them."
         )
-    metres = haversine(
-        [places[rows[at][0]] for at in complete], [places[rows[at][1]] for at in complete]
-    )
+    metres = haversine(*([places[rows[at][end]] for at in complete] for end in (0, 1)))
     drawn: dict[str, Any] = {"seed": seed}
     if users is not None:
         owners = checks.check_labels(users, "users")
         checks.check_lengths(users=len(owners), targets=len(true))
         drawn["clusters"] = owners[complete]
-    return DistanceResult(
-        name,
-        metres,
-        median_interval(metres, **drawn),
-        interval(metres, **drawn),
-        {float(limit): interval(metres <= limit, **drawn) for limit in sorted(limits)},
-        len(rows) - len(whole),
-        len(whole) - len(complete),
-        absent,
-    )
-
-
-def _is_no_place(place: Any) -> bool:
-    return place is None or place in (-1, "")
+    means = median_interval(metres, **drawn), interval(metres, **drawn)
+    within = {float(limit): interval(metres <= limit, **drawn) for limit in sorted(limits)}
+    n_without, n_absent = len(rows) - len(whole), len(whole) - len(complete)
+    return DistanceResult(name, metres, *means, within, n_without, n_absent, absent)
 
 
 def _check_coordinates(
@@ -583,10 +539,10 @@ def median_interval(values: Any, *, clusters: Any = None, seed: int = 0) -> Inte
         share = interval(array <= middle, clusters=clusters, seed=seed)
         method, note = share.method, share.note
         if not note:
-            ends = np.clip(
-                [0.5 + share.low - share.estimate, 0.5 + share.high - share.estimate], 0, 1
-            )
-            low, high = np.quantile(ordered, ends, method="closest_observation").tolist()
+            ends = [0.5 + end - share.estimate for end in (share.low, share.high)]
+            low, high = np.quantile(
+                ordered, np.clip(ends, 0, 1), method="closest_observation"
+            ).tolist()
     elif (below := math.floor((n - _Z * math.sqrt(n)) / 2)) >= 1:
         low, high, note = float(ordered[below - 1]), float(ordered[n - below]), ""
     return Interval(middle, low, high, 0.95, method, n, note=note)

@@ -57,9 +57,9 @@ class PredictionFile:
     batches: Callable[[], Iterable[Any]] | None = None
     candidates: dict[str, Any] = field(default_factory=dict)
     query_ids: Any = None
-    class_names: Any = None
     columns: dict[str, list[Any]] = field(default_factory=dict)
     id_name: str = ""
+    class_names: Any = None
 
     @property
     def target_numbers(self) -> Any:
@@ -98,8 +98,8 @@ class PredictionFile:
         samples = [str(id) for id in (range(len(self.targets)) if numbered else self.query_ids)]
         name, values, ids = _read_keyed(source, samples, (self.id_name, *ID_NAMES))
         if ids is not None and (not numbered or set(samples) <= set(ids)):
-            what = "samples"
-            remarks = check_labels_match(samples, dict.fromkeys(ids), what, path, allow=allow)
+            there = dict.fromkeys(ids)
+            remarks = check_labels_match(samples, there, "samples", path, allow=allow)
             return JoinedColumn(name, _pick_rows(values, ids, samples, path), remarks)
         checks.check_lengths(**{f"{option} {source}": len(values), "samples": len(samples)})
         by_row = () if numbered or ending_of(path) in _ARRAYS else (_BY_ROW.format(path),)
@@ -176,16 +176,7 @@ def read_prediction_file(
         labels = [None if isinstance(label, str) and not label else label for label in labels]
     id_name = ids or next((key for key in ID_NAMES if key in columns), "")
     query_ids = _pick(columns, (id_name,), name, "ids") if id_name else None
-    return PredictionFile(
-        name,
-        labels,
-        None,
-        batches,
-        candidates=lists,
-        query_ids=query_ids,
-        columns=columns,
-        id_name=id_name,
-    )
+    return PredictionFile(name, labels, None, batches, lists, query_ids, columns, id_name)
 
 
 def _read_npy(name: str, targets: Any, candidates: tuple[str, ...]) -> PredictionFile:
@@ -211,16 +202,12 @@ def _read_npz(
     named = tuple(array for array in (*candidates, target, scores) if array is not None)
     arrays = load_npz(name, (*_NPZ_KEYS, *named))
     labels = _pick(arrays, (target,) if target else TARGET_NAMES, name, "targets", targets)
-    absent = [key for key in candidates if key not in arrays]
-    if absent:
+    if absent := [key for key in candidates if key not in arrays]:
         have = ", ".join(npz_keys(name))
         raise FormatError(f"{name} has no array {absent[0]!r}; it has: {have}.")
-    listed = candidates
-    if not listed and scores is None and "candidates" in arrays:
-        listed = ("candidates",)
+    by_name = ("candidates",) if scores is None and "candidates" in arrays else ()
     rest: dict[str, Any] = {key: arrays.get(key) for key in ("query_ids", "class_names")}
-    if listed:
-        lists = {key: arrays[key] for key in listed}
+    if lists := {key: arrays[key] for key in candidates or by_name}:
         return PredictionFile(name, labels, candidates=lists, **rest)
     score_names = SCORE_NAMES if scores is None else (scores,)
     return PredictionFile(name, labels, _pick(arrays, score_names, name, "scores"), **rest)
@@ -308,8 +295,7 @@ def _split_items(text: str) -> list[str]:
 
 def _read_score_batches(name: str, column: str) -> Iterator[Any]:
     """Yield the rows of a list column as matrices, some thousand at a time."""
-    done = 0
-    width: int | None = None
+    done, width = 0, None
     with tables.open_parquet(name) as file:
         for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=[column]):
             lists = batch.column(0)
@@ -345,13 +331,12 @@ def read_labels(source: str) -> list[Any]:
         visited = read_labels("train.csv:location_id")
     """
     path, column = tables.split_column(source)
-    if ending_of(path) in (".npy", ".npz"):
+    if ending_of(path) in _ARRAYS:
         return checks.as_list(load_keyed(path, column or None, usual=TARGET_NAMES)[0], path)
     columns = _read_columns(_open_table(path, "labels"))
     if not column and len(columns) == 1:
         return next(iter(columns.values()))
-    labels: list[Any] = _pick(columns, (column,), path, "such column")
-    return labels
+    return _pick(columns, (column,), path, "such column")  # type: ignore[no-any-return]
 
 
 def _read_keyed(
@@ -367,13 +352,11 @@ def _read_keyed(
         values, rows = load_keyed(path, column or None, usual=TARGET_NAMES)
         return column, checks.as_list(values, path), None if rows is None else list(map(str, rows))
     sample_ids = frozenset(samples)
-    table = _open_table(
-        path,
-        "labels",
-        lambda first: (
-            [str(n) for n in range(1, len(first) + 1)] if first[0] in sample_ids else None
-        ),
-    )
+
+    def number_columns(first: list[str]) -> list[str] | None:
+        return [str(n) for n in range(1, len(first) + 1)] if first[0] in sample_ids else None
+
+    table = _open_table(path, "labels", number_columns)
     columns = _read_columns(table)
     first, *more = columns
     name = table.choose(column) if column else next((key for key in more if key), first)
@@ -390,8 +373,7 @@ def _pick_rows(values: list[Any], ids: list[str], samples: list[str], path: str)
     for id, value in zip(ids, values, strict=True):
         if by_id.setdefault(id, value) != value:
             raise FormatError(f"{path}: {id!r} has two values, {by_id[id]!r} and {value!r}.")
-    absent = [sample for sample in samples if sample not in by_id]
-    if absent:
+    if absent := [sample for sample in samples if sample not in by_id]:
         near = describe_near(absent, by_id.keys() - frozenset(samples))
         raise MismatchError(
             f"{path} has no row for {len(absent):,} of {len(samples):,} samples: "

@@ -164,10 +164,8 @@ class ModelResults:
         if any(name not in values for values in means.values()):
             have = ", ".join(self.firsts[0].mean())
             raise UsageError(f"{name} was not computed; these were: {have}. Add -m {name}.")
-        return tuple(
-            SimpleNamespace(name=model, mean=SimpleNamespace(estimate=values[name]))
-            for model, values in means.items()
-        )
+        estimates = {model: SimpleNamespace(estimate=means[model][name]) for model in means}
+        return tuple(SimpleNamespace(name=model, mean=mean) for model, mean in estimates.items())
 
     @property
     def firsts(self) -> list[PredictionResult]:
@@ -219,8 +217,8 @@ class ModelResults:
         return [*self._tables(), *more]
 
     def _tables(self) -> list[Table]:
-        tables = [summary_table(self.models, self.baselines)]
-        tables += [group_table(self.firsts, column) for column in self.columns]
+        by_group = [group_table(self.firsts, column) for column in self.columns]
+        tables = [summary_table(self.models, self.baselines), *by_group]
         if self.comparison is not None and self._has_seeds:
             tables.append(self.comparison.seed_table())
             tables += [self.comparison.welch_table()] if self.comparison.welch else []
@@ -250,15 +248,11 @@ class ModelResults:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        per_class = self.request.per_class
+        shown: Any = {"per_class": self.request.per_class, "columns": self.columns}
+        models = self.models.items()
         return {
             "signature": self.signature,
-            "models": {
-                name: [
-                    result.to_dict(per_class=per_class, columns=self.columns) for result in results
-                ]
-                for name, results in self.models.items()
-            },
+            "models": {name: [seed.to_dict(**shown) for seed in seeds] for name, seeds in models},
             "baselines": [result.to_dict() for result in self.baselines],
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
             **self.diagnostics.to_dict(),
@@ -312,14 +306,12 @@ class _FileEvaluation:
         columns: tuple[str, ...] = ()
         diagnostics = Diagnostics()
         for model, path in _without_duplicates(request.named_files(), self.notes):
-            read = files.read_prediction_file(
-                path,
-                targets=targets,
-                candidates=request.candidates,
-                target=request.target,
-                ids=request.ids,
-            )
-            self._join_users(read)
+            columns_read = {key: getattr(request, key) for key in ("candidates", "target", "ids")}
+            read = files.read_prediction_file(path, targets=targets, **columns_read)
+            if request.users is not None:  # as text: a CSV holds nothing else
+                column = self._join(read, request.users, "--users")
+                self.clusters = column.name or "user"
+                self.users = _as_users(column.values, "--users")
             groups = self._join_groups(read)
             columns = tuple(groups)
             for name, result in self._evaluate_file(model, read, groups):
@@ -335,27 +327,20 @@ class _FileEvaluation:
         baselines = self._evaluate_baselines(first, firsts[0])
         if baselines:
             # Remarks on the join with training; those of the model itself stand beside it.
-            self.notes += [
-                f"baselines: {remark}"
-                for remark in baselines[-1].scores.remarks
-                if remark not in firsts[0].scores.remarks
-            ]
-        comparison = None
+            remarks = firsts[0].scores.remarks
+            joined = (note for note in baselines[-1].scores.remarks if note not in remarks)
+            self.notes += [f"baselines: {note}" for note in joined]
         if request.baseline is not None and len(models) < 2:
             raise UsageError("--baseline needs other models to compare with. Give their files.")
-        if sum(map(len, models.values())) > 1:
-            comparison = compare_models(models, baseline=request.baseline)
+        several = sum(map(len, models.values())) > 1
+        comparison = compare_models(models, baseline=request.baseline) if several else None
         if request.coordinates is not None:
             coordinates = files.read_coordinates(request.coordinates)
             for result in firsts:
-                diagnostics.distances[result.name] = distance_errors(
-                    _as_places(result.predicted),
-                    _as_places(result.targets),
-                    coordinates,
-                    name=result.name,
-                    users=result.users,
-                    allow_mismatch=request.allow_mismatch,
-                )
+                classes = _as_places(result.predicted), _as_places(result.targets), coordinates
+                shared: Any = {"users": result.users, "allow_mismatch": request.allow_mismatch}
+                errors = distance_errors(*classes, name=result.name, **shared)
+                diagnostics.distances[result.name] = errors
         if request.predictability:
             predictability = measure_predictability(self.train, self.train_users)
             diagnostics = replace(diagnostics, predictability=predictability)
@@ -366,12 +351,6 @@ class _FileEvaluation:
         column = read.join(source, option, allow=self.request.allow_mismatch)
         self.notes += [f"{option}: {remark}" for remark in column.remarks]
         return column
-
-    def _join_users(self, read: files.PredictionFile) -> None:
-        """Read the users of the samples as text: a CSV holds nothing else."""
-        if self.request.users is not None:
-            column = self._join(read, self.request.users, "--users")
-            self.clusters, self.users = column.name or "user", _as_users(column.values, "--users")
 
     def _owners(self) -> dict[str, Any]:
         """Return users of training and of samples, where those of training are known."""
@@ -385,13 +364,9 @@ class _FileEvaluation:
             column = self._join(read, source, "--by")
             groups[column.name or "group"] = read.by_id(column.values)
         if self.request.new_places:
-            marks = mark_new_places(
-                list(read.targets),
-                _as_kind_of(read.targets, self.train),
-                **self._owners(),
-                allow_mismatch=self.request.allow_mismatch,
-            )
-            groups["place"] = read.by_id(marks)
+            labels = list(read.targets), _as_kind_of(read.targets, self.train)
+            shared = {**self._owners(), "allow_mismatch": self.request.allow_mismatch}
+            groups["place"] = read.by_id(mark_new_places(*labels, **shared))
         return groups
 
     def _with_users(self, read: files.PredictionFile, groups: dict[str, Any]) -> dict[str, Any]:
@@ -427,16 +402,9 @@ class _FileEvaluation:
             name = model
             if len(read.candidates) > 1:
                 name = column if len(request.files) == 1 else f"{model}/{column}"
-            result = evaluate_candidates(
-                lists,
-                read.targets,
-                name=name,
-                n_classes=request.n_classes,
-                query_ids=read.query_ids,
-                allow_mismatch=request.allow_mismatch,
-                **shared,
-            )
-            yield name, result
+            shared |= {key: getattr(request, key) for key in ("n_classes", "allow_mismatch")}
+            shared |= {"name": name, "query_ids": read.query_ids}
+            yield name, evaluate_candidates(lists, read.targets, **shared)
 
     def _rank_scores(self, read: files.PredictionFile) -> Accumulator:
         if self.request.n_classes is not None:

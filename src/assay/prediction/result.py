@@ -35,6 +35,7 @@ from assay.tables.table import Cell, Table, table_of
 
 _ENDS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
 CLASS_MEASURES = ("F1", "Precision", "Recall")
+_CLASS_COLUMNS: Final = ("class", "support", "predicted", "right", "precision", "recall", "f1")
 # By the counts of a result, and of its samples.
 _REMARKS: Final = {
     "n_without_target": "samples without a target, left out: {}",
@@ -241,17 +242,10 @@ class PredictionResult:
     def by_class(self) -> list[dict[str, Any]]:
         """Return support, predictions, hits, precision, recall and F1 of each class."""
         counts = self.confusion
-        columns = {
-            "class": counts.classes,
-            "support": counts.actual,
-            "predicted": counts.predicted,
-            "right": counts.right,
-            "precision": counts.precision_by_class(),
-            "recall": counts.recall_by_class(),
-            "f1": counts.f1_by_class(),
-        }
-        rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-        return [dict(zip(columns, row, strict=True)) for row in rows]
+        columns = [counts.classes, counts.actual, counts.predicted, counts.right]
+        columns += [counts.precision_by_class(), counts.recall_by_class(), counts.f1_by_class()]
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        return [dict(zip(_CLASS_COLUMNS, row, strict=True)) for row in rows]
 
     def mistakes(self, limit: int = 20) -> list[tuple[Any, Any, int]]:
         """Return the most frequent pairs of a true class and a wrong prediction."""
@@ -266,19 +260,17 @@ class PredictionResult:
 
         `columns` are those of the groups to show; by default all but the clusters.
         """
-        data = self.scores.to_dict(per_query=False)
+        counts = {"repeated_candidates": self.repeated, "masked_targets": self.masked}
+        counts |= {"unlisted_targets": self.unlisted, "empty_lists": self.empty}
         result = {
             "name": self.name,
             "samples": self.n_samples,
             "without_target": self.n_without_target,
             "classes": self.n_classes or None,
             "list_length": self.depth or None,
-            "repeated_candidates": self.repeated,
-            "masked_targets": self.masked,
-            "unlisted_targets": self.unlisted,
-            "empty_lists": self.empty,
+            **counts,
             "signature": self.scores.signature,
-            "measures": data["measures"],
+            "measures": self.scores.to_dict(per_query=False)["measures"],
             "intervals": {
                 name: {
                     **numbers_or_none({"low": mean.low, "high": mean.high}),
@@ -298,30 +290,25 @@ class PredictionResult:
             group_means = {"macro": numbers_or_none(macro), "groups": groups, "sizes": macro.sizes}
             result.setdefault("by", {})[column] = group_means
         if per_class:
-            result["per_class"] = self.by_class()
-            result["mistakes"] = [
-                {"class": true, "predicted": wrong, "samples": n}
-                for true, wrong, n in self.mistakes()
-            ]
+            keys = ("class", "predicted", "samples")
+            mistakes = [dict(zip(keys, row, strict=True)) for row in self.mistakes()]
+            result |= {"per_class": self.by_class(), "mistakes": mistakes}
         return result
 
     def records(self, *, name: str | None = None, number: int = 1) -> list[RunRecord]:
         """Return the record of this model, or of one seed by its number."""
-        return [
-            RunRecord(
-                name or self.name,
-                self.scores,
-                task="prediction",
-                model=self.name,
-                config={"seed_number": number},
-                clusters=self.cluster_column,
-                chance=self.uniform(),
-                aggregates=[
-                    Aggregate(key, value, average="classes", n=self.confusion.n)
-                    for key, value in self.class_means().items()
-                ],
-            )
-        ]
+        facts: Any = {"average": "classes", "n": self.confusion.n}
+        record = RunRecord(
+            name or self.name,
+            self.scores,
+            task="prediction",
+            model=self.name,
+            config={"seed_number": number},
+            clusters=self.cluster_column,
+            chance=self.uniform(),
+            aggregates=[Aggregate(*mean, **facts) for mean in self.class_means().items()],
+        )
+        return [record]
 
     def __repr__(self) -> str:
         """Name, size and the means."""
@@ -372,9 +359,8 @@ def _expect_guessing(results: Sequence[PredictionResult]) -> dict[str, Mapping[s
     """Return the expectation of a random ranking for each size of vocabulary."""
     expected = {result.n_classes: result.uniform() for result in results}
     sizes = {size: values for size, values in expected.items() if values is not None}
-    if len(sizes) == 1:
-        return {"uniform": next(iter(sizes.values()))}
-    return {f"uniform of {size}": values for size, values in sorted(sizes.items())}
+    title = "uniform" if len(sizes) == 1 else "uniform of {}"
+    return {title.format(size): values for size, values in sorted(sizes.items())}
 
 
 def average_means(seeds: Sequence[PredictionResult]) -> dict[str, float]:
@@ -402,8 +388,7 @@ def class_table(models: Sequence[PredictionResult]) -> Table:
         rows = sorted(result.by_class(), key=lambda row: -row["support"])
         return ((str(label), *numbers) for label, *numbers in (row.values() for row in rows))
 
-    names = ("class", "support", "predicted", "right", "precision", "recall", "F1")
-    return _model_table(models, names, rows_of)
+    return _model_table(models, (*_CLASS_COLUMNS[:-1], "F1"), rows_of)
 
 
 def mistake_table(models: Sequence[PredictionResult]) -> Table:
@@ -471,14 +456,10 @@ class SeedRow:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; undefined numbers are None."""
+        names = {"model": self.model, "measure": self.measure}
         ends = {"sd": self.sd, "low": self.interval.low, "high": self.interval.high}
-        return {
-            "model": self.model,
-            "measure": self.measure,
-            **numbers_or_none({"mean": self.mean, **ends}),
-            "seeds": self.n_seeds,
-            "note": self.interval.note,
-        }
+        facts = {"seeds": self.n_seeds, "note": self.interval.note}
+        return {**names, **numbers_or_none({"mean": self.mean, **ends}), **facts}
 
 
 @dataclass(frozen=True)
@@ -499,13 +480,9 @@ class WelchRow:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; undefined numbers are None."""
-        return {
-            "a": self.a,
-            "b": self.b,
-            "measure": self.measure,
-            **numbers_or_none({"difference": self.difference, "p": self.test.p}),
-            "note": self.test.note,
-        }
+        names = {"a": self.a, "b": self.b, "measure": self.measure}
+        numbers = numbers_or_none({"difference": self.difference, "p": self.test.p})
+        return {**names, **numbers, "note": self.test.note}
 
 
 @dataclass(frozen=True, eq=False)
@@ -549,9 +526,7 @@ class SeedReport:
         columns = ("measure", "models", "difference", "p (Welch)", "note")
         return self._data_table(columns, self.welch)
 
-    def _data_table(
-        self, columns: Sequence[str], rows: Sequence[SeedRow] | Sequence[WelchRow]
-    ) -> Table:
+    def _data_table(self, columns: Sequence[str], rows: Iterable[SeedRow | WelchRow]) -> Table:
         """Return a table with the samples in front, where they have a name."""
         front = [self.data] if self.data else []
         cells = ((*front, *row.cells) for row in rows)
@@ -594,14 +569,12 @@ def compare_seed_means(
     pairs = list(combinations(means, 2))
     if baseline is not None:
         pairs = [(model, baseline) for model in means if model != baseline]
+    shared = ((a, b, name) for a, b in pairs for name in means[a] if name in means[b])
     tests = []
-    for a, b in pairs:
-        for measure in means[a]:
-            if measure in means[b]:
-                left, right = means[a][measure], means[b][measure]
-                difference = _average(left) - _average(right)
-                test = welch_test(left, right)
-                tests.append(WelchRow(a, b, measure, difference, test))
+    for a, b, measure in shared:
+        left, right = means[a][measure], means[b][measure]
+        difference = _average(left) - _average(right)
+        tests.append(WelchRow(a, b, measure, difference, welch_test(left, right)))
     return SeedReport(rows, tuple(tests), data=data)
 
 
@@ -645,9 +618,8 @@ def compare_models(
     >>> report.rows[0].measure, report.rows[0].mean, report.rows[0].n_seeds
     ('Success@1', 0.5, 2)
     """
-    for model, results in models.items():
-        if not results:
-            raise UsageError(f"Model {model!r} has no results.")
+    if empty := [model for model, results in models.items() if not results]:
+        raise UsageError(f"Model {empty[0]!r} has no results.")
     _check_same_targets(models)
     averaged = {model: _average_seeds(model, results) for model, results in models.items()}
     means = {}
@@ -663,15 +635,10 @@ def compare_models(
     if len(models) < 2:
         return report
     runs = [(result.cluster_column, result.scores) for (result, *_) in models.values()]
-    paired = compare(
-        *averaged.values(),
-        names=list(averaged),
-        baseline=baseline,
-        by=cluster_settings(runs).get("by"),
-        level=round(1 - level, 12),  # 0.05, not 0.050000000000000044
-        resamples=resamples,
-        seed=seed,
-    )
+    resampling: Any = {"resamples": resamples, "seed": seed, "by": cluster_settings(runs).get("by")}
+    resampling["level"] = round(1 - level, 12)  # 0.05, not 0.050000000000000044
+    names = list(averaged)
+    paired = compare(*averaged.values(), names=names, baseline=baseline, **resampling)
     return replace(report, paired=paired)
 
 

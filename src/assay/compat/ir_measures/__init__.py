@@ -32,23 +32,13 @@ GenericQrel, GenericScoredDoc = Qrel, ScoredDoc
 convert_trec_name = parse_trec_measure
 parse_trec_qrels, parse_trec_run = read_trec_qrels, read_trec_run
 
-accuracy = providers.registry["accuracy"]
-compat = providers.registry["compat"]
-cwl_eval = providers.registry["cwl_eval"]
-gdeval = providers.registry["gdeval"]
-judged = providers.registry["judged"]
-msmarco = providers.registry["msmarco"]
-pyndeval = providers.registry["pyndeval"]
-pytrec_eval = providers.registry["pytrec_eval"]
-ranx = providers.registry["ranx"]
-runtime = providers.registry["runtime"]
-trectools = providers.registry["trectools"]
+_of = providers.registry.__getitem__
+accuracy, compat, cwl_eval, gdeval = map(_of, ("accuracy", "compat", "cwl_eval", "gdeval"))
+judged, msmarco, pyndeval = map(_of, ("judged", "msmarco", "pyndeval"))
+pytrec_eval, ranx, runtime, trectools = map(_of, ("pytrec_eval", "ranx", "runtime", "trectools"))
 
-evaluator = DefaultPipeline.evaluator
-iter_calc = DefaultPipeline.iter_calc
-calc_aggregate = DefaultPipeline.calc_aggregate
-calc = DefaultPipeline.calc
-run_inputs = DefaultPipeline.run_inputs
-qrel_inputs = DefaultPipeline.qrel_inputs
+evaluator, iter_calc = DefaultPipeline.evaluator, DefaultPipeline.iter_calc
+calc, calc_aggregate = DefaultPipeline.calc, DefaultPipeline.calc_aggregate
+run_inputs, qrel_inputs = DefaultPipeline.run_inputs, DefaultPipeline.qrel_inputs
 
 __all__ = [name for name in globals() if name[0] != "_" and name != "annotations"]

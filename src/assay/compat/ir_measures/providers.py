@@ -150,11 +150,11 @@ class _OwnProvider(Provider):
 
     def _evaluator(self, measures: list[Measure], qrels: Any) -> Evaluator:
         grades = QrelsConverter(qrels).as_dict_of_dict()
-        return Evaluator(
-            measures,
-            grades,
-            lambda run: self._values(measures, grades, RunConverter(run).as_dict_of_dict()),
-        )
+
+        def values(run: Any) -> Iterator[Metric]:
+            return self._values(measures, grades, RunConverter(run).as_dict_of_dict())
+
+        return Evaluator(measures, grades, values)
 
     def _values(self, measures: list[Measure], grades: Grades, run: Grades) -> Iterator[Metric]:
         """Yield the values of queries that are judged and in the run.
@@ -164,8 +164,7 @@ class _OwnProvider(Provider):
         queries = [query for query in run if grades.get(query)]
         alike: dict[tuple[bool, str], list[Measure]] = {}
         for measure in measures:
-            gains = measure.params.get("gains")
-            key = (bool(measure.params.get("judged_only")), repr(gains))
+            key = (bool(measure.params.get("judged_only")), repr(measure.params.get("gains")))
             alike.setdefault(key, []).append(measure)
         for group in alike.values():
             parts = {measure: self.parts(measure) for measure in group}
@@ -195,10 +194,8 @@ class _OwnProvider(Provider):
         judged = self.grades(grades, example.params.get("gains") or {})
         scores = evaluate(docs, judged, needed, conventions=self.RULES, allow_mismatch=True)
         ids = list(map(str, scores.query_ids))
-        return {
-            part: dict(zip(ids, np.nan_to_num(scores[part]).tolist(), strict=True))
-            for part in needed
-        }
+        values = {part: np.nan_to_num(scores[part]).tolist() for part in needed}
+        return {part: dict(zip(ids, row, strict=True)) for part, row in values.items()}
 
     def grades(self, grades: Grades, gains: Mapping[int, int]) -> Grades:
         """Return the grades, replaced by the gains that are given."""
@@ -470,21 +467,17 @@ class FallbackProvider(Provider):
     def _share_out(self, measures: Iterable[Measure]) -> dict[Provider, list[Measure]]:
         shares: dict[Provider, list[Measure]] = {}
         for measure in measures:
-            first = next(
-                (provider for provider in self.providers if provider.supports(measure)), None
-            )
-            if first is None:
+            able = [provider for provider in self.providers if provider.supports(measure)]
+            if not able:
                 instead = _HINTS.get(str(measure.NAME), "take it from ir_measures itself")
                 raise ValueError(f"assay.compat.ir_measures does not have {measure}: {instead}.")
-            shares.setdefault(first, []).append(measure)
+            shares.setdefault(able[0], []).append(measure)
         return shares
 
     def _evaluator(self, measures: list[Measure], qrels: Any) -> Evaluator:
         judgments = QrelsConverter(qrels, strict=False).data
-        parts = [
-            provider.evaluator(some, judgments)
-            for provider, some in self._share_out(measures).items()
-        ]
+        shares = self._share_out(measures).items()
+        parts = [provider.evaluator(some, judgments) for provider, some in shares]
         if len(parts) == 1:
             return parts[0]
 

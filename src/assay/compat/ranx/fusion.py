@@ -47,12 +47,7 @@ def max_norm(run: Run) -> Run:
 
 def sum_norm(run: Run) -> Run:
     """Rescale from 0 for the lowest score, adding up to 1."""
-
-    def scale(scores: Floats) -> Floats:
-        above = scores - scores.min()
-        return np.asarray(above / max(above.sum(), _LEAST))
-
-    return _rescale(run, scale)
+    return _rescale(run, lambda s: (s - s.min()) / max((s - s.min()).sum(), _LEAST))
 
 
 def zmuv_norm(run: Run) -> Run:
@@ -117,9 +112,8 @@ def _combine(
         if ranks:
             lists = [{doc: place for place, doc in enumerate(docs)} for docs in lists]
         docs = list(dict.fromkeys(doc for ranked in lists for doc in ranked))
-        table = np.array(
-            [[ranked.get(doc, np.nan) for doc in docs] for ranked in lists], np.float64
-        )
+        rows = [[ranked.get(doc, np.nan) for doc in docs] for ranked in lists]
+        table = np.array(rows, np.float64)
         fused[query] = dict(zip(docs, score(table).tolist() if docs else (), strict=True))
     return Run(fused, name)
 
@@ -177,11 +171,7 @@ def wmnz(runs: Sequence[Run], weights: Sequence[float], name: str = "wmnz") -> R
 
 def mixed(runs: Sequence[Run], weights: Sequence[float], name: str = "mixed") -> Run:
     """Multiply the weighted sum by the root of the scores' number."""
-
-    def score(table: Floats) -> Floats:
-        return _total(table * _column(weights)) * np.sqrt(_held(table))
-
-    return _combine(runs, score, name)
+    return _combine(runs, lambda t: _total(t * _column(weights)) * np.sqrt(_held(t)), name)
 
 
 def rrf(runs: Sequence[Run], k: int = 60, name: str = "rrf") -> Run:
@@ -243,23 +233,10 @@ def bordafuse(runs: Sequence[Run], name: str = "bordafuse") -> Run:
 
 
 _METHODS: Final[dict[str, Callable[..., Run]]] = {
-    "anz": comb_anz,
-    "bordafuse": bordafuse,
-    "gmnz": comb_gmnz,
-    "isr": isr,
-    "log_isr": log_isr,
-    "logn_isr": logn_isr,
-    "max": comb_max,
-    "med": comb_med,
-    "min": comb_min,
-    "mixed": mixed,
-    "mnz": comb_mnz,
-    "rbc": rbc,
-    "rrf": rrf,
-    "sum": comb_sum,
-    "w_bordafuse": weighted_bordafuse,
-    "wmnz": wmnz,
-    "wsum": wsum,
+    **{"anz": comb_anz, "bordafuse": bordafuse, "gmnz": comb_gmnz, "isr": isr},
+    **{"log_isr": log_isr, "logn_isr": logn_isr, "max": comb_max, "med": comb_med},
+    **{"min": comb_min, "mixed": mixed, "mnz": comb_mnz, "rbc": rbc, "rrf": rrf},
+    **{"sum": comb_sum, "w_bordafuse": weighted_bordafuse, "wmnz": wmnz, "wsum": wsum},
 }
 _ABSENT: Final = {
     **dict.fromkeys(("condorcet", "w_condorcet"), "bordafuse counts votes by rank too"),
@@ -287,8 +264,7 @@ def fuse(
     params: dict[str, Any] | None = None,
 ) -> Run:
     """Fuse several runs, whose scores are brought to one scale first."""
-    function = fusion_switch(method)
-    return function(_scaled(runs, norm), **(params or {}))
+    return fusion_switch(method)(_scaled(runs, norm), **(params or {}))
 
 
 def _scaled(runs: Sequence[Run], norm: str | None) -> list[Run]:
@@ -380,15 +356,9 @@ def optimize_fusion(
     params = {name: [value for value, score in results.items() if score == best][-1]}
     if not return_optimization_report:
         return params
-    report = OptimizationReport(
-        method,
-        list(map(str, results)),
-        list(results.values()),
-        metric,
-        rounding_digits,
-        show_percentages,
-    )
-    return params, report
+    trials = list(map(str, results)), list(results.values())
+    how = rounding_digits, show_percentages
+    return params, OptimizationReport(method, *trials, metric, *how)
 
 
 def _trials(method: str, n_runs: int, grid: dict[str, float]) -> Iterable[Any]:

@@ -267,17 +267,12 @@ def compare(
         scores = {model: of_run[metric] for model, of_run in values.items()}
         for pair, p in _test_pairs(scores, stat_test, n_permutations, random_seed).items():
             comparisons[pair][metric] = {"p_value": p, "significant": p <= max_p}
-    return Report(
-        list(values),
-        {model: {m: float(np.mean(of_run[m])) for m in names} for model, of_run in values.items()},
-        comparisons,
-        names,
-        max_p,
-        {(a, b): {m: _win_tie_loss(values[a][m], values[b][m]) for m in names} for a, b in pairs},
-        rounding_digits,
-        show_percentages,
-        stat_test,
-    )
+    means = {
+        model: {m: float(np.mean(of_run[m])) for m in names} for model, of_run in values.items()
+    }
+    wins = {(a, b): {m: _win_tie_loss(values[a][m], values[b][m]) for m in names} for a, b in pairs}
+    how = rounding_digits, show_percentages, stat_test
+    return Report(list(values), means, comparisons, names, max_p, wins, *how)
 
 
 def _test_pairs(
@@ -297,8 +292,5 @@ def _test_pairs(
 
 
 def _win_tie_loss(left: Floats, right: Floats) -> dict[str, int]:
-    return {
-        "W": int((left > right).sum()),
-        "T": int((left == right).sum()),
-        "L": int((left < right).sum()),
-    }
+    counts = [(left > right).sum(), (left == right).sum(), (left < right).sum()]
+    return dict(zip("WTL", map(int, counts), strict=True))
