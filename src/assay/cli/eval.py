@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 )
 @options.in_result("-q", "--per-query", is_flag=True, help="A row for each query.")
 @options.in_statistics(
-    "--by",
-    metavar="FILE[:COLUMN]",
+    "--by FILE[:COLUMN]",
     help="Means by group: a TSV or CSV file with a query and its group in each line.",
     reads=True,
 )
@@ -45,9 +44,8 @@ if TYPE_CHECKING:
     help="What a random and a perfect order of the collection score; needs --n-docs.",
 )
 @options.in_input(
-    "--n-docs",
-    type=click.IntRange(min=1),
-    metavar="N",
+    "--n-docs N",
+    least=1,
     help="Size of the collection; goes with --chance. Judged documents that the run does not name "
     "count as in it, unless the run names N.",
 )

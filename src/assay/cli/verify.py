@@ -62,14 +62,7 @@ _ELSEWHERE: Final = ("where", "workers", "cluster")  # where the work was done
 @click.command("verify", cls=Command)
 @argument("result", metavar="RESULT.json", reads=True)
 @argument("files", nargs=-1, metavar="[INPUT...]", reads=True)
-@options.in_input(
-    "--folder",
-    default=".",
-    show_default=True,
-    metavar="DIR",
-    help="Where the inputs lie.",
-    folder=True,
-)
+@options.in_input("--folder DIR", shown=".", help="Where the inputs lie.", folder=True)
 @option(
     "--outside",
     is_flag=True,
@@ -286,10 +279,7 @@ def _verify_export(
 ) -> _Verification:
     """Run the commands of exported runs again and compare every value of every query."""
     open_store = find_hook("open_store")
-    with (
-        ScratchFolder("verify") as folder,
-        open_store(os.path.join(folder, "stored.db")) as opened,
-    ):
+    with ScratchFolder("verify") as folder, open_store(os.path.join(folder, "stored.db")) as opened:
         loaded = opened.load(result)  # which checks the digest of each
         runs = [run for run in loaded if run.status == "finished"]
         stored = {run.id: _numbers_of(run) for run in runs}
