@@ -25,14 +25,7 @@ from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Qrels
 from assay.core.mismatches import describe_near
 from assay.errors import FormatError, MismatchError, StorageError, UsageError
-from assay.io.columns import (
-    Dialect,
-    find_delimiter,
-    open_delimited,
-    parse_list,
-    read_records,
-    require_columns,
-)
+from assay.io import columns as tabular
 from assay.io.formats import as_judgments
 from assay.io.lines import NO_QUERIES, Questions
 from assay.io.streams import FilePath, atomic_write, ending_of, missing_file
@@ -481,13 +474,13 @@ def _entries(path: FilePath, name: str) -> Iterator[tuple[str, str, Any]]:
     ending = ending_of(path)
     if ending in (".tsv", ".csv"):
         # DPR's files have tabs also where the ending says .csv, and no header.
-        layout = Dialect(find_delimiter(path), strict=False, skip_spaces=False)
-        table = open_delimited(path, layout, lambda _: ("query", "answers"))
+        layout = tabular.Dialect(tabular.find_delimiter(path), strict=False, skip_spaces=False)
+        table = tabular.open_delimited(path, layout, lambda _: ("query", "answers"))
         for row, (query, text) in enumerate(zip(*table.columns(table.names), strict=True)):
             place = f"{name}, row {row + 1}"
-            yield place, query, parse_list(text.strip(), place)
+            yield place, query, tabular.parse_list(text.strip(), place)
         return
-    data, where = read_records(path, "json" if ending == ".json" else "jsonl")
+    data, where = tabular.read_records(path, "json" if ending == ".json" else "jsonl")
     if isinstance(data, Mapping):
         yield from ((f"{name}, {key!r}", key, value) for key, value in data.items())
         return
@@ -495,7 +488,7 @@ def _entries(path: FilePath, name: str) -> Iterator[tuple[str, str, Any]]:
         place = where(row)
         if not isinstance(record, Mapping):
             raise FormatError(f"{place}: expected an object with answers, found {record!r:.40}.")
-        names = require_columns(
+        names = tabular.require_columns(
             list(record),
             {"answered query": "query", "answers": "answers"},
             place,

@@ -19,20 +19,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, SupportsFloat
 
+from assay import errors
 from assay.arrays import Floats, Ints32
 from assay.core.conventions import Conventions, as_conventions
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments
 from assay.core.on_demand import OnDemand
 from assay.core.ranking import Ranking
-from assay.errors import (
-    FormatError,
-    InputError,
-    MismatchError,
-    StorageError,
-    UsageError,
-    ValueRangeError,
-)
 from assay.io.lines import Lines, Questions, lines_of_data, lines_of_file, refuse_subtopics
 from assay.io.streams import find_format, open_chunks, read_lines, split_array
 from assay.native import kernels
@@ -139,11 +132,13 @@ def check_path(path: Any) -> str | os.PathLike[str]:
     """Return the path, if it is one that can name a file."""
     plain = os.fspath(path) if isinstance(path, os.PathLike) else path
     if isinstance(plain, str) and "\0" in plain:
-        raise StorageError(f"{plain[:80]!r} cannot be opened: it holds NUL, as no path does.")
+        raise errors.StorageError(
+            f"{plain[:80]!r} cannot be opened: it holds NUL, as no path does."
+        )
     if isinstance(plain, str):
         path_as_given: str | os.PathLike[str] = path
         return path_as_given
-    raise UsageError(
+    raise errors.UsageError(
         f"Expected the path of a file, as text or pathlib.Path, found {type(path).__name__}: "
         f"{repr(path)[:60]}."
     )
@@ -162,7 +157,7 @@ def as_ranking(run: RunLike, rules: Conventions, questions: Questions | None = N
     if isinstance(run, str | os.PathLike):
         return _ranking_of_file(run, rules, None, questions)
     if isinstance(run, Judgments):
-        raise UsageError(f"The run is {run!r}, which are judgments. {_SWAPPED}")
+        raise errors.UsageError(f"The run is {run!r}, which are judgments. {_SWAPPED}")
     return _ranking(lines_of_data(run, "run", questions), rules)
 
 
@@ -177,7 +172,7 @@ def as_judgments(qrels: QrelsLike, questions: Questions | None = None) -> Judgme
     if isinstance(qrels, str | os.PathLike):
         return _judgments_of_file(qrels, None, questions)
     if isinstance(qrels, Ranking):
-        raise UsageError(f"The judgments (qrels) are {qrels!r}, which is a run. {_SWAPPED}")
+        raise errors.UsageError(f"The judgments (qrels) are {qrels!r}, which is a run. {_SWAPPED}")
     return _judgments(lines_of_data(qrels, "qrels", questions))
 
 
@@ -186,7 +181,7 @@ def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
     """Let every message about wrong data begin with the file that it came from."""
     try:
         yield
-    except InputError as error:
+    except errors.InputError as error:
         name, message = split_array(path)[0], str(error)
         if message.startswith((f"{name}:", f"{name},", f"{name} ")):
             raise
@@ -251,7 +246,7 @@ def _judgments(lines: Lines) -> Judgments:
         judgments = Judgments.from_pairs(
             lines.query_ids, lines.doc_ids, lines.queries, lines.docs, lines.values
         )
-    except MismatchError:  # a pair with two grades
+    except errors.MismatchError:  # a pair with two grades
         refuse_subtopics(lines)
         raise
     if judgments.repeated:
@@ -316,7 +311,7 @@ def _columns(
 ) -> tuple[Ids, Ids, Ints32, Ints32, Floats]:
     query_blob, query_offsets, doc_blob, doc_offsets, queries, docs, values = parser.take_columns()
     if not len(values):
-        raise FormatError(
+        raise errors.FormatError(
             f"{os.fspath(path)} holds no {kind} lines, only comments or blank lines. "
             f"Each line needs the columns {_COLUMNS[kind]}."
         )
@@ -326,7 +321,7 @@ def _columns(
     return query_ids, Ids.from_utf8(doc_blob, doc_offsets), queries, docs, values
 
 
-def fault_error(name: str, kind: str, fault: TextFault) -> InputError:
+def fault_error(name: str, kind: str, fault: TextFault) -> errors.InputError:
     """Turn a parser's fault into the error to raise."""
     line, what, text, n_columns = fault
     columns, value = _COLUMNS[kind], _VALUE[kind]
@@ -344,7 +339,7 @@ def fault_error(name: str, kind: str, fault: TextFault) -> InputError:
         f"{excerpt}. Separate columns by spaces or tabs, and end lines with LF or CRLF.",
         "too_long": f"the line is longer than 1 MiB: {excerpt}. Is this a {kind} file at all?",
     }
-    error = ValueRangeError if what in ("not_finite", "overflow") else FormatError
+    error = errors.ValueRangeError if what in ("not_finite", "overflow") else errors.FormatError
     return error(f"{name}, line {line}: {messages[what]}")
 
 
