@@ -98,32 +98,10 @@ def weights_of(place: str | Path) -> dict[str, Any]:
 
 # Packages whose version may change a number or an order; only those in use are named.
 _PACKAGES: Final = (
-    "numpy",
-    "narwhals",
-    "pandas",
-    "polars",
-    "pyarrow",
-    "backports.zstd",
-    "wordllama",
-    "torch",
-    "sentence_transformers",
-    "model2vec",
-    "safetensors",
-    "sqlalchemy",
-    "onnxruntime",
-    "tokenizers",
-    "bm25s",
-    "faiss",
-    "usearch",
-    "lancedb",
-    "qdrant_client",
-    "sqlite_vec",
-    "pgvector",
-    "cv2",
-    "skimage",
-    "sklearn",
-    "scipy",
-    "ray",
+    *("numpy", "narwhals", "pandas", "polars", "pyarrow", "backports.zstd", "wordllama", "torch"),
+    *("sentence_transformers", "model2vec", "safetensors", "sqlalchemy", "onnxruntime"),
+    *("tokenizers", "bm25s", "faiss", "usearch", "lancedb", "qdrant_client", "sqlite_vec"),
+    *("pgvector", "cv2", "skimage", "sklearn", "scipy", "ray"),
 )
 
 

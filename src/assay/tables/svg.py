@@ -31,18 +31,9 @@ _SHADES: Final = ((255, 255, 255), (107, 155, 209), (8, 29, 88))
 # Every object of JavaScript has these, and Vega takes them for values of its own when they are in
 # a list of names; with a space that nobody sees they are names again.
 _INHERITED: Final = (
-    "__defineGetter__",
-    "__defineSetter__",
-    "__lookupGetter__",
-    "__lookupSetter__",
-    "__proto__",
-    "constructor",
-    "hasOwnProperty",
-    "isPrototypeOf",
-    "propertyIsEnumerable",
-    "toLocaleString",
-    "toString",
-    "valueOf",
+    *("__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__"),
+    *("__proto__", "constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable"),
+    *("toLocaleString", "toString", "valueOf"),
 )
 _INVISIBLE: Final = "\u00a0"
 
