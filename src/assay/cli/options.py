@@ -374,38 +374,24 @@ threads_option = in_search("--threads N", least=1, help="Number of threads. [all
 
 # The store
 
+_OFFER: Final = "assay.store.completion:offer"  # what the store knows, for completion
+
 store_option = in_store(
     "--store FILE|URL",
     help="The store of runs: a file, or postgresql://... [$ASSAY_STORE, or assay.db]",
     aside=True,
 )
 filter_options = add_options(
-    in_store(
-        "--task NAME",
-        help="Only this task: retrieval, …",
-        offers="assay.store.completion:offer_tasks",
-    ),
-    in_store(
-        "--dataset NAME",
-        help="Only this dataset.",
-        aside=True,
-        offers="assay.store.completion:offer_datasets",
-    ),
+    in_store("--task NAME", help="Only this task: retrieval, …", offers=f"{_OFFER}_tasks"),
+    in_store("--dataset NAME", help="Only this dataset.", aside=True, offers=f"{_OFFER}_datasets"),
     option(
         "--model NAME",
         help="Only this model.",
         section="Models",
         offers="assay.models.specs:offer_models",
     ),
-    in_input(
-        "--name NAME", help="Only runs of this name.", offers="assay.store.completion:offer_names"
-    ),
-    in_store(
-        "--tag TAG",
-        multiple=True,
-        help="Only with all these tags.",
-        offers="assay.store.completion:offer_tags",
-    ),
+    in_input("--name NAME", help="Only runs of this name.", offers=f"{_OFFER}_names"),
+    in_store("--tag TAG", multiple=True, help="Only with all these tags.", offers=f"{_OFFER}_tags"),
     in_store("--since DATE", help="Only from this day on (UTC)."),
     in_store("--until DATE", help="Only up to this day."),
 )
@@ -454,7 +440,7 @@ def save_options(task: str) -> Callable[[Decorated], Decorated]:
             "--dataset NAME",
             help="With --save: the dataset.",
             aside=True,
-            offers="assay.store.completion:offer_datasets",
+            offers=f"{_OFFER}_datasets",
         ),
         in_store(
             "--tag TAG",
@@ -462,7 +448,7 @@ def save_options(task: str) -> Callable[[Decorated], Decorated]:
             multiple=True,
             help="With --save: a tag of the runs. May be repeated.",
             aside=True,
-            offers="assay.store.completion:offer_tags",
+            offers=f"{_OFFER}_tags",
         ),
     )
 

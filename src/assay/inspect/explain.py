@@ -446,12 +446,7 @@ def _arranged(hits: Hits, gain: Gain, ranks: Iterable[int]) -> Hits:
     rank = rank[order]
     grade = hits.grade[counted[order]]
     return replace(
-        hits,
-        rank=rank,
-        rank_lo=rank,
-        rank_hi=rank,
-        grade=grade,
-        offsets=np.array([0, len(rank)]),
+        hits, rank=rank, rank_lo=rank, rank_hi=rank, grade=grade, offsets=np.array([0, len(rank)])
     )
 
 

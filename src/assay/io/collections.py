@@ -42,7 +42,7 @@ class Layout(NamedTuple):
     qrels: Path
 
 
-def find_layout(folder: str | os.PathLike[str], split: str) -> Layout:
+def find_layout(folder: FilePath, split: str) -> Layout:
     """Return the files of a collection in a folder; `split` names the judgments.
 
     That is BEIR's layout, or the one of data sets of Hugging Face's hub: parquet files in the
@@ -102,9 +102,7 @@ def _first(home: Path, names: list[str], what: str) -> Path:
     raise StorageError(f"{home} holds no {what}: looked for {', '.join(names)}.{hint}")
 
 
-def write_collection(
-    collection: Collection, folder: str | os.PathLike[str], *, split: str = "test"
-) -> Layout:
+def write_collection(collection: Collection, folder: FilePath, *, split: str = "test") -> Layout:
     """Write a collection in BEIR's layout; each file whole or not at all."""
     home = Path(folder)
     try:
@@ -228,14 +226,14 @@ class Collection:
 
 
 def load_collection(
-    corpus: str | os.PathLike[str],
-    queries: str | os.PathLike[str] | None = None,
+    corpus: FilePath,
+    queries: FilePath | None = None,
     qrels: Any = None,
     *,
     split: str = "test",
     name: str = "",
     chunks: ChunkRule | None = None,
-    answers: str | os.PathLike[str] | None = None,
+    answers: FilePath | None = None,
 ) -> Collection:
     """Return a collection from files.
 
@@ -272,9 +270,9 @@ def load_collection(
 
 
 def _with_answers(
-    answers: str | os.PathLike[str],
-    corpus: str | os.PathLike[str],
-    queries: str | os.PathLike[str] | None,
+    answers: FilePath,
+    corpus: FilePath,
+    queries: FilePath | None,
     qrels: Any,
     split: str,
     name: str,
@@ -304,7 +302,7 @@ def _cut(docs: Texts, chunks: ChunkRule | None) -> Texts:
     return Texts(cut.ids, cut.texts)
 
 
-def _name_of(corpus: str | os.PathLike[str]) -> str:
+def _name_of(corpus: FilePath) -> str:
     path = Path(corpus).resolve()
     return path.name if path.is_dir() else path.parent.name
 

@@ -27,7 +27,7 @@ from assay.core.judgments import Judgments
 from assay.core.on_demand import OnDemand
 from assay.core.ranking import Ranking
 from assay.io.lines import Lines, Questions, lines_of_data, lines_of_file, refuse_subtopics
-from assay.io.streams import find_format, open_chunks, read_lines, split_array
+from assay.io.streams import FilePath, find_format, open_chunks, read_lines, split_array
 from assay.native import kernels
 
 if TYPE_CHECKING:
@@ -57,18 +57,18 @@ _Records = Iterable[tuple[Any, ...]] | Iterable[Mapping[str, Any]] | Frame | Arr
 _Nested = Mapping[Any, Mapping[Any, SupportsFloat]]
 # What a run and judgments may be given as: a file, the value itself, {query: {doc: number}},
 # {query: [doc, …]}, (query, doc, number) tuples, records or a data frame.
-RunLike = Ranking | str | os.PathLike[str] | _Nested | Mapping[Any, Sequence[Any]] | _Records
-QrelsLike = Judgments | str | os.PathLike[str] | _Nested | Mapping[Any, Collection[Any]] | _Records
+RunLike = Ranking | FilePath | _Nested | Mapping[Any, Sequence[Any]] | _Records
+QrelsLike = Judgments | FilePath | _Nested | Mapping[Any, Collection[Any]] | _Records
 
 _SWAPPED: Final = "Are run and qrels swapped? The run comes first, then the judgments."
 
 
 def read_run(
-    path: str | os.PathLike[str],
+    path: FilePath,
     *,
     format: str | None = None,
     conventions: str | Conventions = "trec_eval",
-    queries: str | os.PathLike[str] | None = None,
+    queries: FilePath | None = None,
 ) -> Ranking:
     """Read a run file: TREC text, CSV, TSV, JSON, JSONL, parquet, npz or npy.
 
@@ -93,10 +93,7 @@ def read_run(
 
 
 def read_qrels(
-    path: str | os.PathLike[str],
-    *,
-    format: str | None = None,
-    queries: str | os.PathLike[str] | None = None,
+    path: FilePath, *, format: str | None = None, queries: FilePath | None = None
 ) -> Judgments:
     """Read a file of judgments, in the formats that `read_run` knows.
 
@@ -121,14 +118,14 @@ def read_qrels(
     return _judgments_of_file(check_path(path), format, read_questions(queries))
 
 
-def read_questions(path: str | os.PathLike[str] | None) -> Questions | None:
+def read_questions(path: FilePath | None) -> Questions | None:
     """Read ids and texts of queries, to join texts in other files with; None without a file."""
     if path is None:
         return None
     return Questions(*texts.read_texts(check_path(path), "query"), os.fspath(path))
 
 
-def check_path(path: Any) -> str | os.PathLike[str]:
+def check_path(path: Any) -> FilePath:
     """Return the path, if it is one that can name a file."""
     plain = os.fspath(path) if isinstance(path, os.PathLike) else path
     if isinstance(plain, str) and "\0" in plain:
@@ -136,7 +133,7 @@ def check_path(path: Any) -> str | os.PathLike[str]:
             f"{plain[:80]!r} cannot be opened: it holds NUL, as no path does."
         )
     if isinstance(plain, str):
-        path_as_given: str | os.PathLike[str] = path
+        path_as_given: FilePath = path
         return path_as_given
     raise errors.UsageError(
         f"Expected the path of a file, as text or pathlib.Path, found {type(path).__name__}: "
@@ -177,7 +174,7 @@ def as_judgments(qrels: QrelsLike, questions: Questions | None = None) -> Judgme
 
 
 @contextmanager
-def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
+def _naming(path: FilePath) -> Iterator[None]:
     """Let every message about wrong data begin with the file that it came from."""
     try:
         yield
@@ -200,7 +197,7 @@ def as_ranking_and_lines(
 
 
 def _ranking_of_file(
-    path: str | os.PathLike[str], rules: Conventions, named: str | None, questions: Questions | None
+    path: FilePath, rules: Conventions, named: str | None, questions: Questions | None
 ) -> Ranking:
     format = find_format(path, named)
     with _naming(path):
@@ -211,9 +208,7 @@ def _ranking_of_file(
         return _ranking(lines_of_file(path, "run", format, questions), rules)
 
 
-def _judgments_of_file(
-    path: str | os.PathLike[str], named: str | None, questions: Questions | None
-) -> Judgments:
+def _judgments_of_file(path: FilePath, named: str | None, questions: Questions | None) -> Judgments:
     format = find_format(path, named)
     with _naming(path):
         if format in ("npz", "npy"):
@@ -272,7 +267,7 @@ class RunLines(NamedTuple):
     overlong: int
 
 
-def parse_run(path: str | os.PathLike[str]) -> RunLines:
+def parse_run(path: FilePath) -> RunLines:
     """Read a run file, plain or compressed.
 
     `tag` is that of the last line. `rank_disagreements` counts adjacent lines of one query whose
@@ -286,19 +281,19 @@ def parse_run(path: str | os.PathLike[str]) -> RunLines:
     )
 
 
-def parse_qrels(path: str | os.PathLike[str]) -> Lines:
+def parse_qrels(path: FilePath) -> Lines:
     """Read a qrels file, plain or compressed; grades may be negative and fractional."""
     columns = _columns(_parse(path, "qrels"), path, "qrels")
     return Lines(*columns, subtopics=partial(read_iterations, path))
 
 
-def read_iterations(path: str | os.PathLike[str]) -> list[str]:
+def read_iterations(path: FilePath) -> list[str]:
     """Return the second column of a qrels file: the subtopic, in some."""
     rows = (line.split() for line in read_lines(path) if not line.startswith("#"))
     return [cells[1] for cells in rows if cells]
 
 
-def _parse(path: str | os.PathLike[str], kind: str) -> Parser:
+def _parse(path: FilePath, kind: str) -> Parser:
     parser = kernels().TrecParser(kind, os.path.getsize(path) if os.path.isfile(path) else 0)
     fine = all(parser.feed(chunk) for chunk in open_chunks(path)) and parser.finish()
     if not fine and parser.fault is not None:
@@ -306,9 +301,7 @@ def _parse(path: str | os.PathLike[str], kind: str) -> Parser:
     return parser
 
 
-def _columns(
-    parser: Parser, path: str | os.PathLike[str], kind: str
-) -> tuple[Ids, Ids, Ints32, Ints32, Floats]:
+def _columns(parser: Parser, path: FilePath, kind: str) -> tuple[Ids, Ids, Ints32, Ints32, Floats]:
     query_blob, query_offsets, doc_blob, doc_offsets, queries, docs, values = parser.take_columns()
     if not len(values):
         raise errors.FormatError(

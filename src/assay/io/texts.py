@@ -321,7 +321,7 @@ def _read_rows(table: tabular.FileTable, role: Role, start: int = 0) -> tuple[li
     return list(ids), list(texts)
 
 
-def parquet_parts(folder: str | os.PathLike[str], name: str = "*") -> list[Path]:
+def parquet_parts(folder: FilePath, name: str = "*") -> list[Path]:
     """Return the parquet files in a folder whose names match, by name."""
     paths = [path for ending in _PARQUET for path in Path(folder).glob(f"{name}{ending}")]
     return sorted(path for path in paths if path.is_file() and not path.name.startswith("."))
