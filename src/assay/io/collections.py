@@ -56,14 +56,8 @@ def find_layout(folder: FilePath, split: str) -> Layout:
             f"{home} is not a folder in BEIR's layout. Give queries and judgments as well "
             "(on the command line --queries and --qrels)."
         )
-    names = [
-        f"qrels/{split}.tsv",
-        f"qrels/{split}.trec",
-        "qrels.tsv",
-        "qrels.trec",
-        "qrels.txt",
-        "qrels.json",
-    ]
+    names = [f"qrels/{split}.tsv", f"qrels/{split}.trec"]
+    names += [f"qrels.{ending}" for ending in ("tsv", "trec", "txt", "json")]
     names += [f"qrels/{split}.parquet", "qrels.parquet"]
     queries = ["queries.jsonl", "queries.tsv", "queries.csv", "queries.parquet"]
     return Layout(
