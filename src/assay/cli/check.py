@@ -22,9 +22,7 @@ else:
 
 @click.command("check", cls=Command, verified=True)
 @argument("runs", nargs=-1, required=True, metavar="RUN... [QRELS]", reads=True)
-@options.in_input(
-    "-r", "--qrels", metavar="QRELS", help="The judgments; then all names are runs.", reads=True
-)
+@options.in_input("-r", "--qrels QRELS", help="The judgments; then all names are runs.", reads=True)
 @options.queries_option
 @options.measures_option(
     "The measures to check for: ties and short lists are judged by them.", default=("default",)

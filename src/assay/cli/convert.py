@@ -18,24 +18,18 @@ _AS_IN_FILE = Conventions(tiebreak="index")  # lines with equal scores keep thei
 @click.command("convert", cls=Command)
 @argument("source", metavar="IN", reads=True)
 @argument("target", type=options.output_file, metavar="OUT", writes=True)
-@options.in_input(
-    "--kind",
-    type=click.Choice(["run", "qrels"]),
-    default="run",
-    show_default=True,
-    help="What the file holds.",
-)
+@options.in_input("--kind", choices=["run", "qrels"], shown="run", help="What the file holds.")
 @options.in_input(
     "--from",
     "source_format",
-    type=click.Choice((*options.RUN_FORMATS, "npy")),
+    choices=(*options.RUN_FORMATS, "npy"),
     help="Format of IN, if not as named.",
 )
 @options.queries_option
 @options.in_result(
     "--to",
     "target_format",
-    type=click.Choice(options.RUN_FORMATS),
+    choices=options.RUN_FORMATS,
     help="Format of OUT, if not as named; npz for runs only.",
 )
 @options.in_store(

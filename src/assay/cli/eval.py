@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 )
 @options.in_result("-q", "--per-query", is_flag=True, help="A row for each query.")
 @options.in_statistics(
-    "--by",
-    metavar="FILE[:COLUMN]",
+    "--by FILE[:COLUMN]",
     help="Means by group: a TSV or CSV file with a query and its group in each line.",
     reads=True,
 )
@@ -44,9 +43,8 @@ if TYPE_CHECKING:
     help="What a random and a perfect order of the collection score; needs --n-docs.",
 )
 @options.in_input(
-    "--n-docs",
-    type=click.IntRange(min=1),
-    metavar="N",
+    "--n-docs N",
+    least=1,
     help="Size of the collection; goes with --chance. Judged documents that the run does not name "
     "count as in it, unless the run names N.",
 )
@@ -87,7 +85,27 @@ def command(
       assay eval dense.run -r qrels.txt -m nDCG@10 --format model-card -o README.md
       assay eval *.run -r qrels.txt --save --dataset demo
     """
-    _refuse_contradictions(layout, len(runs), by, per_query, percent, chance_wanted, n_docs)
+    several, as_json = len(runs) > 1, layout == "json"
+    contradictions = {
+        "--percent is for text, Markdown and LaTeX; other formats hold fractions.": percent
+        and layout not in ("text", "markdown", "latex"),
+        "--format trec holds one run, and neither groups nor chance.": layout == "trec"
+        and (several or by or chance_wanted),
+        "--format model-card holds the means of one run.": layout == "model-card"
+        and (several or by or per_query),
+        "--by and --per-query make two tables; ask for one, or for --json.": by
+        and per_query
+        and not as_json,
+        "--chance needs --n-docs, the number of documents in the collection.": chance_wanted
+        and n_docs is None,
+        "--n-docs changes nothing without --chance. Add it.": n_docs is not None
+        and not chance_wanted,
+        "--chance goes with means over all queries, not --by or --per-query.": chance_wanted
+        and (by or per_query)
+        and not as_json,
+    }
+    for message in (words for words, holds in contradictions.items() if holds):
+        raise click.UsageError(message)
     output.refuse_input(file, *runs, qrels, queries, options.group_file(by))
     from assay.measures import parse_many
     from assay.runs.run_files import group_records, score_run_files
@@ -117,37 +135,6 @@ def command(
     )
     if layout == "trec":
         output.log(records[0].scored().signature)
-
-
-def _refuse_contradictions(
-    layout: str,
-    n_runs: int,
-    by: str | None,
-    per_query: bool,
-    percent: bool,
-    chance: bool,
-    n_docs: int | None,
-) -> None:
-    if percent and layout not in ("text", "markdown", "latex"):
-        raise click.UsageError(
-            "--percent is for text, Markdown and LaTeX; other formats hold fractions."
-        )
-    if layout == "trec" and (n_runs > 1 or by or chance):
-        raise click.UsageError("--format trec holds one run, and neither groups nor chance.")
-    if layout == "model-card" and (n_runs > 1 or by or per_query):
-        raise click.UsageError("--format model-card holds the means of one run.")
-    if by and per_query and layout != "json":
-        raise click.UsageError("--by and --per-query make two tables; ask for one, or for --json.")
-    if chance and n_docs is None:
-        raise click.UsageError(
-            "--chance needs --n-docs, the number of documents in the collection."
-        )
-    if n_docs is not None and not chance:
-        raise click.UsageError("--n-docs changes nothing without --chance. Add it.")
-    if chance and (by or per_query) and layout != "json":
-        raise click.UsageError(
-            "--chance goes with means over all queries, not --by or --per-query."
-        )
 
 
 @dataclass(frozen=True)

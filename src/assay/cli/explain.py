@@ -24,32 +24,27 @@ else:
 
 @click.command("explain", cls=Command, verified=True)
 @argument("runs", nargs=-1, metavar="[RUN|BENCH.TOML]...", reads=True)
-@options.in_input("-r", "--qrels", metavar="QRELS", help="The judgments.", reads=True)
-@options.in_measures("--query", required=True, metavar="ID", help="The query.")
+@options.in_input("-r", "--qrels QRELS", help="The judgments.", reads=True)
+@options.in_measures("--query ID", required=True, help="The query.")
 @options.in_measures(
     "-m",
-    "--measure",
-    metavar="NAME",
+    "--measure NAME",
     help="Of one run: the measure. [nDCG@10]",
     offers="assay.cli.completion:offer_measures",
 )
 @options.in_input(
-    "--corpus",
-    metavar="PATH",
+    "--corpus PATH",
     help="Show what each run retrieved, with the texts of these documents.",
     reads=True,
     allow="assay.io.texts:allow_corpus",
 )
 @options.in_input(
-    "--extension",
+    "--extension .EXT",
     "extensions",
     multiple=True,
-    metavar=".EXT",
     help="With --corpus: also read files such as .py in a folder.",
 )
-@options.in_input(
-    "--queries", metavar="FILE", help="With --corpus: the texts of the queries.", reads=True
-)
+@options.in_input("--queries FILE", help="With --corpus: the texts of the queries.", reads=True)
 @options.in_input(
     "--saved",
     is_flag=True,
@@ -57,13 +52,7 @@ else:
     "number, the newest bench.",
 )
 @options.store_option
-@options.in_measures(
-    "-n",
-    "--places",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Number of documents of each system. [10]",
-)
+@options.in_measures("-n", "--places N", least=1, help="Number of documents of each system. [10]")
 @options.consent_options("BENCH.TOML")
 @options.conventions_options
 @options.rel_option

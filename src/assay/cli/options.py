@@ -105,11 +105,10 @@ def write_option(
     """-o: the file that a command writes."""
     return in_result(
         "-o",
-        "--output",
+        "--output FILE",
         name,
         type=output_file,
         required=required,
-        metavar="FILE",
         help=words,
         writes=True,
         aside=name == "file",
@@ -118,14 +117,11 @@ def write_option(
 
 output_option = write_option("Write the result to FILE, whole or not at all.")
 queries_option = in_input(
-    "--queries",
-    metavar="FILE",
+    "--queries FILE",
     help="Ids and texts of the queries, for judgments or runs that name them by text.",
     reads=True,
 )
-qrels_option = in_input(
-    "-r", "--qrels", required=True, metavar="QRELS", help="The judgments.", reads=True
-)
+qrels_option = in_input("-r", "--qrels QRELS", required=True, help="The judgments.", reads=True)
 
 
 def label_options(*, means: bool) -> Callable[[Decorated], Decorated]:
@@ -170,14 +166,13 @@ mismatch_option = in_input(
     help="Go on where ids do not fit, such as 1 and 01; they count as different.",
 )
 target_format_option = in_result(
-    "--to", "target_format", type=click.Choice(RUN_FORMATS), help="If not as named."
+    "--to", "target_format", choices=RUN_FORMATS, help="If not as named."
 )
 
 
 ir_metadata_option = in_result(
-    "--ir-metadata",
+    "--ir-metadata auto|FILE",
     "ir_metadata",
-    metavar="auto|FILE",
     help="Head a TREC run with ir_metadata: what is known here, and the entries of a YAML file.",
     reads=True,
 )
@@ -224,7 +219,7 @@ def result_options(
     also has --full and --signature.
     """
     formats = formats or output.offer_formats(also=also)
-    choice = in_result("--format", "named", type=click.Choice(formats), help=words, aside=True)
+    choice = in_result("--format", "named", choices=formats, help=words, aside=True)
     pages = [full_option, signature_option] if brief and "markdown" in formats else []
     add = add_options(*([choice] if named else []), json_option, *pages, output_option)
 
@@ -248,44 +243,30 @@ def measures_option(words: str, default: tuple[str, ...] = ()) -> Decorator[Any]
     """-m, which may be repeated."""
     return in_measures(
         "-m",
-        "--measure",
+        "--measure NAME",
         "measures",
         multiple=True,
         default=default,
-        metavar="NAME",
         help=words,
         offers="assay.cli.completion:offer_measures",
     )
 
 
-rel_option = in_measures(
-    "--rel", type=float, metavar="N", help="Smallest grade that is relevant. [1]"
-)
+rel_option = in_measures("--rel N", type=float, help="Smallest grade that is relevant. [1]")
 conventions_choices = add_options(
     in_measures(
         "-c",
-        "--conventions",
-        default="trec_eval",
-        show_default=True,
-        metavar="NAME",
+        "--conventions NAME",
+        shown="trec_eval",
         help="A preset ('assay measures --conventions' lists them) or a signature.",
         offers="assay.cli.completion:offer_presets",
     ),
-    in_measures("--ties", type=click.Choice(CHOICES["ties"]), help="How tied documents count."),
+    in_measures("--ties", choices=CHOICES["ties"], help="How tied documents count."),
+    in_measures("--empty", choices=CHOICES["empty"], help="Queries without a relevant document."),
     in_measures(
-        "--empty", type=click.Choice(CHOICES["empty"]), help="Queries without a relevant document."
+        "--missing", choices=CHOICES["missing"], help="Judged queries that are not in the run."
     ),
-    in_measures(
-        "--missing",
-        type=click.Choice(CHOICES["missing"]),
-        help="Judged queries that are not in the run.",
-    ),
-    in_measures(
-        "--depth",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Evaluate the first N documents of each query.",
-    ),
+    in_measures("--depth N", least=1, help="Evaluate the first N documents of each query."),
 )
 
 
@@ -326,45 +307,24 @@ def is_typed(option: str) -> bool:
 
 # Statistics
 
-test_option = in_statistics(
-    "--test",
-    type=click.Choice(TESTS),
-    metavar=f"[{'|'.join(TESTS)}]",
-    default="randomisation",
-    show_default=True,
-    help="The paired test.",
-)
+test_option = in_statistics("--test", choices=TESTS, shown="randomisation", help="The paired test.")
 correction_option = in_statistics(
     "--correction",
-    type=click.Choice(CORRECTIONS),
-    metavar=f"[{'|'.join(CORRECTIONS)}]",
+    choices=CORRECTIONS,
     show_default="max-t; holm with another test than randomisation",
     help="Correction for several pairs of runs.",
 )
 level_option = in_statistics(
-    "--level",
-    type=float,
-    default=LEVEL,
-    show_default=True,
-    metavar="A",
-    help="Significance level; intervals have 1 - A.",
+    "--level A", type=float, shown=LEVEL, help="Significance level; intervals have 1 - A."
 )
 resamples_option = in_statistics(
-    "--resamples",
-    type=click.IntRange(min=100),
-    default=RESAMPLES,
-    show_default=True,
-    metavar="N",
-    help="Number of resamples.",
+    "--resamples N", least=100, shown=RESAMPLES, help="Number of resamples."
 )
 
 
 def seed_option_for(words: str) -> Callable[[Decorated], Decorated]:
     """--seed, which is 0 unless it is given."""
-    number = click.IntRange(min=0)
-    return in_statistics(
-        "--seed", type=number, default=0, show_default=True, metavar="N", help=words
-    )
+    return in_statistics("--seed N", least=0, shown=0, help=words)
 
 
 seed_option = seed_option_for("Random seed.")
@@ -372,8 +332,7 @@ seed_option = seed_option_for("Random seed.")
 statistics_options = add_options(
     in_statistics(
         "-b",
-        "--baseline",
-        metavar="NAME",
+        "--baseline NAME",
         help="Compare with this run only: its name or its file.",
         reads=True,
     ),
@@ -382,23 +341,19 @@ statistics_options = add_options(
     level_option,
     in_statistics(
         "--interval",
-        type=click.Choice(INTERVALS),
-        metavar=f"[{'|'.join(INTERVALS)}]",
-        default=INTERVAL,
-        show_default=True,
+        choices=INTERVALS,
+        shown=INTERVAL,
         help="Type of confidence interval; auto: of differences, that of the test.",
     ),
     resamples_option,
     seed_option,
     in_statistics(
-        "--margin",
+        "--margin X",
         type=float,
-        metavar="X",
         help="Margin of non-inferiority and equivalence: the largest negligible difference.",
     ),
     in_statistics(
-        "--by",
-        metavar="FILE[:COLUMN]",
+        "--by FILE[:COLUMN]",
         help="Clusters of dependent queries: whole groups are resampled and tested.",
         reads=True,
     ),
@@ -406,8 +361,7 @@ statistics_options = add_options(
 
 
 slices_option = in_statistics(
-    "--slices",
-    metavar="FILE[:COLUMN]",
+    "--slices FILE[:COLUMN]",
     help="Compare also in each slice: a TSV or CSV file with a query and its slice.",
     reads=True,
 )
@@ -439,73 +393,42 @@ def find_baseline(baseline: str, items: Sequence[object], names: Sequence[str]) 
 
 zero_option = in_search(
     "--zero",
-    type=click.Choice(["error", "drop", "last"]),
-    default="error",
-    show_default=True,
+    choices=["error", "drop", "last"],
+    shown="error",
     help="All-zero vectors under cosine.",
 )
 
 
 def metric_option(help: str, default: str | None = None) -> Callable[[Decorated], Decorated]:
     """How vectors are compared."""
-    return in_search(
-        "--metric",
-        type=click.Choice(["cosine", "dot", "l2"]),
-        default=default,
-        show_default=default is not None,
-        help=help,
-    )
+    return in_search("--metric", choices=["cosine", "dot", "l2"], shown=default, help=help)
 
 
-threads_option = in_search(
-    "--threads", type=click.IntRange(min=1), metavar="N", help="Number of threads. [all cores]"
-)
+threads_option = in_search("--threads N", least=1, help="Number of threads. [all cores]")
 
 
 # The store
 
+_OFFER: Final = "assay.store.completion:offer"  # what the store knows, for completion
+
 store_option = in_store(
-    "--store",
-    metavar="FILE|URL",
+    "--store FILE|URL",
     help="The store of runs: a file, or postgresql://... [$ASSAY_STORE, or assay.db]",
     aside=True,
 )
 filter_options = add_options(
-    in_store(
-        "--task",
-        metavar="NAME",
-        help="Only this task: retrieval, …",
-        offers="assay.store.completion:offer_tasks",
-    ),
-    in_store(
-        "--dataset",
-        metavar="NAME",
-        help="Only this dataset.",
-        aside=True,
-        offers="assay.store.completion:offer_datasets",
-    ),
+    in_store("--task NAME", help="Only this task: retrieval, …", offers=f"{_OFFER}_tasks"),
+    in_store("--dataset NAME", help="Only this dataset.", aside=True, offers=f"{_OFFER}_datasets"),
     option(
-        "--model",
-        metavar="NAME",
+        "--model NAME",
         help="Only this model.",
         section="Models",
         offers="assay.models.specs:offer_models",
     ),
-    in_input(
-        "--name",
-        metavar="NAME",
-        help="Only runs of this name.",
-        offers="assay.store.completion:offer_names",
-    ),
-    in_store(
-        "--tag",
-        multiple=True,
-        metavar="TAG",
-        help="Only with all these tags.",
-        offers="assay.store.completion:offer_tags",
-    ),
-    in_store("--since", metavar="DATE", help="Only from this day on (UTC)."),
-    in_store("--until", metavar="DATE", help="Only up to this day."),
+    in_input("--name NAME", help="Only runs of this name.", offers=f"{_OFFER}_names"),
+    in_store("--tag TAG", multiple=True, help="Only with all these tags.", offers=f"{_OFFER}_tags"),
+    in_store("--since DATE", help="Only from this day on (UTC)."),
+    in_store("--until DATE", help="Only up to this day."),
 )
 
 
@@ -523,10 +446,9 @@ def consent_options(words: str) -> Callable[[Decorated], Decorated]:
             section="Trust",
         ),
         option(
-            "--allow-endpoint",
+            "--allow-endpoint HOST[=VARIABLE]",
             "allow_endpoints",
             multiple=True,
-            metavar="HOST[=VARIABLE]",
             help=f"{words} may send data to this host, and with =VARIABLE the key that this "
             "environment variable holds. May be repeated.",
             section="Trust",
@@ -550,20 +472,18 @@ def save_options(task: str) -> Callable[[Decorated], Decorated]:
         in_store("--save", is_flag=True, help="Store the results as runs.", aside=True),
         store_option,
         in_store(
-            "--dataset",
-            metavar="NAME",
+            "--dataset NAME",
             help="With --save: the dataset.",
             aside=True,
-            offers="assay.store.completion:offer_datasets",
+            offers=f"{_OFFER}_datasets",
         ),
         in_store(
-            "--tag",
+            "--tag TAG",
             "tags",
             multiple=True,
-            metavar="TAG",
             help="With --save: a tag of the runs. May be repeated.",
             aside=True,
-            offers="assay.store.completion:offer_tags",
+            offers=f"{_OFFER}_tags",
         ),
     )
 
@@ -595,17 +515,15 @@ def cluster_options(words: str) -> Callable[[Decorated], Decorated]:
     """--cluster and --workers; `words` say in the help what --cluster is for."""
     return add_options(
         option(
-            "--cluster",
+            "--cluster WHERE",
             "where",
-            metavar="WHERE",
             help=words,
             section="Machines",
             allow="assay.cli.options:allow_cluster",
         ),
         option(
-            "--workers",
-            type=click.IntRange(min=1),
-            metavar="N",
+            "--workers N",
+            least=1,
             help="With --cluster: number of workers. [all cores]",
             section="Machines",
         ),

@@ -57,15 +57,7 @@ _LAYOUTS: Final[dict[str, int]] = {}
 
 # Endings that promise what no command prints.
 _PROMISES: Final = (
-    ".html",
-    ".jsonl",
-    ".ndjson",
-    ".npy",
-    ".npz",
-    ".parquet",
-    ".pdf",
-    ".pq",
-    ".xlsx",
+    *(".html", ".jsonl", ".ndjson", ".npy", ".npz", ".parquet", ".pdf", ".pq", ".xlsx"),
 )
 _PACKED: Final = (".gz", ".zip", ".zst")
 _NOT_IN_JSON: Final = "[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]"

@@ -157,9 +157,8 @@ def command_saves(command: click.Command) -> bool:
 def demo_option(what: str) -> Callable[[options.Decorated], options.Decorated]:
     """--demo DIR of a command, which its first lines look at."""
     return option(
-        "--demo",
+        "--demo DIR",
         type=options.output_folder,
-        metavar="DIR",
         help=f"Only write {what} to DIR, and walk through commands on them.",
         section="Input",
         writes=True,

@@ -26,16 +26,8 @@ Filled = TypeVar("Filled")
 
 # Headings of the options in a command's help, in this order.
 SECTIONS: Final = (
-    "Input",
-    "Models",
-    "Search",
-    "Measures and conventions",
-    "Statistics",
-    "Gate",
-    "Machines",
-    "Trust",
-    "Result",
-    "Store",
+    *("Input", "Models", "Search", "Measures and conventions", "Statistics"),
+    *("Gate", "Machines", "Trust", "Result", "Store"),
 )
 
 
@@ -85,8 +77,22 @@ class Argument(Facts, click.Argument):
 
 
 def option(*names: str, **attributes: Any) -> Callable[[Decorated], Decorated]:
-    """Declare an option: the arguments of `click.option`, and those of `Facts`."""
-    return click.option(*names, cls=Option, **attributes)
+    """Declare an option: the arguments of `click.option`, and those of `Facts`.
+
+    A metavar may follow the flag, as in "--level A"; `choices` are the values that it takes,
+    `least` is the smallest whole number, and `shown` a default that the help shows.
+    """
+    flags, metavars = zip(*(name.partition(" ")[::2] for name in names), strict=True)
+    if any(metavars):
+        attributes["metavar"] = "".join(metavars)
+    if "choices" in attributes:
+        attributes["type"] = click.Choice(attributes.pop("choices"))
+    if "least" in attributes:
+        attributes["type"] = click.IntRange(min=attributes.pop("least"))
+    if "shown" in attributes:
+        attributes["default"] = attributes.pop("shown")
+        attributes["show_default"] = attributes["default"] is not None
+    return click.option(*flags, cls=Option, **attributes)
 
 
 def argument(*names: str, **attributes: Any) -> Callable[[Decorated], Decorated]:

@@ -28,39 +28,25 @@ _FILTERS = ("model", "name", "tag", "since", "until")
 @argument("sources", nargs=-1, metavar="[TABLE|FOLDER...]", reads=True)
 @options.in_input(
     "--units",
-    type=click.Choice(UNITS),
+    choices=UNITS,
     default=None,
     show_default="queries; tasks, where only means are known",
     help="What is resampled. queries: who is better on these tasks? tasks: on tasks like these?",
 )
 @options.in_measures(
-    "--missing",
-    type=click.Choice(MISSING),
-    default="refuse",
-    show_default=True,
-    help="Systems without a value on some task.",
+    "--missing", choices=MISSING, shown="refuse", help="Systems without a value on some task."
 )
+@options.in_input("--only TASK", multiple=True, help="Only this task. May be repeated. [all]")
+@options.in_input("--split NAME", shown="test", help="The split of results of mteb.")
 @options.in_input(
-    "--only", multiple=True, metavar="TASK", help="Only this task. May be repeated. [all]"
-)
-@options.in_input(
-    "--split",
-    default="test",
-    show_default=True,
-    metavar="NAME",
-    help="The split of results of mteb.",
-)
-@options.in_input(
-    "--language",
+    "--language CODE",
     "languages",
     multiple=True,
-    metavar="CODE",
     help="Only subsets of results of mteb in this language, such as eng. May be repeated.",
 )
 @options.in_measures(
     "-m",
-    "--measure",
-    metavar="NAME",
+    "--measure NAME",
     help="The measure of stored runs. [the first that all have]",
     offers="assay.cli.completion:offer_measures",
 )
@@ -69,27 +55,24 @@ _FILTERS = ("model", "name", "tag", "since", "until")
 @options.seed_option
 @options.store_option
 @option(
-    "--model",
-    metavar="NAME",
+    "--model NAME",
     help="Only stored runs of this model.",
     section="Models",
     offers="assay.models.specs:offer_models",
 )
 @options.in_input(
-    "--name",
-    metavar="NAME",
+    "--name NAME",
     help="Only stored runs of this name.",
     offers="assay.store.completion:offer_names",
 )
 @options.in_store(
-    "--tag",
+    "--tag TAG",
     multiple=True,
-    metavar="TAG",
     help="Only stored runs with all these tags.",
     offers="assay.store.completion:offer_tags",
 )
-@options.in_store("--since", metavar="DATE", help="Only stored runs from this day on (UTC).")
-@options.in_store("--until", metavar="DATE", help="Only stored runs up to this day.")
+@options.in_store("--since DATE", help="Only stored runs from this day on (UTC).")
+@options.in_store("--until DATE", help="Only stored runs up to this day.")
 @options.result_options()
 def command(
     *,

@@ -62,14 +62,7 @@ _ELSEWHERE: Final = ("where", "workers", "cluster")  # where the work was done
 @click.command("verify", cls=Command)
 @argument("result", metavar="RESULT.json", reads=True)
 @argument("files", nargs=-1, metavar="[INPUT...]", reads=True)
-@options.in_input(
-    "--folder",
-    default=".",
-    show_default=True,
-    metavar="DIR",
-    help="Where the inputs lie.",
-    folder=True,
-)
+@options.in_input("--folder DIR", shown=".", help="Where the inputs lie.", folder=True)
 @option(
     "--outside",
     is_flag=True,

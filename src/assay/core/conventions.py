@@ -242,71 +242,42 @@ PRESETS: Final[dict[str, Conventions]] = _presets()
 # What each preset reproduces, and what stands behind the claim.
 PRESET_NOTES: Final[dict[str, str]] = {
     "trec_eval": "trec_eval 10.0 with -c: tested to the printed digits against its own test files.",
-    "trec_eval_9": (
-        "trec_eval 9: scores rounded to float32, recall levels rounded up; tested through "
-        "pytrec_eval, which is built from it."
-    ),
-    "pytrec_eval": (
-        "pytrec-eval-terrier 0.5.11, tested to 1e-12: trec_eval 9, and judged queries that are "
-        "not in the run are left out."
-    ),
-    "beir": (
-        "beir 2.2.0, tested: its nDCG, MAP, Recall and P come from pytrec_eval after the query's "
-        "own id is dropped. Its MRR, R_cap and accuracy break ties by insertion order instead and "
-        "divide by all judged queries."
-    ),
-    "mteb": (
-        "mteb 2.26.24, tested: pytrec_eval for all but MRR, which compares scores in float64 "
-        "(equal as long as float32 makes no new ties)."
-    ),
-    "sentence_transformers": (
-        "The information retrieval evaluator of sentence-transformers 6.2.0, tested: ties by id "
-        "ascending, MAP over min(k, R), every judged document counts alike, queries without a "
-        "relevant document left out."
-    ),
-    "ranx": (
-        "ranx 0.3.21, tested on rows without ties and, as Run objects, on tied rows of up to 15 "
-        "documents. It sorts longer rows by an unstable sort and plain dicts backwards, so their "
-        "order under ties is not defined; its RBP is graded without a limit."
-    ),
-    "torchmetrics": (
-        "torchmetrics 1.9.0, tested on positive scores without ties: it counts a document with a "
-        "score of 0 or less as not retrieved, and its order under ties is torch.topk's. Its nDCG "
-        "takes the expectation over ties: use ties=expected for it."
-    ),
-    "sklearn": (
-        "ndcg_score of scikit-learn 1.9, tested: the expectation over tied documents. Its label "
-        "ranking average precision equals AP only where nothing ties."
-    ),
-    "label_retrieval": (
-        "Label-aware retrieval metrics: rows by index, empty queries left out. There is no program "
-        "to test against."
-    ),
-    "next_location": (
-        "Next-place prediction: rows by index. There is no program to test against; its listing "
-        "sorts with torch.argsort, whose order under ties is not defined."
-    ),
-    "binary_codes": (
-        "Codes and neighbours: ties to the lower index, empty queries count 0. There is no program "
-        "to test against."
-    ),
-    "hashing": (
-        "Learning to hash, CalcTopMap of the public code: AP over the relevant documents among the "
-        "first R, a query without one counts 0, ties to the lower index. Tested against the rule; "
-        "the code's own argsort does not define an order among ties."
-    ),
-    "keypoints": (
-        "Keypoint matching by the formula: a target's rank is 1 + how many score above it. There "
-        "is no program to test against."
-    ),
-    "keypoints_program": (
-        "Keypoint matching by the program: 1 + how many score above + half of those that tie, "
-        "rounded up. Tested against the numbers of that rule only."
-    ),
-    "model_bench": (
-        "Bench of two text models: rows by index, empty queries count 0. There is no program to "
-        "test against; its listing reverses an unstable sort, so its ties have no defined order."
-    ),
+    "trec_eval_9": "trec_eval 9: scores rounded to float32, recall levels rounded up; tested "
+    "through pytrec_eval, which is built from it.",
+    "pytrec_eval": "pytrec-eval-terrier 0.5.11, tested to 1e-12: trec_eval 9, and judged queries "
+    "that are not in the run are left out.",
+    "beir": "beir 2.2.0, tested: its nDCG, MAP, Recall and P come from pytrec_eval after the "
+    "query's own id is dropped. Its MRR, R_cap and accuracy break ties by insertion order instead "
+    "and divide by all judged queries.",
+    "mteb": "mteb 2.26.24, tested: pytrec_eval for all but MRR, which compares scores in float64 "
+    "(equal as long as float32 makes no new ties).",
+    "sentence_transformers": "The information retrieval evaluator of sentence-transformers 6.2.0, "
+    "tested: ties by id ascending, MAP over min(k, R), every judged document counts alike, "
+    "queries without a relevant document left out.",
+    "ranx": "ranx 0.3.21, tested on rows without ties and, as Run objects, on tied rows of up to "
+    "15 documents. It sorts longer rows by an unstable sort and plain dicts backwards, so their "
+    "order under ties is not defined; its RBP is graded without a limit.",
+    "torchmetrics": "torchmetrics 1.9.0, tested on positive scores without ties: it counts a "
+    "document with a score of 0 or less as not retrieved, and its order under ties is "
+    "torch.topk's. Its nDCG takes the expectation over ties: use ties=expected for it.",
+    "sklearn": "ndcg_score of scikit-learn 1.9, tested: the expectation over tied documents. Its "
+    "label ranking average precision equals AP only where nothing ties.",
+    "label_retrieval": "Label-aware retrieval metrics: rows by index, empty queries left out. "
+    "There is no program to test against.",
+    "next_location": "Next-place prediction: rows by index. There is no program to test against; "
+    "its listing sorts with torch.argsort, whose order under ties is not defined.",
+    "binary_codes": "Codes and neighbours: ties to the lower index, empty queries count 0. There "
+    "is no program to test against.",
+    "hashing": "Learning to hash, CalcTopMap of the public code: AP over the relevant documents "
+    "among the first R, a query without one counts 0, ties to the lower index. Tested against the "
+    "rule; the code's own argsort does not define an order among ties.",
+    "keypoints": "Keypoint matching by the formula: a target's rank is 1 + how many score above "
+    "it. There is no program to test against.",
+    "keypoints_program": "Keypoint matching by the program: 1 + how many score above + half of "
+    "those that tie, rounded up. Tested against the numbers of that rule only.",
+    "model_bench": "Bench of two text models: rows by index, empty queries count 0. There is no "
+    "program to test against; its listing reverses an unstable sort, so its ties have no defined "
+    "order.",
 }
 
 

@@ -141,24 +141,23 @@ class Hits:
         rows = np.asarray(rows, np.int64)
         at, offsets = gather(self.offsets, rows)
         pool_at, pool_offsets = gather(self.pool_offsets, rows)
+        places = {
+            **dict.fromkeys(("rank", "rank_lo", "rank_hi", "grade"), at),
+            **dict.fromkeys(("pool_grade", "pool_count"), pool_at),
+            **dict.fromkeys(("n_ret", "n_docs", "missing", "tie_split", "own"), rows),
+        }
+        columns = {name: getattr(self, name) for name in places}
+        taken: dict[str, Any] = {
+            key: None if column is None else column[places[key]] for key, column in columns.items()
+        }
         return replace(
             self,
             query_ids=self.query_ids.take(rows),
             offsets=offsets,
-            rank=self.rank[at],
-            rank_lo=self.rank_lo[at],
-            rank_hi=self.rank_hi[at],
-            grade=self.grade[at],
-            n_ret=self.n_ret[rows],
             pool_offsets=pool_offsets,
-            pool_grade=self.pool_grade[pool_at],
-            pool_count=self.pool_count[pool_at],
-            n_docs=self.n_docs[rows],
-            missing=self.missing[rows],
-            tie_split=None if self.tie_split is None else self.tie_split[rows],
             kept=Kept(),
             cover=None if self.cover is None else partial(_cover_rows, self.cover, rows),
-            own=None if self.own is None else self.own[rows],
+            **taken,
         )
 
     def __repr__(self) -> str:

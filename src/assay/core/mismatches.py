@@ -267,13 +267,8 @@ PLAIN_FORMS: Final[dict[str, PlainForm]] = {
 
 def possible_kinds(text: str) -> set[str]:
     """Return the kinds of difference that ids with these characters can have."""
-    can_be = (
-        "0" in text,
-        text != text.casefold(),
-        not text.isascii(),
-        any(mark in text for mark in _QUOTES),
-        "." in text,
-    )
+    quoted = any(mark in text for mark in _QUOTES)
+    can_be = ("0" in text, text != text.casefold(), not text.isascii(), quoted, "." in text)
     return {kind for kind, can in zip(PLAIN_FORMS, can_be, strict=True) if can}
 
 

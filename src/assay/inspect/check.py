@@ -19,14 +19,7 @@ from assay.core.mismatches import are_odd_files, near_misses
 from assay.core.ranking import Ranking
 from assay.core.text import format_percent, format_share
 from assay.errors import UsageError
-from assay.io.formats import (
-    QrelsLike,
-    RunLike,
-    RunLines,
-    as_judgments,
-    as_ranking_and_lines,
-    read_questions,
-)
+from assay.io import formats
 from assay.measures import Measure, MeasuresLike, parse_many
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Scores
@@ -101,8 +94,8 @@ class CheckReport:
 
 
 def check(
-    run: RunLike,
-    qrels: QrelsLike,
+    run: formats.RunLike,
+    qrels: formats.QrelsLike,
     *,
     measures: MeasuresLike = "default",
     conventions: str | Conventions = "trec_eval",
@@ -139,9 +132,9 @@ def check(
     """
     check_keywords(check, choices)
     rules = _without_refusals(as_conventions(conventions, **choices))
-    questions = read_questions(queries)
-    ranking, lines = as_ranking_and_lines(run, rules, questions)
-    judgments = as_judgments(qrels, questions)
+    questions = formats.read_questions(queries)
+    ranking, lines = formats.as_ranking_and_lines(run, rules, questions)
+    judgments = formats.as_judgments(qrels, questions)
     if not isinstance(judgments, Qrels):
         raise UsageError("check takes judgments of pairs (qrels), not labels.")
     findings = [
@@ -184,7 +177,7 @@ def _plural(count: int, noun: str) -> str:
     return f"{count} {noun if count == 1 else many}"
 
 
-def _about_columns(lines: RunLines) -> Iterator[Finding]:
+def _about_columns(lines: formats.RunLines) -> Iterator[Finding]:
     """Yield what only the text of a TREC run tells: rank column, further columns."""
     findings = (
         (

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -23,7 +22,7 @@ from assay.arrays import Array
 from assay.errors import FormatError, StorageError
 from assay.io.arrays import unpack_npz
 from assay.io.plain_data import parse_json
-from assay.io.streams import atomic_write, read_text
+from assay.io.streams import FilePath, atomic_write, read_text
 
 _HEAD: Final = "head"  # the array that holds the JSON head
 _DIGEST: Final = 32  # bytes of a SHA-256
@@ -45,11 +44,7 @@ class Checkpoint:
     """
 
     def __init__(
-        self,
-        folder: str | os.PathLike[str] | None,
-        fingerprint: str = "",
-        *,
-        optional: bool = False,
+        self, folder: FilePath | None, fingerprint: str = "", *, optional: bool = False
     ) -> None:
         self.folder = None if folder is None else Path(folder)
         self.fingerprint = fingerprint

@@ -25,14 +25,7 @@ from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Qrels
 from assay.core.mismatches import describe_near
 from assay.errors import FormatError, MismatchError, StorageError, UsageError
-from assay.io.columns import (
-    Dialect,
-    find_delimiter,
-    open_delimited,
-    parse_list,
-    read_records,
-    require_columns,
-)
+from assay.io import columns as tabular
 from assay.io.formats import as_judgments
 from assay.io.lines import NO_QUERIES, Questions
 from assay.io.streams import FilePath, atomic_write, ending_of, missing_file
@@ -49,7 +42,7 @@ class Layout(NamedTuple):
     qrels: Path
 
 
-def find_layout(folder: str | os.PathLike[str], split: str) -> Layout:
+def find_layout(folder: FilePath, split: str) -> Layout:
     """Return the files of a collection in a folder; `split` names the judgments.
 
     That is BEIR's layout, or the one of data sets of Hugging Face's hub: parquet files in the
@@ -63,14 +56,8 @@ def find_layout(folder: str | os.PathLike[str], split: str) -> Layout:
             f"{home} is not a folder in BEIR's layout. Give queries and judgments as well "
             "(on the command line --queries and --qrels)."
         )
-    names = [
-        f"qrels/{split}.tsv",
-        f"qrels/{split}.trec",
-        "qrels.tsv",
-        "qrels.trec",
-        "qrels.txt",
-        "qrels.json",
-    ]
+    names = [f"qrels/{split}.tsv", f"qrels/{split}.trec"]
+    names += [f"qrels.{ending}" for ending in ("tsv", "trec", "txt", "json")]
     names += [f"qrels/{split}.parquet", "qrels.parquet"]
     queries = ["queries.jsonl", "queries.tsv", "queries.csv", "queries.parquet"]
     return Layout(
@@ -109,9 +96,7 @@ def _first(home: Path, names: list[str], what: str) -> Path:
     raise StorageError(f"{home} holds no {what}: looked for {', '.join(names)}.{hint}")
 
 
-def write_collection(
-    collection: Collection, folder: str | os.PathLike[str], *, split: str = "test"
-) -> Layout:
+def write_collection(collection: Collection, folder: FilePath, *, split: str = "test") -> Layout:
     """Write a collection in BEIR's layout; each file whole or not at all."""
     home = Path(folder)
     try:
@@ -235,14 +220,14 @@ class Collection:
 
 
 def load_collection(
-    corpus: str | os.PathLike[str],
-    queries: str | os.PathLike[str] | None = None,
+    corpus: FilePath,
+    queries: FilePath | None = None,
     qrels: Any = None,
     *,
     split: str = "test",
     name: str = "",
     chunks: ChunkRule | None = None,
-    answers: str | os.PathLike[str] | None = None,
+    answers: FilePath | None = None,
 ) -> Collection:
     """Return a collection from files.
 
@@ -279,9 +264,9 @@ def load_collection(
 
 
 def _with_answers(
-    answers: str | os.PathLike[str],
-    corpus: str | os.PathLike[str],
-    queries: str | os.PathLike[str] | None,
+    answers: FilePath,
+    corpus: FilePath,
+    queries: FilePath | None,
     qrels: Any,
     split: str,
     name: str,
@@ -311,7 +296,7 @@ def _cut(docs: Texts, chunks: ChunkRule | None) -> Texts:
     return Texts(cut.ids, cut.texts)
 
 
-def _name_of(corpus: str | os.PathLike[str]) -> str:
+def _name_of(corpus: FilePath) -> str:
     path = Path(corpus).resolve()
     return path.name if path.is_dir() else path.parent.name
 
@@ -481,13 +466,13 @@ def _entries(path: FilePath, name: str) -> Iterator[tuple[str, str, Any]]:
     ending = ending_of(path)
     if ending in (".tsv", ".csv"):
         # DPR's files have tabs also where the ending says .csv, and no header.
-        layout = Dialect(find_delimiter(path), strict=False, skip_spaces=False)
-        table = open_delimited(path, layout, lambda _: ("query", "answers"))
+        layout = tabular.Dialect(tabular.find_delimiter(path), strict=False, skip_spaces=False)
+        table = tabular.open_delimited(path, layout, lambda _: ("query", "answers"))
         for row, (query, text) in enumerate(zip(*table.columns(table.names), strict=True)):
             place = f"{name}, row {row + 1}"
-            yield place, query, parse_list(text.strip(), place)
+            yield place, query, tabular.parse_list(text.strip(), place)
         return
-    data, where = read_records(path, "json" if ending == ".json" else "jsonl")
+    data, where = tabular.read_records(path, "json" if ending == ".json" else "jsonl")
     if isinstance(data, Mapping):
         yield from ((f"{name}, {key!r}", key, value) for key, value in data.items())
         return
@@ -495,7 +480,7 @@ def _entries(path: FilePath, name: str) -> Iterator[tuple[str, str, Any]]:
         place = where(row)
         if not isinstance(record, Mapping):
             raise FormatError(f"{place}: expected an object with answers, found {record!r:.40}.")
-        names = require_columns(
+        names = tabular.require_columns(
             list(record),
             {"answered query": "query", "answers": "answers"},
             place,

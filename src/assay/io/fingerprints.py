@@ -17,7 +17,7 @@ from assay import __version__
 from assay.arrays import Array
 from assay.errors import StorageError
 from assay.io.mapped import FileState
-from assay.io.streams import split_array
+from assay.io.streams import FilePath, split_array
 from assay.native import engine_name
 
 
@@ -42,7 +42,7 @@ def digest_of_arrays(*arrays: Array) -> str:
     return digest.hexdigest()
 
 
-def digest_of_file(path: str | os.PathLike[str]) -> str:
+def digest_of_file(path: FilePath) -> str:
     """SHA-256 of the content of a file; a file that stays as it is is read once.
 
     One that changed in the last moments is read each time: its times cannot tell the next change.
@@ -140,7 +140,7 @@ def git_commit(folder: str | None = None) -> str:
     return commit if done.returncode == 0 and len(commit) in (40, 64) else ""
 
 
-def fingerprints(files: Iterable[str | os.PathLike[str]]) -> dict[str, dict[str, Any]]:
+def fingerprints(files: Iterable[FilePath]) -> dict[str, dict[str, Any]]:
     """Size and SHA-256 of each file."""
     return {os.fspath(file): fingerprint_file(os.fspath(file)) for file in files}
 

@@ -19,22 +19,15 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, SupportsFloat
 
+from assay import errors
 from assay.arrays import Floats, Ints32
 from assay.core.conventions import Conventions, as_conventions
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments
 from assay.core.on_demand import OnDemand
 from assay.core.ranking import Ranking
-from assay.errors import (
-    FormatError,
-    InputError,
-    MismatchError,
-    StorageError,
-    UsageError,
-    ValueRangeError,
-)
 from assay.io.lines import Lines, Questions, lines_of_data, lines_of_file, refuse_subtopics
-from assay.io.streams import find_format, open_chunks, read_lines, split_array
+from assay.io.streams import FilePath, find_format, open_chunks, read_lines, split_array
 from assay.native import kernels
 
 if TYPE_CHECKING:
@@ -64,18 +57,18 @@ _Records = Iterable[tuple[Any, ...]] | Iterable[Mapping[str, Any]] | Frame | Arr
 _Nested = Mapping[Any, Mapping[Any, SupportsFloat]]
 # What a run and judgments may be given as: a file, the value itself, {query: {doc: number}},
 # {query: [doc, …]}, (query, doc, number) tuples, records or a data frame.
-RunLike = Ranking | str | os.PathLike[str] | _Nested | Mapping[Any, Sequence[Any]] | _Records
-QrelsLike = Judgments | str | os.PathLike[str] | _Nested | Mapping[Any, Collection[Any]] | _Records
+RunLike = Ranking | FilePath | _Nested | Mapping[Any, Sequence[Any]] | _Records
+QrelsLike = Judgments | FilePath | _Nested | Mapping[Any, Collection[Any]] | _Records
 
 _SWAPPED: Final = "Are run and qrels swapped? The run comes first, then the judgments."
 
 
 def read_run(
-    path: str | os.PathLike[str],
+    path: FilePath,
     *,
     format: str | None = None,
     conventions: str | Conventions = "trec_eval",
-    queries: str | os.PathLike[str] | None = None,
+    queries: FilePath | None = None,
 ) -> Ranking:
     """Read a run file: TREC text, CSV, TSV, JSON, JSONL, parquet, npz or npy.
 
@@ -100,10 +93,7 @@ def read_run(
 
 
 def read_qrels(
-    path: str | os.PathLike[str],
-    *,
-    format: str | None = None,
-    queries: str | os.PathLike[str] | None = None,
+    path: FilePath, *, format: str | None = None, queries: FilePath | None = None
 ) -> Judgments:
     """Read a file of judgments, in the formats that `read_run` knows.
 
@@ -128,22 +118,24 @@ def read_qrels(
     return _judgments_of_file(check_path(path), format, read_questions(queries))
 
 
-def read_questions(path: str | os.PathLike[str] | None) -> Questions | None:
+def read_questions(path: FilePath | None) -> Questions | None:
     """Read ids and texts of queries, to join texts in other files with; None without a file."""
     if path is None:
         return None
     return Questions(*texts.read_texts(check_path(path), "query"), os.fspath(path))
 
 
-def check_path(path: Any) -> str | os.PathLike[str]:
+def check_path(path: Any) -> FilePath:
     """Return the path, if it is one that can name a file."""
     plain = os.fspath(path) if isinstance(path, os.PathLike) else path
     if isinstance(plain, str) and "\0" in plain:
-        raise StorageError(f"{plain[:80]!r} cannot be opened: it holds NUL, as no path does.")
+        raise errors.StorageError(
+            f"{plain[:80]!r} cannot be opened: it holds NUL, as no path does."
+        )
     if isinstance(plain, str):
-        path_as_given: str | os.PathLike[str] = path
+        path_as_given: FilePath = path
         return path_as_given
-    raise UsageError(
+    raise errors.UsageError(
         f"Expected the path of a file, as text or pathlib.Path, found {type(path).__name__}: "
         f"{repr(path)[:60]}."
     )
@@ -162,7 +154,7 @@ def as_ranking(run: RunLike, rules: Conventions, questions: Questions | None = N
     if isinstance(run, str | os.PathLike):
         return _ranking_of_file(run, rules, None, questions)
     if isinstance(run, Judgments):
-        raise UsageError(f"The run is {run!r}, which are judgments. {_SWAPPED}")
+        raise errors.UsageError(f"The run is {run!r}, which are judgments. {_SWAPPED}")
     return _ranking(lines_of_data(run, "run", questions), rules)
 
 
@@ -177,16 +169,16 @@ def as_judgments(qrels: QrelsLike, questions: Questions | None = None) -> Judgme
     if isinstance(qrels, str | os.PathLike):
         return _judgments_of_file(qrels, None, questions)
     if isinstance(qrels, Ranking):
-        raise UsageError(f"The judgments (qrels) are {qrels!r}, which is a run. {_SWAPPED}")
+        raise errors.UsageError(f"The judgments (qrels) are {qrels!r}, which is a run. {_SWAPPED}")
     return _judgments(lines_of_data(qrels, "qrels", questions))
 
 
 @contextmanager
-def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
+def _naming(path: FilePath) -> Iterator[None]:
     """Let every message about wrong data begin with the file that it came from."""
     try:
         yield
-    except InputError as error:
+    except errors.InputError as error:
         name, message = split_array(path)[0], str(error)
         if message.startswith((f"{name}:", f"{name},", f"{name} ")):
             raise
@@ -205,7 +197,7 @@ def as_ranking_and_lines(
 
 
 def _ranking_of_file(
-    path: str | os.PathLike[str], rules: Conventions, named: str | None, questions: Questions | None
+    path: FilePath, rules: Conventions, named: str | None, questions: Questions | None
 ) -> Ranking:
     format = find_format(path, named)
     with _naming(path):
@@ -216,9 +208,7 @@ def _ranking_of_file(
         return _ranking(lines_of_file(path, "run", format, questions), rules)
 
 
-def _judgments_of_file(
-    path: str | os.PathLike[str], named: str | None, questions: Questions | None
-) -> Judgments:
+def _judgments_of_file(path: FilePath, named: str | None, questions: Questions | None) -> Judgments:
     format = find_format(path, named)
     with _naming(path):
         if format in ("npz", "npy"):
@@ -251,7 +241,7 @@ def _judgments(lines: Lines) -> Judgments:
         judgments = Judgments.from_pairs(
             lines.query_ids, lines.doc_ids, lines.queries, lines.docs, lines.values
         )
-    except MismatchError:  # a pair with two grades
+    except errors.MismatchError:  # a pair with two grades
         refuse_subtopics(lines)
         raise
     if judgments.repeated:
@@ -277,7 +267,7 @@ class RunLines(NamedTuple):
     overlong: int
 
 
-def parse_run(path: str | os.PathLike[str]) -> RunLines:
+def parse_run(path: FilePath) -> RunLines:
     """Read a run file, plain or compressed.
 
     `tag` is that of the last line. `rank_disagreements` counts adjacent lines of one query whose
@@ -291,19 +281,19 @@ def parse_run(path: str | os.PathLike[str]) -> RunLines:
     )
 
 
-def parse_qrels(path: str | os.PathLike[str]) -> Lines:
+def parse_qrels(path: FilePath) -> Lines:
     """Read a qrels file, plain or compressed; grades may be negative and fractional."""
     columns = _columns(_parse(path, "qrels"), path, "qrels")
     return Lines(*columns, subtopics=partial(read_iterations, path))
 
 
-def read_iterations(path: str | os.PathLike[str]) -> list[str]:
+def read_iterations(path: FilePath) -> list[str]:
     """Return the second column of a qrels file: the subtopic, in some."""
     rows = (line.split() for line in read_lines(path) if not line.startswith("#"))
     return [cells[1] for cells in rows if cells]
 
 
-def _parse(path: str | os.PathLike[str], kind: str) -> Parser:
+def _parse(path: FilePath, kind: str) -> Parser:
     parser = kernels().TrecParser(kind, os.path.getsize(path) if os.path.isfile(path) else 0)
     fine = all(parser.feed(chunk) for chunk in open_chunks(path)) and parser.finish()
     if not fine and parser.fault is not None:
@@ -311,12 +301,10 @@ def _parse(path: str | os.PathLike[str], kind: str) -> Parser:
     return parser
 
 
-def _columns(
-    parser: Parser, path: str | os.PathLike[str], kind: str
-) -> tuple[Ids, Ids, Ints32, Ints32, Floats]:
+def _columns(parser: Parser, path: FilePath, kind: str) -> tuple[Ids, Ids, Ints32, Ints32, Floats]:
     query_blob, query_offsets, doc_blob, doc_offsets, queries, docs, values = parser.take_columns()
     if not len(values):
-        raise FormatError(
+        raise errors.FormatError(
             f"{os.fspath(path)} holds no {kind} lines, only comments or blank lines. "
             f"Each line needs the columns {_COLUMNS[kind]}."
         )
@@ -326,7 +314,7 @@ def _columns(
     return query_ids, Ids.from_utf8(doc_blob, doc_offsets), queries, docs, values
 
 
-def fault_error(name: str, kind: str, fault: TextFault) -> InputError:
+def fault_error(name: str, kind: str, fault: TextFault) -> errors.InputError:
     """Turn a parser's fault into the error to raise."""
     line, what, text, n_columns = fault
     columns, value = _COLUMNS[kind], _VALUE[kind]
@@ -344,7 +332,7 @@ def fault_error(name: str, kind: str, fault: TextFault) -> InputError:
         f"{excerpt}. Separate columns by spaces or tabs, and end lines with LF or CRLF.",
         "too_long": f"the line is longer than 1 MiB: {excerpt}. Is this a {kind} file at all?",
     }
-    error = ValueRangeError if what in ("not_finite", "overflow") else FormatError
+    error = errors.ValueRangeError if what in ("not_finite", "overflow") else errors.FormatError
     return error(f"{name}, line {line}: {messages[what]}")
 
 

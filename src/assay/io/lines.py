@@ -19,39 +19,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from assay import errors
 from assay.arrays import NUMBER_TYPES, Bytes, Floats, Ints, Ints32
 from assay.core.checks import name_few
 from assay.core.ids import Ids
 from assay.core.mismatches import describe_near
 from assay.core.text import Remark, did_you_mean, unguard_formula
-from assay.errors import (
-    FormatError,
-    IdError,
-    InputError,
-    MismatchError,
-    UsageError,
-    ValueRangeError,
-    need,
-)
-from assay.io.columns import (
-    ROLES,
-    Dialect,
-    FileTable,
-    Where,
-    is_number,
-    list_names,
-    missing_cell,
-    open_delimited,
-    parse_list,
-    parse_numbers,
-    pick_column,
-    read_columns,
-    read_records,
-    require_columns,
-    require_kind,
-    shift,
-    table_of_records,
-)
+from assay.io import columns as tabular
 from assay.io.streams import FilePath
 from assay.native import kernels
 from assay.tables.table import Table as Page
@@ -88,23 +62,23 @@ _JOIN_TEXTS: Final = (
 )
 
 
-def pack_ids(values: Sequence[Any], what: str, where: Where) -> Ids:
+def pack_ids(values: Sequence[Any], what: str, where: tabular.Where) -> Ids:
     """Check and pack ids; an error names the place."""
     try:
         return Ids.of(values, what)
-    except IdError as error:
+    except errors.IdError as error:
         for row, value in enumerate(values):  # the first value that has a fault of its own
             try:
                 Ids.of([value], what)
-            except IdError as fault:
+            except errors.IdError as fault:
                 words = str(fault).replace(" in row 0", "")
                 if what == "query" and isinstance(value, str) and len(value.split()) > 1:
                     words = f"{words.partition(':')[0]}: {_JOIN_TEXTS}"
-                raise IdError(f"{where(row)}: {words}") from None
-        raise IdError(str(error)) from None
+                raise errors.IdError(f"{where(row)}: {words}") from None
+        raise errors.IdError(str(error)) from None
 
 
-def number_column(values: Sequence[Any], what: str, where: Where) -> tuple[Ids, Ints32]:
+def number_column(values: Sequence[Any], what: str, where: tabular.Where) -> tuple[Ids, Ints32]:
     """Return `number_ids` of ids that are still to be packed; clean text in one pass."""
     listed = values if isinstance(values, list) else list(values)
     numbered = kernels().number_texts(listed)
@@ -130,7 +104,7 @@ def number_ids(ids: Ids) -> tuple[Ids, Ints32]:
     return ids.take(np.flatnonzero(is_first)), number[first]
 
 
-def plain_floats(values: Sequence[Any], kind: Kind, where: Where) -> Floats:
+def plain_floats(values: Sequence[Any], kind: Kind, where: tabular.Where) -> Floats:
     """Python numbers as float64; text, None and whole numbers that lose digits are refused."""
     fine = (int, float, np.integer, np.floating)
     allowed = fine if kind == "run" else (*fine, np.bool_)  # a bool is an int, too
@@ -147,26 +121,26 @@ def plain_floats(values: Sequence[Any], kind: Kind, where: Where) -> Floats:
     return np.fromiter(values, np.float64, len(values))
 
 
-def _not_a_number(value: Any, kind: Kind, place: str) -> ValueRangeError:
+def _not_a_number(value: Any, kind: Kind, place: str) -> errors.ValueRangeError:
     name, text = VALUE_NAME[kind], repr(value)
     text = text if len(text) <= 60 else f"{text[:59]}…"
     if value is None:
-        return ValueRangeError(f"{place}: the {name} is missing. Give a number.")
-    return ValueRangeError(
+        return errors.ValueRangeError(f"{place}: the {name} is missing. Give a number.")
+    return errors.ValueRangeError(
         f"{place}: the {name} {text} is of type {type(value).__name__}, not a number. "
         "Convert it first."
     )
 
 
-def _lost_digits_error(value: int, kind: Kind, place: str) -> ValueRangeError:
+def _lost_digits_error(value: int, kind: Kind, place: str) -> errors.ValueRangeError:
     digits = str(value) if abs(value) < 10**30 else f"of {value.bit_length()} bits"
-    return ValueRangeError(
+    return errors.ValueRangeError(
         f"{place}: the {VALUE_NAME[kind]} {digits} is a whole number beyond 2^53, which float64 "
         "cannot tell from its neighbours. Scale or shift the values."
     )
 
 
-def exact_floats(values: npt.NDArray[Any], kind: Kind, where: Where) -> Floats:
+def exact_floats(values: npt.NDArray[Any], kind: Kind, where: tabular.Where) -> Floats:
     """Return an array of numbers as float64; whole numbers that would lose digits are refused."""
     if values.dtype.kind in "iu" and values.dtype.itemsize == 8:
         bad = (values > _EXACT) | ((values < -_EXACT) if values.dtype.kind == "i" else False)
@@ -176,17 +150,17 @@ def exact_floats(values: npt.NDArray[Any], kind: Kind, where: Where) -> Floats:
     return values.astype(np.float64)
 
 
-def check_values(lines: Lines, kind: Kind, where: Where) -> Lines:
+def check_values(lines: Lines, kind: Kind, where: tabular.Where) -> Lines:
     """Return the lines, if there are any queries and every value is finite."""
     if not len(lines.query_ids):
-        raise InputError(f"The {kind} holds no queries.")
+        raise errors.InputError(f"The {kind} holds no queries.")
     bad = ~np.isfinite(lines.values)
     if bad.any():
         row = int(np.argmax(bad))
         query, doc = lines.query_ids[int(lines.queries[row])], lines.doc_ids[int(lines.docs[row])]
         name, value = VALUE_NAME[kind], float(lines.values[row])
         fault = "missing or not a number" if math.isnan(value) else "not finite"
-        raise ValueRangeError(
+        raise errors.ValueRangeError(
             f"{where(row)}: the {name} of doc {doc!r} for query {query!r} is {value}, {fault}. "
             f"Remove the line or fix the {name}."
         )
@@ -202,7 +176,7 @@ def refuse_subtopics(lines: Lines) -> None:
     ):
         before = first.setdefault((query, doc), subtopic)
         if str(before) != str(subtopic):
-            raise MismatchError(
+            raise errors.MismatchError(
                 f"Document {lines.doc_ids[doc]!r} of query {lines.query_ids[query]!r} is judged "
                 f"for the subtopics {before!r} and {subtopic!r}, and here a document has one "
                 "grade. Keep one line a document, such as that with the highest grade, or the "
@@ -242,11 +216,11 @@ def find_columns(names: Sequence[str], kind: Kind, source: str) -> Columns:
     if kind == "qrels":
         return _find_judged(names, source)
     roles = {"query": "query", "doc": "doc", "score": "score (or rank)"}
-    by_rank = pick_column(names, "score", source) is None
-    if by_rank and pick_column(names, "rank", source) is not None:
+    by_rank = tabular.pick_column(names, "score", source) is None
+    if by_rank and tabular.pick_column(names, "rank", source) is not None:
         roles = {"query": "query", "doc": "doc", "rank": "rank"}
     advice = "Name the columns so, for example query_id, doc_id and score."
-    query, doc, value = require_columns(names, roles, source, advice)
+    query, doc, value = tabular.require_columns(names, roles, source, advice)
     return Columns(query, doc, value, by_rank)
 
 
@@ -254,35 +228,39 @@ def _find_judged(names: Sequence[str], source: str) -> Columns:
     """Find the columns of judgments; a column that may hold grades is never passed over."""
     roles = {"judged query": "query", "judged doc": "doc"}
     advice = "Name the columns so, for example query_id, doc_id and relevance."
-    query, doc = require_columns(names, roles, source, advice)
+    query, doc = tabular.require_columns(names, roles, source, advice)
     rest = [name for name in names if name not in (query, doc)]
-    grade = pick_column(rest, "grade", source)
+    grade = tabular.pick_column(rest, "grade", source)
     if grade is None:
         for name in rest:
-            if pick_column([name], "score", source) or pick_column([name], "rank", source):
-                raise FormatError(
+            if tabular.pick_column([name], "score", source) or tabular.pick_column(
+                [name], "rank", source
+            ):
+                raise errors.FormatError(
                     f"{source}: the column {name!r} is that of a run. If these are judgments, "
                     "name the grades 'relevance', or leave that column out for grade 1."
                 )
-            if near := did_you_mean(str(name).lower(), ROLES["grade"], cutoff=0.75):
-                raise FormatError(
+            if near := did_you_mean(str(name).lower(), tabular.ROLES["grade"], cutoff=0.75):
+                raise errors.FormatError(
                     f"{source}: no column of grades is known, but {name!r} may be one.{near} "
                     "Rename it, or leave it out for grade 1."
                 )
-    is_plain = pick_column([doc], "doc", source) is not None and grade is not None
-    return Columns(query, doc, grade, split=not is_plain, text=pick_column(rest, "question", ""))
+    is_plain = tabular.pick_column([doc], "doc", source) is not None and grade is not None
+    return Columns(
+        query, doc, grade, split=not is_plain, text=tabular.pick_column(rest, "question", "")
+    )
 
 
 def subtopic_column(names: Sequence[str], kind: Kind, source: str) -> str | None:
     """Return the column of qrels that may tell apart judgments of one document, if there is one."""
-    return pick_column(names, "subtopic", source) if kind == "qrels" else None
+    return tabular.pick_column(names, "subtopic", source) if kind == "qrels" else None
 
 
 def knows_columns(names: Sequence[str], kind: Kind) -> bool:
     """Tell whether the names say which column is which."""
     try:
         find_columns(names, kind, "")
-    except FormatError:
+    except errors.FormatError:
         return False
     return True
 
@@ -312,7 +290,9 @@ class Questions:
         """Tell whether any text has several words, as no id has."""
         return any(len(text.split()) > 1 for text in self.texts.values())
 
-    def name(self, cells: Iterable[Any], where: Where, texts: Iterable[Any] = ()) -> list[Any]:
+    def name(
+        self, cells: Iterable[Any], where: tabular.Where, texts: Iterable[Any] = ()
+    ) -> list[Any]:
         """Return the id of each cell, which is an id or a text.
 
         Raises:
@@ -323,14 +303,14 @@ class Questions:
         for row, (cell, text) in enumerate(zip_longest(cells, texts)):
             key = str(cell) if isinstance(cell, int) and not isinstance(cell, bool) else cell
             if not isinstance(key, str):
-                raise IdError(f"{where(row)}: expected a query, found {cell!r:.40}.")
+                raise errors.IdError(f"{where(row)}: expected a query, found {cell!r:.40}.")
             ids = [key] if key in self.texts else self._ids.get(_one_line(key), [])
             if not ids and self.is_open:
                 has_text = isinstance(text, str)
                 number = str(len(self.texts))
                 ids = [self._add(key, text) if has_text else self._add(number, key)]
             if len(ids) > 1:
-                raise MismatchError(
+                raise errors.MismatchError(
                     f"{where(row)}: {key!r:.60} is the text of the queries {name_few(ids)} in "
                     f"{self.source}. Name the query by its id."
                 )
@@ -340,7 +320,7 @@ class Questions:
         if absent:
             first = next(iter(absent))
             near = describe_near(absent, self._ids) or did_you_mean(first, map(repr, self._ids))
-            raise MismatchError(
+            raise errors.MismatchError(
                 f"{where(absent[first])}: {name_few(list(absent), 3)} "
                 f"{'is' if len(absent) == 1 else 'are'} neither id nor text of a query in "
                 f"{self.source}.{near} Write them alike."
@@ -380,28 +360,28 @@ def lines_of_file(
             more = (columns.text, subtopic_column(names, kind, name))
             return list(dict.fromkeys([*columns.names(), *filter(None, more)]))
 
-        frame = read_columns(path, choose)
+        frame = tabular.read_columns(path, choose)
         return lines_of_frame(frame, kind, f"{name}, row {{}}".format, name, questions)
-    data, where = read_records(path, format)
+    data, where = tabular.read_records(path, format)
     if isinstance(data, dict):
         nested = data.get("relevant_docs") if kind == "qrels" and "queries" in data else None
         whole = nested if isinstance(nested, Mapping) else data
         return lines_of_mapping(whole, kind, name, questions)
     if isinstance(data, list):
         return lines_of_records(data, kind, where, name, questions)
-    raise FormatError(f"{name}: expected a JSON object or array, found {repr(data)[:40]}.")
+    raise errors.FormatError(f"{name}: expected a JSON object or array, found {repr(data)[:40]}.")
 
 
-def _open_lines(path: FilePath, kind: Kind, format: str) -> FileTable:
+def _open_lines(path: FilePath, kind: Kind, format: str) -> tabular.FileTable:
     """Open a CSV or TSV file with a header, or with the columns of a TREC file and none."""
 
     def unnamed(first: list[str]) -> Sequence[str] | None:
         is_data = len(first) == len(_TREC[kind]) and (
-            is_number(first[-1]) or not knows_columns(first, kind)
+            tabular.is_number(first[-1]) or not knows_columns(first, kind)
         )
         return _TREC[kind] if is_data else None
 
-    table = open_delimited(path, Dialect("," if format == "csv" else "\t"), unnamed)
+    table = tabular.open_delimited(path, tabular.Dialect("," if format == "csv" else "\t"), unnamed)
 
     def unguard(cells: list[str]) -> list[str]:
         return list(map(unguard_formula, cells)) if "'" in "".join(cells) else cells
@@ -426,7 +406,7 @@ class _NumberedRows(NamedTuple):
 
 
 def lines_of_table(
-    table: FileTable,
+    table: tabular.FileTable,
     kind: Kind,
     questions: Questions | None = None,
     columns: Columns | None = None,
@@ -442,7 +422,7 @@ def lines_of_table(
     parts: list[_NumberedRows] = []
     starts, n_rows = [0], 0
     for cells in table.batches([*columns.names(), *([text] if text else [])], gaps):
-        where = shift(table.where, n_rows)
+        where = tabular.shift(table.where, n_rows)
         n_rows += len(cells[0])
         if questions is not None:
             texts = _as_list(cells.pop()) if text else ()
@@ -450,9 +430,9 @@ def lines_of_table(
         parts.append(_read_part(cells, columns, kind, where, table.is_text))
         starts.append(n_rows)
     if not parts:
-        raise InputError(f"{table.source}: the {kind} holds no rows.")
+        raise errors.InputError(f"{table.source}: the {kind} holds no rows.")
     if questions is not None and questions.is_open and not stated and not questions.have_words():
-        raise UsageError(NO_QUERIES)  # the column holds ids
+        raise errors.UsageError(NO_QUERIES)  # the column holds ids
     query_ids, queries = _join_numbers([(part.query_ids, part.queries) for part in parts])
     doc_ids, docs = _join_numbers([(part.doc_ids, part.docs) for part in parts])
     values = np.concatenate([part.values for part in parts]) if parts[1:] else parts[0].values
@@ -468,7 +448,7 @@ def lines_of_table(
 
 
 def _read_part(
-    cells: list[Any], columns: Columns, kind: Kind, where: Where, is_text: bool
+    cells: list[Any], columns: Columns, kind: Kind, where: tabular.Where, is_text: bool
 ) -> _NumberedRows:
     query_ids, queries = number_cells(cells[0], "query", where)
     values = np.ones(len(queries))
@@ -487,7 +467,7 @@ def _read_part(
 
 
 def _split_cells(
-    cells: Any, columns: Columns, kind: Kind, where: Where
+    cells: Any, columns: Columns, kind: Kind, where: tabular.Where
 ) -> list[Sequence[Any]] | None:
     """Return the documents of each cell of judgments; None where each cell is one."""
     if kind != "qrels":
@@ -511,16 +491,16 @@ def _split_cells(
 _LISTS: Final = (list, tuple, set, frozenset, np.ndarray)
 
 
-def _documents(cell: Any, columns: Columns, where: Where, row: int) -> Sequence[Any]:
+def _documents(cell: Any, columns: Columns, where: tabular.Where, row: int) -> Sequence[Any]:
     """Return the documents that a cell names: a list, or text with ';' between them."""
     if isinstance(cell, str) and columns.split:
         text = cell.strip()
-        listed = parse_list(text, where(row)) if text.startswith("[") else text.split(";")
+        listed = tabular.parse_list(text, where(row)) if text.startswith("[") else text.split(";")
         if isinstance(listed, list):
             parts = [part.strip() if isinstance(part, str) else part for part in listed]
             return [part for part in parts if part != ""]
     if isinstance(cell, Mapping):
-        raise FormatError(
+        raise errors.FormatError(
             f"{where(row)}: the column {columns.doc!r} holds {cell!r:.60}. "
             "Give a document id, or a list of them."
         )
@@ -528,7 +508,7 @@ def _documents(cell: Any, columns: Columns, where: Where, row: int) -> Sequence[
 
 
 def _describe_reading(
-    table: FileTable, columns: Columns, n_lists: int, questions: Questions | None
+    table: tabular.FileTable, columns: Columns, n_lists: int, questions: Questions | None
 ) -> tuple[str, ...]:
     """Say how columns were read that are not those of qrels elsewhere."""
     n_joined = questions.n_joined if questions is not None and not questions.is_open else 0
@@ -538,7 +518,7 @@ def _describe_reading(
     lists = f" ({n_lists:,} of its cells with another number than one)" if n_lists else ""
     grades = f"grades in {columns.value!r}" if columns.value else "no grades: each counts 1"
     others = [name for name in table.names if name not in (*columns.names(), columns.text)]
-    unread = f"; not read: {list_names(others)}" if others else ""
+    unread = f"; not read: {tabular.list_names(others)}" if others else ""
     words = f"judgments read from {columns.query!r}{joined} and {columns.doc!r}{lists}, {grades}"
     short = f"judgments read from {columns.query!r} and {columns.doc!r}, {grades}"
     return (Remark(f"{words}{unread}", short),)
@@ -631,7 +611,7 @@ def _check_rows(data: Mapping[Any, Any], rows: list[Any], kind: Kind, source: st
         query, row = next(item for item in data.items() if type(item[1]) in odd)
         unordered = kind == "run" and isinstance(row, set | frozenset)
         hint = "; a set has no order, so it is not a ranking" if unordered else ""
-        raise UsageError(
+        raise errors.UsageError(
             f"{source + ': ' if source else ''}the entry of query {query!r} in the {kind} is of "
             f"type {type(row).__name__}. Give {{query: {{doc: {VALUE_NAME[kind]}}}}} "
             f"or {{query: [doc, …]}}, the same for all queries{hint}."
@@ -641,7 +621,7 @@ def _check_rows(data: Mapping[Any, Any], rows: list[Any], kind: Kind, source: st
 def lines_of_records(
     records: Iterable[Any],
     kind: Kind,
-    where: Where,
+    where: tabular.Where,
     source: str,
     questions: Questions | None = None,
 ) -> Lines:
@@ -653,34 +633,36 @@ def lines_of_records(
     [0.5]
     """
     if isinstance(records, str | bytes | np.ndarray) or not isinstance(records, Iterable):
-        raise UsageError(
+        raise errors.UsageError(
             f"Cannot read a {kind} from {type(records).__name__}. Give a path, a dict "
             f"{{query: {{doc: {VALUE_NAME[kind]}}}}}, (query, doc, {VALUE_NAME[kind]}) tuples or a "
             f"data frame; for arrays use {_ARRAY_BUILDERS[kind]}."
         )
     rows = list(records)
     if not rows:
-        raise InputError(f"{source}: the {kind} holds no lines.")
+        raise errors.InputError(f"{source}: the {kind} holds no lines.")
     lines = _lines_of_plain_tuples(rows, kind) if questions is None else None
     if lines is not None:
         return lines
     if isinstance(rows[0], Mapping):
-        return lines_of_table(table_of_records(rows, where, source), kind, questions)
-    require_kind(rows, (tuple, list), "a (query, doc, value) tuple", where)
+        return lines_of_table(tabular.table_of_records(rows, where, source), kind, questions)
+    tabular.require_kind(rows, (tuple, list), "a (query, doc, value) tuple", where)
     fields, columns = getattr(rows[0], "_fields", None), None
     if fields is None:
         fields = ("query", "doc", "value")[: _width(rows, kind, where)]
         columns = Columns("query", "doc", "value" if len(fields) == 3 else None)
-    table = FileTable(source, list(fields), where, partial(_read_tuples, rows, fields, where))
+    table = tabular.FileTable(
+        source, list(fields), where, partial(_read_tuples, rows, fields, where)
+    )
     return lines_of_table(table, kind, questions, columns, gaps=fields)
 
 
 def _read_tuples(
-    rows: list[Any], fields: Sequence[str], where: Where, names: Sequence[str]
+    rows: list[Any], fields: Sequence[str], where: tabular.Where, names: Sequence[str]
 ) -> Iterator[list[Any]]:
     at = next((at for at, row in enumerate(rows) if len(row) < len(fields)), None)
     if at is not None:
-        raise FormatError(
+        raise errors.FormatError(
             f"{where(at)}: a column of the first line is absent here: {repr(rows[at])[:80]}."
         )
     places = [list(fields).index(name) for name in names]
@@ -698,7 +680,7 @@ def _lines_of_plain_tuples(rows: list[Any], kind: Kind) -> Lines | None:
     return Lines(Ids.from_utf8(*read[:2]), Ids.from_utf8(*read[2:4]), *read[4:])
 
 
-def _width(rows: list[Any], kind: Kind, where: Where) -> int:
+def _width(rows: list[Any], kind: Kind, where: tabular.Where) -> int:
     width = len(rows[0]) if kind == "qrels" and len(rows[0]) == 2 else 3
     if set(map(len, rows)) != {width}:
         at = next(at for at, row in enumerate(rows) if len(row) != width)
@@ -710,7 +692,7 @@ def _width(rows: list[Any], kind: Kind, where: Where) -> int:
                 f" It has as many as a line of TREC ({', '.join(_TREC[kind])}). Take three of "
                 f"these: [(row[0], row[2], row[{place}]) for row in rows]."
             )
-        raise FormatError(
+        raise errors.FormatError(
             f"{where(at)}: expected {width} elements ({names}), found {len(rows[at])}: "
             f"{repr(rows[at])[:80]}.{hint}"
         )
@@ -726,7 +708,7 @@ def is_frame(data: Any) -> bool:
 def lines_of_frame(
     data: Any,
     kind: Kind,
-    where: Where = "row {}".format,
+    where: tabular.Where = "row {}".format,
     source: str = "data frame",
     questions: Questions | None = None,
 ) -> Lines:
@@ -735,8 +717,12 @@ def lines_of_frame(
 
 
 def table_of_frame(
-    data: Any, where: Where = "row {}".format, source: str = "data frame", *, as_lists: bool = True
-) -> FileTable:
+    data: Any,
+    where: tabular.Where = "row {}".format,
+    source: str = "data frame",
+    *,
+    as_lists: bool = True,
+) -> tabular.FileTable:
     """Take the columns of a data frame; as lists, none that is read may have gaps."""
     frame = _eager(data)
 
@@ -747,7 +733,7 @@ def table_of_frame(
                 refuse_missing(column, where)
             yield list(map(_as_list, columns)) if as_lists else columns
 
-    return FileTable(source, frame.columns, where, read)
+    return tabular.FileTable(source, frame.columns, where, read)
 
 
 def _eager(data: Any) -> nw.DataFrame[Any]:
@@ -756,23 +742,25 @@ def _eager(data: Any) -> nw.DataFrame[Any]:
     try:
         frame = nw.from_native(data)
     except TypeError:
-        raise UsageError(
+        raise errors.UsageError(
             f"Cannot read a table from {type(data).__name__}. "
             "Give a pandas, polars or pyarrow data frame."
         ) from None
     except nw.exceptions.DuplicateError as error:
-        raise FormatError(f"data frame: {str(error)[:120]}. Rename or drop columns.") from None
+        raise errors.FormatError(
+            f"data frame: {str(error)[:120]}. Rename or drop columns."
+        ) from None
     return frame.collect() if isinstance(frame, nw.LazyFrame) else frame
 
 
-def refuse_missing(column: nw.Series[Any], where: Where) -> None:
+def refuse_missing(column: nw.Series[Any], where: tabular.Where) -> None:
     """Refuse a column of a data frame with a gap."""
     if column.null_count():
         row = int(np.argmax(column.is_null().to_numpy()))
-        raise missing_cell(column.name, where(row))
+        raise tabular.missing_cell(column.name, where(row))
 
 
-def number_cells(column: Any, what: str, where: Where) -> tuple[Ids, Ints32]:
+def number_cells(column: Any, what: str, where: tabular.Where) -> tuple[Ids, Ints32]:
     """Return the distinct ids of a column, and for each row the number of its id."""
     if isinstance(column, list):
         return number_column(column, what, where)
@@ -788,7 +776,7 @@ def number_cells(column: Any, what: str, where: Where) -> tuple[Ids, Ints32]:
         return number_column(column.to_list(), what, where)
     if column.dtype.is_integer():
         return number_ids(Ids.of(column.to_numpy(), what))
-    raise IdError(
+    raise errors.IdError(
         f"column {column.name!r} holds {column.dtype}, and {what} ids are text or integers. "
         "Convert it (integers with a gap become floats in pandas)."
     )
@@ -831,10 +819,10 @@ def _wide() -> tuple[type, ...]:
     return nw.Object, nw.Int128, nw.UInt128
 
 
-def _numbers(column: Any, kind: Kind, where: Where, is_text: bool) -> Floats:
+def _numbers(column: Any, kind: Kind, where: tabular.Where, is_text: bool) -> Floats:
     """Return scores or grades: of text, of Python values or of a data frame."""
     if is_text:
-        return parse_numbers(column, VALUE_NAME[kind], where)
+        return tabular.parse_numbers(column, VALUE_NAME[kind], where)
     if isinstance(column, list):
         return plain_floats(column, kind, where)
     import narwhals as nw
@@ -847,7 +835,7 @@ def _numbers(column: Any, kind: Kind, where: Where, is_text: bool) -> Floats:
     if isinstance(column.dtype, nw.Decimal):
         column = column.cast(nw.Float64)
     if not column.dtype.is_numeric():
-        raise ValueRangeError(
+        raise errors.ValueRangeError(
             f"column {column.name!r} holds {column.dtype}, not numbers. Convert it first."
         )
     return exact_floats(column.to_numpy(), kind, where)
@@ -870,8 +858,8 @@ def build_frame(columns: dict[str, Any], backend: str) -> Any:
     from narwhals import selectors
 
     if backend not in _BACKENDS:
-        raise UsageError(f"Unknown backend {backend!r}. Known: {', '.join(_BACKENDS)}.")
-    package = need(backend, f"a {backend} data frame", _BACKENDS[backend])
+        raise errors.UsageError(f"Unknown backend {backend!r}. Known: {', '.join(_BACKENDS)}.")
+    package = errors.need(backend, f"a {backend} data frame", _BACKENDS[backend])
     frame = nw.from_dict(columns, backend=package)
     if backend != "pandas":
         frame = frame.with_columns(selectors.by_dtype(nw.Float64).fill_nan(None))

@@ -111,7 +111,7 @@ def list_folder(folder: FilePath) -> list[Path]:
         raise StorageError(f"{os.fspath(folder)!r} cannot be read: {words}.") from None
 
 
-def open_chunks(path: str | os.PathLike[str], chunk_size: int = CHUNK_SIZE) -> Iterator[bytes]:
+def open_chunks(path: FilePath, chunk_size: int = CHUNK_SIZE) -> Iterator[bytes]:
     """Read a plain, .gz or .zst file in chunks of at most about `chunk_size` bytes.
 
     Nothing is opened before the first chunk is read.
@@ -354,7 +354,7 @@ def _decode(data: bytes, path: FilePath, lines_before: int) -> str:
 # Formats
 
 
-def find_format(path: str | os.PathLike[str], format: str | None = None) -> str:
+def find_format(path: FilePath, format: str | None = None) -> str:
     """Tell the format of a file: as given, by the name's ending, or by the first bytes.
 
     >>> find_format("run.tsv.gz")
@@ -367,12 +367,12 @@ def find_format(path: str | os.PathLike[str], format: str | None = None) -> str:
     return named_format(path) or _format_of_content(path)
 
 
-def named_format(path: str | os.PathLike[str]) -> str | None:
+def named_format(path: FilePath) -> str | None:
     """Return the format that the name's ending stands for, if any."""
     return _SUFFIXES.get(ending_of(path))
 
 
-def ending_of(path: str | os.PathLike[str]) -> str:
+def ending_of(path: FilePath) -> str:
     """Return the name's ending in small letters, that of the compression left out.
 
     >>> ending_of("run.TSV.gz")
@@ -384,7 +384,7 @@ def ending_of(path: str | os.PathLike[str]) -> str:
     return Path(name).suffix
 
 
-def _format_of_content(path: str | os.PathLike[str]) -> str:
+def _format_of_content(path: FilePath) -> str:
     head = next(open_chunks(path, 16))
     return next((name for magic, name in MAGIC.items() if head.startswith(magic)), "trec")
 
@@ -467,7 +467,7 @@ _unfinished: set[str] = set()  # files of this process that have no name yet
 
 
 @contextmanager
-def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def atomic_write(path: FilePath) -> Iterator[BinaryIO]:
     """Open a file for writing that takes its name only when all of it is on disk.
 
     A folder that is not there is made. If anything fails on the way, what was there before stays

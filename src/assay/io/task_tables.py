@@ -231,7 +231,7 @@ class _Result:
 
 
 def read_mteb(
-    folders: Iterable[str | os.PathLike[str]],
+    folders: Iterable[FilePath],
     *,
     split: str = "test",
     only: Collection[str] = (),

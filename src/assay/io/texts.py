@@ -37,17 +37,7 @@ from assay.core.judgments import Judgments, Qrels
 from assay.core.specs import Consent
 from assay.core.text import parse_whole
 from assay.errors import FormatError, IdError, StorageError, UsageError, error_text, need
-from assay.io.columns import (
-    Dialect,
-    FileTable,
-    Where,
-    open_parquet_table,
-    open_table,
-    pick_column,
-    read_records,
-    require_columns,
-    table_of_records,
-)
+from assay.io import columns as tabular
 from assay.io.lines import number_ids, pack_ids
 from assay.io.streams import FilePath, ending_of, read_text
 
@@ -69,9 +59,9 @@ def find_text_columns(names: Sequence[str], role: Role, source: str) -> TextColu
     TextColumns(id='_id', text='text', title='title')
     """
     advice = f"Name it 'text', and the id '{'_id' if role == 'doc' else 'query_id'}'."
-    text = require_columns(names, {f"{role} text": "text"}, source, advice)[0]
-    title = pick_column(names, "doc title", source) if role == "doc" else None
-    return TextColumns(pick_column(names, f"{role} id", source), text, title)
+    text = tabular.require_columns(names, {f"{role} text": "text"}, source, advice)[0]
+    title = tabular.pick_column(names, "doc title", source) if role == "doc" else None
+    return TextColumns(tabular.pick_column(names, f"{role} id", source), text, title)
 
 
 # What a folder is read for, if nobody says otherwise; any other text goes by choice.
@@ -250,8 +240,10 @@ def read_texts(path: FilePath, role: Role) -> Texts:
         return _read_parquet([Path(path)], role, os.fspath(path))
     if ending in (".csv", ".tsv"):
         # Quotes mean something in CSV only: in TSV, texts are full of quotes that nobody closed.
-        layout = Dialect(quotes=ending == ".csv", skip_spaces=False, longest=_LONGEST)
-        table = open_table(path, "a table of texts", layout=layout, unnamed=partial(_unnamed, role))
+        layout = tabular.Dialect(quotes=ending == ".csv", skip_spaces=False, longest=_LONGEST)
+        table = tabular.open_table(
+            path, "a table of texts", layout=layout, unnamed=partial(_unnamed, role)
+        )
         return check_texts(*_read_rows(table, role), role, table.where)
     return _read_json(path, role, "json" if ending == ".json" else "jsonl")
 
@@ -271,7 +263,9 @@ def as_text_ids(ids: Sequence[Any]) -> list[Any]:
     return [str(id) for id in ids] if whole else list(ids)
 
 
-def check_texts(ids: Sequence[Any], texts: Sequence[Any], role: Role, where: Where) -> Texts:
+def check_texts(
+    ids: Sequence[Any], texts: Sequence[Any], role: Role, where: tabular.Where
+) -> Texts:
     """Return ids and texts as they are, each id once; `where` names a row in messages."""
     packed = pack_ids(as_text_ids(ids), role, where)
     pair = packed.first_duplicate()
@@ -299,7 +293,7 @@ def _unnamed(role: Role, first: list[str]) -> list[str] | None:
 def _read_json(path: FilePath, role: Role, format: str) -> Texts:
     """Read records or texts, one a line in JSONL, or {id: text}."""
     name = os.fspath(path)
-    data, where = read_records(path, format, longest=_LONGEST)
+    data, where = tabular.read_records(path, format, longest=_LONGEST)
     if isinstance(data, Mapping):
         return check_texts(list(data), list(data.values()), role, where)
     if not isinstance(data, list):
@@ -308,11 +302,11 @@ def _read_json(path: FilePath, role: Role, format: str) -> Texts:
         raise FormatError(f"{name} holds no {role}.")
     if all(isinstance(record, str) for record in data):
         return check_texts(range(len(data)), data, role, where)
-    table = table_of_records(data, where, name)
+    table = tabular.table_of_records(data, where, name)
     return check_texts(*_read_rows(table, role), role, where)
 
 
-def _read_rows(table: FileTable, role: Role, start: int = 0) -> tuple[list[Any], list[Any]]:
+def _read_rows(table: tabular.FileTable, role: Role, start: int = 0) -> tuple[list[Any], list[Any]]:
     """Read ids and texts; rows without an id are numbered from `start`."""
     columns = find_text_columns(table.names, role, table.head or table.source)
     names = [name for name in columns if name is not None]
@@ -327,7 +321,7 @@ def _read_rows(table: FileTable, role: Role, start: int = 0) -> tuple[list[Any],
     return list(ids), list(texts)
 
 
-def parquet_parts(folder: str | os.PathLike[str], name: str = "*") -> list[Path]:
+def parquet_parts(folder: FilePath, name: str = "*") -> list[Path]:
     """Return the parquet files in a folder whose names match, by name."""
     paths = [path for ending in _PARQUET for path in Path(folder).glob(f"{name}{ending}")]
     return sorted(path for path in paths if path.is_file() and not path.name.startswith("."))
@@ -338,7 +332,7 @@ def _read_parquet(parts: Sequence[Path], role: Role, name: str) -> Texts:
     ids: list[Any] = []
     texts: list[Any] = []
     for part in parts:
-        more_ids, more_texts = _read_rows(open_parquet_table(part), role, len(ids))
+        more_ids, more_texts = _read_rows(tabular.open_parquet_table(part), role, len(ids))
         ids += more_ids
         texts += more_texts
     if not texts:

@@ -254,21 +254,17 @@ def _average_precision_over_hits(at: TieView, k: int) -> Derivation | None:
     if not divided:
         value, line = division("AP", upper, n_hits)
         return Derivation(value, (f"hits: {n_hits}, sum of precisions: {show(upper)}", line))
-    (cut_group,) = divided
-    t = cut_group.inside(k)
-    if t * min(cut_group.good, t) > _MOST_WORK:
+    (cut,) = divided
+    t = cut.inside(k)
+    if t * min(cut.good, t) > _MOST_WORK:
         return None
     lines, terms = [], []
-    for x in range(max(0, cut_group.good + t - cut_group.size), min(cut_group.good, t) + 1):
+    for x in range(max(0, cut.good + t - cut.size), min(cut.good, t) + 1):
         chance = Fraction(
-            math.comb(cut_group.good, x) * math.comb(cut_group.size - cut_group.good, t - x),
-            math.comb(cut_group.size, t),
+            math.comb(cut.good, x) * math.comb(cut.size - cut.good, t - x), math.comb(cut.size, t)
         )
         each = (
-            x
-            / t
-            * (cut_group.good_above + 1 + (j - 1) * (x - 1) / max(t - 1, 1))
-            / (cut_group.above + j)
+            x / t * (cut.good_above + 1 + (j - 1) * (x - 1) / max(t - 1, 1)) / (cut.above + j)
             for j in range(1, t + 1)
         )
         value, _ = division("AP", upper + math.fsum(each), n_hits + x)

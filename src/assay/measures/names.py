@@ -15,14 +15,7 @@ from typing import Any, Final, Protocol, TypeGuard
 
 from assay.core.text import did_you_mean, is_decimal, parse_number, parse_whole
 from assay.errors import MeasureError, PluginError
-from assay.measures.registry import (
-    REGISTRY,
-    Measure,
-    Value,
-    find_definition,
-    load_measures,
-    spellings,
-)
+from assay.measures import registry
 
 
 class ForeignMeasure(Protocol):
@@ -34,11 +27,11 @@ class ForeignMeasure(Protocol):
     def params(self) -> Any: ...  # noqa: D102
 
 
-MeasureLike = str | Measure | ForeignMeasure
+MeasureLike = str | registry.Measure | ForeignMeasure
 MeasuresLike = MeasureLike | Iterable[MeasureLike]
 
 # Names that stand for a measure with a parameter set.
-_WITH_PARAMS: Final[dict[str, tuple[str, dict[str, Value]]]] = {
+_WITH_PARAMS: Final[dict[str, tuple[str, dict[str, registry.Value]]]] = {
     "rbp": ("RBP", {"graded": True, "p": 0.9}),
     "relative_p": ("R", {"cap": True}),
     "recall_cap": ("R", {"cap": True}),
@@ -86,7 +79,7 @@ _SHAPE = re.compile(r"\s*([^()@]+?)\s*(?:\(([^()]*)\))?\s*(?:@\s*([^\s@()]+))?\s
 _TREC_SHAPE = re.compile(r"(.+?)[_.]\s*(\d*\.?\d+(?:\s*,\s*\d*\.?\d+)*)")
 
 
-def parse_many(measures: MeasuresLike) -> tuple[Measure, ...]:
+def parse_many(measures: MeasuresLike) -> tuple[registry.Measure, ...]:
     """Return measures from names; a name may stand for a group or, as in trec_eval, for many.
 
     Args:
@@ -101,13 +94,13 @@ def parse_many(measures: MeasuresLike) -> tuple[Measure, ...]:
     >>> parse_many(["P_5", "ndcg_cut.10,20"])
     (P@5, nDCG@10, nDCG@20)
     """
-    if isinstance(measures, str | Measure) or is_foreign(measures):
+    if isinstance(measures, str | registry.Measure) or is_foreign(measures):
         items: list[MeasureLike] = [measures]
     elif isinstance(measures, Iterable):
         items = list(measures)
     else:
         raise MeasureError(f"A measure is a text such as 'nDCG@10', found {measures!r}.")
-    registered = tuple(REGISTRY)
+    registered = tuple(registry.REGISTRY)
     if all(isinstance(item, str) for item in items):
         parsed = _named(tuple(items), registered)
     else:
@@ -117,8 +110,8 @@ def parse_many(measures: MeasuresLike) -> tuple[Measure, ...]:
     return parsed
 
 
-def _expand(item: MeasureLike, registered: tuple[str, ...]) -> Sequence[Measure]:
-    if isinstance(item, Measure):
+def _expand(item: MeasureLike, registered: tuple[str, ...]) -> Sequence[registry.Measure]:
+    if isinstance(item, registry.Measure):
         return [item]
     if is_foreign(item):
         return [from_ir_measures(item)]
@@ -126,9 +119,9 @@ def _expand(item: MeasureLike, registered: tuple[str, ...]) -> Sequence[Measure]
 
 
 @lru_cache(1024)
-def _named(texts: tuple[str, ...], registered: tuple[str, ...]) -> tuple[Measure, ...]:
+def _named(texts: tuple[str, ...], registered: tuple[str, ...]) -> tuple[registry.Measure, ...]:
     """Return what some texts name, each once, while just these measures are registered."""
-    measures: dict[Measure, None] = {}
+    measures: dict[registry.Measure, None] = {}
     for text in texts:
         trec = _trec_list(text.strip())
         parts = GROUPS.get(text.strip().lower()) or re.split(r",(?![^()]*\))", text)
@@ -142,7 +135,7 @@ def _checked_text(item: object) -> str:
     return item
 
 
-def parse(measure: MeasureLike) -> Measure:
+def parse(measure: MeasureLike) -> registry.Measure:
     """Return a measure from its name; `parse(str(m)) == m`.
 
     Args:
@@ -157,7 +150,7 @@ def parse(measure: MeasureLike) -> Measure:
     >>> parse("ndcg_cut_10"), parse("MAP"), parse("Acc@1"), parse("AP(rel=2)@100")
     (nDCG@10, AP, Success@1, AP(rel=2)@100)
     """
-    if isinstance(measure, Measure):
+    if isinstance(measure, registry.Measure):
         return measure
     if is_foreign(measure):
         return from_ir_measures(measure)
@@ -175,10 +168,12 @@ def parse(measure: MeasureLike) -> Measure:
     if isinstance(cutoff, bool | tuple) or (isinstance(cutoff, str) and cutoff != "R"):
         raise MeasureError(f"Cannot read the cut-off of {text!r}: {cut!r} is not a number.")
     canonical, params = _resolve(name, cutoff, text)
-    return REGISTRY[canonical].build({**params, **_params(inside, text)}, cutoff)
+    return registry.REGISTRY[canonical].build({**params, **_params(inside, text)}, cutoff)
 
 
-def _resolve(name: str, cutoff: float | str | None, text: str) -> tuple[str, dict[str, Value]]:
+def _resolve(
+    name: str, cutoff: float | str | None, text: str
+) -> tuple[str, dict[str, registry.Value]]:
     key = name.strip().lower().replace("-", "_").replace(" ", "_")
     if cutoff == "R":
         if key in ("map", "ap"):
@@ -187,8 +182,8 @@ def _resolve(name: str, cutoff: float | str | None, text: str) -> tuple[str, dic
             raise MeasureError(f"{text}: precision at R is called Rprec.")
     failures: tuple[PluginError, ...] = ()
     if not _is_known(name, key):
-        failures = load_measures()
-    if name in REGISTRY and name != "MAP":
+        failures = registry.load_measures()
+    if name in registry.REGISTRY and name != "MAP":
         return name, {}
     if key in _WITH_PARAMS:
         canonical, params = _WITH_PARAMS[key]
@@ -199,20 +194,20 @@ def _resolve(name: str, cutoff: float | str | None, text: str) -> tuple[str, dic
 
 
 def _is_known(name: str, key: str) -> bool:
-    return name in REGISTRY or key in _WITH_PARAMS or key in _names()
+    return name in registry.REGISTRY or key in _WITH_PARAMS or key in _names()
 
 
 def _names() -> dict[str, str]:
     """Return every lower-case name and alias, to the canonical name."""
     return _names_of(
-        tuple((definition.name, definition.aliases) for definition in REGISTRY.values())
+        tuple((definition.name, definition.aliases) for definition in registry.REGISTRY.values())
     )
 
 
 @cache
 def _names_of(registered: tuple[tuple[str, tuple[str, ...]], ...]) -> dict[str, str]:
     """Return the table of names while just these measures are registered."""
-    return {key: name for name, aliases in registered for key in spellings(name, aliases)}
+    return {key: name for name, aliases in registered for key in registry.spellings(name, aliases)}
 
 
 def _unknown(key: str, name: str, failures: tuple[PluginError, ...]) -> str:
@@ -224,8 +219,8 @@ def _unknown(key: str, name: str, failures: tuple[PluginError, ...]) -> str:
     return f"Unknown measure {name!r}.{hint} 'assay measures' lists all of them.{broken}"
 
 
-def _params(inside: str | None, text: str) -> dict[str, Value]:
-    params: dict[str, Value] = {}
+def _params(inside: str | None, text: str) -> dict[str, registry.Value]:
+    params: dict[str, registry.Value] = {}
     for part in (inside or "").split(","):
         if not part.strip():
             continue
@@ -239,7 +234,7 @@ def _params(inside: str | None, text: str) -> dict[str, Value]:
     return params
 
 
-def _value(text: str) -> Value:
+def _value(text: str) -> registry.Value:
     if "/" in text or ":" in text:
         rows = [tuple(map(_value, part.split(":"))) for part in text.split("/")]
         return tuple(row[0] if len(row) == 1 else row for row in rows)
@@ -257,15 +252,15 @@ def _value(text: str) -> Value:
     return _VALUE_ALIASES.get(bare, bare)
 
 
-def _trec_list(text: str) -> list[Measure] | None:
+def _trec_list(text: str) -> list[registry.Measure] | None:
     """trec_eval's way: `P_5`, `ndcg_cut.10,20`, `ndcg.1=3,2=9`, `Rprec_mult_0.20`."""
-    if "@" in text or "(" in text or text in REGISTRY:
+    if "@" in text or "(" in text or text in registry.REGISTRY:
         return None
     gains = re.fullmatch(r"ndcg[_.](\d+=[\d.]+(?:,\d+=[\d.]+)*)", text)
     if gains:
         pairs = (pair.split("=") for pair in gains.group(1).split(","))
         table = tuple((_value(grade), _value(gain)) for grade, gain in pairs)
-        return [REGISTRY["nDCG"].build({"gains": table}, None)]
+        return [registry.REGISTRY["nDCG"].build({"gains": table}, None)]
     shape = _TREC_SHAPE.fullmatch(text)
     if shape is None or text.lower() in _names():
         return None
@@ -273,21 +268,21 @@ def _trec_list(text: str) -> list[Measure] | None:
     return _trec_measures(name, numbers)
 
 
-def _trec_measures(name: str, numbers: list[Value]) -> list[Measure] | None:
+def _trec_measures(name: str, numbers: list[registry.Value]) -> list[registry.Measure] | None:
     if name == "rprec_mult":
-        return [REGISTRY["Rprec"].build({"mult": number}, None) for number in numbers]
+        return [registry.REGISTRY["Rprec"].build({"mult": number}, None) for number in numbers]
     if name in ("11pt_avg", "11_pt_avg"):
-        return [REGISTRY["iAP"].build({"levels": tuple(numbers)}, None)]
+        return [registry.REGISTRY["iAP"].build({"levels": tuple(numbers)}, None)]
     if not _is_known(name, name):
-        load_measures()
+        registry.load_measures()
     if not _is_known(name, name):
         return None
     return [_trec_cut(name, number) for number in numbers]
 
 
-def _trec_cut(name: str, number: Value) -> Measure:
+def _trec_cut(name: str, number: registry.Value) -> registry.Measure:
     canonical, params = _resolve(name, None, name)
-    definition = REGISTRY[canonical]
+    definition = registry.REGISTRY[canonical]
     if definition.cutoff in ("optional", "required") and isinstance(number, float):
         number = int(number)  # trec_eval reads a rank with atol: 23.4 is 23
     if isinstance(number, tuple | str | bool):
@@ -329,7 +324,7 @@ def is_foreign(value: object) -> TypeGuard[ForeignMeasure]:
     return isinstance(getattr(value, "NAME", None), str) and isinstance(params, Mapping)
 
 
-def from_ir_measures(foreign: ForeignMeasure) -> Measure:
+def from_ir_measures(foreign: ForeignMeasure) -> registry.Measure:
     """Return the measure under Assay's name and with its parameters.
 
     >>> class Set:
@@ -348,7 +343,7 @@ def from_ir_measures(foreign: ForeignMeasure) -> Measure:
         )
     name, changed = _own(foreign.NAME, params)
     cutoff = changed.pop("recall" if name == "iprec" else "cutoff", None)
-    return find_definition(name).build(changed, cutoff)
+    return registry.find_definition(name).build(changed, cutoff)
 
 
 def _own(name: str, params: dict[str, Any]) -> tuple[str, dict[str, Any]]:

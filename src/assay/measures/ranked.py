@@ -7,7 +7,8 @@ number per query; a measure that is a weighted sum of ranks needs no second func
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +26,12 @@ else:  # only `explain` derives
 View = RankView | TieView
 
 _MOST_IDEALS = 16  # cut-offs whose ideal is kept with the judgments
+
+
+def derived_by(derivation: Callable[..., Any]) -> dict[str, Any]:
+    """Declare a derivation that works out documents at single ranks and tie groups alike."""
+    return {"derivation": derivation, "tied_derivation": derivation}
+
 
 FLAG_CAP = Param(None, "flag", "divide by min(k, R) instead of R", convention="recall")
 
@@ -47,8 +54,7 @@ def ratio(top: Floats, bottom: Floats | Ints | int) -> Floats:
     params={"trunc": Param(False, "flag", "cut at min(k, R) instead of k")},
     aliases=("precision", "label-precision", "label-score", "prec"),
     trec="P_{k}",
-    derivation=derivations.precision,
-    tied_derivation=derivations.precision,
+    **derived_by(derivations.precision),
 )
 def precision(at: View, k: int, trunc: bool) -> Floats:
     """Precision: the share of the first k documents that is relevant.
@@ -71,8 +77,7 @@ def precision(at: View, k: int, trunc: bool) -> Floats:
     params={"cap": FLAG_CAP},
     aliases=("recall",),
     trec="recall_{k}",
-    derivation=derivations.recall,
-    tied_derivation=derivations.recall,
+    **derived_by(derivations.recall),
 )
 def recall(at: View, k: int, cap: bool) -> Floats:
     """Recall: the share of all relevant documents that is among the first k.
@@ -95,8 +100,7 @@ def recall(at: View, k: int, cap: bool) -> Floats:
     expected=expected.success,
     aliases=("acc", "accuracy", "hit_rate", "hits", "hr", "hit", "top_k_accuracy"),
     trec="success_{k}",
-    derivation=derivations.success,
-    tied_derivation=derivations.success,
+    **derived_by(derivations.success),
 )
 def success(at: RankView, k: int) -> Floats:
     """Success: whether any of the first k documents is relevant; its mean is top-k accuracy.
@@ -115,8 +119,7 @@ def success(at: RankView, k: int) -> Floats:
     expected=expected.reciprocal_rank,
     aliases=("mrr", "recip_rank", "reciprocal_rank", "mean_reciprocal_rank"),
     trec="recip_rank",
-    derivation=derivations.reciprocal_rank,
-    tied_derivation=derivations.reciprocal_rank,
+    **derived_by(derivations.reciprocal_rank),
 )
 def reciprocal_rank(at: RankView, k: int | None) -> Floats:
     """Reciprocal rank of the first relevant document.
@@ -168,8 +171,7 @@ def _ap_denominator(at: View, k: int | None, over: str) -> Ints | Floats:
     extremes=_extreme_ap,
     aliases=("map", "average_precision", "mean_average_precision", "map_cut", "true_map"),
     trec="map_cut_{k}",
-    derivation=derivations.average_precision,
-    tied_derivation=derivations.average_precision,
+    **derived_by(derivations.average_precision),
 )
 def average_precision(at: RankView, k: int | None, over: str) -> Floats:
     """Average precision: precision at the rank of each relevant document, averaged over them.
@@ -195,8 +197,7 @@ def average_precision(at: RankView, k: int | None, over: str) -> Floats:
         at.per_query(at.row, expected.average_precision_sum(at, at.n_good)), at.n_good
     ),
     aliases=("map@r",),
-    derivation=derivations.average_precision_at_r,
-    tied_derivation=derivations.average_precision_at_r,
+    **derived_by(derivations.average_precision_at_r),
 )
 def average_precision_at_r(at: RankView) -> Floats:
     """MAP@R: average precision cut at R, the measure of metric learning.
@@ -223,8 +224,7 @@ def average_precision_at_r(at: RankView) -> Floats:
     aggregate="geometric",
     aliases=("gm_map",),
     trec="gm_map",
-    derivation=derivations.geometric_map,
-    tied_derivation=derivations.geometric_map,
+    **derived_by(derivations.geometric_map),
 )
 def geometric_mean_average_precision(at: RankView) -> Floats:
     """Geometric mean of AP over queries: hard queries weigh more.
@@ -260,8 +260,7 @@ def geometric_mean_average_precision(at: RankView) -> Floats:
     },
     aliases=("ndcg", "ndcg_cut"),
     trec="ndcg_cut_{k}",
-    derivation=derivations.ndcg,
-    tied_derivation=derivations.ndcg,
+    **derived_by(derivations.ndcg),
 )
 def ndcg(at: View, k: int | None, ideal: str) -> Floats:
     """Normalised discounted cumulative gain.
@@ -321,8 +320,7 @@ def ideal_dcg(pool: Pool, k: int | None) -> Floats:
     params={"mult": Param(1, "number", "cut at this multiple of R", low=0.01, high=100)},
     aliases=("r-precision", "r_precision", "rprecision"),
     trec="Rprec",
-    derivation=derivations.r_precision,
-    tied_derivation=derivations.r_precision,
+    **derived_by(derivations.r_precision),
 )
 def r_precision(at: View, mult: float) -> Floats:
     """R-precision: precision at the rank R.
@@ -348,8 +346,7 @@ def r_precision(at: View, mult: float) -> Floats:
         "graded": Param(False, "flag", "count a document by its grade, as trec_eval does"),
     },
     aliases=("rank_biased_precision",),
-    derivation=derivations.rank_biased_precision,
-    tied_derivation=derivations.rank_biased_precision,
+    **derived_by(derivations.rank_biased_precision),
 )
 def rank_biased_precision(at: View, k: int | None, p: float) -> Floats:
     """Rank-biased precision: expected rate of gain of a reader who goes on with probability p.
@@ -373,8 +370,7 @@ def rank_biased_precision(at: View, k: int | None, p: float) -> Floats:
     params={"gmax": Param(4, "number", "highest grade of the scale", low=1, high=60)},
     expected=expected.expected_reciprocal_rank,
     aliases=("err",),
-    derivation=derivations.expected_reciprocal_rank,
-    tied_derivation=derivations.expected_reciprocal_rank,
+    **derived_by(derivations.expected_reciprocal_rank),
 )
 def expected_reciprocal_rank(at: RankView, k: int | None) -> Floats:
     """Expected reciprocal rank: 1/rank of where a reader who is satisfied by gain stops.
@@ -413,8 +409,7 @@ def _product_before(row: Ints, values: Floats) -> Floats:
     expected=lambda at: ratio(expected.binary_preference(at), at.n_good),
     aliases=("bpref",),
     trec="bpref",
-    derivation=derivations.binary_preference,
-    tied_derivation=derivations.binary_preference,
+    **derived_by(derivations.binary_preference),
 )
 def binary_preference(at: RankView) -> Floats:
     """Binary preference: how rarely judged non-relevant documents stand above relevant ones.
@@ -438,8 +433,7 @@ def binary_preference(at: RankView) -> Floats:
     gain="judged",
     aliases=("judged",),
     defined="retrieved",
-    derivation=derivations.judged,
-    tied_derivation=derivations.judged,
+    **derived_by(derivations.judged),
 )
 def judged(at: View, k: int | None) -> Floats:
     """Share of the first k documents that has a judgment; a short list divides by its length.
@@ -461,8 +455,7 @@ def judged(at: View, k: int | None) -> Floats:
     aliases=("unj",),
     trec="unj_{k}",
     defined="always",
-    derivation=derivations.unjudged,
-    tied_derivation=derivations.unjudged,
+    **derived_by(derivations.unjudged),
 )
 def unjudged(at: View, k: int) -> Floats:
     """Share of the first k places that holds a document without a judgment.

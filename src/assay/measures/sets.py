@@ -9,7 +9,7 @@ import numpy as np
 
 from assay.arrays import Floats, Ints
 from assay.core.on_demand import OnDemand
-from assay.measures.ranked import FLAG_CAP, View, ratio
+from assay.measures.ranked import FLAG_CAP, View, derived_by, ratio
 from assay.measures.registry import Param, measure
 
 if TYPE_CHECKING:
@@ -131,8 +131,7 @@ def number_relevant(at: View) -> Floats:
     laws={"order-free", "local"},
     aliases=("numrelret",),
     trec="num_rel_ret",
-    derivation=derivations.number_relevant_retrieved,
-    tied_derivation=derivations.number_relevant_retrieved,
+    **derived_by(derivations.number_relevant_retrieved),
 )
 def number_relevant_retrieved(at: View, k: int | None) -> Floats:
     """Number of relevant documents retrieved; added up over queries, not averaged.
