@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from assay.arrays import Floats, Ints
+from assay.arrays import Floats, Ints, rows_of
 from assay.codes import encoders, search
 from assay.codes import settings as choices
 from assay.codes.encoders import FLOAT, CodeTraining, FittedCode, FoldedCodes, parse_spec
@@ -382,10 +382,8 @@ class FloatBaseline:
         near = score(hits, names, conventions=rules).but_settings(relevant=f"float@{cuts[0]}")
         judged = self._judge(placed, vectors, names, rules, settings)
         similarity = ranking_similarity(self.ranking, ranking, k=cuts, p=self.settings.p)
-        placed_similarity = similarity.take(self.task.query_order)
-        return QuantizationResult(
-            name, method, cost, placed_similarity, *order, near, *judged, factor
-        )
+        alike = similarity.take(self.task.query_order)
+        return QuantizationResult(name, method, cost, alike, *order, near, *judged, factor)
 
     def candidates(self, factor: int) -> int:
         """Return how many documents are re-ranked by float: so many times the largest k."""
@@ -422,10 +420,8 @@ class FloatBaseline:
 
 def _top_as_relevant(ranking: Ranking, k: int) -> Qrels:
     """Return judgments by which the first k documents of each row are relevant."""
-    place = np.arange(len(ranking.docs)) - np.repeat(ranking.offsets[:-1], ranking.lengths)
-    top = place < k
-    rows = np.repeat(np.arange(len(ranking)), ranking.lengths)[top]
-    docs = ranking.docs[top].astype(np.int64)
+    top = ranking.first(k)
+    rows, docs = rows_of(top.offsets), top.docs.astype(np.int64)
     return Judgments.from_pairs(ranking.query_ids, ranking.doc_ids, rows, docs, np.ones(len(docs)))
 
 
@@ -435,10 +431,7 @@ def code_name(method: str, bits: int | None) -> str:
 
 
 def measure_method(
-    baseline: FloatBaseline,
-    training: CodeTraining,
-    method: str,
-    bits: int | None,
+    baseline: FloatBaseline, training: CodeTraining, method: str, bits: int | None
 ) -> tuple[FittedCode, list[QuantizationResult]]:
     """Return the encoders of a method's code, and the code measured."""
     task, name, spec = baseline.task, code_name(method, bits), parse_spec(method)
@@ -461,7 +454,7 @@ def measure_method(
     cost = CodeCost(first.bits, first.bytes_per_vector, *seconds, first.codebook_bytes, train)
     family = method if spec is None else spec.family
     coded: Coded = (queries, docs, by)
-    timed = coded
+    timed = None
     if isinstance(docs, FoldedCodes):  # a system has one encoder, and takes its time
         timed = (first.encode_queries(task.queries), first.encode(task.docs), by)
     return code, measure_code(baseline, name, family, cost, coded, timed)
@@ -483,7 +476,7 @@ def measure_code(
 
     def search_timed(search: Callable[..., Ranking]) -> tuple[Ranking, CodeCost]:
         ranking, seconds = _time(lambda: search(*vectors))
-        if timed is not None and timed is not vectors:
+        if timed is not None:
             seconds = _time(lambda: search(*timed))[1]
         return ranking, replace(cost, search_seconds=seconds)
 

@@ -374,8 +374,7 @@ def _legend(colours: dict[str, str], width: int) -> Iterator[str]:
     columns = _legend_columns(colours, width)
     step = min(130.0, (width - _LEFT) / columns)
     for i, (name, colour) in enumerate(colours.items()):
-        x = _LEFT + (i % columns) * step
-        y = _HEIGHT + 12 + 20 * (i // columns)
+        x, y = _LEFT + (i % columns) * step, _HEIGHT + 12 + 20 * (i // columns)
         yield circle(x, y - 4, 4, fill=colour)
         yield svg_text(x + 9, y, name)
 

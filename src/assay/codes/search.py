@@ -114,14 +114,9 @@ class VectorSearch:
         progress: Progress | None = None,
     ) -> Ranking:
         """Return the first documents of a code, ordered again by the float vectors."""
-        return rerank(
-            self._rank(queries, docs, depth, metric, progress=progress, **self._common),
-            self.queries,
-            docs=self._corpus,
-            metric=self.metric,
-            zero=self.zero,
-            threads=self.threads,
-        )
+        ranking = self._rank(queries, docs, depth, metric, progress=progress, **self._common)
+        how: dict[str, Any] = {"metric": self.metric, "zero": self.zero, "threads": self.threads}
+        return rerank(ranking, self.queries, docs=self._corpus, **how)
 
     def rank_rows(
         self, queries: Vectors, docs: Vectors, metric: Metric | None, rows: Ints, depth: int | None
@@ -206,12 +201,7 @@ class VectorSearch:
 
     @property
     def _common(self) -> dict[str, Any]:
-        return {
-            "exclude": self.exclude,
-            "query_ids": self.query_ids,
-            "doc_ids": self.doc_ids,
-            "threads": self.threads,
-        }
+        return {key: vars(self)[key] for key in ("exclude", "query_ids", "doc_ids", "threads")}
 
 
 def _by_id(ids: Ids | None, size: int) -> Ints:

@@ -18,7 +18,7 @@ from assay.stats import Interval
 from assay.tables.table import Cell, Page, Table, Words, columns_of
 
 if TYPE_CHECKING:
-    from assay.codes.result import CodesReport, CodesSettings, QuantizationResult
+    from assay.codes.result import CodesReport, QuantizationResult
 
 
 _BAR: Final = 15
@@ -241,12 +241,16 @@ def data_table(report: CodesReport) -> Table:
 
 
 def report_data(report: CodesReport) -> dict[str, Any]:
-    """Return everything, with every digit."""
+    """Return everything, with every digit; hashing and oversampling only where they are set."""
+    values = vars(report.settings) | {
+        key: list(vars(report.settings)[key]) for key in ("k", "oversample")
+    }
+    settings = {key: v for key, v in values.items() if v or key not in ("hashing", "oversample")}
     data: dict[str, Any] = {
         "signature": report.signature,
         "queries": report.n_queries,
         "docs": report.n_docs,
-        "settings": _settings_data(report.settings),
+        "settings": settings,
         "codes": [_code_data(report, code) for code in report.codes],
         "remarks": list(report.remarks),
     }
@@ -256,12 +260,6 @@ def report_data(report: CodesReport) -> dict[str, Any]:
         data["verdicts"] = dict(report.comparison.verdicts)
         data["comparison"] = report.comparison.to_dict()["measures"]
     return data
-
-
-def _settings_data(settings: CodesSettings) -> dict[str, Any]:
-    """Return the settings; hashing and oversampling only where they are set."""
-    values = vars(settings) | {"k": list(settings.k), "oversample": list(settings.oversample)}
-    return {key: v for key, v in values.items() if v or key not in ("hashing", "oversample")}
 
 
 def _code_data(report: CodesReport, code: QuantizationResult) -> dict[str, Any]:
