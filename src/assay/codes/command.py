@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,122 +32,98 @@ else:
     engine = OnDemand("assay.search.engine")
 
 
-def _file_option(*names: str, help: str, metavar: str = "FILE") -> Callable[[Any], Any]:
-    return option(*names, metavar=metavar, help=help, section="Input", reads=True)
-
-
-def _key_option(name: str) -> Callable[[Any], Any]:
-    return option(name, metavar="KEY", help="Array name in FILE (.npz).", section="Input")
-
-
-# The vectors, their ids, the judgments, and codes made elsewhere.
+# The vectors, their ids, the judgments: what is read by the name of its option.
 _FILES = ("embeddings", "queries", "doc_ids", "query_ids", "qrels", "labels", "query_labels")
 # Other options that say what to read; the rest goes to `evaluate_codes` under its own name.
 _ABOUT_FILES = ("embeddings_key", "queries_key", "codes", "query_codes", "packed")
+_MEASURES = "Measures and conventions"
+_NUMBER = click.IntRange(min=1)
+
+
+def _option(
+    names: str, metavar: str, help: str, section: str = "Models", **more: Any
+) -> Callable[[Any], Any]:
+    """Declare an option that takes a value; a default is shown."""
+    shown = {"show_default": True} if "default" in more else {}
+    return option(*names.split(), metavar=metavar, help=help, section=section, **shown, **more)
+
+
+def _file_option(names: str, help: str, metavar: str = "FILE") -> Callable[[Any], Any]:
+    return _option(names, metavar, help, "Input", reads=True)
+
+
+def _key_option(name: str) -> Callable[[Any], Any]:
+    return _option(name, "KEY", "Array name in FILE (.npz).", "Input")
+
+
 _file_options = options.add_options(
-    _file_option(
-        "--embeddings", help="Vectors of the documents: .npy, or .npz with the array docs."
-    ),
+    _file_option("--embeddings", "Vectors of the documents: .npy, or .npz with the array docs."),
     _key_option("--embeddings-key"),
-    _file_option("--queries", help="Vectors of the queries. [the documents are the queries]"),
+    _file_option("--queries", "Vectors of the queries. [the documents are the queries]"),
     _key_option("--queries-key"),
-    _file_option("--doc-ids", help="Document ids, one per line, unless the .npz has doc_ids."),
-    _file_option("--query-ids", help="Query ids, one per line, unless the .npz has query_ids."),
-    _file_option("-r", "--qrels", metavar="QRELS", help="Judgments, to score the codes against."),
+    _file_option("--doc-ids", "Document ids, one per line, unless the .npz has doc_ids."),
+    _file_option("--query-ids", "Query ids, one per line, unless the .npz has query_ids."),
+    _file_option("-r --qrels", "Judgments, to score the codes against.", "QRELS"),
     _file_option(
         "--labels",
-        help="Labels of the documents, instead of QRELS: .npy or .npz (labels), one a row, or 0 "
+        "Labels of the documents, instead of QRELS: .npy or .npz (labels), one a row, or 0 "
         "and 1 for each class; what shares a label is relevant.",
     ),
-    _file_option("--query-labels", help="Labels of the queries, in the same form."),
+    _file_option("--query-labels", "Labels of the queries, in the same form."),
     options.mismatch_option,
-    option(
+    _option(
         "--codes",
+        "NAME=FILE",
+        "Codes of the documents, made elsewhere; a .npz may also hold those of the queries. May "
+        "be repeated.",
         multiple=True,
-        metavar="NAME=FILE",
-        help="Codes of the documents, made elsewhere; a .npz may also hold those "
-        "of the queries. May be repeated.",
-        section="Models",
     ),
-    option(
-        "--query-codes",
-        multiple=True,
-        metavar="NAME=FILE",
-        help="Codes of the queries for the codes NAME.",
-        section="Models",
+    _option(
+        "--query-codes", "NAME=FILE", "Codes of the queries for the codes NAME.", multiple=True
     ),
-    option(
+    _option(
         "--packed",
-        type=click.IntRange(min=1),
-        metavar="BITS",
-        help="These codes are packed, eight to a byte, and have BITS bits. [an array of 0 and 1]",
-        section="Input",
+        "BITS",
+        "These codes are packed, eight to a byte, and have BITS bits. [an array of 0 and 1]",
+        "Input",
+        type=_NUMBER,
     ),
 )
-
-
-def _model_option(
-    *names: str, metavar: str, help: str, type: Any = None, **more: Any
-) -> Callable[[Any], Any]:
-    """Declare an option about the codes; by default it takes whole numbers from 1."""
-    kind = type or click.IntRange(min=1)
-    section = more.pop("section", "Models")
-    shown = {"show_default": True} if "default" in more else {}
-    return option(*names, type=kind, metavar=metavar, help=help, section=section, **shown, **more)
-
+_METHOD_NAMES = (
+    f"{', '.join(choices.METHODS)} [all of them; with --codes none]; "
+    f"{', '.join((*choices.ON_REQUEST, *choices.SPECS))}."
+)
+_BITS_HELP = "Lengths of the codes that gaussian and itq make."
+_CUTS = {"multiple": True, "default": choices.CUTOFFS, "type": _NUMBER}
+_RERANK_HELP = "Rerank the first N documents of a binary code by the float vectors."
+_RBO_HELP = "Persistence of RBO: 0.9 weights about ten ranks."
 
 # Which codes are made, and how they are measured.
 _code_options = options.add_options(
-    _model_option(
-        "--bits",
-        metavar="N...",
-        help="Lengths of the codes that gaussian and itq make.",
-        multiple=True,
-        default=choices.BITS,
-    ),
-    _model_option(
-        "--method",
-        "methods",
-        metavar="NAME...",
-        help=f"{', '.join(choices.METHODS)} [all of them; with --codes none]; "
-        f"{', '.join((*choices.ON_REQUEST, *choices.SPECS))}.",
-        type=str,
-        multiple=True,
-    ),
-    _model_option(
-        "--k",
-        "cutoffs",
-        metavar="K...",
-        help="Cut-offs.",
-        multiple=True,
-        default=choices.CUTOFFS,
-        section="Measures and conventions",
-    ),
+    _option("--bits", "N...", _BITS_HELP, multiple=True, default=choices.BITS, type=_NUMBER),
+    _option("--method methods", "NAME...", _METHOD_NAMES, type=str, multiple=True),
+    _option("--k cutoffs", "K...", "Cut-offs.", _MEASURES, **_CUTS),
     option(
         "--hashing",
         type=click.Choice(tuple(choices.HASHING)),
         help="mAP by the rule of learning to hash, cut as on this collection, and precision and "
         "recall by Hamming radius; needs labels or QRELS.",
-        section="Measures and conventions",
+        section=_MEASURES,
     ),
-    _model_option(
-        "--rerank",
-        metavar="N",
-        help="Rerank the first N documents of a binary code by the float vectors.",
-    ),
-    _model_option(
+    _option("--rerank", "N", _RERANK_HELP, type=_NUMBER),
+    _option(
         "--oversample",
-        metavar="N...",
-        help="Show every code also with its first N times the largest K documents reranked by the "
+        "N...",
+        "Show every code also with its first N times the largest K documents reranked by the "
         "float vectors.",
+        type=_NUMBER,
         multiple=True,
     ),
-    _model_option(
+    _option(
         "--train",
-        metavar="SHARE|FILE",
-        help="What itq, pq and rabitq learn from: a share of the documents, or vectors in FILE. "
+        "SHARE|FILE",
+        "What itq, pq and rabitq learn from: a share of the documents, or vectors in FILE. "
         "[half; 1: the searched documents themselves]",
-        type=str,
         reads=True,
     ),
     options.metric_option("Similarity of the float vectors.", choices.METRICS[0]),
@@ -156,15 +133,9 @@ _code_options = options.add_options(
         default=choices.TIES[0],
         show_default=True,
         help="How tied documents count.",
-        section="Measures and conventions",
+        section=_MEASURES,
     ),
-    _model_option(
-        "--p",
-        metavar="P",
-        help="Persistence of RBO: 0.9 weights about ten ranks.",
-        type=float,
-        default=choices.PERSISTENCE,
-    ),
+    _option("--p", "P", _RBO_HELP, type=float, default=choices.PERSISTENCE),
     option(
         "--exclude-self/--keep-self",
         default=None,
@@ -232,28 +203,22 @@ def command(
         raise click.UsageError("Missing option '--embeddings', the vectors; --demo DIR has some.")
     if chart is not None and not chart.lower().endswith(".svg"):
         raise click.UsageError(f"--chart writes SVG; {chart} should end in .svg.")
-    train = params.pop("train")
-    share = _share_of(train)
-    inputs = [params[name] for name in _FILES] + ([train] if share is None else [])
+    inputs = [params[name] for name in _FILES]
+    train = params["train"]  # a number, or the name of a file
+    with suppress(TypeError, ValueError):
+        params["train"] = float(train)
+    inputs += [params["train"]] if params["train"] is train else []
     inputs += [path for _, path in _split_names(params)]
     for written in (file, chart):
         output.refuse_input(written, *inputs)
     output.refuse_same_file(file, chart)
-    if share is None and train is not None:
-        share = arrays.read_vectors(train, "doc").vectors
-    report = _evaluate(params | {"train": share})
+    if isinstance(params["train"], str):
+        params["train"] = arrays.read_vectors(train, "doc").vectors
+    report = _evaluate(params)
     saving.save(report.records(), *inputs)
     if chart is not None:
         output.write(report.svg(), chart)
     output.emit(report, layout, file)
-
-
-def _share_of(train: str | None) -> Any:
-    """Return --train as a number; None where it names a file, or nothing."""
-    try:
-        return None if train is None else float(train)
-    except ValueError:
-        return None
 
 
 def _evaluate(params: dict[str, Any]) -> CodesReport:

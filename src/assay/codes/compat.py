@@ -187,11 +187,9 @@ def neighbor_overlap_at_k(
         )
     right = -plain if _are_distances(plain, distances) else plain
     k = _check_k(k, left.shape[1] - exclude_self, "neighbours of each row")
-    rankings = (
-        _neighbours(left, "cosine_sim", exclude_self),
-        _neighbours(right, "hamming_sim", exclude_self),
-    )
-    return float(overlap(*rankings, k=k, ties=ties).mean())
+    by_cosine = _neighbours(left, "cosine_sim", exclude_self)
+    by_code = _neighbours(right, "hamming_sim", exclude_self)
+    return float(overlap(by_cosine, by_code, k=k, ties=ties).mean())
 
 
 def _are_distances(matrix: NDArray[np.float64], distances: bool | None) -> bool:
@@ -319,10 +317,8 @@ def recall_at_k(
     >>> recall_at_k([[0, 1], [2, 3]], [{0, 5}, {3}], 2)
     0.75
     """
-    rows = [
-        _relevant(relevant, q)
-        for q, relevant in enumerate(checks.as_list(relevant_sets, "relevant_sets"))
-    ]
+    listed = checks.as_list(relevant_sets, "relevant_sets")
+    rows = [_relevant(relevant, q) for q, relevant in enumerate(listed)]
     return _mean("R", retrieved_indices, rows, k, n_docs, empty)
 
 
@@ -435,19 +431,15 @@ def _gains(relevance: Any, n_queries: int) -> tuple[list[dict[int, float]], int 
     """Return gains row by row, and the size of the collection where the shape tells it."""
     if isinstance(relevance, Mapping):
         return _rows_of_pairs(relevance, n_queries), None
-    values = (
-        relevance
-        if isinstance(relevance, np.ndarray)
-        else checks.as_list(relevance, "relevance_scores")
-    )
+    values = relevance
+    if not isinstance(relevance, np.ndarray):
+        values = checks.as_list(relevance, "relevance_scores")
     if len(values) and all(isinstance(row_gains, Mapping) for row_gains in values):
         return [_gain_row(row_gains, q) for q, row_gains in enumerate(values)], None
     matrix = checks.real_matrix(relevance, "relevance_scores").astype(np.float64)
     checks.check_finite(matrix, "relevance_scores")
-    return [
-        _gain_row({int(doc): row[doc] for doc in np.flatnonzero(row)}, q)
-        for q, row in enumerate(matrix)
-    ], matrix.shape[1]
+    rows = ({int(doc): row[doc] for doc in np.flatnonzero(row)} for row in matrix)
+    return [_gain_row(row, q) for q, row in enumerate(rows)], matrix.shape[1]
 
 
 def _rows_of_pairs(pairs: Mapping[Any, Any], n_queries: int) -> list[dict[int, float]]:
@@ -509,9 +501,8 @@ def build_relevance_from_dataset(
 
 
 def _part(dataset: Any, name: str) -> Any:
-    if isinstance(dataset, Mapping):
-        return dataset.get(name)
-    return getattr(dataset, name, None)
+    mapped = isinstance(dataset, Mapping)
+    return dataset.get(name) if mapped else getattr(dataset, name, None)
 
 
 def _ids(dataset: Any, what: str) -> Ids | None:

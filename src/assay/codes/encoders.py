@@ -80,7 +80,7 @@ class CodeEncoder:
     def _encode(self, vectors: NDArray[Any], encode: Encode) -> NDArray[Any] | Codes:
         # One thread: how many there are would change the last bits of a product.
         with one_blas_thread():
-            parts = (encode(block) for block in _blocks(vectors))
+            parts = (encode(block) for block in float_blocks(vectors))
             if not self.is_binary:
                 return _stacked(parts, len(vectors))
             packed = (np.packbits(part, axis=1) for part in parts)
@@ -99,7 +99,13 @@ def _stacked(parts: Iterator[NDArray[Any]], n_rows: int) -> NDArray[Any]:
     return whole
 
 
-def _blocks(vectors: NDArray[Any]) -> Iterator[Floats]:
+def open_vectors(vectors: Any, what: str) -> NDArray[Any]:
+    """Return vectors: an array, or rows of a .npy file that are read as they are used."""
+    return cast("NDArray[Any]", matrix_of(open_rows(vectors), what))
+
+
+def float_blocks(vectors: NDArray[Any]) -> Iterator[Floats]:
+    """Yield some rows at a time."""
     rows = max(1, BLOCK_SIZE // max(1, vectors.shape[1]))
     for start in range(0, len(vectors), rows):
         yield np.asarray(vectors[start : start + rows], np.float64)
@@ -139,13 +145,13 @@ def make_encoder(
     """
     check_method(method)
     checks.check_choice(metric, METRICS, "metric")
-    docs, seed = cast("NDArray[Any]", matrix_of(open_rows(docs), "docs")), check_seed(seed)
+    docs, seed = open_vectors(docs, "docs"), check_seed(seed)
     if rows is not None:
         rows = checks.check_numbers(rows, len(docs), "rows")
     if (spec := parse_spec(method)) is not None:
         return _spec_encoder(spec, docs, rows, seed, metric)
     if method not in ("gaussian", "itq"):
-        return _plain_encoder(method, docs, metric)
+        return _plain_encoder(method, docs, metric, docs.shape[1])
     dimensions = docs.shape[1]
     length = checks.check_cutoff(bits, "bits")
     if method == "gaussian":
@@ -165,30 +171,27 @@ def make_encoder(
     return CodeEncoder(method, length, sides, of_queries, None, *size)
 
 
-def _plain_encoder(method: str, docs: NDArray[Any], metric: str) -> CodeEncoder:
-    """Return the methods whose length the vectors fix."""
-    dimensions = docs.shape[1]
+def _plain_encoder(method: str, docs: NDArray[Any], metric: str, dimensions: int) -> CodeEncoder:
+    """Return the methods whose length the vectors fix, of so many of their dimensions."""
     if method == "sign":
         return CodeEncoder(method, dimensions, _is_positive, _is_positive)
     if method == "asymmetric":  # bits have one length, so that cosine ranks as the product does
         by = None if metric == "cosine" else "dot"
-        return CodeEncoder(method, dimensions, _signs, _as_is, by)
+        return CodeEncoder(
+            method, dimensions, lambda b: np.where(b > 0, 1, -1).astype(np.int8), _as_is, by
+        )
     # Under dot and l2 the largest number of the documents is the range of all codes.
     learnt = (0, 0) if metric == "cosine" else (4, len(docs))
-    if method == "float16":
-        makers = _float16_makers(docs, metric)
-        return CodeEncoder(method, 16 * dimensions, *makers, None, *learnt)
-    width = int(method.removeprefix("int"))
-    makers = _integer_makers(docs, metric, width)
+    width = int(method.removeprefix("int").removeprefix("float"))
+    scale = _scale_of(docs, metric, dimensions)[0]
+    makers = (
+        _float16_makers(scale, metric) if width == 16 else _integer_makers(scale, metric, width)
+    )
     return CodeEncoder(method, width * dimensions, *makers, None, *learnt)
 
 
 def _is_positive(block: Floats) -> NDArray[np.bool_]:
     return np.asarray(block > 0)
-
-
-def _signs(block: Floats) -> NDArray[np.int8]:
-    return np.asarray(np.where(block > 0, 1, -1), np.int8)
 
 
 def _row_scale(block: Floats) -> Floats:
@@ -206,14 +209,18 @@ def unit_rows(block: Floats) -> Floats:
     return scaled
 
 
-def _scale_of(docs: NDArray[Any], metric: str) -> tuple[Callable[[Floats], Floats], float]:
+def _scale_of(
+    docs: NDArray[Any], metric: str, dimensions: int | None = None
+) -> tuple[Callable[[Floats], Floats], float]:
     """Return how vectors are scaled, and which number becomes 1.
 
-    Under cosine vectors have length 1; else the largest number of the documents becomes 1.
+    Under cosine vectors have length 1; else the largest number of the documents becomes 1, among
+    so many of their dimensions.
     """
     if metric == "cosine":
         return unit_rows, 1.0
-    largest = max((float(np.abs(block).max(initial=0.0)) for block in _blocks(docs)), default=0.0)
+    sizes = (np.abs(block[:, :dimensions]).max(initial=0.0) for block in float_blocks(docs))
+    largest = float(max(sizes, default=0.0))
     if not largest:
         raise ValueRangeError("All documents are zero, so there is no scale for their codes.")
 
@@ -273,17 +280,17 @@ def _sample(docs: NDArray[Any], rng: np.random.Generator, rows: Ints | None) -> 
     size = len(docs) if rows is None else len(rows)
     if rows is None and size <= SAMPLE_SIZE:
         return np.array(docs, np.float64)
-    places = (
-        np.arange(size) if size <= SAMPLE_SIZE else rng.choice(size, SAMPLE_SIZE, replace=False)
-    )
-    return np.array(docs[np.sort(places if rows is None else rows[places])][:], np.float64)
+    numbers = np.arange(size) if rows is None else rows
+    if size > SAMPLE_SIZE:
+        numbers = numbers[rng.choice(size, SAMPLE_SIZE, replace=False)]
+    return np.array(docs[np.sort(numbers)][:], np.float64)
 
 
 def _as_is(block: Floats) -> Floats:
     return block
 
 
-def _integer_makers(docs: NDArray[Any], metric: str, bits: int) -> tuple[Encode, Encode]:
+def _integer_makers(scale: Encode, metric: str, bits: int) -> tuple[Encode, Encode]:
     """Return functions that round to steps of 1/127 (int4: 1/7).
 
     The unit is the largest number of each vector, or of all documents.
@@ -298,7 +305,6 @@ def _integer_makers(docs: NDArray[Any], metric: str, bits: int) -> tuple[Encode,
 
     if metric == "cosine":
         return each, each
-    scale = _scale_of(docs, metric)[0]
 
     def steps(block: Floats) -> Floats:
         return np.asarray(np.rint(top * scale(block)))
@@ -309,7 +315,7 @@ def _integer_makers(docs: NDArray[Any], metric: str, bits: int) -> tuple[Encode,
     return cut, each if metric == "dot" else steps
 
 
-def _float16_makers(docs: NDArray[Any], metric: str) -> tuple[Encode, Encode]:
+def _float16_makers(scale: Encode, metric: str) -> tuple[Encode, Encode]:
     """Return functions that keep eleven bits of each number.
 
     Numbers far below the largest have fewer, or none.
@@ -325,7 +331,6 @@ def _float16_makers(docs: NDArray[Any], metric: str) -> tuple[Encode, Encode]:
 
     if metric == "cosine":
         return each, each
-    scale = _scale_of(docs, metric)[0]
 
     def together(block: Floats) -> NDArray[np.float16]:
         return np.asarray(np.clip(scale(block), -1, 1) * _TOP_FLOAT16, np.float16)
@@ -390,24 +395,6 @@ def _spec_encoder(
         return _product_quantiser(spec.number, sample, scale, seed, metric)
 
 
-@dataclass(frozen=True, eq=False)
-class _FirstColumns:
-    """Rows cut to their first numbers as they are read."""
-
-    rows: NDArray[Any]
-    width: int
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.rows), self.width
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, rows: Any) -> NDArray[Any]:
-        return np.asarray(self.rows[rows])[:, : self.width]
-
-
 def _truncated(spec: CodeSpec, docs: NDArray[Any], metric: str) -> CodeEncoder:
     width = spec.number
     if width > docs.shape[1]:
@@ -419,8 +406,7 @@ def _truncated(spec: CodeSpec, docs: NDArray[Any], metric: str) -> CodeEncoder:
             return block[:, :width].astype(dtype)
 
         return CodeEncoder("mrl", 8 * dtype.itemsize * width, cut, cut)
-    first: Any = _FirstColumns(docs, width)
-    encoder = _plain_encoder(spec.then, first, metric)
+    encoder = _plain_encoder(spec.then, docs, metric, width)
 
     def cut_first(encode: Encode) -> Encode:
         return lambda block: encode(np.ascontiguousarray(block[:, :width]))
@@ -579,13 +565,13 @@ class CodeTraining:
         """Return the encoders of these documents; `how` are bits, seed and metric."""
         if self.vectors is not None:
             return FittedCode((make_encoder(method, self.vectors, **how),))
-        if self.share == 1 or method_kind(method) not in LEARNT:
+        spec = parse_spec(method)
+        if self.share == 1 or (method if spec is None else spec.kind) not in LEARNT:
             return FittedCode((make_encoder(method, docs, rows=self.rows, **how),))
-        parts, lessons = [], []
-        for part, lesson in self.deal(len(docs), how.get("seed", 0)):
-            parts.append(part)
-            lessons.append(make_encoder(method, docs, rows=lesson, **how))
-        return FittedCode(tuple(lessons), tuple(parts))
+        parts, lessons = zip(*self.deal(len(docs), how.get("seed", 0)), strict=True)
+        return FittedCode(
+            tuple(make_encoder(method, docs, rows=rows, **how) for rows in lessons), parts
+        )
 
     def deal(self, n_docs: int, seed: int) -> Iterator[tuple[Ints, Ints]]:
         """Yield rows of the documents, and the rows that their encoder learns from."""
@@ -597,12 +583,6 @@ class CodeTraining:
             part = np.sort(rows[number::n_parts])
             others = allowed[~np.isin(allowed, part)]
             yield part, np.sort(others[: max(1, round(self.share * n_docs))])
-
-
-def method_kind(method: str) -> str:
-    """Return a method without its number."""
-    spec = parse_spec(method)
-    return method if spec is None else spec.kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -626,10 +606,8 @@ class FittedCode:
         """Encode the documents that it was made for."""
         if len(self.encoders) == 1:
             return self.first.encode(docs)
-        blocks = [
-            encoder.encode(docs[part])
-            for encoder, part in zip(self.encoders, self.parts, strict=True)
-        ]
+        pairs = zip(self.encoders, self.parts, strict=True)
+        blocks = [encoder.encode(docs[part]) for encoder, part in pairs]
         if self.first.is_binary:
             return FoldedCodes.of(cast("list[Codes]", blocks), self.parts, len(docs))
         arrays = cast("list[NDArray[Any]]", blocks)

@@ -13,17 +13,11 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from assay.arrays import Floats, Ints
+from assay.arrays import Floats, Ints, rows_of
 from assay.codes import encoders, search
 from assay.codes import settings as choices
 from assay.codes.encoders import FLOAT, CodeTraining, FittedCode, FoldedCodes, parse_spec
-from assay.codes.result import (
-    CodeCost,
-    CodesReport,
-    CodesSettings,
-    QuantizationResult,
-    rescored_name,
-)
+from assay.codes.result import CodeCost, CodesReport, CodesSettings, QuantizationResult
 from assay.codes.search import Relevance, VectorSearch, map_measure
 from assay.codes.settings import HASHING, METHODS, TIES, Metric, Zero
 from assay.comparison.compare import Comparison, compare
@@ -45,6 +39,11 @@ from assay.stats import Interval, intervals
 from assay.stats.samples import check_bootstraps, check_seed, check_significance_level
 
 GIVEN: Final = "given"  # the method of codes that were made elsewhere
+
+
+def rescored_name(name: str, factor: int) -> str:
+    """Return what a code is called whose first documents are re-ranked by float."""
+    return f"{name} ×{factor}"
 
 
 def evaluate_codes(
@@ -124,13 +123,11 @@ def evaluate_codes(
     >>> [one.name for one in report.codes]
     ['float', 'gaussian-8', 'gaussian-64']
     """
-    cuts = _cutoffs(k)
+    cuts = _whole_numbers(k, "k")
+    if not cuts:
+        raise UsageError("No k given. Name at least one, e.g. 10.")
     task = search.make_search(
-        docs,
-        queries,
-        query_ids=query_ids,
-        doc_ids=doc_ids,
-        exclude_self=exclude_self,
+        *(docs, queries, query_ids, doc_ids, exclude_self),
         metric=metric,
         depth=max(cuts),
         rerank=rerank,
@@ -169,16 +166,14 @@ def evaluate_codes(
     relevance, notes = search.read_relevance(
         task, qrels, labels, query_labels, queries is None, allow_mismatch
     )
-    baseline = FloatBaseline.of(task, settings, relevance, notes, tell)
-    results = [baseline.float_result()]
-    fitted = {}
+    baseline = FloatBaseline(task, settings, relevance, notes, tell)
+    results, fitted = [baseline.float_result()], {}
     for item in plan:
-        name = code_name(*item)
-        fitted[name], measured = measure_method(baseline, training, *item, tell)
+        fitted[code_name(*item)], measured = measure_method(baseline, training, *item)
         results += measured
     for name, (of_docs, of_queries) in ready.items():
         cost = CodeCost(of_docs.bits, -(-of_docs.bits // 8))
-        results += measure_code(baseline, name, GIVEN, cost, (of_queries, of_docs, None), tell)
+        results += measure_code(baseline, name, GIVEN, cost, (of_queries, of_docs, None))
     comparison = _compare(results, settings)
     return CodesReport(
         codes=tuple(results),
@@ -204,18 +199,14 @@ def evaluate_codes(
     )
 
 
-def _cutoffs(k: Any) -> tuple[int, ...]:
-    cuts = [k] if isinstance(k, int) else checks.as_list(k, "k")
-    if not cuts:
-        raise UsageError("No k given. Name at least one, e.g. 10.")
-    return tuple(sorted({checks.check_cutoff(cut) for cut in cuts}))
+def _whole_numbers(values: Any, name: str) -> tuple[int, ...]:
+    """Return the numbers of a setting, each once, in order; a number may stand alone."""
+    numbers = [values] if isinstance(values, int) else checks.as_list(values, name)
+    return tuple(sorted({checks.check_cutoff(number, name) for number in numbers}))
 
 
 def _factors(oversample: Any, rerank: int | None) -> tuple[int, ...]:
-    numbers = (
-        [oversample] if isinstance(oversample, int) else checks.as_list(oversample, "oversample")
-    )
-    factors = tuple(sorted({checks.check_cutoff(factor, "oversample") for factor in numbers}))
+    factors = _whole_numbers(oversample, "oversample")
     if factors and rerank is not None:
         raise UsageError("rerank and oversample both say how many documents to re-rank: give one.")
     return factors
@@ -228,8 +219,7 @@ def _plan(
     named = [methods] if isinstance(methods, str) else checks.as_list(methods, "methods")
     names = [encoders.check_method(name) for name in named]
     further = [name for name in dict.fromkeys(names) if name not in METHODS]
-    numbers = [bits] if isinstance(bits, int) else checks.as_list(bits, "bits")
-    lengths = sorted({checks.check_cutoff(number, "bits") for number in numbers})
+    lengths = _whole_numbers(bits, "bits")
     if lengths and lengths[-1] > MOST_BITS:
         raise UsageError(f"Codes hold up to {MOST_BITS} bits, found {lengths[-1]}.")
     plan: list[tuple[str, int | None]] = []
@@ -277,10 +267,8 @@ def _read_ready(codes: Any, task: VectorSearch, same: bool) -> dict[str, tuple[C
             part if isinstance(part, Codes) else pack_codes(part, what=f"{name}, {side}")
             for part, side in zip(pair, ("docs", "queries"), strict=True)
         )
-        checks.check_lengths(**{f"codes {name!r}, docs": len(docs), "docs": len(task.docs)})
-        checks.check_lengths(
-            **{f"codes {name!r}, queries": len(queries), "queries": len(task.queries)}
-        )
+        for side, coded, rows in (("docs", docs, task.docs), ("queries", queries, task.queries)):
+            checks.check_lengths(**{f"codes {name!r}, {side}": len(coded), side: len(rows)})
         ready[name] = (docs, queries)
     return ready
 
@@ -315,44 +303,31 @@ def _time(work: Callable[[], Any]) -> tuple[Any, float]:
 Coded = tuple[search.Vectors, search.Vectors, Metric | None]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class FloatBaseline:
     """The float ranking and the judgments, against which every code is measured."""
 
     task: VectorSearch
     settings: CodesSettings
-    ranking: Ranking
-    seconds: float
-    sample: search.Sample
-    whole: Ranking
-    nearest: Judgments
     relevance: Relevance | None
     remarks: tuple[str, ...]
+    tell: CodesProgress
 
-    @classmethod
-    def of(
-        cls,
-        task: VectorSearch,
-        settings: CodesSettings,
-        relevance: Relevance | None,
-        remarks: tuple[str, ...],
-        tell: CodesProgress,
-    ) -> FloatBaseline:
+    def __post_init__(self) -> None:
         """Rank by the float vectors."""
-        ranking, seconds = _time(
-            lambda: task.search(task.queries, task.docs, lambda *at: tell(FLOAT, *at))
-        )
-        nearest = _top_as_relevant(ranking, settings.k[0])
-        sample = task.sample(settings.seed)
-        whole = task.rank_sample(sample, task.queries, task.docs)
-        policy = ranking.settings.get("zero")
-        if policy and (remark := zero_remark(policy, *ranking.zero_rows)):
-            remarks = (*remarks, remark)
-        n_queries, n_docs = len(sample.queries), len(sample.docs)
+        task = self.task
+        progress = partial(self.tell, FLOAT)
+        self.ranking, self.seconds = _time(lambda: task.search(task.queries, task.docs, progress))
+        self.nearest = _top_as_relevant(self.ranking, self.settings.k[0])
+        self.sample = task.sample(self.settings.seed)
+        self.whole = task.rank_sample(self.sample, task.queries, task.docs)
+        policy = self.ranking.settings.get("zero")
+        if policy and (remark := zero_remark(policy, *self.ranking.zero_rows)):
+            self.remarks = (*self.remarks, remark)
+        n_queries, n_docs = len(self.sample.queries), len(self.sample.docs)
         if (n_queries, n_docs) != (len(task.queries), len(task.docs)):
             note = f"{n_docs} documents drawn at random for {n_queries} queries"
-            remarks = (*remarks, f"Kendall and Spearman are of {note}")
-        return cls(task, settings, ranking, seconds, sample, whole, nearest, relevance, remarks)
+            self.remarks = (*self.remarks, f"Kendall and Spearman are of {note}")
 
     @property
     def rules(self) -> Conventions:
@@ -375,9 +350,9 @@ class FloatBaseline:
         docs = self.task.docs
         width = docs.shape[1] * docs.dtype.itemsize
         cost = CodeCost(8 * width, width, 0.0, self.seconds)
-        vectors = self.task.queries, docs, None
         order = correlations(self.whole, self.whole)
-        return self.measure(FLOAT, str(docs.dtype), cost, self.ranking, order, vectors)
+        coded = self.task.queries, docs, None
+        return self.measure(FLOAT, str(docs.dtype), cost, self.ranking, order, coded)
 
     def measure(
         self,
@@ -404,21 +379,11 @@ class FloatBaseline:
         placed = replace(ranking, settings={**ranking.settings, **settings})
         # Ids were compared when the judgments were read.
         hits = judge(placed, self.nearest, conventions=rules, allow_mismatch=True)
-        near = score(hits, names, conventions=rules)
-        judged, curve = self._judge(placed, vectors, names, rules, settings)
-        return QuantizationResult(
-            name,
-            method,
-            cost,
-            ranking_similarity(self.ranking, ranking, k=cuts, p=self.settings.p).take(
-                self.task.query_order
-            ),
-            *order,
-            near.but_settings(relevant=f"float@{cuts[0]}"),
-            judged,
-            curve,
-            factor,
-        )
+        near = score(hits, names, conventions=rules).but_settings(relevant=f"float@{cuts[0]}")
+        judged = self._judge(placed, vectors, names, rules, settings)
+        similarity = ranking_similarity(self.ranking, ranking, k=cuts, p=self.settings.p)
+        alike = similarity.take(self.task.query_order)
+        return QuantizationResult(name, method, cost, alike, *order, near, *judged, factor)
 
     def candidates(self, factor: int) -> int:
         """Return how many documents are re-ranked by float: so many times the largest k."""
@@ -437,11 +402,8 @@ class FloatBaseline:
         if self.relevance is None:
             return None, None
         if preset is None:
-            blocks = (
-                task.row_blocks()
-                if isinstance(self.relevance, search.LabelRelevance)
-                else (iter([np.arange(len(task.queries))]))
-            )
+            labelled = isinstance(self.relevance, search.LabelRelevance)
+            blocks = task.row_blocks() if labelled else iter([np.arange(len(task.queries))])
             return search.score_rows(self.relevance, blocks, placed.rows, names, rules)
         docs = vectors[1]
         bits = docs.bits if isinstance(docs, Codes) else None
@@ -458,10 +420,8 @@ class FloatBaseline:
 
 def _top_as_relevant(ranking: Ranking, k: int) -> Qrels:
     """Return judgments by which the first k documents of each row are relevant."""
-    place = np.arange(len(ranking.docs)) - np.repeat(ranking.offsets[:-1], ranking.lengths)
-    top = place < k
-    rows = np.repeat(np.arange(len(ranking)), ranking.lengths)[top]
-    docs = ranking.docs[top].astype(np.int64)
+    top = ranking.first(k)
+    rows, docs = rows_of(top.offsets), top.docs.astype(np.int64)
     return Judgments.from_pairs(ranking.query_ids, ranking.doc_ids, rows, docs, np.ones(len(docs)))
 
 
@@ -471,15 +431,11 @@ def code_name(method: str, bits: int | None) -> str:
 
 
 def measure_method(
-    baseline: FloatBaseline,
-    training: CodeTraining,
-    method: str,
-    bits: int | None,
-    tell: CodesProgress,
+    baseline: FloatBaseline, training: CodeTraining, method: str, bits: int | None
 ) -> tuple[FittedCode, list[QuantizationResult]]:
     """Return the encoders of a method's code, and the code measured."""
     task, name, spec = baseline.task, code_name(method, bits), parse_spec(method)
-    tell(name, 0, 1)
+    baseline.tell(name, 0, 1)
     how: dict[str, Any] = {"seed": baseline.settings.seed, "metric": task.metric}
     if spec is not None and spec.kind in encoders.LEARNT and any(baseline.ranking.zero_rows):
         raise UsageError(f"{method} has no code for a vector of zeros; leave such vectors out.")
@@ -494,19 +450,14 @@ def measure_method(
     if first.n_learnt:
         halves = training.vectors is not None or code.parts
         train = baseline.settings.train if halves else "1"
-    cost = CodeCost(
-        first.bits,
-        first.bytes_per_vector,
-        fitted + of_docs + of_queries,
-        codebook_bytes=first.codebook_bytes,
-        train=train,
-    )
+    seconds = fitted + of_docs + of_queries, 0.0
+    cost = CodeCost(first.bits, first.bytes_per_vector, *seconds, first.codebook_bytes, train)
     family = method if spec is None else spec.family
     coded: Coded = (queries, docs, by)
-    timed = coded
+    timed = None
     if isinstance(docs, FoldedCodes):  # a system has one encoder, and takes its time
         timed = (first.encode_queries(task.queries), first.encode(task.docs), by)
-    return code, measure_code(baseline, name, family, cost, coded, tell, timed)
+    return code, measure_code(baseline, name, family, cost, coded, timed)
 
 
 def measure_code(
@@ -515,7 +466,6 @@ def measure_code(
     method: str,
     cost: CodeCost,
     vectors: Coded,
-    tell: CodesProgress,
     timed: Coded | None = None,
 ) -> list[QuantizationResult]:
     """Measure a code, by itself and reranked by float where asked for.
@@ -526,17 +476,17 @@ def measure_code(
 
     def search_timed(search: Callable[..., Ranking]) -> tuple[Ranking, CodeCost]:
         ranking, seconds = _time(lambda: search(*vectors))
-        if timed is not None and timed is not vectors:
+        if timed is not None:
             seconds = _time(lambda: search(*timed))[1]
         return ranking, replace(cost, search_seconds=seconds)
 
-    ranking, taken = search_timed(lambda q, d, m: task.search(q, d, lambda *at: tell(name, *at), m))
+    progress = partial(baseline.tell, name)
+    ranking, taken = search_timed(lambda q, d, m: task.search(q, d, progress, m))
     order = correlations(baseline.whole, task.rank_sample(baseline.sample, queries, docs, by))
     results = [baseline.measure(name, method, taken, ranking, order, vectors)]
     for factor in baseline.settings.oversample:
         again = rescored_name(name, factor)
-        depth = baseline.candidates(factor)
-        ranking, taken = search_timed(partial(task.rescore, depth=depth))
+        ranking, taken = search_timed(partial(task.rescore, depth=baseline.candidates(factor)))
         results.append(baseline.measure(again, method, taken, ranking, order, vectors, factor))
     return results
 

@@ -6,10 +6,7 @@ PLUGIN = Plugin(
     "codes",
     commands=(
         CommandEntry(
-            "codes",
-            "Tasks",
-            "Measure what compressed vectors lose.",
-            "assay.codes.command:command",
+            "codes", "Tasks", "Measure what compressed vectors lose.", "assay.codes.command:command"
         ),
     ),
     schemas="assay.codes:schemas.json",

@@ -23,11 +23,6 @@ from assay.tables.svg import COLOURS, GREY, Drawing, Scale, circle, group, line,
 from assay.tables.table import Page, Table, text_page
 
 
-def rescored_name(name: str, factor: int) -> str:
-    """Return what a code is called whose first documents are re-ranked by float."""
-    return f"{name} ×{factor}"
-
-
 @dataclass(frozen=True)
 class CodesSettings:
     """How codes were compared."""
@@ -89,6 +84,15 @@ class QuantizationResult:
     curve: RadiusCurve | None = None
     oversample: int | None = None
 
+    @property
+    def kind(self) -> dict[str, Any]:
+        """How it is made, and its size; oversampling only where it is asked for."""
+        sizes = {
+            key: vars(self.cost)[key] for key in ("bits", "bytes_per_vector", "codebook_bytes")
+        }
+        again = {} if self.oversample is None else {"oversample": self.oversample}
+        return {"method": self.method, **sizes, **again}
+
     def neighbour_values(self, settings: CodesSettings) -> dict[str, Floats]:
         """Return values per query of each similarity to the float ranking."""
         values = {f"Overlap@{k}": self.similarity.overlap[k][settings.ties] for k in settings.k}
@@ -120,9 +124,7 @@ class CodesReport:
     @property
     def signature(self) -> str:
         """The conventions and the settings behind the numbers, listed where codes differ."""
-        numbers = {
-            name: getattr(self.settings, name) for name in ("p", "level", "resamples", "seed")
-        }
+        numbers = {key: vars(self.settings)[key] for key in ("p", "level", "resamples", "seed")}
         return signature_of([code.near for code in self.codes], numbers)
 
     @property
@@ -168,11 +170,7 @@ class CodesReport:
                 code.near if code.judged is None else code.judged,
                 task="codes",
                 config={
-                    "method": code.method,
-                    "bits": code.cost.bits,
-                    "bytes_per_vector": code.cost.bytes_per_vector,
-                    "codebook_bytes": code.cost.codebook_bytes,
-                    **({} if code.oversample is None else {"oversample": code.oversample}),
+                    **code.kind,
                     "relevant": "float neighbours" if code.judged is None else "judged",
                 },
                 seeds={"seed": self.settings.seed},
@@ -199,13 +197,11 @@ class CodesReport:
                 name,
                 span.estimate,
                 subset="float neighbours" if name in near else "",
-                low=span.low,
-                high=span.high,
-                level=span.level,
-                method=span.method,
-                note=span.note,
                 chance=chance.get(name),
-                n=span.n,
+                **{
+                    key: getattr(span, key)
+                    for key in ("low", "high", "level", "method", "note", "n")
+                },
             )
             for name, span in spans.items()
         ]
@@ -239,7 +235,8 @@ _INK, _SOFT, _GRID = "#222222", "#666666", "#e4e4e4"
 _WIDTH, _HEIGHT = 460, 330
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 16, 40, 46
 _LEGEND_COLUMNS: Final = 6
-_DASHES: Final = ("", "8 3", "4 3", "1 3")  # of the code itself, then by oversampling
+# Styles of the code itself, then by oversampling.
+_DASHES: Final = ({}, *({"stroke_dasharray": dash} for dash in ("8 3", "4 3", "1 3")))
 _Y: Final = Scale(0.0, 1.0, start=_HEIGHT - _BOTTOM, end=_TOP)
 
 
@@ -268,12 +265,8 @@ def report_chart(report: CodesReport) -> str:
     ]
     if curves:
         marks.append(group(_WIDTH * len(panels), 0, "".join(_radius_marks(report, colours))))
-    inside = tag(
-        "g",
-        "\n".join([*marks, *_legend(colours, width), *_dash_legend(factors, height)]),
-        fill=_INK,
-    )
-    return Drawing(width, height, inside).to_svg(font_size=12)
+    marks += [*_legend(colours, width), *_dash_legend(factors, height)]
+    return Drawing(width, height, tag("g", "\n".join(marks), fill=_INK)).to_svg(font_size=12)
 
 
 def _method(code: QuantizationResult) -> str:
@@ -292,8 +285,7 @@ def _panel_marks(
 ) -> Iterator[str]:
     yield svg_text(_LEFT, 22, title, font_size=14, font_weight="bold")
     yield from _axes(x)
-    levels = {"chance": chance, FLOAT: means[FLOAT].estimate}
-    for name, level in levels.items():
+    for name, level in (("chance", chance), (FLOAT, means[FLOAT].estimate)):
         if not math.isnan(level):
             y = _Y.at(level)
             yield line(_LEFT, y, _WIDTH - _RIGHT, y, stroke=GREY, stroke_dasharray="4 3")
@@ -335,10 +327,8 @@ def _radius_marks(report: CodesReport, colours: dict[str, str]) -> Iterator[str]
         colour = colours[_method(code)]
         places = [
             (x.at(r), _Y.at(p), radius)
-            for radius, (r, p) in enumerate(
-                zip(code.curve.recall, code.curve.precision, strict=True)
-            )
-            if code.curve.filled[radius] > 0
+            for radius, (r, p, filled) in enumerate(code.curve.shares())
+            if filled > 0
         ]
         path = " ".join(f"{at:g},{y:g}" for at, y, _ in places)
         yield tag("polyline", points=path, fill="none", stroke=colour, stroke_width=1.5)
@@ -358,20 +348,19 @@ def _shares(x: Scale) -> Iterator[str]:
 
 
 def _curve(
-    sizes: dict[str, int], means: dict[str, Interval], x: Scale, colour: str, dash: str
+    sizes: dict[str, int], means: dict[str, Interval], x: Scale, colour: str, style: dict[str, str]
 ) -> Iterator[str]:
     """Yield the marks of some codes, by their names and bytes per vector."""
     places = [(x.at(math.log2(size)), _Y.at(means[name].estimate)) for name, size in sizes.items()]
     if len(sizes) > 1:
         path = " ".join(f"{at:g},{y:g}" for at, y in places)
-        style = {"stroke_dasharray": dash} if dash else {}
         yield tag("polyline", points=path, fill="none", stroke=colour, stroke_width=2, **style)
     for (name, size), (at, y) in zip(sizes.items(), places, strict=True):
         mean = means[name]
         if not math.isnan(mean.low):
             yield line(at, _Y.at(mean.low), at, _Y.at(mean.high), stroke=colour)
         yield circle(at, y, 3.5, tip=f"{name}: {mean.estimate:.4f}, {size} bytes", fill=colour)
-        if len(sizes) == 1 and dash:  # there is no line whose dashes would tell
+        if len(sizes) == 1 and style:  # there is no line whose dashes would tell
             yield svg_text(at + 7, y + 4, name.rpartition(" ")[2], font_size=10, fill=colour)
 
 
@@ -385,8 +374,7 @@ def _legend(colours: dict[str, str], width: int) -> Iterator[str]:
     columns = _legend_columns(colours, width)
     step = min(130.0, (width - _LEFT) / columns)
     for i, (name, colour) in enumerate(colours.items()):
-        x = _LEFT + (i % columns) * step
-        y = _HEIGHT + 12 + 20 * (i // columns)
+        x, y = _LEFT + (i % columns) * step, _HEIGHT + 12 + 20 * (i // columns)
         yield circle(x, y - 4, 4, fill=colour)
         yield svg_text(x + 9, y, name)
 
@@ -394,7 +382,6 @@ def _legend(colours: dict[str, str], width: int) -> Iterator[str]:
 def _dash_legend(factors: tuple[int, ...], height: int) -> Iterator[str]:
     for number, factor in enumerate((1, *factors) if factors else ()):
         x, y = _LEFT + 110 * number, height - 14
-        dash = _DASHES[number % len(_DASHES)]
-        style = {"stroke_dasharray": dash} if dash else {}
+        style = _DASHES[number % len(_DASHES)]
         yield line(x - 4, y - 4, x + 24, y - 4, stroke=GREY, stroke_width=2, **style)
         yield svg_text(x + 30, y, "code alone" if number == 0 else f"re-ranked ×{factor}")

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats, Ints, offsets_of
-from assay.codes.encoders import CodeTraining, FoldedCodes
+from assay.codes.encoders import CodeTraining, FoldedCodes, float_blocks, open_vectors
 from assay.codes.settings import HASHING, HELD_OUT, METRICS, Metric, Zero
 from assay.core import checks
 from assay.core.conventions import Conventions
@@ -24,14 +24,12 @@ from assay.core.judgments import Judgments, Labels, Qrels
 from assay.core.mismatches import check_match
 from assay.core.ranking import Ranking
 from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
-from assay.io.arrays import open_rows
 from assay.io.fingerprints import digest_of_arrays
 from assay.io.formats import as_judgments
 from assay.scoring.chance import chance
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Scores
 from assay.search.engine import Codes, prepare, rank, rank_codes
-from assay.search.engine.inputs import matrix_of
 from assay.search.engine.search import rerank
 
 Progress = Callable[[int, int | None], object]
@@ -94,9 +92,8 @@ class VectorSearch:
         if isinstance(docs, Codes) and self.rerank is not None:
             return self.rescore(queries, docs, None, self.rerank, progress)
         targets = self._corpus if docs is self.docs else docs
-        return self._rank(
-            queries, targets, self.depth, metric, keep_ties=True, progress=progress, **self._common
-        )
+        how = self._common | {"keep_ties": True, "progress": progress}
+        return self._rank(queries, targets, self.depth, metric, **how)
 
     def _rank(
         self, queries: Vectors, docs: Any, depth: int, metric: Metric | None, **how: Any
@@ -117,25 +114,16 @@ class VectorSearch:
         progress: Progress | None = None,
     ) -> Ranking:
         """Return the first documents of a code, ordered again by the float vectors."""
-        return rerank(
-            self._rank(queries, docs, depth, metric, progress=progress, **self._common),
-            self.queries,
-            docs=self._corpus,
-            metric=self.metric,
-            zero=self.zero,
-            threads=self.threads,
-        )
+        ranking = self._rank(queries, docs, depth, metric, progress=progress, **self._common)
+        how: dict[str, Any] = {"metric": self.metric, "zero": self.zero, "threads": self.threads}
+        return rerank(ranking, self.queries, docs=self._corpus, **how)
 
     def rank_rows(
         self, queries: Vectors, docs: Vectors, metric: Metric | None, rows: Ints, depth: int | None
     ) -> Ranking:
         """Rank all documents for some queries, or the first `depth` and ties."""
         query_ids, doc_ids = self.names
-        how: dict[str, Any] = {
-            **self._common,
-            "query_ids": query_ids.take(rows),
-            "doc_ids": doc_ids,
-        }
+        how = self._common | {"query_ids": query_ids.take(rows), "doc_ids": doc_ids}
         first = min(depth or len(self.docs), len(self.docs))
         return self._rank(_rows(queries, rows), docs, first, metric, **how)
 
@@ -159,10 +147,8 @@ class VectorSearch:
         They are drawn by id, and queries are in the order of ids: rows may come in any order.
         """
         rng = np.random.default_rng(seed)
-        queries = self.query_order[_draw(rng, len(self.queries), SAMPLE_QUERIES)]
-        docs = np.sort(
-            _by_id(self.doc_ids, len(self.docs))[_draw(rng, len(self.docs), SAMPLE_DOCS)]
-        )
+        queries = _draw(rng, self.query_order, SAMPLE_QUERIES)
+        docs = np.sort(_draw(rng, _by_id(self.doc_ids, len(self.docs)), SAMPLE_DOCS))
         if self.exclude is None:
             return Sample(queries, docs, None)
         own_docs = self.own_docs()[queries]
@@ -201,43 +187,30 @@ class VectorSearch:
                 )
             order = _by_id(self.doc_ids, len(self.docs))
             return CodeTraining(share, None, order, self.rows_to_learn_from()), f"{share:g}", ()
-        vectors = cast("NDArray[Any]", matrix_of(open_rows(train), "train"))
+        vectors = open_vectors(train, "train")
         if vectors.shape[1] != self.docs.shape[1]:
             raise MismatchError(
                 f"train has {vectors.shape[1]} columns and docs have {self.docs.shape[1]}."
             )
         values = np.asarray(vectors[:], np.float64)
         checks.check_finite(values, "train")
-        seen = _count_shared(values, self.docs)
+        own_rows = (row.tobytes() for block in float_blocks(self.docs) for row in block)
+        seen = len({row.tobytes() for row in values}.intersection(own_rows))
         note = f"{seen} of the {len(values)} vectors to learn from are searched documents"
         return CodeTraining(1, values), digest_of_arrays(values)[:8], (note,) if seen else ()
 
     @property
     def _common(self) -> dict[str, Any]:
-        return {
-            "exclude": self.exclude,
-            "query_ids": self.query_ids,
-            "doc_ids": self.doc_ids,
-            "threads": self.threads,
-        }
-
-
-def _count_shared(vectors: Floats, docs: NDArray[Any]) -> int:
-    """Count the vectors that are documents as well."""
-    rows = {row.tobytes() for row in vectors}
-    step = max(1, BLOCK_CELLS // docs.shape[1])
-    blocks = (np.asarray(docs[at : at + step], np.float64) for at in range(0, len(docs), step))
-    return len(rows.intersection(row.tobytes() for block in blocks for row in block))
+        return {key: vars(self)[key] for key in ("exclude", "query_ids", "doc_ids", "threads")}
 
 
 def _by_id(ids: Ids | None, size: int) -> Ints:
     return np.arange(size) if ids is None else ids.order()
 
 
-def _draw(rng: np.random.Generator, size: int, most: int) -> Ints:
-    if size <= most:
-        return np.arange(size)
-    return np.sort(rng.choice(size, most, replace=False))
+def _draw(rng: np.random.Generator, rows: Ints, most: int) -> Ints:
+    few = len(rows) <= most
+    return rows if few else rows[np.sort(rng.choice(len(rows), most, replace=False))]
 
 
 def _rows(vectors: Vectors, rows: Ints) -> Vectors:
@@ -247,31 +220,22 @@ def _rows(vectors: Vectors, rows: Ints) -> Vectors:
 
 
 def make_search(
-    docs: Any,
-    queries: Any,
-    *,
-    query_ids: Any,
-    doc_ids: Any,
-    exclude_self: bool | None,
-    metric: Metric,
-    depth: int,
-    rerank: int | None,
-    zero: Zero,
-    threads: int | None,
+    docs: Any, queries: Any, query_ids: Any, doc_ids: Any, exclude_self: bool | None, **how: Any
 ) -> VectorSearch:
-    """Check what belongs together; without queries the documents are their own."""
-    checks.check_choice(metric, METRICS, "metric")
+    """Check what belongs together; without queries the documents are their own.
+
+    `how` are metric, depth, rerank, zero and threads of the search.
+    """
+    checks.check_choice(how["metric"], METRICS, "metric")
     # Vectors are an array, or rows of a .npy file that are read as they are used.
-    vectors = cast("NDArray[Any]", matrix_of(open_rows(docs), "docs"))
+    vectors = open_vectors(docs, "docs")
     same = queries is None
     if same and query_ids is not None:
         raise UsageError(
             "query_ids without queries: documents that are their own queries have the "
             "documents' ids."
         )
-    query_vectors = vectors
-    if not same:
-        query_vectors = cast("NDArray[Any]", matrix_of(open_rows(queries), "queries"))
+    query_vectors = vectors if same else open_vectors(queries, "queries")
     without_self = same if exclude_self is None else checks.check_flag(exclude_self, "exclude_self")
     names = _ids(doc_ids, len(vectors), "doc")
     others_names = names if same else _ids(query_ids, len(query_vectors), "query")
@@ -284,26 +248,18 @@ def make_search(
                 "document is a query's own. Give query_ids and doc_ids, or keep self."
             )
         names = others_names = Ids.count(len(vectors))
-    task = VectorSearch(
-        queries=query_vectors,
-        docs=vectors,
-        query_ids=others_names,
-        doc_ids=names,
-        exclude="self" if without_self else None,
-        metric=metric,
-        depth=depth,
-        rerank=None if rerank is None else checks.check_cutoff(rerank, "rerank"),
-        zero=zero,
-        threads=threads,
-    )
-    if depth > task.n_candidates:
+    if how["rerank"] is not None:
+        how["rerank"] = checks.check_cutoff(how["rerank"], "rerank")
+    exclude = "self" if without_self else None
+    task = VectorSearch(query_vectors, vectors, others_names, names, exclude, **how)
+    if task.depth > task.n_candidates:
         raise UsageError(
-            f"k is {depth}, but each query has only {task.n_candidates} documents to find. "
+            f"k is {task.depth}, but each query has only {task.n_candidates} documents to find. "
             "Use a smaller k."
         )
-    if task.rerank is not None and task.rerank < depth:
+    if task.rerank is not None and task.rerank < task.depth:
         raise UsageError(
-            f"rerank is {task.rerank} and the largest k is {depth}: re-rank at least as many."
+            f"rerank is {task.rerank} and the largest k is {task.depth}: re-rank at least as many."
         )
     return task
 
@@ -370,9 +326,8 @@ class LabelRelevance:
         """Return the judgments of some queries."""
         names, labels = self.query_ids.take(rows), self.query_labels[rows]
         if labels.ndim == 1:
-            return Judgments.from_labels(
-                labels, self.doc_labels, query_ids=names, doc_ids=self.doc_ids
-            )
+            ids = {"query_ids": names, "doc_ids": self.doc_ids}
+            return Judgments.from_labels(labels, self.doc_labels, **ids)
         shared = labels.astype(np.float32) @ self.doc_labels.T.astype(np.float32) > 0
         row, doc = np.nonzero(shared)
         judgments = Judgments.from_pairs(names, self.doc_ids, row, doc, np.ones(len(row)))
@@ -423,6 +378,10 @@ class RadiusCurve:
     recall: Floats
     filled: Floats
     near: Floats
+
+    def shares(self) -> Iterator[tuple[float, float, float]]:
+        """Yield recall, precision and share of filled balls at each radius."""
+        return zip(self.recall, self.precision, self.filled, strict=True)
 
     @classmethod
     def of(cls, bits: int, balls: list[tuple[Ints, Ints, Ints]]) -> RadiusCurve:
@@ -484,10 +443,8 @@ def _check_judgments(
             )
         matched = judged.match(vector_ids) >= 0
         absent = np.flatnonzero(~matched)
-        place = f"the {len(vector_ids)} vectors"
-        remarks += check_match(
-            judged, vector_ids, f"judged {what}", place, allow=allow, matched=matched
-        )
+        names = f"judged {what}", f"the {len(vector_ids)} vectors"
+        remarks += check_match(judged, vector_ids, *names, allow=allow, matched=matched)
         if len(absent):
             remarks.append(
                 f"{len(absent)} of {len(judged)} judged {what} have no vector: "

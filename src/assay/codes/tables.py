@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.arrays import or_none
@@ -14,10 +15,10 @@ from assay.comparison.compare import Comparison
 from assay.comparison.standings import difference_cells, standings_table
 from assay.core.text import format_percent
 from assay.stats import Interval
-from assay.tables.table import Cell, Page, Table, Words
+from assay.tables.table import Cell, Page, Table, Words, columns_of
 
 if TYPE_CHECKING:
-    from assay.codes.result import CodesReport, CodesSettings, QuantizationResult
+    from assay.codes.result import CodesReport, QuantizationResult
 
 
 _BAR: Final = 15
@@ -28,7 +29,7 @@ def report_page(report: CodesReport, *, brief: bool = False) -> Page:
 
     In `brief`, similarity is the overlap at the first cut.
     """
-    settings = report.settings
+    settings, comparison = report.settings, report.comparison
     page: Page = [Words(_title(report), "verdict")]
     page += [overlap_table(report, k) for k in settings.k[: 1 if brief else None]]
     if not brief:
@@ -40,15 +41,14 @@ def report_page(report: CodesReport, *, brief: bool = False) -> Page:
             Words(f"With the first {first} documents of the float ranking as the relevant ones"),
             *(mean_table(report, f"R@{k}", f"nDCG@{k}") for k in settings.k),
         ]
-    if report.comparison is not None:
-        for measure, verdict in report.comparison.verdicts.items():
-            page.append(Words(verdict, "verdict"))
-            page.append(judged_table(report, report.comparison, measure))
+    if comparison is not None:
+        for measure, verdict in comparison.verdicts.items():
+            page += [Words(verdict, "verdict"), judged_table(report, comparison, measure)]
     if settings.hashing is not None:
         page += _hashing_part(report, settings.hashing)
     page += [cost_table(report), *(Words(remark, "remark") for remark in report.remarks)]
-    if report.comparison is not None:
-        page.append(Words(report.comparison.method, "method"))
+    if comparison is not None:
+        page.append(Words(comparison.method, "method"))
     return [*page, Words(report.signature, "signature")]
 
 
@@ -125,17 +125,14 @@ def overlap_table(report: CodesReport, k: int) -> Table:
 
 def mean_table(report: CodesReport, *names: str, chance: float | None = None) -> Table:
     """Return means of some similarities; with `chance`, the last row is a random order."""
-    rows = [
-        [
-            Cell(code.name),
-            *(c for name in names for c in _mean_cells(report.intervals[code.name][name])),
-        ]
-        for code in report.codes
-    ]
+    rows: list[tuple[Cell, ...]] = []
+    for code in report.codes:
+        cells = (_mean_cells(report.intervals[code.name][name]) for name in names)
+        rows.append((Cell(code.name), *chain(*cells)))
     if chance is not None:
-        rows.append([Cell("chance"), *[Cell(chance, "fraction"), _BLANK] * len(names)])
-    heads = (part for name in names for part in (name, report.interval_heading))
-    return Table(("code", *heads), tuple(map(tuple, rows)))
+        rows.append((Cell("chance"), *[Cell(chance, "fraction"), _BLANK] * len(names)))
+    heads = chain(*((name, report.interval_heading) for name in names))
+    return Table(("code", *heads), tuple(rows))
 
 
 def judged_table(report: CodesReport, comparison: Comparison, measure: str) -> Table:
@@ -193,16 +190,10 @@ def radius_table(report: CodesReport) -> Table:
         if (curve := code.curve) is None:
             continue
         at = min(RADIUS, curve.bits)
-        rows.append(
-            (
-                Cell(code.name),
-                *_mean_cells(report.radius_intervals[code.name]),
-                Cell(float(curve.recall[at]), "fraction"),
-                Cell(format_percent(curve.filled[at]), "figure"),
-                Cell(float(curve.precision[0]), "fraction"),
-                Cell(float(curve.precision[min(1, at)]), "fraction"),
-            )
-        )
+        front = Cell(code.name), *_mean_cells(report.radius_intervals[code.name])
+        places = curve.recall[at], curve.precision[0], curve.precision[min(1, at)]
+        recall, *precision = (Cell(float(share), "fraction") for share in places)
+        rows.append((*front, recall, Cell(format_percent(curve.filled[at]), "figure"), *precision))
     head = (f"P@radius {RADIUS}", report.interval_heading, f"R@radius {RADIUS}", "found")
     return Table(("code", *head, "P@radius 0", "P@radius 1"), tuple(rows))
 
@@ -210,7 +201,7 @@ def radius_table(report: CodesReport) -> Table:
 def cost_table(report: CodesReport) -> Table:
     """Return bits, bytes and seconds."""
     width = report[FLOAT].cost.bytes_per_vector
-    rows: list[tuple[Cell, ...]] = [
+    rows = (
         (
             Cell(code.name),
             Cell(code.cost.bits, "count"),
@@ -218,15 +209,14 @@ def cost_table(report: CodesReport) -> Table:
             Cell(f"{width / code.cost.bytes_per_vector:.1f}", "figure"),
             Cell(f"{code.cost.encode_seconds:.3f}", "figure"),
             Cell(f"{1000 * code.cost.search_seconds / report.n_queries:.3f}", "figure"),
+            Cell(code.cost.codebook_bytes or None, "count"),
         )
         for code in report.codes
-    ]
-    columns = ["code", "bits", "bytes", "times smaller", "encoding (s)", "search (ms per query)"]
-    if any(code.cost.codebook_bytes for code in report.codes):
-        columns.append("codebook bytes")
-        sizes = (Cell(code.cost.codebook_bytes or None, "count") for code in report.codes)
-        rows = [(*row, size) for row, size in zip(rows, sizes, strict=True)]
-    return Table(tuple(columns), tuple(rows))
+    )
+    columns = ("code", "bits", "bytes", "times smaller", "encoding (s)", "search (ms per query)")
+    table = Table((*columns, "codebook bytes"), tuple(rows))
+    learnt = any(code.cost.codebook_bytes for code in report.codes)
+    return table if learnt else columns_of(table, range(len(columns)))
 
 
 _OF_TIES: Final = ("by_index", "best", "worst", "tied_share")
@@ -238,12 +228,8 @@ def data_table(report: CodesReport) -> Table:
     """Return a row for each code and measure, every digit, for CSV."""
     rows = []
     for code in report_data(report)["codes"]:
-        front = (
-            Cell(code["name"]),
-            Cell(code["method"]),
-            Cell(code["bits"], "count"),
-            Cell(code["bytes_per_vector"], "count"),
-        )
+        sizes = (Cell(code[key], "count") for key in ("bits", "bytes_per_vector"))
+        front = (Cell(code["name"]), Cell(code["method"]), *sizes)
         for against in ("float_ranking", "judgments", "radius"):
             for name, data in code.get(against, {}).items():
                 kinds = (("count" if key == "n" else "fraction") for key in _NUMBERS)
@@ -255,12 +241,16 @@ def data_table(report: CodesReport) -> Table:
 
 
 def report_data(report: CodesReport) -> dict[str, Any]:
-    """Return everything, with every digit."""
+    """Return everything, with every digit; hashing and oversampling only where they are set."""
+    values = vars(report.settings) | {
+        key: list(vars(report.settings)[key]) for key in ("k", "oversample")
+    }
+    settings = {key: v for key, v in values.items() if v or key not in ("hashing", "oversample")}
     data: dict[str, Any] = {
         "signature": report.signature,
         "queries": report.n_queries,
         "docs": report.n_docs,
-        "settings": _settings_data(report.settings),
+        "settings": settings,
         "codes": [_code_data(report, code) for code in report.codes],
         "remarks": list(report.remarks),
     }
@@ -272,20 +262,10 @@ def report_data(report: CodesReport) -> dict[str, Any]:
     return data
 
 
-def _settings_data(settings: CodesSettings) -> dict[str, Any]:
-    """Return the settings; hashing and oversampling only where they are set."""
-    values = vars(settings) | {"k": list(settings.k), "oversample": list(settings.oversample)}
-    return {key: v for key, v in values.items() if v or key not in ("hashing", "oversample")}
-
-
 def _code_data(report: CodesReport, code: QuantizationResult) -> dict[str, Any]:
     data: dict[str, Any] = {
         "name": code.name,
-        "method": code.method,
-        "bits": code.cost.bits,
-        "bytes_per_vector": code.cost.bytes_per_vector,
-        "codebook_bytes": code.cost.codebook_bytes,
-        **({} if code.oversample is None else {"oversample": code.oversample}),
+        **code.kind,
         "encode_seconds": code.cost.encode_seconds,
         "search_seconds": code.cost.search_seconds,
         "float_ranking": _similarity_data(report, code),
@@ -331,13 +311,9 @@ def _judged_data(comparison: Comparison, code: QuantizationResult) -> dict[str, 
         data[measure] = _mean_data(mean)
         pair = next((p for p in comparison.pairs_on(measure) if p.a == code.name), None)
         if pair is not None:
-            data[measure] |= {
-                "difference": or_none(pair.difference),
-                "difference_low": or_none(pair.interval.low),
-                "difference_high": or_none(pair.interval.high),
-                "p": or_none(pair.p),
-                "outcome": pair.outcome,
-            }
+            numbers = (pair.difference, pair.interval.low, pair.interval.high, pair.p)
+            data[measure] |= dict(zip(_OF_PAIR, map(or_none, numbers), strict=True))
+            data[measure]["outcome"] = pair.outcome
     return data
 
 

@@ -74,10 +74,8 @@ def mean_rows(scores: Scores) -> list[Row]:
     """Return the measures of scores with means and 95 % intervals."""
     aligned = align([scores], names=None, measures=None, by=None)
     means = intervals(aligned.values[0], bounds=[each.bounds for each in aligned.measures])
-    return [
-        _mean_row(str(measure), place, mean)
-        for place, (measure, mean) in enumerate(zip(aligned.measures, means, strict=True))
-    ]
+    pairs = enumerate(zip(aligned.measures, means, strict=True))
+    return [_mean_row(str(measure), place, mean) for place, (measure, mean) in pairs]
 
 
 def family(measure: Measure) -> str | None:
@@ -212,10 +210,8 @@ def _shares(first: Floats) -> list[tuple[str, float]]:
 
 def _rank_names() -> list[str]:
     starts = [1, *(end + 1 for end in _RANK_ENDS[:-1])]
-    spans = [
-        str(end) if start == end else f"{start}–{end}"
-        for start, end in zip(starts, _RANK_ENDS, strict=True)
-    ]
+    ends = zip(starts, _RANK_ENDS, strict=True)
+    spans = [str(end) if start == end else f"{start}–{end}" for start, end in ends]
     return [*spans, f"> {_RANK_ENDS[-1]}", _NOT_RETRIEVED]
 
 

@@ -13,7 +13,7 @@ import gzip
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
@@ -413,12 +413,8 @@ class _Details:
         self._queries = list(map(str, board.aligned.query_ids))
         self._runs = board.runs
         self._rel = float(dict(board.measures[0].params).get("rel", 1))  # type: ignore[arg-type]
-        self._rows: list[Mapping[str, int]] = [
-            {}
-            if run.hits is None
-            else {str(query): i for i, query in enumerate(run.hits.query_ids)}
-            for run in board.runs
-        ]
+        ids: list[Any] = [() if run.hits is None else run.hits.query_ids for run in board.runs]
+        self._rows = [{str(query): i for i, query in enumerate(queries)} for queries in ids]
         self._docs: dict[tuple[str, str], int] = {}
 
     @property
@@ -430,9 +426,7 @@ class _Details:
         """Return the details of some queries by their number, for each run."""
         self._docs = {}
         runs = range(len(self._runs))
-        queries = {
-            number: [self._of_run(self._queries[number], run) for run in runs] for number in order
-        }
+        queries = {i: [self._of_run(self._queries[i], run) for run in runs] for i in order}
         docs = [[printable(name), printable(snippet)] for name, snippet in self._docs]
         return {"queries": queries, "docs": docs}
 

@@ -303,9 +303,8 @@ def _remarks(report: Report) -> Iterator[str]:
     if not groups:
         yield "<p>No query is missing or empty, and none depends on ties.</p>"
     for kind, remarks in groups.items():
-        items = "".join(
-            f"<li>{_sentence(remark.text)}{_variants(remark)}</li>" for remark in remarks
-        )
+        lines = (f"{_sentence(remark.text)}{_variants(remark)}" for remark in remarks)
+        items = "".join(f"<li>{line}</li>" for line in lines)
         yield f"<h3>{kind}</h3><ul>{items}</ul>"
     title = "Queries in each mean"
     table = table_figure(tables.counts_table(report), title, file_name="queries")

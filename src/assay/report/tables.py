@@ -31,7 +31,7 @@ from assay.tables.html import (
     tag,
 )
 from assay.tables.svg import Scale, percent, svg_text
-from assay.tables.table import Cell, Page, Table, Words
+from assay.tables.table import Cell, Page, Table, Words, table_of
 
 if TYPE_CHECKING:
     from assay.comparison.compare import Comparison
@@ -67,10 +67,8 @@ def overview_table(board: Leaderboard) -> Table:
     def add_mark(cell: Cell, mark: str) -> Cell:
         return Cell(f"{cell.text} {mark}", "figure", cell.best) if mark else cell
 
-    rows = [
-        (row[0], *map(add_mark, row[1:], signs))
-        for row, signs in zip(table.rows, marks, strict=True)
-    ]
+    pairs = zip(table.rows, marks, strict=True)
+    rows = [(row[0], *map(add_mark, row[1:], signs)) for row, signs in pairs]
     return Table(table.columns, tuple(rows))
 
 
@@ -115,10 +113,8 @@ def counts_table(board: Leaderboard) -> Table:
     first, *rest = counted.values()
     if rest and all(pairs == first for pairs in rest):
         counted = {"all": first}
-    rows = tuple(
-        (Cell(run), *map(Cell, pair)) for run, entries in counted.items() for pair in entries
-    )
-    return Table(("run", "measures", "queries"), rows)
+    rows = ((run, *pair) for run, pairs in counted.items() for pair in pairs)
+    return table_of(("run", "measures", "queries"), rows)
 
 
 def provenance_table(board: Leaderboard) -> Table | None:
@@ -136,10 +132,9 @@ def single_table(board: Leaderboard, measure: Measure) -> Table:
     """Return one run alone: its mean, interval, and chance where it is known."""
     standing = board.standings_on(measure)[0]
     mean = standing.mean
-    numbers = (mean.estimate, mean.low, mean.high, board.chance_on(measure))
-    row = (Cell(standing.name), *(Cell(number, "fraction") for number in numbers))
+    row = (standing.name, mean.estimate, mean.low, mean.high, board.chance_on(measure))
     level = f"{100 * mean.level:g} %"
-    return Table(("run", "mean", f"{level} from", f"{level} to", "chance"), (row,))
+    return table_of(("run", "mean", f"{level} from", f"{level} to", "chance"), [row])
 
 
 def report_page(report: Report) -> Page:
@@ -437,9 +432,7 @@ def _short_p(p: float) -> str:
 
 class _Squares(Decoration):
     def __init__(
-        self,
-        marks: Mapping[tuple[int, int], PairMark],
-        link: Callable[[int, int], str] | None,
+        self, marks: Mapping[tuple[int, int], PairMark], link: Callable[[int, int], str] | None
     ) -> None:
         clear = [pair for pair, mark in marks.items() if mark.clear]
         sizes = [abs(marks[pair].difference) for pair in clear]

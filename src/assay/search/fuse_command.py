@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -20,44 +21,33 @@ else:
     write_run = OnDemand("assay.io.writers").write_run
     fuse = OnDemand("assay.search.fusion").fuse
 
+_model_option = partial(option, section="Models", show_default=True)
+
 
 @click.command("fuse", cls=Command)
 @argument("runs", metavar="RUN...", nargs=-1, required=True, reads=True)
 @options.write_option("The run to write.", "target", required=True)
-@option(
+@_model_option(
     "--method",
     type=click.Choice(["rrf", "combsum", "combmnz"]),
     default="rrf",
-    show_default=True,
     help="Sum reciprocal ranks, or scores; combmnz multiplies by the number of runs.",
-    section="Models",
 )
-@option(
+@_model_option(
     "--normalize",
     type=click.Choice(["minmax", "zscore", "none"]),
     default="minmax",
-    show_default=True,
     help="Normalization of the scores of each query; rrf needs none.",
-    section="Models",
 )
-@option(
-    "-w",
-    "--weight",
-    "weights",
-    type=float,
-    multiple=True,
-    metavar="X",
-    help="One for each run.",
-    section="Models",
+@_model_option(
+    "-w", "--weight", "weights", type=float, multiple=True, metavar="X", help="One for each run."
 )
-@option(
+@_model_option(
     "--rrf-k",
     type=click.IntRange(min=0),
     metavar="N",
     default=60,
-    show_default=True,
     help="Constant of rrf, added to ranks.",
-    section="Models",
 )
 @option(
     "--depth",

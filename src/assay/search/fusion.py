@@ -292,15 +292,12 @@ def _as_ranking(
         raise ValueRangeError("A fused score is too large for float64. Scale scores or weights.")
     tiebreak = _tiebreak(lists)
     if tiebreak != "index":
-        return Ranking.from_lines(
-            query_ids,
-            doc_ids,
-            queries=queries.astype(np.int32),
-            docs=docs,
-            scores=scores,
-            tiebreak=tiebreak,
-            name=name,
-        )
+        lines: dict[str, Any] = {
+            "queries": queries.astype(np.int32),
+            "docs": docs,
+            "scores": scores,
+        }
+        return Ranking.from_lines(query_ids, doc_ids, **lines, tiebreak=tiebreak, name=name)
     sizes = {ranking.n_docs for ranking in lists}
     return Ranking(
         query_ids,

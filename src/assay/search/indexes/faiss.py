@@ -108,6 +108,4 @@ class _Faiss:
             self._faiss.omp_set_num_threads(before)
 
 
-def open_engine(setup: Setup) -> _Faiss:
-    """Open an empty Faiss index."""
-    return _Faiss(setup)
+open_engine = _Faiss

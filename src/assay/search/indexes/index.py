@@ -461,12 +461,7 @@ class IndexReport:
 
 
 def measure_index(
-    index: Index,
-    queries: Any,
-    k: int,
-    *,
-    exact: Ranking | None = None,
-    latency_queries: int = 100,
+    index: Index, queries: Any, k: int, *, exact: Ranking | None = None, latency_queries: int = 100
 ) -> IndexReport:
     """Measure recall and overlap at k against exact search, build time, speed and size.
 
@@ -590,6 +585,4 @@ class _Exact:
         self._vectors = self._vectors[:0]
 
 
-def open_exact(setup: base.Setup) -> _Exact:
-    """Open exact search; there is nothing to set."""
-    return _Exact(setup)
+open_exact = _Exact  # there is nothing to set

@@ -100,6 +100,4 @@ class _LanceDB:
         return make(distance_type=self._setup.metric, **settings)
 
 
-def open_engine(setup: Setup) -> _LanceDB:
-    """Open an empty database in a temporary folder."""
-    return _LanceDB(setup)
+open_engine = _LanceDB

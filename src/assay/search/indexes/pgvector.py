@@ -57,9 +57,8 @@ class _Pgvector:
         if self._index != "none":
             settings = ", ".join(f"{n} = {v}" for n, v in self._build.items() if v is not None)
             kind = f"{self._index} (v {_CLASSES[self._setup.metric]})"
-            self._run(
-                f"CREATE INDEX ON docs USING {kind}" + (f" WITH ({settings})" if settings else "")
-            )
+            kind += f" WITH ({settings})" if settings else ""
+            self._run(f"CREATE INDEX ON docs USING {kind}")
             self._run("SET enable_seqscan = off")
         self._run("ANALYZE docs")
 
@@ -119,6 +118,4 @@ def _first(error: Exception) -> str:
     return mask_secrets((str(error).splitlines() or [type(error).__name__])[0])
 
 
-def open_engine(setup: Setup) -> _Pgvector:
-    """Open a connection, without a table yet."""
-    return _Pgvector(setup)
+open_engine = _Pgvector

@@ -135,6 +135,4 @@ class _Qdrant:
             time.sleep(0.1)
 
 
-def open_engine(setup: Setup) -> _Qdrant:
-    """Open a client without a collection."""
-    return _Qdrant(setup)
+open_engine = _Qdrant

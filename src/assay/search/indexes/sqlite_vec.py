@@ -124,6 +124,4 @@ def _shared_library(path: str) -> str:
     return path
 
 
-def open_engine(setup: Setup) -> _SqliteVec:
-    """Open an empty database in a temporary folder."""
-    return _SqliteVec(setup)
+open_engine = _SqliteVec

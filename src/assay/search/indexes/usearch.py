@@ -34,13 +34,10 @@ class _Usearch:
             raise UsageError(f"usearch stores i8 for metric cosine only: {setup.spec}")
         self._threads = setup.threads or 0
         self._exhaustive = options.flag("exact")
-        self.exactness: Exactness = (
-            "exact" if self._exhaustive and dtype == "f32" else "approximate"
-        )
-        numbers = {
-            name: options.whole(name)
-            for name in ("connectivity", "expansion_add", "expansion_search")
-        }
+        whole = self._exhaustive and dtype == "f32"
+        self.exactness: Exactness = "exact" if whole else "approximate"
+        names = ("connectivity", "expansion_add", "expansion_search")
+        numbers = {name: options.whole(name) for name in names}
         settings = {name: value for name, value in numbers.items() if value is not None}
         self._index = make(
             ndim=setup.dimension, metric=_METRICS[setup.metric], dtype=dtype, **settings
@@ -69,6 +66,4 @@ def _load_faiss_first() -> None:
         import_module("faiss")
 
 
-def open_engine(setup: Setup) -> _Usearch:
-    """Open an empty USearch index."""
-    return _Usearch(setup)
+open_engine = _Usearch
