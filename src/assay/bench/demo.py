@@ -82,16 +82,14 @@ _STORY: Final = (
     folder=True,
 )
 @option(
-    "--export",
+    "--export DIR",
     type=options.output_folder,
-    metavar="DIR",
     help="Only write the collection to DIR, in BEIR's layout.",
     writes=True,
 )
 @option(
-    "--files",
+    "--files DIR",
     type=options.output_folder,
-    metavar="DIR",
     help="Only write the files that the commands of the documentation use to DIR, and walk "
     "through eval, check and explain on them.",
     writes=True,

@@ -248,9 +248,7 @@ def read_parquet_rows(name: str) -> Iterator[dict[str, Any]]:
     table = read_columns(name, check)
     for field in table.schema:
         if field.type.num_fields:  # a struct, a list or a map
-            raise FormatError(
-                f"{name}: the column {field.name!r} holds {field.type}, not one value."
-            )
+            raise FormatError(f"{name}: column {field.name!r} holds {field.type}, not one value.")
     for batch in table.to_batches():
         yield from batch.to_pylist()
 

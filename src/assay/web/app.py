@@ -198,8 +198,7 @@ def make_app(
     routes.append(Route("/static/{name}", _static, methods=["GET"]))
     if pages.form is not None:
         routes.append(Route("/run/{key}/edit", _answer_errors(pages.form.save), methods=["POST"]))
-    hosts = allowed_hosts(host, allowed)
-    posts = EDITED if allow_edit else None
+    hosts, posts = allowed_hosts(host, allowed), EDITED if allow_edit else None
     security = Middleware(SecurityMiddleware, hosts=hosts, token=token, posts=posts)
     app = Starlette(
         routes=routes, middleware=[security], exception_handlers={HTTPException: _no_such_page}
