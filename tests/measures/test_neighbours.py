@@ -15,6 +15,8 @@ from assay.errors import AssayError, MismatchError, UsageError
 from assay.measures import neighbours
 from assay.measures.neighbours import (
     TIES,
+    Places,
+    RankPairs,
     correlations,
     kendall,
     overlap,
@@ -230,3 +232,14 @@ def test_several_likenesses_at_once_are_those_of_each_by_itself():
     some = found.take(np.array([4, 1]))
     assert some.rbo.tolist() == found.rbo[[4, 1]].tolist()
     assert some.overlap[5]["best"].tolist() == found.overlap[5]["best"][[4, 1]].tolist()
+
+
+@pytest.mark.slow
+def test_pairs_are_counted_exactly_where_many_short_rows_share_a_block_with_a_long_one():
+    short, long = 1_100_000, 3_000_000
+    offsets = np.append(np.arange(short + 1), short + long)
+    ranks = np.concatenate([np.ones(short, np.int64), np.arange(1, long + 1)])
+    places = Places(ranks, ranks, ranks, np.diff(offsets))
+    tied, discordant = RankPairs(offsets, places, places).count_pairs()
+    assert not tied.any()
+    assert not discordant.any()

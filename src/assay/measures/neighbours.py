@@ -347,9 +347,9 @@ class RankPairs:
 
     def count_pairs(self) -> tuple[Ints, Ints]:
         """Pairs of documents that tie in both rankings, and pairs in opposite order, per row."""
-        by_a = self.row * (1 + self.a.first.max(initial=0)) + self.a.first
+        by_a = self.offsets[self.row] + self.a.first  # no rank is beyond the length of its row
         step = 1 + self.b.first.max(initial=0)
-        keys = np.sort(by_a * step + self.b.first)  # below 2^60: a block holds few documents
+        keys = np.sort(by_a * step + self.b.first)  # at most documents × the longest row
         starts = np.flatnonzero(np.diff(keys, prepend=-1))
         size = np.diff(np.append(starts, len(keys)))
         tied = np.zeros(len(keys), np.int64)
