@@ -137,6 +137,13 @@ def test_seeds_and_the_sentence_about_tests(assay, files):
     assert "a is better than b on RR" in out
 
 
+def test_what_any_guess_gets_right_heads_no_verdict(assay, files):
+    every = logits(2.0, 0).shape[1]
+    measures = ("-m", f"Acc@{every}", "-m", "RR")
+    out = assay("predict", "a=a1.npz", "b=b1.npz", *measures, "--full").out
+    assert out.index(" on RR") < out.index(f" on Success@{every}")
+
+
 def test_the_old_json_is_in_percent(assay, files):
     out = assay("predict", "x.npy", "-t", "y.npy", "--legacy-json").out
     old = json.loads(out)

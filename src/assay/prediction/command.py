@@ -50,17 +50,15 @@ _SETTINGS = settings_of(PredictionRequest)
 @options.add_options(*(part.declare() for part in _SETTINGS.values() if part.option is not None))
 @options.measures_option("A measure. May be repeated.")
 @option(
-    "--reliability",
+    "--reliability FILE.svg",
     type=options.output_file,
-    metavar="FILE.svg",
     help="Draw accuracy over confidence.",
     section="Result",
     writes=True,
 )
 @option(
-    "--results",
+    "--results [NAME=]FILE",
     multiple=True,
-    metavar="[NAME=]FILE",
     help="Result file (JSON) of a model instead; repeat for seeds and models.",
     section="Input",
     reads=True,

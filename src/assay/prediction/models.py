@@ -201,15 +201,16 @@ class ModelResults:
         first, *more = self._tables()
         page: Page = [first]
         if self.paired is not None:
-            page += [Words(words, "verdict") for words in self.paired.verdicts.values()]
+            guess, said = self.firsts[0].uniform() or {}, self.paired.verdicts
+            names = sorted(said, key=lambda name: guess.get(name) == 1)  # any guess is right: last
+            page += [Words(said[name], "verdict") for name in names]
             page += [Words(words, "remark") for words in self.paired.remarks]
         if self.comparison is not None and self._has_seeds:
             page.append(Words(self.comparison.advice))
         if (clusters := self.firsts[0].clusters) is not None:
             page.append(Words(clusters.sentence))
-        end = [] if self.gate is None else self.gate.page()
-        end.append(Words(self.signature, "signature"))
-        return [*page, *more, *self.diagnostics.page(), *end]
+        gate = [] if self.gate is None else self.gate.page()
+        return [*page, *more, *self.diagnostics.page(), *gate, Words(self.signature, "signature")]
 
     def tables(self) -> list[Table]:
         """Return the summary and every other table of the request."""
