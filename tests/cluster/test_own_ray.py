@@ -82,6 +82,19 @@ def test_a_cluster_that_others_can_reach_is_ended(tmp_path, monkeypatch):
     assert ray._private.ray_constants.ENABLE_RAY_CLUSTER is True
 
 
+def test_the_sockets_of_the_longest_folder_have_short_enough_paths(tmp_path, monkeypatch):
+    """Of a process with the longest number; Linux takes 107 characters."""
+    place = "/tmp/" + "x" * (ray_executor.LONGEST_FOLDER - 5)
+    monkeypatch.setattr(
+        tempfile, "mkdtemp", lambda prefix, suffix, dir: f"{place}/{prefix}12345678{suffix}"
+    )
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: place)
+    folder = ray_executor.make_private_folder().name
+    session = "session_2026-11-18_06-34-43_589955_4194304"
+    assert folder.startswith(place)
+    assert len(f"{folder}/r/{session}/sockets/plasma_store") <= 107
+
+
 def test_a_note_of_somebody_else_is_not_believed(tmp_path, monkeypatch):
     note = tmp_path / "ray" / "ray_current_cluster"
     note.parent.mkdir()

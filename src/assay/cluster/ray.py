@@ -28,7 +28,7 @@ from assay.errors import ClusterError, need
 from assay.io.streams import ScratchFolder
 
 _OLDEST: Final = (2, 52)  # of Ray: the first that asks for a token
-LONGEST_FOLDER: Final = 36  # characters; the paths of Ray's sockets below it end at 107
+LONGEST_FOLDER: Final = 18  # characters; Ray adds up to 89 for its sockets, whose paths end at 107
 _TOKEN: Final = "RAY_AUTH_TOKEN"
 _LOOPBACK: Final = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # "0": a cluster of one machine
 _RETRIES: Final = 8  # of a task whose worker or node was lost
