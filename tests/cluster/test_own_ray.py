@@ -86,7 +86,7 @@ def test_the_sockets_of_the_longest_folder_have_short_enough_paths(tmp_path, mon
     """Of a process with the longest number; Linux takes 107 characters."""
     place = "/tmp/" + "x" * (ray_executor.LONGEST_FOLDER - 5)
     monkeypatch.setattr(
-        tempfile, "mkdtemp", lambda prefix, suffix, dir: f"{place}/{prefix}12345678{suffix}"
+        tempfile, "mkdtemp", lambda prefix, suffix, **_: f"{place}/{prefix}12345678{suffix}"
     )
     monkeypatch.setattr(tempfile, "gettempdir", lambda: place)
     folder = ray_executor.make_private_folder().name
