@@ -316,7 +316,7 @@ def test_a_system_that_the_collection_forbids_is_left_out() -> None:
         "lsa:200 @ faiss:IVF100,Flat",
         "two",
     }
-    assert reasons["pq"].startswith("pq:2 learns 256 centroids, and may learn from 20 vectors")
+    assert reasons["pq"].startswith("pq:2 learns 256 centroids, and may learn from 40 vectors")
     assert reasons["rrf(bm25+pq)"] == "it needs pq"
     assert reasons["two"] == "it needs tuned"
     finding = result.diagnosis["left-out"]

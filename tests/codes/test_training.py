@@ -150,9 +150,20 @@ def test_what_cannot_be_learnt_from_is_refused(docs, queries, train):
 
 def test_too_few_vectors_for_centroids_say_what_to_do(docs, queries):
     pytest.importorskip("faiss")
+    with pytest.raises(AssayError, match=r"may learn from 200 vectors.*train 1"):
+        evaluate_codes(docs[:400], queries, methods=["pq:4"], train=0.5, **FEW)
     with pytest.raises(AssayError, match="may learn from 200 vectors"):
-        evaluate_codes(docs[:400], queries, methods=["pq:4"], **FEW)
-    evaluate_codes(docs[:400], queries, methods=["pq:4"], train=1, **FEW)
+        make_codes("pq:4&train=0.5", docs[:400], "cosine")
+    with pytest.raises(AssayError, match="may learn from 200 vectors"):
+        evaluate_codes(docs[:200], queries, methods=["pq:4"], **FEW)
+
+
+def test_where_half_is_too_few_for_centroids_all_are_learnt_from_and_it_is_said(docs, queries):
+    pytest.importorskip("faiss")
+    report = evaluate_codes(docs[:400], queries, methods=["pq:4"], **FEW)
+    assert any("learnt from the 400 documents that are searched" in r for r in report.remarks)
+    assert report["pq:4"].cost.train == "1"
+    assert len(make_codes("pq:4", docs[:400], "cosine").encoders) == 1
 
 
 def test_equal_vectors_have_a_ceiling_that_no_code_passes(docs):

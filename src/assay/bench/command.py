@@ -91,9 +91,8 @@ _machine_options = options.add_options(
 _output_options = options.add_options(
     _write_file("--html", help="Also write a report as one page that opens offline."),
     options.in_result(
-        "--runs",
+        "--runs DIR",
         type=options.output_folder,
-        metavar="DIR",
         help="Also write what each system retrieved as TREC run files.",
         writes=True,
     ),

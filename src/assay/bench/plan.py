@@ -392,10 +392,12 @@ def check_code(code: str) -> tuple[str, float]:
 def make_codes(code: str, docs: NDArray[Any], metric: str, *, seed: int = 0) -> FittedCode:
     """Make the encoders of a code for these documents; none learns from what it encodes.
 
-    With `&train=1` one encoder learns from all of them. Queries are never learnt from.
+    With `&train=1`, or where half are too few for pq, one encoder learns from all of them. Queries
+    are never learnt from.
     """
     method, share = check_code(code)
-    return encoders.CodeTraining(share).fit(method, docs, seed=seed, metric=metric)
+    training = encoders.CodeTraining(share, typed="&train=" in code)
+    return training.fit(method, docs, seed=seed, metric=metric)
 
 
 Rule = ChunkRule | None

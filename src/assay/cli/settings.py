@@ -92,12 +92,13 @@ def option(*names: str, **attributes: Any) -> Callable[[Decorated], Decorated]:
     if "shown" in attributes:
         attributes["default"] = attributes.pop("shown")
         attributes["show_default"] = attributes["default"] is not None
-    return click.option(*flags, cls=Option, **attributes)
+    # Anew for each command: click 8.1.0 forgets the class after the first.
+    return lambda command: click.option(*flags, cls=Option, **attributes)(command)  # noqa: PLW0108
 
 
 def argument(*names: str, **attributes: Any) -> Callable[[Decorated], Decorated]:
     """Declare an argument: those of `click.argument`, and those of `Facts`."""
-    return click.argument(*names, cls=Argument, **attributes)
+    return lambda command: click.argument(*names, cls=Argument, **attributes)(command)  # noqa: PLW0108
 
 
 def allow_anything(values: list[str], params: Mapping[str, Any], consent: Any, place: str) -> None:

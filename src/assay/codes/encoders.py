@@ -426,10 +426,8 @@ def _product_quantiser(
     if dimensions % n_bytes:
         raise UsageError(f"pq:{n_bytes}: {dimensions} dimensions cannot be cut into equal parts.")
     if len(sample) < CENTROIDS:
-        raise UsageError(
-            f"pq:{n_bytes} learns {CENTROIDS} centroids, and may learn from {len(sample)} vectors. "
-            "Give more with --train FILE, or let it learn from the documents themselves: --train 1."
-        )
+        few = f"pq:{n_bytes} learns {CENTROIDS} centroids, and may learn from {len(sample)} vectors"
+        raise UsageError(f"{few}. Train it on more, or on the documents themselves (train 1).")
     quantiser = faiss.ProductQuantizer(dimensions, n_bytes, 8)
     # Too few points are said in a remark, not by faiss.
     quantiser.cp.seed, quantiser.cp.min_points_per_centroid = 1 + seed % (2**31 - 1), 1
@@ -554,12 +552,14 @@ class CodeTraining:
     With a share below 1 no document is encoded by what was learnt from it: the documents are
     dealt into parts, and those of a part are encoded by what was learnt from the others. `order`
     are the rows by which they are dealt, `rows` those that may be learnt from, by default all.
+    Where nobody `typed` the share and it leaves too few vectors for pq, all are learnt from.
     """
 
     share: float = HELD_OUT
     vectors: Any = None
     order: Ints | None = None
     rows: Ints | None = None
+    typed: bool = False
 
     def fit(self, method: str, docs: NDArray[Any], **how: Any) -> FittedCode:
         """Return the encoders of these documents; `how` are bits, seed and metric."""
@@ -569,6 +569,8 @@ class CodeTraining:
         if self.share == 1 or (method if spec is None else spec.kind) not in LEARNT:
             return FittedCode((make_encoder(method, docs, rows=self.rows, **how),))
         parts, lessons = zip(*self.deal(len(docs), how.get("seed", 0)), strict=True)
+        if not self.typed and spec and spec.kind == "pq" and min(map(len, lessons)) < CENTROIDS:
+            return FittedCode((make_encoder(method, docs, rows=self.rows, **how),))
         return FittedCode(
             tuple(make_encoder(method, docs, rows=rows, **how) for rows in lessons), parts
         )

@@ -181,12 +181,10 @@ class VectorSearch:
         if train is None or checks.is_real(train):
             share = HELD_OUT if train is None else float(train)
             if not 0 < share <= 1:
-                raise UsageError(
-                    f"train is a share of the documents, above 0 and up to 1, or vectors; found "
-                    f"{train!r}."
-                )
-            order = _by_id(self.doc_ids, len(self.docs))
-            return CodeTraining(share, None, order, self.rows_to_learn_from()), f"{share:g}", ()
+                raise UsageError(f"train is a share in (0, 1], or vectors; found {train!r}.")
+            order, typed = _by_id(self.doc_ids, len(self.docs)), train is not None
+            rows = self.rows_to_learn_from()
+            return CodeTraining(share, None, order, rows, typed), f"{share:g}", ()
         vectors = open_vectors(train, "train")
         if vectors.shape[1] != self.docs.shape[1]:
             raise MismatchError(
