@@ -239,7 +239,7 @@ class _Searched(NamedTuple):
 
 @dataclass(frozen=True)
 class _Run:
-    """What runs the systems of a plan; `left_out` says why some cannot run on this collection."""
+    """Run the systems of a plan; `left_out` says why some cannot run on this collection."""
 
     plan: BenchPlan
     data: PreparedCollection

@@ -61,7 +61,7 @@ def rerank(
     docs, scores, keys, best = [], [], [], []
     ends = np.cumsum([len(row) for row in units]).tolist()
     for row, (values, numbers) in enumerate(zip(pairs.compute(), units, strict=True)):
-        head, tops, chunks = _best_of(data.unit_doc[numbers], values, numbers)
+        head, tops, best_chunks = _best_of(data.unit_doc[numbers], values, numbers)
         rest = retrieved[row][~np.isin(retrieved[row], head)]
         # The others follow with scores below all of these, descending.
         low = float(tops.min()) if len(tops) else 0.0
@@ -69,7 +69,7 @@ def rerank(
         docs.append(np.concatenate([head, rest]))
         scores.append(np.concatenate([tops, low - max(1.0, abs(low)) * 1e-6 * steps]))
         keys.append(row * len(data.doc_ids) + head)
-        best.append(chunks)
+        best.append(best_chunks)
         options.tell(plan.name, "reranking", ends[row], total)
     ranking = Ranking(
         data.query_ids,
@@ -86,6 +86,11 @@ def rerank(
     ranking = replace(ranking.first(options.depth), tiebreak=options.tiebreak)
     options.tell(plan.name, "searching", 1, 1)
     of_chunks = " chunks" if plan.count == "chunks" else ""
+    chunks = None
+    if first.chunks is not None:
+        reranked = np.concatenate(keys), np.concatenate(best)
+        before = number_entries(first.ranking, data), first.chunks
+        chunks = pick_chunks(number_entries(ranking, data), reranked, before)
     return replace(
         first,
         ranking=ranking,
@@ -100,13 +105,7 @@ def rerank(
         n_without=0,
         tuning=None,
         fingerprint=f"{first.fingerprint} {reranker.fingerprint} {depth}{of_chunks}",
-        chunks=None
-        if first.chunks is None
-        else pick_chunks(
-            number_entries(ranking, data),
-            (np.concatenate(keys), np.concatenate(best)),
-            (number_entries(first.ranking, data), first.chunks),
-        ),
+        chunks=chunks,
         units=None,
         remarks=(),
     )

@@ -128,7 +128,7 @@ class Timer:
 
 @dataclass(frozen=True, eq=False)
 class SearchOptions:
-    """What all systems have in common: how deep, by what metric, where, and who is told.
+    """Settings that all systems share: depth, metric, place, and who is told.
 
     `unit_depth` is how many chunks of each query a reranker may need, 0 where none counts chunks.
     """

@@ -547,7 +547,7 @@ def rabitq_of(
 
 @dataclass(frozen=True, eq=False)
 class CodeTraining:
-    """What codes are learnt from: other vectors, or a share of the documents that are searched.
+    """Vectors that codes are learnt from: given ones, or a share of the searched documents.
 
     With a share below 1 no document is encoded by what was learnt from it: the documents are
     dealt into parts, and those of a part are encoded by what was learnt from the others. `order`

@@ -193,13 +193,13 @@ def verdict_of_all(measure: str, ranked: Sequence[str], pairs: Sequence[Pair]) -
 
 
 def _describe_unsure(first: str, pairs: Sequence[Pair]) -> str:
-    """Of whom the first is only probably ahead."""
+    """Name the systems that the first only probably leads."""
     unsure = [pair.other(first) for pair in pairs if pair.doubt]
     return f", only probably than {join_names(unsure)}: {RESTS}" if unsure else ""
 
 
 def _describe_doubts(first: str, pairs: Sequence[Pair]) -> str:
-    """Of whom the first is not shown to be ahead, and why; pairs are nearest first."""
+    """Name the systems that the first does not clearly lead, and why; nearest first."""
     clauses = []
     for outcome, words in (
         ("not separable", f"not separable from {{names}} at {_percent(pairs[0].settings.level)}"),

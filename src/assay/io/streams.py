@@ -483,7 +483,7 @@ def atomic_write(path: FilePath) -> Iterator[BinaryIO]:
         os.makedirs(os.path.dirname(target), exist_ok=True)
         with open(beside, "xb") as file:
             with suppress(OSError):  # not every file system has locks
-                _lock(file.fileno())
+                lock_file(file.fileno())
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -581,7 +581,7 @@ class ScratchFolder:
         lock = -1
         with suppress(OSError):  # Windows opens no folders
             lock = os.open(self.name, os.O_RDONLY)
-            _lock(lock)
+            lock_file(lock)
         self.cleanup = finalize(self, _remove_scratch, self.name, lock)
 
     def __enter__(self) -> str:
@@ -599,12 +599,12 @@ def _remove_scratch(path: str, lock: int) -> None:
         os.close(lock)
 
 
-def _lock(descriptor: int) -> None:
-    """Lock a file or folder, or raise OSError where another process has."""
+def lock_file(descriptor: int, *, wait: bool = False) -> None:
+    """Lock an open file or folder; where another process has, wait, or raise OSError."""
     with suppress(ImportError):  # Windows deletes nothing that is open
         import fcntl
 
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
 
 def remove_leftovers(folder: str) -> None:
@@ -624,7 +624,7 @@ def _remove_leftover(path: str) -> None:
         state = os.fstat(descriptor)
         # One that was made this moment is not locked yet.
         if state.st_uid == os.getuid() and time.time() - state.st_mtime > _MOMENT:
-            _lock(descriptor)
+            lock_file(descriptor)
             _remove_scratch(path, -1) if stat.S_ISDIR(state.st_mode) else os.unlink(path)
     finally:
         os.close(descriptor)

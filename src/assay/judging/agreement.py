@@ -163,7 +163,7 @@ class AgreementReport:
 
     @property
     def signature(self) -> str:
-        """What made the numbers."""
+        """Labellers, sizes and settings that made the numbers."""
         names = "+".join(self.labellers)
         sizes = f"pairs:{self.n_pairs}|queries:{self.n_queries}"
         return f"agreement|labellers:{names}|{sizes}|{self.settings}"

@@ -42,7 +42,7 @@ _student = lru_cache(maxsize=1024)(t_quantile)
 
 
 class DrawnLabels(NamedTuple):
-    """What is known of the pairs of a comparison, in arrays.
+    """Pairs of a comparison with their labels, in arrays.
 
     Args:
         rows: Number of the query of each pair.
@@ -272,7 +272,7 @@ class LabelEstimates:
 
     @property
     def signature(self) -> str:
-        """What made the numbers."""
+        """Labels, pool and level that made the numbers."""
         c = self.counts
         machine = f"{c['machine']} by {'+'.join(self.models)}" if c["machine"] else "none"
         return (

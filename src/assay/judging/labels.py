@@ -23,14 +23,9 @@ from assay.core.text import is_decimal
 from assay.errors import FormatError, MismatchError, StorageError, ValueRangeError
 from assay.io.columns import open_table, read_records
 from assay.io.formats import read_qrels
-from assay.io.streams import FilePath, atomic_write, find_format
+from assay.io.streams import FilePath, atomic_write, find_format, lock_file
 from assay.judging.pool import LabelPool
 from assay.tables.table import Cell, Table, as_csv
-
-try:
-    import fcntl
-except ImportError:  # Windows: one writer at a time is the user's care
-    fcntl = None  # type: ignore[assignment]
 
 STATES: Final = ("label", "skip", "cannot", "unreadable", "undo")
 KINDS: Final = ("human", "machine")
@@ -185,11 +180,11 @@ class LabelLog:
         except (OSError, ValueError) as error:
             raise _failure(self.path, error) from None
         try:
-            if fcntl is not None:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)  # released when the file is closed
-            size = os.fstat(descriptor).st_size
-            if size and os.pread(descriptor, 1, size - 1) != b"\n":
-                text = f"\n{text}"  # a killed process left a piece of a line
+            lock_file(descriptor, wait=True)  # released when the file is closed
+            if os.fstat(descriptor).st_size:
+                os.lseek(descriptor, -1, os.SEEK_END)
+                if os.read(descriptor, 1) != b"\n":
+                    text = f"\n{text}"  # a killed process left a piece of a line
             data = text.encode()
             while data:
                 data = data[os.write(descriptor, data) :]
