@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,32 @@ def test_several_writers_share_a_log(tmp_path: Path):
         "p1": 60,
         "p2": 60,
     }
+
+
+def test_lines_stay_whole_where_the_system_writes_a_byte_at_a_time(tmp_path: Path, monkeypatch):
+    """Each writer holds the file until its line is complete."""
+    path, write = tmp_path / "labels.jsonl", os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:1]))
+
+    def append(who: str) -> None:
+        for number in range(10):
+            LabelLog(path).append(Label(f"q{number}", "d", 1, by=who))
+
+    writers = [threading.Thread(target=append, args=(who,)) for who in "abc"]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join()
+    finally:
+        sys.setswitchinterval(interval)
+    there = LabelLog(path).read()
+    assert there.torn == 0
+    assert {who: len(grades) for who, grades in there.by_labeller().items()} == dict.fromkeys(
+        "abc", 10
+    )
 
 
 def test_a_torn_line_is_counted_and_the_next_label_survives(tmp_path: Path):
