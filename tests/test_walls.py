@@ -56,6 +56,7 @@ COMMANDS = {
     "verify": ["verify", "scores.json"],
     "fuse": ["fuse", "run.txt", "other.txt", "-o", "fused.run"],
     "schema": ["schema", "eval"],
+    "tasks": ["tasks", "values.csv", "--resamples", "200"],
 }
 # Which room serves a step; the others work without it.
 SERVED = {
@@ -64,13 +65,18 @@ SERVED = {
     "runs show": {"store"},
     "report": {"report"},
     "fuse": {"search"},
+    "verify": {"verify"},
+    "tasks": {"tasks"},
     "front page": {"web", "store", "report"},
 }
 
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name, text in {"run.txt": RUN, "other.txt": OTHER, "qrels.txt": QRELS}.items():
+    rows = [f"{s},t,q{q},{(q % 4 + (s == 'a')) / 5}" for s in "ab" for q in range(9)]
+    values = "\n".join(["system,task,query,value", *rows])
+    files = {"run.txt": RUN, "other.txt": OTHER, "qrels.txt": QRELS, "values.csv": values}
+    for name, text in files.items():
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
     assert main([*COMMANDS["eval"], "-o", "scores.json"]) == 0  # what `verify` verifies

@@ -15,11 +15,11 @@ from assay import runs as runs
 from assay import search as search
 from assay import stats as stats
 from assay import store as store
+from assay import tasks as tasks
 from assay import vision as vision
 from assay import web as web
 from assay.comparison.compare import Comparison as Comparison
 from assay.comparison.compare import compare as compare
-from assay.comparison.tasks import TaskComparison as TaskComparison
 from assay.core.conventions import PRESETS as PRESETS
 from assay.core.conventions import Conventions as Conventions
 from assay.core.conventions import preset as preset
@@ -43,7 +43,6 @@ from assay.measures import MeasureLike as MeasureLike
 from assay.measures import MeasuresLike as MeasuresLike
 from assay.measures import parse as parse
 from assay.measures import parse_many as parse_many
-from assay.runs.leaderboard import compare_tasks as compare_tasks
 from assay.scoring.evaluate import Stream as Stream
 from assay.scoring.evaluate import evaluate as evaluate
 from assay.scoring.evaluate import score as score
@@ -58,5 +57,7 @@ from assay.search.engine import rank_codes as rank_codes
 from assay.search.engine import target_ranks as target_ranks
 from assay.search.engine import target_ranks_from_scores as target_ranks_from_scores
 from assay.search.fusion import fuse as fuse
+from assay.tasks.comparison import TaskComparison as TaskComparison
+from assay.tasks.comparison import compare_tasks as compare_tasks
 
 __version__: str

@@ -1,4 +1,4 @@
-"""`assay tasks` (Evaluate): Compare systems on many tasks: means, ranks and Borda counts."""
+"""`assay tasks`: tables, folders of mteb, or stored runs; all of them refused or compared alike."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from assay.errors import StorageError
 from assay.stats.choices import MISSING, MOST_PAIRS, UNITS
 
 if TYPE_CHECKING:
-    from assay.comparison.tasks import TaskComparison
-    from assay.runs.leaderboard import compare_tasks
+    from assay.tasks.comparison import TaskComparison, compare_tasks
 else:
-    compare_tasks = OnDemand("assay.runs.leaderboard").compare_tasks
+    compare_tasks = OnDemand("assay.tasks.comparison").compare_tasks
 
 
 _FILTERS = ("model", "name", "tag", "since", "until")
