@@ -50,6 +50,8 @@ in_search = _section("Search")
 in_measures = _section("Measures and conventions")
 in_statistics = _section("Statistics")
 in_result = _section("Result")
+in_models, in_machines = _section("Models"), _section("Machines")
+in_trust, in_gate = _section("Trust"), _section("Gate")
 in_store = _section("Store")
 
 
@@ -136,9 +138,7 @@ def label_options(*, means: bool) -> Callable[[Decorated], Decorated]:
     aside: dict[str, Any] = {"reads": True, "metavar": "FILE", "aside": True}
     where = "Instead of -r: the pool that was labelled."
     add = add_options(
-        in_input(
-            "-r", "--qrels", metavar="QRELS", help="The judgments.", callback=need, reads=True
-        ),
+        in_input("-r", "--qrels QRELS", help="The judgments.", callback=need, reads=True),
         queries_option,
         in_input("--pool", is_eager=True, help=where, **aside),
         in_input("--labels", help="With --pool: human labels.", **aside),
@@ -419,12 +419,7 @@ store_option = in_store(
 filter_options = add_options(
     in_store("--task NAME", help="Only this task: retrieval, …", offers=f"{_OFFER}_tasks"),
     in_store("--dataset NAME", help="Only this dataset.", aside=True, offers=f"{_OFFER}_datasets"),
-    option(
-        "--model NAME",
-        help="Only this model.",
-        section="Models",
-        offers="assay.models.specs:offer_models",
-    ),
+    in_models("--model NAME", help="Only this model.", offers="assay.models.specs:offer_models"),
     in_input("--name NAME", help="Only runs of this name.", offers=f"{_OFFER}_names"),
     in_store("--tag TAG", multiple=True, help="Only with all these tags.", offers=f"{_OFFER}_tags"),
     in_store("--since DATE", help="Only from this day on (UTC)."),
@@ -439,19 +434,13 @@ repeated_consent: ContextVar[Consent | None] = ContextVar("repeated_consent", de
 def consent_options(words: str) -> Callable[[Decorated], Decorated]:
     """--allow-code and --allow-endpoint; the command gets `consent`."""
     add = add_options(
-        option(
-            "--allow-code",
-            is_flag=True,
-            help=f"{words} may name code that is run.",
-            section="Trust",
-        ),
-        option(
+        in_trust("--allow-code", is_flag=True, help=f"{words} may name code that is run."),
+        in_trust(
             "--allow-endpoint HOST[=VARIABLE]",
             "allow_endpoints",
             multiple=True,
             help=f"{words} may send data to this host, and with =VARIABLE the key that this "
             "environment variable holds. May be repeated.",
-            section="Trust",
         ),
     )
 
@@ -514,19 +503,10 @@ def open_store(place: str | None) -> Iterator[Any]:
 def cluster_options(words: str) -> Callable[[Decorated], Decorated]:
     """--cluster and --workers; `words` say in the help what --cluster is for."""
     return add_options(
-        option(
-            "--cluster WHERE",
-            "where",
-            help=words,
-            section="Machines",
-            allow="assay.cli.options:allow_cluster",
+        in_machines(
+            "--cluster WHERE", "where", help=words, allow="assay.cli.options:allow_cluster"
         ),
-        option(
-            "--workers N",
-            least=1,
-            help="With --cluster: number of workers. [all cores]",
-            section="Machines",
-        ),
+        in_machines("--workers N", least=1, help="With --cluster: number of workers. [all cores]"),
     )
 
 

@@ -9,7 +9,7 @@ import click
 
 from assay.cli import options, output
 from assay.cli.commands import Command
-from assay.cli.settings import argument, option
+from assay.cli.settings import argument
 from assay.core.on_demand import OnDemand
 from assay.errors import StorageError
 from assay.stats.choices import MISSING, MOST_PAIRS, UNITS
@@ -53,11 +53,8 @@ _FILTERS = ("model", "name", "tag", "since", "until")
 @options.resamples_option
 @options.seed_option
 @options.store_option
-@option(
-    "--model NAME",
-    help="Only stored runs of this model.",
-    section="Models",
-    offers="assay.models.specs:offer_models",
+@options.in_models(
+    "--model NAME", help="Only stored runs of this model.", offers="assay.models.specs:offer_models"
 )
 @options.in_input(
     "--name NAME",
