@@ -416,14 +416,26 @@ store_option = in_store(
     help="The store of runs: a file, or postgresql://... [$ASSAY_STORE, or assay.db]",
     aside=True,
 )
+run_filters = add_options(
+    in_models(
+        "--model NAME",
+        help="Only stored runs of this model.",
+        offers="assay.models.specs:offer_models",
+    ),
+    in_input("--name NAME", help="Only stored runs of this name.", offers=f"{_OFFER}_names"),
+    in_store(
+        "--tag TAG",
+        multiple=True,
+        help="Only stored runs with all these tags.",
+        offers=f"{_OFFER}_tags",
+    ),
+    in_store("--since DATE", help="Only stored runs from this day on (UTC)."),
+    in_store("--until DATE", help="Only stored runs up to this day."),
+)
 filter_options = add_options(
     in_store("--task NAME", help="Only this task: retrieval, …", offers=f"{_OFFER}_tasks"),
     in_store("--dataset NAME", help="Only this dataset.", aside=True, offers=f"{_OFFER}_datasets"),
-    in_models("--model NAME", help="Only this model.", offers="assay.models.specs:offer_models"),
-    in_input("--name NAME", help="Only runs of this name.", offers=f"{_OFFER}_names"),
-    in_store("--tag TAG", multiple=True, help="Only with all these tags.", offers=f"{_OFFER}_tags"),
-    in_store("--since DATE", help="Only from this day on (UTC)."),
-    in_store("--until DATE", help="Only up to this day."),
+    run_filters,
 )
 
 

@@ -10,6 +10,7 @@ from assay.cli import options, output
 from assay.cli.commands import Command
 from assay.cli.options import cluster_options, open_cluster_with_bar
 from assay.cli.settings import argument
+from assay.cluster.rank_command import timings_option
 from assay.core.on_demand import OnDemand
 from assay.models import EncoderSettings
 
@@ -41,12 +42,7 @@ else:
 )
 @options.in_models("--doc-prefix TEXT", default="", help="Prefix of every text.")
 @cluster_options("threads, serial, auto (Ray), or Ray's address. [serial]")
-@options.in_machines(
-    "--timings FILE",
-    type=options.output_file,
-    help="Write time and bytes of every task as JSON.",
-    writes=True,
-)
+@timings_option
 def command(
     *,
     texts: tuple[str, ...],

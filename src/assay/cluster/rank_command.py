@@ -49,6 +49,12 @@ _ONLY_SHARDS = (
     *("in_flight", "timings", "sample", "recall_of"),
 )
 
+timings_option = options.in_machines(
+    "--timings FILE",
+    type=options.output_file,
+    help="Write time and bytes of every task as JSON.",
+    writes=True,
+)
 _shard_options = options.add_options(
     cluster_options("Run on shards: threads, serial, auto (Ray), or Ray's address."),
     options.in_search(
@@ -65,12 +71,7 @@ _shard_options = options.add_options(
     options.in_machines(
         "--in-flight N", least=3, help="Partial results that may be in memory at one time."
     ),
-    options.in_machines(
-        "--timings FILE",
-        type=options.output_file,
-        help="Write time and bytes of every task as JSON.",
-        writes=True,
-    ),
+    timings_option,
 )
 
 

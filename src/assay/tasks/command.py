@@ -53,22 +53,7 @@ _FILTERS = ("model", "name", "tag", "since", "until")
 @options.resamples_option
 @options.seed_option
 @options.store_option
-@options.in_models(
-    "--model NAME", help="Only stored runs of this model.", offers="assay.models.specs:offer_models"
-)
-@options.in_input(
-    "--name NAME",
-    help="Only stored runs of this name.",
-    offers="assay.store.completion:offer_names",
-)
-@options.in_store(
-    "--tag TAG",
-    multiple=True,
-    help="Only stored runs with all these tags.",
-    offers="assay.store.completion:offer_tags",
-)
-@options.in_store("--since DATE", help="Only stored runs from this day on (UTC).")
-@options.in_store("--until DATE", help="Only stored runs up to this day.")
+@options.run_filters
 @options.result_options()
 def command(
     *,

@@ -13,5 +13,5 @@ PLUGIN = Plugin(
         ),
     ),
     schemas="assay.tasks:schemas.json",
-    demo_files="assay.tasks.demo:write_files",
+    demo_files="assay.tasks.tables:write_demo_files",
 )
