@@ -105,7 +105,7 @@ def comparable(measure: Measure) -> bool:
 
     A difference of sums or of geometric means is not a mean of per-query differences.
     """
-    return measure.definition.aggregate == "mean" and measure.name != "Unjudged"
+    return measure.definition.aggregate == "mean" and measure.is_quality
 
 
 def _check_names(names: Iterable[str] | None, count: int) -> tuple[str, ...]:

@@ -385,7 +385,7 @@ def _best(measures: tuple[Measure, ...], means: list[dict[str, float]]) -> dict[
     """
     if len(means) < 2:
         return {}
-    ranged = [str(m) for m in measures if m.definition.high is not None and m.name != "Unjudged"]
+    ranged = [str(m) for m in measures if m.definition.high is not None and m.is_quality]
     tops = {
         name: max((mean[name] for mean in means if not math.isnan(mean[name])), default=math.nan)
         for name in ranged
