@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from assay.arrays import Flags, Floats, Ints
 from assay.core.checks import as_list, check_choice, name_few
 from assay.core.conventions import Conventions, join_settings
+from assay.core.hits import Hits
 from assay.core.ids import Ids
 from assay.core.mismatches import check_match
 from assay.core.text import did_you_mean
@@ -38,8 +39,8 @@ class Aligned:
     """Systems × measures × queries, with undefined values as the conventions treat them.
 
     `sizes` says how many queries each system had (queries that are missing and skipped do not
-    count), `clusters` which group each query is in, `slices` which slice, and `remarks` what was
-    left out on the way.
+    count), `clusters` which group each query is in, `slices` which slice, `remarks` what was left
+    out on the way, and `hits` where documents stand, under `unjudged: bounds`.
     """
 
     names: tuple[str, ...]
@@ -52,6 +53,7 @@ class Aligned:
     sizes: tuple[int, ...]
     remarks: tuple[str, ...]
     slices: NDArray[Any] | None = None
+    hits: tuple[Hits | None, ...] = ()
 
 
 def align(
@@ -97,6 +99,7 @@ def align(
         sizes=tuple(map(len, answered)),
         remarks=(*left_out, *_remarks(systems, labels, answered, values)),
         slices=None if slices is None else _shared_clusters(systems, rows, slices, labels),
+        hits=tuple(scores.hits for scores in systems),
     )
 
 

@@ -254,6 +254,19 @@ class Scores:
             return self._micro(answered, rules)
         return self._macro(by, rules, weights)
 
+    def bounds(self) -> dict[str, Any]:
+        """Return the least and largest mean that unjudged documents allow, by measure.
+
+        They need scores of a run under `unjudged="bounds"`.
+
+        >>> from assay import evaluate
+        >>> run, qrels = {"q": {"a": 2, "b": 1}}, {"q": {"a": 1}}
+        >>> ends = evaluate(run, qrels, "P@2", unjudged="bounds").bounds()["P@2"]
+        >>> ends.worst, ends.best
+        (0.5, 1.0)
+        """
+        return dict(find_hook("bound_scores")(self))
+
     def _micro(self, rows: NDArray[np.int64] | slice, rules: Conventions) -> Mean:
         means, counts = {}, {}
         table, missing = self.values[:, rows], int(self.missing.sum())
@@ -413,6 +426,8 @@ class Scores:
             **mean.to_dict(),
             "remarks": list(self.remarks),
         }
+        if self.hits is not None:
+            data["bounds"] = {name: ends.to_dict() for name, ends in self.bounds().items()}
         if per_query:
             data["per_query"] = {
                 str(query): {
