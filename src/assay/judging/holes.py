@@ -110,9 +110,11 @@ class PairBounds(HoleBounds):
             return f"no retrieved document{cut} is unjudged"
         kind = "" if self.exact else ", an outer bound"
         ends = f"difference {fixed(self.worst, sign=True)} to {fixed(self.best, sign=True)}{kind}"
+        if self.outcomes[0] == "undecided":
+            return f"the {what} allow a {ends}"
         if self.holds:
             return f"the verdict holds whatever the {what} are ({ends})"
-        more = f"; {self.enough:,} of them are enough to take the lead" if self.enough else ""
+        more = f"; {self.enough:,} relevant ones would end the lead" if self.enough else ""
         return f"the verdict could change: {what} decide ({ends}{more})"
 
 
@@ -189,7 +191,7 @@ class _FullLists:
     def grades(self, measure: Measure, gain: Callable[[Floats], Floats]) -> Floats:
         """Return a grade for every gain that a judgment can give, the lowest first."""
         scale = self.scale
-        if not (gain(scale) > 0).any():  # nobody was judged relevant yet
+        if scale[-1] <= 0 or not (gain(scale) > 0).any():  # nothing was judged relevant yet
             rel: Any = dict(measure.params).get("rel", 1)
             scale = np.append(scale, max(rel, 1.0))
         first = np.unique(gain(scale), return_index=True)[1]
@@ -238,6 +240,14 @@ def _bound_alone(
     most = int(n_open.max(initial=0))
     divided = arguments.get("trunc") or dict(measure.params).get("graded")
     simple = measure.name in _RISING and not divided
+    if measure.name == "nDCG":
+        ratios = _Ratios(lists, measure, rules, beyond)
+        low, high = ratios.ends(_weigh(lists, measure, rules)[lists.open], lists.open_row, rules)
+        return (
+            low,
+            np.minimum(high, 1.0),
+            ratios.may_be_empty & (rules.empty != "zero") & (n_open > 0),
+        )
     low, high = np.full((2, len(n_open)), np.nan)
     undefined = np.zeros(len(n_open), bool)
     for grade in grades or [other]:
@@ -247,10 +257,6 @@ def _bound_alone(
                 values = _defined(score(judged, measure, conventions=rules).values[0], rules)
                 low, high = np.fmin(low, values), np.fmax(high, values)
                 undefined |= np.isnan(values)
-    if measure.name == "nDCG" and len(grades) > 1:
-        weights = _weigh(lists, measure, rules)
-        for ratio in _Ratios(lists, measure, rules, beyond).of(weights[lists.open], lists.open_row):
-            high[ratio[0]] = np.fmax(high[ratio[0]], min(ratio[1], 1.0))
     return low, high, undefined & ~np.isnan(high)
 
 
@@ -313,7 +319,9 @@ class _Ratios:
         self.base = np.zeros(len(self.n))
         self._is_ratio = measure.name == "nDCG"
         row, grade, count = hits.pool_row, hits.pool_grade, hits.pool_count
+        self.n_good = np.bincount(row, count * (gain(grade) > 0), len(self.n))
         if arguments.get("ideal") == "retrieved":
+            self.n_good = self.n_good + beyond
             row, grade, count = hits.row, hits.grade, np.ones(len(hits.row), np.int64)
         count = np.where(grade >= 0, count, 0)
         self.above = np.stack(  # judged documents of each query with at least this gain
@@ -347,20 +355,34 @@ class _Ratios:
         floor = self.floor * self._sums[np.minimum(self.above[0] + self.n, end)]
         return np.asarray(self.widths @ parts + floor)
 
-    def of(self, weights: Floats, row: Ints) -> Iterator[tuple[int, float]]:
-        """Yield the queries that can have a value, with the largest of each."""
+    @property
+    def may_be_empty(self) -> NDArray[np.bool_]:
+        """Which queries have no relevant document yet."""
+        return (self.n_good == 0) & (self.floor == 0)
+
+    def ends(self, weights: Floats, row: Ints, rules: Conventions) -> tuple[Floats, Floats]:
+        """Return the least and the largest value of each query; NaN where it cannot have one."""
         order = np.lexsort((-weights, row))
         weights, offsets = weights[order], offsets_of(np.bincount(row, minlength=len(self.n)))
+        low, high = np.full((2, len(self.n)), np.nan)
         for q in range(len(self.n)):
             part = weights[offsets[q] : offsets[q + 1]]
-            part = np.sort(np.append(part, np.zeros(self.n[q] - len(part))))[::-1]
-            value = self._largest(q, part)
-            if value is not None:
-                yield q, value
+            part = np.append(part, np.zeros(self.n[q] - len(part)))
+            high[q] = self._largest(q, np.sort(part)[::-1], 1.0)
+            low[q] = -self._largest(q, np.sort(-part)[::-1], -1.0)
+        # All judged not relevant: 0, unless the query is left out then.
+        nothing = (self.above[1:2].sum(axis=0) == 0) & (self.floor == 0)
+        nothing &= (self.n_good > 0) | (rules.empty == "zero")
+        low, high = (
+            np.where(nothing, np.fmin(low, 0.0), low),
+            np.where(nothing, np.fmax(high, 0.0), high),
+        )
+        return low, high
 
-    def _largest(self, q: int, weights: Floats) -> float | None:
+    def _largest(self, q: int, weights: Floats, sign: float) -> float:
+        """Return the largest value, of weights that fall; NaN where it cannot have one."""
         sums = np.append(0.0, np.cumsum(weights))  # of the m largest weights
-        base = float(self.base[q] + self.floor * sums[-1])
+        base = float(sign * self.base[q] + self.floor * sums[-1])
         if not self._is_ratio:
             return base + (self.top - self.floor) * float(sums.max())
         end, m = len(self._sums) - 1, np.arange(len(sums))
@@ -369,7 +391,7 @@ class _Ratios:
         below = self.widths @ ideals + floor
         above = base + (self.top - self.floor) * sums
         if not (below > 0).any():
-            return None
+            return math.nan
         value = float((above[below > 0] / below[below > 0]).max())
         while value >= 0:  # below 0 one number of documents for all grades is best
             picked = np.argmax(sums - value * ideals, axis=1)
@@ -418,36 +440,18 @@ def _bound_pair(
     row, weights, is_near = _merge_unjudged(a, b, measure, rules)
     union = np.bincount(row, minlength=len(a.n_open))
     gain, enough = call_of(measure, rules)[1], None
-    is_empty = np.bincount(
-        a.hits.pool_row, a.hits.pool_count * (gain(a.hits.pool_grade) > 0), len(union)
-    )
-    is_open = (is_empty == 0) & (rules.empty == "skip")
-    exact = _is_weighed(measure, rules) and not is_open.any()
+    exact = False
     if _is_weighed(measure, rules):
         ratios = _Ratios(a, measure, rules, union - a.n_open)
         ratios.add(b, measure, rules, gain, b.hits.grade >= 0, -1.0)
-        low, high = np.zeros((2, len(union)))
-        for q, value in ratios.of(weights, row):
-            high[q] = value
-        ratios.base = -ratios.base
-        for q, value in ratios.of(-weights, row):
-            low[q] = -value
-        ratios.base = -ratios.base
-        if rules.empty == "zero" and not ratios.floor:  # all judged not relevant: 0 for both
-            low, high = (
-                np.where(is_empty > 0, part, end(part, 0.0))
-                for part, end in ((low, np.minimum), (high, np.maximum))
-            )
-        if exact:
-            enough = _count_enough(ratios, weights, row, pair.difference)
-        is_empty = is_empty + union
-        low, high = (
-            np.where(is_empty > 0, part, _defined(np.full(len(union), np.nan), rules))
-            for part in (low, high)
-        )
+        low, high = ratios.ends(weights, row, rules)
+        is_open = ratios.may_be_empty & (rules.empty != "zero")
+        exact = not is_open.any()
+        enough = _count_enough(ratios, weights, row, pair.difference) if exact else None
     else:
         ends = [_bound_alone(each, measure, rules, union - each.n_open) for each in (a, b)]
         low, high = ends[0][0] - ends[1][1], ends[0][1] - ends[1][0]
+        is_open = ends[0][2]
     ends_of_mean = [_bound_mean(low, is_open, "mean", min), _bound_mean(high, is_open, "mean", max)]
     strict = replace(pair.settings, level=pair.level_of_one, correction="none")
     outcomes = [pair.outcome]
