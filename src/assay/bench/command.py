@@ -279,7 +279,7 @@ def _run(params: Params, request: BenchRequest, saving: Saving) -> tuple[BenchRe
     named = params["conventions"]
     if not options.is_typed("conventions"):
         named = request.options.get("conventions", named)
-    choices = {key: params[key] for key in ("ties", "empty", "missing", "depth")}
+    choices = {key: params[key] for key in options.CONVENTIONS}
     rules = options.make_conventions(named, **choices)
     output.silence_logging()
     saving.set_name(request.plan.names[0])

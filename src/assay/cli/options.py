@@ -252,6 +252,7 @@ def measures_option(words: str, default: tuple[str, ...] = ()) -> Decorator[Any]
     )
 
 
+CONVENTIONS: Final = ("ties", "empty", "missing", "unjudged", "depth")  # with an option each
 rel_option = in_measures("--rel N", type=float, help="Smallest grade that is relevant. [1]")
 conventions_choices = add_options(
     in_measures(
@@ -266,6 +267,9 @@ conventions_choices = add_options(
     in_measures(
         "--missing", choices=CHOICES["missing"], help="Judged queries that are not in the run."
     ),
+    in_measures(
+        "--unjudged", choices=CHOICES["unjudged"], help="Retrieved documents that nobody judged."
+    ),
     in_measures("--depth N", least=1, help="Evaluate the first N documents of each query."),
 )
 
@@ -275,7 +279,7 @@ def conventions_options(command: Decorated) -> Decorated:
 
     @wraps(command)
     def call(*, conventions: str, **settings: Any) -> Any:
-        changes = {name: settings.pop(name) for name in ("ties", "empty", "missing", "depth")}
+        changes = {name: settings.pop(name) for name in CONVENTIONS}
         return command(rules=make_conventions(conventions, **changes), **settings)
 
     return cast("Decorated", conventions_choices(call))

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from assay.arrays import Floats, Ints
 from assay.core.checks import as_list
 from assay.core.conventions import Conventions
+from assay.core.hits import Hits
 from assay.core.ids import Ids
 from assay.core.mismatches import check_match
 from assay.core.text import did_you_mean
@@ -33,8 +34,8 @@ class Aligned:
     """Systems × measures × queries, with undefined values as the conventions treat them.
 
     `sizes` says how many queries each system had (queries that are missing and skipped do not
-    count), `clusters` which group each query is in, `slices` which slice, and `remarks` what was
-    left out on the way.
+    count), `clusters` which group each query is in, `slices` which slice, `remarks` what was left
+    out on the way, and `hits` where documents stand, under `unjudged: bounds`.
     """
 
     names: tuple[str, ...]
@@ -47,6 +48,7 @@ class Aligned:
     sizes: tuple[int, ...]
     remarks: tuple[str, ...]
     slices: NDArray[Any] | None = None
+    hits: tuple[Hits | None, ...] = ()
 
 
 def align(
@@ -92,6 +94,7 @@ def align(
         sizes=tuple(map(len, answered)),
         remarks=(*left_out, *_remarks(systems, labels, answered, values)),
         slices=None if slices is None else _shared_clusters(systems, rows, slices, labels),
+        hits=tuple(scores.hits for scores in systems),
     )
 
 
@@ -100,7 +103,7 @@ def comparable(measure: Measure) -> bool:
 
     A difference of sums or of geometric means is not a mean of per-query differences.
     """
-    return measure.definition.aggregate == "mean" and measure.name != "Unjudged"
+    return measure.definition.aggregate == "mean" and measure.is_quality
 
 
 def _check_names(names: Iterable[str] | None, count: int) -> tuple[str, ...]:

@@ -15,7 +15,11 @@ PLUGIN = Plugin(
         CommandEntry(name, "Judge", summary, f"assay.judging.command:{name}_command", False)
         for name, summary in _COMMANDS.items()
     ),
-    hooks={"estimate_labels": "assay.judging.command:estimate_labels"},
+    hooks={
+        "estimate_labels": "assay.judging.command:estimate_labels",
+        "bound_scores": "assay.judging.holes:bound_scores",
+        "bound_differences": "assay.judging.holes:bound_differences",
+    },
     schemas="assay.judging:schemas.json",
     demo_files="assay.judging.demo:write_files",
 )

@@ -34,7 +34,7 @@ else:
 
 _FORMATS = ("svg", "png", "pdf")
 _FILTERS = ("task", "dataset", "model", "name", "tag", "since", "until")
-_CHANGES = ("ties", "empty", "missing", "depth")
+_CHANGES = options.CONVENTIONS
 
 
 @click.command("report", cls=Command)
