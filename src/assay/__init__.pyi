@@ -50,10 +50,12 @@ from assay.scoring.score_data import write_scores as write_scores
 from assay.scoring.scores import Mean as Mean
 from assay.scoring.scores import Scores as Scores
 from assay.search.engine import Prepared as Prepared
+from assay.search.engine import SparseVectors as SparseVectors
 from assay.search.engine import pack_codes as pack_codes
 from assay.search.engine import prepare as prepare
 from assay.search.engine import rank as rank
 from assay.search.engine import rank_codes as rank_codes
+from assay.search.engine import read_sparse as read_sparse
 from assay.search.engine import target_ranks as target_ranks
 from assay.search.engine import target_ranks_from_scores as target_ranks_from_scores
 from assay.search.fusion import fuse as fuse
