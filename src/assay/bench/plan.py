@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from assay.arrays import Ints
 from assay.bench.settings import METHODS, METRICS, NORMALIZATIONS, Metric
+from assay.bench.systems import check_system
 from assay.codes.settings import HELD_OUT
 from assay.core.conventions import Conventions, as_settings
 from assay.core.ids import Ids
@@ -39,7 +40,7 @@ _RERANK: Final = re.compile(r"(?:rerank(?:/([1-9][0-9]{0,8})(chunks)?)?:)?([^>]+
 _CODES: Final = re.compile(r"(.+)[?&]codes=([\w:+]+(?:&train=[0-9]*\.?[0-9]+)?)", re.S)
 _TUNE: Final = re.compile(r"(.+)\?tune(?:=([1-9][0-9]{0,3}))?(?:&seed=([0-9]{1,9}))?", re.S)
 _WEIGHTED: Final = re.compile(r"(?:(\d+(?:\.\d+)?)\*)?(.+)")
-S = TypeVar("S", "Model", "Fusion", "Rerank")
+S = TypeVar("S", "Model", "Fusion", "Rerank", "Retriever")
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,46 @@ class Model:
     def is_lexical(self) -> bool:
         """Whether it is fitted to the documents and searches by words."""
         return is_lexical(self.spec)
+
+
+@dataclass(frozen=True)
+class Retriever:
+    """A search system that is asked query by query, or a run that it wrote before.
+
+    `spec` names it (`run:FILE`, `retrieve:MODULE:FUNCTION`), or `target` is the function, the
+    retriever object or the run itself. `settings` say how its answers are read: `id`, the path of
+    the id in a hit; `scores`, which are "high" or "low" where they are best, or count by their
+    "order" alone; `doc_of`, which names the document of each returned id. `fingerprint` tells all
+    that the answers of a `target` depend on; without it an interrupted bench asks again.
+
+    >>> Retriever.parse("old=run:last-night.run").name
+    'old'
+    """
+
+    name: str
+    spec: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    target: Any = None
+    fingerprint: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a spec that names no system."""
+        if self.target is None:
+            check_system(self.spec)
+
+    @classmethod
+    def parse(cls, text: Any) -> Retriever:
+        """Parse SPEC or NAME=SPEC, or take a function, an object or a run."""
+        if isinstance(text, str):
+            name, spec = _split_name(text)
+            return cls(name or spec, spec)
+        name = str(getattr(text, "__name__", type(text).__name__))
+        return cls(name, f"python:{name}", target=text, fingerprint=_fingerprint_of(text))
+
+
+def _fingerprint_of(target: Any) -> str | None:
+    mark = getattr(target, "fingerprint", None)
+    return mark if isinstance(mark, str) else None
 
 
 class Folds(NamedTuple):
