@@ -22,6 +22,7 @@ import numpy as np
 
 from assay.core.specs import Consent, SpecKind, SpecRegistry, named_callable, own_callable
 from assay.errors import IdError, InputError, UsageError, ValueRangeError
+from assay.plugins import load_target
 
 _MODULE: Final = "assay.bench.systems"
 SYSTEMS: Final = SpecRegistry(
@@ -29,6 +30,7 @@ SYSTEMS: Final = SpecRegistry(
     {
         "run": SpecKind("run:FILE", f"{_MODULE}:load_run"),
         "retrieve": SpecKind("retrieve:MODULE:FUNCTION", f"{_MODULE}:load_function"),
+        "http": SpecKind("http:[PRESET:]URL", "assay.bench.endpoints:load_http"),
     },
 )
 
@@ -279,3 +281,5 @@ def allow_system(spec: str, settings: Mapping[str, Any], consent: Consent, place
     if kind == "retrieve":
         consent.check_code(f"the system {spec!r}", place)
         own_callable(argument, SYSTEMS["retrieve"].form)
+    elif kind == "http":
+        load_target("assay.bench.endpoints:allow_http")(argument, settings, consent, place)

@@ -57,12 +57,22 @@ _SAID: Final = (
 )
 
 
-class _TryError(Exception):
-    """Report a failed try; `wait` is what the endpoint asked for, None if nothing."""
+class RequestError(EndpointError):
+    """Report a failed request: whether another may succeed, and after how many seconds.
 
-    def __init__(self, words: str, *, again: bool = True, wait: float | None = None) -> None:
+    `retry_after` is what the endpoint asked for, None if nothing. `late` is a time-out.
+    """
+
+    def __init__(
+        self,
+        words: str,
+        *,
+        again: bool = True,
+        retry_after: float | None = None,
+        late: bool = False,
+    ) -> None:
         super().__init__(words)
-        self.again, self.wait = again, wait
+        self.again, self.retry_after, self.late = again, retry_after, late
 
 
 class _NoRedirects(HTTPRedirectHandler):
@@ -123,12 +133,13 @@ class Endpoint:
             tried += 1
             try:
                 return self._try(path, content, method)
-            except _TryError as trouble:
+            except RequestError as trouble:
                 if not trouble.again or tried >= self.tries:
                     times = f" ({tried} times)" if tried > 1 else ""
                     words = _plain(f"{trouble}{times}.", self._key)
-                    raise EndpointError(f"{self.base_url}{path}: {words}") from None
-                sleep(self._wait(path, tried, trouble.wait))
+                    trouble.args = (f"{self.base_url}{path}: {words}",)
+                    raise trouble from None
+                sleep(self._wait(path, tried, trouble.retry_after))
 
     def _wait(self, path: str, tried: int, seconds: float | None) -> float:
         """Return seconds to wait: twice as long each time, or what the endpoint asked for."""
@@ -156,13 +167,13 @@ class Endpoint:
             with error:
                 raise _status(error, end, self.key_env) from None
         except UnicodeError:
-            raise _TryError("the address names no host", again=False) from None
+            raise RequestError("the address names no host", again=False) from None
         except (URLError, HTTPException, OSError) as error:
             raise _connection(error, self.timeout) from None
         try:
             return parse_json(raw.decode("utf-8"), "the answer")
         except (UnicodeDecodeError, FormatError) as error:
-            raise _TryError(f"the answer cannot be read: {str(error)[:160]}") from None
+            raise RequestError(f"the answer cannot be read: {str(error)[:160]}") from None
 
 
 def _read(response: Any, end: float, largest: int = 1 << 20) -> bytes:
@@ -172,38 +183,38 @@ def _read(response: Any, end: float, largest: int = 1 << 20) -> bytes:
         parts.append(part)
         size += len(part)
         if size > largest:
-            raise _TryError(f"the answer is larger than {largest >> 20} MiB", again=False)
+            raise RequestError(f"the answer is larger than {largest >> 20} MiB", again=False)
         if time.monotonic() > end:
             raise TimeoutError
     promised = response.headers.get("Content-Length")
     if promised is not None and promised.isdigit() and int(promised) > size:
-        raise _TryError(f"the answer broke off after {size} of {promised} bytes")
+        raise RequestError(f"the answer broke off after {size} of {promised} bytes")
     return b"".join(parts)
 
 
-def _connection(error: Exception, timeout: float) -> _TryError:
+def _connection(error: Exception, timeout: float) -> RequestError:
     reason = getattr(error, "reason", error)
     if isinstance(reason, TimeoutError):
-        return _TryError(f"no answer within {timeout:g} seconds")
+        return RequestError(f"no answer within {timeout:g} seconds", late=True)
     if flaw := getattr(reason, "verify_message", ""):
         advice = "A certificate of your own authority goes into the file that SSL_CERT_FILE names"
-        return _TryError(f"its certificate is not accepted ({flaw}). {advice}", again=False)
-    return _TryError(f"no connection or no whole answer ({type(reason).__name__})")
+        return RequestError(f"its certificate is not accepted ({flaw}). {advice}", again=False)
+    return RequestError(f"no connection or no whole answer ({type(reason).__name__})")
 
 
-def _status(error: HTTPError, end: float, variable: str) -> _TryError:
+def _status(error: HTTPError, end: float, variable: str) -> RequestError:
     """Explain an answer other than success."""
     if 300 <= error.code < 400:
-        return _TryError(
+        return RequestError(
             f"it answers {error.code} and points elsewhere, which is not followed: the key is for "
             "the host that was named. Give the address that it points to",
             again=False,
         )
     if error.code in (401, 403):
         advice = f"is {variable} set and right?" if variable else "it asks for a key; see key_env"
-        return _TryError(f"it answers {error.code}: {advice}", again=False)
+        return RequestError(f"it answers {error.code}: {advice}", again=False)
     words, again = f"it answers {error.code}{_said(error, end)}", error.code in _AGAIN
-    return _TryError(words, again=again, wait=_asked_wait(error))
+    return RequestError(words, again=again, retry_after=_asked_wait(error))
 
 
 def _said(error: HTTPError, end: float) -> str:
