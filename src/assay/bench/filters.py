@@ -7,10 +7,20 @@ of each query; the systems that Assay runs itself search exactly among the docum
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
-from assay.errors import UsageError
+import numpy as np
+from numpy.typing import NDArray
 
+from assay.arrays import Flags, Ints
+from assay.core.ids import Ids
+from assay.errors import InputError, UsageError
+from assay.io import columns
+from assay.io.streams import FilePath
+
+# {id: {column: value}}, of queries or documents
+Fields = Mapping[str, Mapping[str, Any]]
 _FORM: Final = re.compile(r"([\w.-]+)(?:(=|>=|<=)([\w.-]+))?")
 
 
@@ -34,3 +44,91 @@ class Filter(NamedTuple):
             raise UsageError(f"A filter is written {forms}; found {text!r:.60}.")
         doc, operator, query = match.groups()
         return cls(doc, operator or "=", query or doc)
+
+
+def parse_filters(filters: str | Iterable[str]) -> tuple[Filter, ...]:
+    """Parse one filter or several."""
+    texts = [filters] if isinstance(filters, str) else filters
+    return tuple(Filter.parse(text) for text in texts)
+
+
+def read_fields(path: FilePath, names: Sequence[str], role: str) -> dict[str, dict[str, Any]]:
+    """Read columns of a file of texts as {id: {column: value}}; `role` is "query" or "doc"."""
+    table = columns.open_table(path, "a table of texts")
+    id = table.find(f"{role} id")
+    wanted = [table.choose(name) for name in dict.fromkeys(names)]
+    cells = table.columns([*([id] if id else []), *wanted], gaps=wanted)
+    ids = cells.pop(0) if id else range(len(cells[0]))
+    rows = (dict(zip(wanted, row, strict=True)) for row in zip(*cells, strict=True))
+    return dict(zip(map(str, ids), rows, strict=True))
+
+
+class AllowedDocs(NamedTuple):
+    """The documents that each query may get: those of its group's mask."""
+
+    groups: Ints
+    masks: tuple[Flags, ...]
+
+    def take(self, rows: Ints) -> AllowedDocs:
+        """Return those of some queries."""
+        return self._replace(groups=self.groups[rows])
+
+
+def apply_filters(
+    rules: Sequence[Filter], query_ids: Ids, doc_ids: Ids, queries: Fields, docs: Fields
+) -> AllowedDocs:
+    """Find the documents that pass all rules for each query.
+
+    A document without a value passes no rule; a list of values passes by any of them. Values are
+    equal if their texts are; they are ordered as numbers where all are numbers, or else as text,
+    which orders dates such as 2025-01-31.
+
+    Raises:
+        InputError: A query has no value, or no document has one.
+    """
+    values = [_Values([docs.get(str(id), {}).get(rule.doc) for id in doc_ids]) for rule in rules]
+    for rule, column in zip(rules, values, strict=True):
+        if not len(column.rows):
+            raise InputError(f"No document has a value in the column {rule.doc!r} of the filter.")
+    keys: dict[tuple[str, ...], int] = {}
+    groups = []
+    for id in query_ids:
+        row = queries.get(str(id), {})
+        key = tuple(_as_text(row.get(rule.query)) for rule in rules)
+        if "" in key:
+            name = rules[key.index("")].query
+            raise InputError(f"Query {str(id)!r:.80} has no {name!r}, which the filter needs.")
+        groups.append(keys.setdefault(key, len(keys)))
+    masks = []
+    for key in keys:
+        cells = zip(rules, values, key, strict=True)
+        passing = [column.passing(rule, value, len(doc_ids)) for rule, column, value in cells]
+        masks.append(np.logical_and.reduce(passing))
+    return AllowedDocs(np.array(groups, np.int64), tuple(masks))
+
+
+def _as_text(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+class _Values:
+    """The values of one column, flattened: of which document each is, as text and as number."""
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        several = (v if isinstance(v, list | tuple) else [v] for v in values)
+        flat = [(row, _as_text(v)) for row, cells in enumerate(several) for v in cells]
+        flat = [(row, text) for row, text in flat if text]
+        self.rows = np.array([row for row, _ in flat], np.int64)
+        self.texts: NDArray[Any] = np.array([text for _, text in flat], object)
+        numeric = all(columns.is_number(text) for text in self.texts)
+        self.numbers = self.texts.astype(np.float64) if numeric else None
+
+    def passing(self, rule: Filter, value: str, n_docs: int) -> Flags:
+        left: NDArray[Any] = self.texts
+        right: str | float = value
+        if rule.operator != "=" and self.numbers is not None and columns.is_number(value):
+            left, right = self.numbers, float(value)
+        tests = {"=": np.equal, ">=": np.greater_equal, "<=": np.less_equal}
+        mask = np.zeros(n_docs, bool)
+        mask[self.rows[tests[rule.operator](left, right).astype(bool)]] = True
+        return mask

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Ints
+from assay.bench.filters import AllowedDocs
 from assay.bench.settings import METHODS, METRICS, NORMALIZATIONS, Metric
 from assay.bench.systems import check_system
 from assay.codes.settings import HELD_OUT
@@ -462,6 +463,7 @@ class PreparedCollection:
     `doc_ids` are all documents in the order that breaks ties; unit i has `unit_texts[i]` and
     belongs to document `unit_doc[i]`. Units are in the order of their documents, so that the lower
     number wins a tie whoever searches. `spans` are the characters where each chunk begins and ends.
+    With filters, `allowed` are the documents that each query may get.
     """
 
     query_ids: Ids
@@ -473,6 +475,7 @@ class PreparedCollection:
     docs_in_file: InFile
     queries_in_file: InFile
     spans: Ints | None = None
+    allowed: AllowedDocs | None = None
 
     @cached_property
     def bounds(self) -> Ints:
