@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from assay.arrays import Ints
 from assay.bench.filters import AllowedDocs
 from assay.bench.settings import METHODS, METRICS, NORMALIZATIONS, Metric
-from assay.bench.systems import check_system
+from assay.bench.systems import check_system, is_system
 from assay.codes.settings import HELD_OUT
 from assay.core.conventions import Conventions, as_settings
 from assay.core.ids import Ids
@@ -288,6 +288,30 @@ def indexed_name(name: str, index: str) -> str:
     return f"{name} @ {mask_secrets(index)}"
 
 
+def split_systems(models: Iterable[Any]) -> tuple[list[Any], list[Any]]:
+    """Split models from systems that Assay does not run itself: specs, functions, objects.
+
+    >>> split_systems(["bm25", "old=run:old.run"])
+    (['bm25'], ['old=run:old.run'])
+    """
+    specs = [models] if isinstance(models, str | Model) or not is_many(models) else list(models)
+    systems = [spec for spec in specs if _is_system(spec)]
+    return [spec for spec in specs if not _is_system(spec)], systems
+
+
+def is_many(value: Any) -> bool:
+    """Tell whether something is a list of systems, and not one of them (which may be iterable)."""
+    methods = ("invoke", "retrieve", "run")
+    single = callable(value) or any(hasattr(value, name) for name in methods)
+    return isinstance(value, Iterable) and not isinstance(value, Mapping) and not single
+
+
+def _is_system(spec: Any) -> bool:
+    if isinstance(spec, str):
+        return is_system(_split_name(spec)[1])
+    return not isinstance(spec, Model | Fusion | Rerank)
+
+
 def split_stages(models: Iterable[Any]) -> tuple[list[Any], list[str]]:
     """Split models from two stages: `[NAME=]rerank[/N]:A>RERANKER`.
 
@@ -300,21 +324,15 @@ def split_stages(models: Iterable[Any]) -> tuple[list[Any], list[str]]:
     return [spec for spec in specs if spec not in stages], stages
 
 
-def as_models(models: Iterable[str | Model]) -> tuple[Model, ...]:
-    """Return models from specs, at least one."""
-    parsed = parse_systems(Model, models)
-    if not parsed:
-        raise UsageError("No model given. Name at least one (on the command line --model).")
-    return parsed
-
-
 def parse_systems(kind: type[S], systems: Any) -> tuple[S, ...]:
     """Return one or several of a kind, each as it is or as a text."""
     several: Iterable[Any] = [systems] if isinstance(systems, str | kind) else systems
+    if isinstance(systems, Mapping):  # of names and functions, objects or runs
+        several = [replace(kind.parse(system), name=name) for name, system in systems.items()]
     return tuple(system if isinstance(system, kind) else kind.parse(system) for system in several)
 
 
-def _names_of(systems: Iterable[Model | Fusion | Rerank]) -> list[str]:
+def _names_of(systems: Iterable[Model | Fusion | Rerank | Retriever]) -> list[str]:
     return [system.name for system in systems]
 
 
@@ -332,29 +350,39 @@ class BenchPlan:
     fusions: tuple[Fusion, ...] = ()
     indexes: tuple[str, ...] = ()
     reranks: tuple[Rerank, ...] = ()
+    systems: tuple[Retriever, ...] = ()
 
     @classmethod
     def of(
         cls,
-        models: Iterable[str | Model],
+        models: Iterable[Any],
         fusions: Iterable[str | Fusion] = (),
         indexes: Iterable[str] = (),
         reranks: Iterable[str | Rerank] = (),
+        systems: Any = (),
     ) -> BenchPlan:
         """Make a plan of systems or their specs; equal indexes are taken once."""
         once = tuple(dict.fromkeys(indexes))
-        one_stage, two_stages = split_stages(models)
+        ours, others = split_systems(models)
+        one_stage, two_stages = split_stages(ours)
         stages = (*parse_systems(Rerank, two_stages), *parse_systems(Rerank, reranks))
-        return cls(as_models(one_stage), parse_systems(Fusion, fusions), once, stages)
+        asked = (*parse_systems(Retriever, others), *parse_systems(Retriever, systems))
+        parts = parse_systems(Model, one_stage), parse_systems(Fusion, fusions)
+        return cls(*parts, once, stages, asked)
 
     def __post_init__(self) -> None:
         """Refuse names that do not tell systems apart, and fusions of unknown models."""
-        named = _names_of((*self.models, *self.fusions, *self.reranks))
+        if not self.models and not self.systems:
+            raise UsageError(
+                "No model given. Name at least one (on the command line --model or --system)."
+            )
+        named = _names_of((*self.models, *self.systems, *self.fusions, *self.reranks))
         twice = [name for name, number in Counter(named).items() if number > 1]
         if twice:
             advice = f"Give one another name: NAME={twice[0]}"
             raise UsageError(f"Two systems are called {twice[0]!r}. {advice}.")
-        models, stages = _names_of(self.models), _names_of((*self.models, *self.fusions))
+        models = _names_of((*self.models, *self.systems))
+        stages = [*models, *_names_of(self.fusions)]
         for fusion in self.fusions:
             for member in fusion.members:
                 _check_known(f"The fusion {fusion.name!r} is of", member, "models", models)
@@ -364,7 +392,7 @@ class BenchPlan:
     @property
     def rivals(self) -> list[str]:
         """Names of all but variants: they are compared with each other."""
-        named = _names_of((*self.models, *self.fusions, *self.reranks))
+        named = _names_of((*self.models, *self.systems, *self.fusions, *self.reranks))
         return [name for name in named if name not in self.bases]
 
     @property
@@ -390,7 +418,8 @@ class BenchPlan:
     def names(self) -> list[str]:
         """Names of the systems; those behind an index exist only for models with vectors."""
         indexed = [indexed_name(m.name, index) for m in self.models for index in self.indexes]
-        return [*_names_of(self.models), *indexed, *_names_of((*self.fusions, *self.reranks))]
+        others = _names_of((*self.systems, *self.fusions, *self.reranks))
+        return [*_names_of(self.models), *indexed, *others]
 
     @property
     def prices(self) -> dict[str, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
@@ -28,6 +28,7 @@ from assay.search.engine import Codes, prepare, rank, rank_codes
 from assay.search.indexes import build_index, measure_index
 
 if TYPE_CHECKING:
+    from assay.inspect.check import Finding
     from assay.models import EmbeddingCache, Encoded
     from assay.search.fusion import Tuning
     from assay.search.indexes import IndexReport
@@ -76,9 +77,10 @@ class Costs:
     """Seconds and bytes; None where they do not apply.
 
     `n_encoded` texts took `encode_seconds`; those that came from the cache count in neither.
-    `search_seconds` is for all queries. `tokens` are those that an endpoint counted for what was
-    computed now, and `bytes_per_vector` is said of codes. A reranker scores `pairs` of a query and
-    a text, of which `pairs_computed` were not in the cache.
+    `search_seconds` is for all queries: the sum of the latencies of a system that is asked, None of
+    a run; `serving` has latency, throughput and errors of the former. `tokens` are those that an
+    endpoint counted for what was computed now, and `bytes_per_vector` is said of codes. A reranker
+    scores `pairs` of a query and a text, of which `pairs_computed` were not in the cache.
     """
 
     encode_seconds: float = 0.0
@@ -86,11 +88,12 @@ class Costs:
     dimension: int | None = None
     bytes: int | None = None
     build_seconds: float | None = None
-    search_seconds: float = 0.0
+    search_seconds: float | None = 0.0
     tokens: int | None = None
     bytes_per_vector: int | None = None
     pairs: int | None = None
     pairs_computed: int | None = None
+    serving: Mapping[str, Any] | None = None
 
     @property
     def texts_per_second(self) -> float | None:
@@ -102,8 +105,17 @@ class Costs:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         data = {**asdict(self), "texts_per_second": self.texts_per_second}
-        seldom = ("tokens", "bytes_per_vector", "pairs", "pairs_computed")
+        seldom = ("tokens", "bytes_per_vector", "pairs", "pairs_computed", "serving")
         return {key: value for key, value in data.items() if value is not None or key not in seldom}
+
+
+def add_seconds(*parts: float | None) -> float | None:
+    """Return the sum of times; None where one is not known, as that of a run.
+
+    >>> add_seconds(1.0, 2.0), add_seconds(1.0, None)
+    (3.0, None)
+    """
+    return None if None in parts else sum(part or 0.0 for part in parts)
 
 
 @contextmanager
@@ -163,7 +175,8 @@ class SearchResult:
     `n_cut` of `n_texts` texts were truncated by the model; None where it cannot tell. `n_without`
     texts have no vector, or one of zeros: they cannot be retrieved. Of documents that are cut,
     `chunks` has the number of the chunk that matched each ranked one best, and `units` are ranked
-    chunks, where a reranker needs them. `words` is what a lexical model takes for words.
+    chunks, where a reranker needs them. `words` is what a lexical model takes for words. A system
+    that Assay does not run itself has no texts (`n_texts` is 0), and `findings` about its answers.
     """
 
     ranking: Ranking
@@ -178,6 +191,7 @@ class SearchResult:
     units: Ranking | None = None
     words: str = ""
     remarks: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 class RankedDocs(NamedTuple):

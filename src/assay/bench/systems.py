@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import inspect
 import math
+import os
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from numbers import Real
@@ -22,6 +24,7 @@ import numpy as np
 
 from assay.core.specs import Consent, SpecKind, SpecRegistry, named_callable, own_callable
 from assay.errors import IdError, InputError, UsageError, ValueRangeError
+from assay.io.fingerprints import fingerprints
 from assay.plugins import load_target
 
 _MODULE: Final = "assay.bench.systems"
@@ -272,7 +275,13 @@ def _call_with(function: Callable[..., Any], query: str, k_names: tuple[str, ...
 
 def load_function(argument: str, settings: Mapping[str, Any]) -> Retrieve:
     """Import the function or object that `retrieve:MODULE:FUNCTION` names."""
-    return as_retrieve(named_callable(argument, SYSTEMS["retrieve"].form))
+    function = named_callable(argument, SYSTEMS["retrieve"].form)
+    retrieve = as_retrieve(function)
+    # What else its answers depend on cannot be seen: an index, a module that it imports.
+    file = getattr(sys.modules.get(getattr(function, "__module__", "")), "__file__", None)
+    digest = fingerprints([file])[file]["sha256"] if file and os.path.isfile(file) else None
+    vars(retrieve)["fingerprint"] = getattr(function, "fingerprint", None) or digest
+    return retrieve
 
 
 def allow_system(spec: str, settings: Mapping[str, Any], consent: Consent, place: str) -> None:
