@@ -96,7 +96,8 @@ def typesense(path, body, headers):
     hits = search(one["q"], one["per_page"], rules)
     # Scores that float64 cannot tell apart, as the engine's are.
     big = [
-        {"document": {"id": id}, "text_match": 578730123365711872 + round(100 * s)} for id, s in hits
+        {"document": {"id": id}, "text_match": 578730123365711872 + round(100 * s)}
+        for id, s in hits
     ]
     return {"results": [{"found": len(hits), "hits": big}]}
 

@@ -24,7 +24,7 @@ from math import isfinite
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
-from assay.bench.filters import Filter
+from assay.bench.filters import Filter, parse_filters
 from assay.bench.systems import Query
 from assay.core.specs import Consent
 from assay.core.text import did_you_mean, mask_secrets, parse_number
@@ -304,9 +304,9 @@ class HttpSearch:
         self._check()
 
     @property
-    def rules(self) -> list[Filter]:
+    def rules(self) -> tuple[Filter, ...]:
         """The filters, taken apart."""
-        return [Filter.parse(rule) for rule in self.filters.split(",") if rule]
+        return parse_filters(self.filters)
 
     def _fill_preset(self, preset: Preset) -> dict[str, Any]:
         if "<collection>" in preset.body and not re.fullmatch(r"[\w.-]+", self.collection):
@@ -463,11 +463,11 @@ def load_http(argument: str, settings: Mapping[str, Any]) -> HttpSearch:
         raise UsageError(f"An endpoint is written {_FORM}, each setting once.")
     values = {**dict(pairs), **settings}
     names = [setting.name for setting in fields(HttpSearch) if setting.name != "url"]
-    for name in values.keys() - {"doc_of"}:
+    values = {name: value for name, value in values.items() if name not in ("doc_of", "exact")}
+    for name in values:
         if name not in names:
             hint, listed = did_you_mean(name, names), ", ".join(names)
             raise UsageError(f"An endpoint has no setting {name!r:.40}.{hint} It has: {listed}.")
-    values.pop("doc_of", None)  # of what the ids name
     return HttpSearch(url, **{"preset": preset or "", **values})
 
 

@@ -13,11 +13,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Flags, Ints
+from assay.arrays import Flags, Ints, rows_of
 from assay.core.ids import Ids
+from assay.core.ranking import Ranking
 from assay.errors import InputError, UsageError
+from assay.inspect.check import Finding
 from assay.io import columns
-from assay.io.streams import FilePath
+from assay.io.streams import FilePath, ending_of
+from assay.stats.confidence import interval
 
 # {id: {column: value}}, of queries or documents
 Fields = Mapping[str, Mapping[str, Any]]
@@ -47,14 +50,15 @@ class Filter(NamedTuple):
 
 
 def parse_filters(filters: str | Iterable[str]) -> tuple[Filter, ...]:
-    """Parse one filter or several."""
-    texts = [filters] if isinstance(filters, str) else filters
-    return tuple(Filter.parse(text) for text in texts)
+    """Parse filters, as texts or in one with commas."""
+    texts = filters.split(",") if isinstance(filters, str) else filters
+    return tuple(Filter.parse(text) for text in texts if text)
 
 
 def read_fields(path: FilePath, names: Sequence[str], role: str) -> dict[str, dict[str, Any]]:
     """Read columns of a file of texts as {id: {column: value}}; `role` is "query" or "doc"."""
-    table = columns.open_table(path, "a table of texts")
+    layout = columns.Dialect(quotes=ending_of(path) == ".csv", skip_spaces=False)
+    table = columns.open_table(path, "a table of texts", layout=layout)
     id = table.find(f"{role} id")
     wanted = [table.choose(name) for name in dict.fromkeys(names)]
     cells = table.columns([*([id] if id else []), *wanted], gaps=wanted)
@@ -132,3 +136,41 @@ class _Values:
         mask = np.zeros(n_docs, bool)
         mask[self.rows[tests[rule.operator](left, right).astype(bool)]] = True
         return mask
+
+
+def describe_breaches(
+    name: str, ranking: Ranking, query_ids: Ids, doc_ids: Ids, allowed: AllowedDocs
+) -> list[Finding]:
+    """Count the documents that a system returned although they do not pass the filter."""
+    rows, docs = rows_of(ranking.offsets), ranking.doc_ids.match(doc_ids)[ranking.docs]
+    groups = allowed.groups[ranking.query_ids.match(query_ids)]
+    breaches = np.flatnonzero(~np.stack(allowed.masks)[groups[rows], docs] & (docs >= 0))
+    if not len(breaches):
+        return []
+    examples = tuple(dict.fromkeys(str(ranking.query_ids[row]) for row in rows[breaches]))[:3]
+    message = f"{len(breaches):,} documents of {name} do not pass the filter of their query"
+    effect = "They count as returned. Check that the filter reaches the engine."
+    return [Finding("warning", "filter", message, effect, len(breaches), len(docs), examples)]
+
+
+def describe_recall(name: str, ranking: Ranking, base: str, exact: Ranking, k: int) -> Finding:
+    """Measure how many of the first k documents of a model's exact search a system returns.
+
+    As for an index, documents that score as much as the k-th count alike. A query for which exact
+    search has fewer than k divides by their number, and one for which it has none is left out.
+    """
+    docs = ranking.doc_ids.match(exact.doc_ids)[ranking.docs]
+    shares = []
+    for row, at in enumerate(ranking.query_ids.match(exact.query_ids).tolist()):
+        part = slice(exact.offsets[at], exact.offsets[at + 1])
+        scores, size = exact.scores[part], min(k, part.stop - part.start)
+        if at >= 0 and size:
+            good = exact.docs[part][scores >= scores[size - 1]]
+            first = docs[ranking.offsets[row] : ranking.offsets[row + 1]][:k]
+            shares.append(min(1.0, int(np.isin(first, good).sum()) / size))
+    if not shares:
+        raise InputError(f"Exact search by {base} returns nothing to compare {name} with.")
+    mean, less = interval(shares, bounds=(0, 1)), sum(share < 1 for share in shares)
+    message = f"Recall@{k} of {name} against exact search by {base}: {mean.estimate:.4f}"
+    effect = f"95 % CI {mean.sentence()}; it is below 1 for {less:,} of {len(shares):,} queries."
+    return Finding("note", "recall", message, effect, less, len(shares))

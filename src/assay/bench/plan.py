@@ -25,6 +25,7 @@ from assay.core.on_demand import OnDemand
 from assay.core.text import did_you_mean, mask_secrets
 from assay.errors import InputError, UsageError
 from assay.io.collections import Collection
+from assay.io.fingerprints import digest_of_arrays
 from assay.io.texts import ChunkRule, chunk_docs
 from assay.models.rerankers import check_reranker
 from assay.models.specs import is_lexical, lexical_model
@@ -504,7 +505,14 @@ class PreparedCollection:
     docs_in_file: InFile
     queries_in_file: InFile
     spans: Ints | None = None
+    filters: str = ""
     allowed: AllowedDocs | None = None
+
+    @property
+    def allowed_digest(self) -> str:
+        """A digest of the documents that each query may get."""
+        groups, masks = self.allowed or AllowedDocs(np.zeros(0, np.int64), ())
+        return digest_of_arrays(groups, *masks)
 
     @cached_property
     def bounds(self) -> Ints:
