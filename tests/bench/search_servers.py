@@ -95,10 +95,8 @@ def typesense(path, body, headers):
         rules.append((name, operator, value.strip('`"')))
     hits = search(one["q"], one["per_page"], rules)
     # Scores that float64 cannot tell apart, as the engine's are.
-    big = [
-        {"document": {"id": id}, "text_match": 578730123365711872 + round(100 * s)}
-        for id, s in hits
-    ]
+    whole = [(id, 578730123365711872 + round(100 * score)) for id, score in hits]
+    big = [{"document": {"id": id}, "text_match": score} for id, score in whole]
     return {"results": [{"found": len(hits), "hits": big}]}
 
 

@@ -47,23 +47,29 @@ def allowed(rules, query, doc):
     return all(tests[rule.operator](doc[rule.doc], query[rule.query]) for rule in rules)
 
 
-@pytest.mark.parametrize("filters", ["tenant", "date>=since", "tenant,date>=since"])
+def ranking_of(collection, model, **how):
+    return run_bench(collection, [model], **how).systems[0].result.ranking
+
+
 @pytest.mark.parametrize(
-    "model", ["bm25", "tfidf", "lsa:4", "lsa:4?codes=int8", "lsa:8?codes=binary"]
+    ("model", "filters"),
+    [
+        ("bm25", "tenant"),
+        ("bm25", "date>=since"),
+        ("tfidf", "tenant,date>=since"),
+        ("lsa:4", "tenant"),
+        ("lsa:4", "tenant,date>=since"),
+        ("lsa:4?codes=int8", "tenant"),
+        ("lsa:8?codes=binary", "tenant"),
+    ],
 )
 def test_a_filtered_search_is_the_whole_one_without_what_does_not_pass(model, filters):
     collection, doc_fields, query_fields = made_collection()
-    fields = {"doc_fields": doc_fields, "query_fields": query_fields}
+    fields = {"doc_fields": doc_fields, "query_fields": query_fields, "filters": filters}
     how = {"measures": ["nDCG@10"], "depth": len(collection.doc_ids)}
-    whole = run_bench(collection, [model], **how).systems[0].result.ranking
-    some = (
-        run_bench(collection, [model], **how, filters=filters, **fields).systems[0].result.ranking
-    )
-    first = (
-        run_bench(collection, [model], measures=["nDCG@10"], depth=3, filters=filters, **fields)
-        .systems[0]
-        .result.ranking
-    )
+    whole = ranking_of(collection, model, **how)
+    some = ranking_of(collection, model, **how, **fields)
+    first = ranking_of(collection, model, **{**how, "depth": 3}, **fields)
     rules = parse_filters(filters)
     for query in collection.query_ids:
         expected = [
@@ -146,14 +152,13 @@ def test_functions_get_the_fields_and_what_breaks_the_filter_is_counted():
 def test_recall_of_a_filtered_engine_against_exact_search():
     collection, doc_fields, query_fields = made_collection()
     fields = {"doc_fields": doc_fields, "query_fields": query_fields, "filters": "tenant"}
-    exact = (
-        run_bench(collection, ["bm25"], measures=["nDCG@10"], **fields).systems[0].result.ranking
-    )
+    exact = ranking_of(collection, "bm25", measures=["nDCG@10"], **fields)
+    for query in query_fields:
+        query_fields[query]["query"] = query
 
     def engine(text, k, fields):
         """The exact answer without every second document."""
-        query = next(id for id, t in zip(collection.query_ids, collection.query_texts) if t == text)
-        return exact.row(query)[::2]
+        return exact.row(fields["query"])[::2]
 
     system = Retriever("engine", "python:engine", {"exact": "bm25"}, target=engine)
     result = run_bench(collection, ["bm25"], systems=[system], measures=["nDCG@5"], **fields)
@@ -166,8 +171,8 @@ def test_recall_of_a_filtered_engine_against_exact_search():
             good = {doc for doc, score in rows if score >= kth}
             shares.append(min(1, len({doc for doc, _ in rows[::2][:5]} & good) / len(rows[:5])))
     assert finding.message.endswith(f"{sum(shares) / len(shares):.4f}")
+    odd = Retriever("engine", "python:engine", {"exact": "tfidf"}, target=engine)
     with pytest.raises(UsageError, match="none of the models"):
-        odd = Retriever("engine", "python:engine", {"exact": "tfidf"}, target=engine)
         run_bench(collection, ["bm25"], systems=[odd], measures=["nDCG@5"], **fields)
 
 
@@ -258,21 +263,30 @@ def test_an_engine_and_a_filter_on_the_command_line(files, monkeypatch, assay):
             *("-m", "nDCG@10", "--no-cache", "--resamples", "200", "--csv"),
         )
     assert done.code == 0, done.err
-    assert "meili,1" in done.out or "meili" in done.out
+    assert [line.split(",")[0] for line in done.out.splitlines()][1] == "meili"
+    assert {tuple(body["filter"]) for body in server.bodies} == {
+        ('tenant = "a"',),
+        ('tenant = "b"',),
+    }
 
 
 def test_an_endpoint_that_fails_for_one_query_names_it(files, monkeypatch, assay):
     monkeypatch.chdir(files)
-    with serve(ENGINES["solr"]) as server:
-        server.script = [lambda handler: handler.send_error(404)]
+
+    def solr(path, body, headers):
+        if body["query"] == "whale":
+            raise ValueError("no whales")
+        return ENGINES["solr"](path, body, headers)
+
+    with serve(solr) as server:
         done = assay(
             "bench",
             *("--corpus", "docs.jsonl", "--queries", "queries.jsonl", "-r", "qrels.tsv"),
             *("--system", f"solr=http:solr:{server.url}/docs", "-m", "nDCG@10", "--no-cache"),
         )
     assert done.code == 5
-    assert "404" in done.err
-    assert "'q1'" in done.err
+    assert "First: query 'q2'" in done.err
+    assert "400: ValueError: no whales" in done.err
     assert "Traceback" not in done.err
 
 
