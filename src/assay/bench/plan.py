@@ -365,9 +365,9 @@ class BenchPlan:
         ours, others = split_systems(models)
         one_stage, two_stages = split_stages(ours)
         stages = (*parse_systems(Rerank, two_stages), *parse_systems(Rerank, reranks))
-        asked = (*parse_systems(Retriever, others), *parse_systems(Retriever, systems))
+        outside = (*parse_systems(Retriever, others), *parse_systems(Retriever, systems))
         parts = parse_systems(Model, one_stage), parse_systems(Fusion, fusions)
-        return cls(*parts, once, stages, asked)
+        return cls(*parts, once, stages, outside)
 
     def __post_init__(self) -> None:
         """Refuse names that do not tell systems apart, and fusions of unknown models."""

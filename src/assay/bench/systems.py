@@ -260,15 +260,15 @@ def _call_with(function: Callable[..., Any], query: str, k_names: tuple[str, ...
     k = next((name for name in k_names if name in parameters), None)
     fields = "fields" in parameters
 
-    def retrieve(asked: Query) -> Any:
-        options: dict[str, Any] = {query: asked.text} if query else {}
+    def retrieve(item: Query) -> Any:
+        options: dict[str, Any] = {query: item.text} if query else {}
         if k:
-            options[k] = asked.k
+            options[k] = item.k
         if fields:
-            options["fields"] = asked.fields
-        return function(**options) if query else function(asked.text, **options)
+            options["fields"] = item.fields
+        return function(**options) if query else function(item.text, **options)
 
-    return retrieve if (k or fields or query) else lambda asked: function(asked.text)
+    return retrieve if (k or fields or query) else lambda item: function(item.text)
 
 
 def load_function(argument: str, settings: Mapping[str, Any]) -> Retrieve:
