@@ -264,10 +264,8 @@ def test_an_engine_and_a_filter_on_the_command_line(files, monkeypatch, assay):
         )
     assert done.code == 0, done.err
     assert [line.split(",")[0] for line in done.out.splitlines()][1] == "meili"
-    assert {tuple(body["filter"]) for body in server.bodies} == {
-        ('tenant = "a"',),
-        ('tenant = "b"',),
-    }
+    filters = {body["filter"][0] for body in server.bodies}
+    assert filters == {'tenant = "a"', 'tenant = "b"'}
 
 
 def test_an_endpoint_that_fails_for_one_query_names_it(files, monkeypatch, assay):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -27,7 +28,15 @@ from assay.core.conventions import Conventions, as_settings
 from assay.core.ids import Ids
 from assay.core.mismatches import check_match
 from assay.core.ranking import Ranking
-from assay.errors import EndpointError, FormatError, InputError, MismatchError, UsageError
+from assay.errors import (
+    EndpointError,
+    FormatError,
+    InputError,
+    MeasureError,
+    MismatchError,
+    StorageError,
+    UsageError,
+)
 from assay.inspect.check import Finding
 from assay.io.checkpoint import Checkpoint
 from assay.io.columns import open_table
@@ -175,10 +184,10 @@ class AnswerReader:
         """Yield findings about the number of hits."""
         name, k = self.system.name, self.options.depth
         lengths = np.array([len(hit.ids) for hit in hits.values()], np.int64)
-        wanted = min(self.reach, len(self.data.doc_ids))
-        short, total = int((lengths < wanted).sum()), len(lengths)
+        enough = min(self.reach, len(self.data.doc_ids))
+        short, total = int((lengths < enough).sum()), len(lengths)
         most = int(lengths.max(initial=0))
-        if short and most < wanted:
+        if short and most < enough:
             message = f"{name} returned at most {most:,} documents for any query, of {k:,}"
             effect = (
                 f"Measures beyond rank {most} see no more. Set its own number of documents (k, "
@@ -321,7 +330,7 @@ def search_retriever(
     answers = ask_all(queries, retrieve, reader.read, asking, checkpoint=place, tell=tell)
     failed = [queries[row] for row in sorted(answers.failures)]
     if failed and (asking.failed == "error" or not answers.hits):
-        raise EndpointError(_describe_failures(system, queries, answers, kept=mark is not None))
+        raise EndpointError(_describe_failures(system, queries, answers, resumes=mark is not None))
     ranking, findings = reader.rank(answers.hits)
     findings = [*_describe_answers(system, answers, len(queries), failed), *findings]
     costs = Costs(search_seconds=sum(answers.seconds.values()), serving=answers.costs(asking))
@@ -330,7 +339,7 @@ def search_retriever(
 
 
 def _describe_failures(
-    system: Retriever, queries: Sequence[Query], answers: Answers, *, kept: bool
+    system: Retriever, queries: Sequence[Query], answers: Answers, *, resumes: bool
 ) -> str:
     row, error = min(answers.failures.items())
     number, done = len(answers.failures), len(answers.hits)
@@ -338,7 +347,7 @@ def _describe_failures(
     rest = len(queries) - number - done
     stopped = f"; {rest:,} were not asked any more" if rest else ""
     then = f"{done:,} finished queries are kept: run this again to ask the others"
-    if not kept:
+    if not resumes:
         then = "Give it a fingerprint to keep finished queries"
     return (
         f"{system.name}: {words}{stopped}. First: query {queries[row].id!r} "
@@ -418,17 +427,19 @@ class StoredRun(NamedTuple):
 
 
 def read_stored_run(
-    reader: AnswerReader, rules: Conventions, measures: Sequence[Measure], collection: str
+    reader: AnswerReader,
+    rules: Conventions,
+    measures: Sequence[Measure],
+    collection: str,
+    place: str | None,
 ) -> StoredRun:
     """Return a run of the store with its scores of the same queries, measures and conventions.
 
-    `collection` is the fingerprint of the collection.
+    `collection` is the fingerprint of the collection, `place` where the store is.
     """
     system, data = reader.system, reader.data
     key = system.spec.partition(":")[2]
-    with find_hook("open_store")(None, create=False) as store:
-        named = store.runs(name=key, status="finished", limit=1)
-        run = named[0] if named else store.run(int(key) if key.isdecimal() else key)
+    with _open_run(key, place) as run:
         scores, results = only_measures(run.scores(), measures), run.all_results()
     what = f"The stored run {run.id} ({run.name!r})"
     if scores.conventions != rules:
@@ -445,6 +456,20 @@ def read_stored_run(
     costs = run.config.get("costs", {})
     spent = Costs(search_seconds=costs.get("search_seconds"), serving=costs.get("serving"))
     return StoredRun(SearchResult(ranking, spent, f"{system.spec} {run.uid}", 0), scores)
+
+
+@contextmanager
+def _open_run(key: str, place: str | None) -> Iterator[Any]:
+    """Open the newest stored run of this name, or the one of this number."""
+    try:
+        with find_hook("open_store")(place, create=False) as store:
+            named = store.runs(name=key, status="finished", limit=1)
+            run = named[0] if named else store.run(int(key) if key.isdecimal() else key)
+            yield run
+    except (StorageError, UsageError) as error:
+        if isinstance(error, MeasureError):
+            raise
+        raise UsageError(f"There is no file {key!r}, and no such stored run: {error}") from error
 
 
 def take_scores(stored: Scores, scores: Scores, name: str) -> Scores:

@@ -6,12 +6,15 @@ rounds; what still fails is counted and named, and never scored as an empty answ
 
 from __future__ import annotations
 
+import math
 import threading
 import time
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from math import nan
 from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple
@@ -20,7 +23,7 @@ import numpy as np
 
 from assay.arrays import Floats, offsets_of
 from assay.bench.systems import Hits, Query, Retrieve
-from assay.errors import InputError, error_text
+from assay.errors import AssayError, InputError, error_text
 from assay.io.checkpoint import Checkpoint
 from assay.stats import Interval
 from assay.stats.bounded import beta_tail
@@ -123,30 +126,29 @@ def quantile_interval(ordered: Floats, share: float, level: float = 0.95) -> Int
         >>> quantile_interval(np.arange(1.0, 101.0), 0.5).text()
         '[40.0000, 61.0000]'
     """
-    n, tail = len(ordered), (1 - level) / 2
-    if not n:
-        return Interval(nan, nan, nan, level, "order", 0)
-
-    def at_least(k: int) -> float:
-        """P(X ≥ k) of n tosses, each below the quantile with probability `share`."""
-        return 1.0 if k <= 0 else beta_tail(k, n - k + 1, share, 1 - share) if k <= n else 0.0
-
-    ranks = range(n + 2)
-    # The largest rank whose value is above the quantile with at most that probability, and the
-    # smallest whose value is below it.
-    low = _first_rank(ranks, lambda rank: 1 - at_least(rank) > tail) - 1
-    high = _first_rank(ranks, lambda rank: at_least(rank) <= tail)
+    n = len(ordered)
+    low, high = _order_ranks(n, share, (1 - level) / 2)
     values = [nan, *ordered.tolist(), nan]
-    estimate = values[max(1, int(np.ceil(n * share - 1e-9)))]
-    return Interval(estimate, values[low], values[min(high, n + 1)], level, "order", n)
+    estimate = values[min(math.ceil(n * share - 1e-9), n)]
+    return Interval(estimate, values[low], values[high], level, "order", n)
 
 
-def _first_rank(ranks: range, holds: Callable[[int], bool]) -> int:
-    low, high = 0, len(ranks)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle + 1, high)
-    return low
+@cache
+def _order_ranks(n: int, share: float, tail: float) -> tuple[int, int]:
+    """Return the ranks of the ends, 0 and n + 1 where there are none.
+
+    The value of rank r is at most the quantile where r values or more are, of which the number is
+    binomial: the highest rank that is above it with at most that probability, and the lowest that
+    is below it.
+    """
+
+    def at_least(rank: int) -> float:
+        return 1.0 if rank < 1 else beta_tail(rank, n - rank + 1, share, 1 - share)
+
+    ranks = range(n + 1)
+    low = bisect_right(ranks, tail, key=lambda rank: 1 - at_least(rank)) - 1
+    high = bisect_left(ranks, -tail, key=lambda rank: -at_least(rank))
+    return low, high
 
 
 def ask_all(
@@ -229,10 +231,10 @@ def _is_hopeless(answers: Answers, asking: Asking, *, last: bool) -> bool:
 
 def _pause(attempt: int, errors: Iterable[BaseException]) -> float:
     """Return the seconds before a round of retries: what a server asks for, or ever longer."""
-    wanted = [float(getattr(error, "retry_after", 0) or 0) for error in errors]
-    if not wanted:
+    pauses = [float(getattr(error, "retry_after", 0) or 0) for error in errors]
+    if not pauses:
         return 0.0
-    return float(min(max(_PAUSE * 2 ** (attempt - 1), *wanted), _LONGEST_PAUSE))
+    return float(min(max(_PAUSE * 2 ** (attempt - 1), *pauses), _LONGEST_PAUSE))
 
 
 def _ask_here(
@@ -391,4 +393,4 @@ class _StoredAnswers:
 
 def describe_failure(error: BaseException) -> str:
     """Return one line about why a query failed."""
-    return str(error).rstrip(".") if isinstance(error, InputError) else error_text(error)
+    return str(error).rstrip(".") if isinstance(error, AssayError) else error_text(error)

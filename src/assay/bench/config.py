@@ -224,8 +224,8 @@ def make_request(
     staged = said["rerank"] if "rerank" in said else map(allow, config.get("rerank", ()))
     reranks = plans.parse_systems(Rerank, staged)
     admit = partial(_system, consent=consent)
-    asked = said["system"] if "system" in said else map(admit, config.get("system", ()))
-    systems = plans.parse_systems(Retriever, asked)
+    outside = said["system"] if "system" in said else map(admit, config.get("system", ()))
+    systems = plans.parse_systems(Retriever, outside)
     if not systems and (odd := [key for key in _ASKED if key in both]):
         raise UsageError(f"{odd[0]} is for systems: name one, with system.")
     plan = BenchPlan.of(models, fusions, both.get("index", ()), reranks, systems)

@@ -26,6 +26,7 @@ from urllib.parse import parse_qsl
 
 from assay.bench.filters import Filter, parse_filters
 from assay.bench.systems import Query
+from assay.core import checks
 from assay.core.specs import Consent
 from assay.core.text import did_you_mean, mask_secrets, parse_number
 from assay.errors import EndpointError, IdError, InputError, UsageError, ValueRangeError
@@ -35,8 +36,13 @@ from assay.models.adapters.openai import Endpoint, RequestError, pick
 
 _FORM: Final = "http:PRESET:URL?field=NAME, or http:URL?body=JSON&hits=PATH&id=PATH"
 _SPEC: Final = re.compile(r"(?:([a-z]+):)?(https?://[^?]+)(?:\?(.*))?", re.S)
+_HEADER: Final = re.compile(r"[\w-]+: [ -~]*", re.A)
 _SLOT: Final = re.compile(r"\{\{([\w.-]+)(?::(\w+))?\}\}")
 _LARGEST: Final = 1 << 25  # bytes of an answer
+_TEXTS: Final = (
+    *("url", "preset", "method", "hits", "id", "score", "field", "collection"),
+    *("key_env", "key_header", "scores", "filters"),
+)
 _WHOLE: Final = 1 << 53  # beyond which float64 does not hold every whole number
 
 
@@ -268,7 +274,7 @@ class HttpSearch:
     url: str
     preset: str = ""
     method: str = "POST"
-    headers: Mapping[str, str] | None = None
+    headers: Any = None
     body: Any = None
     hits: str = ""
     id: str = ""
@@ -284,11 +290,17 @@ class HttpSearch:
 
     def __post_init__(self) -> None:
         """Fill in what the preset knows, and check all before a request is sent."""
+        for name in _TEXTS:
+            checks.require(getattr(self, name), str, name, "text")
         if self.preset not in ("", *PRESETS):
             hint = did_you_mean(self.preset, PRESETS)
             raise UsageError(f"No preset {self.preset!r:.40}.{hint} Presets: {', '.join(PRESETS)}.")
-        changes: dict[str, Any] = {"method": self.method.upper(), "headers": self.headers or {}}
-        changes["body"] = parse_json(self.body, "body") if isinstance(self.body, str) else self.body
+        changes: dict[str, Any] = {"method": self.method.upper()}
+        for name in ("headers", "body"):
+            value = getattr(self, name)
+            value = parse_json(value, name) if isinstance(value, str) else value or {}
+            checks.require(value, Mapping, name, "an object")
+            changes[name] = value
         for name in ("most", "timeout"):
             changes[name] = _as_number(name, getattr(self, name))
         preset = PRESETS.get(self.preset)
@@ -299,7 +311,7 @@ class HttpSearch:
             object.__setattr__(self, name, value)
         if preset is not None:
             object.__setattr__(self, "hits", _put(self.hits, collection=self.collection))
-            object.__setattr__(self, "body", {**self._fill_preset(preset), **(self.body or {})})
+            object.__setattr__(self, "body", {**self._fill_preset(preset), **self.body})
         object.__setattr__(self, "key_header", self.key_header or "Authorization: Bearer ")
         self._check()
 
@@ -327,8 +339,11 @@ class HttpSearch:
 
     def _check(self) -> None:
         place = f"The endpoint http:{self.preset or self.url.partition('://')[0]}"
-        if not isinstance(self.body, Mapping) or not self.hits or not self.id:
+        if not (self.body and self.hits and self.id):
             raise UsageError(f"{place} needs a body (a JSON object), hits and id. Write {_FORM}.")
+        for line in (self.key_header, *(f"{name}: {text}" for name, text in self.headers.items())):
+            if not _HEADER.fullmatch(line):
+                raise UsageError(f"{place}: a header is plain text; found another in headers.")
         if self.method not in ("POST", "GET", "PUT"):
             raise UsageError(f"{place}: method is POST, GET or PUT, not {self.method!r:.20}.")
         if self.scores not in ("", "high", "low", "order"):

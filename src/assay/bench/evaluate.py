@@ -113,6 +113,7 @@ def run_bench(
     query_fields: Fields | None = None,
     filters: str | Iterable[str] = (),
     doc_fields: Fields | None = None,
+    store: str | None = None,
 ) -> BenchResult:
     """Run models on a collection, ask other systems, and judge what they retrieve.
 
@@ -154,6 +155,7 @@ def run_bench(
         filters: Columns in which documents and query must agree, such as "tenant", or rules such as
             "date>=since". Models search exactly among the documents that pass.
         doc_fields: {document: {field: value}}, for filters.
+        store: Where stored runs are.
 
     Returns:
         The systems, scored on the same queries.
@@ -177,7 +179,7 @@ def run_bench(
     rule = ChunkRule.parse(chunk) if isinstance(chunk, str) else chunk
     aggregation = ChunkAggregation.parse(fold) if isinstance(fold, str) else fold
     rules = as_conventions(conventions)
-    deep = _depth(parsed, rules, depth, len(collection.doc_ids), asked=bool(plan.systems))
+    deep = _depth(parsed, rules, depth, len(collection.doc_ids), outside=bool(plan.systems))
     rules = rules.replace(depth=deep)
     for two in plan.reranks:
         check_depth(two, deep, chunked=rule is not None)
@@ -203,9 +205,9 @@ def run_bench(
     reach = max(deep if measure.cutoff is None else int(measure.cutoff) for measure in parsed)
     shared = {} if doc_of is None else {"doc_of": doc_of}
     shared |= {"filters": named} if named else {}
-    asked = _AskedSystems(asking, shared, query_fields or {}, reach, allow_mismatch)
-    ran = list(_Run(plan, data, options, finished, judging, left_out, asked).run())
-    judging = replace(judging, qrels=_without_queries(judging.qrels, asked.failed))
+    outside = _OutsideSystems(asking, shared, query_fields or {}, reach, allow_mismatch, store)
+    ran = list(_Run(plan, data, options, finished, judging, left_out, outside).run())
+    judging = replace(judging, qrels=_without_queries(judging.qrels, outside.failed))
     if not ran:
         raise InputError(f"No system can run on this collection: {next(iter(left_out.values()))}.")
     finished.clear()
@@ -269,7 +271,7 @@ def _depth(
     depth: int | None,
     n_docs: int,
     *,
-    asked: bool = False,
+    outside: bool = False,
 ) -> int:
     """Return how many documents to retrieve.
 
@@ -280,7 +282,7 @@ def _depth(
         return checks.check_cutoff(depth, "depth")
     if rules.ties != "order":
         return n_docs
-    if any(measure.cutoff is None for measure in measures) and not asked:
+    if any(measure.cutoff is None for measure in measures) and not outside:
         return _DEPTH_WITHOUT_CUTOFF
     return max(_LEAST_DEPTH, *(int(measure.cutoff or 0) for measure in measures))
 
@@ -329,7 +331,7 @@ class _Searched(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _AskedSystems:
+class _OutsideSystems:
     """How systems that Assay does not run itself are asked and read, and the queries that failed.
 
     `shared` settings hold for all systems that have none of their own; `reach` is the last rank
@@ -341,6 +343,7 @@ class _AskedSystems:
     fields: Mapping[str, Mapping[str, Any]]
     reach: int
     allow_mismatch: bool
+    store: str | None
     failed: set[str] = field(default_factory=set)
 
     def with_settings(self, system: Retriever) -> Retriever:
@@ -358,7 +361,7 @@ class _Run:
     finished: BenchCheckpoint
     judging: _Judging
     left_out: dict[str, str]
-    asked: _AskedSystems
+    outside: _OutsideSystems
     results: dict[str, SearchResult] = field(default_factory=dict)
 
     def run(self) -> Iterator[_Searched]:
@@ -370,7 +373,7 @@ class _Run:
             if any(other.codes for other in self.plan.models):
                 shared.setdefault(key, search)
             yield from self._run_model(model, search)
-        for system in map(self.asked.with_settings, self.plan.systems):
+        for system in map(self.outside.with_settings, self.plan.systems):
             yield self._run_system(system)
         for fusion in self.plan.fusions:
             result = self._try(fusion.name, fusion.members, partial(self._fuse, fusion))
@@ -425,18 +428,20 @@ class _Run:
 
     def _run_system(self, system: Retriever) -> _Searched:
         """Return a system that is asked, or a run of a file, of Python or of the store."""
-        data, options, judging, asked = self.data, self.options, self.judging, self.asked
+        data, options, judging, outside = self.data, self.options, self.judging, self.outside
         rules, stored = judging.rules, None
-        reader = AnswerReader(system, data, options, asked.reach, asked.allow_mismatch)
+        reader = AnswerReader(system, data, options, outside.reach, outside.allow_mismatch)
         if is_stored_run(system):
             fingerprint = judging.collection.fingerprint
-            result, stored = read_stored_run(reader, rules, judging.measures, fingerprint)
+            result, stored = read_stored_run(
+                reader, rules, judging.measures, fingerprint, outside.store
+            )
         elif is_run(system):
             result = read_run(reader, rules)
         else:
             place = self.finished.answers_of
-            result, failed = search_retriever(reader, asked.asking, place, asked.fields)
-            asked.failed.update(failed)
+            result, failed = search_retriever(reader, outside.asking, place, outside.fields)
+            outside.failed.update(failed)
         result = self.results[system.name] = self._with_findings(system, result)
         options.tell(system.name, "searching", 1, 1)
         return _Searched(system.name, mask_secrets(system.spec), result, stored=stored)
@@ -451,7 +456,7 @@ class _Run:
             if base not in self.results or base not in [model.name for model in self.plan.models]:
                 raise UsageError(f"{name!r} names {base!r} as exact, which is none of the models.")
             exact = self.results[base].ranking
-            findings.append(describe_recall(name, ranking, base, exact, self.asked.reach))
+            findings.append(describe_recall(name, ranking, base, exact, self.outside.reach))
         return replace(result, ranking=ranking, findings=tuple(findings))
 
     def _rerank(self, two: Rerank) -> SearchResult | None:

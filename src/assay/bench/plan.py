@@ -121,7 +121,7 @@ class Retriever:
     def __post_init__(self) -> None:
         """Refuse a spec that names no system."""
         if self.target is None:
-            check_system(self.spec)
+            check_system(self.spec, self.settings)
 
     @classmethod
     def parse(cls, text: Any) -> Retriever:
@@ -367,9 +367,9 @@ class BenchPlan:
         ours, others = split_systems(models)
         one_stage, two_stages = split_stages(ours)
         stages = (*parse_systems(Rerank, two_stages), *parse_systems(Rerank, reranks))
-        asked = (*parse_systems(Retriever, others), *parse_systems(Retriever, systems))
+        outside = (*parse_systems(Retriever, others), *parse_systems(Retriever, systems))
         parts = parse_systems(Model, one_stage), parse_systems(Fusion, fusions)
-        return cls(*parts, once, stages, asked)
+        return cls(*parts, once, stages, outside)
 
     def __post_init__(self) -> None:
         """Refuse names that do not tell systems apart, and fusions of unknown models."""

@@ -671,8 +671,8 @@ def _describe_search(result: BenchResult) -> Iterator[str]:
         then = "; the judgments name chunks" if of_chunks else f" and scored by {scored}"
         cutting = f" Documents are cut by {result.chunk}{then}."
     yield f"{first}; vectors by {result.metric}{''.join(others)}.{cutting}"
-    if asked := [s for s in result.systems if s.result.costs.serving is not None]:
-        serving: Any = asked[0].result.costs.serving
+    if served := [s for s in result.systems if s.result.costs.serving is not None]:
+        serving: Any = served[0].result.costs.serving
         yield (
             f"Systems are asked at a concurrency of {serving['concurrency']}, after "
             f"{serving['warm_up']} warm-up queries that do not count; latencies are of answers, "

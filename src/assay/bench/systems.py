@@ -47,13 +47,15 @@ def is_system(spec: Any) -> bool:
     return spec.partition(":")[0] in SYSTEMS if isinstance(spec, str) else True
 
 
-def check_system(spec: str) -> None:
+def check_system(spec: str, settings: Mapping[str, Any]) -> None:
     """Refuse a spec that names no system."""
     kind, _, argument = spec.partition(":")
     if kind not in SYSTEMS:
         raise SYSTEMS.unknown(spec)
     if not argument:
         raise UsageError(f"The system {spec!r} must be written {SYSTEMS[kind].form}.")
+    if kind == "http":  # nothing is sent yet
+        SYSTEMS[kind].load()(argument, settings)
 
 
 class Query(NamedTuple):
@@ -262,15 +264,15 @@ def _call_with(function: Callable[..., Any], query: str, k_names: tuple[str, ...
     k = next((name for name in k_names if name in parameters), None)
     fields = "fields" in parameters
 
-    def retrieve(asked: Query) -> Any:
-        options: dict[str, Any] = {query: asked.text} if query else {}
+    def retrieve(item: Query) -> Any:
+        options: dict[str, Any] = {query: item.text} if query else {}
         if k:
-            options[k] = asked.k
+            options[k] = item.k
         if fields:
-            options["fields"] = asked.fields
-        return function(**options) if query else function(asked.text, **options)
+            options["fields"] = item.fields
+        return function(**options) if query else function(item.text, **options)
 
-    return retrieve if (k or fields or query) else lambda asked: function(asked.text)
+    return retrieve if (k or fields or query) else lambda item: function(item.text)
 
 
 def load_function(argument: str, settings: Mapping[str, Any]) -> Retrieve:
