@@ -12,6 +12,7 @@ from assay.bench.plan import BenchPlan as BenchPlan
 from assay.bench.plan import Fusion as Fusion
 from assay.bench.plan import Model as Model
 from assay.bench.plan import Rerank as Rerank
+from assay.bench.plan import Retriever as Retriever
 from assay.bench.result import BenchResult as BenchResult
 from assay.bench.result import System as System
 from assay.bench.result import write_runs as write_runs
@@ -21,3 +22,4 @@ from assay.bench.search import Costs as Costs
 from assay.bench.search import SearchResult as SearchResult
 from assay.bench.settings import MEASURES as MEASURES
 from assay.bench.settings import SCHEMA as SCHEMA
+from assay.bench.systems import Query as Query

@@ -299,6 +299,7 @@ def _run(params: Params, request: BenchRequest, saving: Saving) -> tuple[BenchRe
             groups=groups,
             conventions=rules,
             **{key: params[key] for key in ("threads", "allow_mismatch")},
+            store=click.get_current_context().params["store"],
             **depth,
         )
     result = result if groups is None else result.with_groups(**{column: groups})
