@@ -51,8 +51,8 @@ else:
 
 _RULES: Final = Conventions(tiebreak="index")
 _BLOCK: Final = 1 << 16  # documents to join at once; their keys fit into the caches
-_SHOWN: Final = 5  # documents of a query in a table
-_MOVED: Final = ("query", "overlap", "RBO", "first change", "appeared", "vanished", "text")
+_SHOWN: Final = 3  # documents of a query in a table
+_MOVED: Final = ("query", "overlap", "RBO", "first change", "text", "appeared", "vanished")
 
 
 class Change(NamedTuple):
@@ -76,7 +76,7 @@ class Change(NamedTuple):
         """The change as a row of a table, with the first few documents."""
         docs = [_name_few(self.appeared), _name_few(self.vanished)]
         docs = [f"only in {self.only}", ""] if self.only else docs
-        return (str(self.query), self.overlap, self.rbo, self.first, *docs, self.text[:80])
+        return (str(self.query), self.overlap, self.rbo, self.first, self.text[:60], *docs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +154,7 @@ class RunDiff:
         page.append(Words(f"Documents among the first of a query: {counts}."))
         if self.moved:
             moved = table_of(_MOVED, [change.cells for change in self.moved])
-            page += [Words("Queries that moved most"), replace(moved, n_optional=1)]
+            page += [Words("Queries that moved most"), replace(moved, n_optional=2)]
         if self.comparison is not None:
             page += self.comparison.page([])[:-1]
         page += [Words(remark, "remark") for remark in self.remarks]
