@@ -13,6 +13,7 @@ from assay.bench import plan as plans
 from assay.bench.evaluate import run_bench
 from assay.bench.plan import BenchPlan, Folds, Fusion, Model, Rerank, split_stages
 from assay.bench.settings import MEASURES, RERANK_SCHEMA, SCHEMA
+from assay.bench.sweep import Sweep
 from assay.core.specs import Consent
 from assay.core.text import parse_number
 from assay.errors import UsageError
@@ -81,6 +82,8 @@ class BenchRequest:
     options: Mapping[str, Any] = field(default_factory=dict)
     answers: str | None = None
     extensions: tuple[str, ...] = ()
+    sweep: Sweep | None = None
+    curves: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @cached_property
     def folder(self) -> TextFolder | None:
@@ -189,6 +192,8 @@ def make_request(
     reranks = plans.parse_systems(Rerank, staged)
     plan = BenchPlan.of(models, fusions, both.get("index", ()), reranks)
     plan = plan.with_prices(_prices(said.get("price", ())))
+    sweep = Sweep.parse(both["sweep"]) if "sweep" in both else None
+    plan, curves = (plan, {}) if sweep is None else sweep.expand(plan)
     chunk, judged = both.get("chunk"), both.get("judged", "documents")
     if chunk is None and (judged == "chunks" or "fold" in both):
         what = "fold" if "fold" in both else "judged = chunks"
@@ -211,6 +216,8 @@ def make_request(
         {key: both[key] for key in _SHARED if key in both},
         both.get("answers"),
         tuple(both.get("extensions", ())),
+        sweep,
+        curves,
     )
 
 
