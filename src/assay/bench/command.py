@@ -167,15 +167,16 @@ def command(*, saving: Saving, consent: Consent, gate: Gate, **params: Any) -> i
             answer = _add_variants(answer, result, settings)
         if answer.look is not None:
             result = replace(result, look=answer.look.number)
+    how = {key: settings[key] for key in ("level", "resamples", "seed", "by") if key in settings}
+    curves = bench.sweep_curves(result, request.sweep, request.curves, **how)
     if saving.wanted:
         tasks = {} if journal is None else {"cluster": journal.to_dict()}
+        tasks |= {"sweeps": [curve.to_dict() for curve in curves]} if curves else {}
         records = result.records(seed=params["seed"], clusters=settings.get("by", ""), **tasks)
         saving.save(records, params["config"], *request.files)
     if blocked:
         name, reason = next(iter(result.left_out.items()))
         raise InputError(f"The check could not run: {name} is left out ({reason}).")
-    how = {key: settings[key] for key in ("level", "resamples", "seed", "by") if key in settings}
-    curves = bench.sweep_curves(result, request.sweep, request.curves, **how)
     report = BenchReport(result, board, answer, curves)
     _narrate_idle_options(result, request, params["where"])
     _write_files(report, params)

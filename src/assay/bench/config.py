@@ -127,6 +127,8 @@ class BenchRequest:
         **changes: Any,
     ) -> BenchResult:
         """Run it on the collection; with a cache, an interrupted bench resumes."""
+        if self.sweep is not None:
+            self.sweep.check(len(collection.query_ids))
         result = run_bench(
             collection,
             self.plan.models,

@@ -20,7 +20,7 @@ import numpy as np
 
 from assay.arrays import Floats
 from assay.bench.plan import BenchPlan, indexed_name
-from assay.bench.result import BenchResult
+from assay.bench.result import BenchResult, System
 from assay.core import checks
 from assay.errors import UsageError
 from assay.stats import Interval, compare_jointly, difference_interval, interval, intervals
@@ -52,6 +52,10 @@ class Sweep:
         if not option.strip() or not all(map(number.fullmatch, values)) or len(values) < 2:
             raise UsageError(f"A sweep is written {_FORM} with two values or more; found {text!r}.")
         return cls(option.strip(), values)
+
+    def check(self, n_queries: int) -> None:
+        """Refuse too few queries before anything runs."""
+        _check_number(n_queries, "queries")
 
     def expand(self, plan: BenchPlan) -> tuple[BenchPlan, dict[str, tuple[str, ...]]]:
         """Return the plan with a system for each value, and their names by curve.
@@ -87,8 +91,16 @@ class Sweep:
         return f"{base}?{'&'.join([*filter(None, others), f'{self.option}={value}'])}"
 
 
+def _check_number(n: int, what: str) -> None:
+    if n < _FEWEST:
+        raise UsageError(
+            "A sweep chooses on one half of the queries and reports on the other: "
+            f"{n} {what} are too few, it takes {_FEWEST}."
+        )
+
+
 def _set_depth(value: str) -> dict[str, Any]:
-    return {"depth": checks.check_cutoff(float(value), "depth")}
+    return {"depth": checks.check_cutoff(int(value) if value.isdigit() else value, "depth")}
 
 
 def _set_weight(value: str) -> dict[str, Any]:
@@ -114,6 +126,7 @@ class SweepCurve:
     name: str
     measure: str
     values: tuple[str, ...]
+    unit: str
     costs: tuple[float, ...]
     means: tuple[Interval, ...]
     best: int
@@ -157,13 +170,13 @@ class SweepCurve:
         marks = ["" for _ in self.values]
         marks[self.choice] = "chosen"
         rows = [
-            (value, span.estimate, span.text() or "", 1000 * cost, "*" * (i in self.front), mark)
+            (value, span.estimate, span.text() or "", cost, "*" * (i in self.front), mark)
             for i, (value, span, cost, mark) in enumerate(
                 zip(self.values, self.means, self.costs, marks, strict=True)
             )
         ]
         head = Interval.heading(self.means[0].level)
-        return table_of((self.option, self.measure, head, "ms/query", "Pareto", "choice"), rows)
+        return table_of((self.option, self.measure, head, self.unit, "Pareto", "choice"), rows)
 
     def page(self) -> Page:
         """Return the choice, the curve as a table, and the method."""
@@ -173,9 +186,7 @@ class SweepCurve:
             page.append(Words(f"Held-out difference to the best: {ends}."))
             if self.loss.high < 0:
                 advice = f"take {self.option}={self.values[self.best]}, or more queries"
-                page.append(
-                    Words(f"held-out queries show that the choice loses: {advice}", "remark")
-                )
+                page.append(Words(f"the choice loses on held-out queries: {advice}", "remark"))
         return [*page, Words(self.method, "method")]
 
     def to_dict(self) -> dict[str, Any]:
@@ -189,11 +200,12 @@ class SweepCurve:
                 {
                     "value": float(v),
                     **span.to_dict("mean"),
-                    "seconds_per_query": cost,
+                    "cost": cost,
                     "pareto": i in self.front,
                 }
                 for i, (v, span, cost) in enumerate(rows)
             ],
+            "unit": self.unit,
             "best": float(self.values[self.best]),
             "choice": float(self.values[self.choice]),
             "held_out": {**self.held_out.to_dict("mean"), "n": self.held_out.n},
@@ -209,11 +221,11 @@ class SweepCurve:
         ends = [end for span in self.means for end in (span.low, span.high, span.estimate)]
         around = Scale.around(end for end in ends if not math.isnan(end))
         y = Scale(around.low, around.high, start=250, end=30)
-        title = f"{self.name}: {self.measure} over ms/query, by {self.option}"
+        title = f"{self.name}: {self.measure} over {self.unit}, by {self.option}"
         marks = [svg_text(60, 16, title)]
         marks += [svg_text(8, y.at(tick), f"{tick:g}") for tick in y.ticks()]
         marks += [
-            svg_text(x.at(log), 270, f"{1000 * cost:.3g}")
+            svg_text(x.at(log), 270, f"{cost:.3g}")
             for log, cost in zip(logs, self.costs, strict=True)
         ]
         for i, (log, span) in enumerate(zip(logs, self.means, strict=True)):
@@ -267,12 +279,7 @@ def choose_point(
     values = quality[:, defined]
     labels = np.arange(values.shape[1]) if clusters is None else np.asarray(clusters)[defined]
     units, unit = np.unique(labels, return_inverse=True)
-    if len(units) < _FEWEST:
-        what = "queries" if clusters is None else "groups"
-        raise UsageError(
-            f"A sweep chooses on one half of the queries and reports on the other: {len(units)} "
-            f"{what} are too few, it takes {_FEWEST}."
-        )
+    _check_number(len(units), "queries" if clusters is None else "groups")
     first = np.random.default_rng(seed).permutation(len(units))[: len(units) // 2]
     chooses = np.isin(unit, first)
     groups = [None if clusters is None else unit[half] for half in (chooses, ~chooses)]
@@ -313,7 +320,9 @@ def sweep_curves(
     """
     systems = {system.name: system for system in result.systems}
     drawn = []
-    for name, variants in curves.items() if sweep else ():
+    if sweep is None:
+        return ()
+    for name, variants in curves.items():
         there = [
             (value, systems[variant])
             for value, variant in zip(sweep.values, variants, strict=True)
@@ -324,17 +333,34 @@ def sweep_curves(
         scores = [system.scores for _, system in there]
         quality = np.array([score.values[0] for score in scores])
         clusters = None if by is None else scores[0].groups[by]
-        # A weight changes no cost: seconds would be noise, and the best is chosen.
-        costs = tuple(system.seconds_per_query for _, system in there)
-        rule = [0.0] * len(costs) if sweep.option == "weight" else costs
+        unit, costs = _costs(sweep.option, [system for _, system in there])
         how: dict[str, Any] = {"clusters": clusters, "resamples": resamples, "seed": seed}
         measure = scores[0].measures[0]
-        point = choose_point(quality, rule, level=level, bounds=measure.bounds, **how)
+        point = choose_point(quality, costs, level=level, bounds=measure.bounds, **how)
         means = intervals(quality, level=1 - level, bounds=[measure.bounds] * len(quality), **how)
         values = tuple(value for value, _ in there)
-        labels = (sweep.option, name, str(measure), values, costs, tuple(means))
+        labels = (sweep.option, name, str(measure), values, unit, costs, tuple(means))
         drawn.append(SweepCurve(*labels, *point, seed))
     return tuple(drawn)
+
+
+def _costs(option: str, systems: Sequence[System]) -> tuple[str, tuple[float, ...]]:
+    """Return the unit and the cost of a query: pairs of rerankers, else milliseconds.
+
+    Pairs may come from a cache in no time. A weight changes no cost, and noise must not choose it.
+    """
+    pairs = [system.result.costs.pairs for system in systems]
+    if option == "depth":
+        queries = len(systems[0].ranking)
+        return "pairs/query", tuple((count or 0) / queries for count in pairs)
+    reports = [system.result.index for system in systems]
+    seconds = [
+        1000 * system.seconds_per_query if report is None else report.latency_ms["p50"]
+        for system, report in zip(systems, reports, strict=True)
+    ]
+    if option == "weight":
+        seconds = [float(np.median(seconds))] * len(seconds)
+    return "ms/query", tuple(seconds)
 
 
 def draw_curves(curves: Sequence[SweepCurve]) -> str:

@@ -265,7 +265,7 @@ def diff(
         The differences, by query and in the mean.
 
     Raises:
-        UsageError: An argument is out of range, or both runs are empty.
+        UsageError: An argument is out of range.
         MismatchError: Ids of the two runs differ only in how they are written.
 
     Example:
@@ -274,7 +274,10 @@ def diff(
     """
     cuts = checks.as_list([k] if checks.is_real(k) else k, "k")
     cutoffs = tuple(dict.fromkeys(checks.check_cutoff(cut) for cut in cuts))
+    if not cutoffs or len(names) != 2:
+        raise UsageError("A diff takes at least one cutoff k, and two names.")
     depth = max(checks.check_cutoff(depth, "depth"), *cutoffs)
+    moved = checks.check_cutoff(moved, "moved")
     persistence, questions = check_persistence(p), read_questions(queries)
     with ThreadPoolExecutor(2) as pool:  # files are parsed side by side
         runs = tuple(pool.map(lambda run: as_ranking(run, _RULES, questions), (old, new)))
@@ -366,9 +369,6 @@ class _Join:
     def of(cls, old: Ranking, new: Ranking, depth: int) -> _Join:
         rows_of_new = old.query_ids.match(new.query_ids)
         extra = np.flatnonzero(new.query_ids.match(old.query_ids) < 0)
-        parts = [ids for ids in (old.query_ids, new.query_ids.take(extra)) if len(ids)]
-        if not parts:
-            raise UsageError("Both runs are empty. There is nothing to compare.")
         old_rows = np.concatenate([np.arange(len(old)), np.full(len(extra), -1)])
         matches, n_old = new.doc_ids.match(old.doc_ids), len(old.doc_ids)
         alone = matches < 0
@@ -380,7 +380,7 @@ class _Join:
         )
         longest = max(int(side.lengths.max()) for side in lists)
         return cls(
-            Ids.concat(parts),
+            Ids.concat([old.query_ids, new.query_ids.take(extra)]),
             *lists,
             (int((rows_of_new < 0).sum()), len(extra)),
             (n_old - len(alone) + n_alone, n_alone),
@@ -428,11 +428,12 @@ def _compare_lists(join: _Join, cutoffs: Sequence[int], p: float) -> tuple[dict[
         rbo[start:stop] = _rbo(row, deeper, *lengths, p)
         fixed = left == right
         first[start:stop] = _first_changes(row[fixed], left[fixed], np.maximum(*lengths))
-    rbo[first == 0] = 1.0  # rounding must not tell equal lists apart
     old, new, k = join.old.lengths, join.new.lengths, cutoffs[0]
     longer = np.maximum(np.maximum(old, new), 1)
     values = {f"Overlap@{cut}": shared[cut] / np.minimum(cut, longer) for cut in cutoffs}
     values[f"RBO(p={p:g})"] = rbo
+    for numbers in values.values():
+        numbers[first == 0] = 1.0  # also of empty lists; rounding must not tell equal ones apart
     values["appeared"], values["vanished"] = (np.minimum(n, k) - shared[k] for n in (new, old))
     return values, first
 
@@ -547,12 +548,10 @@ def _read_slices(
 
 def _check_ids(old: Ranking, new: Ranking, names: Sequence[str], *, allow: bool) -> Iterator[str]:
     """Refuse ids of the two runs that differ only in how they are written."""
-    if len(old) and len(new):
-        for what in ("query", "doc"):
-            ids, there = (getattr(run, f"{what}_ids") for run in (old, new))
-            words = {"query": "queries", "doc": "documents"}[what]
-            place = (f"{words} of {names[0]}", str(names[1]))
-            yield from check_match(ids, there, *place, allow=allow, none=False)
+    for what, words in (("query_ids", "queries"), ("doc_ids", "documents")):
+        ids, there = getattr(old, what), getattr(new, what)
+        labels = (f"{words} of {names[0]}", str(names[1]))
+        yield from check_match(ids, there, *labels, allow=allow, none=False)
 
 
 def _name_few(ids: Sequence[object]) -> str:

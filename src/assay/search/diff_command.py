@@ -35,7 +35,7 @@ _STORED = "run:"
 @options.measures_option("With -r: a measure, nDCG@10 by default. May be repeated.")
 @options.in_input("--queries FILE", help="Ids and texts of the queries.", reads=True)
 @options.slices_option
-@options.in_result("--moved N", least=0, shown=10, help="Number of moved queries to list.")
+@options.in_result("--moved N", least=1, shown=10, help="Number of moved queries to list.")
 @options.level_option
 @options.resamples_option
 @options.seed_option
@@ -95,7 +95,7 @@ def _read_stored(run: str) -> Any:
     if not run.startswith(_STORED):
         return run
     with options.open_store(click.get_current_context().params.get("store")) as store:
-        results = store.run(run.removeprefix(_STORED)).record().results
+        results = store.run(run.removeprefix(_STORED)).all_results()
         lists = {
             query: {doc.doc: doc.score for doc in each.results if doc.score is not None}
             for query, each in results.items()
