@@ -49,6 +49,8 @@ from assay.scoring.evaluate import score as score
 from assay.scoring.score_data import write_scores as write_scores
 from assay.scoring.scores import Mean as Mean
 from assay.scoring.scores import Scores as Scores
+from assay.search.diff import RunDiff as RunDiff
+from assay.search.diff import diff as diff
 from assay.search.engine import Prepared as Prepared
 from assay.search.engine import SparseVectors as SparseVectors
 from assay.search.engine import pack_codes as pack_codes
