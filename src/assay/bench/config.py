@@ -23,8 +23,8 @@ from assay.bench.plan import (
     split_systems,
 )
 from assay.bench.settings import MEASURES, RERANK_SCHEMA, SCHEMA
-from assay.bench.systems import allow_system, is_system
 from assay.bench.sweep import Sweep
+from assay.bench.systems import allow_system, is_system
 from assay.core.specs import Consent
 from assay.core.text import parse_number
 from assay.errors import UsageError
