@@ -15,7 +15,10 @@ PLUGIN = Plugin(
         CommandEntry(name, "Judge", summary, f"assay.judging.command:{name}_command", False)
         for name, summary in _COMMANDS.items()
     ),
-    hooks={"estimate_labels": "assay.judging.command:estimate_labels"},
+    hooks={
+        name: f"assay.judging.command:{name}"
+        for name in ("estimate_labels", "report_sections", "dashboard_views")
+    },
     schemas="assay.judging:schemas.json",
     demo_files="assay.judging.demo:write_files",
 )
