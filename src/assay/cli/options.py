@@ -141,9 +141,7 @@ def label_options(*, means: bool) -> Callable[[Decorated], Decorated]:
         in_input("--pool FILE", is_eager=True, help=where, **aside),
         in_input("--labels FILE", help="With --pool: human labels.", **aside),
         in_input("--machine-labels FILE", help="With --pool: labels of a model.", **aside),
-        in_statistics(
-            "--within X", type=float, help="With --pool: half width to plan labels for.", aside=True
-        ),
+        in_statistics("--within X", type=float, help="With --pool: ± to plan for.", aside=True),
     )
 
     def decorate(command: Decorated) -> Decorated:

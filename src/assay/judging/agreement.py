@@ -30,7 +30,7 @@ from assay.judging.plugin import PLUGIN
 from assay.judging.weights import parse_linear, weigh_systems
 from assay.runs.record import RunRecord
 from assay.stats import Interval
-from assay.stats.samples import check_bootstraps, check_seed
+from assay.stats.samples import check_bootstraps, check_margin, check_seed
 from assay.tables.table import Cell, Page, Table, Words
 
 Grades = Mapping[Pair, float]
@@ -201,64 +201,47 @@ class AgreementReport:
         }
         numbers |= {("order of systems", name): each for name, each in self.order.items()}
         numbers |= {(name, "signed error"): each for name, (each, _) in self.systems.items()}
-        aggregates = [
+        about: dict[str, Any] = {"details": {**self.to_dict(), "verdicts": [self.verdict()]}}
+        about["aggregates"] = [
             as_aggregate(each, name, "agreement", subset)
             for (subset, name), each in numbers.items()
         ]
-        details = {**self.to_dict(), "verdicts": [self.verdict()]}
-        return [
-            RunRecord(
-                " × ".join(self.labellers[:3]),
-                task=PLUGIN.name,
-                aggregates=aggregates,
-                details=details,
-            )
-        ]
+        return [RunRecord(" × ".join(self.labellers[:3]), task=PLUGIN.name, **about)]
 
     def tables(self) -> list[Table]:
         """Return coefficients, confusion, by grade, by topic, systems and orders."""
+
+        def share(each: Interval) -> Cell:
+            return Cell(each.estimate, "fraction")
+
+        heading, (first, second) = Interval.heading(0.95), self.labellers[:2]
         rows = [
-            (Cell(pair), Cell(name), Cell(each.estimate, "fraction"), each.cell())
+            (Cell(pair), Cell(name), share(each), each.cell())
             for pair, numbers in self.statistics.items()
             for name, each in numbers.items()
         ]
-        heading = Interval.heading(0.95)
-        tables = [Table(("labellers", "coefficient", "value", heading), tuple(rows))]
-        if len(self.labellers) >= 2:
-            first, second = self.labellers[:2]
-            counts = [
-                (
-                    Cell(f"{first} {grade:g}"),
-                    *(Cell(n, "count") for n in row),
-                    Cell(format_percent(row[at] / row.sum()) if row.sum() else None, "figure"),
-                )
-                for at, (grade, row) in enumerate(zip(self.scale, self.confusion, strict=True))
-            ]
-            names = tuple(f"{second} {grade:g}" for grade in self.scale)
-            tables.append(Table(("", *names, "same"), tuple(counts)))
+        counts = []
+        for at, (grade, row) in enumerate(zip(self.scale, self.confusion, strict=True)):
+            same = format_percent(row[at] / row.sum()) if row.sum() else None
+            numbers = (Cell(n, "count") for n in row)
+            counts.append((Cell(f"{first} {grade:g}"), *numbers, Cell(same, "figure")))
         topics = [
-            (
-                Cell(t),
-                Cell(n, "count"),
-                *(Cell(e.estimate, "fraction") for e in both),
-                both[1].cell(),
-            )
-            for t, (n, *both) in self.topics.items()
+            (Cell(topic), Cell(n, "count"), share(same), share(kappa), kappa.cell())
+            for topic, (n, same, kappa) in self.topics.items()
         ]
-        columns = ("topic", "pairs", "same", "weighted κ", heading)
-        tables += [Table(columns, tuple(topics))] if topics else []
         errors = [
             (Cell(name), Cell(each.estimate, "difference"), each.cell(sign=True), Cell(n, "count"))
             for name, (each, n) in self.systems.items()
         ]
-        of_errors = ("system", "signed error on documents it alone retrieved", heading, "pairs")
-        orders = [
-            (Cell(name), Cell(each.estimate, "fraction"), each.cell())
-            for name, each in self.order.items()
+        orders = [(Cell(name), share(each), each.cell()) for name, each in self.order.items()]
+        tables: list[tuple[tuple[str, ...], Sequence[tuple[Cell, ...]]]] = [
+            (("labellers", "coefficient", "value", heading), rows),
+            (("", *(f"{second} {grade:g}" for grade in self.scale), "same"), counts),
+            (("topic", "pairs", "same", "weighted κ", heading), topics),
+            (("system", "signed error on documents it alone retrieved", heading, "pairs"), errors),
+            (("order of systems", "value", heading), orders),
         ]
-        tables += [Table(of_errors, tuple(errors))] if errors else []
-        tables += [Table(("order of systems", "value", heading), tuple(orders))] if orders else []
-        return tables
+        return [Table(columns, tuple(cells)) for columns, cells in tables if cells]
 
     def page(self) -> Page:
         """Return verdict, tables and remarks."""
@@ -331,8 +314,7 @@ def measure_agreement(
     """
     if len(labellers) < 2:
         raise UsageError("Agreement needs two labellers. Give a second file, or one with several.")
-    if not 0 < within < math.inf:
-        raise UsageError(f"The half width to plan for is a positive number, not {within!r}.")
+    check_margin(within, "within")
     resamples, seed = check_bootstraps(resamples), check_seed(seed)
     names = tuple(labellers)
     scale = np.array(sorted({g for grades in labellers.values() for g in grades.values()}))
@@ -365,31 +347,14 @@ def measure_agreement(
         }
     if len(names) > 2:
         statistics["all"] = _alphas(draws, scale, shared)
-    order: dict[str, Interval] = {}
-    systems: dict[str, tuple[Interval, int]] = {}
-    if runs:
-        first, second = labellers[names[0]], labellers[names[1]]
-        systems, order = _of_systems(runs, first, second, measure, draws)
-    remarks = []
-    if len(queries) < _FEWEST_QUERIES:
-        remarks.append(
-            f"{len(queries)} queries are too few for intervals; {_FEWEST_QUERIES} are needed"
-        )
-    sizes = (names, len(shared), len(queries))
+    firsts = labellers[names[0]], labellers[names[1]]
+    of_systems = _of_systems(runs, *firsts, measure, draws) if runs else ({}, {})
+    few = f"{len(queries)} queries are too few for intervals; {_FEWEST_QUERIES} are needed"
+    remarks = (few,) if len(queries) < _FEWEST_QUERIES else ()
+    sizes = (tuple(scale.tolist()), names, len(shared), len(queries))
     settings = f"resamples:{resamples}|seed:{seed}" + f"|measure:{measure}" * bool(runs)
-    grades_used = tuple(scale.tolist())
-    return AgreementReport(
-        statistics,
-        confusion,
-        grades_used,
-        *sizes,
-        systems,
-        order,
-        settings,
-        by_topic,
-        within,
-        tuple(remarks),
-    )
+    about = (settings, by_topic, within, remarks)
+    return AgreementReport(statistics, confusion, *sizes, *of_systems, *about)
 
 
 def _share_equal(table: Floats) -> float:

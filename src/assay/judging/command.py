@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from click.core import ParameterSource
 
 from assay.cli import options, output
 from assay.cli.commands import Command
@@ -47,30 +47,20 @@ _texts_options = options.add_options(
 )
 _writes: Final[dict[str, Any]] = {"type": options.output_file, "writes": True}
 _labels_option = options.in_result(
-    "--labels FILE",
-    "log",
-    help="The log of labels, which is added to. [POOL with the ending .labels.jsonl]",
-    **_writes,
+    "--labels FILE", "log", help="Log of labels to add to. [POOL.labels.jsonl]", **_writes
 )
 _measure_option = options.in_measures(
-    "-m",
-    "--measure NAME",
-    shown="DCG@10",
-    help="P@k, DCG@k or RBP; in the pool its weights decide the probabilities.",
+    "-m", "--measure NAME", shown="DCG@10", help="P@k, DCG@k or RBP, whose weights decide."
 )
+_MODEL: Final = "openai:NAME of a chat endpoint, or py:MODULE:FUNCTION."
+_ADDRESS: Final = ("base_url", "key_env", "rate")
+_PRICE: Final = "Price of a million tokens sent and received."
 _endpoint_options = options.add_options(
     option("--base-url URL", help="Address of the endpoint.", section="Models"),
     option("--key-env NAME", help="Variable of the key. [OPENAI_API_KEY]", section="Models"),
     option("--concurrency N", least=1, shown=4, help="Requests at a time.", section="Machines"),
     option("--rate N", least=1, help="Requests a minute, at most.", section="Machines"),
-    option(
-        "--price IN OUT",
-        "prices",
-        type=float,
-        nargs=2,
-        help="Price of a million tokens sent and received.",
-        section="Machines",
-    ),
+    option("--price IN OUT", "prices", type=float, nargs=2, help=_PRICE, section="Machines"),
 )
 _runs_option = options.in_input(
     "--run RUN", "runs", multiple=True, help="A system. May be repeated.", reads=True
@@ -81,10 +71,6 @@ def _tell_cost(prices: tuple[float, float] | None, words: str, sent: int, receiv
     """Say how many tokens are sent and received, and what they cost."""
     cost = f", cost {(sent * prices[0] + received * prices[1]) / 1e6:.4f}" if prices else ""
     output.log(f"{words}{sent:,} tokens sent and {received:,} received{cost}")
-
-
-def _read_prompt(path: str | None, default: str) -> str:
-    return default if path is None else streams.read_text(path)
 
 
 def _named(runs: tuple[str, ...]) -> dict[str, Any]:
@@ -126,33 +112,19 @@ def _runs_in(path: str) -> list[str]:
 @options.store_option
 @options.write_option("The pool to write.", "target", required=True)
 @options.in_input(
-    "-n",
-    "--labels N",
-    "n",
-    least=1,
-    shown=200,
-    help="Number of pairs to draw, on average; with --extend how many more.",
+    "-n", "--labels N", "n", least=1, shown=200, help="Number of pairs to draw now, on average."
 )
 @_measure_option
 @options.in_measures(
-    "--aim",
-    choices=AIMS,
-    shown=AIMS[0],
-    help="Draw for differences of systems, or also for the mean of each.",
+    "--aim", choices=AIMS, shown=AIMS[0], help="Draw for differences, or also for each mean."
 )
 @options.in_measures(
-    "--method",
-    choices=METHODS,
-    shown=METHODS[0],
-    help="Draw by weight, or take all pairs down to --depth, or all.",
+    "--method", choices=METHODS, shown=METHODS[0], help="By weight, down to --depth, or all."
 )
 @options.in_measures("--depth N", least=1, help="Last rank that counts.")
 @options.in_measures("--scale A-B", shown="0-3", help="Lowest and highest grade.")
 @options.in_input(
-    "--machine-labels FILE",
-    "sure",
-    help="Labels of a model with its confidence: unsure pairs are drawn more.",
-    reads=True,
+    "--machine-labels FILE", "sure", help="Draw pairs of which a model is unsure more.", reads=True
 )
 @options.in_input("--extend POOL", help="The pool to add to.", reads=True)
 @options.seed_option_for("Seed of the draw.")
@@ -189,38 +161,20 @@ def pool_command(
         _named(runs), scale=_parse_scale(scale), uncertainty=doubt, extend=before, **settings
     )
     result.write(target)
-    summary = _PoolSummary(result, target)
+    n, drawn, n_queries = len(result), result.n_drawn, len(result.query_ids)
+    words = f"{drawn:,} of {n:,} pairs to label ({drawn / n:.0%}), {n_queries:,} queries"
+    sizes = {"pairs": n, "drawn": drawn, "queries": n_queries}
+    data = {"file": target, "digest": result.digest, **sizes, "settings": dict(result.settings)}
+    summary = output.TextResult(f"{words}. Next: assay label {target}", data)
     output.emit(summary, "json" if json_wanted else "text", None)
 
 
 def _parse_scale(text: str) -> list[int]:
-    low, dash, high = text.partition("-")
-    if (
-        not dash
-        or not low.isdigit()
-        or not high.isdigit()
-        or int(high) - int(low) not in range(1, 100)
-    ):
+    match = re.fullmatch("([0-9]{1,6})-([0-9]{1,6})", text)
+    grades = list(range(int(match[1]), int(match[2]) + 1)) if match else []
+    if not 2 <= len(grades) <= 100:
         raise click.UsageError(f"A scale is its lowest and highest grade, as 0-3, not {text!r}.")
-    return list(range(int(low), int(high) + 1))
-
-
-@dataclass(frozen=True)
-class _PoolSummary:
-    pool: Any
-    file: str
-
-    def __str__(self) -> str:
-        share = self.pool.n_drawn / len(self.pool)
-        return (
-            f"{self.pool.n_drawn:,} of {len(self.pool):,} pairs to label ({share:.0%}), "
-            f"{len(self.pool.query_ids):,} queries. Next: assay label {self.file}"
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        sizes = {"pairs": len(self.pool), "drawn": self.pool.n_drawn}
-        about = {"queries": len(self.pool.query_ids), "settings": dict(self.pool.settings)}
-        return {"file": self.file, "digest": self.pool.digest, **sizes, **about}
+    return grades
 
 
 # assay label
@@ -236,18 +190,10 @@ class _PoolSummary:
     "--terminal", "in_terminal", is_flag=True, help="Label in the terminal, not on a page."
 )
 @options.in_input(
-    "--twice X",
-    type=click.FloatRange(0, 1),
-    shown=0.0,
-    help="Share of the pairs that two people label.",
+    "--twice X", type=click.FloatRange(0, 1), shown=0.0, help="Share that two people label."
 )
-@option(
-    "-p",
-    "--port N",
-    section="Machines",
-    type=click.IntRange(0, 65535),
-    shown=0,
-    help="Port of the page; 0 takes any that is free.",
+@options.in_input(
+    "-p", "--port N", type=click.IntRange(0, 65535), shown=0, help="Port; 0 takes any free one."
 )
 @options.in_input("--import FILE", "imported", help="Add the labels of another tool.", reads=True)
 @options.in_result("--export FILE", help="Write the labels for another tool.", **_writes)
@@ -282,13 +228,18 @@ def label_command(
       assay label pool.tsv --import judged.txt --format trec --by team --labels team.jsonl
     """
     opened = pool.read_pool(pool_file)
-    book = labels.LabelLog(log or _log_of(pool_file))
+    book = labels.LabelLog(log or Path(pool_file).with_suffix(".labels.jsonl"))
     if imported is not None:
         _import(opened, book, imported, by, **about)
         return
     shown = _read_texts(queries, docs)
     if export is not None:
-        _export(opened, book, export, about["named"] or "csv", shown)
+        labelled = book.read().check(opened, str(book.path))
+        pairs = {
+            (q, d): (shown.queries.get(q, ""), shown.docs.get(d, "")) for q, d in labelled.by_pair()
+        }
+        labels.write_labels(labelled, export, format=about["named"] or "csv", texts=pairs)
+        output.log(f"{len(labelled):,} labels are in {export}")
         return
     open_session = partial(session.LabelSession, opened, book, texts=shown, twice=twice)
     meaning, state = _read_guidelines(guidelines), session.LabelStatus(_named(runs), opened, book)
@@ -312,26 +263,10 @@ def label_command(
     )
 
 
-def _log_of(pool_file: str) -> str:
-    return str(Path(pool_file).with_suffix(".labels.jsonl"))
-
-
 def _import(opened: Any, book: Any, source: str, by: str, named: str | None, kind: str) -> None:
-    from dataclasses import replace
-
     added = labels.read_labels(source, format=named, by=by, kind=kind).check(opened, source)
     book.append(*(replace(label, pool=opened.digest) for label in added.labels))
     output.log(f"{len(added):,} labels of {source} are in {book.path}")
-
-
-def _export(opened: Any, book: Any, target: str, format: str, shown: Any) -> None:
-    labelled = book.read().check(opened, str(book.path))
-    pairs = {
-        pair: (shown.queries.get(pair[0], ""), shown.docs.get(pair[1], ""))
-        for pair in labelled.by_pair()
-    }
-    labels.write_labels(labelled, target, format=format, texts=pairs)
-    output.log(f"{len(labelled):,} labels are in {target}")
 
 
 def _read_texts(queries: str | None, docs: str | None) -> Any:
@@ -377,25 +312,14 @@ def _read_guidelines(path: str | None) -> Mapping[int, str]:
 
 @click.command("judge", cls=Command)
 @argument("pool_file", metavar="POOL", reads=True)
-@option(
-    "--model SPEC",
-    required=True,
-    help="openai:NAME of a chat endpoint, or py:MODULE:FUNCTION.",
-    section="Models",
-)
+@option("--model SPEC", required=True, help=_MODEL, section="Models")
 @_texts_options
 @options.in_input("--prompt FILE", help="With {query} and {document}.", reads=True)
 @options.in_result(
     "--labels FILE", "log", required=True, help="The log of machine labels.", **_writes
 )
 @_endpoint_options
-@option(
-    "--temperature X",
-    type=click.FloatRange(min=-1),
-    shown=0.0,
-    help="Temperature; -1 leaves it to the endpoint.",
-    section="Models",
-)
+@option("--temperature X", type=float, shown=0.0, help="-1 for the endpoint's.", section="Models")
 @option("--limit N", least=1, help="Number of pairs.", section="Machines")
 @options.json_option
 def judge_command(
@@ -407,9 +331,6 @@ def judge_command(
     guidelines: str | None,
     prompt: str | None,
     log: str,
-    base_url: str | None,
-    key_env: str | None,
-    rate: int | None,
     temperature: float,
     json_wanted: bool,
     **settings: Any,
@@ -431,9 +352,9 @@ def judge_command(
     opened, shown = pool.read_pool(pool_file), _read_texts(queries, docs)
     from assay.judging.machine import PROMPT
 
-    words = _read_prompt(prompt, PROMPT)
+    words = streams.read_text(prompt) if prompt else PROMPT
     heat = None if temperature < 0 else temperature
-    address = {"base_url": base_url, "key_env": key_env, "rate": rate}
+    address = {key: settings.pop(key) for key in _ADDRESS}
     ask = machine.open_model(model, temperature=heat, **address)
     if model.startswith("openai:"):
         settings["before"] = partial(_tell_cost, settings["prices"], "about ")
@@ -509,25 +430,17 @@ def agreement_command(
     "--qrels FILE", help="Write which document each query was made from, as qrels.", **_writes
 )
 @options.in_input(
-    "-n",
-    "--number N",
-    least=1,
-    shown=100,
-    help="Number of queries; with --strata from each stratum.",
+    "-n", "--number N", least=1, shown=100, help="Number of queries; with --strata from each."
 )
 @options.in_input("--log", "is_log", is_flag=True, help="The file is a log of queries.")
 @options.in_input("--column NAME", help="Column of the queries in a log.")
 @options.in_input("--strata NAME", help="Column of the strata in a log.")
 @options.in_input("--uniform", is_flag=True, help="Sample distinct queries alike, not by count.")
 @options.in_input(
-    "--kind",
-    "kinds",
-    multiple=True,
-    choices=KINDS,
-    help="What to take from documents. May be repeated. [all]",
+    "--kind", "kinds", multiple=True, choices=KINDS, help="Parts to take; may be repeated. [all]"
 )
 @options.in_input("--per-doc N", least=1, shown=1, help="Number of queries from one document.")
-@option("--model SPEC", help="openai:NAME or py:MODULE:FUNCTION.", section="Models")
+@option("--model SPEC", help=_MODEL, section="Models")
 @options.in_input("--prompt FILE", help="With {document} and {n}.", reads=True)
 @_endpoint_options
 @options.in_result("--cache FILE", help="The model's answers, to go on from.", **_writes)
@@ -588,17 +501,15 @@ def _write_queries(
     model: str,
     *,
     prompt: str | None,
-    base_url: str | None,
-    key_env: str | None,
-    rate: int | None,
     prices: tuple[float, float] | None,
     **settings: Any,
 ) -> Any:
     """Let a model write queries; say before and after what it costs."""
     from assay.judging import queries
 
-    words, docs = _read_prompt(prompt, queries.PROMPT), _read_texts(None, source).docs
-    ask = machine.open_model(model, base_url=base_url, key_env=key_env, rate=rate)
+    words = streams.read_text(prompt) if prompt else queries.PROMPT
+    docs = _read_texts(None, source).docs
+    ask = machine.open_model(model, **{key: settings.pop(key) for key in _ADDRESS})
     if model.startswith("openai:") and docs:
         n_docs = min(len(docs), -(-number // settings["per_doc"]))
         size = n_docs * (sum(map(len, docs.values())) / len(docs) + len(words))
@@ -641,18 +552,17 @@ def estimate_labels(
         The exit code.
     """
     context = click.get_current_context()
-    for name in context.params:
-        typed = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        if typed and name not in _UNDERSTOOD:
-            flag = next(p.opts[-1] for p in context.command.params if p.name == name)
-            raise UsageError(f"{flag} does not go with --pool.")
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        if name not in _UNDERSTOOD and options.is_typed(name):
+            raise UsageError(f"{parameter.opts[-1]} does not go with --pool.")
     if settings["layout"] in ("trec", "model-card"):
         raise UsageError(f"--format {settings['layout']} holds no estimates.")
     runs, file = _named(settings["runs"]), settings["file"]
     output.refuse_input(file, *settings["runs"], pool_file, labels_file, machine_file)
     base = settings.get("baseline")
     if base is not None and base not in runs:
-        by_path = {path: name for name, path in runs.items()}
+        by_path = {path: name for name, path in runs.items() if isinstance(path, str)}
         base, path = by_path.get(base) or unique_names([base])[0], base
         runs = {base: path, **runs}
     result = estimate.estimate_from_labels(
@@ -677,6 +587,9 @@ def estimate_labels(
 # Stored estimates in reports and on the dashboard
 
 
+_NUMBERS: Final = ("measure", "of", "estimate", "interval", "level")
+
+
 def report_sections(records: Sequence[Any]) -> list[tuple[str, Any]]:
     """Return what labels say of the records of this room: sentences, then numbers."""
     parts: list[tuple[str, Any]] = []
@@ -684,18 +597,15 @@ def report_sections(records: Sequence[Any]) -> list[tuple[str, Any]]:
         about = record.details
         lines = [*about["verdicts"], *about["remarks"], about["signature"]]
         parts.append((f"{record.name}: verdict from labels", "\n".join(lines)))
-        rows = tuple(
-            tuple(map(Cell, (a.measure, a.subset))) + _number_cells(a) for a in record.aggregates
-        )
-        heading = ("measure", "of", "estimate", "interval", "level")
-        parts.append((f"{record.name}: numbers from labels", Table(heading, rows)))
+        rows = tuple(map(_number_row, record.aggregates))
+        parts.append((f"{record.name}: numbers from labels", Table(_NUMBERS, rows)))
     return parts
 
 
-def _number_cells(number: Any) -> tuple[Cell, ...]:
+def _number_row(number: Any) -> tuple[Cell, ...]:
     ends = None if number.low is None else f"[{fixed(number.low)}, {fixed(number.high)}]"
-    level = None if number.level is None else f"{100 * number.level:g} %"
-    return Cell(number.value, "fraction"), Cell(ends, "figure"), Cell(level, "figure")
+    cells = (Cell(number.value, "fraction"), Cell(ends, "figure"))
+    return Cell(number.measure), Cell(number.subset), *cells, Cell(number.level, "figure")
 
 
 def dashboard_views(run: Any) -> list[tuple[str, Any]]:

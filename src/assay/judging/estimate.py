@@ -36,7 +36,7 @@ from assay.runs.record import RunRecord
 from assay.runs.results import Aggregate
 from assay.stats import Interval
 from assay.stats.bounded import t_quantile
-from assay.stats.samples import FEWEST, check_significance_level
+from assay.stats.samples import FEWEST, check_margin, check_significance_level
 from assay.tables.table import Cell, Page, Table, Words
 
 _FEWEST_LABELS: Final = 30  # a confidence sequence holds for many
@@ -229,25 +229,20 @@ class LabelEstimate:
 
     def verdict(self) -> str:
         """Return the estimate in a sentence."""
-        low, high = fixed(self.interval.low), fixed(self.interval.high)
-        if math.isnan(self.interval.low):
-            return f"{self.measure}: too few labels for an interval ({self.interval.note})"
+        sure, signed = self.interval, self.outcome == "not separable"
+        if math.isnan(sure.low):
+            return f"{self.measure}: too few labels for an interval ({sure.note})"
         if self.outcome == "identical":
             return f"{self.a} and {self.b} retrieve the same for {self.measure}"
+        behind = self.b if self.outcome == self.a else self.a
+        sure = -sure if self.b and behind == self.a and not signed else sure
+        value, low, high = (fixed(x, sign=signed) for x in (sure.estimate, sure.low, sure.high))
+        ends = f"({low} to {high})"
         if not self.b:
-            value = fixed(self.interval.estimate)
-            return f"{self.a} has {self.measure} {value} ({low} to {high})"
-        if self.outcome == "not separable":
-            value = fixed(self.interval.estimate, sign=True)
-            return (
-                f"{self.a} and {self.b} are not separable on {self.measure}: {value} "
-                f"({fixed(self.interval.low, sign=True)} to {fixed(self.interval.high, sign=True)})"
-            )
-        ahead, behind, sure = (self.a, self.b, self.interval)
-        if self.outcome == self.b:
-            ahead, behind, sure = self.b, self.a, -self.interval
-        ends = f"{fixed(sure.low)} to {fixed(sure.high)}"
-        return f"{ahead} leads {behind} by {fixed(sure.estimate)} on {self.measure} ({ends})"
+            return f"{self.a} has {self.measure} {value} {ends}"
+        if signed:
+            return f"{self.a} and {self.b} are not separable on {self.measure}: {value} {ends}"
+        return f"{self.outcome} leads {behind} by {value} on {self.measure} {ends}"
 
     def plan(self) -> str:
         """Return how many more labels a narrower interval takes; empty where that is unknown."""
@@ -316,27 +311,18 @@ class LabelEstimates:
     def records(self) -> list[RunRecord]:
         """Return a record of the means of each system, or one of all differences."""
         systems = list(dict.fromkeys(name for e in self.estimates for name in (e.a, e.b) if name))
-        groups = {"": self.estimates}
+        joined = " vs ".join(systems) if len(systems) < 4 else f"{len(systems)} systems"
+        groups = {joined: self.estimates}
         if not self.estimates[0].b:
             groups = {a: tuple(e for e in self.estimates if e.a == a) for a in systems}
-        joined = " vs ".join(systems) if len(systems) < 4 else f"{len(systems)} systems"
-        return [
-            RunRecord(
-                name or joined,
-                task=PLUGIN.name,
-                aggregates=[each.aggregate() for each in group],
-                details={
-                    **replace(self, estimates=group).to_dict(),
-                    "verdicts": self.verdicts(group),
-                },
-            )
-            for name, group in groups.items()
-        ]
-
-    def verdicts(self, estimates: Sequence[LabelEstimate]) -> list[str]:
-        """Return how much was labelled and every result, a line each."""
-        first = replace(self, estimates=tuple(estimates)).verdict()
-        return [first, *(f"{each.verdict()}{each.plan()}" for each in estimates[1:])]
+        records = []
+        for name, group in groups.items():
+            part = replace(self, estimates=group)
+            verdicts = [part.verdict(), *(f"{e.verdict()}{e.plan()}" for e in group[1:])]
+            about: dict[str, Any] = {"aggregates": [each.aggregate() for each in group]}
+            about["details"] = {**part.to_dict(), "verdicts": verdicts}
+            records.append(RunRecord(name, task=PLUGIN.name, **about))
+        return records
 
     def table(self) -> Table:
         """Return a row for each estimate."""
@@ -428,8 +414,8 @@ def estimate_from_labels(
         1.0
     """
     level = check_significance_level(level)
-    if within is not None and not 0 < within < math.inf:
-        raise UsageError(f"The half width to plan for is a positive number, not {within!r}.")
+    if within is not None:
+        check_margin(within, "within")
     if not means and len(runs) < 2:
         raise UsageError("There is one run; a comparison needs two.")
     rules, names = as_conventions("trec_eval"), list(runs)

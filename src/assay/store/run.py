@@ -150,7 +150,7 @@ class Run:
     def record(self) -> RunRecord:
         """Return the run as a record, with its values and chance."""
         if self.status != "finished" or not (self.conventions or self.aggregates):
-            why = f"is {self.status}" if self.status != "finished" else "has no values"
+            why = f"is {self.status}" if self.status != "finished" else "has no per-query values"
             raise UsageError(f"Run {self.id} ({self.name!r}) {why}: there is nothing to report on.")
         scores = self.scores() if self.conventions else None
         means = [mean for mean in self.aggregates if mean.is_overall]
@@ -327,7 +327,8 @@ class Payload:
             blobs.append(codec.pack_json("details", codec.json_text(record.details, "details")))
         columns = score_columns(record.scores)
         if record.scores is None and "signature" in record.details:
-            columns["signature"] = str(record.details["signature"])
+            columns |= {"signature": str(record.details["signature"])}
+            columns |= {"n_queries": max((number.n for number in record.aggregates), default=0)}
         if record.timings:
             columns["timings"] = record.timings
         results = tuple(pack_results(record.results))
