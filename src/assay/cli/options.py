@@ -134,15 +134,16 @@ def label_options(*, means: bool) -> Callable[[Decorated], Decorated]:
             raise click.MissingParameter(ctx=context, param=parameter)
         return value
 
-    # A stored configuration has none of the last three: --save does not go with --pool.
-    aside: dict[str, Any] = {"reads": True, "metavar": "FILE", "aside": True}
+    # The stored configuration of a run with judgments has none of these.
+    aside: dict[str, Any] = {"reads": True, "aside": True}
     where = "Instead of -r: the pool that was labelled."
     add = add_options(
         in_input("-r", "--qrels QRELS", help="The judgments.", callback=need, reads=True),
         queries_option,
-        in_input("--pool", is_eager=True, help=where, **aside),
-        in_input("--labels", help="With --pool: human labels.", **aside),
-        in_input("--machine-labels", help="With --pool: labels of a model.", **aside),
+        in_input("--pool FILE", is_eager=True, help=where, **aside),
+        in_input("--labels FILE", help="With --pool: human labels.", **aside),
+        in_input("--machine-labels FILE", help="With --pool: labels of a model.", **aside),
+        in_statistics("--within X", type=float, help="With --pool: ± to plan for.", aside=True),
     )
 
     def decorate(command: Decorated) -> Decorated:
@@ -151,7 +152,7 @@ def label_options(*, means: bool) -> Callable[[Decorated], Decorated]:
             if pool and labels and not settings["qrels"]:
                 files = (pool, labels, machine_labels)
                 return find_hook("estimate_labels")(*files, means=means, settings=settings)
-            if pool or labels or machine_labels:
+            if pool or labels or machine_labels or settings.pop("within"):
                 raise click.UsageError("--pool and --labels go together, and without -r.")
             return command(**settings)
 
