@@ -111,11 +111,11 @@ class PairBounds(HoleBounds):
         kind = "" if self.exact else ", an outer bound"
         ends = f"difference {fixed(self.worst, sign=True)} to {fixed(self.best, sign=True)}{kind}"
         if self.outcomes[0] == "undecided":
-            return f"the {what} allow a {ends}"
+            return f"{ends} over all grades of the {what}"
         if self.holds:
-            return f"the verdict holds whatever the {what} are ({ends})"
+            return f"the verdict holds whatever the grades of the {what} ({ends})"
         more = f"; {self.enough:,} relevant ones would end the lead" if self.enough else ""
-        return f"the verdict could change: {what} decide ({ends}{more})"
+        return f"the verdict could change: it depends on {what} ({ends}{more})"
 
 
 def bound_scores(scores: Scores) -> dict[str, HoleBounds]:
