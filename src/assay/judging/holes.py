@@ -415,6 +415,14 @@ def bound_differences(comparison: Comparison) -> Iterator[PairBounds]:
     Yields:
         The bounds of each pair, in the order of `comparison.pairs`; none where a system was not
         scored from its run.
+
+    Example:
+        >>> from assay import compare
+        >>> qrels = {f"q{i}": {"a": 1} for i in range(4)}
+        >>> runs = {name: {q: {name: 1} for q in qrels} for name in "ab"}
+        >>> (ends,) = compare(runs, qrels, "P@1", unjudged="bounds").bounds
+        >>> ends.worst, ends.best, ends.n_unjudged
+        (0.0, 1.0, 4)
     """
     aligned = comparison.aligned
     if any(hits is None for hits in aligned.hits):
