@@ -120,6 +120,7 @@ _RULES = {
     "-c": Moved("-c sentence_transformers"),
     "--ties": Moved("--ties best"),
     "--empty": Moved("--empty skip"),
+    "--unjudged": Moved("--unjudged condensed"),
     "--depth": Moved("--depth 4"),
 }
 _MISSING = Moved("--missing skip", "compare dense.run partial.run -r qrels.txt -m AP --json")
@@ -430,7 +431,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "-o": SHOWN,
     },
     "check": {  # its findings are sentences: tests/inspect/test_check.py moves the rules
-        **dict.fromkeys(("-c", "--ties", "--empty", "--missing", "--depth"), SHOWN),
+        **dict.fromkeys(("-c", "--ties", "--empty", "--missing"), SHOWN),
+        **dict.fromkeys(("--unjudged", "--depth"), SHOWN),
         "-r": DATA,
         "--queries": DATA,
         "-m": SHOWN,
