@@ -20,6 +20,12 @@ CALL = """
 from assay.cli.main import main
 sys.exit(main(sys.argv[2:]))
 """
+HELP = """
+from assay.cli.main import main
+for command in sys.argv[2:]:
+    print("\\f", flush=True)
+    main([command, "--help"])
+"""
 
 
 class Checkout:
@@ -52,6 +58,10 @@ class Checkout:
     def assay(self, *words: str, code: int = 0) -> str:
         """Run a command; return what it printed."""
         return self.python(CALL, *words, code=code)
+
+    def helps(self, *commands: str) -> list[str]:
+        """Return the help of each command."""
+        return self.python(HELP, *commands).split("\f")[1:]
 
     def python(self, program: str, *words: str, code: int = 0) -> str:
         """Run a program on the copy; return what it printed."""
