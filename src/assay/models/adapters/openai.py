@@ -63,16 +63,13 @@ class RequestError(EndpointError):
     `retry_after` is what the endpoint asked for, None if nothing. `late` is a time-out.
     """
 
-    def __init__(
-        self,
-        words: str,
-        *,
-        again: bool = True,
-        retry_after: float | None = None,
-        late: bool = False,
-    ) -> None:
+    again: bool = True
+    late: bool = False
+    retry_after: float | None = None
+
+    def __init__(self, words: str, **facts: Any) -> None:
         super().__init__(words)
-        self.again, self.retry_after, self.late = again, retry_after, late
+        vars(self).update(facts)
 
 
 class _NoRedirects(HTTPRedirectHandler):
