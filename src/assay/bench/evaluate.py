@@ -243,7 +243,9 @@ class _Judging:
         """Return the judged systems, and the scores of a random and a perfect order."""
         systems = tuple(self._judge(system) for system in ran)
         how: dict[str, Any] = {"conventions": self.rules, "n_docs": len(self.collection.doc_ids)}
-        low, high = (order(systems[0].hits, self.measures, **how) for order in (chance, ceiling))
+        hits = next((system.hits for system in systems if system.result.n_texts), None)
+        hits = hits or self._hits(_retrieve_nothing(self.collection, systems[0].ranking.query_ids))
+        low, high = (order(hits, self.measures, **how) for order in (chance, ceiling))
         return {"systems": systems, "chance": low, "ceiling": high}
 
     def _judge(self, system: _Searched) -> System:
@@ -263,6 +265,15 @@ class _Judging:
 
     def _hits(self, ranking: Ranking) -> Hits:
         return judge(ranking, self.qrels, conventions=self.rules, allow_mismatch=True)  # looked at
+
+
+def _retrieve_nothing(collection: Collection, query_ids: Ids) -> Ranking:
+    """Return a ranking that names the documents of the collection, as systems elsewhere do not."""
+    offsets, docs = np.zeros(len(query_ids) + 1, np.int64), np.empty(0, np.int32)
+    scores = np.empty(0)
+    return Ranking(
+        query_ids, collection.doc_ids, offsets, docs, scores, n_docs=len(collection.doc_ids)
+    )
 
 
 def _depth(
