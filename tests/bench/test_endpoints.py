@@ -229,6 +229,7 @@ def test_a_file_needs_consent_for_the_host_and_for_the_key():
         ("http://127.0.0.1:1", {**PLAIN, "key_header": "key"}, "plain text"),
         ("typesense:http://127.0.0.1:1", {}, "collection=NAME"),
         ("solr:http://127.0.0.1:1", {"filters": "a;b"}, "A filter is written"),
+        ("solr:http://127.0.0.1:1", {"filters": "n<=k"}, "Rename it"),
     ],
 )
 def test_bad_settings_are_named(spec, settings, words):

@@ -262,6 +262,8 @@ class HttpSearch:
         if quotes:
             raise UsageError(f"{place}: no quoting {min(quotes)!r}. Write {{{{query:json}}}}.")
         names = {name for name, _ in slots}
+        if {"query", "k"} & {rule.query for rule in self.rules}:
+            raise UsageError(f"{place}: a filter takes no column 'query' or 'k'. Rename it.")
         missing = [] if {"query", "vector"} & names else ["query"]
         missing += [] if "k" in names or self.most else ["k"]
         missing += [rule.query for rule in self.rules if rule.query not in names]
