@@ -49,6 +49,7 @@ HOOKS: Final[Mapping[str, str]] = {
     "open_cluster": "open workers: (where, workers=None, **settings) → Cluster",
     "encode_batches": "encode texts on workers: (cluster, spec, settings, device) → batches",
     "estimate_labels": "estimate from drawn labels: (pool, labels, machine, means, settings)",
+    "score_system": "score a search system: (system, collection, measures) → Scores",
     "explain_systems": "show one query as several systems answered it: (runs, options) → result",
     "measure_names": "name the measures of a task's runs: (task, scores) → {measure: name}",
     "report_sections": "further sections of a report: (records) → [(title, table or text)]",
