@@ -21,7 +21,7 @@ import numpy as np
 
 from assay.arrays import Floats, offsets_of
 from assay.bench.systems import Hits
-from assay.errors import InputError, error_text
+from assay.errors import AssayError, InputError, error_text
 from assay.io.checkpoint import Checkpoint
 from assay.stats import Interval
 from assay.stats.bounded import beta_tail
@@ -391,4 +391,4 @@ class _StoredAnswers:
 
 def describe_failure(error: BaseException) -> str:
     """Return one line about why a query failed."""
-    return str(error).rstrip(".") if isinstance(error, InputError) else error_text(error)
+    return str(error).rstrip(".") if isinstance(error, AssayError) else error_text(error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay.bench import plan as plans
 from assay.bench.evaluate import run_bench
+from assay.bench.filters import Filter, parse_filters, read_fields
 from assay.bench.plan import (
     BenchPlan,
     Folds,
@@ -22,6 +23,7 @@ from assay.bench.plan import (
     split_systems,
 )
 from assay.bench.settings import MEASURES, RERANK_SCHEMA, SCHEMA
+from assay.bench.sweep import Sweep
 from assay.bench.systems import allow_system, is_system
 from assay.core.specs import Consent
 from assay.core.text import parse_number
@@ -99,6 +101,9 @@ class BenchRequest:
     options: Mapping[str, Any] = field(default_factory=dict)
     answers: str | None = None
     extensions: tuple[str, ...] = ()
+    filters: tuple[str, ...] = ()
+    sweep: Sweep | None = None
+    curves: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @cached_property
     def folder(self) -> TextFolder | None:
@@ -132,6 +137,16 @@ class BenchRequest:
         how["chunks"] = self.chunk if self.judged == "chunks" else None
         return load_collection(self.folder or self.corpus, self.queries, self.qrels, **how)
 
+    def _read_fields(self, filters: Sequence[Filter]) -> dict[str, Any]:
+        """Read the columns of the filters from the files of queries and documents."""
+        if is_ir(self.corpus) or self.folder is not None or (self.qrels and not self.queries):
+            raise UsageError("A filter needs files of documents and queries that have its columns.")
+        corpus, queries = self.files[:2]
+        return {
+            "query_fields": read_fields(queries, [rule.query for rule in filters], "query"),
+            "doc_fields": read_fields(corpus, [rule.doc for rule in filters], "doc"),
+        }
+
     def run(
         self,
         collection: Collection,
@@ -142,6 +157,11 @@ class BenchRequest:
         **changes: Any,
     ) -> BenchResult:
         """Run it on the collection; with a cache, an interrupted bench resumes."""
+        filters = parse_filters(self.filters)
+        if filters:
+            changes |= {"filters": self.filters, **self._read_fields(filters)}
+        if self.sweep is not None:
+            self.sweep.check(len(collection.query_ids))
         result = run_bench(
             collection,
             self.plan.models,
@@ -215,6 +235,8 @@ def make_request(
         raise UsageError(f"{odd[0]} is for systems: name one, with system.")
     plan = BenchPlan.of(models, fusions, both.get("index", ()), reranks, systems)
     plan = plan.with_prices(_prices(said.get("price", ())))
+    sweep = Sweep.parse(both["sweep"]) if "sweep" in both else None
+    plan, curves = (plan, {}) if sweep is None else sweep.expand(plan)
     chunk, judged = both.get("chunk"), both.get("judged", "documents")
     folds = (
         "fold" in both
@@ -242,6 +264,9 @@ def make_request(
         {key: both[key] for key in _SHARED if key in both},
         both.get("answers"),
         tuple(both.get("extensions", ())),
+        tuple(both.get("filter", ())),
+        sweep,
+        curves,
     )
 
 

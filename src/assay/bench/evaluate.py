@@ -33,6 +33,13 @@ from assay.bench.answers import (
     take_scores,
 )
 from assay.bench.asking import Asking
+from assay.bench.filters import (
+    Fields,
+    apply_filters,
+    describe_breaches,
+    describe_recall,
+    parse_filters,
+)
 from assay.bench.plan import BenchPlan, Fusion, Model, PreparedCollection, Rerank, Retriever
 from assay.bench.reranking import check_depth, pick_chunks, rerank
 from assay.bench.result import BenchResult, System
@@ -103,7 +110,9 @@ def run_bench(
     retries: int = 2,
     failed: str = "error",
     doc_of: DocOf = None,
-    query_fields: Mapping[str, Mapping[str, Any]] | None = None,
+    query_fields: Fields | None = None,
+    filters: str | Iterable[str] = (),
+    doc_fields: Fields | None = None,
     store: str | None = None,
 ) -> BenchResult:
     """Run models on a collection, ask other systems, and judge what they retrieve.
@@ -143,6 +152,9 @@ def run_bench(
         doc_of: From what systems return to what is judged: a regular expression with one group, a
             file, or {id: document}.
         query_fields: {query: {field: value}}, further fields that systems get.
+        filters: Columns in which documents and query must agree, such as "tenant", or rules such as
+            "date>=since". Models search exactly among the documents that pass.
+        doc_fields: {document: {field: value}}, for filters.
         store: Where stored runs are.
 
     Returns:
@@ -172,6 +184,12 @@ def run_bench(
     for two in plan.reranks:
         check_depth(two, deep, chunked=rule is not None)
     data = plans.prepare(collection, rules, rule)
+    named = ",".join([filters] if isinstance(filters, str) else filters)
+    if named:
+        if plan.indexes:
+            raise UsageError("An index takes no filters. Leave out index, or filter.")
+        sides = data.query_ids, data.doc_ids, query_fields or {}, doc_fields or {}
+        data = replace(data, filters=named, allowed=apply_filters(parse_filters(named), *sides))
     if cluster is not None and not hasattr(cluster, "journal"):
         raise UsageError(f"cluster is what open_cluster() gives, found {type(cluster).__name__}.")
     machine = (threads, device, cache, progress, cluster)
@@ -179,13 +197,14 @@ def run_bench(
     options = SearchOptions(deep, aggregation, metric, rules.tiebreak, *machine, n_units)
     identity = (
         f"{__version__} {collection.fingerprint} {rule} {aggregation} {metric} {deep} "
-        f"{rules.tiebreak} {options.unit_depth}"
+        f"{rules.tiebreak} {options.unit_depth} {named and data.allowed_digest}".rstrip()
     )
     finished = BenchCheckpoint(None if checkpoint is None else Path(checkpoint), identity, data)
     judging = _Judging(collection, _answerable(collection), parsed, rules, groups)
     left_out: dict[str, str] = {}
     reach = max(deep if measure.cutoff is None else int(measure.cutoff) for measure in parsed)
     shared = {} if doc_of is None else {"doc_of": doc_of}
+    shared |= {"filters": named} if named else {}
     outside = _OutsideSystems(asking, shared, query_fields or {}, reach, allow_mismatch, store)
     ran = list(_Run(plan, data, options, finished, judging, left_out, outside).run())
     judging = replace(judging, qrels=_without_queries(judging.qrels, outside.failed))
@@ -441,9 +460,22 @@ class _Run:
             place = self.finished.answers_of
             result, failed = search_retriever(reader, outside.asking, place, outside.fields)
             outside.failed.update(failed)
-        self.results[system.name] = result
+        result = self.results[system.name] = self._with_findings(system, result)
         options.tell(system.name, "searching", 1, 1)
         return _Searched(system.name, mask_secrets(system.spec), result, stored=stored)
+
+    def _with_findings(self, system: Retriever, result: SearchResult) -> SearchResult:
+        """Add what breaks a filter, and the recall of the exact search of a model."""
+        name, ranking, data, findings = system.name, result.ranking, self.data, [*result.findings]
+        if data.allowed is not None:
+            findings += describe_breaches(name, ranking, data.query_ids, data.doc_ids, data.allowed)
+            ranking = replace(ranking, settings={**ranking.settings, "filter": data.filters})
+        if (base := system.settings.get("exact")) is not None:
+            if base not in self.results or base not in [model.name for model in self.plan.models]:
+                raise UsageError(f"{name!r} names {base!r} as exact, which is none of the models.")
+            exact = self.results[base].ranking
+            findings.append(describe_recall(name, ranking, base, exact, self.outside.reach))
+        return replace(result, ranking=ranking, findings=tuple(findings))
 
     def _rerank(self, two: Rerank) -> SearchResult | None:
         data, options, first = self.data, self.options, self.results[two.first]
@@ -514,6 +546,7 @@ def _settings(model: Model, data: PreparedCollection, options: SearchOptions) ->
         model=mask_secrets(model.spec + (f"({text['settings']})" if deciding else "")),
         codes=model.codes,
         chunk=data.chunk,
+        filter=data.filters or None,
         fold=options.aggregation if data.chunked else None,
         n_docs=len(data.doc_ids),
     )

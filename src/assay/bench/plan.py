@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Ints
+from assay.bench.filters import AllowedDocs
 from assay.bench.settings import METHODS, METRICS, NORMALIZATIONS, Metric
 from assay.bench.systems import check_system, is_system
 from assay.codes.settings import HELD_OUT
@@ -24,6 +25,7 @@ from assay.core.on_demand import OnDemand
 from assay.core.text import did_you_mean, mask_secrets
 from assay.errors import InputError, UsageError
 from assay.io.collections import Collection
+from assay.io.fingerprints import digest_of_arrays
 from assay.io.texts import ChunkRule, chunk_docs
 from assay.models.rerankers import check_reranker
 from assay.models.specs import is_lexical, lexical_model
@@ -119,7 +121,7 @@ class Retriever:
     def __post_init__(self) -> None:
         """Refuse a spec that names no system."""
         if self.target is None:
-            check_system(self.spec)
+            check_system(self.spec, self.settings)
 
     @classmethod
     def parse(cls, text: Any) -> Retriever:
@@ -491,6 +493,7 @@ class PreparedCollection:
     `doc_ids` are all documents in the order that breaks ties; unit i has `unit_texts[i]` and
     belongs to document `unit_doc[i]`. Units are in the order of their documents, so that the lower
     number wins a tie whoever searches. `spans` are the characters where each chunk begins and ends.
+    With filters, `allowed` are the documents that each query may get.
     """
 
     query_ids: Ids
@@ -502,6 +505,14 @@ class PreparedCollection:
     docs_in_file: InFile
     queries_in_file: InFile
     spans: Ints | None = None
+    filters: str = ""
+    allowed: AllowedDocs | None = None
+
+    @property
+    def allowed_digest(self) -> str:
+        """A digest of the documents that each query may get."""
+        groups, masks = self.allowed or AllowedDocs(np.zeros(0, np.int64), ())
+        return digest_of_arrays(groups, *masks)
 
     @cached_property
     def bounds(self) -> Ints:

@@ -114,12 +114,25 @@ _DOC_OF: Final = _of_systems(
 )
 SYSTEM: Final = (
     Setting("name", "Its name in results; by default the spec."),
-    Setting("spec", "Such as run:FILE, retrieve:MODULE:FUNCTION."),
+    Setting("spec", "Such as run:FILE, retrieve:MODULE:FUNCTION, http:PRESET:URL."),
     Setting("id", "Path of the id in a hit, such as metadata.source."),
     Setting(
         "scores", "Which scores are best; by order they do not count.", one_of(SCORE_DIRECTIONS)
     ),
     Setting("doc_of", _DOC_OF.help),
+    Setting("exact", "Model whose exact search it is to find again: its recall is measured."),
+    # Of http: systems.
+    Setting("method", "POST, GET or PUT; POST by default."),
+    Setting("headers", "Further headers of a request; they hold no key.", {"type": "object"}),
+    Setting("body", "Template of a request; {{query}} and {{k}} are filled.", {"type": "object"}),
+    Setting("hits", "Path of the list of hits in an answer."),
+    Setting("score", "Path of the score in a hit."),
+    Setting("field", "Field that a preset searches."),
+    Setting("collection", "Name of the collection, for Typesense and Weaviate."),
+    Setting("most", "Number of hits that the engine returns at most.", WHOLE),
+    Setting("timeout", "Seconds for a whole answer; 30 by default.", settings.POSITIVE),
+    Setting("key_env", "Environment variable with the key; without it none is sent."),
+    Setting("key_header", "Header of the key and what stands before it: 'api-key: '."),
 )
 
 # Keys of the file itself.
@@ -204,7 +217,8 @@ BENCH: Final = (
     ),
     _of_systems(
         "system",
-        "A system that is asked or was run before: run:FILE, run:STORED, retrieve:MODULE:FUNCTION.",
+        "A system that is asked or was run before: run:FILE, run:STORED, retrieve:MODULE:FUNCTION, "
+        "http:PRESET:URL.",
         {"type": "array", "items": object_schema(SYSTEM, "spec")},
         metavar="[NAME=]SPEC",
         reads=True,
@@ -216,6 +230,17 @@ BENCH: Final = (
     _of_systems("retries", "Retries of a failed query; 2 by default.", at_least(0), metavar="N"),
     _of_systems(
         "failed", "Failed queries: an error, or skipped for all systems.", one_of(FAILED), "error"
+    ),
+    _input(
+        "filter",
+        "Columns in which documents and query agree: tenant, or date>=since.",
+        TEXTS,
+        metavar="COLUMN",
+    ),
+    _of_models(
+        "sweep",
+        "One curve over values of an index option, depth (rerankers) or weight (fusions).",
+        metavar="NAME=V1,V2,...",
     ),
     _input("metric", "Similarity of vectors.", one_of(METRICS), "cosine", section="Search"),
     _of_models("device", "Device of the models.", metavar="NAME"),

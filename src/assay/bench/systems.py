@@ -25,6 +25,7 @@ import numpy as np
 from assay.core.specs import Consent, SpecKind, SpecRegistry, named_callable, own_callable
 from assay.errors import IdError, InputError, UsageError, ValueRangeError
 from assay.io.fingerprints import fingerprints
+from assay.plugins import load_target
 
 _MODULE: Final = "assay.bench.systems"
 SYSTEMS: Final = SpecRegistry(
@@ -32,6 +33,7 @@ SYSTEMS: Final = SpecRegistry(
     {
         "run": SpecKind("run:FILE", f"{_MODULE}:load_run"),
         "retrieve": SpecKind("retrieve:MODULE:FUNCTION", f"{_MODULE}:load_function"),
+        "http": SpecKind("http:[PRESET:]URL", "assay.bench.endpoints:load_http"),
     },
 )
 
@@ -45,13 +47,15 @@ def is_system(spec: Any) -> bool:
     return spec.partition(":")[0] in SYSTEMS if isinstance(spec, str) else True
 
 
-def check_system(spec: str) -> None:
+def check_system(spec: str, settings: Mapping[str, Any]) -> None:
     """Refuse a spec that names no system."""
     kind, _, argument = spec.partition(":")
     if kind not in SYSTEMS:
         raise SYSTEMS.unknown(spec)
     if not argument:
         raise UsageError(f"The system {spec!r} must be written {SYSTEMS[kind].form}.")
+    if kind == "http":  # nothing is sent yet
+        SYSTEMS[kind].load()(argument, settings)
 
 
 class Query(NamedTuple):
@@ -291,3 +295,5 @@ def allow_system(spec: str, settings: Mapping[str, Any], consent: Consent, place
     if kind == "retrieve":
         consent.check_code(f"the system {spec!r}", place)
         own_callable(argument, SYSTEMS["retrieve"].form)
+    elif kind == "http":
+        load_target("assay.bench.endpoints:allow_http")(argument, settings, consent, place)
