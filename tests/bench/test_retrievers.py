@@ -33,6 +33,7 @@ from assay.io.checkpoint import Checkpoint
 from assay.io.collections import write_collection
 from assay.io.writers import write_run
 from tests.bench.samples import small
+from tests.docs_pages import ROOT, blocks
 
 DATA = small()
 TARGETS = dict(
@@ -280,6 +281,24 @@ def reciprocal_ranks() -> list[float]:
     return values
 
 
+def test_the_page_s_examples_of_other_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Blocks that need LangChain or LlamaIndex run on objects with the same methods."""
+    chain, llama = LangChainRetriever(10), LlamaIndexRetriever()
+    space = {
+        "run_bench": run_bench,
+        "collection": DATA,
+        "store": SimpleNamespace(as_retriever=lambda search_kwargs: chain),
+        "index": SimpleNamespace(as_retriever=lambda similarity_top_k: llama),
+    }
+    examples = blocks(ROOT / "docs" / "own-retriever.md", "py")
+    assert len(examples) == 3
+    for example in examples:
+        exec(example.text, space)
+    assert capsys.readouterr().out.count("nDCG@10") >= 3
+
+
 class TestBench:
     def test_a_function_beside_models_and_fusions(self) -> None:
         result = run_bench(
@@ -513,7 +532,7 @@ class TestFailures:
         assert finding.examples == ("q03", "q04", "q05")
 
     def test_hopeless_systems_are_given_up(self, concurrency: int) -> None:
-        flaky = Flaky(lambda text: not time.sleep(0.005), times=99)
+        flaky = Flaky(lambda text: not time.sleep(0.02), times=99)
         how = {**HOW, "concurrency": concurrency, "retries": 0}
         for failed in ("error", "skip"):
             flaky.calls.clear()

@@ -22,4 +22,9 @@ from assay.bench.search import Costs as Costs
 from assay.bench.search import SearchResult as SearchResult
 from assay.bench.settings import MEASURES as MEASURES
 from assay.bench.settings import SCHEMA as SCHEMA
+from assay.bench.sweep import Sweep as Sweep
+from assay.bench.sweep import SweepCurve as SweepCurve
+from assay.bench.sweep import choose_point as choose_point
+from assay.bench.sweep import draw_curves as draw_curves
+from assay.bench.sweep import sweep_curves as sweep_curves
 from assay.bench.systems import Query as Query

@@ -23,6 +23,7 @@ from assay.bench.plan import (
     split_systems,
 )
 from assay.bench.settings import MEASURES, RERANK_SCHEMA, SCHEMA
+from assay.bench.sweep import Sweep
 from assay.bench.systems import allow_system, is_system
 from assay.core.specs import Consent
 from assay.core.text import parse_number
@@ -101,6 +102,8 @@ class BenchRequest:
     answers: str | None = None
     extensions: tuple[str, ...] = ()
     filters: tuple[str, ...] = ()
+    sweep: Sweep | None = None
+    curves: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @cached_property
     def folder(self) -> TextFolder | None:
@@ -157,6 +160,8 @@ class BenchRequest:
         filters = parse_filters(self.filters)
         if filters:
             changes |= {"filters": self.filters, **self._read_fields(filters)}
+        if self.sweep is not None:
+            self.sweep.check(len(collection.query_ids))
         result = run_bench(
             collection,
             self.plan.models,
@@ -230,6 +235,8 @@ def make_request(
         raise UsageError(f"{odd[0]} is for systems: name one, with system.")
     plan = BenchPlan.of(models, fusions, both.get("index", ()), reranks, systems)
     plan = plan.with_prices(_prices(said.get("price", ())))
+    sweep = Sweep.parse(both["sweep"]) if "sweep" in both else None
+    plan, curves = (plan, {}) if sweep is None else sweep.expand(plan)
     chunk, judged = both.get("chunk"), both.get("judged", "documents")
     folds = (
         "fold" in both
@@ -258,6 +265,8 @@ def make_request(
         both.get("answers"),
         tuple(both.get("extensions", ())),
         tuple(both.get("filter", ())),
+        sweep,
+        curves,
     )
 
 

@@ -62,7 +62,7 @@ from assay.core.ranking import Ranking
 from assay.core.text import mask_secrets
 from assay.errors import InputError, UsageError
 from assay.io.checkpoint import Checkpoint, Part
-from assay.io.collections import ANSWER_MEASURES, Collection
+from assay.io.collections import ANSWER_MEASURES, Collection, load_collection
 from assay.io.fingerprints import digest_of_arrays
 from assay.io.texts import ChunkRule
 from assay.measures import Measure, parse_many
@@ -219,6 +219,13 @@ def run_bench(
     answered = _Judging.by_answers(collection, collection.by_answers, rules)
     by_answers = replace(result, collection=answered.collection, **answered.judge_all(ran))
     return replace(result, by_answers=by_answers)
+
+
+def score_system(system: Any, collection: Any, measures: Any) -> Scores:
+    """Score one system, as `systems` of `run_bench` takes it, on a collection or its folder."""
+    if not isinstance(collection, Collection):
+        collection = load_collection(collection)
+    return run_bench(collection, systems=[system], measures=measures).systems[0].scores
 
 
 @dataclass(frozen=True)

@@ -237,6 +237,11 @@ BENCH: Final = (
         TEXTS,
         metavar="COLUMN",
     ),
+    _of_models(
+        "sweep",
+        "One curve over values of an index option, depth (rerankers) or weight (fusions).",
+        metavar="NAME=V1,V2,...",
+    ),
     _input("metric", "Similarity of vectors.", one_of(METRICS), "cosine", section="Search"),
     _of_models("device", "Device of the models.", metavar="NAME"),
     _input(
