@@ -259,6 +259,7 @@ def test_bad_settings_are_named(spec, settings, words):
         ({"results": [{"doc": {"key": "d1"}, "match": None}]}, "hit 1 has the score None"),
         ({"results": [{"doc": {"key": "d1"}, "match": "nan"}]}, "hit 1 has the score 'nan'"),
         ({"results": [{"doc": {"key": "d1"}, "match": True}]}, "hit 1 has the score True"),
+        (b'{"results": [{"doc": {"key": "d1"}, "match": ' + b"9" * 5000 + b"}]}", "cannot be read"),
     ],
 )
 def test_a_wrong_answer_is_named(api, content, words):

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from importlib.resources import files
-from math import isfinite
+from math import inf
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -351,8 +351,9 @@ class HttpSearch:
 def _as_number(value: Any) -> Any:
     """Return a finite number, or a text of one, as Weaviate has its scores; None for others."""
     number = parse_number(value) if isinstance(value, str) else value
-    sound = type(number) in (int, float) and isfinite(number)
-    return number if sound else None
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return None
+    return number if abs(number) < inf else None  # which NaN is not
 
 
 def _looks_secret(name: str, text: str) -> bool:
