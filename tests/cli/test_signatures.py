@@ -363,6 +363,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "--split": DATA,
         "--name": SHOWN,
         "--chunk": Moved("--chunk tokens:6:2"),
+        "--filter": Moved("--filter 'text>=text'"),
         "--fold": Moved("--fold sum:2", "{base} --chunk tokens:6:2"),
         "--judged": Moved("--judged chunks", _JUDGED),
         "--model": [

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, count
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -207,38 +207,41 @@ class AnswerReader:
 
     def _lines(self, hits: Mapping[int, Hits]) -> tuple[_Lines, str]:
         """Return all hits as lines, and which scores are good: high, low or by order."""
-        rows = sorted(hits)
+        name, ids, direction = (
+            self.system.name,
+            self.data.query_ids,
+            self.system.settings.get("scores"),
+        )
+        rows = sorted(row for row, hit in hits.items() if hit.ids)
         lengths = np.array([len(hits[row].ids) for row in rows], np.int64)
         offsets = offsets_of(lengths)
-        places = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-        numbers: dict[str, int] = {}
-        every = chain.from_iterable(hits[row].ids for row in rows)
-        flat = np.fromiter((numbers.setdefault(id, len(numbers)) for id in every), np.int64)
-        scored = [row for row in rows if hits[row].scores is not None]
-        bare = [row for row in rows if hits[row].scores is None and hits[row].ids]
-        direction = self.system.settings.get("scores")
-        if scored and bare and direction != "order":
-            ids = self.data.query_ids
+        every = [*chain.from_iterable([hits[row].ids for row in rows])]
+        numbers = dict(zip(dict.fromkeys(every), count(), strict=False))
+        flat = np.fromiter(map(numbers.__getitem__, every), np.int64, len(every))
+        values = [hits[row].scores for row in rows]
+        bare = values.count(None)
+        if bare == len(rows) or direction == "order":
+            direction = "order"
+            scores = np.repeat(offsets[:-1], lengths) - np.arange(len(every), dtype=np.float64)
+        elif bare:
+            other = next(row for row in rows if hits[row].scores is not None)
             raise InputError(
-                f"{self.system.name} returns scores for some queries (such as {ids[scored[0]]!r}) "
-                f"and none for others ({ids[bare[0]]!r}). Return scores for all, or set "
+                f"{name} returns scores for some queries (such as {ids[other]!r}) and none for "
+                f"others ({ids[rows[values.index(None)]]!r}). Return scores for all, or set "
                 'scores = "order".'
             )
-        scores = -places.astype(np.float64)
-        if scored and direction != "order":
-            values = chain.from_iterable(hits[row].scores or () for row in rows)
-            scores = np.fromiter(values, np.float64)
+        else:
+            flat_scores = chain.from_iterable(row_scores or () for row_scores in values)
+            scores = np.fromiter(flat_scores, np.float64, len(every))
             direction = direction or self._direction(scores, offsets, rows)
             scores = -scores if direction == "low" else scores
-        else:
-            direction = "order"
         names = Ids.of(list(numbers), "doc") if numbers else self.data.doc_ids.take([])
         return _Lines(names, np.repeat(rows, lengths).astype(np.int64), flat, scores), direction
 
     def _direction(self, scores: Floats, offsets: Ints, rows: Sequence[int]) -> str:
         """Return whether scores fall or rise with the rank, the same way for all queries."""
         steps = np.diff(scores, prepend=0.0)
-        steps[offsets[:-1][np.diff(offsets) > 0]] = 0.0  # the first hit of each query
+        steps[offsets[:-1]] = 0.0  # the first hit of each query
         owners = rows_of(offsets)
         rising, falling = (steps > 0), (steps < 0)
         if not rising.any():
@@ -269,9 +272,9 @@ class AnswerReader:
                 f"{self.system.name} has no scores that could be added: fold is {aggregation}. Use "
                 "max, the rank of a document's first chunk."
             )
-        numbers: dict[str, int] = {}
-        named = (doc_of(str(id)) for id in lines.ids)
-        owner = np.fromiter((numbers.setdefault(doc, len(numbers)) for doc in named), np.int64)
+        named = [doc_of(str(id)) for id in lines.ids]
+        numbers = dict(zip(dict.fromkeys(named), count(), strict=False))
+        owner = np.fromiter(map(numbers.__getitem__, named), np.int64)
         # Entries of one chunk that came twice count once each: rank them as different chunks.
         order = np.lexsort((np.arange(len(lines.rows)), -lines.scores, lines.rows))
         rows, chunks = lines.rows[order], np.arange(len(order))
@@ -323,41 +326,43 @@ def search_retriever(
         retrieve = as_retrieve(system.target)
     mark = system.fingerprint or getattr(retrieve, "fingerprint", None)
     fingerprint = f"{system.spec} {as_settings(own=system.settings)} {options.depth} {mark}"
-    texts = zip(map(str, data.query_ids), data.query_texts, strict=True)
-    queries = [Query(id, text, options.depth, fields.get(id, {})) for id, text in texts]
+    ids, n_queries = list(map(str, data.query_ids)), len(data.query_ids)
+
+    def answer(row: int) -> Any:
+        query = Query(ids[row], data.query_texts[row], options.depth, fields.get(ids[row], {}))
+        return retrieve(query)
+
     place = checkpoint(fingerprint) if mark is not None else Checkpoint(None)
     tell = partial(options.tell, system.name, "asking")
-    answers = ask_all(queries, retrieve, reader.read, asking, checkpoint=place, tell=tell)
-    failed = [queries[row] for row in sorted(answers.failures)]
+    answers = ask_all(n_queries, answer, reader.read, asking, checkpoint=place, tell=tell)
+    failed = [ids[row] for row in sorted(answers.failures)]
     if failed and (asking.failed == "error" or not answers.hits):
-        raise EndpointError(_describe_failures(system, queries, answers, resumes=mark is not None))
+        raise EndpointError(_describe_failures(reader, answers, resumes=mark is not None))
     ranking, findings = reader.rank(answers.hits)
-    findings = [*_describe_answers(system, answers, len(queries), failed), *findings]
+    findings = [*_describe_answers(system, answers, n_queries, failed), *findings]
     costs = Costs(search_seconds=sum(answers.seconds.values()), serving=answers.costs(asking))
     result = SearchResult(ranking, costs, fingerprint, 0, findings=tuple(findings))
-    return result, [query.id for query in failed]
+    return result, failed
 
 
-def _describe_failures(
-    system: Retriever, queries: Sequence[Query], answers: Answers, *, resumes: bool
-) -> str:
+def _describe_failures(reader: AnswerReader, answers: Answers, *, resumes: bool) -> str:
     row, error = min(answers.failures.items())
-    number, done = len(answers.failures), len(answers.hits)
-    words = f"{number:,} of {len(queries):,} queries failed" if number > 1 else "A query failed"
-    rest = len(queries) - number - done
+    number, done, total = len(answers.failures), len(answers.hits), len(reader.data.query_ids)
+    words = f"{number:,} of {total:,} queries failed" if number > 1 else "A query failed"
+    rest = total - number - done
     stopped = f"; {rest:,} were not asked any more" if rest else ""
     then = f"{done:,} finished queries are kept: run this again to ask the others"
     if not resumes:
         then = "Give it a fingerprint to keep finished queries"
     return (
-        f"{system.name}: {words}{stopped}. First: query {queries[row].id!r} "
-        f"({queries[row].text!r:.60}): {describe_failure(error)}. {then}, or score the rest with "
-        "--failed skip."
+        f"{reader.system.name}: {words}{stopped}. First: query {reader.data.query_ids[row]!r} "
+        f"({reader.data.query_texts[row]!r:.60}): {describe_failure(error)}. {then}, or score the "
+        "rest with --failed skip."
     )
 
 
 def _describe_answers(
-    system: Retriever, answers: Answers, total: int, failed: Sequence[Query]
+    system: Retriever, answers: Answers, total: int, failed: Sequence[str]
 ) -> Iterator[Finding]:
     """Yield findings about failures, retries and answers of an interrupted bench."""
     name = system.name
@@ -366,8 +371,8 @@ def _describe_answers(
         message = f"{name} failed on {len(failed):,} of {total:,} queries"
         why = f" The first: {describe_failure(error)}."
         effect = f"They are left out for all systems.{why}"
-        ids = tuple(query.id for query in failed[:5])
-        yield Finding("error", "failed-queries", message, effect, len(failed), total, ids)
+        counts = len(failed), total, tuple(failed[:5])
+        yield Finding("error", "failed-queries", message, effect, *counts)
     if answers.retries:
         events = f"{answers.errors:,} errors and {answers.timeouts:,} time-outs"
         message = f"{name} had {events}; {answers.retries:,} queries were asked again"
