@@ -159,7 +159,8 @@ def test_the_command_prints_draws_and_signs_it(
     Path("bench.toml").write_text(f'corpus = "made"\nsweep = "weight=0.2,0.8"\n{models}')
     text = assay("bench", "bench.toml", "--no-cache", "--resamples", 200, *fused).out
     assert "chosen" in text
-    assert "reported on the other" in text
+    assert "on 12 queries); nDCG@10" in text
+    assert "on the 13 held-out queries" in text
     assert "--chart requires --sweep" in assay(*usual, "--chart", "curve.svg").err
 
 

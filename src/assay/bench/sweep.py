@@ -149,11 +149,14 @@ class SweepCurve:
     @property
     def verdict(self) -> str:
         """The choice in one sentence, with the numbers of queries that did not choose."""
-        best, span = self.values[self.best], self.held_out
+        best, span = f"{self.option}={self.values[self.best]}", self.held_out
+        why = f"the cheapest that is not significantly worse than {best}"
+        if self.choice == self.best:
+            why = "nothing cheaper is as good"
         return (
-            f"{self.name}: {self.option}={self.values[self.choice]} is the cheapest that is not "
-            f"significantly worse than {self.option}={best}; {self.measure} {span.estimate:.4f} "
-            f"{span.sentence()} on the {span.n} held-out queries."
+            f"{self.name}: {self.option}={self.values[self.choice]} ({why}, on {self.n_choosing} "
+            f"queries); {self.measure} {span.estimate:.4f} {span.sentence()} on the {span.n} "
+            "held-out queries."
         )
 
     @property
@@ -306,7 +309,7 @@ def choose_point(
 
 def sweep_curves(
     result: BenchResult,
-    sweep: Sweep | None,
+    sweep: Sweep,
     curves: Mapping[str, tuple[str, ...]],
     *,
     by: str | None = None,
@@ -317,11 +320,29 @@ def sweep_curves(
     """Return the curves of a bench that ran the systems of a sweep.
 
     Systems that could not run leave their value out; a curve of fewer than two is none.
+
+    Args:
+        result: The result of the plan that `sweep.expand` returned.
+        sweep: The option and its values.
+        curves: Names of the systems by curve, as `sweep.expand` returned them.
+        by: A group column whose queries are not independent.
+        level: Significance level.
+        resamples: Number of resamples.
+        seed: Seed of the halves and of the draws.
+
+    Returns:
+        A curve for each system whose option was varied.
+
+    Raises:
+        UsageError: There are too few queries to cut in two.
+
+    Example:
+        sweep = Sweep.parse("depth=10,50,100")
+        plan, curves = sweep.expand(plan)
+        print(sweep_curves(result, sweep, curves)[0].verdict)
     """
     systems = {system.name: system for system in result.systems}
     drawn = []
-    if sweep is None:
-        return ()
     for name, variants in curves.items():
         there = [
             (value, systems[variant])
@@ -364,5 +385,15 @@ def _costs(option: str, systems: Sequence[System]) -> tuple[str, tuple[float, ..
 
 
 def draw_curves(curves: Sequence[SweepCurve]) -> str:
-    """Return the curves as one SVG, below one another."""
+    """Draw curves below one another.
+
+    Args:
+        curves: What `sweep_curves` returned.
+
+    Returns:
+        A document of SVG.
+
+    Example:
+        Path("curve.svg").write_text(draw_curves(curves))
+    """
     return Drawing.stack([curve.draw() for curve in curves]).to_svg()

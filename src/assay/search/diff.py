@@ -55,7 +55,7 @@ _SHOWN: Final = 3  # documents of a query in a table
 _MOVED: Final = ("query", "overlap", "RBO", "first change", "text", "appeared", "vanished")
 
 
-class Change(NamedTuple):
+class QueryChange(NamedTuple):
     """How far one query moved; `first` is the first rank that changed.
 
     `appeared` and `vanished` are the documents that only the new, or only the old list has among
@@ -97,7 +97,7 @@ class RunDiff:
     first: Ints
     only_queries: tuple[int, int]
     only_docs: tuple[int, int]
-    moved: tuple[Change, ...]
+    moved: tuple[QueryChange, ...]
     slices: Mapping[str, Flags]
     column: str
     settings: Mapping[str, Any]
@@ -480,7 +480,7 @@ def _find_moved(
     k: int,
     names: Sequence[str],
     texts: Mapping[str, str],
-) -> Iterator[Change]:
+) -> Iterator[QueryChange]:
     """Yield the queries that moved, most first: by RBO, then by overlap, then in order."""
     overlaps, rbo = values[f"Overlap@{k}"], list(values.values())[-3]
     order = np.lexsort([overlaps, rbo])
@@ -489,7 +489,7 @@ def _find_moved(
         old, new = join.old.top(row, k), join.new.top(row, k)
         docs = [doc for doc in new if doc not in old], [doc for doc in old if doc not in new]
         only = "" if old and new else names[0 if old else 1]
-        yield Change(query, texts.get(str(query), ""), *numbers, int(first[row]), *docs, only)
+        yield QueryChange(query, texts.get(str(query), ""), *numbers, int(first[row]), *docs, only)
 
 
 def _take_first(run: Ranking, k: int) -> Judgments:
