@@ -167,7 +167,7 @@ def command(*, saving: Saving, consent: Consent, gate: Gate, **params: Any) -> i
             answer = _add_variants(answer, result, settings)
         if answer.look is not None:
             result = replace(result, look=answer.look.number)
-    curves = ()
+    curves: tuple[Any, ...] = ()
     if request.sweep is not None:
         keys = ("level", "resamples", "seed", "by")
         how = {key: settings[key] for key in keys if key in settings}
