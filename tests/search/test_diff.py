@@ -165,6 +165,9 @@ def test_unjudged_documents_are_those_of_a_brute_force() -> None:
         ({"q": ["a", "a"]}, {"q": ["a"]}, {}, IdError, "more than once"),
         (7, {"q": ["a"]}, {}, AssayError, "int"),
         ({"q": ["a"]}, {"q": ["a"]}, {"names": ["x"]}, UsageError, "two names"),
+        ({"q": ["a"]}, {"q": ["a"]}, {"names": None}, AssayError, "names"),
+        ({"q": ["a"]}, {"q": ["a"]}, {"slices": 3}, AssayError, "slices"),
+        ({"q": ["a"]}, {"q": ["a"]}, {"level": 2}, UsageError, "level"),
         ({"q": ["a"]}, {"q": ["a"]}, {"moved": -1}, UsageError, "moved"),
         (
             {f"q{i}": [f"d{i}"] for i in range(30)},

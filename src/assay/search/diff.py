@@ -278,6 +278,7 @@ def diff(
     """
     cuts = checks.as_list([k] if checks.is_real(k) else k, "k")
     cutoffs = tuple(dict.fromkeys(checks.check_cutoff(cut) for cut in cuts))
+    names = checks.as_list(names, "names")
     if not cutoffs or len(names) != 2 or names[0] == names[1]:
         raise UsageError("A diff takes at least one cutoff k, and two names.")
     depth = max(checks.check_cutoff(depth, "depth"), *cutoffs)
@@ -306,7 +307,7 @@ def diff(
             remarks += _describe_pools(unjudged, names, cutoffs[0])
     texts = {} if questions is None else questions.texts
     changes = _find_moved(join, values, first, cutoffs[0], names, texts)
-    return RunDiff(
+    result = RunDiff(
         names=(names[0], names[1]),
         join=join,
         values=values,
@@ -323,6 +324,8 @@ def diff(
         f"ties:order of lines|queries:union {len(first)}|level:{level:g}|resamples:{resamples}|"
         f"seed:{seed}",
     )
+    _ = result.means  # settings that make no interval are refused here
+    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -538,9 +541,10 @@ def _read_slices(
     """Return the name of the column and the queries of each slice, in natural order."""
     if slices is None:
         return "", {}
-    column, groups = (
-        ("slice", slices) if isinstance(slices, Mapping) else read_groups(slices, queries)
-    )
+    column, groups = "slice", slices
+    if not isinstance(slices, Mapping):
+        checks.require(slices, str, "slices", "a file or {query: slice}")
+        column, groups = read_groups(slices, queries)
     labels = np.array([str(groups.get(query, "")) for query in queries])
     names = sorted(set(labels.tolist()) - {""}, key=natural_order)
     if not names:
