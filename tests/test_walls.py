@@ -58,9 +58,6 @@ COMMANDS = {
     "schema": ["schema", "eval"],
     "tasks": ["tasks", "values.csv", "--resamples", "200"],
 }
-_ROWS = [f"{s},t,q{q},{(q % 4 + (s == 'a')) / 5}" for s in "ab" for q in range(9)]
-VALUES = "\n".join(["system,task,query,value", *_ROWS])
-TEXTS = {"run.txt": RUN, "other.txt": OTHER, "qrels.txt": QRELS, "values.csv": VALUES}
 # Which room serves a step; the others work without it.
 SERVED = {
     "save": {"store"},
@@ -76,7 +73,10 @@ SERVED = {
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name, text in TEXTS.items():
+    rows = [f"{s},t,q{q},{(q % 4 + (s == 'a')) / 5}" for s in "ab" for q in range(9)]
+    values = "\n".join(["system,task,query,value", *rows])
+    files = {"run.txt": RUN, "other.txt": OTHER, "qrels.txt": QRELS, "values.csv": values}
+    for name, text in files.items():
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
     assert main([*COMMANDS["eval"], "-o", "scores.json"]) == 0  # what `verify` verifies
