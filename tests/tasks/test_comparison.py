@@ -23,7 +23,8 @@ from assay.errors import (
 )
 from assay.runs.record import RunRecord
 from assay.stats import compare_jointly, rank_intervals
-from assay.stats.corrections import borda_points, split_letters
+from assay.stats.corrections import split_letters
+from assay.tasks.comparison import borda_points
 from tests.comparison.made_scores import scores_of, with_users
 from tests.examples import examples
 

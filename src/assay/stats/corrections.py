@@ -368,25 +368,6 @@ def rank_intervals(
     return ranks_of(table, better, blank)
 
 
-def borda_points(values: Any) -> Floats:
-    """Return how many other systems each beats on each task (systems × tasks); a tie is half a win.
-
-    Their sum over tasks is the Borda count (de Borda 1781), by which the leaderboards of mteb rank:
-    number of systems − mean rank (`_borda_count` in mteb/benchmarks/_create_table.py). Means that
-    differ only by rounding tie.
-
-    >>> borda_points([[0.5, 0.2], [0.4, 0.2], [0.1, 0.3]]).tolist()
-    [[2.0, 0.5], [1.0, 0.5], [0.0, 2.0]]
-    """
-    table = samples.finite_or_nan(values, "values", dimensions=2)
-    points = np.empty(table.shape)
-    for task, column in enumerate(table.T):
-        gaps = column[:, None] - column
-        tied = np.abs(gaps) <= samples.SAME * np.maximum(np.abs(column[:, None]), np.abs(column))
-        points[:, task] = ((gaps > 0) & ~tied).sum(axis=1) + (tied.sum(axis=1) - 1) / 2
-    return points
-
-
 def ranks_of(values: Floats, better: Flags, blank: RankInterval) -> list[RankInterval]:
     """Return ranks of systems × queries; `better[i, j]` says that i was shown to be better than j.
 

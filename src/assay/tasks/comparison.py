@@ -10,6 +10,8 @@ from functools import cached_property
 from itertools import combinations, pairwise
 from typing import Any
 
+import numpy as np
+
 from assay import __version__
 from assay.arrays import Floats
 from assay.comparison.alignment import Aligned
@@ -35,8 +37,7 @@ from assay.stats import (
 )
 from assay.stats.bounded import constant_ends
 from assay.stats.choices import LEVEL, RESAMPLES, UNITS
-from assay.stats.corrections import borda_points
-from assay.stats.samples import FEWEST
+from assay.stats.samples import FEWEST, SAME, finite_or_nan
 from assay.tasks.tables import TaskLines, join_lines, read_mteb, read_task_lines, task_lines
 from assay.tasks.values import ScoredTasks, TaskValues, values_of_lines, values_of_scores
 
@@ -349,6 +350,25 @@ def _within(mean: Interval, bounds: tuple[float, float] | None) -> Interval:
         note = "all values of a task are equal, so no variation was seen"
         return replace(mean, low=ends[0], high=ends[1], note=note)
     return mean if bounds is None else mean.within(*bounds)
+
+
+def borda_points(values: Any) -> Floats:
+    """Return how many other systems each beats on each task (systems × tasks); a tie is half a win.
+
+    Their sum over tasks is the Borda count (de Borda 1781), by which the leaderboards of mteb rank:
+    number of systems − mean rank (`_borda_count` in mteb/benchmarks/_create_table.py). Means that
+    differ only by rounding tie.
+
+    >>> borda_points([[0.5, 0.2], [0.4, 0.2], [0.1, 0.3]]).tolist()
+    [[2.0, 0.5], [1.0, 0.5], [0.0, 2.0]]
+    """
+    table = finite_or_nan(values, "values", dimensions=2)
+    points = np.empty(table.shape)
+    for task, column in enumerate(table.T):
+        gaps = column[:, None] - column
+        tied = np.abs(gaps) <= SAME * np.maximum(np.abs(column[:, None]), np.abs(column))
+        points[:, task] = ((gaps > 0) & ~tied).sum(axis=1) + (tied.sum(axis=1) - 1) / 2
+    return points
 
 
 def compare_tasks(

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from assay.arrays import Array
 from assay.core import checks
 from assay.core.ids import Ids
-from assay.core.work import Once
 from assay.errors import InputError, StorageError, UsageError
 from assay.search.engine.codes import Codes
 from assay.search.engine.workers import Control
@@ -35,7 +34,7 @@ from assay.vision.ground_truth import (
 from assay.vision.keypoints import Keypoints, as_ids, choose_names, choose_rows
 from assay.vision.ranks import OUTSIDE, PairRanks, choose_metric, rank_pair
 from assay.vision.result import Failure, ScenePart
-from assay.vision.scenes import Detections, Scene, keypoints_of, project_keypoints
+from assay.vision.scenes import Detections, Once, Scene, keypoints_of, project_keypoints
 from assay.vision.settings import (
     DescriptorSettings,
     DistractorSettings,

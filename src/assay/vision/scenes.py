@@ -10,13 +10,14 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Lock
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,6 @@ from numpy.typing import NDArray
 from assay.arrays import Floats, stream_key, words
 from assay.core import checks
 from assay.core.mismatches import describe_near
-from assay.core.work import Once
 from assay.errors import FormatError, InputError, MismatchError, MissingPackageError, UsageError
 from assay.io.columns import numbered_rows
 from assay.io.plain_data import parse_json
@@ -45,6 +45,8 @@ from assay.vision.keypoints import (
 from assay.vision.opencv_features import Image, cut_patches, detect, opencv, read_image, steady
 from assay.vision.settings import BORDER, KeypointSettings
 
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 Categories = Mapping[str, str] | Callable[[str], str] | str | os.PathLike[str] | None
 UNKNOWN: Final = "uncategorised"
 _PREFIXES: Final = {"i_": "illumination", "v_": "viewpoint"}
@@ -272,6 +274,40 @@ def _refuse_gaps(folder: Path, images: dict[int, Path], homographies: dict[int, 
         )
     if 1 in homographies:
         raise FormatError(f"{homographies[1]} maps image 1 to itself. Remove it.")
+
+
+class Once(Generic[K, V]):
+    """A value for each key, computed by the first who asks; others wait for that one key only.
+
+    >>> squares = Once()
+    >>> squares.get(3, lambda: 9), squares.get(3, lambda: 1 / 0)
+    (9, 9)
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._locks: dict[K, Lock] = {}
+        self._values: dict[K, V] = {}
+
+    def get(self, key: K, compute: Callable[[], V]) -> V:
+        """Return the value; what `compute` raises is not kept, so that the next one tries again."""
+        with self._lock:
+            lock = self._locks.setdefault(key, Lock())
+        with lock:
+            with self._lock:  # others may be forgetting, which walks over all values
+                if key in self._values:
+                    return self._values[key]
+            value = compute()
+            with self._lock:
+                self._values[key] = value
+            return value
+
+    def forget(self, which: Callable[[K], bool]) -> None:
+        """Drop values that nobody will ask for any more."""
+        with self._lock:
+            for key in [key for key in self._values if which(key)]:
+                del self._values[key]
+                self._locks.pop(key, None)  # one that waited for the lock may have come after
 
 
 class Detections:
