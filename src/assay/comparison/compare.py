@@ -455,21 +455,11 @@ def compare(
         'new is probably better than old on RR'
     """
     check_keywords(compare, choices)
-    settings = ComparisonSettings(
-        test,
-        "" if correction is None else correction,
-        level,
-        interval,
-        resamples,
-        seed,
-        margin,
-        by,
-    )
+    family = "" if correction is None else correction
+    settings = ComparisonSettings(test, family, level, interval, resamples, seed, margin, by)
     scoring = {"conventions": conventions, "groups": groups, "allow_mismatch": allow_mismatch}
     scoring_options = {
-        key: value
-        for key, value in (scoring | choices).items()
-        if value is not None and value is not False
+        k: v for k, v in (scoring | choices).items() if v is not None and v is not False
     }
     scored: tuple[Any, ...] = (systems, second, *more)
     if isinstance(systems, Mapping):

@@ -143,17 +143,17 @@ def bound_scores(scores: Scores) -> dict[str, HoleBounds]:
         )
     rules = scores.conventions.replace(unjudged="nonrelevant")
     rows = np.flatnonzero(~scores.missing) if rules.missing == "skip" else slice(None)
-    lists, bounds = _FullLists(scores.hits, scores.query_ids), {}
+    lists, bounds = _FullLists(scores.hits, scores.query_ids, rules), {}
     for number, measure in enumerate(scores.measures):
         low = high = _defined(scores.values[number], rules)
         is_open = np.zeros(len(low), bool)
         if measure.definition.gain != "judged":
-            low, high, is_open = _bound_alone(lists, measure, rules)
+            low, high, is_open = _bound_alone(lists, measure)
         ends = [
             _bound_mean(part[rows], is_open[rows], measure.definition.aggregate, end)
             for part, end in ((low, min), (high, max))
         ]
-        count = lists.count_unjudged(measure)
+        count = int(lists.before_cutoff(measure).sum())
         bounds[str(measure)] = HoleBounds(ends[0], ends[1], True, count, low, high)
     return bounds
 
@@ -161,7 +161,8 @@ def bound_scores(scores: Scores) -> dict[str, HoleBounds]:
 class _FullLists:
     """Every retrieved document of some judged queries; unjudged ones have the grade −1."""
 
-    def __init__(self, hits: Hits, query_ids: Ids) -> None:
+    def __init__(self, hits: Hits, query_ids: Ids, rules: Conventions) -> None:
+        self.rules = rules
         ranking, scale = hits.ranking, np.unique(np.append(hits.pool_grade, 0.0))
         assert ranking is not None
         self.scale = scale[scale >= 0]
@@ -169,10 +170,8 @@ class _FullLists:
         rows = query_ids.match(ranking.query_ids)
         rows = np.where(rows < 0, len(ranking.query_ids), rows)
         at, offsets = gather(np.append(ranking.offsets, ranking.offsets[-1]), rows)
-        places = np.arange(len(ranking.docs))
-        rank, low, high = (
-            column[at] for column in tie_groups(ranking.offsets, ranking.scores, places)
-        )
+        groups = tie_groups(ranking.offsets, ranking.scores, np.arange(len(ranking.docs)))
+        rank, low, high = (column[at] for column in groups)
         grade = np.full(len(rank), -1.0) if not hits.exhaustive else np.zeros(len(rank))
         grade[offsets[hits.row] + hits.rank - 1] = np.maximum(hits.grade, -1.0)
         ranks: Any = {"rank": rank, "rank_lo": low, "rank_hi": high, "grade": grade}
@@ -183,14 +182,14 @@ class _FullLists:
         self.n_open = np.bincount(self.open_row, minlength=len(query_ids))
         self.nth = nth_in_row(self.open_row)
 
-    def count_unjudged(self, measure: Measure) -> int:
-        """Count unjudged documents that stand before the cut-off."""
+    def before_cutoff(self, measure: Measure) -> NDArray[np.bool_]:
+        """Tell which unjudged documents stand before the cut-off."""
         cut = measure.cutoff if isinstance(measure.cutoff, int) else np.inf
-        return int((self.hits.rank[self.open] <= cut).sum())
+        return np.asarray(self.hits.rank[self.open] <= cut)
 
-    def grades(self, measure: Measure, gain: Callable[[Floats], Floats]) -> Floats:
+    def grades(self, measure: Measure) -> Floats:
         """Return a grade for every gain that a judgment can give, the lowest first."""
-        scale = self.scale
+        scale, gain = self.scale, call_of(measure, self.rules)[1]
         if scale[-1] <= 0 or not (gain(scale) > 0).any():  # nothing was judged relevant yet
             rel: Any = dict(measure.params).get("rel", 1)
             scale = np.append(scale, max(rel, 1.0))
@@ -224,30 +223,45 @@ class _FullLists:
             kept=Kept(),
         )
 
+    def weigh(self, measure: Measure) -> Floats:
+        """Return the weight of each retrieved document in P, DCG, nDCG or RBP."""
+        arguments, hits = call_of(measure, self.rules)[0], self.hits
+        k, p = arguments.get("k"), arguments.get("p", 0.0)
+        weights: dict[str, Callable[[Floats], Floats]] = {
+            "P": lambda rank: np.full(rank.shape, 1.0 / (k or 1)),
+            "RBP": lambda rank: (1.0 - p) * np.power(p, rank - 1.0),
+        }
+        in_order = self.rules.ties == "order"
+        low, high = (hits.rank, hits.rank) if in_order else (hits.rank_lo, hits.rank_hi)
+        inside = np.clip((k or np.iinfo(np.int64).max) - low + 1, 0, high - low + 1)
+        sums = sum_over_ranks(weights.get(measure.name, discount), low - 1, inside)
+        return np.asarray(sums / (high - low + 1))
+
+    def add_judged(self, measure: Measure) -> Floats:
+        """Return the sum of weight times gain of each query's judged documents."""
+        judged, gain = self.hits.grade >= 0, call_of(measure, self.rules)[1]
+        terms = self.weigh(measure)[judged] * gain(self.hits.grade[judged])
+        return np.bincount(self.hits.row[judged], terms, len(self.n_open)).astype(np.float64)
+
 
 def _defined(values: Floats, rules: Conventions) -> Floats:
     return np.where(np.isnan(values), 0.0, values) if rules.empty == "zero" else values
 
 
 def _bound_alone(
-    lists: _FullLists, measure: Measure, rules: Conventions, beyond: Ints | None = None
+    lists: _FullLists, measure: Measure, beyond: Ints | int = 0
 ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     """Return least and largest values of each query, and where it may be left out of the mean."""
-    beyond = np.zeros_like(lists.n_open) if beyond is None else beyond
-    arguments, gain = call_of(measure, rules)
-    other, *grades = lists.grades(measure, gain).tolist()
+    rules, beyond = lists.rules, np.zeros_like(lists.n_open) + beyond
+    if measure.name == "nDCG":
+        ratios = _Ratios(lists, measure, beyond)
+        low, high = ratios.ends(lists.weigh(measure)[lists.open], lists.open_row)
+        return low, np.minimum(high, 1.0), ratios.is_open
+    other, *grades = lists.grades(measure).tolist()
     n_open = lists.n_open + beyond
     most = int(n_open.max(initial=0))
-    divided = arguments.get("trunc") or dict(measure.params).get("graded")
-    simple = measure.name in _RISING and not divided
-    if measure.name == "nDCG":
-        ratios = _Ratios(lists, measure, rules, beyond)
-        low, high = ratios.ends(_weigh(lists, measure, rules)[lists.open], lists.open_row, rules)
-        return (
-            low,
-            np.minimum(high, 1.0),
-            ratios.may_be_empty & (rules.empty != "zero") & (n_open > 0),
-        )
+    params = dict(measure.params)
+    simple = measure.name in _RISING and not params.get("trunc") and not params.get("graded")
     low, high = np.full((2, len(n_open)), np.nan)
     undefined = np.zeros(len(n_open), bool)
     for grade in grades or [other]:
@@ -269,7 +283,7 @@ def _bound_mean(
     terms = np.log(np.maximum(values, GEOMETRIC_FLOOR)) if kind == "geometric" else values
     always = terms[~is_open & ~np.isnan(terms)].tolist()
     total, n = math.fsum(always), len(always)
-    for term in sorted(terms[is_open].tolist(), reverse=end is max):
+    for term in sorted(terms[is_open & ~np.isnan(terms)].tolist(), reverse=end is max):
         if n and end(term, total / n) != term:
             break
         total, n = total + term, n + 1
@@ -281,70 +295,40 @@ def _bound_mean(
 # Measures that are weighted sums of gains, over an ideal that all systems share
 
 
-def _weigh(lists: _FullLists, measure: Measure, rules: Conventions) -> Floats:
-    """Return the weight of each retrieved document in P, DCG, nDCG or RBP."""
-    arguments, hits = call_of(measure, rules)[0], lists.hits
-    k, p = arguments.get("k"), arguments.get("p", 0.0)
-    weights: dict[str, Callable[[Floats], Floats]] = {
-        "P": lambda rank: np.full(rank.shape, 1.0 / (k or 1)),
-        "RBP": lambda rank: (1.0 - p) * np.power(p, rank - 1.0),
-    }
-    weight = weights.get(measure.name, discount)
-    low, high = hits.rank_lo, hits.rank_hi
-    if rules.ties == "order":
-        low = high = hits.rank
-    inside = np.clip((k or np.iinfo(np.int64).max) - low + 1, 0, high - low + 1)
-    return np.asarray(sum_over_ranks(weight, low - 1, inside) / (high - low + 1))
-
-
 def _is_weighed(measure: Measure, rules: Conventions) -> bool:
     """Tell whether a difference is a sum of weights times gains, over the same ideal if any."""
-    arguments = call_of(measure, rules)[0]
-    plain = not arguments.get("trunc") and not dict(measure.params).get("graded")
-    same = arguments.get("ideal", "judged") == "judged"
+    params = call_of(measure, rules)[0] | dict(measure.params)
+    plain = not params.get("trunc") and not params.get("graded")
+    same = params.get("ideal", "judged") == "judged"
     return measure.name in ("P", "DCG", "nDCG", "RBP") and plain and same
 
 
 class _Ratios:
     """Sums over unjudged documents, divided by the ideal DCG of the same judgments."""
 
-    def __init__(
-        self, lists: _FullLists, measure: Measure, rules: Conventions, beyond: Ints
-    ) -> None:
-        arguments, gain = call_of(measure, rules)
+    def __init__(self, lists: _FullLists, measure: Measure, beyond: Ints) -> None:
+        arguments, gain = call_of(measure, lists.rules)
         hits, self.n = lists.hits, lists.n_open + beyond
-        levels = gain(lists.grades(measure, gain))
-        self.floor, self.widths = float(levels[0]), np.diff(levels)
-        self.top = float(levels[-1])
-        self.base = np.zeros(len(self.n))
+        levels = gain(lists.grades(measure))
+        self.floor, self.top, self.widths = float(levels[0]), float(levels[-1]), np.diff(levels)
+        self.base = lists.add_judged(measure)
         self._is_ratio = measure.name == "nDCG"
         row, grade, count = hits.pool_row, hits.pool_grade, hits.pool_count
-        self.n_good = np.bincount(row, count * (gain(grade) > 0), len(self.n))
+        n_good = np.bincount(row, count * (gain(grade) > 0), len(self.n))
         if arguments.get("ideal") == "retrieved":
-            self.n_good = self.n_good + beyond
+            n_good = n_good + beyond
             row, grade, count = hits.row, hits.grade, np.ones(len(hits.row), np.int64)
         count = np.where(grade >= 0, count, 0)
         self.above = np.stack(  # judged documents of each query with at least this gain
             [np.bincount(row, count * (gain(grade) >= level), len(self.n)) for level in levels]
         ).astype(np.int64)
-        judged = hits.grade >= 0
-        self.add(lists, measure, rules, gain, judged, 1.0)
-        most = int((self.above[0] + self.n).max(initial=0))
-        most = most if arguments.get("k") is None else min(most, int(arguments["k"]))
+        # Without any relevant document a query is left out of the mean, or counts 0.
+        left_out = (n_good == 0) & (lists.rules.empty != "zero")
+        self.is_open = np.asarray(left_out & (self.floor == 0))
+        nothing = (self.above[1:2].sum(axis=0) == 0) & (self.floor == 0)
+        self._may_be_zero = np.where(nothing & ~left_out, 0.0, np.nan)
+        most = min(int((self.above[0] + self.n).max(initial=0)), arguments.get("k") or 10**15)
         self._sums = np.append(0.0, np.cumsum(discount(np.arange(1.0, most + 1))))
-
-    def add(
-        self,
-        lists: _FullLists,
-        measure: Measure,
-        rules: Conventions,
-        gain: Callable[[Floats], Floats],
-        judged: NDArray[np.bool_],
-        sign: float,
-    ) -> None:
-        """Add what the judged documents of a system contribute."""
-        weights = sign * _weigh(lists, measure, rules)[judged] * gain(lists.hits.grade[judged])
-        self.base = self.base + np.bincount(lists.hits.row[judged], weights, len(self.n))
 
     def ideal(self, m: Ints) -> Floats:
         """Return the ideal where m unjudged documents of each query have the top grade."""
@@ -355,29 +339,19 @@ class _Ratios:
         floor = self.floor * self._sums[np.minimum(self.above[0] + self.n, end)]
         return np.asarray(self.widths @ parts + floor)
 
-    @property
-    def may_be_empty(self) -> NDArray[np.bool_]:
-        """Which queries have no relevant document yet."""
-        return np.asarray((self.n_good == 0) & (self.floor == 0))
+    def ends(self, weights: Floats, row: Ints) -> tuple[Floats, Floats]:
+        """Return the least and the largest value of each query; NaN where it cannot have one.
 
-    def ends(self, weights: Floats, row: Ints, rules: Conventions) -> tuple[Floats, Floats]:
-        """Return the least and the largest value of each query; NaN where it cannot have one."""
-        order = np.lexsort((-weights, row))
-        weights, offsets = weights[order], offsets_of(np.bincount(row, minlength=len(self.n)))
+        The weights are in order of their rows.
+        """
+        offsets = offsets_of(np.bincount(row, minlength=len(self.n)))
         low, high = np.full((2, len(self.n)), np.nan)
         for q in range(len(self.n)):
             part = weights[offsets[q] : offsets[q + 1]]
             part = np.append(part, np.zeros(self.n[q] - len(part)))
             high[q] = self._largest(q, np.sort(part)[::-1], 1.0)
             low[q] = -self._largest(q, np.sort(-part)[::-1], -1.0)
-        # All judged not relevant: 0, unless the query is left out then.
-        nothing = (self.above[1:2].sum(axis=0) == 0) & (self.floor == 0)
-        nothing &= (self.n_good > 0) | (rules.empty == "zero")
-        low, high = (
-            np.where(nothing, np.fmin(low, 0.0), low),
-            np.where(nothing, np.fmax(high, 0.0), high),
-        )
-        return low, high
+        return np.fmin(low, self._may_be_zero), np.fmax(high, self._may_be_zero)
 
     def _largest(self, q: int, weights: Floats, sign: float) -> float:
         """Return the largest value, of weights that fall; NaN where it cannot have one."""
@@ -427,13 +401,15 @@ def bound_differences(comparison: Comparison) -> Iterator[PairBounds]:
     aligned = comparison.aligned
     if any(hits is None for hits in aligned.hits):
         return
-    lists = [_FullLists(hits, aligned.query_ids) for hits in aligned.hits if hits is not None]
     rules = aligned.conventions.replace(unjudged="nonrelevant")
+    lists = [
+        _FullLists(each, aligned.query_ids, rules) for each in aligned.hits if each is not None
+    ]
     for pair in comparison.pairs:
         measure = next(each for each in comparison.measures if str(each) == pair.measure)
         a, b = (lists[comparison.names.index(name)] for name in (pair.a, pair.b))
         values = comparison.values_on(measure)[comparison.names.index(pair.b)]
-        yield _bound_pair(pair, measure, a, b, rules, values, aligned.clusters)
+        yield _bound_pair(pair, measure, a, b, values, aligned.clusters)
 
 
 def _bound_pair(
@@ -441,23 +417,20 @@ def _bound_pair(
     measure: Measure,
     a: _FullLists,
     b: _FullLists,
-    rules: Conventions,
     values: Floats,
     clusters: NDArray[Any] | None,
 ) -> PairBounds:
-    row, weights, is_near = _merge_unjudged(a, b, measure, rules)
+    row, weights, is_near = _merge_unjudged(a, b, measure)
     union = np.bincount(row, minlength=len(a.n_open))
-    gain, enough = call_of(measure, rules)[1], None
-    exact = False
-    if _is_weighed(measure, rules):
-        ratios = _Ratios(a, measure, rules, union - a.n_open)
-        ratios.add(b, measure, rules, gain, b.hits.grade >= 0, -1.0)
-        low, high = ratios.ends(weights, row, rules)
-        is_open = ratios.may_be_empty & (rules.empty != "zero")
-        exact = not is_open.any()
+    exact, enough = False, None
+    if _is_weighed(measure, a.rules):
+        ratios = _Ratios(a, measure, union - a.n_open)
+        ratios.base -= b.add_judged(measure)
+        low, high = ratios.ends(weights, row)
+        is_open, exact = ratios.is_open, not ratios.is_open.any()
         enough = _count_enough(ratios, weights, row, pair.difference) if exact else None
     else:
-        ends = [_bound_alone(each, measure, rules, union - each.n_open) for each in (a, b)]
+        ends = [_bound_alone(each, measure, union - each.n_open) for each in (a, b)]
         low, high = ends[0][0] - ends[1][1], ends[0][1] - ends[1][0]
         is_open = ends[0][2]
     strict = replace(pair.settings, level=pair.level_of_one, correction="none")
@@ -486,7 +459,7 @@ def _bound_pair(
 
 
 def _merge_unjudged(
-    a: _FullLists, b: _FullLists, measure: Measure, rules: Conventions
+    a: _FullLists, b: _FullLists, measure: Measure
 ) -> tuple[Ints, Floats, NDArray[np.bool_]]:
     """Return query, weight in a less weight in b, and whether it is before the cut-off, of each.
 
@@ -500,11 +473,10 @@ def _merge_unjudged(
     keys = np.concatenate([a.open_row * span + a.docs[a.open], b.open_row * span + shared])
     pairs, which = np.unique(keys, return_inverse=True)
     weights = np.zeros(len(keys))
-    if _is_weighed(measure, rules):
-        each = [_weigh(lists, measure, rules)[lists.open] for lists in (a, b)]
+    if _is_weighed(measure, a.rules):
+        each = [lists.weigh(measure)[lists.open] for lists in (a, b)]
         weights = np.concatenate([each[0], -each[1]])
-    cut = measure.cutoff if isinstance(measure.cutoff, int) else np.inf
-    near = np.concatenate([lists.hits.rank[lists.open] <= cut for lists in (a, b)])
+    near = np.concatenate([lists.before_cutoff(measure) for lists in (a, b)])
     is_near = np.bincount(which, near, len(pairs)) > 0
     totals = np.bincount(which, weights, len(pairs)).astype(np.float64)
     return np.asarray(pairs // span, np.int64), totals, is_near

@@ -532,8 +532,8 @@ def rank_biased_residual(at: View, p: float) -> Floats:
     >>> round(evaluate(run, {"q": {"a": 1}}, "RBPresid").mean()["RBPresid"], 4)
     0.8
     """
-    known = (1.0 - p) * at.weigh(lambda rank: np.power(p, rank - 1.0), None)
-    return np.where(_judged_count(at, None) < at.n_ret, 1.0 - known, 0.0)
+    judged_weight = (1.0 - p) * at.weigh(lambda rank: np.power(p, rank - 1.0), None)
+    return np.where(_judged_count(at, None) < at.n_ret, 1.0 - judged_weight, 0.0)
 
 
 _EPSILON = 1e-5  # of infAP, as in trec_eval

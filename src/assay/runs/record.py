@@ -368,7 +368,7 @@ def run_table(records: list[RunRecord], percent: bool) -> Table:
     for record, mean in zip(records, means, strict=True):
         rows.append((Cell(record.name), *_values(record, mean, percent, best)))
         for label, end in _bounds(record):
-            rows.append((Cell(f"  {label} judgments"), *_values(record, end, percent)))
+            rows.append((Cell(f"{record.name}, {label} judgments"), *_values(record, end, percent)))
     for label, end in _ends(records[0]):
         rows.append((Cell(label), *_values(records[0], end, percent)))
     return Table(("run", *map(str, records[0].scored().measures)), tuple(rows))
