@@ -27,6 +27,9 @@ hypothesis.settings.load_profile("assay")
 # A shell ignores Ctrl-C for what it runs behind `&`, and what tests start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# `nohup` ignores hang-ups likewise; a handler keeps them from this process alone.
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 _ROOT = Path(__file__).resolve().parents[1]
 _DEFAULT_DATA = _ROOT.parent / "shared" / "data"

@@ -198,7 +198,10 @@ PRIVATE = re.compile(
     r"from assay[\w.]* import [^\n]*\b_[a-z]|\bsetattr\([^,\n]+, \"_[a-z]"
     r"|(?<!self)(?<!cls)(?<!native)(?<!sys)(?<!os)\._(?!replace|asdict|fields|make|repr_)[a-z]\w+"
 )
-OF_OTHERS = ("registry._registry", "mteb._evaluators", "ray._private", "_ipython", "run._cell")
+OF_OTHERS = (
+    *("registry._registry", "mteb._evaluators", "ray._private", "_ipython", "run._cell"),
+    *("importlib._bootstrap", "imports._find_and_load"),
+)
 
 
 def test_no_test_uses_a_private_name_of_the_package() -> None:

@@ -60,6 +60,7 @@ EVERY = {
     "search/engine/test_wide.py::test_the_same_answers_as_for_few_queries": 4,
     "search/indexes/test_engines.py::test_exhaustive_engines_answer_as_exact_search_does": 5,
     "stats/test_corrections.py::test_adjusted_p_is_statsmodels": 3,
+    "stats/test_intervals.py::test_means_near_a_bound_are_covered": 4,
     "store/test_digests.py::test_every_change_is_named": 4,
     "store/test_import_numbers.py::test_numbers_beyond_bounds": 5,
     "store/test_round_trip.py::test_conventions_come_back": 5,
