@@ -14,8 +14,8 @@ import pytest
 import assay
 from assay.cli.schema import result_schema
 from assay.errors import AssayError, IdError, MismatchError, UsageError
-from assay.measures.neighbours import overlap, rbo
 from assay.search import diff as diffs
+from assay.search.neighbours import overlap, rbo
 from assay.stats import interval
 
 Run = dict[str, list[str]]

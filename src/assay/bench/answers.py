@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, count
@@ -21,7 +20,7 @@ import numpy as np
 from assay.arrays import Floats, Ints, offsets_of, rows_of
 from assay.bench.asking import Answers, Asking, ask_all, describe_failure
 from assay.bench.plan import PreparedCollection, Retriever
-from assay.bench.search import Costs, SearchOptions, SearchResult, aggregate_chunks
+from assay.bench.search import Costs, SearchOptions, SearchResult
 from assay.bench.systems import SYSTEMS, Hits, Query, as_retrieve, check_repeats, read_hits
 from assay.core.checks import name_few
 from assay.core.conventions import Conventions, as_settings
@@ -32,7 +31,6 @@ from assay.errors import (
     EndpointError,
     FormatError,
     InputError,
-    MeasureError,
     MismatchError,
     StorageError,
     UsageError,
@@ -133,85 +131,65 @@ class AnswerReader:
     allow_mismatch: bool = False
 
     def read(self, answer: Any) -> Hits:
-        """Return the hits of one query, checked; more than k are cut where they are in order."""
+        """Return the hits of one query, checked."""
         hits = read_hits(answer, id=self.system.settings.get("id", ""))
         if self.system.settings.get("doc_of") is None:
             check_repeats(hits.ids)
         if " ".join(hits.ids).split() != hits.ids or "\0" in "".join(hits.ids):
             odd = next(id for id in hits.ids if id.split() != [id] or "\0" in id)
-            raise InputError(
-                f"the id {odd!r:.60} is empty or holds white space. Return ids, not texts"
-            )
+            raise InputError(f"the id {odd!r:.60} is empty or holds white space. Return ids")
         return hits
 
     def rank(self, hits: Mapping[int, Hits]) -> tuple[Ranking, list[Finding]]:
         """Return the ranking of the documents of the collection and others, and findings."""
-        name, depth = self.system.name, self.options.depth
-        findings = [*self._count(hits)]
-        lines, direction = self._lines(hits)
-        if direction == "low":
+        name, there, settings = self.system.name, self.data.doc_ids, self.system.settings
+        findings, (lines, direction) = [*self._count(hits)], self._lines(hits)
+        if direction == "low" and "scores" not in settings:
             message = f"the scores of {name} rise with the rank: they are taken as distances"
             effect = 'Their signs are turned round. Set scores = "low" to say so.'
-            if "scores" not in self.system.settings:
-                findings.append(Finding("note", "distances", message, effect, 1, 1))
+            findings.append(Finding("note", "distances", message, effect, 1, 1))
         lines = self._fold(lines, direction)
-        unknown = lines.ids.take(np.flatnonzero(lines.ids.match(self.data.doc_ids) < 0))
-        if len(lines.ids):
-            about = f"ids that {name} returned"
+        if unknown := [str(lines.ids[row]) for row in np.flatnonzero(lines.ids.match(there) < 0)]:
             how: Any = {"allow": self.allow_mismatch, "prefixes": False}
-            check_match(lines.ids, self.data.doc_ids, about, "the collection", **how)
-        if len(unknown):
+            check_match(lines.ids, there, f"ids that {name} returned", "the collection", **how)
             message = f"{name} returned {len(unknown):,} ids that are not in the collection"
             effect = "They take a rank and count as not relevant. Map ids of chunks with --doc-of."
-            examples = tuple(map(str, unknown.take(np.arange(min(3, len(unknown))))))
-            counts = len(unknown), len(lines.ids)
-            findings.append(Finding("warning", "unknown-ids", message, effect, *counts, examples))
-        ranking = Ranking.from_lines(
-            self.data.query_ids,
-            lines.ids,
-            queries=lines.rows.astype(np.int32),
-            docs=lines.numbers.astype(np.int32),
-            scores=lines.scores,
-            tiebreak=self.options.tiebreak,
-        )
-        n_docs = 0 if len(unknown) else len(self.data.doc_ids)
-        ranking = replace(ranking.first(depth), n_docs=n_docs)
-        folded = None if self.system.settings.get("doc_of") is None else self.options.aggregation
-        settings = as_settings(model=self.system.spec, fold=folded, n_docs=len(self.data.doc_ids))
-        return replace(ranking, settings=settings), findings
+            counts = len(unknown), len(lines.ids), tuple(unknown[:3])
+            findings.append(Finding("warning", "unknown-ids", message, effect, *counts))
+        columns: Any = {"queries": lines.rows.astype(np.int32), "scores": lines.scores}
+        columns |= {"docs": lines.numbers.astype(np.int32), "tiebreak": self.options.tiebreak}
+        ranking = Ranking.from_lines(self.data.query_ids, lines.ids, **columns)
+        folded = None if settings.get("doc_of") is None else self.options.aggregation
+        signed = as_settings(model=self.system.spec, fold=folded, n_docs=len(there))
+        n_docs = 0 if unknown else len(there)
+        ranking = replace(ranking.first(self.options.depth), n_docs=n_docs, settings=signed)
+        return ranking, findings
 
     def _count(self, hits: Mapping[int, Hits]) -> Iterator[Finding]:
         """Yield findings about the number of hits."""
-        name, k = self.system.name, self.options.depth
+        name, k, total = self.system.name, self.options.depth, len(hits)
         lengths = np.array([len(hit.ids) for hit in hits.values()], np.int64)
-        enough = min(self.reach, len(self.data.doc_ids))
-        short, total = int((lengths < enough).sum()), len(lengths)
-        most = int(lengths.max(initial=0))
-        if short and most < enough:
+        most, enough = int(lengths.max(initial=0)), min(self.reach, len(self.data.doc_ids))
+        if most < enough:
             message = f"{name} returned at most {most:,} documents for any query, of {k:,}"
             effect = (
                 f"Measures beyond rank {most} see no more. Set its own number of documents (k, "
                 "top_k, similarity_top_k, search_kwargs), or measure less deep."
             )
-            yield Finding("warning", "few-results", message, effect, short, total)
-        empty = int((lengths == 0).sum())
-        if empty:
-            rows = [row for row, hit in hits.items() if not hit.ids]
-            message = f"{name} returned nothing for {empty:,} queries"
-            ids = tuple(str(self.data.query_ids[row]) for row in rows[:3])
-            yield Finding("note", "no-results", message, "They score 0.", empty, total, ids)
+            yield Finding("warning", "few-results", message, effect, total, total)
+        if empty := [str(self.data.query_ids[row]) for row, hit in hits.items() if not hit.ids]:
+            message = f"{name} returned nothing for {len(empty):,} queries"
+            counts = len(empty), total, tuple(empty[:3])
+            yield Finding("note", "no-results", message, "They score 0.", *counts)
         if most > k:
-            long = int((lengths > k).sum())
             message = f"{name} returned up to {most:,} documents, more than the {k:,} that count"
+            long = int((lengths > k).sum())
             yield Finding("note", "many-results", message, "The others are cut.", long, total)
 
     def _lines(self, hits: Mapping[int, Hits]) -> tuple[_Lines, str]:
         """Return all hits as lines, and which scores are good: high, low or by order."""
-        name, ids, direction = (
-            self.system.name,
-            self.data.query_ids,
-            self.system.settings.get("scores"),
-        )
+        name, ids = self.system.name, self.data.query_ids
+        direction = self.system.settings.get("scores")
         rows = sorted(row for row, hit in hits.items() if hit.ids)
         lengths = np.array([len(hits[row].ids) for row in rows], np.int64)
         offsets = offsets_of(lengths)
@@ -274,27 +252,15 @@ class AnswerReader:
             )
         named = [doc_of(str(id)) for id in lines.ids]
         numbers = dict(zip(dict.fromkeys(named), count(), strict=False))
-        owner = np.fromiter(map(numbers.__getitem__, named), np.int64)
-        # Entries of one chunk that came twice count once each: rank them as different chunks.
-        order = np.lexsort((np.arange(len(lines.rows)), -lines.scores, lines.rows))
-        rows, chunks = lines.rows[order], np.arange(len(order))
-        offsets = np.searchsorted(rows, np.arange(len(self.data.query_ids) + 1)).astype(np.int64)
+        owner = np.fromiter(map(numbers.__getitem__, named), np.int64)[lines.numbers]
+        order = np.lexsort((-lines.scores, owner, lines.rows))  # the best chunk of each is first
+        key = (lines.rows * max(len(numbers), 1) + owner)[order]
+        heads = np.flatnonzero(np.diff(key, prepend=-1))
+        place = np.arange(len(key)) - np.repeat(heads, np.diff([*heads, len(key)]))
+        counted = np.where(place < aggregation.best, lines.scores[order], 0.0)
+        scores = np.add.reduceat(counted, heads) if len(heads) else counted
         ids = Ids.of(list(numbers), "doc") if numbers else lines.ids
-        ranked = Ranking(
-            self.data.query_ids,
-            Ids.count(len(order)),
-            offsets,
-            chunks.astype(np.int32),
-            lines.scores[order],
-        )
-        docs = aggregate_chunks(
-            ranked,
-            owner[lines.numbers[order]],
-            doc_ids=ids,
-            aggregation=aggregation,
-            depth=max(1, int(ranked.lengths.max(initial=1))),
-        ).ranking
-        return _Lines(ids, rows_of(docs.offsets), docs.docs.astype(np.int64), docs.scores)
+        return _Lines(ids, lines.rows[order][heads], owner[order][heads], scores)
 
 
 # Systems
@@ -444,8 +410,13 @@ def read_stored_run(
     """
     system, data = reader.system, reader.data
     key = system.spec.partition(":")[2]
-    with _open_run(key, place) as run:
-        scores, results = only_measures(run.scores(), measures), run.all_results()
+    try:
+        with find_hook("open_store")(place, create=False) as store:
+            named = store.runs(name=key, status="finished", limit=1)
+            run = named[0] if named else store.run(int(key) if key.isdecimal() else key)
+            scores, results = only_measures(run.scores(), measures), run.all_results()
+    except StorageError as error:
+        raise StorageError(f"There is no file {key!r}, and no such stored run. {error}") from error
     what = f"The stored run {run.id} ({run.name!r})"
     if scores.conventions != rules:
         raise MismatchError(f"{what} was scored by other conventions: {scores.conventions}.")
@@ -461,20 +432,6 @@ def read_stored_run(
     costs = run.config.get("costs", {})
     spent = Costs(search_seconds=costs.get("search_seconds"), serving=costs.get("serving"))
     return StoredRun(SearchResult(ranking, spent, f"{system.spec} {run.uid}", 0), scores)
-
-
-@contextmanager
-def _open_run(key: str, place: str | None) -> Iterator[Any]:
-    """Open the newest stored run of this name, or the one of this number."""
-    try:
-        with find_hook("open_store")(place, create=False) as store:
-            named = store.runs(name=key, status="finished", limit=1)
-            run = named[0] if named else store.run(int(key) if key.isdecimal() else key)
-            yield run
-    except (StorageError, UsageError) as error:
-        if isinstance(error, MeasureError):
-            raise
-        raise UsageError(f"There is no file {key!r}, and no such stored run: {error}") from error
 
 
 def take_scores(stored: Scores, scores: Scores, name: str) -> Scores:

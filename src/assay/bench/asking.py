@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from assay.arrays import Floats, offsets_of
+from assay.arrays import Floats
 from assay.bench.systems import Hits
 from assay.errors import AssayError, InputError, error_text
 from assay.io.checkpoint import Checkpoint
@@ -335,58 +335,35 @@ class _StoredAnswers:
     """Finished queries in the parts of a checkpoint, written every few seconds."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        self._checkpoint = checkpoint
-        self._number, self._stored = 0, set[int]()
+        self._checkpoint, self._number, self._rows = checkpoint, 0, set[int]()
         self._saved = time.monotonic()
+
+    @property
+    def _name(self) -> str:
+        return f"answers-{self._number}.part"
 
     def load(self) -> Answers:
         """Return the answers of a bench that was interrupted."""
         answers = Answers()
         while (path := self._checkpoint.path(self._name)) is not None and path.exists():
             part = self._checkpoint.load(self._name)
+            for row, seconds, ids, scores in part.notes if part else ():
+                answers.take([Reply(row, Hits(ids, scores), None, seconds)])
             self._number += 1
-            if part is None:
-                continue
-            arrays, ids = part.arrays, part.notes["ids"]
-            offsets = offsets_of(arrays["lengths"]).tolist()
-            rows, seconds = arrays["rows"].tolist(), arrays["seconds"].tolist()
-            for place, row in enumerate(rows):
-                inside = slice(offsets[place], offsets[place + 1])
-                scored = bool(arrays["scored"][place])
-                scores = arrays["scores"][inside].tolist() if scored else None
-                answers.hits[row] = Hits(ids[inside], scores)
-                answers.seconds[row] = seconds[place]
-        self._stored = set(answers.hits)
-        answers.resumed = len(answers.hits)
+        self._rows = set(answers.hits)
+        answers.resumed = len(self._rows)
         return answers
-
-    @property
-    def _name(self) -> str:
-        return f"answers-{self._number}.part"
 
     def save(self, answers: Answers, *, now: bool = False) -> None:
         """Write what is not written yet, if some seconds have passed."""
-        if self._checkpoint.folder is None:
-            return
-        if not now and time.monotonic() - self._saved < _SAVED_EVERY:
-            return
-        rows = [row for row in answers.hits if row not in self._stored]
-        self._saved = time.monotonic()
-        if not rows:
-            return
-        hits = [answers.hits[row] for row in rows]
-        scores = [hit.scores or [nan] * len(hit.ids) for hit in hits]
-        arrays: dict[str, Any] = {
-            "rows": np.array(rows),
-            "lengths": np.array([len(hit.ids) for hit in hits]),
-            "seconds": np.array([answers.seconds[row] for row in rows]),
-            "scored": np.array([hit.scores is not None for hit in hits]),
-            "scores": np.array([score for row in scores for score in row], np.float64),
-        }
-        notes = {"ids": [id for hit in hits for id in hit.ids]}
-        self._checkpoint.save(self._name, arrays, notes)
-        self._number += 1
-        self._stored.update(rows)
+        if now or time.monotonic() - self._saved > _SAVED_EVERY:
+            rows = [row for row in answers.hits if row not in self._rows]
+            notes = [(row, answers.seconds[row], *answers.hits[row]) for row in rows]
+            if rows:
+                self._checkpoint.save(self._name, {}, notes)
+            self._number += bool(rows)
+            self._rows.update(rows)
+            self._saved = time.monotonic()
 
 
 def describe_failure(error: BaseException) -> str:

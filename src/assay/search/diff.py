@@ -34,10 +34,10 @@ from assay.core.text import natural_order
 from assay.errors import UsageError
 from assay.io.columns import read_groups
 from assay.io.formats import as_judgments, as_ranking, read_questions
-from assay.measures.neighbours import check_persistence
 from assay.runs.record import RunRecord
 from assay.runs.results import Aggregate
 from assay.scoring.evaluate import evaluate
+from assay.search.neighbours import check_persistence
 from assay.stats import Interval, intervals
 from assay.stats.choices import LEVEL, RESAMPLES, SEED
 from assay.tables.table import Page, Table, Words, table_of
