@@ -15,7 +15,7 @@ from assay.core.ranking import Ranking
 from assay.errors import AssayError, InputError, UsageError
 from assay.io.collections import Collection, read_judgments
 from assay.io.texts import Texts
-from tests.bench.search_servers import DOCS, ENGINES, serve
+from tests.bench.search_servers import DOCS, ENGINES, plain, serve
 
 WORDS = ["red", "blue", "fox", "whale", "jumps", "swims", "fast", "slow", "night", "day"]
 
@@ -300,3 +300,23 @@ def test_columns_of_any_format_are_read(tmp_path, ending):
     assert read_fields(path, ["tenant"], "query") == {"q1": {"tenant": "a"}, "q2": {"tenant": "b"}}
     with pytest.raises(AssayError, match="tenan"):
         read_fields(path, ["tenan"], "query")
+
+
+def test_another_request_has_another_signature():
+    ids, rows = zip(*DOCS.items(), strict=True)
+    queries = Texts(Ids.of(["q1", "q2"]), ("red fox", "whale"))
+    qrels, _ = read_judgments({"q1": {"d1": 1}, "q2": {"d4": 1}}, queries)
+    texts = tuple(row[0] for row in rows)
+    collection = Collection(Ids.of(list(ids)), texts, *queries, qrels, "few")
+    settings = {"hits": "results", "id": "doc.key", "score": "match"}
+    bodies = [{"q": text, "n": "{{k}}"} for text in ("{{query}}", "{{query}} whale", "a|{{query}}")]
+    with serve(plain) as server:
+        spec = f"http:{server.url}"
+        written = [
+            Retriever("mine", f"{spec}?body={json.dumps(body)}", settings) for body in bodies
+        ]
+        systems = [Retriever("mine", spec, {**settings, "body": body}) for body in bodies] + written
+        results = [run_bench(collection, [], systems=[s], measures=["nDCG@10"]) for s in systems]
+    signatures = {result.systems[0].scores.signature for result in results}
+    assert len(signatures) == len(systems)
+    assert not any("{{" in signature for signature in signatures)

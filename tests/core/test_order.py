@@ -64,6 +64,9 @@ DESCENDING = re.compile(
 OF_SCORES = re.compile(r"(?:argsort|lexsort)\(.*\b(?:scores?|distances?|similarit\w+)\b")
 # Sorts that are not rankings of documents by score, with what they sort.
 OTHER_SORTS = {
+    "bench/answers.py": "chunks of a document, of which the best count",
+    "bench/asking.py": "ranks of order statistics",
+    "bench/systems.py": "a dictionary of scores, in the order of a list of hits",
     "bench/reranking.py": "chunks of a document, of which the best counts",
     "judging/agreement.py": "systems by mean",
     "judging/queries.py": "drawn queries by their random keys",

@@ -18,15 +18,16 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from assay.arrays import Floats, Ints, offsets_of, rows_of
-from assay.bench.asking import Answers, Asking, ask_all, describe_failure
+from assay.bench.asking import Asking, SystemAnswers, ask_all, describe_failure
 from assay.bench.plan import PreparedCollection, Retriever
 from assay.bench.search import Costs, SearchOptions, SearchResult
-from assay.bench.systems import SYSTEMS, Hits, Query, as_retrieve, check_repeats, read_hits
+from assay.bench.systems import SYSTEMS, HitList, Query, as_retrieve, check_repeats, read_hits
 from assay.core.checks import name_few
 from assay.core.conventions import Conventions, as_settings
 from assay.core.ids import Ids
 from assay.core.mismatches import check_match
 from assay.core.ranking import Ranking
+from assay.core.text import mask_secrets
 from assay.errors import (
     EndpointError,
     FormatError,
@@ -130,7 +131,7 @@ class AnswerReader:
     reach: int
     allow_mismatch: bool = False
 
-    def read(self, answer: Any) -> Hits:
+    def read(self, answer: Any) -> HitList:
         """Return the hits of one query, checked."""
         hits = read_hits(answer, id=self.system.settings.get("id", ""))
         if self.system.settings.get("doc_of") is None:
@@ -140,7 +141,7 @@ class AnswerReader:
             raise InputError(f"the id {odd!r:.60} is empty or holds white space. Return ids")
         return hits
 
-    def rank(self, hits: Mapping[int, Hits]) -> tuple[Ranking, list[Finding]]:
+    def rank(self, hits: Mapping[int, HitList]) -> tuple[Ranking, list[Finding]]:
         """Return the ranking of the documents of the collection and others, and findings."""
         name, there, settings = self.system.name, self.data.doc_ids, self.system.settings
         findings, (lines, direction) = [*self._count(hits)], self._lines(hits)
@@ -159,13 +160,16 @@ class AnswerReader:
         columns: Any = {"queries": lines.rows.astype(np.int32), "scores": lines.scores}
         columns |= {"docs": lines.numbers.astype(np.int32), "tiebreak": self.options.tiebreak}
         ranking = Ranking.from_lines(self.data.query_ids, lines.ids, **columns)
-        folded = None if settings.get("doc_of") is None else self.options.aggregation
-        signed = as_settings(model=self.system.spec, fold=folded, n_docs=len(there))
+        rule = settings.get("doc_of")
+        rule = f"{len(rule)} ids" if isinstance(rule, Mapping) else rule
+        how = {key: settings.get(key) for key in ("id", "scores")}
+        how |= {"doc_of": rule, "fold": rule and self.options.aggregation, "n_docs": len(there)}
+        signed = as_settings(model=mask_secrets(self.system.spec), **how)
         n_docs = 0 if unknown else len(there)
         ranking = replace(ranking.first(self.options.depth), n_docs=n_docs, settings=signed)
         return ranking, findings
 
-    def _count(self, hits: Mapping[int, Hits]) -> Iterator[Finding]:
+    def _count(self, hits: Mapping[int, HitList]) -> Iterator[Finding]:
         """Yield findings about the number of hits."""
         name, k, total = self.system.name, self.options.depth, len(hits)
         lengths = np.array([len(hit.ids) for hit in hits.values()], np.int64)
@@ -186,7 +190,7 @@ class AnswerReader:
             long = int((lengths > k).sum())
             yield Finding("note", "many-results", message, "The others are cut.", long, total)
 
-    def _lines(self, hits: Mapping[int, Hits]) -> tuple[_Lines, str]:
+    def _lines(self, hits: Mapping[int, HitList]) -> tuple[_Lines, str]:
         """Return all hits as lines, and which scores are good: high, low or by order."""
         name, ids = self.system.name, self.data.query_ids
         direction = self.system.settings.get("scores")
@@ -311,7 +315,7 @@ def search_retriever(
     return result, failed
 
 
-def _describe_failures(reader: AnswerReader, answers: Answers, *, resumes: bool) -> str:
+def _describe_failures(reader: AnswerReader, answers: SystemAnswers, *, resumes: bool) -> str:
     row, error = min(answers.failures.items())
     number, done, total = len(answers.failures), len(answers.hits), len(reader.data.query_ids)
     words = f"{number:,} of {total:,} queries failed" if number > 1 else "A query failed"
@@ -328,7 +332,7 @@ def _describe_failures(reader: AnswerReader, answers: Answers, *, resumes: bool)
 
 
 def _describe_answers(
-    system: Retriever, answers: Answers, total: int, failed: Sequence[str]
+    system: Retriever, answers: SystemAnswers, total: int, failed: Sequence[str]
 ) -> Iterator[Finding]:
     """Yield findings about failures, retries and answers of an interrupted bench."""
     name = system.name
@@ -377,7 +381,7 @@ def read_run(reader: AnswerReader, rules: Conventions) -> SearchResult:
     for row in np.flatnonzero(places >= 0).tolist():
         inside = slice(run.offsets[places[row]], run.offsets[places[row] + 1])
         ids = run.doc_ids.take(run.docs[inside].astype(np.int64)).as_text()
-        hits[row] = Hits(list(map(str, ids)), run.scores[inside].tolist())
+        hits[row] = HitList(list(map(str, ids)), run.scores[inside].tolist())
     settings = {"scores": "high", **system.settings}
     by_score = replace(reader, system=replace(system, settings=settings))
     ranking, findings = by_score.rank(hits)
@@ -424,7 +428,7 @@ def read_stored_run(
     if there is not None and there != collection[:8]:
         raise MismatchError(f"{what} is of another collection, {there}; this is {collection[:8]}.")
     hits = {
-        row: Hits([doc.doc for doc in results[query].results], None)
+        row: HitList([doc.doc for doc in results[query].results], None)
         for row, query in enumerate(map(str, data.query_ids))
         if query in results
     }

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from assay.arrays import Floats
-from assay.bench.systems import Hits
+from assay.bench.systems import HitList
 from assay.errors import AssayError, InputError, error_text
 from assay.io.checkpoint import Checkpoint
 from assay.stats import Interval
@@ -57,7 +57,7 @@ class Reply(NamedTuple):
     """What a system answered to the query of this row, or raised, and after how many seconds."""
 
     row: int
-    hits: Hits | None
+    hits: HitList | None
     error: BaseException | None
     seconds: float
 
@@ -70,14 +70,14 @@ class TimedOutError(Exception):
 
 
 @dataclass
-class Answers:
+class SystemAnswers:
     """Hits by row, the seconds of each, failures by row, and counts of what went wrong.
 
     `wall_seconds` are those of `n_timed` queries that were answered now, without warm-up and
     pauses; `resumed` were answered by a bench that was interrupted.
     """
 
-    hits: dict[int, Hits] = field(default_factory=dict)
+    hits: dict[int, HitList] = field(default_factory=dict)
     seconds: dict[int, float] = field(default_factory=dict)
     failures: dict[int, BaseException] = field(default_factory=dict)
     errors: int = 0
@@ -166,12 +166,12 @@ def _order_ranks(n: int, share: float, tail: float) -> tuple[int, int]:
 def ask_all(
     n_queries: int,
     answer: Callable[[int], Any],
-    read: Callable[[Any], Hits],
+    read: Callable[[Any], HitList],
     asking: Asking,
     *,
     checkpoint: Checkpoint,
     tell: Callable[[int, int], None],
-) -> Answers:
+) -> SystemAnswers:
     """Ask a system all queries; finished ones are taken from the checkpoint and added to it.
 
     Args:
@@ -227,7 +227,7 @@ def _is_worth_retrying(error: BaseException | None) -> bool:
     return error is not None and not isinstance(error, InputError)
 
 
-def _is_hopeless(answers: Answers, asking: Asking, *, last: bool) -> bool:
+def _is_hopeless(answers: SystemAnswers, asking: Asking, *, last: bool) -> bool:
     """Tell whether to stop: nothing succeeds, or too much fails for good where nothing may."""
     final = asking.failed == "error"
     if len(answers.failures) < _ENOUGH_FAILURES or (answers.hits and not final):
@@ -342,19 +342,19 @@ class _StoredAnswers:
     def _name(self) -> str:
         return f"answers-{self._number}.part"
 
-    def load(self) -> Answers:
+    def load(self) -> SystemAnswers:
         """Return the answers of a bench that was interrupted."""
-        answers = Answers()
+        answers = SystemAnswers()
         while (path := self._checkpoint.path(self._name)) is not None and path.exists():
             part = self._checkpoint.load(self._name)
             for row, seconds, ids, scores in part.notes if part else ():
-                answers.take([Reply(row, Hits(ids, scores), None, seconds)])
+                answers.take([Reply(row, HitList(ids, scores), None, seconds)])
             self._number += 1
         self._rows = set(answers.hits)
         answers.resumed = len(self._rows)
         return answers
 
-    def save(self, answers: Answers, *, now: bool = False) -> None:
+    def save(self, answers: SystemAnswers, *, now: bool = False) -> None:
         """Write what is not written yet, if some seconds have passed."""
         if now or time.monotonic() - self._saved > _SAVED_EVERY:
             rows = [row for row in answers.hits if row not in self._rows]

@@ -63,7 +63,7 @@ from assay.core.text import mask_secrets
 from assay.errors import InputError, UsageError
 from assay.io.checkpoint import Checkpoint, Part
 from assay.io.collections import ANSWER_MEASURES, Collection, load_collection
-from assay.io.fingerprints import digest_of_arrays
+from assay.io.fingerprints import digest_of_arrays, fingerprint_of
 from assay.io.texts import ChunkRule
 from assay.measures import Measure, parse_many
 from assay.models import EncoderSettings
@@ -470,6 +470,12 @@ class _Run:
         if data.allowed is not None:
             findings += describe_breaches(name, ranking, data.query_ids, data.doc_ids, data.allowed)
             ranking = replace(ranking, settings={**ranking.settings, "filter": data.filters})
+        if system.spec.startswith("http:"):  # a request is too long for a signature
+            where, _, options_text = system.spec.partition("?")
+            keys = system.settings.keys() - {"key_env", "timeout", "exact", "doc_of", "filters"}
+            deciding = {"?": options_text, **{key: system.settings[key] for key in keys}}
+            mark = as_settings(model=where, request=fingerprint_of(deciding)[:8])
+            ranking = replace(ranking, settings={**ranking.settings, **mark})
         if (base := system.settings.get("exact")) is not None:
             if base not in self.results or base not in [model.name for model in self.plan.models]:
                 raise UsageError(f"{name!r} names {base!r} as exact, which is none of the models.")

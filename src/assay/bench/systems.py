@@ -1,6 +1,6 @@
 """Search systems that Assay does not run itself: functions, retriever objects, endpoints, runs.
 
-    Query → retrieve(query) → whatever it returns → read_hits → Hits of one query
+    Query → retrieve(query) → whatever it returns → read_hits → hits of one query
 
 A *retriever* is a callable that takes a `Query` and returns hits in any of the shapes that
 `read_hits` reads. Each kind of spec (`run:`, `retrieve:`, `http:`) has a factory in `SYSTEMS`. It
@@ -27,12 +27,11 @@ from assay.errors import IdError, InputError, UsageError, ValueRangeError
 from assay.io.fingerprints import fingerprints
 from assay.plugins import load_target
 
-_MODULE: Final = "assay.bench.systems"
 SYSTEMS: Final = SpecRegistry(
     "system",
     {
-        "run": SpecKind("run:FILE", f"{_MODULE}:load_run"),
-        "retrieve": SpecKind("retrieve:MODULE:FUNCTION", f"{_MODULE}:load_function"),
+        "run": SpecKind("run:FILE", "assay.bench.answers:read_run"),
+        "retrieve": SpecKind("retrieve:MODULE:FUNCTION", "assay.bench.systems:load_function"),
         "http": SpecKind("http:[PRESET:]URL", "assay.bench.endpoints:load_http"),
     },
 )
@@ -70,7 +69,7 @@ class Query(NamedTuple):
 Retrieve = Callable[[Query], Any]
 
 
-class Hits(NamedTuple):
+class HitList(NamedTuple):
     """Ids in the order in which a system returned them, and their scores, if it has any."""
 
     ids: list[str]
@@ -84,7 +83,7 @@ _SCORE_NAMES: Final = ("score", "_score")
 _MOST_HITS: Final = 1_000_000  # of one query, whatever k is
 
 
-def read_hits(answer: Any, *, id: str = "") -> Hits:
+def read_hits(answer: Any, *, id: str = "") -> HitList:
     """Return ids and scores of what a system returned for one query.
 
     Args:
@@ -101,7 +100,7 @@ def read_hits(answer: Any, *, id: str = "") -> Hits:
 
     Example:
         >>> read_hits([("d1", 0.9), ("d2", 0.4)])
-        Hits(ids=['d1', 'd2'], scores=[0.9, 0.4])
+        HitList(ids=['d1', 'd2'], scores=[0.9, 0.4])
     """
     items = _items_of(answer)
     kinds = set(map(type, items))
@@ -114,8 +113,7 @@ def read_hits(answer: Any, *, id: str = "") -> Hits:
         ids, values = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     if set(map(type, ids)) - {str}:
         ids = [_as_id(value, rank) for rank, value in enumerate(ids, 1)]
-    scores = _as_scores(values)
-    return Hits(ids, scores)
+    return HitList(ids, _as_scores(values))
 
 
 def check_repeats(ids: list[str]) -> None:
