@@ -300,8 +300,8 @@ def search_retriever(
     mark = system.fingerprint or getattr(retrieve, "fingerprint", None)
     fingerprint = f"{system.spec} {as_settings(own=system.settings)} {options.depth} {mark}"
     # Answers stay the same if they are read in another way.
-    reading = {key: value for key, value in system.settings.items() if key in ("scores", "doc_of")}
-    key = f"{system.spec} {as_settings(own={**system.settings, **dict.fromkeys(reading)})} {mark}"
+    deciding = {k: v for k, v in system.settings.items() if k not in ("scores", "doc_of")}
+    key = f"{system.spec} {as_settings(own=deciding)} {mark}"
     ids, n_queries = list(map(str, data.query_ids)), len(data.query_ids)
 
     def answer(row: int) -> Any:
