@@ -98,6 +98,7 @@ class TestReading:
             ("d1", "returned str"),
             (b"d1", "returned bytes"),
             (7, "returned int"),
+            ({"a", "b"}, "returned set"),
             ([None], "hit 1 has no id"),
             (["a", None], "hit 2 has no id"),
             ([True], "hit 1 has the id True"),
@@ -401,6 +402,34 @@ class TestBench:
         finding = next(f for f in result.diagnosis.findings if f.code == "no-results")
         assert finding.count == 25
 
+    @pytest.mark.parametrize(
+        ("setting", "value"),
+        [
+            *(("concurrency", value) for value in (0, -1, 2.5, "4", True)),
+            *(("timeout", value) for value in (0, -1, math.nan, "1")),
+            *(("retries", value) for value in (-1, 1.5, True)),
+            ("failed", "zero"),
+            ("doc_of", 7),
+        ],
+    )
+    def test_wrong_settings(self, setting: str, value: Any) -> None:
+        with pytest.raises(UsageError, match=setting):
+            run_bench(DATA, [shared_words], **{**HOW, setting: value})
+
+    def test_wrong_directions(self) -> None:
+        with pytest.raises(UsageError, match="scores"):
+            Retriever("mine", "mine", {"scores": "best"}, shared_words)
+
+    def test_huge_scores_and_long_ids(self) -> None:
+        def huge(text: str) -> list[tuple[str, float]]:
+            return [("d01", 1e308), ("d02", -1e308), ("x" * 100_000, -1.5e308)]
+
+        result = run_bench(
+            DATA, ["bm25"], systems={"mine": Retriever("huge", "f", {}, huge)}, **HOW
+        )
+        assert [id for id, _ in rows_of(result, "mine")["q00"][:2]] == ["d01", "d02"]
+        assert len(repr(result)) < 20_000
+
     def test_names_must_differ(self) -> None:
         with pytest.raises(UsageError, match="Two systems are called 'bm25'"):
             run_bench(DATA, ["bm25"], systems={"bm25": shared_words})
@@ -565,6 +594,27 @@ class TestFailures:
         flaky.calls.clear()
         run_bench(DATA, [system], **how)  # the bench was complete: all are asked again
         assert len(set(flaky.calls)) == 25
+
+    def test_other_ways_of_reading_ask_nothing(self, tmp_path: Path, concurrency: int) -> None:
+        def unsorted(text: str) -> list[tuple[str, float]]:
+            calls.append(text)
+            return [("d01", 1.0), ("d02", 3.0), ("d03", 2.0)]
+
+        calls: list[str] = []
+        how = {**HOW, "concurrency": concurrency, "checkpoint": tmp_path}
+        with pytest.raises(InputError, match="not in order"):
+            run_bench(DATA, [Retriever("mine", "mine", {}, unsorted, fingerprint="1")], **how)
+        assert len(set(calls)) == 25
+        calls.clear()
+        by_order = Retriever("mine", "mine", {"scores": "order"}, unsorted, fingerprint="1")
+        rows = rows_of(run_bench(DATA, [by_order], **how), "mine")
+        assert ([id for id, _ in rows["q03"]], calls) == (["d01", "d02", "d03"], [])
+
+    def test_a_wrong_doc_of_is_refused_before_anything_is_asked(self, concurrency: int) -> None:
+        flaky = Flaky(lambda text: False)
+        with pytest.raises(UsageError, match="no regular expression"):
+            run_bench(DATA, [flaky], doc_of="(", concurrency=concurrency, **HOW)
+        assert not flaky.calls
 
     def test_another_fingerprint_asks_again(self, tmp_path: Path, concurrency: int) -> None:
         flaky = Flaky(lambda text: text == DATA.query_texts[7], times=99)

@@ -551,7 +551,9 @@ class Said(NamedTuple):
     signatures: tuple[str, ...]
 
 
-_NOT_RESULTS = re.compile(r"serving|second|timing|time|bytes|per_second|settings|experiment|schema|version")
+_NOT_RESULTS = re.compile(
+    r"serving|second|timing|time|bytes|per_second|settings|experiment|schema|version"
+)
 _NUMBER = re.compile(r"(?<![\w.:@-])-?\d+(?:\.\d+|(?=%))")
 
 

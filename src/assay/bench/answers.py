@@ -22,6 +22,7 @@ from assay.bench.asking import Asking, SystemAnswers, ask_all, describe_failure
 from assay.bench.plan import PreparedCollection, Retriever
 from assay.bench.search import Costs, SearchOptions, SearchResult
 from assay.bench.systems import SYSTEMS, HitList, Query, as_retrieve, check_repeats, read_hits
+from assay.core import checks
 from assay.core.checks import name_few
 from assay.core.conventions import Conventions, as_settings
 from assay.core.ids import Ids
@@ -73,6 +74,7 @@ def make_doc_of(rule: DocOf) -> Callable[[str], str] | None:
     """
     if rule is None:
         return None
+    checks.require(rule, (str, os.PathLike, Mapping), "doc_of", "a text, a file or a dictionary")
     if isinstance(rule, Mapping):
         return lambda chunk: str(rule.get(chunk, chunk))
     if isinstance(rule, os.PathLike) or os.path.isfile(rule):
@@ -150,7 +152,9 @@ class AnswerReader:
             effect = 'Their signs are turned round. Set scores = "low" to say so.'
             findings.append(Finding("note", "distances", message, effect, 1, 1))
         lines = self._fold(lines, direction)
-        if unknown := [str(lines.ids[row]) for row in np.flatnonzero(lines.ids.match(there) < 0)]:
+        if unknown := [
+            str(lines.ids[row])[:80] for row in np.flatnonzero(lines.ids.match(there) < 0).tolist()
+        ]:
             how: Any = {"allow": self.allow_mismatch, "prefixes": False}
             check_match(lines.ids, there, f"ids that {name} returned", "the collection", **how)
             message = f"{name} returned {len(unknown):,} ids that are not in the collection"
@@ -222,10 +226,9 @@ class AnswerReader:
 
     def _direction(self, scores: Floats, offsets: Ints, rows: Sequence[int]) -> str:
         """Return whether scores fall or rise with the rank, the same way for all queries."""
-        steps = np.diff(scores, prepend=0.0)
-        steps[offsets[:-1]] = 0.0  # the first hit of each query
-        owners = rows_of(offsets)
-        rising, falling = (steps > 0), (steps < 0)
+        before = np.concatenate([scores[:1], scores[:-1]])
+        before[offsets[:-1]] = scores[offsets[:-1]]  # nothing is before the first hit of a query
+        owners, rising, falling = rows_of(offsets), scores > before, scores < before
         if not rising.any():
             return "high"
         if not falling.any():
@@ -296,13 +299,16 @@ def search_retriever(
         retrieve = as_retrieve(system.target)
     mark = system.fingerprint or getattr(retrieve, "fingerprint", None)
     fingerprint = f"{system.spec} {as_settings(own=system.settings)} {options.depth} {mark}"
+    # Answers stay the same if they are read in another way.
+    deciding = {k: v for k, v in system.settings.items() if k not in ("scores", "doc_of")}
+    key = f"{system.spec} {as_settings(own=deciding)} {mark}"
     ids, n_queries = list(map(str, data.query_ids)), len(data.query_ids)
 
     def answer(row: int) -> Any:
         query = Query(ids[row], data.query_texts[row], options.depth, fields.get(ids[row], {}))
         return retrieve(query)
 
-    place = checkpoint(fingerprint) if mark is not None else Checkpoint(None)
+    place = checkpoint(key) if mark is not None else Checkpoint(None)
     tell = partial(options.tell, system.name, "asking")
     answers = ask_all(n_queries, answer, reader.read, asking, checkpoint=place, tell=tell)
     failed = [ids[row] for row in sorted(answers.failures)]

@@ -20,8 +20,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from assay.arrays import Floats
+from assay.bench.settings import FAILED
 from assay.bench.systems import HitList
-from assay.errors import AssayError, InputError, error_text
+from assay.core import checks
+from assay.errors import AssayError, InputError, UsageError, error_text
 from assay.io.checkpoint import Checkpoint
 from assay.stats import Interval
 from assay.stats.bounded import beta_tail
@@ -46,6 +48,15 @@ class Asking:
     timeout: float | None = None
     retries: int = 2
     failed: str = "error"
+
+    def __post_init__(self) -> None:
+        """Refuse what could ask nothing, or wait for ever."""
+        checks.check_cutoff(self.concurrency, "concurrency")
+        checks.check_choice(self.failed, FAILED, "failed")
+        if type(self.retries) is not int or self.retries < 0:
+            raise UsageError(f"retries is a whole number from 0, found {self.retries!r}.")
+        if self.timeout is not None and not (checks.is_real(self.timeout) and self.timeout > 0):
+            raise UsageError(f"timeout is a number of seconds above 0, found {self.timeout!r}.")
 
     @property
     def threaded(self) -> bool:

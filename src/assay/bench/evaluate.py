@@ -27,6 +27,7 @@ from assay.bench.answers import (
     DocOf,
     is_run,
     is_stored_run,
+    make_doc_of,
     read_run,
     read_stored_run,
     search_retriever,
@@ -175,6 +176,8 @@ def run_bench(
         check_match(judged, there, f"judged {what}", "the collection", allow=allow_mismatch)
     plan = BenchPlan.of(models, fusions, indexes, reranks, systems)
     asking = Asking(concurrency, timeout, retries, failed)
+    for system in plan.systems:
+        make_doc_of(system.settings.get("doc_of", doc_of))  # before anything is asked
     parsed = parse_many(measures)
     rule = ChunkRule.parse(chunk) if isinstance(chunk, str) else chunk
     aggregation = ChunkAggregation.parse(fold) if isinstance(fold, str) else fold

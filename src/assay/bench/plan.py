@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from assay.arrays import Ints
 from assay.bench.filters import AllowedDocs
-from assay.bench.settings import METHODS, METRICS, NORMALIZATIONS, Metric
+from assay.bench.settings import METHODS, METRICS, NORMALIZATIONS, SCORE_DIRECTIONS, Metric
 from assay.bench.systems import check_system, is_system
 from assay.codes.settings import HELD_OUT
+from assay.core.checks import check_choice
 from assay.core.conventions import Conventions, as_settings
 from assay.core.ids import Ids
 from assay.core.on_demand import OnDemand
@@ -119,7 +120,8 @@ class Retriever:
     fingerprint: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a spec that names no system."""
+        """Refuse a spec that names no system, and scores of another kind."""
+        check_choice(self.settings.get("scores", "high"), SCORE_DIRECTIONS, "scores")
         if self.target is None:
             check_system(self.spec, self.settings)
 
@@ -329,7 +331,8 @@ def parse_systems(kind: type[S], systems: Any) -> tuple[S, ...]:
     """Return one or several of a kind, each as it is or as a text."""
     several: Iterable[Any] = [systems] if isinstance(systems, str | kind) else systems
     if isinstance(systems, Mapping):  # of names and functions, objects or runs
-        several = [replace(kind.parse(system), name=name) for name, system in systems.items()]
+        named = zip(systems, parse_systems(kind, list(systems.values())), strict=True)
+        several = [replace(system, name=name) for name, system in named]
     return tuple(system if isinstance(system, kind) else kind.parse(system) for system in several)
 
 

@@ -15,7 +15,7 @@ import inspect
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from itertools import islice
 from numbers import Real
 from typing import Any, Final, NamedTuple
@@ -143,7 +143,7 @@ def _items_of(answer: Any) -> list[Any]:
     if inspect.isawaitable(answer):
         getattr(answer, "close", lambda: None)()
         raise InputError("it returned a coroutine. Give a function that waits for the answer")
-    if answer is None or isinstance(answer, str | bytes) or not isinstance(answer, Iterable):
+    if isinstance(answer, str | bytes | Set) or not isinstance(answer, Iterable):
         raise InputError(
             f"it returned {type(answer).__name__}. Return a list of ids, of (id, score) pairs or "
             "of dictionaries with 'id' and 'score'; an empty list where nothing matches"
