@@ -124,6 +124,9 @@ def test_slices_and_texts(tmp_path: Path) -> None:
         ("q0", "question 0 of all", ["c"], ["a"])
     ]
     assert len(result.moved) == 3
+    named = assay.diff(old, new, k=1, slices={"q1": "all"})
+    assert named.means["all"]["Overlap@1"].n == 20
+    assert named.means["all (slice)"]["Overlap@1"].n == 1
 
 
 def test_judgments_tell_whether_it_helped_and_what_is_not_judged() -> None:

@@ -549,7 +549,8 @@ def _read_slices(
     names = sorted(set(labels.tolist()) - {""}, key=natural_order)
     if not names:
         raise UsageError(f"No query has a slice: the column {column!r} is empty.")
-    return column, {name: labels == name for name in names}
+    # "all" is what all queries together are called.
+    return column, {name + " (slice)" * (name == "all"): labels == name for name in names}
 
 
 def _check_ids(old: Ranking, new: Ranking, names: Sequence[str], *, allow: bool) -> Iterator[str]:
