@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -541,7 +541,7 @@ def _read_slices(
     """Return the name of the column and the queries of each slice, in natural order."""
     if slices is None:
         return "", {}
-    column, groups = "slice", slices
+    column, groups = "slice", cast("Mapping[Any, str]", slices)
     if not isinstance(slices, Mapping):
         checks.require(slices, str, "slices", "a file or {query: slice}")
         column, groups = read_groups(slices, queries)
