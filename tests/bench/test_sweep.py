@@ -133,6 +133,17 @@ def test_a_sweep_of_depth_counts_pairs() -> None:
     assert draw_curves([curve]).count("<circle") == 2
 
 
+def test_an_index_costs_its_median_latency() -> None:
+    sweep = Sweep.parse("efSearch=4,64")
+    pytest.importorskip("faiss")
+    plan, curves = sweep.expand(BenchPlan.of(["lsa:8"], indexes=["faiss:HNSW4"]))
+    result = run_bench(small(), plan.models, indexes=plan.indexes, measures="RR")
+    (curve,) = sweep_curves(result, sweep, curves, resamples=200)
+    systems = [result[name] for name in curves["lsa:8 @ faiss:HNSW4"]]
+    reports = [system.result.index for system in systems]
+    assert [point.cost for point in curve.points] == [r.latency_ms["p50"] for r in reports if r]
+
+
 def make_curve() -> SweepCurve:
     spans = [Interval(mean, mean - 0.1, mean + 0.1, 0.95, "t", 20) for mean in (0.5, 0.4, 0.6)]
     costs = (1.0, 2.0, 3.0)

@@ -12,11 +12,15 @@ import numpy as np
 import pytest
 
 import assay
+from assay import store as stores
 from assay.cli.schema import result_schema
 from assay.errors import AssayError, IdError, MismatchError, UsageError
-from assay.search import diff as diffs
 from assay.search.neighbours import overlap, rbo
+from assay.runs.record import RunRecord
+from assay.runs.results import QueryResults, ResultDoc
+from assay.search import diff as diffs
 from assay.stats import interval
+from tests.web.samples import Client
 
 Run = dict[str, list[str]]
 
@@ -124,6 +128,9 @@ def test_slices_and_texts(tmp_path: Path) -> None:
         ("q0", "question 0 of all", ["c"], ["a"])
     ]
     assert len(result.moved) == 3
+    named = assay.diff(old, new, k=1, slices={"q1": "all"})
+    assert named.means["all"]["Overlap@1"].n == 20
+    assert named.means["all (slice)"]["Overlap@1"].n == 1
 
 
 def test_judgments_tell_whether_it_helped_and_what_is_not_judged() -> None:
@@ -254,14 +261,20 @@ def test_a_saved_diff_is_shown_and_reported(
     assert "Overlap@10" in shown
     report = tmp_path / "report.md"
     assert assay("report", "run:1", "--store", store, "-o", report).code == 0
-    assert "Queries that moved most: new against old" in report.read_text()
+    assert "Queries that moved: new against old" in report.read_text()
+    with stores.open(store) as opened:
+        (title, verdict), (_, table) = diffs.show_stored(opened.run(1))
+    assert (title, "queries changed" in str(verdict)) == ("What changed: new against old", True)
+    assert not isinstance(table, str)
+    assert len(table.rows) == 10
+    with stores.open(store) as opened:
+        opened.begin(RunRecord("begun", task="diff"))
+    page = Client(store)
+    assert "What changed: new against old" in page("/run/1").text
+    assert page("/run/2").status == 200  # it has no result yet
 
 
 def test_stored_runs_are_taken_as_files_are(assay: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    from assay import store as stores
-    from assay.runs.record import RunRecord
-    from assay.runs.results import QueryResults, ResultDoc
-
     monkeypatch.chdir(tmp_path)
     with stores.open("assay.db") as store:
         for docs in ("ab", "bc"):

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -541,7 +541,7 @@ def _read_slices(
     """Return the name of the column and the queries of each slice, in natural order."""
     if slices is None:
         return "", {}
-    column, groups = "slice", slices
+    column, groups = "slice", cast("Mapping[Any, str]", slices)
     if not isinstance(slices, Mapping):
         checks.require(slices, str, "slices", "a file or {query: slice}")
         column, groups = read_groups(slices, queries)
@@ -549,7 +549,8 @@ def _read_slices(
     names = sorted(set(labels.tolist()) - {""}, key=natural_order)
     if not names:
         raise UsageError(f"No query has a slice: the column {column!r} is empty.")
-    return column, {name: labels == name for name in names}
+    # "all" is what all queries together are called.
+    return column, {name + " (slice)" * (name == "all"): labels == name for name in names}
 
 
 def _check_ids(old: Ranking, new: Ranking, names: Sequence[str], *, allow: bool) -> Iterator[str]:
@@ -567,18 +568,18 @@ def _name_few(ids: Sequence[object]) -> str:
 
 
 def show_stored(run: Any) -> list[tuple[str, Table | str]]:
-    """Return the queries that moved most for a stored diff's page of the dashboard."""
-    return show_records([run]) if run.task == "diff" else []
+    """Return verdict and moved queries for a stored diff's page of the dashboard."""
+    return _show(run.name, run.details()) if run.task == "diff" else []
 
 
-def show_records(runs: Iterable[Any]) -> list[tuple[str, Table | str]]:
-    """Return verdict and the queries that moved most of each diff, for reports."""
-    diffs = [run for run in runs if run.task == "diff"]
-    return [
-        part
-        for run in diffs
-        for part in (
-            (f"What changed: {run.name}", run.details["verdict"]),
-            (f"Queries that moved most: {run.name}", table_of(_MOVED, run.details["moved"])),
-        )
-    ]
+def show_records(runs: Iterable[RunRecord]) -> list[tuple[str, Table | str]]:
+    """Return verdict and moved queries of each diff, for reports."""
+    return [part for run in runs if run.task == "diff" for part in _show(run.name, run.details)]
+
+
+def _show(name: str, details: Mapping[str, Any]) -> list[tuple[str, Table | str]]:
+    """Return nothing for a run that has not finished."""
+    if "moved" not in details:
+        return []
+    moved = table_of(_MOVED, details["moved"])
+    return [(f"What changed: {name}", details["verdict"]), (f"Queries that moved: {name}", moved)]
