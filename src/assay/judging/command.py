@@ -231,7 +231,10 @@ def label_command(
     opened = pool.read_pool(pool_file)
     book = labels.LabelLog(log or Path(pool_file).with_suffix(".labels.jsonl"))
     if imported is not None:
-        _import(opened, book, imported, by, **about)
+        added = labels.read_labels(imported, format=about["named"], by=by, kind=about["kind"])
+        added.check(opened, imported)
+        book.append(*(replace(label, pool=opened.digest) for label in added.labels))
+        output.log(f"{len(added):,} labels of {imported} are in {book.path}")
         return
     shown = _read_texts(queries, docs)
     if export is not None:
@@ -262,12 +265,6 @@ def label_command(
     serve_labels(
         lambda name: open_session(by=name), meaning, port=port, by=by, ready=ready, status=state
     )
-
-
-def _import(opened: Any, book: Any, source: str, by: str, named: str | None, kind: str) -> None:
-    added = labels.read_labels(source, format=named, by=by, kind=kind).check(opened, source)
-    book.append(*(replace(label, pool=opened.digest) for label in added.labels))
-    output.log(f"{len(added):,} labels of {source} are in {book.path}")
 
 
 def _read_texts(queries: str | None, docs: str | None) -> Any:
@@ -507,11 +504,11 @@ def _write_queries(
     **settings: Any,
 ) -> Any:
     """Let a model write queries; say before and after what it costs."""
-    from assay.judging import queries
+    from assay.judging import open_model, queries
 
     words = streams.read_text(prompt) if prompt else queries.PROMPT
     docs = _read_texts(None, source).docs
-    ask = queries.open_model(model, **{key: settings.pop(key) for key in _ADDRESS})
+    ask = open_model(model, **{key: settings.pop(key) for key in _ADDRESS})
     if model.startswith("openai:") and docs:
         n_docs = min(len(docs), -(-number // settings["per_doc"]))
         size = n_docs * (sum(map(len, docs.values())) / len(docs) + len(words))
