@@ -137,7 +137,7 @@ def command(
         records = scoring.read_records(sources)
     aside = [record for record in records if record.scores is None]
     if aside and len(aside) == len(records):
-        path = reports.SectionReport(aside, title, output.command_line()).save(file)
+        path = reports.save_sections(aside, file, title=title, command=output.command_line())
         output.log(f"{path}: {path.stat().st_size / 1000:,.0f} kB")
         return
     base = None if sources.base is None else records[sources.base].name
