@@ -75,6 +75,10 @@ def test_labelling_by_keys_alone(visited, folder: Path, axe, picture) -> None:
         wrong["phone"] = axe(page)
         wide = page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert (wrong, wide) == ({"light": [], "dark": [], "phone": []}, True)
+        boxes = [page.locator("#grades button").nth(n).bounding_box() for n in range(4)]
+        assert len({(box["x"], box["width"]) for box in boxes}) == 1
+        row = [page.locator(f"#{name}").bounding_box() for name in ("skip", "cannot", "undo")]
+        assert len({(box["y"], box["height"]) for box in row}) == 1
         for n, key in enumerate("20s", 1):
             press(page, key)
             assert len(log.acts()[0]) == n

@@ -353,8 +353,8 @@ def measure_agreement(
     remarks = (few,) if len(queries) < _FEWEST_QUERIES else ()
     sizes = (tuple(scale.tolist()), names, len(shared), len(queries))
     settings = f"resamples:{resamples}|seed:{seed}" + f"|measure:{measure}" * bool(runs)
-    about = (settings, by_topic, within, remarks)
-    return AgreementReport(statistics, confusion, *sizes, *of_systems, *about)
+    about: dict[str, Any] = {"topics": by_topic, "within": within, "remarks": remarks}
+    return AgreementReport(statistics, confusion, *sizes, *of_systems, settings, **about)
 
 
 def _share_equal(table: Floats) -> float:

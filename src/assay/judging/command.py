@@ -23,14 +23,15 @@ from assay.tables.table import Cell, Table
 
 if TYPE_CHECKING:
     from assay.io import columns, streams, texts
-    from assay.judging import agreement, estimate, labels, machine, pool, session
+    from assay.judging import labels, pool, session
     from assay.runs.run_files import unique_names
 else:
-    columns, streams, texts = (OnDemand(f"assay.io.{n}") for n in ("columns", "streams", "texts"))
-    agreement, estimate, labels, machine, pool, session = (
-        OnDemand(f"assay.judging.{name}")
-        for name in ("agreement", "estimate", "labels", "machine", "pool", "session")
-    )
+    columns = OnDemand("assay.io.columns")
+    streams = OnDemand("assay.io.streams")
+    texts = OnDemand("assay.io.texts")
+    labels = OnDemand("assay.judging.labels")
+    pool = OnDemand("assay.judging.pool")
+    session = OnDemand("assay.judging.session")
     unique_names = OnDemand("assay.runs.run_files").unique_names
 
 METHODS: Final = ("drawn", "depth", "all")
@@ -89,8 +90,8 @@ def _named(runs: tuple[str, ...]) -> dict[str, Any]:
                     )
                 rows = {q: [d.doc for d in part.results] for q, part in run.all_results().items()}
                 named[f"{run.name} #{run.id}" if run.name in named else run.name] = rows
-                depth = max(map(len, rows.values()), default=0)
-                output.log(f"run {run.id}: the first {depth} documents of each query are stored")
+                n = max(map(len, rows.values()), default=0)
+                output.log(f"run {run.id}: the first {n} documents of each query are stored")
     return named
 
 
@@ -230,7 +231,10 @@ def label_command(
     opened = pool.read_pool(pool_file)
     book = labels.LabelLog(log or Path(pool_file).with_suffix(".labels.jsonl"))
     if imported is not None:
-        _import(opened, book, imported, by, **about)
+        added = labels.read_labels(imported, format=about["named"], by=by, kind=about["kind"])
+        added.check(opened, imported)
+        book.append(*(replace(label, pool=opened.digest) for label in added.labels))
+        output.log(f"{len(added):,} labels of {imported} are in {book.path}")
         return
     shown = _read_texts(queries, docs)
     if export is not None:
@@ -261,12 +265,6 @@ def label_command(
     serve_labels(
         lambda name: open_session(by=name), meaning, port=port, by=by, ready=ready, status=state
     )
-
-
-def _import(opened: Any, book: Any, source: str, by: str, named: str | None, kind: str) -> None:
-    added = labels.read_labels(source, format=named, by=by, kind=kind).check(opened, source)
-    book.append(*(replace(label, pool=opened.digest) for label in added.labels))
-    output.log(f"{len(added):,} labels of {source} are in {book.path}")
 
 
 def _read_texts(queries: str | None, docs: str | None) -> Any:
@@ -350,16 +348,15 @@ def judge_command(
     if queries is None or docs is None:
         raise click.UsageError("A judge reads texts: give --queries and --docs.")
     opened, shown = pool.read_pool(pool_file), _read_texts(queries, docs)
-    from assay.judging.machine import PROMPT
+    from assay.judging.machine import PROMPT, judge_pool, open_model
 
     words = streams.read_text(prompt) if prompt else PROMPT
-    heat = None if temperature < 0 else temperature
     address = {key: settings.pop(key) for key in _ADDRESS}
-    ask = machine.open_model(model, temperature=heat, **address)
+    ask = open_model(model, temperature=None if temperature < 0 else temperature, **address)
     if model.startswith("openai:"):
         settings["before"] = partial(_tell_cost, settings["prices"], "about ")
     settings |= {"ask": ask, "prompt": words, "guidelines": _read_guidelines(guidelines)}
-    report = machine.judge_pool(opened, shown, labels.LabelLog(log), model=model, **settings)
+    report = judge_pool(opened, shown, labels.LabelLog(log), model=model, **settings)
     output.emit(report, "json" if json_wanted else "text", None)
 
 
@@ -413,7 +410,9 @@ def agreement_command(
         from assay.core.ids import Ids
 
         settings["topics"] = columns.read_groups(by, Ids.of(queries, "query"))[1]
-    report = agreement.measure_agreement(
+    from assay.judging.agreement import measure_agreement
+
+    report = measure_agreement(
         people, runs=_named(runs), resamples=min(resamples, 2000), **settings
     )
     saving.save(report.records(), *files, *runs, options.group_file(by))
@@ -505,11 +504,11 @@ def _write_queries(
     **settings: Any,
 ) -> Any:
     """Let a model write queries; say before and after what it costs."""
-    from assay.judging import queries
+    from assay.judging import open_model, queries
 
     words = streams.read_text(prompt) if prompt else queries.PROMPT
     docs = _read_texts(None, source).docs
-    ask = machine.open_model(model, **{key: settings.pop(key) for key in _ADDRESS})
+    ask = open_model(model, **{key: settings.pop(key) for key in _ADDRESS})
     if model.startswith("openai:") and docs:
         n_docs = min(len(docs), -(-number // settings["per_doc"]))
         size = n_docs * (sum(map(len, docs.values())) / len(docs) + len(words))
@@ -565,7 +564,9 @@ def estimate_labels(
         by_path = {path: name for name, path in runs.items() if isinstance(path, str)}
         base, path = by_path.get(base) or unique_names([base])[0], base
         runs = {base: path, **runs}
-    result = estimate.estimate_from_labels(
+    from assay.judging.estimate import estimate_from_labels
+
+    result = estimate_from_labels(
         runs,
         pool.read_pool(pool_file),
         labels.read_labels(labels_file),

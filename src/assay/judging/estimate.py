@@ -345,7 +345,7 @@ class LabelEstimates:
             outcome = [Cell(each.outcome)] if compared else []
             rows.append((*map(Cell, names), *cells, *outcome))
         means = ("difference" if compared else "mean", heading, "if stopped at will")
-        goals = {each.within for each in self.estimates}
+        goals = {each.within for each in self.estimates if each.within > 0}
         more = f"labels for ± {goals.pop():.2g}" if len(goals) == 1 else "labels to halve it"
         return Table((*columns, *means, more, *last), tuple(rows))
 

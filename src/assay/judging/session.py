@@ -260,6 +260,5 @@ class LabelStatus:
             for each in result.estimates
             if each.sequence is not None
         ]
-        joined = "; ".join(intervals)
-        self._text = f"Known so far: {joined}" if intervals else "Too few labels yet."
+        self._text = f"Known so far: {'; '.join(intervals)}" if intervals else "Too few labels yet."
         return self._text

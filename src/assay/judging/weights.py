@@ -15,12 +15,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from assay.arrays import Floats, Ints
+from assay.core.conventions import CHOICES
 from assay.core.ids import Ids
 from assay.core.ranking import Ranking
 from assay.errors import MeasureError
 from assay.measures import parse
 
 _DCG: Final = re.compile(r"DCG(?:\(gain=(linear|exp)\))?(?:@([1-9]\d{0,8}))?", re.IGNORECASE)
+_BOUNDS: Final = " Bounds: 'assay label POOL --export FILE', then 'eval -r FILE --unjudged bounds'."
 LINEAR: Final = "P@k, DCG@k and RBP"
 
 
@@ -89,9 +91,10 @@ def parse_linear(name: str | LinearMeasure, rel: float | None = None) -> LinearM
     measure = parse(name)
     params: dict[str, Any] = dict(measure.params)
     if measure.name not in ("P", "RBP") or params.get("trunc") or params.get("graded"):
+        bounds = _BOUNDS * ("unjudged" in CHOICES)
         raise MeasureError(
             f"{measure} cannot be estimated from some of the labels: what it divides by depends on "
-            f"labels that nobody made. Use {LINEAR}, which are weighted sums of labels."
+            f"labels that nobody made. Use {LINEAR}, which are weighted sums of labels.{bounds}"
         )
     if rel is not None and "rel" not in params:
         measure = measure(rel=int(rel) if float(rel).is_integer() else rel)

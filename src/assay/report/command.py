@@ -34,6 +34,7 @@ else:
 
 _FORMATS = ("svg", "png", "pdf")
 _FILTERS = ("task", "dataset", "model", "name", "tag", "since", "until")
+_OF_FILES = ("qrels", "queries", "measures", "rel", "conventions", "n_docs", "allow_mismatch")
 _CHANGES = options.CONVENTIONS
 
 
@@ -82,22 +83,15 @@ _CHANGES = options.CONVENTIONS
 def command(
     *,
     runs: tuple[str, ...],
-    qrels: str | None,
-    queries: str | None,
     file: str,
-    measures: tuple[str, ...],
     title: str,
     baseline: str | None,
     by: str | None,
     slices: str | None,
     groups: tuple[str, ...],
-    n_docs: int | None,
     store: str | None,
     figures: str | None,
     formats: tuple[str, ...],
-    conventions: str,
-    rel: float | None,
-    allow_mismatch: bool,
     json_wanted: bool,
     **settings: Any,
 ) -> None:
@@ -126,18 +120,19 @@ def command(
         raise click.UsageError("--figure-format changes nothing without --figures DIR. Add it.")
     filters = {key: settings.pop(key) for key in _FILTERS}
     changes = {key: settings.pop(key) for key in _CHANGES}
+    scoring = _Scoring(changes=changes, **{key: settings.pop(key) for key in _OF_FILES})
     with _find_sources(runs, baseline, filters=filters, store=store) as sources:
         columns = (*groups, *filter(None, (by, slices)))
         output.refuse_input(
-            file, *sources.files.values(), qrels, queries, *map(options.group_file, columns)
-        )
-        scoring = _Scoring(
-            qrels, queries, measures, rel, conventions, changes, n_docs, allow_mismatch
+            file,
+            *sources.files.values(),
+            *(scoring.qrels, scoring.queries),
+            *map(options.group_file, columns),
         )
         records = scoring.read_records(sources)
     aside = [record for record in records if record.scores is None]
     if aside and len(aside) == len(records):
-        path = reports.SectionReport(aside, title, output.command_line()).save(file)
+        path = reports.save_sections(aside, file, title=title, command=output.command_line())
         output.log(f"{path}: {path.stat().st_size / 1000:,.0f} kB")
         return
     base = None if sources.base is None else records[sources.base].name

@@ -13,7 +13,7 @@ import gzip
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
@@ -83,7 +83,7 @@ class Report(Leaderboard):
 
         The file is written whole or not at all.
         """
-        return _write(self, path)
+        return _write(path, self.to_html, self.page)
 
     def figures(
         self, folder: str | os.PathLike[str], *, formats: Iterable[str] = ("svg", "png", "pdf")
@@ -114,44 +114,35 @@ class Report(Leaderboard):
         return list(written.values())
 
 
-class SectionReport:
-    """A report of records without values of queries: the sections of plugins alone.
+def save_sections(
+    records: Sequence[RunRecord], path: str | os.PathLike[str], *, title: str, command: str
+) -> Path:
+    """Write a report of records without values of queries: the sections of plugins alone.
 
     Args:
-        runs: The records.
-        title: The title; names the runs, if empty.
+        records: The records.
+        path: The file: .html, .md or .tex.
+        title: The title; names the records, if empty.
         command: What makes the report again.
+
+    Raises:
+        UsageError: No plugin tells of these records.
     """
-
-    def __init__(self, runs: Sequence[RunRecord], title: str = "", command: str = "") -> None:
-        self.title = title or ", ".join(run.name for run in runs)
-        self.command = command
-        self.plugin_sections = plugin_parts("report_sections", runs)
-        if not self.plugin_sections:
-            raise UsageError(f"{self.title}: there are no per-query values to report on.")
-
-    def page(self) -> Page:
-        """Return the sections and the command, for Markdown and LaTeX."""
-        return [*section_words(self.plugin_sections), Words(self.command, "signature")]
-
-    def to_html(self) -> str:
-        """Write one page that needs no network and no other file."""
-        parts = [_section(id, title, inside) for id, title, inside in plugin_sections(self)]
-        head = f"<header><h1>{html_text(self.title)}</h1></header><main>"
-        again = f"<p>Make it again:</p><pre>{html_text(self.command)}</pre></main>"
-        return "\n".join([*_head(self.title, ()), head, *parts, again, "</body></html>\n"])
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the report in the format of the file name: .html, .md or .tex."""
-        return _write(self, path)
+    sections = plugin_parts("report_sections", records)
+    title = title or ", ".join(record.name for record in records)
+    if not sections:
+        raise UsageError(f"{title}: there are no per-query values to report on.")
+    parts = [_section(*section) for section in plugin_sections(sections)]
+    body = [f"<header><h1>{html_text(title)}</h1></header><main>", *parts]
+    body.append(f"<p>Make it again:</p><pre>{html_text(command)}</pre></main></body></html>\n")
+    page = [*section_words(sections), Words(command, "signature")]
+    return _write(path, lambda: "\n".join([*_head(title, ()), *body]), lambda: page)
 
 
-def _write(report: Report | SectionReport, path: str | os.PathLike[str]) -> Path:
+def _write(path: str | os.PathLike[str], html: Callable[[], str], page: Callable[[], Page]) -> Path:
     ending = check_ending(path)
-    if ending in (".html", ".htm"):
-        text = report.to_html()
-    else:
-        text = (markdown_page if ending == ".md" else latex_page)(report.page()) + "\n"
+    layout = markdown_page if ending == ".md" else latex_page
+    text = html() if ending in (".html", ".htm") else layout(page()) + "\n"
     with atomic_write(path) as file:
         file.write(text.encode())
     return Path(path)
@@ -280,7 +271,7 @@ def _body(report: Report) -> Iterator[str]:
     sections: list[tuple[str, str, Iterable[str]]] = [
         (id, title, write(report)) for id, title, write in SECTIONS
     ]
-    sections[-1:-1] = plugin_sections(report)  # how to reproduce it stays last
+    sections[-1:-1] = plugin_sections(report.plugin_sections)  # how to reproduce it stays last
     written = [
         (id, title, section)
         for id, title, parts in sections

@@ -22,7 +22,7 @@ from assay.tables.table import Cell, Table
 
 if TYPE_CHECKING:
     from assay.measures import Measure
-    from assay.report.report import Report, SectionReport
+    from assay.report.report import Report
 
 
 _MOST_COLUMNS: Final = 8  # runs in a table of groups
@@ -334,9 +334,11 @@ def _reproduce(report: Report) -> Iterator[str]:
         yield table_figure(details, "Runs", file_name="runs")
 
 
-def plugin_sections(report: Report | SectionReport) -> Iterator[tuple[str, str, Iterable[str]]]:
+def plugin_sections(
+    sections: Iterable[tuple[str, Table | str]],
+) -> Iterator[tuple[str, str, Iterable[str]]]:
     """Yield id, title and markup of the sections that plugins add."""
-    for number, (title, part) in enumerate(report.plugin_sections, 1):
+    for number, (title, part) in enumerate(sections, 1):
         if isinstance(part, str):
             inside = [f"<p>{html_text(line)}</p>" for line in part.splitlines() if line.strip()]
         else:
