@@ -452,18 +452,13 @@ class ChunkRule:
     def parse(cls, text: str) -> ChunkRule:
         """From UNIT:SIZE or UNIT:SIZE:OVERLAP."""
         unit, _, sizes = text.partition(":")
-        numbers = sizes.split(":")
-        sizes_parsed = [number for number in map(parse_whole, numbers) if number is not None]
-        if (
-            not 1 <= len(sizes_parsed) <= 2
-            or len(sizes_parsed) < len(numbers)
-            or min(sizes_parsed) < 0
-        ):
+        numbers = [-1 if (size := parse_whole(part)) is None else size for part in sizes.split(":")]
+        if len(numbers) > 2 or min(numbers) < 0:
             raise UsageError(
                 f"A rule for chunks is written UNIT:SIZE[:OVERLAP], such as sentences:5:1, with "
                 f"UNIT one of {', '.join(UNITS)}; found {text[:80]!r}."
             )
-        return cls(unit, *sizes_parsed)
+        return cls(unit, *numbers)
 
     def __str__(self) -> str:
         """As it is written, and as it enters fingerprints."""
@@ -495,7 +490,7 @@ def chunk_text(text: str, rule: ChunkRule) -> list[str]:
 
 def _find_spans(text: str, rule: ChunkRule) -> list[tuple[int, int]]:
     """Return where each chunk begins and ends, without white space at its ends."""
-    units = _units(text, rule.unit)
+    units = find_units(text, rule.unit)
     starts = range(0, max(len(units) - rule.overlap, 1), rule.size - rule.overlap)
     windows = [units[start : start + rule.size] for start in starts]
     spans = []
@@ -507,8 +502,12 @@ def _find_spans(text: str, rule: ChunkRule) -> list[tuple[int, int]]:
     return spans
 
 
-def _units(text: str, unit: str) -> list[tuple[int, int]]:
-    """Return where each unit begins and ends."""
+def find_units(text: str, unit: str) -> list[tuple[int, int]]:
+    """Return where each character, token or sentence of a text begins and ends.
+
+    >>> find_units("Stop!", "tokens")
+    [(0, 4), (4, 5)]
+    """
     if unit == "characters":
         return [(i, i + 1) for i in range(len(text))]
     pattern = _TOKEN if unit == "tokens" else _SENTENCE
