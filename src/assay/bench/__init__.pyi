@@ -21,3 +21,5 @@ from assay.bench.search import Costs as Costs
 from assay.bench.search import SearchResult as SearchResult
 from assay.bench.settings import MEASURES as MEASURES
 from assay.bench.settings import SCHEMA as SCHEMA
+from assay.bench.spans import SpanJudgments as SpanJudgments
+from assay.bench.spans import read_spans as read_spans

@@ -13,6 +13,7 @@ from assay.bench import plan as plans
 from assay.bench.evaluate import run_bench
 from assay.bench.plan import BenchPlan, Folds, Fusion, Model, Rerank, split_stages
 from assay.bench.settings import MEASURES, RERANK_SCHEMA, SCHEMA
+from assay.bench.spans import SpanJudgments, read_spans
 from assay.core.specs import Consent
 from assay.core.text import parse_number
 from assay.errors import UsageError
@@ -92,6 +93,14 @@ class BenchRequest:
             raise UsageError("extensions are for a folder of texts, with queries or judgments.")
         return None
 
+    @cached_property
+    def spans(self) -> SpanJudgments | None:
+        """The relevant passages, where the judgments have offsets."""
+        spans = None if self.qrels is None else read_spans(self.qrels)
+        if spans is not None and self.judged == "chunks":
+            raise UsageError("judged = chunks: judgments name chunks or have offsets, not both.")
+        return spans
+
     @property
     def files(self) -> list[str]:
         """What is read; of a folder in BEIR's layout, the three files."""
@@ -112,7 +121,8 @@ class BenchRequest:
         """Read the collection."""
         how: Any = {"split": self.split, "name": self.name, "answers": self.answers}
         how["chunks"] = self.chunk if self.judged == "chunks" else None
-        return load_collection(self.folder or self.corpus, self.queries, self.qrels, **how)
+        qrels = self.qrels if self.spans is None else self.spans.pairs()
+        return load_collection(self.folder or self.corpus, self.queries, qrels, **how)
 
     def run(
         self,
@@ -132,6 +142,7 @@ class BenchRequest:
             reranks=self.plan.reranks,
             measures=self.measures or self.usual_measures,
             chunk=None if self.judged == "chunks" else self.chunk,
+            spans=self.spans,
             cache=cache,
             checkpoint=None if cache is None else cache.folder,
             threads=threads,
@@ -190,7 +201,10 @@ def make_request(
     plan = BenchPlan.of(models, fusions, both.get("index", ()), reranks)
     plan = plan.with_prices(_prices(said.get("price", ())))
     chunk, judged = both.get("chunk"), both.get("judged", "documents")
-    if chunk is None and (judged == "chunks" or "fold" in both):
+    cut = [model for model in plan.models if model.chunk is not None]
+    if cut and judged == "chunks":
+        raise UsageError(f"The model {cut[0].name!r} cuts documents, but judgments name chunks.")
+    if chunk is None and (judged == "chunks" or ("fold" in both and not cut)):
         what = "fold" if "fold" in both else "judged = chunks"
         raise UsageError(f"{what} needs chunks: give a rule to cut documents, with chunk.")
     for index in plan.indexes:
@@ -277,6 +291,7 @@ def _model(entry: Mapping[str, Any]) -> Model:
         entry.get("metric"),
         entry.get("codes", parsed.codes),
         entry.get("price"),
+        ChunkRule.parse(entry["chunk"]) if "chunk" in entry else parsed.chunk,
     )
     odd = settings if model.is_lexical else lexical
     if odd:

@@ -27,6 +27,7 @@ from assay.bench.reranking import check_depth, pick_chunks, rerank
 from assay.bench.result import BenchResult, System
 from assay.bench.search import BenchProgress, ChunkAggregation, Costs, SearchOptions, SearchResult
 from assay.bench.settings import MEASURES, Metric
+from assay.bench.spans import SpanScorer, is_span_measure, split_measures
 from assay.core import checks
 from assay.core.conventions import Conventions, Settings, as_conventions, as_settings
 from assay.core.hits import Hits, judge
@@ -77,6 +78,7 @@ def run_bench(
     cluster: Any = None,
     allow_mismatch: bool = False,
     groups: Mapping[Any, Any] | None = None,
+    spans: Any = None,
 ) -> BenchResult:
     """Run models on a collection and judge what they retrieve.
 
@@ -101,6 +103,8 @@ def run_bench(
         cluster: Workers that encode the texts (`assay.cluster.open_cluster`).
         allow_mismatch: Accept judgments whose ids differ from those of the texts (1 and 01).
         groups: {query: group}; weights of fusions are tuned without queries of the same group.
+        spans: Relevant passages: what `read_spans` reads or returns. They add `SpanR@5`, `SpanP@5`,
+            `SpanIoU@5` and `SpanPOmega`, unless measures of spans are named.
 
     Returns:
         The systems, scored on the same queries.
@@ -118,7 +122,7 @@ def run_bench(
         judged, there = getattr(collection.qrels, side), getattr(collection, side)
         check_match(judged, there, f"judged {what}", "the collection", allow=allow_mismatch)
     plan = BenchPlan.of(models, fusions, indexes, reranks)
-    parsed = parse_many(measures)
+    every, parsed, scorer = split_measures(measures, collection, spans)
     rule = ChunkRule.parse(chunk) if isinstance(chunk, str) else chunk
     aggregation = ChunkAggregation.parse(fold) if isinstance(fold, str) else fold
     rules = as_conventions(conventions)
@@ -130,7 +134,11 @@ def run_bench(
     if cluster is not None and not hasattr(cluster, "journal"):
         raise UsageError(f"cluster is what open_cluster() gives, found {type(cluster).__name__}.")
     machine = (threads, device, cache, progress, cluster)
-    n_units = max([two.depth or 0 for two in plan.reranks if two.count == "chunks"], default=0)
+    n_units = max(
+        [two.depth or 0 for two in plan.reranks if two.count == "chunks"]
+        + [int(named.cutoff or 0) for named in every if is_span_measure(named)],
+        default=0,
+    )
     options = SearchOptions(deep, aggregation, metric, rules.tiebreak, *machine, n_units)
     identity = (
         f"{__version__} {collection.fingerprint} {rule} {aggregation} {metric} {deep} "
@@ -138,6 +146,7 @@ def run_bench(
     )
     finished = BenchCheckpoint(None if checkpoint is None else Path(checkpoint), identity)
     judging = _Judging(chunkings, collection, _answerable(collection), parsed, rules, groups)
+    judging = replace(judging, every=every, scorer=scorer)
     left_out: dict[str, str] = {}
     ran = list(_Run(plan, chunkings, options, finished, judging, left_out).run())
     if not ran:
@@ -163,6 +172,8 @@ class _Judging:
     measures: tuple[Measure, ...]
     rules: Conventions
     groups: Mapping[Any, Any] | None = None
+    every: tuple[Measure, ...] = ()
+    scorer: SpanScorer | None = None
 
     @classmethod
     def by_answers(cls, chunkings: Chunkings, qrels: Qrels, rules: Conventions) -> _Judging:
@@ -192,6 +203,9 @@ class _Judging:
             rows = scores.query_ids.match(lower_ranking.query_ids) >= 0
             small = score(self._hits(lower_ranking), self.measures[:1], conventions=self.rules)
             lower = (small.values[0][rows], scores.values[0][rows])
+        if self.scorer is not None:
+            data = self.chunkings.data_of(system.exact or system.name)
+            scores = self.scorer.add(scores, self.every, system.result, data)
         chunking = None
         if system.result.chunks is not None:
             chunking = self.chunkings.summarize(system.exact or system.name)
