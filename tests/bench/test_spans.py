@@ -83,7 +83,7 @@ def brute(
 @pytest.mark.parametrize("rule", ["tokens:8:3", "characters:31:7", "sentences:2:1", None])
 def test_measures_are_those_over_sets_of_characters(rule: str | None, unit: str) -> None:
     collection, passages = drawn(len(rule or "") + len(unit))
-    suffix = "" if unit == "characters" else "(unit=tokens)"
+    suffix = "" if unit == "characters" else "(tokens=true)"
     names = [re.sub(r"^(\w+)", rf"\1{suffix}", name) for name in SPAN_MEASURES]
     spec = "bm25" if rule is None else f"bm25@{rule}"
     system = run_bench(collection, [spec], spans=passages, measures=["RR", *names]).systems[0]
@@ -172,7 +172,7 @@ def test_numbers_of_the_program_that_defined_them(
         ChunkRule.parse(f"characters:{rule}"),
     )
     order = np.array(retrieved)
-    units = rank_units(np.array([0, 5]), order, np.arange(5, 0, -1.0), data)
+    units = rank_units(data, np.array([0, 5]), order, np.arange(5, 0, -1.0))
     system = run_bench(collection, ["bm25"]).systems[0]
     judged = read_spans([("q", "a", start, end) for start, end in spans])
     assert judged is not None
@@ -250,7 +250,7 @@ def test_through_the_same_line(tmp_path: Path) -> None:
 
 
 def test_measures_need_passages() -> None:
-    assert str(parse("token_iou(unit=tokens)@5")) == "SpanIoU(unit=tokens)@5"
+    assert str(parse("token_iou(tokens=true)@5")) == "SpanIoU(tokens=true)@5"
     with pytest.raises(MeasureError, match="SpanR needs relevant passages"):
         run_bench(small(), ["bm25"], measures=["SpanR@5"])
     with pytest.raises(MeasureError, match="SpanR needs relevant passages"):

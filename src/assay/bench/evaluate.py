@@ -418,8 +418,8 @@ def _with_settings(result: SearchResult, settings: Settings, chunk: plans.Rule) 
     """
     metric = as_settings(metric=result.ranking.settings.get("metric"))
     ranking = replace(result.ranking, settings={**settings, **metric})
-    own = "" if chunk is None else f" {chunk}"
-    return replace(result, ranking=ranking, fingerprint=f"{result.fingerprint}{own}")
+    cut = "" if chunk is None else f" {chunk}"
+    return replace(result, ranking=ranking, fingerprint=f"{result.fingerprint}{cut}")
 
 
 def _fuse_chunks(ranking: Ranking, members: Results, data: PreparedCollection) -> Ints | None:
@@ -507,6 +507,6 @@ def _from_part(part: Part, data: PreparedCollection) -> SearchResult:
     costs, counts = Costs(**notes["costs"]), notes["counts"]
     units = None
     if "unit_docs" in arrays:
-        units = searches.rank_units(*(arrays[f"unit_{name}"] for name in _ROWS), data)
-    parts = {"chunks": arrays.get("chunks"), "units": units}
+        units = searches.rank_units(data, *(arrays[f"unit_{name}"] for name in _ROWS))
+    parts: Any = {"chunks": arrays.get("chunks"), "units": units}
     return SearchResult(ranking, costs, notes["fingerprint"], **counts, **parts)

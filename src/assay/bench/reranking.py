@@ -90,7 +90,7 @@ def rerank(
     chunks = ranked = None
     if options.unit_depth and data.chunked:
         parts = offsets_of(list(map(len, units))), np.concatenate(units), np.concatenate(of_units)
-        ranked = rank_units(*parts, data).first(options.unit_depth)
+        ranked = rank_units(data, *parts).first(options.unit_depth)
     if first.chunks is not None:
         reranked = np.concatenate(keys), data.places[np.concatenate(best)]
         before = number_entries(first.ranking, data), first.chunks

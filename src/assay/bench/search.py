@@ -248,8 +248,8 @@ class ModelSearch:
     @property
     def fingerprint(self) -> str:
         """Of the model, a metric, code and chunking of its own, before anything is computed."""
-        own = self.model.metric, self.model.codes, self.model.chunk
-        further = "".join(f" {part}" for part in own if part)
+        parts = self.model.metric, self.model.codes, self.model.chunk
+        further = "".join(f" {part}" for part in parts if part)
         return f"{self._maker.fingerprint}{further}"
 
     @property
@@ -591,7 +591,7 @@ def aggregate_chunks(
     return RankedDocs(ranking, best.astype(np.int64))
 
 
-def rank_units(offsets: Ints, units: Ints, scores: Any, data: PreparedCollection) -> Ranking:
+def rank_units(data: PreparedCollection, offsets: Ints, units: Ints, scores: Any) -> Ranking:
     """Return a ranking of chunks by their numbers; each row is put in order."""
     ids, numbers = Ids.count(data.n_units), units.astype(np.int32)
     of_units: Any = {"in_order": False, "n_docs": data.n_units}

@@ -4,7 +4,7 @@ Judgments with offsets name passages: query, doc, start, end, in code points of 
 as Assay reads it (a title and a space before it, CRLF as two). The measures are those of Smith and
 Troynikov, "Evaluating Chunking Strategies for Retrieval" (Chroma, 2024), as their program computes
 them (brandonstarxel/chunking_evaluation, base_evaluation.py): it calls them token-wise and counts
-characters, which is the default here; `unit=tokens` counts words and punctuation marks, each
+characters, which is the default here; `tokens=true` counts words and punctuation marks, each
 where it begins. Of the first k chunks
 
     SpanR@k     |relevant ∩ chunks| / |relevant|
@@ -60,7 +60,7 @@ _FORMULAS: Final = {
     "SpanIoU": "|rel ∩ ret| / (Σ |chunk| + |rel − ret|)",
     "SpanPOmega": "|rel ∩ C| / |rel ∪ C|, C: chunks that hold something relevant",
 }
-_UNIT: Final = Param("characters", "choice", "what is counted", choices=("characters", "tokens"))
+_TOKENS: Final = Param(False, "flag", "count words and punctuation marks, not characters")
 _ROLES: Final = {"judged query": "queries", "judged doc": "documents"}
 _ENDS: Final = {"span start": "start of a passage", "span end": "end of a passage"}
 _NOTHING: Final = np.empty((0, 3), np.int64)
@@ -81,7 +81,7 @@ def register_measures() -> None:
         refuse.__doc__ = f"{about[0].upper()}{about[1:]}."
         omega = name == "SpanPOmega"
         laws, cutoff = ({"order-free"}, "none") if omega else ({"local"}, "required")
-        how: Any = {"gain": "judged", "defined": "always", "params": {"unit": _UNIT}}
+        how: Any = {"gain": "judged", "defined": "always", "params": {"tokens": _TOKENS}}
         measure(name, formula=_FORMULAS[name], laws=laws, cutoff=cutoff, aliases=(alias,), **how)(
             refuse
         )
@@ -178,8 +178,8 @@ def _find_fault(passage: Passage, text: str) -> str:
         )
     if passage.text is not None and text[start:end] != passage.text:
         elsewhere = text.find(passage.text)
-        found = f"; its text begins at {elsewhere}" if elsewhere >= 0 else ""
-        return f"{place} are {text[start:end]!r:.60}, not {passage.text!r:.60}{found}."
+        hint = f"; its text begins at {elsewhere}" if elsewhere >= 0 else ""
+        return f"{place} are {text[start:end]!r:.60}, not {passage.text!r:.60}{hint}."
     return ""
 
 
@@ -294,6 +294,10 @@ def merge_spans(spans: Iterable[Span]) -> list[Span]:
     return merged
 
 
+def _count_characters(_: int, start: int, end: int) -> int:
+    return end - start
+
+
 class _Counts(NamedTuple):
     """Sizes: of what is relevant and covered, of all that is relevant, and of the chunks."""
 
@@ -339,7 +343,7 @@ class SpanScorer:
         return np.array([*map(len, self.collection.doc_texts), 0])
 
     @cached_property
-    def _sizes(self) -> dict[str, Size]:
+    def _count_tokens(self) -> Size:
         @cache
         def begins(doc: int) -> Ints:
             units = find_units(self.collection.doc_texts[doc], "tokens")
@@ -349,7 +353,7 @@ class SpanScorer:
             first, last = np.searchsorted(begins(doc), [start, end])
             return int(last - first)
 
-        return {"characters": lambda _, start, end: end - start, "tokens": count_tokens}
+        return count_tokens
 
     def add(
         self,
@@ -401,8 +405,8 @@ class SpanScorer:
         self, named: Measure, query: str, retrieved: Ints, data: PreparedCollection
     ) -> _Counts:
         """Return the sizes that a measure of one query divides."""
-        params: dict[str, Any] = dict(named.params)
-        size, relevant = self._sizes[params.get("unit", "characters")], self.spans[query]
+        size = self._count_tokens if dict(named.params).get("tokens") else _count_characters
+        relevant = self.spans[query]
         chunks: dict[int, list[Span]] = defaultdict(list)
         if named.name == "SpanPOmega":
             for doc, spans in relevant.items():

@@ -23,7 +23,8 @@ from assay.core.ids import Ids
 from assay.core.ranking import Ranking
 from assay.core.text import printable
 from assay.errors import IdError, UsageError
-from assay.io.formats import QrelsLike, RunLike, as_judgments, as_ranking
+from assay.io.formats import QrelsLike, RunLike, as_judgments, as_ranking, read_questions
+from assay.io.streams import FilePath
 from assay.measures import Measure, MeasureLike, parse_many
 from assay.measures.derivations import Derivation, derive, show
 from assay.measures.views import RankView, TieView
@@ -166,6 +167,7 @@ def explain(
     measure: MeasureLike = "nDCG@10",
     conventions: str | Conventions = "trec_eval",
     allow_mismatch: bool = False,
+    queries: FilePath | None = None,
     **choices: Unpack[Choices],
 ) -> Explanation:
     """Work out one measure of one query, line by line.
@@ -177,6 +179,8 @@ def explain(
         measure: The measure.
         conventions: A preset's name, a signature or a value.
         allow_mismatch: Continue where ids do not fit, such as `1` and `01`.
+        queries: A file with ids and texts of the queries: the text is shown, and joins run or
+            judgments that name queries by it.
         **choices: Single conventions, such as `ties="expected"`.
 
     Returns:
@@ -196,16 +200,19 @@ def explain(
     measures = parse_many([measure])
     if len(measures) != 1:
         raise UsageError(f"explain takes one measure, found {', '.join(map(str, measures))}.")
-    ranking = as_ranking(run, rules)
-    hits = judge(ranking, as_judgments(qrels), conventions=rules, allow_mismatch=allow_mismatch)
+    questions = read_questions(queries)
+    ranking, judgments = as_ranking(run, rules, questions), as_judgments(qrels, questions)
+    hits = judge(ranking, judgments, conventions=rules, allow_mismatch=allow_mismatch)
     row = _row_of(query, hits)
+    id = hits.query_ids[row]
+    text = "" if questions is None else questions.texts.get(str(id), "")
     query_hits = hits.select(np.array([row]))
     scores = score(query_hits, measures, conventions=rules)
     evaluated = float(scores.values[0, 0])
     derived, ties = _derive(query_hits, measures[0], rules)
     lines = tuple(_lines(ranking.under(rules), query_hits, derived, ties, measures[0]))
     return Explanation(
-        query=hits.query_ids[row],
+        query=id,
         measure=measures[0],
         value=math.nan if math.isnan(evaluated) else derived.value,
         evaluated=evaluated,
@@ -214,6 +221,7 @@ def explain(
         working=derived.working,
         signature=score(hits, "num_ret", conventions=rules).signature,  # of the whole evaluation
         notes=(
+            *([f"query {id}: {text}"] if text else []),
             *hits.remarks,
             *_notes(query_hits, evaluated, bool(scores.tied[0, 0]), rules),
             *_found_and_not(query_hits, measures[0], call_of(measures[0], rules)[1]),

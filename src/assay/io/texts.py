@@ -35,7 +35,6 @@ from assay.core import checks
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Qrels
 from assay.core.specs import Consent
-from assay.core.text import parse_whole
 from assay.errors import FormatError, IdError, StorageError, UsageError, error_text, need
 from assay.io import columns as tabular
 from assay.io.lines import number_ids, pack_ids
@@ -371,8 +370,7 @@ def read_ir(corpus: str) -> tuple[Texts, Texts, Qrels]:
         data = package.load(name)
     except KeyError:
         raise UsageError(f"ir_datasets knows no collection {name!r:.80}.") from None
-    parts = {"docs": "documents", "queries": "queries", "qrels": "judgments"}
-    for part, words in parts.items():
+    for part, words in {"docs": "documents", "queries": "queries", "qrels": "judgments"}.items():
         if not getattr(data, f"has_{part}")():
             raise UsageError(f"{corpus} has no {words}; a part of it, such as a split, may have.")
     try:
@@ -404,10 +402,8 @@ def _text(record: Any) -> Any:
 
 def _qrels(judged: list[Any], name: str) -> Qrels:
     where = f"{name}, judgment {{}}".format
-    query_ids, queries = number_ids(
-        pack_ids([judgment.query_id for judgment in judged], "query", where)
-    )
-    doc_ids, docs = number_ids(pack_ids([judgment.doc_id for judgment in judged], "doc", where))
+    query_ids, queries = number_ids(pack_ids([pair.query_id for pair in judged], "query", where))
+    doc_ids, docs = number_ids(pack_ids([pair.doc_id for pair in judged], "doc", where))
     grades = np.array([float(judgment.relevance) for judgment in judged])
     return Judgments.from_pairs(query_ids, doc_ids, queries, docs, grades)
 
@@ -443,22 +439,18 @@ class ChunkRule:
         if self.overlap:
             checks.check_cutoff(self.overlap, "The overlap of chunks")
         if self.overlap >= self.size:
-            raise UsageError(
-                f"Chunks of {self.size} {self.unit} cannot share {self.overlap}: "
-                "the overlap must be smaller than the size."
-            )
+            raise UsageError(f"Chunks by {self}: the overlap must be smaller than the size.")
 
     @classmethod
     def parse(cls, text: str) -> ChunkRule:
         """From UNIT:SIZE or UNIT:SIZE:OVERLAP."""
-        unit, _, sizes = text.partition(":")
-        numbers = [-1 if (size := parse_whole(part)) is None else size for part in sizes.split(":")]
-        if len(numbers) > 2 or min(numbers) < 0:
+        match = re.fullmatch(r"(\w+):([0-9]{1,15})(?::([0-9]{1,15}))?", text)
+        if match is None:
             raise UsageError(
                 f"A rule for chunks is written UNIT:SIZE[:OVERLAP], such as sentences:5:1, with "
                 f"UNIT one of {', '.join(UNITS)}; found {text[:80]!r}."
             )
-        return cls(unit, *numbers)
+        return cls(match[1], int(match[2]), int(match[3] or 0))
 
     def __str__(self) -> str:
         """As it is written, and as it enters fingerprints."""

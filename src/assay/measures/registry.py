@@ -294,9 +294,8 @@ def load_measures() -> tuple[PluginError, ...]:
         module, ending = os.path.splitext(file)
         if ending == ".py" and module != "__init__":
             import_module(f"{__package__}.{module}")
-    for plugin in builtin_plugins()[0]:
-        if plugin.measures:
-            load_target(plugin.measures)()
+    for target in filter(None, (room.measures for room in builtin_plugins()[0])):
+        load_target(target)()
     return load_extensions(MEASURES)
 
 
