@@ -250,7 +250,7 @@ def test_through_the_same_line(tmp_path: Path) -> None:
 
 
 def test_measures_need_passages() -> None:
-    assert str(parse("token_iou(tokens=true)@5")) == "SpanIoU(tokens=true)@5"
+    assert str(parse("span_iou(tokens=true)@5")) == "SpanIoU(tokens=true)@5"
     with pytest.raises(MeasureError, match="SpanR needs relevant passages"):
         run_bench(small(), ["bm25"], measures=["SpanR@5"])
     with pytest.raises(MeasureError, match="SpanR needs relevant passages"):

@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 
 SPAN_MEASURES: Final = ("SpanR@5", "SpanP@5", "SpanIoU@5", "SpanPOmega")
 _ABOUT: Final = {
-    "SpanR": ("share of the relevant passages that the first k chunks hold", "token_recall"),
-    "SpanP": ("share of the first k chunks that is relevant", "token_precision"),
-    "SpanIoU": ("relevant and retrieved over relevant or retrieved, first k chunks", "token_iou"),
+    "SpanR": ("share of the relevant passages that the first k chunks hold", "span_recall"),
+    "SpanP": ("share of the first k chunks that is relevant", "span_precision"),
+    "SpanIoU": ("relevant and retrieved over relevant or retrieved, first k chunks", "span_iou"),
     "SpanPOmega": ("precision of all chunks that hold something relevant", "precision_omega"),
 }
 _FORMULAS: Final = {
@@ -298,7 +298,7 @@ def _count_characters(_: int, start: int, end: int) -> int:
     return end - start
 
 
-class _Counts(NamedTuple):
+class _SpanSizes(NamedTuple):
     """Sizes: of what is relevant and covered, of all that is relevant, and of the chunks."""
 
     covered: int
@@ -403,7 +403,7 @@ class SpanScorer:
 
     def _count(
         self, named: Measure, query: str, retrieved: Ints, data: PreparedCollection
-    ) -> _Counts:
+    ) -> _SpanSizes:
         """Return the sizes that a measure of one query divides."""
         size = self._count_tokens if dict(named.params).get("tokens") else _count_characters
         relevant = self.spans[query]
@@ -423,7 +423,7 @@ class SpanScorer:
             for first, last in spans
             if max(start, first) < min(end, last)
         )
-        return _Counts(covered, total, n_chunks)
+        return _SpanSizes(covered, total, n_chunks)
 
     def _touched(self, doc: int, spans: list[Span], data: PreparedCollection) -> list[Span]:
         """Return the chunks of a document that hold a part of a span."""
