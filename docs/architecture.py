@@ -126,6 +126,8 @@ def write_tables() -> str:
             *rooms,
             "",
             "`rank` stands in `cluster`, because it runs every search through its executors.",
+            "`tasks` and `verify` are rooms, because `eval` and `compare` work without them; likeness of two",
+            "rankings stands in `codes`, which alone asks for it.",
             "",
             "## Hooks",
             "",

@@ -7,13 +7,11 @@ python -m tests.house --record   records those that fell; none may rise
 from __future__ import annotations
 
 import ast
-import io
 import json
 import os
 import subprocess
 import sys
 import tempfile
-import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,32 +22,31 @@ RECORD = Path(__file__).with_name("house.json")
 EMPTY = frozenset(
     {"one", "found", "known", "own", "made", "wanted", "given", "chosen", "asked", "kept"}
 )
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+_TEXTS = (ast.Constant, ast.JoinedStr)
 ROOMS = sorted(path.parent.name for path in SOURCE.glob("*/plugin.py"))
 
 # Runs a command in this process and prints the files of the package whose functions ran, in the
 # order in which they were entered; what a module does while it is imported does not count.
 TRACE = """
-import os, sys, threading
-home, importing, entered = sys.argv[1], 0, {}
-
-def leave(frame, event, argument):
-    global importing
-    importing -= event == "return"
-    return leave
+import importlib._bootstrap as imports, os, sys, threading
+home, entered, load = sys.argv[1], {}, imports._find_and_load
 
 def watch(frame, event, argument):
-    global importing
-    code = frame.f_code
-    if not code.co_filename.startswith(home):
-        return None
-    if code.co_name == "<module>":
-        importing += 1
-        frame.f_trace_lines = False
-        return leave
-    if not importing:
-        entered.setdefault(code.co_filename)
+    file = frame.f_code.co_filename
+    if file.startswith(home):
+        entered.setdefault(file)
+
+def load_unwatched(*arguments):
+    watching = sys.gettrace()
+    sys.settrace(None)
+    try:
+        return load(*arguments)
+    finally:
+        sys.settrace(watching)
 
 from assay.cli.main import main
+imports._find_and_load = load_unwatched
 sys.settrace(watch)
 threading.settrace(watch)
 code = main(sys.argv[2:])
@@ -67,30 +64,31 @@ WALKS = {
 }
 
 
-def code_lines(text: str) -> int:
+def code_lines(text: str, nodes: list[ast.AST]) -> int:
     """Count the lines of code: no blank lines, comments or docstrings."""
     docstrings: set[int] = set()
-    for node in ast.walk(ast.parse(text)):
-        documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-        if isinstance(node, documented) and ast.get_docstring(node) is not None:
+    rows = text.split("\n")
+    lines = {at for at, row in enumerate(rows, 1) if row.strip() and row.lstrip()[0] != "#"}
+    for node in nodes:
+        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             first = node.body[0]
             docstrings.update(range(first.lineno, (first.end_lineno or 0) + 1))
-    aside = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
-    lines: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in (*aside, tokenize.ENDMARKER):
-            lines.update(range(token.start[0], token.end[0] + 1))
+        elif isinstance(node, _TEXTS) and node.end_lineno != node.lineno:
+            # Every line of a text that goes over several counts, whatever it looks like.
+            inside = range(node.lineno, (node.end_lineno or 0) + 1)
+            if any('"""' in rows[at - 1] for at in inside):
+                lines.update(inside)
     return len(lines - docstrings)
 
 
-def bindings(text: str) -> Iterator[str]:
+def bindings(nodes: list[ast.AST]) -> Iterator[str]:
     """Yield every name that is bound: variables, parameters, functions, classes, aliases."""
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
         elif isinstance(node, ast.arg):
             yield node.arg
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        elif isinstance(node, _DOCUMENTED[1:]):
             yield node.name
         elif isinstance(node, ast.alias) and node.asname:
             yield node.asname
@@ -107,10 +105,11 @@ def measure_sizes() -> dict[str, Any]:
     parts: dict[str, dict[str, int]] = {}
     for path in sorted(SOURCE.rglob("*.py")):
         text = path.read_text("utf-8")
+        nodes = [*ast.walk(ast.parse(text))]
         sizes = parts.setdefault(part_of(path), {"files": 0, "code": 0, "empty names": 0})
         sizes["files"] += 1
-        sizes["code"] += code_lines(text)
-        sizes["empty names"] += sum(name in EMPTY for name in bindings(text))
+        sizes["code"] += code_lines(text, nodes)
+        sizes["empty names"] += sum(name in EMPTY for name in bindings(nodes))
     whole = {key: sum(part[key] for part in parts.values()) for key in ("files", "code")}
     empty = sum(part["empty names"] for part in parts.values())
     return {
@@ -124,11 +123,10 @@ def measure_sizes() -> dict[str, Any]:
 
 def trace_walks(names: tuple[str, ...] = tuple(WALKS)) -> dict[str, list[str]]:
     """Run commands on the demo's files; return the files that each enters, in order."""
+    from assay.io.demo_collection import write_files
+
     with tempfile.TemporaryDirectory() as folder:
-        call = "from assay.io.demo_collection import write_files; from pathlib import Path; "
-        subprocess.run(
-            [sys.executable, "-c", call + "write_files(Path('.'))"], cwd=folder, check=True
-        )
+        write_files(Path(folder))
         return {name: _trace(WALKS[name].split(), folder) for name in names}
 
 

@@ -27,7 +27,7 @@ class Checkout:
 
     def __init__(self, folder: Path) -> None:
         self.package = folder / "src" / "assay"
-        ignored = shutil.ignore_patterns("__pycache__", "*.cpp", "*.hpp")
+        ignored = shutil.ignore_patterns("*.cpp", "*.hpp")  # compiled files stay: only edits need it
         shutil.copytree(Path(assay.__file__).parent, self.package, ignore=ignored)
         compiled = getattr(sys.modules.get("assay.native._kernels"), "__file__", None)
         if compiled:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from assay.io.demo_collection import write_files
 from tests.conftest import OTHER, QRELS, RUN
 from tests.newcomer import Checkout, load_kernels
 
@@ -115,6 +116,7 @@ print(Client("runs.db")("/compare?run=1&run=2").text)
 """
 TWO_RUNS = ("dense.run", "lexical.run", "-r", "qrels.txt", "--resamples", "200")
 EMBEDDINGS = ("--embeddings", "docs.npy", "--queries", "queries.npy", "--qrels", "qrels.tsv")
+TEXTS = ("--corpus", "docs.jsonl", "--queries", "queries.jsonl", "--qrels", "qrels.tsv")
 IDS = ("--doc-ids", "docs.txt", "--query-ids", "queries.txt")
 # Where systems are listed: commands, of which `report` writes a page.
 PLACES = {
@@ -122,7 +124,7 @@ PLACES = {
     "tasks": ("tasks", "values.csv", "--resamples", "200"),
     "report": ("report", *TWO_RUNS, "-o", "report.html"),
     "dashboard": (),
-    "bench": ("bench", "bench.toml", "--no-cache", "--resamples", "200"),
+    "bench": ("bench", *TEXTS, "--model", "bm25", "--no-cache", "--resamples", "200"),
     "codes": ("codes", *EMBEDDINGS, *IDS, "--bits", "64", "--resamples", "200"),
 }
 
@@ -133,7 +135,7 @@ def with_column(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     load_kernels()
     checkout = Checkout(tmp_path_factory.mktemp("column"))
     checkout.edit("comparison/standings.py", LAST_COLUMN, ADDED_COLUMN + LAST_COLUMN)
-    checkout.assay("demo", "--files", ".")
+    write_files(checkout.folder)
     return checkout
 
 

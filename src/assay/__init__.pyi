@@ -15,11 +15,11 @@ from assay import runs as runs
 from assay import search as search
 from assay import stats as stats
 from assay import store as store
+from assay import tasks as tasks
 from assay import vision as vision
 from assay import web as web
 from assay.comparison.compare import Comparison as Comparison
 from assay.comparison.compare import compare as compare
-from assay.comparison.tasks import TaskComparison as TaskComparison
 from assay.core.conventions import PRESETS as PRESETS
 from assay.core.conventions import Conventions as Conventions
 from assay.core.conventions import preset as preset
@@ -43,20 +43,25 @@ from assay.measures import MeasureLike as MeasureLike
 from assay.measures import MeasuresLike as MeasuresLike
 from assay.measures import parse as parse
 from assay.measures import parse_many as parse_many
-from assay.runs.leaderboard import compare_tasks as compare_tasks
 from assay.scoring.evaluate import Stream as Stream
 from assay.scoring.evaluate import evaluate as evaluate
 from assay.scoring.evaluate import score as score
 from assay.scoring.score_data import write_scores as write_scores
 from assay.scoring.scores import Mean as Mean
 from assay.scoring.scores import Scores as Scores
+from assay.search.diff import RunDiff as RunDiff
+from assay.search.diff import diff as diff
 from assay.search.engine import Prepared as Prepared
+from assay.search.engine import SparseVectors as SparseVectors
 from assay.search.engine import pack_codes as pack_codes
 from assay.search.engine import prepare as prepare
 from assay.search.engine import rank as rank
 from assay.search.engine import rank_codes as rank_codes
+from assay.search.engine import read_sparse as read_sparse
 from assay.search.engine import target_ranks as target_ranks
 from assay.search.engine import target_ranks_from_scores as target_ranks_from_scores
 from assay.search.fusion import fuse as fuse
+from assay.tasks.comparison import TaskComparison as TaskComparison
+from assay.tasks.comparison import compare_tasks as compare_tasks
 
 __version__: str

@@ -49,6 +49,8 @@ HOOKS: Final[Mapping[str, str]] = {
     "open_cluster": "open workers: (where, workers=None, **settings) → Cluster",
     "encode_batches": "encode texts on workers: (cluster, spec, settings, device) → batches",
     "estimate_labels": "estimate from drawn labels: (pool, labels, machine, means, settings)",
+    "bound_scores": "bound means over unjudged documents: (scores) → {measure: HoleBounds}",
+    "bound_differences": "bound pairs over unjudged documents: (comparison) → PairBounds of each",
     "explain_systems": "show one query as several systems answered it: (runs, options) → result",
     "measure_names": "name the measures of a task's runs: (task, scores) → {measure: name}",
     "report_sections": "further sections of a report: (records) → [(title, table or text)]",

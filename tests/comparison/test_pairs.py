@@ -15,8 +15,8 @@ from assay import compare, compare_tasks, stats
 from assay.comparison import compare as comparing
 from assay.comparison.gate import look_at
 from assay.comparison.pairs import ComparisonSettings
-from assay.comparison.tasks import compare_task_values
 from assay.errors import UsageError
+from assay.tasks.comparison import compare_task_values
 from tests.comparison.made_scores import scores_of, with_users
 
 RNG = np.random.default_rng(41)

@@ -69,7 +69,7 @@ OTHER_SORTS = {
     "judging/queries.py": "drawn queries by their random keys",
     "comparison/compare.py": "queries by difference, for a table",
     "comparison/standings.py": "systems by mean",
-    "comparison/tasks.py": "systems by mean",
+    "tasks/comparison.py": "systems by mean",
     "measures/ranked.py": "gains of the ideal list, of which only the values matter",
     "models/adapters/onnx.py": "texts by length, to fill batches",
     "native/twins/trec.py": "grades, to count them",

@@ -11,6 +11,7 @@ import threading
 import time
 import traceback
 from email.utils import formatdate
+from functools import partial
 
 import numpy as np
 import pytest
@@ -146,7 +147,7 @@ def test_a_server_that_repeats_the_key(fake, waits):
 
 
 def test_a_slow_answer_is_tried_again(fake, waits, monkeypatch):
-    monkeypatch.setattr(openai.Endpoint.__init__, "__defaults__", (1.0,))
+    monkeypatch.setattr(openai, "Endpoint", partial(openai.Endpoint, timeout=1.0))
     never = threading.Event()
     fake.script = [lambda handler, texts: never.wait(20)] * 2
     try:
@@ -157,7 +158,7 @@ def test_a_slow_answer_is_tried_again(fake, waits, monkeypatch):
 
 
 def test_an_answer_that_trickles_is_given_up(fake, waits, monkeypatch):
-    monkeypatch.setattr(openai.Endpoint.__init__, "__defaults__", (0.5,))
+    monkeypatch.setattr(openai, "Endpoint", partial(openai.Endpoint, timeout=0.5))
     stop = threading.Event()
 
     def trickle(handler, texts):
@@ -366,7 +367,7 @@ def test_ctrl_c_ends_at_once(fake):
 
 
 def test_a_large_answer_is_refused(fake, monkeypatch):
-    monkeypatch.setattr(openai, "_LARGEST", 1000)
+    monkeypatch.setattr(openai, "Endpoint", partial(openai.Endpoint, largest=1000))
 
     def endless(handler, texts):
         send(handler, 200, b" " * 100_000)

@@ -17,10 +17,10 @@ from assay.errors import AssayError
 from assay.io.collections import load_collection
 from assay.io.columns import read_groups
 from assay.io.formats import read_qrels, read_run
-from assay.io.task_tables import read_mteb, read_task_lines
 from assay.io.texts import ChunkRule
 from assay.measures import parse_many
 from assay.models.safetensors import load_safetensors
+from assay.tasks.tables import read_mteb, read_task_lines
 from assay.vision.ground_truth import read_homography
 from assay.vision.keypoints import read_keypoints
 from assay.vision.patches import read_patch_scenes

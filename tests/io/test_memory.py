@@ -21,9 +21,9 @@ from assay.core.ids import Ids
 from assay.errors import AssayError
 from assay.io.collections import read_judgments
 from assay.io.formats import read_qrels, read_run
-from assay.io.task_tables import read_task_lines
 from assay.io.texts import read_texts
 from assay.models.safetensors import load_safetensors
+from assay.tasks.tables import read_task_lines
 from assay.vision.settings import read_experiment
 from tests.zst import zst_compress as zst
 

@@ -14,8 +14,6 @@ import pytest
 from assay.errors import EndpointError, InputError, UsageError
 from assay.judging import LabelLog, make_pool
 from assay.judging.machine import (
-    PROMPT,
-    estimate_cost,
     fill_prompt,
     judge_pool,
     open_model,
@@ -228,9 +226,22 @@ def test_what_makes_no_sense_is_refused(pool, texts, tmp_path: Path):
     assert report.labelled == 2
 
 
-def test_cost_before(pool, texts):
-    sent, received = estimate_cost(pool, texts)
-    characters = sum(
-        len(PROMPT) + len(texts.queries[q]) + len(texts.docs[d]) for q, d in pool.names
-    )
-    assert (sent, received) == (characters // 4, 100 * len(pool))
+def test_cost_before_is_of_the_pairs_that_remain(pool, texts, tmp_path: Path):
+    log, said = LabelLog(tmp_path / "x.jsonl"), []
+
+    def judge(prompt: str) -> tuple[int, tuple[int, int]]:
+        return 1, (0, 0)
+
+    def tell(sent: int, received: int) -> None:
+        said.append((sent, received))
+
+    about = {"model": "m", "ask": judge, "before": tell, "prompt": "{query} {document}"}
+    judge_pool(pool, texts, log, limit=2, **about)
+    judge_pool(pool, texts, log, **about)
+    judge_pool(pool, texts, log, **about)
+    sizes = [len(f"{texts.queries[q]} {texts.docs[d]}") for q, d in pool.names]
+    assert said == [
+        (sum(sizes[:2]) // 4, 200),
+        (sum(sizes[2:]) // 4, 100 * (len(pool) - 2)),
+        (0, 0),
+    ]

@@ -45,6 +45,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     ),
     "MAP": ("MAP@R", "MAP(rel=2)@R"),
     "GMAP": ("GMAP", "GMAP(rel=2)"),
+    "DCG": ("DCG", "DCG@2", "DCG(gain=exp)@4", "DCG(gains=1:3/2:0.5/3:0)", "DCG(gains=0:1)@3"),
     "nDCG": (
         *("nDCG", "nDCG@1", "nDCG@3", "nDCG(gain=exp)", "nDCG(gain=exp)@4", "nDCG(gain=linear)@2"),
         *("nDCG(gains=1:3/2:0.5/3:0)", "nDCG(gains=-1:2/0:1)@3", "nDCG(ideal=retrieved)"),
@@ -58,6 +59,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "ERR": ("ERR", "ERR@1", "ERR@3", "ERR(gmax=3)@5", "ERR(gmax=10)"),
     "bpref": ("bpref", "bpref(rel=2)", "bpref(rel=0)"),
     "Judged": ("Judged", "Judged@1", "Judged@3", "Judged@50"),
+    "RBPresid": ("RBPresid", "RBPresid(p=0.5)", "RBPresid(p=0)", "RBPresid(p=1)"),
     "Unjudged": ("Unjudged@1", "Unjudged@4", "Unjudged@50"),
     "iprec": (
         *(f"iprec@{level}" for level in (0, 0.2, 0.35, 0.5, 0.8, 1)),
@@ -84,9 +86,9 @@ def gain_of(name: str, params: dict[str, Any]) -> Callable[[Grade], float]:
     def gain(grade: Grade) -> float:
         if grade is None:
             return 0.0
-        if name in ("nDCG", "ERR") or params.get("graded"):
+        if name in ("DCG", "nDCG", "ERR") or params.get("graded"):
             return _graded_gain(name, grade, params)
-        if name in ("Judged", "Unjudged"):
+        if name in ("Judged", "Unjudged", "RBPresid"):
             return float(grade >= 0)
         if name in ("bpref", "num_nonrel_judged_ret") and 0 <= grade < rel:
             return -1.0
@@ -96,7 +98,7 @@ def gain_of(name: str, params: dict[str, Any]) -> Callable[[Grade], float]:
 
 
 def _graded_gain(name: str, grade: float, params: dict[str, Any]) -> float:
-    if name == "nDCG":
+    if name in ("DCG", "nDCG"):
         return _ndcg_gain(grade, params)
     if name == "ERR":
         return (2.0 ** max(grade, 0.0) - 1.0) / 2.0 ** params.get("gmax", 4)
@@ -227,6 +229,12 @@ def _unjudged(c: Case) -> float:
     return sum(gain <= 0 for gain in c.gains[: c.k]) / c.k
 
 
+def _rbp_residual(c: Case) -> float:
+    p = c.params.get("p", 0.8)
+    unjudged = [p ** (r - 1) for r, gain in enumerate(c.gains, 1) if gain <= 0]
+    return p**c.n_ret + (1 - p) * sum(unjudged) if unjudged else 0.0
+
+
 def _iprec_at(c: Case, level: float) -> float:
     added = 0.9 if c.params.get("iprec") == "ceil" else 0.5
     needed = math.floor(level * c.n_good + added)
@@ -256,12 +264,14 @@ ORACLES: dict[str, Callable[[Case], float]] = {
     "AP": _ap,
     "MAP": _map_at_r,
     "GMAP": lambda c: _over(_precisions(c, None), c.n_good),
+    "DCG": lambda c: _dcg(c.gains, c.k),
     "nDCG": _ndcg,
     "Rprec": _rprec,
     "RBP": _rbp,
     "ERR": _err,
     "bpref": _bpref,
     "Judged": _judged,
+    "RBPresid": _rbp_residual,
     "Unjudged": _unjudged,
     "iprec": lambda c: _iprec_at(c, c.k),
     "iAP": _iap,
@@ -275,6 +285,7 @@ ORACLES: dict[str, Callable[[Case], float]] = {
 }
 
 _ALWAYS_DEFINED = {"num_ret", "num_rel", "num_rel_ret", "num_nonrel_judged_ret", "Unjudged"}
+_ALWAYS_DEFINED |= {"RBPresid"}
 
 
 def is_defined(name: str, case: Case) -> bool:

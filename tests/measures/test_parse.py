@@ -263,13 +263,12 @@ def test_a_rank_that_trec_eval_would_cut_is_cut_and_a_level_is_not():
 
 def test_which_measures_have_a_largest_value():
     counts = ("num_ret", "num_rel", "num_rel_ret", "num_nonrel_judged_ret")
+    kinds = {**dict.fromkeys(counts, "sum"), "GMAP": "geometric"}
     for definition in REGISTRY.values():
-        wanted = None if definition.name in counts else (0.0, 1.0)
+        wanted = None if definition.name in (*counts, "DCG") else (0.0, 1.0)
         if definition.built_in:
             assert Measure(definition.name).bounds == wanted
-            assert definition.aggregate == (
-                "sum" if wanted is None else "geometric" if definition.name == "GMAP" else "mean"
-            )
+            assert definition.aggregate == kinds.get(definition.name, "mean")
 
 
 def test_only_a_whole_set_is_free_of_order():

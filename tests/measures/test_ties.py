@@ -115,7 +115,10 @@ def test_the_tie_share_counts_queries_whose_value_depends_on_ties(name):
     assert counts.tied_share == depends.sum() / len(listings())
 
 
-COUNTS_GRADE_0 = ["R(rel=0)@3", "RR(rel=-1)@4", "bpref(rel=0)", "nDCG(gains=-1:2/0:1)@3"]
+COUNTS_GRADE_0 = [
+    *("R(rel=0)@3", "RR(rel=-1)@4", "bpref(rel=0)", "nDCG(gains=-1:2/0:1)@3"),
+    *("DCG(gains=0:1)@3", "infAP(rel=0)"),
+]
 
 
 @pytest.mark.parametrize("name", COUNTS_GRADE_0)

@@ -79,6 +79,14 @@ def test_noise_breaks_nothing(tmp_path, checks, scan):
     assert run(driver) == "ok\n"
 
 
+@pytest.mark.slow
+def test_the_search_among_sparse_rows_is_right_and_stays_within_them(tmp_path):
+    driver = tmp_path / "driver"
+    sources = [HERE / "sparse_driver.cpp", NATIVE / "search" / "sparse_search.cpp"]
+    subprocess.run([compiler(), *flags(MEMORY), *sources, "-o", driver], check=True)
+    assert run(driver) == "ok\n"
+
+
 def build_search(folder: Path, vectors: dict[Path, list[str]]) -> Path:
     """The driver of the search under sanitizers."""
     common = [compiler(), *flags(MEMORY), *(["-DASSAY_X86_KERNELS"] if vectors else [])]

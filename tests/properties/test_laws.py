@@ -332,6 +332,21 @@ def law_perfect(names: list[str], data: st.DataObject) -> None:
         assert not (values > top + 1e-13).any(), measure
 
 
+def law_holes(names: list[str], data: st.DataObject) -> None:
+    """Judge one retrieved document more, if any is left."""
+    case = data.draw(cases())
+    wanted = data.draw(one_of_each(names))
+    before = case.values(wanted, ORDER)
+    for query, row in case.run.items():
+        judged = case.qrels[query]
+        left = [doc for doc in row if judged.get(doc, -1) < 0]
+        if left:
+            grade = data.draw(st.sampled_from([0, 1, 3]))
+            more = case.qrels | {query: judged | {left[0]: grade}}
+            after = Case(case.run, more).values(wanted, ORDER)
+            assert (after <= before + 1e-15).all()
+
+
 def law_order_free(names: list[str], data: st.DataObject) -> None:
     case, wanted = data.draw(cases()), data.draw(one_of_each(names, cut=False))
     shuffled = {
@@ -368,6 +383,7 @@ LAW_TESTS = {
     "monotone": law_monotone,
     "local": law_local,
     "perfect": law_perfect,
+    "holes": law_holes,
     "order-free": law_order_free,
     "size-only": law_size_only,
     "single-RR": partial(equals_reference, reference="RR"),

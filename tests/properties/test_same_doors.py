@@ -21,9 +21,9 @@ from assay.codes import evaluate_codes
 from assay.crossmodal import label_retrieval
 from assay.io.collections import load_collection
 from assay.prediction import Accumulator, evaluate_candidates, evaluate_predictions
-from assay.runs.leaderboard import compare_tasks
 from assay.runs.record import RunRecord
 from assay.scoring.scores import Scores
+from assay.tasks.comparison import compare_tasks
 from assay.vision import PatchReport, evaluate_patches, read_patch_scenes
 from tests.properties.metamorphic import Sayings
 

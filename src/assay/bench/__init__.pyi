@@ -12,6 +12,7 @@ from assay.bench.plan import BenchPlan as BenchPlan
 from assay.bench.plan import Fusion as Fusion
 from assay.bench.plan import Model as Model
 from assay.bench.plan import Rerank as Rerank
+from assay.bench.plan import Retriever as Retriever
 from assay.bench.result import BenchResult as BenchResult
 from assay.bench.result import System as System
 from assay.bench.result import write_runs as write_runs
@@ -23,3 +24,9 @@ from assay.bench.settings import MEASURES as MEASURES
 from assay.bench.settings import SCHEMA as SCHEMA
 from assay.bench.spans import SpanJudgments as SpanJudgments
 from assay.bench.spans import read_spans as read_spans
+from assay.bench.sweep import Sweep as Sweep
+from assay.bench.sweep import SweepCurve as SweepCurve
+from assay.bench.sweep import choose_point as choose_point
+from assay.bench.sweep import draw_curves as draw_curves
+from assay.bench.sweep import sweep_curves as sweep_curves
+from assay.bench.systems import Query as Query

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from assay.bench.plan import BenchPlan, PreparedCollection, Rule, prepare
 from assay.io.texts import find_units
 
 if TYPE_CHECKING:
+    from assay.bench.filters import AllowedDocs
     from assay.bench.search import ChunkAggregation
     from assay.core.conventions import Conventions
     from assay.io.collections import Collection
@@ -47,12 +48,19 @@ class Chunkings:
     aggregation: ChunkAggregation
     _prepared: dict[Rule, PreparedCollection] = field(default_factory=dict)
     _lengths: dict[Rule, Ints] = field(default_factory=dict)
+    _filters: dict[str, Any] = field(default_factory=dict)
 
     def cut(self, rule: Rule) -> PreparedCollection:
         """Return the collection cut by a rule, or whole; computed once."""
         if rule not in self._prepared:
-            self._prepared[rule] = prepare(self.collection, self.rules, rule)
+            data = prepare(self.collection, self.rules, rule)
+            self._prepared[rule] = replace(data, **self._filters)
         return self._prepared[rule]
+
+    def add_filters(self, filters: str, allowed: AllowedDocs) -> None:
+        """Let each query get only documents that pass the filters."""
+        self._filters = {"filters": filters, "allowed": allowed}
+        self._prepared.clear()
 
     def rule_of(self, name: str) -> Rule:
         """Return the rule of a system; of a fusion whose members differ, that of the bench."""

@@ -24,6 +24,7 @@ from assay.core.on_demand import OnDemand
 from assay.core.text import mask_secrets
 from assay.errors import InputError
 from assay.plugins import find_hook
+from assay.tables.table import Words
 
 if TYPE_CHECKING:
     from assay.bench import Answers, BenchRequest, BenchResult
@@ -89,6 +90,7 @@ _machine_options = options.add_options(
 
 # What is written, and where.
 _output_options = options.add_options(
+    _write_file("--chart", help="With --sweep: also draw the curves as SVG."),
     _write_file("--html", help="Also write a report as one page that opens offline."),
     options.in_result(
         "--runs DIR",
@@ -165,14 +167,17 @@ def command(*, saving: Saving, consent: Consent, gate: Gate, **params: Any) -> i
             answer = _add_variants(answer, result, settings)
         if answer.look is not None:
             result = replace(result, look=answer.look.number)
+    how = {key: settings[key] for key in ("level", "resamples", "seed", "by") if key in settings}
+    curves = bench.sweep_curves(result, request.sweep, request.curves, **how)
     if saving.wanted:
         tasks = {} if journal is None else {"cluster": journal.to_dict()}
+        tasks |= {"sweeps": [curve.to_dict() for curve in curves]} if curves else {}
         records = result.records(seed=params["seed"], clusters=settings.get("by", ""), **tasks)
         saving.save(records, params["config"], *request.files)
     if blocked:
         name, reason = next(iter(result.left_out.items()))
         raise InputError(f"The check could not run: {name} is left out ({reason}).")
-    report = BenchReport(result, board, answer)
+    report = BenchReport(result, board, answer, curves)
     _narrate_idle_options(result, request, params["where"])
     _write_files(report, params)
     output.emit(report, layout, params["file"], terminal=print_on_terminal)
@@ -186,11 +191,12 @@ class BenchReport:
     result: BenchResult
     board: Any
     gate: GateAnswer = field(default_factory=GateAnswer)
+    curves: tuple[Any, ...] = ()
 
     @property
     def signature(self) -> str:
         """The conventions of the scores."""
-        return self.result.sign(self.board)
+        return "|".join([self.result.sign(self.board), *(curve.method for curve in self.curves)])
 
     def table(self) -> Table:
         """Return every number of the leaderboard."""
@@ -198,11 +204,15 @@ class BenchReport:
 
     def page(self) -> Page:
         """Return verdict, leaderboard, costs and findings."""
-        return [*self.result.page(self.board), *self.gate.page()]
+        sweeps = [part for curve in self.curves for part in curve.page()]
+        page = [*self.result.page(self.board)[:-1], Words(self.signature, "signature")]
+        return [*sweeps, *page, *self.gate.page()]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
-        return {**self.result.to_dict(per_query=True, board=self.board), **self.gate.to_dict()}
+        data = {**self.result.to_dict(per_query=True, board=self.board), **self.gate.to_dict()}
+        sweeps = [curve.to_dict() for curve in self.curves]
+        return {**data, "signature": self.signature, "sweeps": sweeps} if sweeps else data
 
 
 def print_on_terminal(report: BenchReport) -> None:
@@ -221,7 +231,7 @@ def _choose_layout(params: Params) -> str:
     return output.choose_format(named, params["json_wanted"], params["file"], known=_FORMATS)
 
 
-_WRITTEN = ("file", "html", "per_query")
+_WRITTEN = ("file", "html", "per_query", "chart")
 _STATISTICS = ("baseline", "test", "correction", "level", "interval", "resamples", "seed", "margin")
 
 
@@ -234,6 +244,8 @@ def _refuse_contradictions(params: Params, request: BenchRequest) -> None:
             f"compared with each other: {', '.join(rivals)}."
         )
     refuse_idle_workers(params["where"], params["workers"])
+    if params["chart"] and request.sweep is None:
+        raise click.UsageError("--chart requires --sweep.")
     if params["cache"] and params["no_cache"]:
         raise click.UsageError("--cache and --no-cache exclude each other.")
     written = [params[key] for key in _WRITTEN]
@@ -279,7 +291,7 @@ def _run(params: Params, request: BenchRequest, saving: Saving) -> tuple[BenchRe
     named = params["conventions"]
     if not options.is_typed("conventions"):
         named = request.options.get("conventions", named)
-    choices = {key: params[key] for key in ("ties", "empty", "missing", "depth")}
+    choices = {key: params[key] for key in options.CONVENTIONS}
     rules = options.make_conventions(named, **choices)
     output.silence_logging()
     saving.set_name(request.plan.names[0])
@@ -299,6 +311,7 @@ def _run(params: Params, request: BenchRequest, saving: Saving) -> tuple[BenchRe
             groups=groups,
             conventions=rules,
             **{key: params[key] for key in ("threads", "allow_mismatch")},
+            store=click.get_current_context().params["store"],
             **depth,
         )
     result = result if groups is None else result.with_groups(**{column: groups})
@@ -332,6 +345,8 @@ def _narrate_idle_options(result: BenchResult, request: BenchRequest, where: str
 
 def _write_files(report: BenchReport, params: Params) -> None:
     result = report.result
+    if params["chart"]:
+        output.write(bench.draw_curves(report.curves), params["chart"])
     if params["html"]:
         path = report.board.save(params["html"])
         output.log(f"{path}: {path.stat().st_size / 1000:,.0f} kB")

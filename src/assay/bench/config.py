@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -11,9 +11,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay.bench import plan as plans
 from assay.bench.evaluate import run_bench
-from assay.bench.plan import BenchPlan, Folds, Fusion, Model, Rerank, split_stages
+from assay.bench.filters import Filter, parse_filters, read_fields
+from assay.bench.plan import (
+    BenchPlan,
+    Folds,
+    Fusion,
+    Model,
+    Rerank,
+    Retriever,
+    split_stages,
+    split_systems,
+)
 from assay.bench.settings import MEASURES, RERANK_SCHEMA, SCHEMA
 from assay.bench.spans import SpanJudgments, read_spans
+from assay.bench.sweep import Sweep
+from assay.bench.systems import allow_system, is_system
 from assay.core.specs import Consent
 from assay.core.text import parse_number
 from assay.errors import UsageError
@@ -54,16 +66,24 @@ def read_config(path: str | os.PathLike[str]) -> dict[str, Any]:
     if Path(path).suffix.lower() != ".toml":
         advice = "'assay schema bench' prints its schema"
         raise UsageError(f"{name}: a bench is described in a .toml file. {advice}.")
-    data = parse_toml(read_config_text(path), name)
+    data: dict[str, Any] = parse_toml(read_config_text(path), name)
     check_against(data, SCHEMA, name)
     home = Path(path).resolve().parent
     files = {key: data[key] for key in _PATHS if key in data and not is_ir(data[key])}
-    return {**data, **{key: str(home / value) for key, value in files.items()}}
+    data |= {key: str(home / value) for key, value in files.items()}
+    for table in (data, *data.get("system", ())):
+        run = table.get("spec", "").removeprefix("run:")
+        if f"run:{run}" == table.get("spec") and (home / run).exists():
+            table["spec"], table["name"] = f"run:{home / run}", table.get("name", f"run:{run}")
+        if (home / table.get("doc_of", "?")).is_file():
+            table["doc_of"] = str(home / table["doc_of"])
+    return data
 
 
 _ENCODER: Final = tuple(setting.name for setting in fields(EncoderSettings))
 _CONFIG: Final = "The config file"
-_SHARED: Final = ("metric", "depth", "conventions", "device", "fold")
+_ASKED: Final = ("concurrency", "timeout", "retries", "failed", "doc_of")
+_SHARED: Final = ("metric", "depth", "conventions", "device", "fold", *_ASKED)
 
 
 @dataclass(frozen=True)
@@ -82,6 +102,9 @@ class BenchRequest:
     options: Mapping[str, Any] = field(default_factory=dict)
     answers: str | None = None
     extensions: tuple[str, ...] = ()
+    filters: tuple[str, ...] = ()
+    sweep: Sweep | None = None
+    curves: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @cached_property
     def folder(self) -> TextFolder | None:
@@ -124,6 +147,16 @@ class BenchRequest:
         qrels = self.qrels if self.spans is None else self.spans.pairs()
         return load_collection(self.folder or self.corpus, self.queries, qrels, **how)
 
+    def _read_fields(self, filters: Sequence[Filter]) -> dict[str, Any]:
+        """Read the columns of the filters from the files of queries and documents."""
+        if is_ir(self.corpus) or self.folder is not None or (self.qrels and not self.queries):
+            raise UsageError("A filter needs files of documents and queries that have its columns.")
+        corpus, queries = self.files[:2]
+        return {
+            "query_fields": read_fields(queries, [rule.query for rule in filters], "query"),
+            "doc_fields": read_fields(corpus, [rule.doc for rule in filters], "doc"),
+        }
+
     def run(
         self,
         collection: Collection,
@@ -134,9 +167,15 @@ class BenchRequest:
         **changes: Any,
     ) -> BenchResult:
         """Run it on the collection; with a cache, an interrupted bench resumes."""
+        filters = parse_filters(self.filters)
+        if filters:
+            changes |= {"filters": self.filters, **self._read_fields(filters)}
+        if self.sweep is not None:
+            self.sweep.check(len(collection.query_ids))
         result = run_bench(
             collection,
             self.plan.models,
+            systems=self.plan.systems,
             fusions=self.plan.fusions,
             indexes=self.plan.indexes,
             reranks=self.plan.reranks,
@@ -184,8 +223,10 @@ def make_request(
     consent = Consent.of(allow_code, allow_endpoints)
     said = {key: value for key, value in overrides.items() if value not in (None, ())}
     if "model" in said:
-        said["model"], stages = split_stages(said["model"])
+        ours, others = split_systems(said["model"])
+        said["model"], stages = split_stages(ours)
         said |= {"rerank": (*stages, *said.get("rerank", ()))} if stages else {}
+        said |= {"system": (*others, *said.get("system", ()))} if others else {}
     config = _with_stages(config)
     both = {**config, **said}
     if not both.get("corpus"):
@@ -198,14 +239,27 @@ def make_request(
     allow = partial(_rerank, consent=consent)
     staged = said["rerank"] if "rerank" in said else map(allow, config.get("rerank", ()))
     reranks = plans.parse_systems(Rerank, staged)
-    plan = BenchPlan.of(models, fusions, both.get("index", ()), reranks)
+    admit = partial(_system, consent=consent)
+    outside = said["system"] if "system" in said else map(admit, config.get("system", ()))
+    systems = plans.parse_systems(Retriever, outside)
+    if not systems and (odd := [key for key in _ASKED if key in both]):
+        raise UsageError(f"{odd[0]} is for systems: name one, with system.")
+    plan = BenchPlan.of(models, fusions, both.get("index", ()), reranks, systems)
     plan = plan.with_prices(_prices(said.get("price", ())))
+    sweep = Sweep.parse(both["sweep"]) if "sweep" in both else None
+    plan, curves = (plan, {}) if sweep is None else sweep.expand(plan)
     chunk, judged = both.get("chunk"), both.get("judged", "documents")
     cut = [model for model in plan.models if model.chunk is not None]
     if cut and judged == "chunks":
         raise UsageError(f"The model {cut[0].name!r} cuts documents, but judgments name chunks.")
-    if chunk is None and (judged == "chunks" or ("fold" in both and not cut)):
-        what = "fold" if "fold" in both else "judged = chunks"
+    folds = (
+        "fold" in both
+        and not cut
+        and "doc_of" not in both
+        and all("doc_of" not in system.settings for system in systems)
+    )
+    if chunk is None and (judged == "chunks" or folds):
+        what = "fold" if folds else "judged = chunks"
         raise UsageError(f"{what} needs chunks: give a rule to cut documents, with chunk.")
     for index in plan.indexes:
         parse_spec(index)
@@ -225,6 +279,9 @@ def make_request(
         {key: both[key] for key in _SHARED if key in both},
         both.get("answers"),
         tuple(both.get("extensions", ())),
+        tuple(both.get("filter", ())),
+        sweep,
+        curves,
     )
 
 
@@ -261,7 +318,7 @@ def _prices(texts: Iterable[str]) -> dict[str, float]:
 def _models(config: Params, said: Params, consent: Consent) -> tuple[Model, ...]:
     shared = {key: said[key] for key in _ENCODER if key in said}
     entries = (_model(entry) for entry in config.get("model", ()))
-    models = plans.as_models(said["model"] if "model" in said else list(entries))
+    models = plans.parse_systems(Model, said["model"] if "model" in said else list(entries))
     for model in models:
         find_kind(model.spec)
     if shared and models and all(model.is_lexical for model in models):
@@ -281,6 +338,8 @@ def _models(config: Params, said: Params, consent: Consent) -> tuple[Model, ...]
 
 def _model(entry: Mapping[str, Any]) -> Model:
     spec = entry["spec"]
+    if is_system(spec):
+        raise UsageError(f"{spec!r} is no model but a system. Name it under [[system]].")
     settings = {key: entry[key] for key in _ENCODER if key in entry}
     lexical = dict(entry.get("settings", {}))
     parsed = Model.parse(spec)
@@ -324,9 +383,25 @@ def _rerank(entry: Mapping[str, Any], consent: Consent) -> Rerank:
     return stages
 
 
+def _system(entry: Mapping[str, Any], consent: Consent) -> Retriever:
+    """Return a system of a config; what runs code or reaches a host needs consent."""
+    spec = entry["spec"]
+    settings = {key: value for key, value in entry.items() if key not in ("name", "spec")}
+    allow_system(spec, settings, consent, _CONFIG)
+    return Retriever(entry.get("name", spec), spec, settings)
+
+
+def allow_systems(specs: list[str], params: Params, consent: Consent, place: str) -> None:
+    """Refuse systems of a stored command without consent."""
+    for spec in specs:
+        allow_system(Retriever.parse(spec).spec, {}, consent, place)
+
+
 def allow_models(specs: list[str], params: Mapping[str, Any], consent: Consent, place: str) -> None:
     """Refuse models, with or without a second stage, without consent."""
-    models, stages = split_stages(specs)
+    ours, others = split_systems(specs)
+    allow_systems(others, params, consent, place)
+    models, stages = split_stages(ours)
     for spec in models:
         check_model(Model.parse(spec).spec, params, consent, place)
     allow_reranks(list(stages), params, consent, place)

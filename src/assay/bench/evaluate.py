@@ -2,8 +2,9 @@
 
     collection → prepare → each system: encode, search, aggregate chunks → Ranking → judge → Scores
 
-Systems are models, models searched by an index, fusions of models, and rerankers of these. All are
-judged on the same queries, so that they can be compared query by query.
+Systems are models, models searched by an index, systems that are asked or read from a run, fusions,
+and rerankers of these. All are judged on the same queries, so that they can be compared query by
+query.
 """
 
 from __future__ import annotations
@@ -21,16 +22,42 @@ from assay import __version__
 from assay.arrays import Ints, offsets_of
 from assay.bench import plan as plans
 from assay.bench import search as searches
+from assay.bench.answers import (
+    AnswerReader,
+    DocOf,
+    is_run,
+    is_stored_run,
+    read_run,
+    read_stored_run,
+    search_retriever,
+    take_scores,
+)
+from assay.bench.asking import Asking
 from assay.bench.chunkings import Chunkings
-from assay.bench.plan import BenchPlan, Fusion, Model, PreparedCollection, Rerank
+from assay.bench.filters import (
+    Fields,
+    apply_filters,
+    describe_breaches,
+    describe_recall,
+    parse_filters,
+)
+from assay.bench.plan import BenchPlan, Fusion, Model, PreparedCollection, Rerank, Retriever
 from assay.bench.reranking import check_depth, pick_chunks, rerank
 from assay.bench.result import BenchResult, System
-from assay.bench.search import BenchProgress, ChunkAggregation, Costs, SearchOptions, SearchResult
+from assay.bench.search import (
+    BenchProgress,
+    ChunkAggregation,
+    Costs,
+    SearchOptions,
+    SearchResult,
+    add_seconds,
+)
 from assay.bench.settings import MEASURES, Metric
 from assay.bench.spans import SpanScorer, is_span_measure, split_measures
 from assay.core import checks
 from assay.core.conventions import Conventions, Settings, as_conventions, as_settings
 from assay.core.hits import Hits, judge
+from assay.core.ids import Ids
 from assay.core.judgments import Qrels
 from assay.core.mismatches import check_match
 from assay.core.ranking import Ranking
@@ -45,6 +72,7 @@ from assay.models import EncoderSettings
 from assay.models.rerankers import load_reranker
 from assay.scoring.chance import ceiling, chance
 from assay.scoring.evaluate import score
+from assay.scoring.scores import Scores
 from assay.search.fusion import fuse, tune_fusion
 
 if TYPE_CHECKING:
@@ -59,8 +87,9 @@ _DEPTH_WITHOUT_CUTOFF: Final = 1000
 
 def run_bench(
     collection: Collection,
-    models: Iterable[str | Model],
+    models: Any = (),
     *,
+    systems: Any = (),
     fusions: Iterable[str | Fusion] = (),
     indexes: Iterable[str] = (),
     reranks: Iterable[str | Rerank] = (),
@@ -79,21 +108,36 @@ def run_bench(
     allow_mismatch: bool = False,
     groups: Mapping[Any, Any] | None = None,
     spans: Any = None,
+    concurrency: int = 1,
+    timeout: float | None = None,
+    retries: int = 2,
+    failed: str = "error",
+    doc_of: DocOf = None,
+    query_fields: Fields | None = None,
+    filters: str | Iterable[str] = (),
+    doc_fields: Fields | None = None,
+    store: str | None = None,
 ) -> BenchResult:
-    """Run models on a collection and judge what they retrieve.
+    """Run models on a collection, ask other systems, and judge what they retrieve.
 
     Args:
         collection: Documents, queries and judgments, as `load_collection` returns them.
-        models: Specs such as "bm25", "wordllama" or "NAME=st:MODEL", or `Model`s with settings.
+        models: Specs such as "bm25", "wordllama" or "NAME=st:MODEL", or `Model`s with settings;
+            and all that `systems` takes.
+        systems: Functions from a query's text to ids, (id, score) pairs or dictionaries; retriever
+            objects of LangChain, LlamaIndex and Haystack; runs; specs such as "run:FILE" and
+            "retrieve:MODULE:FUNCTION"; `Retriever`s with settings; or {name: any of these}.
         fusions: Fusions such as "rrf:bm25+wordllama".
         indexes: Indexes by which models with vectors are searched, too.
         reranks: Rerankers such as "rerank/50:bm25>py:mine:score" of what a system retrieves.
         measures: Measures; the first decides the order.
         chunk: Rule by which documents are cut.
-        fold: How chunk scores become a document's score: "max" or "sum:N".
+        fold: How chunk scores become a document's score: "max" or "sum:N". It holds for chunks of
+            systems that `doc_of` maps to documents, too.
         metric: Similarity of vectors.
         depth: Number of documents to retrieve: by default 100 or the largest cut-off, 1000 for a
-            measure without one, and all where ties count other than in order.
+            measure without one if no other systems are asked, and all where ties count other than
+            in order.
         conventions: Conventions, or their name.
         cache: Cache of vectors.
         checkpoint: Folder that keeps finished systems, so that an interrupted bench resumes.
@@ -105,6 +149,18 @@ def run_bench(
         groups: {query: group}; weights of fusions are tuned without queries of the same group.
         spans: Relevant passages: what `read_spans` reads or returns. They add `SpanR@5`, `SpanP@5`,
             `SpanIoU@5` and `SpanPOmega`, unless measures of spans are named.
+        concurrency: Number of queries that a system is asked at once.
+        timeout: Seconds to wait for an answer of a system.
+        retries: How often a query that failed is asked again.
+        failed: What becomes of queries that fail for good: "error", or "skip" leaves them out for
+            all systems.
+        doc_of: From what systems return to what is judged: a regular expression with one group, a
+            file, or {id: document}.
+        query_fields: {query: {field: value}}, further fields that systems get.
+        filters: Columns in which documents and query must agree, such as "tenant", or rules such as
+            "date>=since". Models search exactly among the documents that pass.
+        doc_fields: {document: {field: value}}, for filters.
+        store: Where stored runs are.
 
     Returns:
         The systems, scored on the same queries.
@@ -112,6 +168,7 @@ def run_bench(
     Raises:
         UsageError: A model, fusion, index or setting does not exist or does not apply.
         InputError: There is nothing to search, or ids do not match.
+        EndpointError: A system did not answer some queries.
 
     Example:
         result = run_bench(load_collection("scifact"), ["bm25", "wordllama"])
@@ -121,16 +178,25 @@ def run_bench(
     for what, side in (("queries", "query_ids"), ("documents", "doc_ids")):
         judged, there = getattr(collection.qrels, side), getattr(collection, side)
         check_match(judged, there, f"judged {what}", "the collection", allow=allow_mismatch)
-    plan = BenchPlan.of(models, fusions, indexes, reranks)
+    plan = BenchPlan.of(models, fusions, indexes, reranks, systems)
+    asking = Asking(concurrency, timeout, retries, failed)
     every, parsed, scorer = split_measures(measures, collection, spans)
     rule = ChunkRule.parse(chunk) if isinstance(chunk, str) else chunk
     aggregation = ChunkAggregation.parse(fold) if isinstance(fold, str) else fold
     rules = as_conventions(conventions)
-    deep = _depth(parsed, rules, depth, len(collection.doc_ids))
+    deep = _depth(parsed, rules, depth, len(collection.doc_ids), outside=bool(plan.systems))
     rules = rules.replace(depth=deep)
     chunkings = Chunkings(plan, collection, rules, rule, aggregation)
     for two in plan.reranks:
         check_depth(two, deep, chunked=chunkings.rule_of(two.name) is not None)
+    data = chunkings.cut(rule)
+    named = ",".join([filters] if isinstance(filters, str) else filters)
+    if named:
+        if plan.indexes:
+            raise UsageError("An index takes no filters. Leave out index, or filter.")
+        sides = data.query_ids, data.doc_ids, query_fields or {}, doc_fields or {}
+        chunkings.add_filters(named, apply_filters(parse_filters(named), *sides))
+        data = chunkings.cut(rule)
     if cluster is not None and not hasattr(cluster, "journal"):
         raise UsageError(f"cluster is what open_cluster() gives, found {type(cluster).__name__}.")
     machine = (threads, device, cache, progress, cluster)
@@ -142,18 +208,23 @@ def run_bench(
     options = SearchOptions(deep, aggregation, metric, rules.tiebreak, *machine, n_units)
     identity = (
         f"{__version__} {collection.fingerprint} {rule} {aggregation} {metric} {deep} "
-        f"{rules.tiebreak} {options.unit_depth}"
+        f"{rules.tiebreak} {options.unit_depth} {named and data.allowed_digest}".rstrip()
     )
     finished = BenchCheckpoint(None if checkpoint is None else Path(checkpoint), identity)
     judging = _Judging(chunkings, collection, _answerable(collection), parsed, rules, groups)
     judging = replace(judging, every=every, scorer=scorer)
     left_out: dict[str, str] = {}
-    ran = list(_Run(plan, chunkings, options, finished, judging, left_out).run())
+    reach = max(deep if measure.cutoff is None else int(measure.cutoff) for measure in parsed)
+    shared = {} if doc_of is None else {"doc_of": doc_of}
+    shared |= {"filters": named} if named else {}
+    outside = _OutsideSystems(asking, shared, query_fields or {}, reach, allow_mismatch, store)
+    ran = list(_Run(plan, chunkings, options, finished, judging, left_out, outside).run())
+    judging = replace(judging, qrels=_without_queries(judging.qrels, outside.failed))
     if not ran:
         raise InputError(f"No system can run on this collection: {next(iter(left_out.values()))}.")
     finished.clear()
     how: Any = {"chunk": rule, "aggregation": aggregation, "metric": metric, "depth": deep}
-    how |= {"cache": cache, "prices": plan.prices, "data": chunkings.cut(rule), "bases": plan.bases}
+    how |= {"cache": cache, "prices": plan.prices, "data": data, "bases": plan.bases}
     result = BenchResult(collection, **judging.judge_all(ran), **how, left_out=left_out)
     if collection.by_answers is None:
         return result
@@ -193,9 +264,10 @@ class _Judging:
 
     def _judge(self, system: _Searched) -> System:
         fields = system._asdict()
-        lower_ranking = fields.pop("lower")
+        lower_ranking, stored = fields.pop("lower"), fields.pop("stored")
         hits = self._hits(system.result.ranking)
         scores = score(hits, self.measures, conventions=self.rules)
+        scores = scores if stored is None else take_scores(stored, scores, system.name)
         relevant = None if self.collection.relevant == "judged" else self.collection.relevant
         scores = scores.but_settings(collection=self.collection.fingerprint[:8], relevant=relevant)
         lower = None
@@ -216,16 +288,24 @@ class _Judging:
         return judge(ranking, self.qrels, conventions=self.rules, allow_mismatch=True)  # looked at
 
 
-def _depth(measures: Sequence[Measure], rules: Conventions, depth: int | None, n_docs: int) -> int:
+def _depth(
+    measures: Sequence[Measure],
+    rules: Conventions,
+    depth: int | None,
+    n_docs: int,
+    *,
+    outside: bool = False,
+) -> int:
     """Return how many documents to retrieve.
 
-    It is all of them where a cut could split ties that count.
+    It is all of them where a cut could split ties that count. Systems that are asked are not asked
+    for a thousand unless somebody says so.
     """
     if depth := depth or rules.depth:
         return checks.check_cutoff(depth, "depth")
     if rules.ties != "order":
         return n_docs
-    if any(measure.cutoff is None for measure in measures):
+    if any(measure.cutoff is None for measure in measures) and not outside:
         return _DEPTH_WITHOUT_CUTOFF
     return max(_LEAST_DEPTH, *(int(measure.cutoff or 0) for measure in measures))
 
@@ -234,10 +314,23 @@ def _answerable(collection: Collection) -> Qrels:
     """Return the judgments of queries that have a text, which may be an empty one."""
     qrels = collection.qrels
     rows = np.flatnonzero(qrels.query_ids.match(collection.query_ids) >= 0)
-    if len(rows) == len(qrels.query_ids):
-        return qrels
     if not len(rows):
         raise UsageError("No judged query has a text.")
+    return _take_queries(qrels, rows)
+
+
+def _without_queries(qrels: Qrels, queries: Iterable[str]) -> Qrels:
+    """Return the judgments without queries that a system failed to answer."""
+    failed = Ids.of(sorted(queries), "query") if queries else Ids.count(0)
+    rows = np.flatnonzero(qrels.query_ids.match(failed) < 0) if len(failed) else None
+    if rows is not None and not len(rows):
+        raise InputError("Every judged query failed in some system: there is nothing to compare.")
+    return qrels if rows is None else _take_queries(qrels, rows)
+
+
+def _take_queries(qrels: Qrels, rows: Ints) -> Qrels:
+    if len(rows) == len(qrels.query_ids):
+        return qrels
     at = np.concatenate([np.arange(qrels.offsets[row], qrels.offsets[row + 1]) for row in rows])
     ids, offsets = qrels.query_ids.take(rows), offsets_of(np.diff(qrels.offsets)[rows])
     entries: Any = {"docs": qrels.docs[at], "grades": qrels.grades[at]}
@@ -246,7 +339,8 @@ def _answerable(collection: Collection) -> Qrels:
 
 class _Searched(NamedTuple):
     """A system that was run; `exact` is the model of an index, `lower` queries in small letters,
-    `first` the first stage of a reranker, `members` those of a fusion.
+    `first` the first stage of a reranker, `members` those of a fusion, `stored` the scores of a
+    run of the store.
     """
 
     name: str
@@ -256,6 +350,28 @@ class _Searched(NamedTuple):
     lower: Ranking | None = None
     first: str = ""
     members: tuple[str, ...] = ()
+    stored: Scores | None = None
+
+
+@dataclass(frozen=True)
+class _OutsideSystems:
+    """How systems that Assay does not run itself are asked and read, and the queries that failed.
+
+    `shared` settings hold for all systems that have none of their own; `reach` is the last rank
+    that some measure looks at.
+    """
+
+    asking: Asking
+    shared: Mapping[str, Any]
+    fields: Mapping[str, Mapping[str, Any]]
+    reach: int
+    allow_mismatch: bool
+    store: str | None
+    failed: set[str] = field(default_factory=set)
+
+    def with_settings(self, system: Retriever) -> Retriever:
+        """Return the system with the settings of all."""
+        return replace(system, settings={**self.shared, **system.settings})
 
 
 @dataclass(frozen=True)
@@ -268,10 +384,11 @@ class _Run:
     finished: BenchCheckpoint
     judging: _Judging
     left_out: dict[str, str]
+    outside: _OutsideSystems
     results: dict[str, SearchResult] = field(default_factory=dict)
 
     def run(self) -> Iterator[_Searched]:
-        """Yield every system in turn: models, each behind each index, fusions, rerankers."""
+        """Yield every system in turn: models (behind indexes, too), others, fusions, rerankers."""
         shared: dict[str, searches.ModelSearch] = {}
         for model in self.plan.models:
             key = f"{model.spec}@{model.chunk} {as_settings(own=model.settings)}"
@@ -280,6 +397,8 @@ class _Run:
             if any(other.codes for other in self.plan.models):
                 shared.setdefault(key, search)
             yield from self._run_model(model, search, data)
+        for system in map(self.outside.with_settings, self.plan.systems):
+            yield self._run_system(system)
         for fusion in self.plan.fusions:
             result = self._try(fusion.name, fusion.members, partial(self._fuse, fusion))
             if result is not None:
@@ -334,6 +453,41 @@ class _Run:
                 result = _with_settings(indexed, more, model.chunk)
                 yield _Searched(name, plans.indexed_name(model.system, index), result, model.name)
 
+    def _run_system(self, system: Retriever) -> _Searched:
+        """Return a system that is asked, or a run of a file, of Python or of the store."""
+        options, judging, outside = self.options, self.judging, self.outside
+        data = self.chunkings.data_of(system.name)
+        rules, stored = judging.rules, None
+        reader = AnswerReader(system, data, options, outside.reach, outside.allow_mismatch)
+        if is_stored_run(system):
+            fingerprint = judging.collection.fingerprint
+            result, stored = read_stored_run(
+                reader, rules, judging.measures, fingerprint, outside.store
+            )
+        elif is_run(system):
+            result = read_run(reader, rules)
+        else:
+            place = self.finished.answers_of
+            result, failed = search_retriever(reader, outside.asking, place, outside.fields)
+            outside.failed.update(failed)
+        result = self.results[system.name] = self._with_findings(system, result)
+        options.tell(system.name, "searching", 1, 1)
+        return _Searched(system.name, mask_secrets(system.spec), result, stored=stored)
+
+    def _with_findings(self, system: Retriever, result: SearchResult) -> SearchResult:
+        """Add what breaks a filter, and the recall of the exact search of a model."""
+        name, ranking, findings = system.name, result.ranking, [*result.findings]
+        data = self.chunkings.data_of(name)
+        if data.allowed is not None:
+            findings += describe_breaches(name, ranking, data.query_ids, data.doc_ids, data.allowed)
+            ranking = replace(ranking, settings={**ranking.settings, "filter": data.filters})
+        if (base := system.settings.get("exact")) is not None:
+            if base not in self.results or base not in [model.name for model in self.plan.models]:
+                raise UsageError(f"{name!r} names {base!r} as exact, which is none of the models.")
+            exact = self.results[base].ranking
+            findings.append(describe_recall(name, ranking, base, exact, self.outside.reach))
+        return replace(result, ranking=ranking, findings=tuple(findings))
+
     def _rerank(self, two: Rerank) -> SearchResult | None:
         options, first = self.options, self.results[two.first]
         data = self.chunkings.data_of(two.name)
@@ -382,7 +536,7 @@ class _Run:
             encode_seconds=sum(member.encode_seconds for member in every),
             n_encoded=0 if cached else max(member.n_encoded for member in every),
             bytes=sum(sizes) if len(sizes) == len(every) else None,
-            search_seconds=sum(member.search_seconds for member in every) + timer.seconds,
+            search_seconds=add_seconds(*(each.search_seconds for each in every), timer.seconds),
         )
         digest = "" if tuning is None else digest_of_arrays(ranking.offsets, ranking.docs)
         marks = " ".join(member.fingerprint for member in members)
@@ -406,6 +560,7 @@ def _settings(model: Model, data: PreparedCollection, options: SearchOptions) ->
         model=mask_secrets(model.spec + (f"({text['settings']})" if deciding else "")),
         codes=model.codes,
         chunk=data.chunk,
+        filter=data.filters or None,
         fold=options.aggregation if data.chunked else None,
         n_docs=len(data.doc_ids),
     )
@@ -479,6 +634,11 @@ class BenchCheckpoint:
             }
             self._parts.save(name, arrays, notes)
         return result
+
+    def answers_of(self, key: str) -> Checkpoint:
+        """Return where the answers of a system are kept until the bench is complete."""
+        home = self._parts.folder
+        return Checkpoint(None if home is None else home / _digest(key), key, optional=True)
 
     def clear(self) -> None:
         """Delete all parts: the bench is complete."""

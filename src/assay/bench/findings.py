@@ -132,6 +132,7 @@ def _check_system(system: System) -> Iterator[Finding]:
         yield Finding("warning", "zero-vectors", message, effect, result.n_without, total)
     for remark in result.remarks:
         yield Finding("note", "as-run", f"{system.name}: {remark}", "The signature says it.", 1, 1)
+    yield from result.findings
     report = result.index
     if report is not None and report.recall < 1 - _LOSS:
         message = f"{system.name} has a recall of {report.recall:.1%} of the exact result"

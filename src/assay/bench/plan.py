@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Ints
+from assay.bench.filters import AllowedDocs
 from assay.bench.settings import METHODS, METRICS, NORMALIZATIONS, Metric
+from assay.bench.systems import check_system, is_system
 from assay.codes.settings import HELD_OUT
 from assay.core.conventions import Conventions, as_settings
 from assay.core.ids import Ids
@@ -23,6 +25,7 @@ from assay.core.on_demand import OnDemand
 from assay.core.text import did_you_mean, mask_secrets
 from assay.errors import InputError, UsageError
 from assay.io.collections import Collection
+from assay.io.fingerprints import digest_of_arrays
 from assay.io.texts import UNITS, ChunkRule, chunk_docs
 from assay.models.rerankers import check_reranker
 from assay.models.specs import is_lexical, lexical_model
@@ -42,7 +45,7 @@ _LIKE_CHUNKING: Final = re.compile(rf"(?:{'|'.join(UNITS)})\b.*|[A-Za-z]+(?::-?[
 _TUNE: Final = re.compile(r"(.+)\?tune(?:=([1-9][0-9]{0,3}))?(?:&seed=([0-9]{1,9}))?", re.S)
 _WEIGHTED: Final = re.compile(r"(?:(\d+(?:\.\d+)?)\*)?(.+)")
 Rule = ChunkRule | None
-S = TypeVar("S", "Model", "Fusion", "Rerank")
+S = TypeVar("S", "Model", "Fusion", "Rerank", "Retriever")
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,46 @@ def split_chunking(spec: str) -> tuple[str, ChunkRule | None]:
     if match is None or not (is_lexical(match[1]) or _LIKE_CHUNKING.fullmatch(match[2])):
         return spec, None
     return match[1], ChunkRule.parse(match[2])
+
+
+@dataclass(frozen=True)
+class Retriever:
+    """A search system that is asked query by query, or a run that it wrote before.
+
+    `spec` names it (`run:FILE`, `retrieve:MODULE:FUNCTION`), or `target` is the function, the
+    retriever object or the run itself. `settings` say how its answers are read: `id`, the path of
+    the id in a hit; `scores`, which are "high" or "low" where they are best, or count by their
+    "order" alone; `doc_of`, which names the document of each returned id. `fingerprint` tells all
+    that the answers of a `target` depend on; without it an interrupted bench asks again.
+
+    >>> Retriever.parse("old=run:last-night.run").name
+    'old'
+    """
+
+    name: str
+    spec: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    target: Any = None
+    fingerprint: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a spec that names no system."""
+        if self.target is None:
+            check_system(self.spec, self.settings)
+
+    @classmethod
+    def parse(cls, text: Any) -> Retriever:
+        """Parse SPEC or NAME=SPEC, or take a function, an object or a run."""
+        if isinstance(text, str):
+            name, spec = _split_name(text)
+            return cls(name or spec, spec)
+        name = str(getattr(text, "__name__", type(text).__name__))
+        return cls(name, f"python:{name}", target=text, fingerprint=_fingerprint_of(text))
+
+
+def _fingerprint_of(target: Any) -> str | None:
+    mark = getattr(target, "fingerprint", None)
+    return mark if isinstance(mark, str) else None
 
 
 class Folds(NamedTuple):
@@ -266,6 +309,30 @@ def indexed_name(name: str, index: str) -> str:
     return f"{name} @ {mask_secrets(index)}"
 
 
+def split_systems(models: Iterable[Any]) -> tuple[list[Any], list[Any]]:
+    """Split models from systems that Assay does not run itself: specs, functions, objects.
+
+    >>> split_systems(["bm25", "old=run:old.run"])
+    (['bm25'], ['old=run:old.run'])
+    """
+    specs = [models] if isinstance(models, str | Model) or not is_many(models) else list(models)
+    systems = [spec for spec in specs if _is_system(spec)]
+    return [spec for spec in specs if not _is_system(spec)], systems
+
+
+def is_many(value: Any) -> bool:
+    """Tell whether something is a list of systems, and not one of them (which may be iterable)."""
+    methods = ("invoke", "retrieve", "run")
+    single = callable(value) or any(hasattr(value, name) for name in methods)
+    return isinstance(value, Iterable) and not isinstance(value, Mapping) and not single
+
+
+def _is_system(spec: Any) -> bool:
+    if isinstance(spec, str):
+        return is_system(_split_name(spec)[1])
+    return not isinstance(spec, Model | Fusion | Rerank)
+
+
 def split_stages(models: Iterable[Any]) -> tuple[list[Any], list[str]]:
     """Split models from two stages: `[NAME=]rerank[/N]:A>RERANKER`.
 
@@ -278,21 +345,15 @@ def split_stages(models: Iterable[Any]) -> tuple[list[Any], list[str]]:
     return [spec for spec in specs if spec not in stages], stages
 
 
-def as_models(models: Iterable[str | Model]) -> tuple[Model, ...]:
-    """Return models from specs, at least one."""
-    parsed = parse_systems(Model, models)
-    if not parsed:
-        raise UsageError("No model given. Name at least one (on the command line --model).")
-    return parsed
-
-
 def parse_systems(kind: type[S], systems: Any) -> tuple[S, ...]:
     """Return one or several of a kind, each as it is or as a text."""
     several: Iterable[Any] = [systems] if isinstance(systems, str | kind) else systems
+    if isinstance(systems, Mapping):  # of names and functions, objects or runs
+        several = [replace(kind.parse(system), name=name) for name, system in systems.items()]
     return tuple(system if isinstance(system, kind) else kind.parse(system) for system in several)
 
 
-def _names_of(systems: Iterable[Model | Fusion | Rerank]) -> list[str]:
+def _names_of(systems: Iterable[Model | Fusion | Rerank | Retriever]) -> list[str]:
     return [system.name for system in systems]
 
 
@@ -310,29 +371,39 @@ class BenchPlan:
     fusions: tuple[Fusion, ...] = ()
     indexes: tuple[str, ...] = ()
     reranks: tuple[Rerank, ...] = ()
+    systems: tuple[Retriever, ...] = ()
 
     @classmethod
     def of(
         cls,
-        models: Iterable[str | Model],
+        models: Iterable[Any],
         fusions: Iterable[str | Fusion] = (),
         indexes: Iterable[str] = (),
         reranks: Iterable[str | Rerank] = (),
+        systems: Any = (),
     ) -> BenchPlan:
         """Make a plan of systems or their specs; equal indexes are taken once."""
         once = tuple(dict.fromkeys(indexes))
-        one_stage, two_stages = split_stages(models)
+        ours, others = split_systems(models)
+        one_stage, two_stages = split_stages(ours)
         stages = (*parse_systems(Rerank, two_stages), *parse_systems(Rerank, reranks))
-        return cls(as_models(one_stage), parse_systems(Fusion, fusions), once, stages)
+        outside = (*parse_systems(Retriever, others), *parse_systems(Retriever, systems))
+        parts = parse_systems(Model, one_stage), parse_systems(Fusion, fusions)
+        return cls(*parts, once, stages, outside)
 
     def __post_init__(self) -> None:
         """Refuse names that do not tell systems apart, and fusions of unknown models."""
-        named = _names_of((*self.models, *self.fusions, *self.reranks))
+        if not self.models and not self.systems:
+            raise UsageError(
+                "No model given. Name at least one (on the command line --model or --system)."
+            )
+        named = _names_of((*self.models, *self.systems, *self.fusions, *self.reranks))
         twice = [name for name, number in Counter(named).items() if number > 1]
         if twice:
             advice = f"Give one another name: NAME={twice[0]}"
             raise UsageError(f"Two systems are called {twice[0]!r}. {advice}.")
-        models, stages = _names_of(self.models), _names_of((*self.models, *self.fusions))
+        models = _names_of((*self.models, *self.systems))
+        stages = [*models, *_names_of(self.fusions)]
         for fusion in self.fusions:
             for member in fusion.members:
                 _check_known(f"The fusion {fusion.name!r} is of", member, "models", models)
@@ -342,7 +413,7 @@ class BenchPlan:
     @property
     def rivals(self) -> list[str]:
         """Names of all but variants: they are compared with each other."""
-        named = _names_of((*self.models, *self.fusions, *self.reranks))
+        named = _names_of((*self.models, *self.systems, *self.fusions, *self.reranks))
         return [name for name in named if name not in self.bases]
 
     @property
@@ -368,7 +439,8 @@ class BenchPlan:
     def names(self) -> list[str]:
         """Names of the systems; those behind an index exist only for models with vectors."""
         indexed = [indexed_name(m.name, index) for m in self.models for index in self.indexes]
-        return [*_names_of(self.models), *indexed, *_names_of((*self.fusions, *self.reranks))]
+        others = _names_of((*self.systems, *self.fusions, *self.reranks))
+        return [*_names_of(self.models), *indexed, *others]
 
     def chunkings_of(self, name: str, default: Rule) -> set[Rule]:
         """Return the rules by which documents are cut for a system, or for all parts of it."""
@@ -446,6 +518,7 @@ class PreparedCollection:
     `doc_ids` are all documents in the order that breaks ties; unit i has `unit_texts[i]` and
     belongs to document `unit_doc[i]`. Units are in the order of their documents, so that the lower
     number wins a tie whoever searches. `spans` are the characters where each chunk begins and ends.
+    With filters, `allowed` are the documents that each query may get.
     """
 
     query_ids: Ids
@@ -457,6 +530,14 @@ class PreparedCollection:
     docs_in_file: InFile
     queries_in_file: InFile
     spans: Ints | None = None
+    filters: str = ""
+    allowed: AllowedDocs | None = None
+
+    @property
+    def allowed_digest(self) -> str:
+        """A digest of the documents that each query may get."""
+        groups, masks = self.allowed or AllowedDocs(np.zeros(0, np.int64), ())
+        return digest_of_arrays(groups, *masks)
 
     @cached_property
     def bounds(self) -> Ints:

@@ -9,9 +9,15 @@ import numpy as np
 
 from assay.arrays import Floats, Ints, offsets_of
 from assay.bench.plan import PreparedCollection, Rerank
-from assay.bench.search import SearchOptions, SearchResult, number_entries, rank_units
+from assay.bench.search import (
+    SearchOptions,
+    SearchResult,
+    add_seconds,
+    number_entries,
+    rank_units,
+)
 from assay.core.ranking import Ranking
-from assay.errors import UsageError
+from assay.errors import InputError, UsageError
 from assay.models.rerankers import PairScores, Reranker
 
 _DEPTH: Final = 100
@@ -46,6 +52,9 @@ def rerank(
     """
     depth = check_depth(plan, options.depth, chunked=data.chunked)
     retrieved = _rows(first.ranking, data)
+    if any((row < 0).any() for row in retrieved):
+        what = f"{plan.first!r} returned ids that are not in the collection"
+        raise InputError(f"{what}, so there is no text to rerank. Map them with --doc-of.")
     if plan.count == "documents":
         spans = ([data.bounds[[doc, doc + 1]] for doc in row[:depth]] for row in retrieved)
         units = [np.concatenate([*(np.arange(*at) for at in row), _NOTHING]) for row in spans]
@@ -100,7 +109,8 @@ def rerank(
         ranking=ranking,
         costs=replace(
             first.costs,
-            search_seconds=first.costs.search_seconds + pairs.seconds,
+            search_seconds=add_seconds(first.costs.search_seconds, pairs.seconds),
+            serving=None,
             tokens=pairs.tokens,
             pairs=total,
             pairs_computed=pairs.n_computed,
@@ -112,6 +122,7 @@ def rerank(
         chunks=chunks,
         units=ranked,
         remarks=(),
+        findings=(),
     )
 
 

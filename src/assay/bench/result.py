@@ -81,9 +81,11 @@ class System:
         return self.result.ranking
 
     @property
-    def seconds_per_query(self) -> float:
-        """Time of its search."""
-        return self.result.costs.search_seconds / max(len(self.ranking), 1)
+    def seconds_per_query(self) -> float | None:
+        """Time of its search; None of a run, which has none."""
+        seconds, serving = self.result.costs.search_seconds, self.result.costs.serving or {}
+        answered = len(self.ranking) - serving.get("failed", 0)
+        return None if seconds is None else seconds / max(answered, 1)
 
     def details(self) -> dict[str, str]:
         """Return what a report shows beside the numbers."""
@@ -91,9 +93,10 @@ class System:
         return {
             "model": self.spec,
             "dimension": "" if costs.dimension is None else str(costs.dimension),
-            "texts/s": format_rate(costs.texts_per_second) or "cached",
+            "texts/s": format_rate(costs.texts_per_second)
+            or ("cached" * bool(self.result.n_texts)),
             "memory": format_bytes(costs.bytes) or "",
-            "search, each query": format_time(self.seconds_per_query),
+            "search, each query": _format_search(self),
             "fingerprint": self.result.fingerprint[:16],
         }
 
@@ -372,7 +375,7 @@ class BenchResult:
 
     def _cost_cells(self, system: System, coded: bool) -> dict[str, Cell]:
         costs, n_cut, chunking = system.result.costs, system.result.n_cut, system.chunking
-        cached = None if system.spec.startswith("npy:") else "cached"
+        cached = "cached" if system.result.n_texts and not system.spec.startswith("npy:") else None
         width = None  # a fusion and what is behind an index have no vectors of their own
         if coded and costs.dimension is not None and not (system.exact or system.first):
             width = costs.bytes_per_vector or 4 * costs.dimension
@@ -383,6 +386,7 @@ class BenchResult:
             "texts/s": Cell(format_rate(costs.texts_per_second) or cached, "figure"),
             "memory": Cell(format_bytes(costs.bytes), "figure"),
             "search/query": Cell(_format_search(system), "figure"),
+            **_serving_cells(costs.serving),
             "bytes/vector": Cell(width, "count"),
             "chunks": Cell(chunking.number if chunking else None, "count"),
             "tokens/chunk": Cell(f"{chunking.mean:.1f}" if chunking else None, "figure"),
@@ -529,6 +533,30 @@ class BenchResult:
         return html_page(self.page())
 
 
+def _serving_cells(serving: Mapping[str, Any] | None) -> dict[str, Cell]:
+    """Return latency with intervals, throughput and failures of a system that is asked."""
+    data = serving or {"latency": {}}
+    latency = {name: _format_latency(data["latency"].get(name)) for name in ("p50", "p95", "p99")}
+    return {
+        **{name: Cell(text, "figure") for name, text in latency.items()},
+        "queries/s": Cell(format_rate(data.get("queries_per_second")), "figure"),
+        **{name: Cell(data.get(name), "count") for name in ("errors", "timeouts", "failed")},
+    }
+
+
+def _format_latency(quantile: Mapping[str, float | None] | None) -> str | None:
+    """Format a quantile with the ends of its interval, where there are enough queries for them.
+
+    >>> _format_latency({"seconds": 0.012, "low": 0.011, "high": None})
+    '12 ms (≥ 11 ms)'
+    """
+    if quantile is None or quantile["seconds"] is None:
+        return None
+    low, high = (None if end is None else format_time(end) for end in list(quantile.values())[1:])
+    ends = f"{low}–{high}" if low and high else f"≥ {low}" if low else f"≤ {high}" if high else ""
+    return format_time(quantile["seconds"]) + f" ({ends})" * bool(ends)
+
+
 def _format_price(amount: float | None) -> str | None:
     """Format a price with as many digits as tell something.
 
@@ -550,14 +578,14 @@ def _rerank_page(result: BenchResult, board: Leaderboard) -> Page:
     for system in result.systems:
         if not system.first:
             continue
-        before, costs = result[system.first].seconds_per_query, system.result.costs
+        before, costs = result[system.first].seconds_per_query or 0.0, system.result.costs
         two, n_pairs, n_computed = Rerank.parse(system.spec), costs.pairs or 0, costs.pairs_computed
         sentence = f"{system.name} puts the first {two.depth} {two.count} of each query in order"
         sentence += f": {n_pairs:,} pairs"
         if n_computed:
             least = f", {n_computed:,} of them computed now, which takes at least "
             sentence += least if n_computed < n_pairs else ", which takes "
-            sentence += format_time(system.seconds_per_query - before)
+            sentence += format_time((system.seconds_per_query or before) - before)
             if costs.tokens is not None:
                 sentence += f" and {costs.tokens / max(len(system.ranking), 1):,.0f} tokens"
             sentence += f" after the {format_time(before)} of {system.first}"
@@ -569,6 +597,8 @@ def _rerank_page(result: BenchResult, board: Leaderboard) -> Page:
 
 def _format_search(system: System) -> str:
     """Format the time of a search, of which pairs in the cache take no part."""
+    if system.seconds_per_query is None:
+        return ""
     n_pairs, n_computed = system.result.costs.pairs or 0, system.result.costs.pairs_computed or 0
     if n_pairs and not n_computed:
         return "cached"
@@ -649,6 +679,13 @@ def _describe_search(result: BenchResult) -> Iterator[str]:
     elif rules:
         cutting = f" Documents are cut by {' or '.join(sorted(rules))} and scored by {scored}."
     yield f"{first}; vectors by {result.metric}{''.join(others)}.{cutting}"
+    if served := [s for s in result.systems if s.result.costs.serving is not None]:
+        serving: Any = served[0].result.costs.serving
+        yield (
+            f"Systems are asked at a concurrency of {serving['concurrency']}, after "
+            f"{serving['warm_up']} warm-up queries that do not count; latencies are of answers, "
+            "with 95 % intervals by order statistics."
+        )
 
 
 _ODD: Final = re.compile(r"[^\w.+-]+")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
@@ -28,6 +28,7 @@ from assay.search.engine import Codes, prepare, rank, rank_codes
 from assay.search.indexes import build_index, measure_index
 
 if TYPE_CHECKING:
+    from assay.inspect.check import Finding
     from assay.models import EmbeddingCache, Encoded
     from assay.search.fusion import Tuning
     from assay.search.indexes import IndexReport
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 BenchProgress = Callable[[str, str, int, int | None], None]
 # Ranks the first k units for a block of queries.
 SearchUnits = Callable[[slice, int], Ranking]
+# Ranks the first k among some units (None stands for all) for some queries.
+SearchSome = Callable[[Ints, int, Ints | None], Ranking]
 
 _MOST_SCORES: Final = 20_000_000  # of chunks at once, where all of them are needed
 _MOST_CAPITALS: Final = 0.8  # of the queries, to be called in capitals
@@ -74,9 +77,10 @@ class Costs:
     """Seconds and bytes; None where they do not apply.
 
     `n_encoded` texts took `encode_seconds`; those that came from the cache count in neither.
-    `search_seconds` is for all queries. `tokens` are those that an endpoint counted for what was
-    computed now, and `bytes_per_vector` is said of codes. A reranker scores `pairs` of a query and
-    a text, of which `pairs_computed` were not in the cache.
+    `search_seconds` is for all queries: the sum of the latencies of a system that is asked, None of
+    a run; `serving` has latency, throughput and errors of the former. `tokens` are those that an
+    endpoint counted for what was computed now, and `bytes_per_vector` is said of codes. A reranker
+    scores `pairs` of a query and a text, of which `pairs_computed` were not in the cache.
     """
 
     encode_seconds: float = 0.0
@@ -84,11 +88,12 @@ class Costs:
     dimension: int | None = None
     bytes: int | None = None
     build_seconds: float | None = None
-    search_seconds: float = 0.0
+    search_seconds: float | None = 0.0
     tokens: int | None = None
     bytes_per_vector: int | None = None
     pairs: int | None = None
     pairs_computed: int | None = None
+    serving: Mapping[str, Any] | None = None
 
     @property
     def texts_per_second(self) -> float | None:
@@ -100,8 +105,17 @@ class Costs:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         data = {**asdict(self), "texts_per_second": self.texts_per_second}
-        seldom = ("tokens", "bytes_per_vector", "pairs", "pairs_computed")
+        seldom = ("tokens", "bytes_per_vector", "pairs", "pairs_computed", "serving")
         return {key: value for key, value in data.items() if value is not None or key not in seldom}
+
+
+def add_seconds(*parts: float | None) -> float | None:
+    """Return the sum of times; None where one is not known, as that of a run.
+
+    >>> add_seconds(1.0, 2.0), add_seconds(1.0, None)
+    (3.0, None)
+    """
+    return None if None in parts else sum(part or 0.0 for part in parts)
 
 
 @contextmanager
@@ -162,7 +176,8 @@ class SearchResult:
     texts have no vector, or one of zeros: they cannot be retrieved. Of documents that are cut,
     `chunks` has the chunk that matched each ranked one best: its number in the document, begin and
     end. `units` are ranked chunks, where a reranker or a measure of passages needs them. `words`
-    is what a lexical model takes for words.
+    is what a lexical model takes for words. A system that Assay does not run itself has no texts
+    (`n_texts` is 0), and `findings` about its answers.
     """
 
     ranking: Ranking
@@ -177,6 +192,7 @@ class SearchResult:
     units: Ranking | None = None
     words: str = ""
     remarks: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 class RankedDocs(NamedTuple):
@@ -335,7 +351,9 @@ class ModelSearch:
             return None
         rows = np.arange(0, len(data.query_texts), max(1, len(data.query_texts) // _TRIED))[:_TRIED]
         texts = tuple(data.query_texts[row].lower() for row in rows)
-        return replace(data, query_ids=data.query_ids.take(rows), query_texts=texts)
+        allowed = None if data.allowed is None else data.allowed.take(rows)
+        queries: Any = {"query_ids": data.query_ids.take(rows), "query_texts": texts}
+        return replace(data, **queries, allowed=allowed)
 
     def search_small_letters(self) -> SearchResult | None:
         """Return what is found for them."""
@@ -349,13 +367,16 @@ class ModelSearch:
         """Search by words; a document that shares none with the query is not retrieved."""
         (fitted, costs), data = self._fitted, self._data
 
-        def search(rows: slice, k: int) -> Ranking:
-            docs, scores = fitted.search(list(data.query_texts[rows]), k + 1)
-            ids = _ids_of(data.query_ids, rows)
+        def search(rows: Ints, k: int, among: Ints | None) -> Ranking:
+            # Weights of words stay those of all documents, as in engines that filter.
+            part = fitted if among is None else replace(fitted, matrix=fitted.matrix[:, among])
+            docs, scores = part.search([data.query_texts[row] for row in rows], k + 1)
+            docs = docs if among is None else np.where(docs < 0, -1, among[docs])
+            ids = data.query_ids.take(rows)
             ranking = Ranking.from_arrays(docs, scores, query_ids=ids, n_docs=data.n_units)
             return ranking.first(k)  # the one more tells whether the cut splits a tie
 
-        ranking, chunks, units, seconds = self._rank(search, len(data.query_ids))
+        ranking, chunks, units, seconds = self._rank(search, np.arange(len(data.query_ids)))
         timed, made_by = replace(costs, search_seconds=seconds), self._maker.fingerprint
         return SearchResult(ranking, timed, made_by, data.n_units, chunks=chunks, units=units)
 
@@ -368,11 +389,13 @@ class ModelSearch:
         docs = prepare(corpus, threads=threads) if data.chunked else corpus
         how: Any = {"metric": self._options.metric, "zero": "drop", "threads": threads}
 
-        def search(rows: slice, k: int) -> Ranking:
-            ranking = rank(encoded.queries[rows], docs, k, **how)
-            return _renumber(ranking, usable, _ids_of(data.query_ids, rows))
+        def search(rows: Ints, k: int, among: Ints | None) -> Ranking:
+            at = _places_of(among, usable)
+            ranking = rank(encoded.queries[rows], docs if among is None else corpus[at], k, **how)
+            return _renumber(ranking, usable[at], data.query_ids.take(rows))
 
-        return encoded.as_result(self._rank(search, len(data.query_ids)))
+        queries = np.arange(len(data.query_ids))
+        return encoded.as_result(self._rank(search, queries, data=data, usable=usable))
 
     def _search_codes(self, encoded: EncodedTexts, codes: str) -> SearchResult:
         """Search the codes of the vectors exactly; bits by Hamming distance."""
@@ -385,17 +408,19 @@ class ModelSearch:
         encoder, queries = code.first, code.encode_queries(encoded.queries[asking])
         metric = encoder.metric or options.metric
 
-        def search(rows: slice, k: int) -> Ranking:
+        def search(rows: Ints, k: int, among: Ints | None) -> Ranking:
+            at = _places_of(among, usable)
             if isinstance(docs, Codes) and isinstance(queries, Codes):
                 some = Codes(queries.packed[rows], queries.bits)
-                ranking = rank_codes(some, docs, k, threads=options.threads)
+                others = docs if among is None else Codes(docs.packed[at], docs.bits)
+                ranking = rank_codes(some, others, k, threads=options.threads)
             else:
                 left, right = cast("tuple[Any, Any]", (queries, docs))
                 how: Any = {"metric": metric, "zero": "drop", "threads": options.threads}
-                ranking = rank(left[rows], right, k, **how)
-            return _renumber(ranking, usable, self._data.query_ids.take(asking[rows]))
+                ranking = rank(left[rows], right[at], k, **how)
+            return _renumber(ranking, usable[at], self._data.query_ids.take(asking[rows]))
 
-        ranked, width = self._rank(search, len(asking)), encoder.bytes_per_vector
+        ranked, width = self._rank(search, asking, usable=usable), encoder.bytes_per_vector
         size = len(usable) * width + encoder.codebook_bytes
         costs: Any = {"build_seconds": timer.seconds, "bytes": size, "bytes_per_vector": width}
         return encoded.as_result(ranked, codes, **costs)
@@ -416,11 +441,11 @@ class ModelSearch:
             built = build_index(spec, encoded.corpus, **how)
         with built as index:
 
-            def search(rows: slice, k: int) -> Ranking:
+            def search(rows: Ints, k: int, _: Ints | None) -> Ranking:
                 ranking = index.rank(queries[rows], min(k, len(usable)))
                 return _renumber(ranking, usable, self._data.query_ids.take(asking[rows]))
 
-            ranked = self._rank(search, len(asking), name)
+            ranked = self._rank(search, asking, name)
             k = min(options.depth, len(usable))
             report = measure_index(index, queries, k, exact=self._exact)
         size = report.memory_bytes or report.disk_bytes or encoded.costs.bytes
@@ -435,13 +460,21 @@ class ModelSearch:
         how: Any = {"metric": options.metric, "threads": options.threads}
         return rank(encoded.queries[encoded.asking], encoded.corpus, k, **how)
 
-    def _rank(self, search: SearchUnits, n_queries: int, name: str | None = None) -> RankedDocs:
-        """Return the ranked documents, and the seconds that it took after a first query."""
-        name = name or self.model.name
+    def _rank(
+        self,
+        search_some: SearchSome,
+        queries: Ints,
+        name: str | None = None,
+        data: PreparedCollection | None = None,
+        usable: Ints | None = None,
+    ) -> RankedDocs:
+        """Return the ranked documents of these queries, and the seconds after a first query."""
+        name, data, n_queries = name or self.model.name, data or self._data, len(queries)
+        search = partial(search_allowed, search_some, queries, data, usable)
         self._options.tell(name, "searching", 0, None)
         search(slice(0, 1), 1)
         with Timer() as timer:
-            ranked = rank_documents(search, n_queries, self._data, self._options)
+            ranked = rank_documents(search, n_queries, data, self._options)
         self._options.tell(name, "searching", n_queries, n_queries)
         return ranked._replace(seconds=timer.seconds)
 
@@ -478,8 +511,37 @@ def _renumber(ranking: Ranking, units: NDArray[np.int64], query_ids: Ids) -> Ran
     return replace(ranking, query_ids=query_ids, given_docs=docs, given_scores=ranking.scores)
 
 
-def _ids_of(ids: Ids, rows: slice) -> Ids:
-    return ids.take(np.arange(len(ids))[rows])
+def _places_of(among: Ints | None, usable: Ints) -> Any:
+    """Return where some units stand among the usable ones; all of them for None."""
+    return slice(None) if among is None else np.searchsorted(usable, among)
+
+
+def search_allowed(
+    search: SearchSome,
+    queries: Ints,
+    data: PreparedCollection,
+    usable: Ints | None,
+    rows: slice,
+    k: int,
+) -> Ranking:
+    """Rank the first k units that each query may get; queries with equal filters go together."""
+    members = np.arange(len(queries))[rows]
+    if data.allowed is None:
+        return search(members, k, None)
+    groups = data.allowed.groups[queries[members]]
+    parts: list[Ranking | None] = [None] * len(members)
+    for group in np.unique(groups):
+        places = np.flatnonzero(groups == group)
+        units = np.flatnonzero(data.allowed.masks[group][data.unit_doc])
+        units = units if usable is None else np.intersect1d(units, usable)
+        if len(units):
+            ranking = search(members[places], min(k, len(units)), units)
+        else:
+            ranking = search(members[places], 1, None)
+            ranking = ranking.select(np.zeros(len(ranking.docs), bool))
+        for row, place in enumerate(places):
+            parts[place] = ranking.rows(np.array([row]))
+    return _concatenate([part for part in parts if part is not None])
 
 
 def rank_documents(

@@ -21,6 +21,8 @@ METRICS: Final = get_args(Metric)
 METHODS: Final = ("rrf", "combsum", "combmnz")
 NORMALIZATIONS: Final = ("minmax", "zscore")
 MEASURES: Final = ("nDCG@10", "R@100", "RR")
+SCORE_DIRECTIONS: Final = ("high", "low", "order")
+FAILED: Final = ("error", "skip")
 PLACES: Final = 10  # documents of each query that are shown and stored
 
 
@@ -104,6 +106,35 @@ _RERANK: Final = (
     *_HUB_AND_SIZE,
 )
 RERANK_SCHEMA: Final = object_schema(_RERANK, "of", "spec")
+# Systems that Assay does not run itself; options hold for all of them.
+_of_systems = partial(_input, section="Systems")
+_DOC_OF: Final = _of_systems(
+    "doc_of",
+    "From returned ids to judged ones: a regular expression with one group, or a file of both.",
+    metavar="REGEX|FILE",
+)
+SYSTEM: Final = (
+    Setting("name", "Its name in results; by default the spec."),
+    Setting("spec", "Such as run:FILE, retrieve:MODULE:FUNCTION, http:PRESET:URL."),
+    Setting("id", "Path of the id in a hit, such as metadata.source."),
+    Setting(
+        "scores", "Which scores are best; by order they do not count.", one_of(SCORE_DIRECTIONS)
+    ),
+    Setting("doc_of", _DOC_OF.help),
+    Setting("exact", "Model whose exact search it is to find again: its recall is measured."),
+    # Of http: systems.
+    Setting("method", "POST, GET or PUT; POST by default."),
+    Setting("headers", "Further headers of a request; they hold no key.", {"type": "object"}),
+    Setting("body", "Template of a request; {{query}} and {{k}} are filled.", {"type": "object"}),
+    Setting("hits", "Path of the list of hits in an answer."),
+    Setting("score", "Path of the score in a hit."),
+    Setting("field", "Field that a preset searches."),
+    Setting("collection", "Name of the collection, for Typesense and Weaviate."),
+    Setting("most", "Number of hits that the engine returns at most.", WHOLE),
+    Setting("timeout", "Seconds for a whole answer; 30 by default.", settings.POSITIVE),
+    Setting("key_env", "Environment variable with the key; without it none is sent."),
+    Setting("key_header", "Header of the key and what stands before it: 'api-key: '."),
+)
 
 # Keys of the file itself.
 BENCH: Final = (
@@ -158,7 +189,7 @@ BENCH: Final = (
         "bm25, tfidf, lsa:DIM, wordllama, minilm:DIR, st:MODEL, onnx:DIR, model2vec:MODEL, "
         "openai:MODEL, npy:..., py:MODULE:FUNCTION; with @sentences:5:1 documents are cut for it, "
         "with ?codes=int8, ?codes=binary its vectors are codes.",
-        {"type": "array", "items": object_schema(MODEL, "spec"), "minItems": 1},
+        {"type": "array", "items": object_schema(MODEL, "spec")},
         metavar="[NAME=]SPEC",
         offers="assay.models.specs:offer_models",
         allow="assay.bench.config:allow_models",
@@ -185,6 +216,33 @@ BENCH: Final = (
         metavar="SPEC",
         allow="assay.bench.config:allow_indexes",
     ),
+    _of_systems(
+        "system",
+        "A system that is asked or was run before: run:FILE, run:STORED, retrieve:MODULE:FUNCTION, "
+        "http:PRESET:URL.",
+        {"type": "array", "items": object_schema(SYSTEM, "spec")},
+        metavar="[NAME=]SPEC",
+        reads=True,
+        allow="assay.bench.config:allow_systems",
+    ),
+    _DOC_OF,
+    _of_systems("concurrency", "Queries asked at once; 1 by default.", WHOLE, metavar="N"),
+    _of_systems("timeout", "Seconds to wait for an answer.", settings.POSITIVE, metavar="SECONDS"),
+    _of_systems("retries", "Retries of a failed query; 2 by default.", at_least(0), metavar="N"),
+    _of_systems(
+        "failed", "Failed queries: an error, or skipped for all systems.", one_of(FAILED), "error"
+    ),
+    _input(
+        "filter",
+        "Columns in which documents and query agree: tenant, or date>=since.",
+        TEXTS,
+        metavar="COLUMN",
+    ),
+    _of_models(
+        "sweep",
+        "One curve over values of an index option, depth (rerankers) or weight (fusions).",
+        metavar="NAME=V1,V2,...",
+    ),
     _input("metric", "Similarity of vectors.", one_of(METRICS), "cosine", section="Search"),
     _of_models("device", "Device of the models.", metavar="NAME"),
     _input(
@@ -204,7 +262,6 @@ BENCH: Final = (
 SCHEMA: Final[dict[str, Any]] = object_schema(
     BENCH,
     "corpus",
-    "model",
     **{"$schema": "https://json-schema.org/draft/2020-12/schema"},
     title="assay bench",
     description="Paths are relative to the file that names them.",

@@ -38,10 +38,9 @@ if TYPE_CHECKING:
     help="Compare also under other tie rules and conventions.",
 )
 @options.in_statistics(
-    "--differences",
+    "--differences N",
     "n_differences",
-    type=click.IntRange(min=1),
-    metavar="N",
+    least=1,
     help="The N largest wins and losses among the queries.",
 )
 @options.conventions_options

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from assay.cli import options, output
-from assay.cli.settings import option
 from assay.core.on_demand import OnDemand
 from assay.tables.table import Page, Words
 
@@ -25,36 +24,29 @@ else:
 
 _REASONS: Final = 3
 _add_options = options.add_options(
-    option(
-        "--fail-if",
+    options.in_gate(
+        "--fail-if CONDITION",
         "conditions",
         multiple=True,
-        metavar="CONDITION",
         help="Exit with 1 if a run meets it: 'nDCG@10 < baseline - 0.005'. May be repeated.",
-        section="Gate",
     ),
-    option(
+    options.in_gate(
         "--fail-if-worse",
         is_flag=True,
         help="Exit with 1 if a run is significantly worse than the baseline; with --margin, unless "
         "it is shown to be within the margin. Identical runs pass.",
-        section="Gate",
     ),
-    option(
-        "--look",
-        type=click.IntRange(min=1),
-        metavar="N",
+    options.in_gate(
+        "--look N",
+        least=1,
         help="With --fail-if-worse: N-th check on these queries; keeps the overall false-alarm "
         "rate at --level.",
-        section="Gate",
     ),
-    option(
-        "--look-file",
+    options.in_gate(
+        "--look-file FILE",
         type=options.output_file,
-        metavar="FILE",
         help="As --look, counted in FILE: numbers seen before are no new look, a new baseline "
         "starts a new count.",
-        section="Gate",
         writes=True,
     ),
 )

@@ -158,7 +158,7 @@ def _print_error(message: str) -> None:
 # Headings of the list of commands, in this order; others follow.
 _GROUPS: Final = ("Evaluate", "Search", "Tasks", "Keep and show", "Tools")
 # Commands of the line that stand first under their heading.
-_FIRST: Final = ("eval", "compare", "tasks", "explain")
+_FIRST: Final = ("eval", "compare", "explain")
 _FIRST_LINE: Final = re.compile(
     r'"""`assay (?P<name>[a-z_-]+)` \((?P<group>[^)]+)\): (?P<summary>.+?)(""")?$'
 )

@@ -50,6 +50,8 @@ in_search = _section("Search")
 in_measures = _section("Measures and conventions")
 in_statistics = _section("Statistics")
 in_result = _section("Result")
+in_models, in_machines = _section("Models"), _section("Machines")
+in_trust, in_gate = _section("Trust"), _section("Gate")
 in_store = _section("Store")
 
 
@@ -132,17 +134,16 @@ def label_options(*, means: bool) -> Callable[[Decorated], Decorated]:
             raise click.MissingParameter(ctx=context, param=parameter)
         return value
 
-    # A stored configuration has none of the last three: --save does not go with --pool.
-    aside: dict[str, Any] = {"reads": True, "metavar": "FILE", "aside": True}
+    # The stored configuration of a run with judgments has none of these.
+    aside: dict[str, Any] = {"reads": True, "aside": True}
     where = "Instead of -r: the pool that was labelled."
     add = add_options(
-        in_input(
-            "-r", "--qrels", metavar="QRELS", help="The judgments.", callback=need, reads=True
-        ),
+        in_input("-r", "--qrels QRELS", help="The judgments.", callback=need, reads=True),
         queries_option,
-        in_input("--pool", is_eager=True, help=where, **aside),
-        in_input("--labels", help="With --pool: human labels.", **aside),
-        in_input("--machine-labels", help="With --pool: labels of a model.", **aside),
+        in_input("--pool FILE", is_eager=True, help=where, **aside),
+        in_input("--labels FILE", help="With --pool: human labels.", **aside),
+        in_input("--machine-labels FILE", help="With --pool: labels of a model.", **aside),
+        in_statistics("--within X", type=float, help="With --pool: ± to plan for.", aside=True),
     )
 
     def decorate(command: Decorated) -> Decorated:
@@ -151,7 +152,7 @@ def label_options(*, means: bool) -> Callable[[Decorated], Decorated]:
             if pool and labels and not settings["qrels"]:
                 files = (pool, labels, machine_labels)
                 return find_hook("estimate_labels")(*files, means=means, settings=settings)
-            if pool or labels or machine_labels:
+            if pool or labels or machine_labels or settings.pop("within"):
                 raise click.UsageError("--pool and --labels go together, and without -r.")
             return command(**settings)
 
@@ -252,6 +253,7 @@ def measures_option(words: str, default: tuple[str, ...] = ()) -> Decorator[Any]
     )
 
 
+CONVENTIONS: Final = ("ties", "empty", "missing", "unjudged", "depth")  # with an option each
 rel_option = in_measures("--rel N", type=float, help="Smallest grade that is relevant. [1]")
 conventions_choices = add_options(
     in_measures(
@@ -266,6 +268,9 @@ conventions_choices = add_options(
     in_measures(
         "--missing", choices=CHOICES["missing"], help="Judged queries that are not in the run."
     ),
+    in_measures(
+        "--unjudged", choices=CHOICES["unjudged"], help="Retrieved documents that nobody judged."
+    ),
     in_measures("--depth N", least=1, help="Evaluate the first N documents of each query."),
 )
 
@@ -275,7 +280,7 @@ def conventions_options(command: Decorated) -> Decorated:
 
     @wraps(command)
     def call(*, conventions: str, **settings: Any) -> Any:
-        changes = {name: settings.pop(name) for name in ("ties", "empty", "missing", "depth")}
+        changes = {name: settings.pop(name) for name in CONVENTIONS}
         return command(rules=make_conventions(conventions, **changes), **settings)
 
     return cast("Decorated", conventions_choices(call))
@@ -416,19 +421,26 @@ store_option = in_store(
     help="The store of runs: a file, or postgresql://... [$ASSAY_STORE, or assay.db]",
     aside=True,
 )
+run_filters = add_options(
+    in_models(
+        "--model NAME",
+        help="Only stored runs of this model.",
+        offers="assay.models.specs:offer_models",
+    ),
+    in_input("--name NAME", help="Only stored runs of this name.", offers=f"{_OFFER}_names"),
+    in_store(
+        "--tag TAG",
+        multiple=True,
+        help="Only stored runs with all these tags.",
+        offers=f"{_OFFER}_tags",
+    ),
+    in_store("--since DATE", help="Only stored runs from this day on (UTC)."),
+    in_store("--until DATE", help="Only stored runs up to this day."),
+)
 filter_options = add_options(
     in_store("--task NAME", help="Only this task: retrieval, …", offers=f"{_OFFER}_tasks"),
     in_store("--dataset NAME", help="Only this dataset.", aside=True, offers=f"{_OFFER}_datasets"),
-    option(
-        "--model NAME",
-        help="Only this model.",
-        section="Models",
-        offers="assay.models.specs:offer_models",
-    ),
-    in_input("--name NAME", help="Only runs of this name.", offers=f"{_OFFER}_names"),
-    in_store("--tag TAG", multiple=True, help="Only with all these tags.", offers=f"{_OFFER}_tags"),
-    in_store("--since DATE", help="Only from this day on (UTC)."),
-    in_store("--until DATE", help="Only up to this day."),
+    run_filters,
 )
 
 
@@ -439,19 +451,13 @@ repeated_consent: ContextVar[Consent | None] = ContextVar("repeated_consent", de
 def consent_options(words: str) -> Callable[[Decorated], Decorated]:
     """--allow-code and --allow-endpoint; the command gets `consent`."""
     add = add_options(
-        option(
-            "--allow-code",
-            is_flag=True,
-            help=f"{words} may name code that is run.",
-            section="Trust",
-        ),
-        option(
+        in_trust("--allow-code", is_flag=True, help=f"{words} may name code that is run."),
+        in_trust(
             "--allow-endpoint HOST[=VARIABLE]",
             "allow_endpoints",
             multiple=True,
             help=f"{words} may send data to this host, and with =VARIABLE the key that this "
             "environment variable holds. May be repeated.",
-            section="Trust",
         ),
     )
 
@@ -514,19 +520,10 @@ def open_store(place: str | None) -> Iterator[Any]:
 def cluster_options(words: str) -> Callable[[Decorated], Decorated]:
     """--cluster and --workers; `words` say in the help what --cluster is for."""
     return add_options(
-        option(
-            "--cluster WHERE",
-            "where",
-            help=words,
-            section="Machines",
-            allow="assay.cli.options:allow_cluster",
+        in_machines(
+            "--cluster WHERE", "where", help=words, allow="assay.cli.options:allow_cluster"
         ),
-        option(
-            "--workers N",
-            least=1,
-            help="With --cluster: number of workers. [all cores]",
-            section="Machines",
-        ),
+        in_machines("--workers N", least=1, help="With --cluster: number of workers. [all cores]"),
     )
 
 

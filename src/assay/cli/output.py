@@ -528,7 +528,8 @@ class Saving:
         finished = fingerprint_files(
             (
                 record.replace(
-                    **{**self._about, "config": {**self._about["config"], **record.config}},
+                    **{**self._about, "config": {**self._about["config"], **record.config}}
+                    | ({"task": record.task} if record.task else {}),
                     files=(*record.files, *files),
                 )
                 for record in records

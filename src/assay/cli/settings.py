@@ -26,7 +26,7 @@ Filled = TypeVar("Filled")
 
 # Headings of the options in a command's help, in this order.
 SECTIONS: Final = (
-    *("Input", "Models", "Search", "Measures and conventions", "Statistics"),
+    *("Input", "Models", "Systems", "Search", "Measures and conventions", "Statistics"),
     *("Gate", "Machines", "Trust", "Result", "Store"),
 )
 

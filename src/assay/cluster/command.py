@@ -9,7 +9,8 @@ import click
 from assay.cli import options, output
 from assay.cli.commands import Command
 from assay.cli.options import cluster_options, open_cluster_with_bar
-from assay.cli.settings import argument, option
+from assay.cli.settings import argument
+from assay.cluster.rank_command import timings_option
 from assay.core.on_demand import OnDemand
 from assay.models import EncoderSettings
 
@@ -21,38 +22,27 @@ else:
 
 @click.command("encode", cls=Command)
 @argument("texts", nargs=-1, required=True, metavar="TEXTS...", reads=True)
-@option(
+@options.in_models(
     "-e",
-    "--encoder",
+    "--encoder SPEC",
     "spec",
     required=True,
-    metavar="SPEC",
     help="The text model, such as wordllama, st:MODEL or py:MODULE:FUNCTION.",
-    section="Models",
     offers="assay.models.specs:offer_models",
 )
-@option(
+@options.in_result(
     "-o",
-    "--output",
+    "--output DIR",
     "folder",
     type=options.output_folder,
     required=True,
-    metavar="DIR",
     help="Folder for the vectors, reached by all workers.",
-    section="Result",
     writes=True,
     folder=True,
 )
-@option("--doc-prefix", default="", metavar="TEXT", help="Prefix of every text.", section="Models")
+@options.in_models("--doc-prefix TEXT", default="", help="Prefix of every text.")
 @cluster_options("threads, serial, auto (Ray), or Ray's address. [serial]")
-@option(
-    "--timings",
-    type=options.output_file,
-    metavar="FILE",
-    help="Write time and bytes of every task as JSON.",
-    section="Machines",
-    writes=True,
-)
+@timings_option
 def command(
     *,
     texts: tuple[str, ...],

@@ -11,7 +11,7 @@ from assay.cli.commands import Command
 from assay.cli.options import cluster_options, open_cluster_with_bar
 from assay.cli.output import saving_runs
 from assay.cli.progress import progress_bar
-from assay.cli.settings import argument, option
+from assay.cli.settings import argument
 from assay.core.on_demand import OnDemand
 
 if TYPE_CHECKING:
@@ -49,45 +49,29 @@ _ONLY_SHARDS = (
     *("in_flight", "timings", "sample", "recall_of"),
 )
 
+timings_option = options.in_machines(
+    "--timings FILE",
+    type=options.output_file,
+    help="Write time and bytes of every task as JSON.",
+    writes=True,
+)
 _shard_options = options.add_options(
     cluster_options("Run on shards: threads, serial, auto (Ray), or Ray's address."),
-    option(
-        "--checkpoint",
+    options.in_search(
+        "--checkpoint DIR",
         type=options.output_folder,
-        metavar="DIR",
         help="Keep finished blocks in DIR, and resume from there.",
-        section="Search",
         writes=True,
         folder=True,
     ),
-    option(
-        "--dry-run",
-        is_flag=True,
-        help="Print the plan, the bytes to move and the expected time.",
-        section="Search",
+    options.in_search(
+        "--dry-run", is_flag=True, help="Print the plan, the bytes to move and the expected time."
     ),
-    option(
-        "--query-block",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Queries of one task. [8192]",
-        section="Search",
+    options.in_search("--query-block N", least=1, help="Queries of one task. [8192]"),
+    options.in_machines(
+        "--in-flight N", least=3, help="Partial results that may be in memory at one time."
     ),
-    option(
-        "--in-flight",
-        type=click.IntRange(min=3),
-        metavar="N",
-        help="Partial results that may be in memory at one time.",
-        section="Machines",
-    ),
-    option(
-        "--timings",
-        type=options.output_file,
-        metavar="FILE",
-        help="Write time and bytes of every task as JSON.",
-        section="Machines",
-        writes=True,
-    ),
+    timings_option,
 )
 
 
@@ -95,107 +79,51 @@ _shard_options = options.add_options(
 @argument("queries", metavar="QUERIES", reads=True)
 @argument("docs", metavar="DOCS", reads=True, names="assay.cluster.shards:list_manifest")
 @options.write_option("The run to write.", "target")
-@option(
-    "-k",
-    default=100,
-    show_default=True,
-    metavar="N",
-    help="Documents for each query.",
-    section="Search",
-)
+@options.in_search("-k N", shown=100, help="Documents for each query.")
 @options.metric_option("l2 scores are minus the squared distance.", "cosine")
-@option(
-    "--query-ids",
-    metavar="FILE",
-    help="Their ids, one a line. [rows are numbered]",
-    section="Input",
-    reads=True,
+@options.in_input("--query-ids FILE", help="Their ids, one a line. [rows are numbered]", reads=True)
+@options.in_input("--doc-ids FILE", help="Ids of the documents, likewise.", reads=True)
+@options.in_search(
+    "--exclude-self", is_flag=True, help="A query never finds the document of its id."
 )
-@option(
-    "--doc-ids", metavar="FILE", help="Ids of the documents, likewise.", section="Input", reads=True
-)
-@option(
-    "--exclude-self",
-    is_flag=True,
-    help="A query never finds the document of its id.",
-    section="Search",
-)
-@option(
-    "--keep-ties", is_flag=True, help="Keep all documents that tie with the k-th.", section="Search"
-)
+@options.in_search("--keep-ties", is_flag=True, help="Keep all documents that tie with the k-th.")
 @options.zero_option
 @options.full_option
 @options.signature_option
-@option(
-    "--prepare",
-    metavar="FILE",
+@options.in_search(
+    "--prepare FILE",
     type=options.output_file,
     help="Keep what a search makes of DOCS in FILE, for the next one. Same bytes, sooner.",
-    section="Search",
     writes=True,
 )
-@option("--threads", type=int, metavar="N", help="Number of threads. [all cores]", section="Search")
-@option(
-    "--engine",
-    type=click.Choice(["native", "numpy"]),
-    help="Same bytes from both.",
-    section="Search",
-)
+@options.in_search("--threads N", type=int, help="Number of threads. [all cores]")
+@options.in_search("--engine", choices=["native", "numpy"], help="Same bytes from both.")
 @options.target_format_option
-@option(
+@options.in_store(
     "--tag",
-    default="assay",
-    show_default=True,
+    shown="assay",
     help="Last column of a TREC run.",
-    section="Store",
     offers="assay.store.completion:offer_tags",
 )
 @options.ir_metadata_option
 @_shard_options
-@option(
-    "--sample",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Search for N random queries only.",
-    section="Search",
-)
-@option(
-    "--seed",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="With --sample. [0]",
-    section="Statistics",
-)
-@option(
-    "--recall-of",
-    metavar="RUN",
+@options.in_search("--sample N", least=1, help="Search for N random queries only.")
+@options.in_statistics("--seed N", least=0, help="With --sample. [0]")
+@options.in_search(
+    "--recall-of RUN",
     help="Estimate the recall of an approximate run from --sample exact neighbours.",
-    section="Search",
     reads=True,
 )
-@option(
-    "-r",
-    "--qrels",
-    metavar="QRELS",
-    help="Score the run against these judgments.",
-    section="Input",
-    reads=True,
-)
+@options.in_input("-r", "--qrels QRELS", help="Score the run against these judgments.", reads=True)
 @options.measures_option("With --qrels: a measure such as nDCG@10. May be repeated.")
 @options.mismatch_option
-@option(
-    "--save",
-    is_flag=True,
-    help="With --qrels: store the scores as a run.",
-    section="Store",
-    aside=True,
+@options.in_store(
+    "--save", is_flag=True, help="With --qrels: store the scores as a run.", aside=True
 )
 @options.store_option
-@option(
-    "--dataset",
-    metavar="NAME",
+@options.in_store(
+    "--dataset NAME",
     help="With --save: the dataset.",
-    section="Store",
     aside=True,
     offers="assay.store.completion:offer_datasets",
 )

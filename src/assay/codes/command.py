@@ -105,7 +105,7 @@ _code_options = options.add_options(
     _option("--k cutoffs", "K...", "Cut-offs.", _MEASURES, **_CUTS),
     option(
         "--hashing",
-        type=click.Choice(tuple(choices.HASHING)),
+        choices=tuple(choices.HASHING),
         help="mAP by the rule of learning to hash, cut as on this collection, and precision and "
         "recall by Hamming radius; needs labels or QRELS.",
         section=_MEASURES,
@@ -129,18 +129,16 @@ _code_options = options.add_options(
     options.metric_option("Similarity of the float vectors.", choices.METRICS[0]),
     option(
         "--ties",
-        type=click.Choice(choices.TIES),
-        default=choices.TIES[0],
-        show_default=True,
+        choices=choices.TIES,
+        shown=choices.TIES[0],
         help="How tied documents count.",
         section=_MEASURES,
     ),
     _option("--p", "P", _RBO_HELP, type=float, default=choices.PERSISTENCE),
-    option(
+    options.in_search(
         "--exclude-self/--keep-self",
         default=None,
         help="Whether an item may retrieve itself. [not where documents are the queries]",
-        section="Search",
     ),
     options.zero_option,
 )
@@ -153,12 +151,10 @@ _code_options = options.add_options(
 @options.resamples_option
 @options.seed_option_for("Random seed: of directions, samples and resamples.")
 @options.threads_option
-@option(
-    "--chart",
+@options.in_result(
+    "--chart FILE.svg",
     type=options.output_file,
-    metavar="FILE.svg",
     help="Write the curve of quality over bytes per vector.",
-    section="Result",
     writes=True,
 )
 @demo_option("vectors of Python's docstrings")

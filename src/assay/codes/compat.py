@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats32, Ints
+from assay.codes.neighbours import overlap
 from assay.core import checks
 from assay.core.conventions import preset
 from assay.core.hits import judge
@@ -23,7 +24,6 @@ from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Qrels
 from assay.core.ranking import Ranking
 from assay.errors import IdError, MismatchError, ShapeError, UsageError, ValueRangeError
-from assay.measures.neighbours import overlap
 from assay.scoring.evaluate import score
 from assay.search.engine import rank, rank_codes
 

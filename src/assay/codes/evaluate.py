@@ -17,6 +17,7 @@ from assay.arrays import Floats, Ints, rows_of
 from assay.codes import encoders, search
 from assay.codes import settings as choices
 from assay.codes.encoders import FLOAT, CodeTraining, FittedCode, FoldedCodes, parse_spec
+from assay.codes.neighbours import correlations, ranking_similarity
 from assay.codes.result import CodeCost, CodesReport, CodesSettings, QuantizationResult
 from assay.codes.search import Relevance, VectorSearch, map_measure
 from assay.codes.settings import HASHING, METHODS, TIES, Metric, Zero
@@ -28,7 +29,6 @@ from assay.core.judgments import Judgments, Qrels
 from assay.core.ranking import Ranking
 from assay.core.text import format_percent
 from assay.errors import UsageError
-from assay.measures.neighbours import correlations, ranking_similarity
 from assay.scoring.evaluate import score
 from assay.scoring.output import zero_remark
 from assay.scoring.scores import Scores

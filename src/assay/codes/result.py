@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from assay.arrays import Floats
 from assay.codes.encoders import FLOAT
+from assay.codes.neighbours import RankingSimilarity
 from assay.codes.search import RADIUS, RadiusCurve, map_measure
 from assay.codes.tables import data_table, report_data, report_page
 from assay.comparison.compare import Comparison
 from assay.errors import UsageError
-from assay.measures.neighbours import RankingSimilarity
 from assay.runs.record import RunRecord
 from assay.runs.results import Aggregate
 from assay.scoring.scores import Scores, signature_of

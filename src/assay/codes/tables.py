@@ -15,7 +15,7 @@ from assay.comparison.compare import Comparison
 from assay.comparison.standings import difference_cells, standings_table
 from assay.core.text import format_percent
 from assay.stats import Interval
-from assay.tables.table import Cell, Page, Table, Words, columns_of
+from assay.tables.table import Cell, Page, Table, Words, columns_of, table_of
 
 if TYPE_CHECKING:
     from assay.codes.result import CodesReport, QuantizationResult
@@ -174,13 +174,10 @@ def paper_table(report: CodesReport, measure: str) -> Table:
                 name = code.method if bits and code.method != "given" else code.name
                 length = code.cost.bits if bits else None
                 by_method.setdefault(name, {})[length] = code.judged.mean()[measure]
-    rows = (
-        (Cell(name), *(Cell(values.get(bits), "fraction") for bits in (*lengths, None)))
-        for name, values in by_method.items()
-    )
-    chance = (Cell("chance"), *[_BLANK] * len(lengths), Cell(report.chance_map, "fraction"))
+    rows = [(name, *map(values.get, (*lengths, None))) for name, values in by_method.items()]
+    chance = ("chance", *[_BLANK] * len(lengths), report.chance_map)
     columns = ("method", *(f"{bits} bits" for bits in lengths), "no bits")
-    return Table(columns, (*rows, chance))
+    return table_of(columns, [*rows, chance])
 
 
 def radius_table(report: CodesReport) -> Table:
@@ -201,20 +198,15 @@ def radius_table(report: CodesReport) -> Table:
 def cost_table(report: CodesReport) -> Table:
     """Return bits, bytes and seconds."""
     width = report[FLOAT].cost.bytes_per_vector
-    rows = (
-        (
-            Cell(code.name),
-            Cell(code.cost.bits, "count"),
-            Cell(code.cost.bytes_per_vector, "count"),
-            Cell(f"{width / code.cost.bytes_per_vector:.1f}", "figure"),
-            Cell(f"{code.cost.encode_seconds:.3f}", "figure"),
-            Cell(f"{1000 * code.cost.search_seconds / report.n_queries:.3f}", "figure"),
-            Cell(code.cost.codebook_bytes or None, "count"),
-        )
-        for code in report.codes
-    )
+    rows = []
+    for code in report.codes:
+        cost, milliseconds = code.cost, 1000 * code.cost.search_seconds / report.n_queries
+        figures = (f"{width / cost.bytes_per_vector:.1f}", f"{cost.encode_seconds:.3f}")
+        costs = (Cell(text, "figure") for text in (*figures, f"{milliseconds:.3f}"))
+        sizes = code.name, cost.bits, cost.bytes_per_vector
+        rows.append((*sizes, *costs, Cell(cost.codebook_bytes or None, "count")))
     columns = ("code", "bits", "bytes", "times smaller", "encoding (s)", "search (ms per query)")
-    table = Table((*columns, "codebook bytes"), tuple(rows))
+    table = table_of((*columns, "codebook bytes"), rows)
     learnt = any(code.cost.codebook_bytes for code in report.codes)
     return table if learnt else columns_of(table, range(len(columns)))
 

@@ -116,9 +116,17 @@ class Comparison:
                 self.pairs_on(measure),
                 self.baseline,
                 standings=self.standings_on(measure),
+                bounds=tuple(each for each in self.bounds if each.measure == str(measure)),
             )
             for measure in self.measures
         )
+
+    @cached_property
+    def bounds(self) -> tuple[Any, ...]:
+        """What unjudged documents could change, for each pair; under `unjudged: bounds` only."""
+        if self.aligned.conventions.unjudged != "bounds":
+            return ()
+        return tuple(find_hook("bound_differences")(self))
 
     def blocks_on(self, measure: str | Measure | None) -> list[SystemBlock]:
         """Return the blocks of one measure, or of all."""

@@ -205,6 +205,7 @@ def other_rules(measure: Measure, base: Conventions) -> dict[str, Conventions]:
     """Return every single choice that can matter to the measure, changed: `ties: expected`, …"""
     conventions = [p.convention for p in measure.definition.params.values() if p.convention]
     named = [key for key in (*_FOR_ALL, *conventions) if key != "tiebreak" or base.ties == "order"]
+    base = base.replace(unjudged="nonrelevant") if base.unjudged == "bounds" else base
     rules = {}
     for key in named:
         attribute = "self_match" if key == "self" else key

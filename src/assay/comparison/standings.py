@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats, or_none
 from assay.comparison.pairs import ComparisonSettings, Pair, shown_better
-from assay.comparison.verdict import describe_test, verdict_against, verdict_of_all
+from assay.comparison.verdict import describe_holes, describe_test, verdict_against, verdict_of_all
 from assay.core.text import signed
 from assay.stats import Interval, RankInterval, compact_letters, rank_intervals
 from assay.stats.corrections import ranks_of, split_letters
@@ -323,6 +323,7 @@ class SystemBlock:
 
     A block without a name is of all queries. A slice of too few queries (groups) is not tested and
     has no pairs: `note` says so. Slices have means, all queries and tasks also `standings`.
+    `bounds` of the pairs are there under `unjudged: bounds`.
     """
 
     name: str
@@ -333,6 +334,7 @@ class SystemBlock:
     baseline: str | None = None
     note: str = ""
     standings: tuple[Standing, ...] = ()
+    bounds: tuple[Any, ...] = ()
 
     @property
     def ranked(self) -> list[str]:
@@ -346,9 +348,10 @@ class SystemBlock:
         """A sentence about the systems on these queries."""
         if not self.pairs:
             return f"Not tested on {self.measure}: {self.note}"
+        holes = describe_holes(self.bounds)
         if self.baseline is not None:
-            return verdict_against(self.baseline, self.measure, self.pairs)
-        return verdict_of_all(self.measure, self.ranked, self.pairs)
+            return verdict_against(self.baseline, self.measure, self.pairs) + holes
+        return verdict_of_all(self.measure, self.ranked, self.pairs) + holes
 
     @property
     def ordered_pairs(self) -> list[tuple[Pair, str]]:
@@ -364,7 +367,9 @@ class SystemBlock:
         pairs = [pair_data(pair) for pair in self.pairs]
         if self.standings:
             systems = [standing.to_dict() for standing in self.standings]
-            return {"verdict": self.verdict, "systems": systems, "pairs": pairs}
+            bounds = [each.to_dict() for each in self.bounds]
+            more = {"bounds": bounds} if bounds else {}
+            return {"verdict": self.verdict, "systems": systems, "pairs": pairs, **more}
         means = {name: or_none(mean) for name, mean in self.means.items()}
         front = {"name": self.name, "n": self.n_queries, "verdict": self.verdict}
         return {**front, "note": self.note, "means": means, "pairs": pairs}

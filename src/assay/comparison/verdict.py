@@ -238,6 +238,17 @@ def _verdict_of_twins(
     return f"{head}; they are better than {others}{_describe_unsure(first[0], of_first)}"
 
 
+def describe_holes(bounds: Sequence[Any]) -> str:
+    """Return whether the verdict depends on unjudged documents; empty where nothing is known."""
+    if len(bounds) < 2:
+        return "".join(f"; {each.sentence()}" for each in bounds)
+    unsure = [f"{each.a} and {each.b}" for each in bounds if not each.holds]
+    if not unsure:
+        return f"; all {len(bounds)} pairs hold whatever the unjudged documents are"
+    which = "; ".join(unsure[:_NAMED]) + (f"; … ({len(unsure)})" if len(unsure) > _NAMED else "")
+    return f"; unjudged documents could change {len(unsure)} of {len(bounds)} pairs ({which})"
+
+
 def join_names(names: Sequence[str]) -> str:
     """Return the first few names and how many more there are."""
     if len(names) > _NAMED:

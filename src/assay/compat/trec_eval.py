@@ -11,19 +11,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from assay.arrays import Floats, Ints, offsets_of
+from assay.arrays import Floats, Ints
 from assay.core.conventions import Conventions, preset
-from assay.core.hits import Hits, judge
+from assay.core.hits import Hits, condense, judge
 from assay.core.text import did_you_mean
 from assay.errors import MeasureError, MismatchError
 from assay.io.formats import QrelsLike, RunLike, as_judgments, as_ranking
 from assay.measures import Measure, parse
-from assay.measures.views import nth_in_row
 from assay.scoring.evaluate import score
 from assay.scoring.output import TrecColumn, trec_lines
 from assay.scoring.scores import GEOMETRIC_FLOOR
@@ -342,7 +340,7 @@ def trec_eval(
         hits = hits.select(np.flatnonzero(~hits.missing))
     if not hits.n_queries:
         raise MismatchError("No query is both in the run and judged, so there is nothing to score.")
-    hits = _keep_judged(hits) if judged_only else hits
+    hits = condense(hits) if judged_only else hits
     # trec_eval gives a missing query one document of nowhere, which -J drops again.
     n_ret = hits.n_ret if judged_only else np.where(hits.missing, 1, hits.n_ret)
     answers = _Answers(hits, n_ret, level, n_docs, ranking.name or "")
@@ -430,16 +428,6 @@ def at_level(measure: Measure, level: int) -> Measure:
     """Return the measure with this smallest relevant grade, where it takes one."""
     takes = "rel" in measure.definition.params
     return measure(rel=level) if takes and level != 1 else measure
-
-
-def _keep_judged(hits: Hits) -> Hits:
-    """Drop documents that were not judged (-J)."""
-    judged = hits.grade >= 0
-    row = hits.row[judged]
-    counts = np.bincount(row, minlength=hits.n_queries)
-    ranks: Any = dict.fromkeys(("rank", "rank_lo", "rank_hi"), nth_in_row(row))
-    lists: Any = {"offsets": offsets_of(counts), "grade": hits.grade[judged], "n_ret": counts}
-    return replace(hits, **ranks, **lists, tie_split=None)
 
 
 class _Answers:

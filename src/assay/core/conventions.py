@@ -34,6 +34,7 @@ CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "empty": ("skip", "zero", "error"),
     "missing": ("zero", "skip", "error"),
     "self": ("keep", "exclude"),
+    "unjudged": ("nonrelevant", "condensed", "bounds"),
 }
 
 # Names of presets until version 0.1; they are still read, and printed under the new name.
@@ -63,6 +64,7 @@ class Choices(TypedDict, total=False):
     empty: Literal["skip", "zero", "error"] | None
     missing: Literal["zero", "skip", "error"] | None
     self_match: Literal["keep", "exclude"] | None
+    unjudged: Literal["nonrelevant", "condensed", "bounds"] | None
     depth: int | None
 
 
@@ -84,6 +86,8 @@ class Conventions:
     `iprec`: how a recall level becomes a number of documents.
     `empty`: queries without a relevant document. `missing`: judged queries not in the run.
     `self_match`: whether a document with the query's own id may be retrieved.
+    `unjudged`: retrieved documents that nobody judged: not relevant, left out before ranks are
+    given, or not relevant with the least and largest values that their judgments could give.
     `depth`: how many documents of each row count (0 = all).
 
     >>> Conventions(ties="expected").signature()
@@ -101,6 +105,7 @@ class Conventions:
     empty: str = "skip"
     missing: str = "zero"
     self_match: str = field(default="keep", metadata={"key": "self"})
+    unjudged: str = "nonrelevant"
     depth: int = 0
     preset: str = field(default="custom", compare=False)
 
@@ -110,6 +115,10 @@ class Conventions:
             value = getattr(self, _attribute(name))
             if value not in choices:
                 raise ConventionError(_unknown(f"value for {name}", value, choices))
+        if self.unjudged == "bounds" and self.ties not in ("order", "expected"):
+            raise ConventionError(
+                f"Bounds over unjudged documents need ties order or expected, found {self.ties!r}."
+            )
         if not isinstance(self.preset, str) or not re.fullmatch(r"\w+\*?", self.preset):
             raise ConventionError(
                 f"The name of a preset is made of letters, digits and _, found {self.preset!r}."
@@ -141,12 +150,17 @@ class Conventions:
         return replace(changed, preset=self.preset.rstrip("*") + "*")
 
     def signature(self) -> str:
-        """Return every choice as `key:value`, joined by `|`; `Conventions.parse` reads it back."""
+        """Return every choice as `key:value`, joined by `|`; `Conventions.parse` reads it back.
+
+        `unjudged` is left out where it is nonrelevant.
+        """
         return "|".join(f"{key}:{value}" for key, value in self.parts().items())
 
     def parts(self) -> dict[str, str]:
         """Return every choice by its key in the signature."""
         choices = {key: getattr(self, _attribute(key)) for key in CHOICES}
+        if self.unjudged == "nonrelevant":  # as everywhere: signatures from before it was a choice
+            del choices["unjudged"]
         return {"preset": self.preset, **choices, "depth": str(self.depth or "all")}
 
     @classmethod

@@ -76,7 +76,8 @@ class Hits:
     engine found the ranking, where it did, and `settings` what else made it; `remarks` say what is
     odd about the input, a sentence each. `kept` is what measures know of the pool, which all hits
     of the same judgments share. `cover` finds the `coverage`, which few need, and `own` marks
-    queries whose own document is excluded; `n_docs` does not count that.
+    queries whose own document is excluded; `n_docs` does not count that. `ranking` is there under
+    `unjudged: bounds`, which ask where unjudged documents stand.
     """
 
     query_ids: Ids
@@ -101,6 +102,7 @@ class Hits:
     kept: Kept = field(default_factory=Kept)
     cover: Callable[[], Coverage | None] | None = None
     own: NDArray[np.bool_] | None = None
+    ranking: Ranking | None = None
 
     @property
     def n_queries(self) -> int:
@@ -156,6 +158,7 @@ class Hits:
             offsets=offsets,
             pool_offsets=pool_offsets,
             kept=Kept(),
+            ranking=None,
             cover=None if self.cover is None else partial(_cover_rows, self.cover, rows),
             **taken,
         )
@@ -216,7 +219,36 @@ def judge(
     remarks = (*hits.remarks, *mismatches.constant_scores(placed), *cut)
     numbered = ranking.doc_ids.numbered and conventions.tiebreak != "index"
     settings = {**ranking.settings, **({"docs": "numbered"} if numbered else {})}
-    return replace(hits, search=ranking.search, settings=settings, remarks=remarks)
+    hits = replace(hits, search=ranking.search, settings=settings, remarks=remarks)
+    if conventions.unjudged == "bounds":
+        return replace(hits, ranking=placed)
+    return condense(hits) if conventions.unjudged == "condensed" else hits
+
+
+def condense(hits: Hits) -> Hits:
+    """Return the hits of lists from which unjudged documents were removed (trec_eval -J).
+
+    A negative grade is no judgment. Documents that tied still do.
+    Sakai, Alternatives to bpref, SIGIR 2007.
+
+    >>> from assay.io.formats import as_judgments, as_ranking
+    >>> run = as_ranking({"q": {"a": 3, "b": 2, "c": 1}}, preset("trec_eval"))
+    >>> condense(judge(run, as_judgments({"q": {"a": 0, "c": 1}}))).rank.tolist()
+    [1, 2]
+    """
+    if hits.exhaustive:
+        return hits
+    judged = np.flatnonzero(hits.grade >= 0)
+    row, group = hits.row[judged], hits.rank_lo[judged]
+    n_ret = np.bincount(row, minlength=hits.n_queries)
+    offsets = offsets_of(n_ret)
+    rank = np.arange(1, len(row) + 1) - offsets[row]
+    first = np.flatnonzero(np.diff(row, prepend=-1) | np.diff(group, prepend=-1))
+    sizes = np.diff(np.append(first, len(row)))
+    low = np.repeat(rank[first], sizes)
+    high = low + np.repeat(sizes, sizes) - 1
+    places: Any = {"rank": rank, "rank_lo": low, "rank_hi": high, "grade": hits.grade[judged]}
+    return replace(hits, offsets=offsets, n_ret=n_ret, **places)
 
 
 def _refuse_split_ties(ranking: Ranking, conventions: Conventions) -> None:

@@ -48,7 +48,7 @@ def judge_objects(run: Any, qrels: Any, rules: Conventions, *, allow_mismatch: b
     >>> judge_objects([("q", "a", 0.5)], [("q", "a", 1)], rules, allow_mismatch=False).rank.tolist()
     [1]
     """
-    if rules.depth or rules.self_match == "exclude":
+    if rules.depth or rules.self_match == "exclude" or rules.unjudged != "nonrelevant":
         return None
     try:
         if _are_dicts(run) and _are_dicts(qrels):

@@ -266,9 +266,13 @@ def _derive(query_hits: Hits, measure: Measure, rules: Conventions) -> tuple[Der
         working = (_tie_groups_line(query_hits, gain), *derivation.working, in_list)
         derivation = replace(derivation, ranks=ranks, working=working)
         return derivation, "expected"
-    extremes = measure.definition.extremes
-    if extremes is None or extremes(TieView(query_hits, gain), **arguments) is None:
+    search = measure.definition.extremes
+    extremes = None if search is None else search(TieView(query_hits, gain), **arguments)
+    if extremes is None:
         both = [under("best"), under("worst")]
+    elif measure.definition.derivation is None:  # not by the number of hits alone
+        line = f"{measure} over all orders of tied documents"
+        both = [replace(under("order"), value=float(end[0]), working=(line,)) for end in extremes]
     else:
         both = [under("order", hits) for hits in orders_by_count(query_hits, measure, gain)]
     highest = max(both, key=lambda ranked: ranked.value)

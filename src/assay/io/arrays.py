@@ -273,7 +273,9 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, place: str) 
             raise FormatError(f"{place}: more bytes than the header claims.")
     array = np.frombuffer(data, header.dtype)
     array = array.reshape(header.shape, order="F" if header.fortran else "C")
-    return _checked_text(array, place)
+    if array.dtype.kind == "S" and not array.tobytes().isascii():
+        raise FormatError(f"{place} holds bytes that are no text. Save text instead.")
+    return _checked_text(array.astype("U") if array.dtype.kind == "S" else array, place)
 
 
 def _read_header(file: Any, place: str) -> _Header:
@@ -300,7 +302,7 @@ def _read_header(file: Any, place: str) -> _Header:
             f"{place} holds pickled Python objects, which are never loaded: they can run code. "
             "Save an array of numbers or text."
         )
-    if header.dtype.kind not in "biufU" or not header.dtype.itemsize:
+    if header.dtype.kind not in "biufUS" or not header.dtype.itemsize:
         raise FormatError(f"{place} holds {header.dtype}, not numbers or text.")
     if not is_shape(header.shape, header.dtype.itemsize):
         raise FormatError(f"{place}: the header claims the shape {str(header.shape)[:80]}.")

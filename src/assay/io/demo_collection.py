@@ -25,6 +25,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -142,10 +143,9 @@ def stdlib_collection(*, n_queries: int | None = None, seed: int = SEED) -> Coll
     """
     if sys.flags.optimize > 1:
         raise UsageError("python -OO drops docstrings, which are the collection. Run without -OO.")
-    docstrings = _read_docstrings()
-    documents = {
-        docstring.body: docstring.name for docstring in reversed(docstrings)
-    }  # the first name stays
+    docstrings = [*_read_docstrings(sys.executable)]
+    # The first name stays.
+    documents = {docstring.body: docstring.name for docstring in reversed(docstrings)}
     queries = select_answerable(docstrings)
     shuffle = random.Random(seed)
     bodies = sorted(documents, key=documents.__getitem__)
@@ -156,14 +156,15 @@ def stdlib_collection(*, n_queries: int | None = None, seed: int = SEED) -> Coll
     return _as_collection(bodies, documents, queries)
 
 
-def _read_docstrings() -> list[Docstring]:
+@lru_cache(maxsize=1)  # a second Python would take most of a second to say the same
+def _read_docstrings(python: str) -> tuple[Docstring, ...]:
     """Return the docstrings by name, found by a new Python that has loaded nothing else."""
-    program = [sys.executable, "-I", "-S", stdlib_docstrings.__file__]
+    program = [python, "-I", "-S", stdlib_docstrings.__file__]
     done = subprocess.run(program, capture_output=True, text=True, encoding="utf-8", check=False)
     if done.returncode:
         why = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise UsageError(f"{sys.executable!r} could not read its standard library: {why}")
-    return [Docstring(*record) for record in json.loads(done.stdout)]
+        raise UsageError(f"{python!r} could not read its standard library: {why}")
+    return tuple(Docstring(*record) for record in json.loads(done.stdout))
 
 
 def _as_collection(
@@ -242,20 +243,4 @@ def write_files(folder: Path) -> DemoFiles:
     for plugin in all_plugins():
         if plugin.demo_files:
             load_target(plugin.demo_files)(folder, rng)
-    _write_tasks(folder, rng)
     return files
-
-
-def _write_tasks(folder: Path, rng: np.random.Generator) -> None:
-    """Two systems on six tasks: a table of queries, and results as mteb leaves them."""
-    rows = []
-    for system, level in (("large", 0.6), ("small", 0.5)):
-        home = folder / "results" / system / "1"
-        home.mkdir(parents=True, exist_ok=True)
-        for task in map("task-{}".format, range(6)):
-            values = rng.normal(level, 0.1, size=20).clip(0, 1).round(4).tolist()
-            rows += [(system, task, f"q{at:02}", value) for at, value in enumerate(values)]
-            subset = {"hf_subset": "default", "languages": ["eng-Latn"], "main_score": values[0]}
-            result = {"task_name": task, "scores": {"test": [subset]}}
-            (home / f"{task}.json").write_text(json.dumps(result), "utf-8")
-    write_delimited([("system", "task", "query", "value"), *rows], folder / "values.csv", ",")

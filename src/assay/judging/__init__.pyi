@@ -4,6 +4,10 @@ from assay.judging.estimate import DrawnLabels as DrawnLabels
 from assay.judging.estimate import LabelEstimate as LabelEstimate
 from assay.judging.estimate import LabelEstimates as LabelEstimates
 from assay.judging.estimate import estimate_from_labels as estimate_from_labels
+from assay.judging.holes import HoleBounds as HoleBounds
+from assay.judging.holes import PairBounds as PairBounds
+from assay.judging.holes import bound_differences as bound_differences
+from assay.judging.holes import bound_scores as bound_scores
 from assay.judging.labels import Label as Label
 from assay.judging.labels import LabelLog as LabelLog
 from assay.judging.labels import LabelSet as LabelSet

@@ -18,16 +18,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from assay.arrays import Floats, or_none
+from assay.arrays import Floats
 from assay.core.checks import check_choice
 from assay.core.conventions import as_conventions
 from assay.core.text import format_percent
 from assay.errors import MismatchError, UsageError
 from assay.io.formats import RunLike, as_ranking
+from assay.judging.estimate import as_aggregate
 from assay.judging.labels import Pair
+from assay.judging.plugin import PLUGIN
 from assay.judging.weights import parse_linear, weigh_systems
+from assay.runs.record import RunRecord
 from assay.stats import Interval
-from assay.stats.samples import check_bootstraps, check_seed
+from assay.stats.samples import check_bootstraps, check_margin, check_seed
 from assay.tables.table import Cell, Page, Table, Words
 
 Grades = Mapping[Pair, float]
@@ -147,6 +150,8 @@ class AgreementReport:
         systems: Signed error of the second on documents that only this system retrieved.
         order: τ and τ_AP of the order of the systems.
         settings: Resamples, seed and measure, for the signature.
+        topics: Number of pairs, share of equal grades and weighted κ of the first two, by topic.
+        within: Half width of weighted κ to plan labels for.
         remarks: What a reader should know.
     """
 
@@ -159,6 +164,8 @@ class AgreementReport:
     systems: Mapping[str, tuple[Interval, int]]
     order: Mapping[str, Interval]
     settings: str
+    topics: Mapping[str, tuple[int, Interval, Interval]]
+    within: float = 0.05
     remarks: tuple[str, ...] = ()
 
     @property
@@ -183,41 +190,58 @@ class AgreementReport:
         pair, numbers = next(iter(self.statistics.items()))
         sure = numbers["weighted κ"]
         ends = "" if math.isnan(sure.low) else f" (95 % CI {sure.low:.2f} to {sure.high:.2f})"
-        return f"{pair}: weighted κ {sure.estimate:.2f}{ends} on {self.n_pairs:,} pairs"
+        needed = self.labels_needed(self.within)
+        plan = f"; about {needed:,} labelled pairs for ± {self.within:g}" if needed else ""
+        return f"{pair}: weighted κ {sure.estimate:.2f}{ends} on {self.n_pairs:,} pairs{plan}"
+
+    def records(self) -> list[RunRecord]:
+        """Return a record of all coefficients."""
+        numbers = {
+            (pair, name): each for pair, of in self.statistics.items() for name, each in of.items()
+        }
+        numbers |= {("order of systems", name): each for name, each in self.order.items()}
+        numbers |= {(name, "signed error"): each for name, (each, _) in self.systems.items()}
+        about: dict[str, Any] = {"details": {**self.to_dict(), "verdicts": [self.verdict()]}}
+        about["aggregates"] = [
+            as_aggregate(each, name, "agreement", subset)
+            for (subset, name), each in numbers.items()
+        ]
+        return [RunRecord(" × ".join(self.labellers[:3]), task=PLUGIN.name, **about)]
 
     def tables(self) -> list[Table]:
-        """Return coefficients, confusion, by grade, systems and orders."""
+        """Return coefficients, confusion, by grade, by topic, systems and orders."""
+
+        def share(each: Interval) -> Cell:
+            return Cell(each.estimate, "fraction")
+
+        heading, (first, second) = Interval.heading(0.95), self.labellers[:2]
         rows = [
-            (Cell(pair), Cell(name), Cell(each.estimate, "fraction"), each.cell())
+            (Cell(pair), Cell(name), share(each), each.cell())
             for pair, numbers in self.statistics.items()
             for name, each in numbers.items()
         ]
-        heading = Interval.heading(0.95)
-        tables = [Table(("labellers", "coefficient", "value", heading), tuple(rows))]
-        if len(self.labellers) >= 2:
-            first, second = self.labellers[:2]
-            counts = [
-                (
-                    Cell(f"{first} {grade:g}"),
-                    *(Cell(n, "count") for n in row),
-                    Cell(format_percent(row[at] / row.sum()) if row.sum() else None, "figure"),
-                )
-                for at, (grade, row) in enumerate(zip(self.scale, self.confusion, strict=True))
-            ]
-            names = tuple(f"{second} {grade:g}" for grade in self.scale)
-            tables.append(Table(("", *names, "same"), tuple(counts)))
+        counts = []
+        for at, (grade, row) in enumerate(zip(self.scale, self.confusion, strict=True)):
+            same = format_percent(row[at] / row.sum()) if row.sum() else None
+            numbers = (Cell(n, "count") for n in row)
+            counts.append((Cell(f"{first} {grade:g}"), *numbers, Cell(same, "figure")))
+        topics = [
+            (Cell(topic), Cell(n, "count"), share(same), share(kappa), kappa.cell())
+            for topic, (n, same, kappa) in self.topics.items()
+        ]
         errors = [
             (Cell(name), Cell(each.estimate, "difference"), each.cell(sign=True), Cell(n, "count"))
             for name, (each, n) in self.systems.items()
         ]
-        columns = ("system", "signed error on documents it alone retrieved", heading, "pairs")
-        orders = [
-            (Cell(name), Cell(each.estimate, "fraction"), each.cell())
-            for name, each in self.order.items()
+        orders = [(Cell(name), share(each), each.cell()) for name, each in self.order.items()]
+        tables: list[tuple[tuple[str, ...], Sequence[tuple[Cell, ...]]]] = [
+            (("labellers", "coefficient", "value", heading), rows),
+            (("", *(f"{second} {grade:g}" for grade in self.scale), "same"), counts),
+            (("topic", "pairs", "same", "weighted κ", heading), topics),
+            (("system", "signed error on documents it alone retrieved", heading, "pairs"), errors),
+            (("order of systems", "value", heading), orders),
         ]
-        tables += [Table(columns, tuple(errors))] if errors else []
-        tables += [Table(("order of systems", "value", heading), tuple(orders))] if orders else []
-        return tables
+        return [Table(columns, tuple(cells)) for columns, cells in tables if cells]
 
     def page(self) -> Page:
         """Return verdict, tables and remarks."""
@@ -244,7 +268,12 @@ class AgreementReport:
                 for name, (each, n) in self.systems.items()
             },
             "order": {name: each.to_dict("value") for name, each in self.order.items()},
-            "labels_for_0.05": or_none(self.labels_needed(0.05)),
+            "topics": {
+                name: {"pairs": n, "agreement": same.estimate, **kappa.to_dict("weighted κ")}
+                for name, (n, same, kappa) in self.topics.items()
+            },
+            "half_width": self.within,
+            "labels_needed": self.labels_needed(self.within),
             "remarks": list(self.remarks),
         }
 
@@ -256,6 +285,8 @@ def measure_agreement(
     measure: str = "DCG@10",
     resamples: int = 1000,
     seed: int = 0,
+    topics: Mapping[str, str] | None = None,
+    within: float = 0.05,
 ) -> AgreementReport:
     """Measure how labellers agree, and what their disagreement does to systems.
 
@@ -265,6 +296,8 @@ def measure_agreement(
         measure: A measure that is linear in the labels, for the order of systems.
         resamples: Number of resamples of queries.
         seed: Seed of them.
+        topics: Topic of each query, to see on which the first two agree.
+        within: Half width of weighted κ to plan labels for.
 
     Returns:
         The report.
@@ -281,6 +314,7 @@ def measure_agreement(
     """
     if len(labellers) < 2:
         raise UsageError("Agreement needs two labellers. Give a second file, or one with several.")
+    check_margin(within, "within")
     resamples, seed = check_bootstraps(resamples), check_seed(seed)
     names = tuple(labellers)
     scale = np.array(sorted({g for grades in labellers.values() for g in grades.values()}))
@@ -295,6 +329,7 @@ def measure_agreement(
     draws = _Draws({query: at for at, query in enumerate(queries)}, resamples, seed)
     statistics: dict[str, dict[str, Interval]] = {}
     confusion = np.zeros((len(scale), len(scale)))
+    by_topic: dict[str, tuple[int, Interval, Interval]] = {}
     for a, b in combinations(names, 2):
         both = labellers[a].keys() & labellers[b].keys()
         if not both:
@@ -302,8 +337,9 @@ def measure_agreement(
         table = draws.table(scale, [(p, labellers[a][p], labellers[b][p], 1.0) for p in both])
         if (a, b) == names[:2]:
             confusion = table.sum(0)
+            by_topic = _by_topic(draws, table, scale, topics or {})
         statistics[f"{a} × {b}"] = {
-            "agreement": draws.interval(table, lambda t: float(np.trace(t) / t.sum())),
+            "agreement": draws.interval(table, _share_equal),
             "κ": draws.interval(table, lambda t: kappa_of(t, scale)),
             "weighted κ": draws.interval(table, lambda t: kappa_of(t, scale, "quadratic")),
             "linear κ": draws.interval(table, lambda t: kappa_of(t, scale, "linear")),
@@ -311,22 +347,32 @@ def measure_agreement(
         }
     if len(names) > 2:
         statistics["all"] = _alphas(draws, scale, shared)
-    order: dict[str, Interval] = {}
-    systems: dict[str, tuple[Interval, int]] = {}
-    if runs:
-        first, second = labellers[names[0]], labellers[names[1]]
-        systems, order = _of_systems(runs, first, second, measure, draws)
-    remarks = []
-    if len(queries) < _FEWEST_QUERIES:
-        remarks.append(
-            f"{len(queries)} queries are too few for intervals; {_FEWEST_QUERIES} are needed"
-        )
-    sizes = (names, len(shared), len(queries))
+    firsts = labellers[names[0]], labellers[names[1]]
+    of_systems = _of_systems(runs, *firsts, measure, draws) if runs else ({}, {})
+    few = f"{len(queries)} queries are too few for intervals; {_FEWEST_QUERIES} are needed"
+    remarks = (few,) if len(queries) < _FEWEST_QUERIES else ()
+    sizes = (tuple(scale.tolist()), names, len(shared), len(queries))
     settings = f"resamples:{resamples}|seed:{seed}" + f"|measure:{measure}" * bool(runs)
-    grades_used = tuple(scale.tolist())
-    return AgreementReport(
-        statistics, confusion, grades_used, *sizes, systems, order, settings, tuple(remarks)
-    )
+    about = (settings, by_topic, within, remarks)
+    return AgreementReport(statistics, confusion, *sizes, *of_systems, *about)
+
+
+def _share_equal(table: Floats) -> float:
+    return float(np.trace(table) / table.sum()) if table.any() else math.nan
+
+
+def _by_topic(
+    draws: _Draws, tables: Floats, scale: Floats, topics: Mapping[str, str]
+) -> dict[str, tuple[int, Interval, Interval]]:
+    """Return the number of pairs, the share of equal grades and weighted κ of each topic."""
+    names = np.array([topics.get(query, "") for query in draws.places])
+    by_topic = {}
+    for topic in sorted({*topics.values()} & {*names.tolist()}):
+        part = tables * (names == topic)[:, None, None]
+        if part.any():
+            kappa = draws.interval(part, lambda t: kappa_of(t, scale, "quadratic"))
+            by_topic[topic] = (int(part.sum()), draws.interval(part, _share_equal), kappa)
+    return by_topic
 
 
 def _alphas(
@@ -366,7 +412,7 @@ class _Draws:
     def interval(self, tables: Floats, statistic: Callable[[Floats], float]) -> Interval:
         """Return a statistic of the summed tables, with a percentile interval."""
         estimate, n = statistic(tables.sum(0)), len(self.places)
-        if n < _FEWEST_QUERIES:
+        if np.count_nonzero(tables.any(axis=(1, 2))) < _FEWEST_QUERIES:
             return Interval(estimate, math.nan, math.nan, 0.95, "percentile", n)
         flat = self._counts @ tables.reshape(n, -1)
         values = np.array([statistic(row.reshape(tables.shape[1:])) for row in flat])

@@ -3,127 +3,105 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from click.core import ParameterSource
 
 from assay.cli import options, output
 from assay.cli.commands import Command
 from assay.cli.settings import argument, option
 from assay.core.on_demand import OnDemand
+from assay.core.text import fixed
 from assay.errors import AssayError, UsageError, need
+from assay.judging.plugin import PLUGIN
+from assay.tables.table import Cell, Table
 
 if TYPE_CHECKING:
     from assay.io import columns, streams, texts
-    from assay.judging import (
-        agreement,
-        estimate,
-        labels,
-        machine,
-        page,
-        pool,
-        queries,
-        session,
-        terminal,
-    )
+    from assay.judging import agreement, estimate, labels, machine, pool, session
     from assay.runs.run_files import unique_names
 else:
-    columns = OnDemand("assay.io.columns")
-    streams = OnDemand("assay.io.streams")
-    texts = OnDemand("assay.io.texts")
-    agreement = OnDemand("assay.judging.agreement")
-    estimate = OnDemand("assay.judging.estimate")
-    labels = OnDemand("assay.judging.labels")
-    machine = OnDemand("assay.judging.machine")
-    page = OnDemand("assay.judging.page")
-    pool = OnDemand("assay.judging.pool")
-    queries = OnDemand("assay.judging.queries")
-    session = OnDemand("assay.judging.session")
-    terminal = OnDemand("assay.judging.terminal")
+    columns, streams, texts = (OnDemand(f"assay.io.{n}") for n in ("columns", "streams", "texts"))
+    agreement, estimate, labels, machine, pool, session = (
+        OnDemand(f"assay.judging.{name}")
+        for name in ("agreement", "estimate", "labels", "machine", "pool", "session")
+    )
     unique_names = OnDemand("assay.runs.run_files").unique_names
 
 METHODS: Final = ("drawn", "depth", "all")
 AIMS: Final = ("differences", "means")
+KINDS: Final = ("title", "heading", "sentence")
 FORMATS: Final = ("trec", "csv", "label-studio", "argilla", "log")
-_KIND: Final = click.Choice(["human", "machine"])
 
 _texts_options = options.add_options(
-    options.in_input("--queries", metavar="FILE", help="Texts of the queries.", reads=True),
+    options.in_input("--queries FILE", help="Texts of the queries.", reads=True),
+    options.in_input("--docs FILE|FOLDER", help="Texts of the documents.", reads=True, folder=True),
     options.in_input(
-        "--docs", metavar="FILE|FOLDER", help="Texts of the documents.", reads=True, folder=True
-    ),
-    options.in_input(
-        "--guidelines",
-        metavar="FILE",
-        help="What each grade means: lines such as '2: answers in part'.",
-        reads=True,
+        "--guidelines FILE", reads=True, help="Meaning of grades: lines as '2: answers in part'."
     ),
 )
+_writes: Final[dict[str, Any]] = {"type": options.output_file, "writes": True}
 _labels_option = options.in_result(
-    "--labels",
-    "log",
-    metavar="FILE",
-    type=options.output_file,
-    help="The log of labels, which is added to. [POOL with the ending .labels.jsonl]",
-    writes=True,
+    "--labels FILE", "log", help="Log of labels to add to. [POOL.labels.jsonl]", **_writes
 )
-
-
-def _number_option(
-    *names: str, default: int, help: str, section: str = "Input"
-) -> Callable[[Any], Any]:
-    """Declare an option that takes a whole number from 1."""
-    about: dict[str, Any] = {"type": click.IntRange(min=1), "default": default, "metavar": "N"}
-    return option(*names, show_default=True, help=help, section=section, **about)
-
-
 _measure_option = options.in_measures(
-    "-m",
-    "--measure",
-    default="DCG@10",
-    show_default=True,
-    metavar="NAME",
-    help="P@k, DCG@k or RBP; in the pool its weights decide the probabilities.",
+    "-m", "--measure NAME", shown="DCG@10", help="P@k, DCG@k or RBP, whose weights decide."
 )
+_MODEL: Final = "openai:NAME of a chat endpoint, or py:MODULE:FUNCTION."
+_ADDRESS: Final = ("base_url", "key_env", "rate")
+_PRICE: Final = "Price of a million tokens sent and received."
 _endpoint_options = options.add_options(
-    option("--base-url", metavar="URL", help="Address of the endpoint.", section="Models"),
-    option(
-        "--key-env", metavar="NAME", help="Variable of the key. [OPENAI_API_KEY]", section="Models"
-    ),
-    _number_option("--concurrency", default=4, help="Requests at a time.", section="Machines"),
-    option(
-        "--price",
-        "prices",
-        type=float,
-        nargs=2,
-        metavar="IN OUT",
-        help="Price of a million tokens sent and received.",
-        section="Machines",
-    ),
+    option("--base-url URL", help="Address of the endpoint.", section="Models"),
+    option("--key-env NAME", help="Variable of the key. [OPENAI_API_KEY]", section="Models"),
+    option("--concurrency N", least=1, shown=4, help="Requests at a time.", section="Machines"),
+    option("--rate N", least=1, help="Requests a minute, at most.", section="Machines"),
+    option("--price IN OUT", "prices", type=float, nargs=2, help=_PRICE, section="Machines"),
+)
+_runs_option = options.in_input(
+    "--run RUN", "runs", multiple=True, help="A system. May be repeated.", reads=True
 )
 
 
-def _tell_cost(tokens: tuple[int, int], prices: tuple[float, float] | None, about: str) -> None:
+def _tell_cost(prices: tuple[float, float] | None, words: str, sent: int, received: int) -> None:
     """Say how many tokens are sent and received, and what they cost."""
-    cost = (
-        f", cost {sum(n * p for n, p in zip(tokens, prices, strict=True)) / 1e6:.4f}"
-        if prices
-        else ""
-    )
-    output.log(f"{about}{tokens[0]:,} tokens sent and {tokens[1]:,} received{cost}")
+    cost = f", cost {(sent * prices[0] + received * prices[1]) / 1e6:.4f}" if prices else ""
+    output.log(f"{words}{sent:,} tokens sent and {received:,} received{cost}")
 
 
-def _read_prompt(path: str | None, default: str) -> str:
-    return default if path is None else streams.read_text(path)
+def _named(runs: tuple[str, ...]) -> dict[str, Any]:
+    """Return systems by name: run files, folders of them, and stored runs by number."""
+    paths = [path for run in runs for path in _runs_in(run)]
+    files = [path for path in paths if os.path.exists(path) or not path.lstrip("#").isdigit()]
+    named: dict[str, Any] = dict(zip(unique_names(files), files, strict=True)) if files else {}
+    stored = [path.lstrip("#") for path in paths if path not in files]
+    if stored:
+        with options.open_store(click.get_current_context().params.get("store")) as store:
+            for run in (store.run(key) for key in stored):
+                if not run.has_results:
+                    raise UsageError(
+                        f"Run {run.id} was stored without its results. Name its run file, or a run "
+                        "that 'assay bench --save' stored."
+                    )
+                rows = {q: [d.doc for d in part.results] for q, part in run.all_results().items()}
+                named[f"{run.name} #{run.id}" if run.name in named else run.name] = rows
+                depth = max(map(len, rows.values()))
+                output.log(f"run {run.id}: the first {depth} documents of each query are stored")
+    return named
 
 
-def _named(runs: tuple[str, ...]) -> dict[str, str]:
-    return dict(zip(unique_names(runs), runs, strict=True)) if runs else {}
+def _runs_in(path: str) -> list[str]:
+    """Return the run files of a folder, as 'assay bench --runs' writes them, or the path."""
+    if not os.path.isdir(path):
+        return [path]
+    files = sorted(str(file) for file in Path(path).glob("*.run*") if file.is_file())
+    if not files:
+        raise UsageError(f"The folder {path} holds no run files (NAME.run).")
+    return files
 
 
 # assay pool
@@ -131,43 +109,24 @@ def _named(runs: tuple[str, ...]) -> dict[str, str]:
 
 @click.command("pool", cls=Command)
 @argument("runs", nargs=-1, required=True, metavar="RUN...", reads=True)
+@options.store_option
 @options.write_option("The pool to write.", "target", required=True)
-@_number_option(
-    "-n",
-    "--labels",
-    "n",
-    default=200,
-    help="Number of pairs to draw, on average; with --extend how many more.",
+@options.in_input(
+    "-n", "--labels N", "n", least=1, shown=200, help="Number of pairs to draw now, on average."
 )
 @_measure_option
 @options.in_measures(
-    "--aim",
-    type=click.Choice(AIMS),
-    default=AIMS[0],
-    show_default=True,
-    help="Draw for differences of systems, or also for the mean of each.",
+    "--aim", choices=AIMS, shown=AIMS[0], help="Draw for differences, or also for each mean."
 )
 @options.in_measures(
-    "--method",
-    type=click.Choice(METHODS),
-    default=METHODS[0],
-    show_default=True,
-    help="Draw by weight, or take all pairs down to --depth, or all.",
+    "--method", choices=METHODS, shown=METHODS[0], help="By weight, down to --depth, or all."
 )
-@options.in_measures(
-    "--depth", type=click.IntRange(min=1), metavar="N", help="Last rank that counts."
-)
-@options.in_measures(
-    "--scale", default="0-3", show_default=True, metavar="A-B", help="Lowest and highest grade."
-)
+@options.in_measures("--depth N", least=1, help="Last rank that counts.")
+@options.in_measures("--scale A-B", shown="0-3", help="Lowest and highest grade.")
 @options.in_input(
-    "--machine-labels",
-    "sure",
-    metavar="FILE",
-    help="Labels of a model with its confidence: unsure pairs are drawn more.",
-    reads=True,
+    "--machine-labels FILE", "sure", help="Draw pairs of which a model is unsure more.", reads=True
 )
-@options.in_input("--extend", metavar="POOL", help="The pool to add to.", reads=True)
+@options.in_input("--extend POOL", help="The pool to add to.", reads=True)
 @options.seed_option_for("Seed of the draw.")
 @options.json_option
 def pool_command(
@@ -178,12 +137,14 @@ def pool_command(
     sure: str | None,
     extend: str | None,
     json_wanted: bool,
+    store: str | None,
     **settings: Any,
 ) -> None:
     """Choose the pairs of query and document to label.
 
     By default the pairs that decide a comparison: each is drawn with a probability proportional to
-    its weight in the differences of the systems, and the file holds every pair's probability.
+    its weight in the differences of the systems, and the file holds every pair's probability. A
+    RUN is a run file, a folder of them, or the number of a stored run with its results.
 
     \b
     Examples:
@@ -200,38 +161,20 @@ def pool_command(
         _named(runs), scale=_parse_scale(scale), uncertainty=doubt, extend=before, **settings
     )
     result.write(target)
-    summary = _PoolSummary(result, target)
+    n, drawn, n_queries = len(result), result.n_drawn, len(result.query_ids)
+    words = f"{drawn:,} of {n:,} pairs to label ({drawn / n:.0%}), {n_queries:,} queries"
+    sizes = {"pairs": n, "drawn": drawn, "queries": n_queries}
+    data = {"file": target, "digest": result.digest, **sizes, "settings": dict(result.settings)}
+    summary = output.TextResult(f"{words}. Next: assay label {target}", data)
     output.emit(summary, "json" if json_wanted else "text", None)
 
 
 def _parse_scale(text: str) -> list[int]:
-    low, dash, high = text.partition("-")
-    if (
-        not dash
-        or not low.isdigit()
-        or not high.isdigit()
-        or int(high) - int(low) not in range(1, 100)
-    ):
+    match = re.fullmatch("([0-9]{1,6})-([0-9]{1,6})", text)
+    grades = list(range(int(match[1]), int(match[2]) + 1)) if match else []
+    if not 2 <= len(grades) <= 100:
         raise click.UsageError(f"A scale is its lowest and highest grade, as 0-3, not {text!r}.")
-    return list(range(int(low), int(high) + 1))
-
-
-@dataclass(frozen=True)
-class _PoolSummary:
-    pool: Any
-    file: str
-
-    def __str__(self) -> str:
-        share = self.pool.n_drawn / len(self.pool)
-        return (
-            f"{self.pool.n_drawn:,} of {len(self.pool):,} pairs to label ({share:.0%}), "
-            f"{len(self.pool.query_ids):,} queries. Next: assay label {self.file}"
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        sizes = {"pairs": len(self.pool), "drawn": self.pool.n_drawn}
-        about = {"queries": len(self.pool.query_ids), "settings": dict(self.pool.settings)}
-        return {"file": self.file, "digest": self.pool.digest, **sizes, **about}
+    return grades
 
 
 # assay label
@@ -241,50 +184,21 @@ class _PoolSummary:
 @argument("pool_file", metavar="POOL", reads=True)
 @_texts_options
 @_labels_option
-@options.in_input("--by", default="", metavar="NAME", help="Who labels. [the page asks]")
-@options.in_input(
-    "--run",
-    "runs",
-    multiple=True,
-    metavar="RUN",
-    help="A system, to show what is known so far. May be repeated.",
-    reads=True,
-)
+@options.in_input("--by NAME", default="", help="Who labels. [the page asks]")
+@_runs_option
 @options.in_input(
     "--terminal", "in_terminal", is_flag=True, help="Label in the terminal, not on a page."
 )
 @options.in_input(
-    "--twice",
-    type=click.FloatRange(0, 1),
-    default=0.0,
-    show_default=True,
-    metavar="X",
-    help="Share of the pairs that two people label.",
-)
-@option(
-    "-p",
-    "--port",
-    section="Machines",
-    type=click.IntRange(0, 65535),
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="Port of the page; 0 takes any that is free.",
+    "--twice X", type=click.FloatRange(0, 1), shown=0.0, help="Share that two people label."
 )
 @options.in_input(
-    "--import", "imported", metavar="FILE", help="Add the labels of another tool.", reads=True
+    "-p", "--port N", type=click.IntRange(0, 65535), shown=0, help="Port; 0 takes any free one."
 )
-@options.in_result(
-    "--export",
-    metavar="FILE",
-    type=options.output_file,
-    help="Write the labels for another tool.",
-    writes=True,
-)
-@options.in_result(
-    "--format", "named", type=click.Choice(FORMATS), help="Format of --import or --export."
-)
-@options.in_input("--kind", type=_KIND, default="human", show_default=True, help="Of --import.")
+@options.in_input("--import FILE", "imported", help="Add the labels of another tool.", reads=True)
+@options.in_result("--export FILE", help="Write the labels for another tool.", **_writes)
+@options.in_result("--format", "named", choices=FORMATS, help="Format of --import or --export.")
+@options.in_input("--kind", choices=("human", "machine"), shown="human", help="Of --import.")
 def label_command(
     *,
     pool_file: str,
@@ -314,19 +228,26 @@ def label_command(
       assay label pool.tsv --import judged.txt --format trec --by team --labels team.jsonl
     """
     opened = pool.read_pool(pool_file)
-    book = labels.LabelLog(log or _log_of(pool_file))
+    book = labels.LabelLog(log or Path(pool_file).with_suffix(".labels.jsonl"))
     if imported is not None:
         _import(opened, book, imported, by, **about)
         return
     shown = _read_texts(queries, docs)
     if export is not None:
-        _export(opened, book, export, about["named"] or "csv", shown)
+        labelled = book.read().check(opened, str(book.path))
+        pairs = {
+            (q, d): (shown.queries.get(q, ""), shown.docs.get(d, "")) for q, d in labelled.by_pair()
+        }
+        labels.write_labels(labelled, export, format=about["named"] or "csv", texts=pairs)
+        output.log(f"{len(labelled):,} labels are in {export}")
         return
     open_session = partial(session.LabelSession, opened, book, texts=shown, twice=twice)
-    meaning = _read_guidelines(guidelines)
+    meaning, state = _read_guidelines(guidelines), session.LabelStatus(_named(runs), opened, book)
     if in_terminal:
+        from assay.judging.terminal import label_in_terminal
+
         name = by or os.environ.get("USER") or "me"
-        terminal.label_in_terminal(open_session(by=name), meaning)
+        label_in_terminal(open_session(by=name), meaning, status=state.compute)
         return
     for package in ("starlette", "uvicorn"):
         need(package, "The page for labelling", "serve")
@@ -335,48 +256,17 @@ def label_command(
         print(address, flush=True)
         output.log(f"labels go to {book.path}; serving until Ctrl-C")
 
-    state = partial(_describe_state, _named(runs), opened, book)
-    page.serve_labels(
+    from assay.judging.page import serve_labels
+
+    serve_labels(
         lambda name: open_session(by=name), meaning, port=port, by=by, ready=ready, status=state
     )
 
 
-def _describe_state(runs: dict[str, str], opened: Any, book: Any) -> str:
-    """Return what is known so far, by intervals that stay valid whenever one stops."""
-    if len(runs) < 2:
-        return ""
-    try:
-        estimates = estimate.estimate_from_labels(runs, opened, book.read()).estimates
-    except AssayError:
-        return ""  # before the first label, say
-    intervals = [
-        f"{each.measure}, {each.a} − {each.b}: {each.sequence.text(sign=True)}"
-        for each in estimates
-        if each.sequence is not None
-    ]
-    return f"Known so far: {'; '.join(intervals)}" if intervals else "Too few labels yet."
-
-
-def _log_of(pool_file: str) -> str:
-    return str(Path(pool_file).with_suffix(".labels.jsonl"))
-
-
 def _import(opened: Any, book: Any, source: str, by: str, named: str | None, kind: str) -> None:
-    from dataclasses import replace
-
     added = labels.read_labels(source, format=named, by=by, kind=kind).check(opened, source)
     book.append(*(replace(label, pool=opened.digest) for label in added.labels))
     output.log(f"{len(added):,} labels of {source} are in {book.path}")
-
-
-def _export(opened: Any, book: Any, target: str, format: str, shown: Any) -> None:
-    labelled = book.read().check(opened, str(book.path))
-    pairs = {
-        pair: (shown.queries.get(pair[0], ""), shown.docs.get(pair[1], ""))
-        for pair in labelled.by_pair()
-    }
-    labels.write_labels(labelled, target, format=format, texts=pairs)
-    output.log(f"{len(labelled):,} labels are in {target}")
 
 
 def _read_texts(queries: str | None, docs: str | None) -> Any:
@@ -422,37 +312,15 @@ def _read_guidelines(path: str | None) -> Mapping[int, str]:
 
 @click.command("judge", cls=Command)
 @argument("pool_file", metavar="POOL", reads=True)
-@option(
-    "--model",
-    required=True,
-    metavar="SPEC",
-    help="openai:NAME of a chat endpoint, or py:MODULE:FUNCTION.",
-    section="Models",
-)
+@option("--model SPEC", required=True, help=_MODEL, section="Models")
 @_texts_options
-@options.in_input("--prompt", metavar="FILE", help="With {query} and {document}.", reads=True)
+@options.in_input("--prompt FILE", help="With {query} and {document}.", reads=True)
 @options.in_result(
-    "--labels",
-    "log",
-    type=options.output_file,
-    required=True,
-    metavar="FILE",
-    help="The log of machine labels.",
-    writes=True,
+    "--labels FILE", "log", required=True, help="The log of machine labels.", **_writes
 )
 @_endpoint_options
-@option(
-    "--temperature",
-    type=click.FloatRange(min=-1),
-    default=0.0,
-    show_default=True,
-    metavar="X",
-    help="Temperature; -1 leaves it to the endpoint.",
-    section="Models",
-)
-@option(
-    "--limit", type=click.IntRange(min=1), metavar="N", help="Number of pairs.", section="Machines"
-)
+@option("--temperature X", type=float, shown=0.0, help="-1 for the endpoint's.", section="Models")
+@option("--limit N", least=1, help="Number of pairs.", section="Machines")
 @options.json_option
 def judge_command(
     *,
@@ -463,8 +331,6 @@ def judge_command(
     guidelines: str | None,
     prompt: str | None,
     log: str,
-    base_url: str | None,
-    key_env: str | None,
     temperature: float,
     json_wanted: bool,
     **settings: Any,
@@ -483,14 +349,15 @@ def judge_command(
     """
     if queries is None or docs is None:
         raise click.UsageError("A judge reads texts: give --queries and --docs.")
+    opened, shown = pool.read_pool(pool_file), _read_texts(queries, docs)
     from assay.judging.machine import PROMPT
 
-    opened, shown = pool.read_pool(pool_file), _read_texts(queries, docs)
-    words = _read_prompt(prompt, PROMPT)
+    words = streams.read_text(prompt) if prompt else PROMPT
     heat = None if temperature < 0 else temperature
-    ask = machine.open_model(model, base_url=base_url, key_env=key_env, temperature=heat)
+    address = {key: settings.pop(key) for key in _ADDRESS}
+    ask = machine.open_model(model, temperature=heat, **address)
     if model.startswith("openai:"):
-        _tell_cost(machine.estimate_cost(opened, shown, words), settings["prices"], "about ")
+        settings["before"] = partial(_tell_cost, settings["prices"], "about ")
     settings |= {"ask": ask, "prompt": words, "guidelines": _read_guidelines(guidelines)}
     report = machine.judge_pool(opened, shown, labels.LabelLog(log), model=model, **settings)
     output.emit(report, "json" if json_wanted else "text", None)
@@ -499,24 +366,30 @@ def judge_command(
 # assay agreement
 
 
-@click.command("agreement", cls=Command)
+@click.command("agreement", cls=Command, verified=True)
 @argument("files", nargs=-1, required=True, metavar="LABELS...", reads=True)
-@options.in_input(
-    "--run", "runs", multiple=True, metavar="RUN", help="A system. May be repeated.", reads=True
-)
+@_runs_option
 @_measure_option
+@options.in_input(
+    "--by FILE[:COLUMN]", help="Topics of queries; 'query' for each query alone.", reads=True
+)
+@options.in_statistics(
+    "--within X", type=float, shown=0.05, help="Half width of weighted κ to plan labels for."
+)
 @options.resamples_option
 @options.seed_option
 @options.result_options()
+@options.save_options("judging")
 def agreement_command(
     *,
     files: tuple[str, ...],
     runs: tuple[str, ...],
-    measure: str,
+    by: str | None,
     resamples: int,
-    seed: int,
     layout: str,
     file: str | None,
+    saving: Any,
+    **settings: Any,
 ) -> None:
     """Measure how labellers agree, and whether a judge favours a system.
 
@@ -526,16 +399,24 @@ def agreement_command(
     Examples:
       assay agreement pool.labels.jsonl machine.labels.jsonl
       assay agreement pool.labels.jsonl machine.labels.jsonl --run dense.run --run lexical.run
+      assay agreement pool.labels.jsonl machine.labels.jsonl --by kinds.tsv:kind --save
     """
-    output.refuse_input(file, *files, *runs)
+    output.refuse_input(file, *files, *runs, None if by == "query" else options.group_file(by))
     people: dict[str, dict[Any, float]] = {}
     for path, name in zip(files, unique_names(files), strict=True):
         grades = labels.read_labels(path).by_labeller()
         for who, marks in grades.items():
             people[name if len(grades) == 1 and name not in people else f"{name}:{who}"] = marks
+    queries = sorted({query for marks in people.values() for query, _ in marks})
+    settings["topics"] = dict(zip(queries, queries, strict=True)) if by else None
+    if by and by != "query":
+        from assay.core.ids import Ids
+
+        settings["topics"] = columns.read_groups(by, Ids.of(queries, "query"))[1]
     report = agreement.measure_agreement(
-        people, runs=_named(runs), measure=measure, resamples=min(resamples, 2000), seed=seed
+        people, runs=_named(runs), resamples=min(resamples, 2000), **settings
     )
+    saving.save(report.records(), *files, *runs, options.group_file(by))
     output.emit(report, layout, file)
 
 
@@ -546,37 +427,23 @@ def agreement_command(
 @argument("source", metavar="LOG|DOCS", reads=True)
 @options.write_option("The queries to write, as JSON lines.", "target", required=True)
 @options.in_result(
-    "--qrels",
-    type=options.output_file,
-    metavar="FILE",
-    help="Write which document each query was made from, as qrels.",
-    writes=True,
+    "--qrels FILE", help="Write which document each query was made from, as qrels.", **_writes
 )
-@_number_option(
-    "-n", "--number", default=100, help="Number of queries; with --strata from each stratum."
+@options.in_input(
+    "-n", "--number N", least=1, shown=100, help="Number of queries; with --strata from each."
 )
 @options.in_input("--log", "is_log", is_flag=True, help="The file is a log of queries.")
-@options.in_input("--column", metavar="NAME", help="Column of the queries in a log.")
-@options.in_input("--strata", metavar="NAME", help="Column of the strata in a log.")
+@options.in_input("--column NAME", help="Column of the queries in a log.")
+@options.in_input("--strata NAME", help="Column of the strata in a log.")
 @options.in_input("--uniform", is_flag=True, help="Sample distinct queries alike, not by count.")
 @options.in_input(
-    "--kind",
-    "kinds",
-    multiple=True,
-    type=click.Choice(["title", "heading", "sentence"]),
-    help="What to take from documents. May be repeated. [all]",
+    "--kind", "kinds", multiple=True, choices=KINDS, help="Parts to take; may be repeated. [all]"
 )
-@_number_option("--per-doc", default=1, help="Number of queries from one document.")
-@option("--model", metavar="SPEC", help="openai:NAME or py:MODULE:FUNCTION.", section="Models")
-@options.in_input("--prompt", metavar="FILE", help="With {document} and {n}.", reads=True)
+@options.in_input("--per-doc N", least=1, shown=1, help="Number of queries from one document.")
+@option("--model SPEC", help=_MODEL, section="Models")
+@options.in_input("--prompt FILE", help="With {document} and {n}.", reads=True)
 @_endpoint_options
-@options.in_result(
-    "--cache",
-    type=options.output_file,
-    metavar="FILE",
-    help="The model's answers, to go on from.",
-    writes=True,
-)
+@options.in_result("--cache FILE", help="The model's answers, to go on from.", **_writes)
 @options.seed_option_for("Seed of the sample.")
 @options.json_option
 def queries_command(
@@ -612,11 +479,13 @@ def queries_command(
         raise click.UsageError(f"--{stray[0]} requires --log.")
     if is_log and (model or kinds or qrels):
         raise click.UsageError("--log samples queries; --model, --kind and --qrels need documents.")
+    from assay.judging import queries
+
     if is_log:
         result = queries.queries_from_log(source, number, seed=seed, **of_log)
     elif model is None:
         titles = _read_column(source, "doc id", "title")
-        parts, docs = kinds or ("title", "heading", "sentence"), _read_texts(None, source).docs
+        parts, docs = kinds or KINDS, _read_texts(None, source).docs
         result = queries.queries_from_docs(
             docs, number, kinds=parts, per_doc=per_doc, seed=seed, titles=titles
         )
@@ -632,25 +501,24 @@ def _write_queries(
     model: str,
     *,
     prompt: str | None,
-    base_url: str | None,
-    key_env: str | None,
     prices: tuple[float, float] | None,
     **settings: Any,
 ) -> Any:
     """Let a model write queries; say before and after what it costs."""
-    from assay.judging.queries import PROMPT
+    from assay.judging import queries
 
-    words, docs = _read_prompt(prompt, PROMPT), _read_texts(None, source).docs
-    ask = machine.open_model(model, base_url=base_url, key_env=key_env)
+    words = streams.read_text(prompt) if prompt else queries.PROMPT
+    docs = _read_texts(None, source).docs
+    ask = machine.open_model(model, **{key: settings.pop(key) for key in _ADDRESS})
     if model.startswith("openai:") and docs:
         n_docs = min(len(docs), -(-number // settings["per_doc"]))
         size = n_docs * (sum(map(len, docs.values())) / len(docs) + len(words))
-        _tell_cost((round(size / 4), 20 * number), prices, "about ")
+        _tell_cost(prices, "about ", round(size / 4), 20 * number)
     result = queries.queries_from_model(
         docs, number, model=model, ask=ask, prompt=words, **settings
     )
     if prices and any(result.tokens):
-        _tell_cost(result.tokens, prices, "")
+        _tell_cost(prices, "", *result.tokens)
     return result
 
 
@@ -658,8 +526,8 @@ def _write_queries(
 
 
 _UNDERSTOOD: Final = {
-    *("runs", "measures", "baseline", "rel", "level", "pool", "labels", "machine_labels"),
-    *("named", "json_wanted", "file", "full", "signature"),
+    *("runs", "measures", "baseline", "rel", "level", "pool", "labels", "machine_labels", "within"),
+    *("named", "json_wanted", "file", "full", "signature", "save", "store", "dataset", "tags"),
 }
 
 
@@ -684,18 +552,17 @@ def estimate_labels(
         The exit code.
     """
     context = click.get_current_context()
-    for name in context.params:
-        typed = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        if typed and name not in _UNDERSTOOD:
-            flag = next(p.opts[-1] for p in context.command.params if p.name == name)
-            raise UsageError(f"{flag} does not go with --pool.")
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        if name not in _UNDERSTOOD and options.is_typed(name):
+            raise UsageError(f"{parameter.opts[-1]} does not go with --pool.")
     if settings["layout"] in ("trec", "model-card"):
         raise UsageError(f"--format {settings['layout']} holds no estimates.")
     runs, file = _named(settings["runs"]), settings["file"]
     output.refuse_input(file, *settings["runs"], pool_file, labels_file, machine_file)
     base = settings.get("baseline")
     if base is not None and base not in runs:
-        by_path = {path: name for name, path in runs.items()}
+        by_path = {path: name for name, path in runs.items() if isinstance(path, str)}
         base, path = by_path.get(base) or unique_names([base])[0], base
         runs = {base: path, **runs}
     result = estimate.estimate_from_labels(
@@ -708,6 +575,40 @@ def estimate_labels(
         baseline=base,
         rel=settings["rel"],
         level=settings.get("level", 0.05),
+        within=settings["within"],
     )
+    files = {"pool": pool_file, "labels": labels_file, "machine_labels": machine_file}
+    records = [record.replace(config=files) for record in result.records()]
+    settings["saving"].save(records, *settings["runs"], *files.values())
     output.emit(result, settings["layout"], file, command=f"{context.command.name} labels")
     return 0
+
+
+# Stored estimates in reports and on the dashboard
+
+
+_NUMBERS: Final = ("measure", "of", "estimate", "interval", "level")
+
+
+def report_sections(records: Sequence[Any]) -> list[tuple[str, Any]]:
+    """Return what labels say of the records of this room: sentences, then numbers."""
+    parts: list[tuple[str, Any]] = []
+    for record in (record for record in records if record.task == PLUGIN.name):
+        about = record.details
+        lines = [*about["verdicts"], *about["remarks"], about["signature"]]
+        parts.append((f"{record.name}: verdict from labels", "\n".join(lines)))
+        rows = tuple(map(_number_row, record.aggregates))
+        parts.append((f"{record.name}: numbers from labels", Table(_NUMBERS, rows)))
+    return parts
+
+
+def _number_row(number: Any) -> tuple[Cell, ...]:
+    ends = None if number.low is None else f"[{fixed(number.low)}, {fixed(number.high)}]"
+    cells = (Cell(number.value, "fraction"), Cell(ends, "figure"))
+    return Cell(number.measure), Cell(number.subset), *cells, Cell(number.level, "figure")
+
+
+def dashboard_views(run: Any) -> list[tuple[str, Any]]:
+    """Return what labels say of a stored run of this room."""
+    stored = run.task == PLUGIN.name and run.status == "finished"
+    return report_sections([run.record()])[:1] if stored else []

@@ -16,24 +16,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import combinations
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from assay.arrays import Flags, Floats, Ints
+from assay.arrays import Flags, Floats, Ints, or_none
 from assay.core.conventions import as_conventions
 from assay.core.text import fixed, format_percent
 from assay.errors import MismatchError, UsageError
 from assay.io.formats import RunLike, as_ranking
 from assay.judging.labels import Label, LabelSet
+from assay.judging.plugin import PLUGIN
 from assay.judging.pool import LabelPool
 from assay.judging.weights import Coefficients, LinearMeasure, parse_linear, weigh_systems
+from assay.runs.record import RunRecord
+from assay.runs.results import Aggregate
 from assay.stats import Interval
 from assay.stats.bounded import t_quantile
-from assay.stats.samples import FEWEST, check_significance_level
+from assay.stats.samples import FEWEST, check_margin, check_significance_level
 from assay.tables.table import Cell, Page, Table, Words
 
 _FEWEST_LABELS: Final = 30  # a confidence sequence holds for many
@@ -183,6 +186,13 @@ def _lower_lambert(y: float) -> float:
     return w
 
 
+def as_aggregate(sure: Interval, measure: str, average: str, subset: str) -> Aggregate:
+    """Return an interval as a number of a record."""
+    about: dict[str, Any] = {"level": sure.level, "method": sure.method, "n": sure.n}
+    about |= {"low": or_none(sure.low), "high": or_none(sure.high), "note": sure.note}
+    return Aggregate(measure, or_none(sure.estimate), average, subset=subset, **about)
+
+
 @dataclass(frozen=True)
 class LabelEstimate:
     """A mean, or a difference of two systems, from drawn labels.
@@ -194,7 +204,8 @@ class LabelEstimate:
         interval: Estimate and interval.
         tuning: λ, how much the machine's labels count.
         sequence: The interval that is valid whenever one stops; None while there are few labels.
-        more: About how many more labels halve the interval; infinity where labels cannot.
+        within: The half width to reach.
+        more: About how many more labels reach it; infinity where labels cannot.
     """
 
     measure: str
@@ -203,6 +214,7 @@ class LabelEstimate:
     interval: Interval
     tuning: float
     sequence: Interval | None
+    within: float
     more: float
 
     @property
@@ -217,25 +229,33 @@ class LabelEstimate:
 
     def verdict(self) -> str:
         """Return the estimate in a sentence."""
-        low, high = fixed(self.interval.low), fixed(self.interval.high)
-        if math.isnan(self.interval.low):
-            return f"{self.measure}: too few labels for an interval ({self.interval.note})"
+        sure, signed = self.interval, self.outcome == "not separable"
+        if math.isnan(sure.low):
+            return f"{self.measure}: too few labels for an interval ({sure.note})"
         if self.outcome == "identical":
             return f"{self.a} and {self.b} retrieve the same for {self.measure}"
+        behind = self.b if self.outcome == self.a else self.a
+        sure = -sure if self.b and behind == self.a and not signed else sure
+        value, low, high = (fixed(x, sign=signed) for x in (sure.estimate, sure.low, sure.high))
+        ends = f"({low} to {high})"
         if not self.b:
-            value = fixed(self.interval.estimate)
-            return f"{self.a} has {self.measure} {value} ({low} to {high})"
-        if self.outcome == "not separable":
-            value = fixed(self.interval.estimate, sign=True)
-            return (
-                f"{self.a} and {self.b} are not separable on {self.measure}: {value} "
-                f"({fixed(self.interval.low, sign=True)} to {fixed(self.interval.high, sign=True)})"
-            )
-        ahead, behind, sure = (self.a, self.b, self.interval)
-        if self.outcome == self.b:
-            ahead, behind, sure = self.b, self.a, -self.interval
-        ends = f"{fixed(sure.low)} to {fixed(sure.high)}"
-        return f"{ahead} leads {behind} by {fixed(sure.estimate)} on {self.measure} ({ends})"
+            return f"{self.a} has {self.measure} {value} {ends}"
+        if signed:
+            return f"{self.a} and {self.b} are not separable on {self.measure}: {value} {ends}"
+        return f"{self.outcome} leads {behind} by {value} on {self.measure} {ends}"
+
+    def plan(self) -> str:
+        """Return how many more labels a narrower interval takes; empty where that is unknown."""
+        goal = f"± {self.within:.2g}"
+        if math.isinf(self.more):
+            return f"; more labels do not give {goal}, more queries may"
+        return f"; about {self.more:,.0f} more labels for {goal}" if self.more > 0 else ""
+
+    def aggregate(self) -> Aggregate:
+        """Return the estimate as a number of a record."""
+        average = "difference from drawn labels" if self.b else "mean from drawn labels"
+        subset = f"{self.a} − {self.b}" if self.b else ""
+        return as_aggregate(self.interval, self.measure, average, subset)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
@@ -245,7 +265,8 @@ class LabelEstimate:
             data["outcome"] = self.outcome
         data["machine_weight"] = self.tuning
         data["anytime"] = None if self.sequence is None else self.sequence.to_dict()
-        data["labels_to_halve"] = self.more if math.isfinite(self.more) else None
+        data["half_width"] = or_none(self.within)
+        data["more_labels"] = self.more if math.isfinite(self.more) else None
         data["note"] = self.interval.note
         return data
 
@@ -285,7 +306,23 @@ class LabelEstimates:
         c = self.counts
         share = format_percent(c["labelled"] / c["pairs"])
         labelled = f"{c['labelled']:,} of {c['pairs']:,} pairs labelled ({share})"
-        return f"{labelled}; {self.estimates[0].verdict()}"
+        return f"{labelled}; {self.estimates[0].verdict()}{self.estimates[0].plan()}"
+
+    def records(self) -> list[RunRecord]:
+        """Return a record of the means of each system, or one of all differences."""
+        systems = list(dict.fromkeys(name for e in self.estimates for name in (e.a, e.b) if name))
+        joined = " vs ".join(systems) if len(systems) < 4 else f"{len(systems)} systems"
+        groups = {joined: self.estimates}
+        if not self.estimates[0].b:
+            groups = {a: tuple(e for e in self.estimates if e.a == a) for a in systems}
+        records = []
+        for name, group in groups.items():
+            part = replace(self, estimates=group)
+            verdicts = [part.verdict(), *(f"{e.verdict()}{e.plan()}" for e in group[1:])]
+            about: dict[str, Any] = {"aggregates": [each.aggregate() for each in group]}
+            about["details"] = {**part.to_dict(), "verdicts": verdicts}
+            records.append(RunRecord(name, task=PLUGIN.name, **about))
+        return records
 
     def table(self) -> Table:
         """Return a row for each estimate."""
@@ -298,13 +335,15 @@ class LabelEstimates:
             names = (each.measure, each.a, each.b) if compared else (each.measure, each.a)
             kind = "difference" if compared else "fraction"
             anytime = None if each.sequence is None else each.sequence.text(sign=compared)
-            more = "never" if math.isinf(each.more) else f"{each.more:,.0f}"
+            needed = "never" if math.isinf(each.more) else f"{each.more:,.0f}"
             cells = [Cell(each.interval.estimate, kind), each.interval.cell(sign=compared)]
-            cells += [Cell(anytime, "figure"), Cell(more.replace("nan", "–"), "figure")]
+            cells += [Cell(anytime, "figure"), Cell(needed.replace("nan", "–"), "figure")]
             outcome = [Cell(each.outcome)] if compared else []
             rows.append((*map(Cell, names), *cells, *outcome))
         means = ("difference" if compared else "mean", heading, "if stopped at will")
-        return Table((*columns, *means, "labels to halve it", *last), tuple(rows))
+        goals = {each.within for each in self.estimates}
+        more = f"labels for ± {goals.pop():.2g}" if len(goals) == 1 else "labels to halve it"
+        return Table((*columns, *means, more, *last), tuple(rows))
 
     def page(self) -> Page:
         """Return the verdict, the table, remarks and the method."""
@@ -342,6 +381,7 @@ def estimate_from_labels(
     baseline: str | None = None,
     rel: float | None = None,
     level: float = 0.05,
+    within: float | None = None,
 ) -> LabelEstimates:
     """Estimate differences of systems, or their means, from the labels of a pool.
 
@@ -355,6 +395,7 @@ def estimate_from_labels(
         baseline: Compare with this system only.
         rel: The smallest relevant grade. [1]
         level: Significance level; for several pairs it is divided by their number.
+        within: Half width of an interval to plan labels for. [half of what it is now]
 
     Returns:
         The estimates.
@@ -373,6 +414,8 @@ def estimate_from_labels(
         1.0
     """
     level = check_significance_level(level)
+    if within is not None:
+        check_margin(within, "within")
     if not means and len(runs) < 2:
         raise UsageError("There is one run; a comparison needs two.")
     rules, names = as_conventions("trec_eval"), list(runs)
@@ -404,8 +447,9 @@ def estimate_from_labels(
             weights = weighed.weights[:, columns[0]] - (not means) * weighed.weights[:, columns[1]]
             sample = drawn.sample(weighed, weights, measure, a if means else f"{a} and {b}")
             interval, tuning = sample.estimate(share)
-            more = sample.labels_needed(interval.half_width / 2, share)
-            about = (interval, tuning, sample.sequence(share), more)
+            goal = within or interval.half_width / 2
+            more = sample.labels_needed(math.nan if math.isnan(interval.low) else goal, share)
+            about = (interval, tuning, sample.sequence(share), goal, more)
             estimates.append(LabelEstimate(measure.name, a, "" if means else b, *about))
     remarks = [*drawn.remarks(), *labels.remarks()]
     if others:

@@ -462,31 +462,27 @@ def _label_studio_task(pair: Pair, acts: list[Label], query: str, doc: str) -> d
         return {"from_name": "rel", "to_name": "txt", "type": "choices", "value": value}
 
     data = {"query_id": pair[0], "doc_id": pair[1], "query": query, "text": doc}
-    people = [
-        {"completed_by": label.by, "lead_time": label.seconds, "result": [result(label)]}
-        for label in acts
-        if label.kind == "human"
+    people, models = _by_kind(acts)
+    guesses = [{"model_version": act.by, "result": [result(act)]} for act in models]
+    marks = [
+        {"completed_by": act.by, "lead_time": act.seconds, "result": [result(act)]}
+        for act in people
     ]
-    models = [
-        {"model_version": label.by, "result": [result(label)]}
-        for label in acts
-        if label.kind == "machine"
-    ]
-    return {"data": data, "annotations": people, "predictions": models}
+    return {"data": data, "annotations": marks, "predictions": guesses}
+
+
+def _by_kind(acts: list[Label]) -> tuple[list[Label], ...]:
+    return tuple([act for act in acts if act.kind == kind] for kind in KINDS)
 
 
 def _argilla_record(pair: Pair, acts: list[Label], query: str, doc: str) -> dict[str, Any]:
-    people = [label for label in acts if label.kind == "human"]
-    answers = [
-        {"user_id": label.by, "value": label.grade, "status": "submitted"} for label in people
-    ]
-    models = [
-        {"value": label.grade, "agent": label.by} for label in acts if label.kind == "machine"
-    ]
+    people, models = _by_kind(acts)
+    answers = [{"user_id": act.by, "value": act.grade, "status": "submitted"} for act in people]
+    guesses = [{"value": act.grade, "agent": act.by} for act in models]
     return {
         "id": f"{pair[0]}/{pair[1]}",
         "fields": {"query": query, "text": doc},
         "metadata": {"query_id": pair[0], "doc_id": pair[1]},
-        "suggestions": {"rel": models[-1]} if models else {},
+        "suggestions": {"rel": guesses[-1]} if guesses else {},
         "responses": {"rel": answers},
     }

@@ -15,6 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+from threading import Lock
 from typing import Any, Final, NamedTuple
 
 from assay.core.checks import is_real
@@ -44,6 +45,7 @@ Grade: N
 """
 _GRADE: Final = re.compile(r"grade[^\w-]{0,6}(-?\d+(?:\.\d+)?)(?![\d.]*\d)", re.IGNORECASE)
 _CHARACTERS_A_TOKEN: Final = 4
+_ANSWER: Final = 100  # tokens, about
 _NOTE: Final = 500  # characters of an answer that a label keeps
 
 
@@ -124,6 +126,7 @@ def open_model(
     base_url: str | None = None,
     key_env: str | None = None,
     temperature: float | None = None,
+    rate: float | None = None,
 ) -> Model:
     """Open a model by its name.
 
@@ -132,6 +135,7 @@ def open_model(
         base_url: Address of the endpoint. [$OPENAI_BASE_URL, or the provider's]
         key_env: Environment variable with the key. [OPENAI_API_KEY]
         temperature: That of the model; None leaves it to the endpoint.
+        rate: Requests a minute, at most; they start evenly spaced. Retries wait on their own.
 
     Returns:
         A function from a prompt to the answer and the tokens sent and received.
@@ -146,10 +150,26 @@ def open_model(
     if not name or kind not in ("py", "openai"):
         raise UsageError(f"{spec!r} names no model. Write openai:MODEL or py:MODULE:FUNCTION.")
     if kind == "py":
-        return partial(_call, named_callable(name, "py:MODULE:FUNCTION"), name)
-    address = (base_url or default_address()).rstrip("/")
-    settings = {"model": name} | ({} if temperature is None else {"temperature": temperature})
-    return partial(_post, Endpoint(address, KEY if key_env is None else key_env), settings)
+        ask: Model = partial(_call, named_callable(name, "py:MODULE:FUNCTION"), name)
+    else:
+        address = (base_url or default_address()).rstrip("/")
+        settings = {"model": name} | ({} if temperature is None else {"temperature": temperature})
+        ask = partial(_post, Endpoint(address, KEY if key_env is None else key_env), settings)
+    return ask if rate is None else _pace(ask, rate)
+
+
+def _pace(ask: Model, rate: float) -> Model:
+    """Let requests of all threads start evenly spaced, `rate` in a minute."""
+    lock, free_from = Lock(), [0.0]
+
+    def ask_in_turn(prompt: str) -> tuple[Any, tuple[int, int]]:
+        with lock:
+            turn = max(free_from[0], time.monotonic())
+            free_from[0] = turn + 60 / rate
+        time.sleep(max(turn - time.monotonic(), 0.0))
+        return ask(prompt)
+
+    return ask_in_turn
 
 
 def _call(function: Callable[[str], Any], name: str, prompt: str) -> tuple[Any, tuple[int, int]]:
@@ -221,6 +241,7 @@ def judge_pool(
     concurrency: int = 4,
     prices: tuple[float, float] | None = None,
     limit: int | None = None,
+    before: Callable[[int, int], None] | None = None,
 ) -> JudgeReport:
     """Let a model label the pairs of a pool, those that people label included.
 
@@ -236,6 +257,7 @@ def judge_pool(
         concurrency: Requests at a time.
         prices: Price of a million tokens sent and received.
         limit: Label this many pairs at most.
+        before: Gets about how many tokens will be sent and received for the pairs that remain.
 
     Returns:
         What was done.
@@ -261,6 +283,9 @@ def judge_pool(
     waiting = [job for job in jobs if job[1] not in finished]
     report = JudgeReport(by, len(pool), earlier=len(jobs) - len(waiting))
     waiting = waiting[:limit]
+    if before is not None:
+        sent = sum(len(filled) for *_, filled in waiting) // _CHARACTERS_A_TOKEN
+        before(sent, _ANSWER * len(waiting))
     began = time.monotonic()
     try:
         for label, tokens in _ask_all(ask, pool.scale, waiting, concurrency):
@@ -280,29 +305,6 @@ def judge_pool(
         ) from error
     price = prices and (report.tokens_in * prices[0] + report.tokens_out * prices[1]) / 1e6
     return replace(report, price=price, seconds=time.monotonic() - began)
-
-
-def estimate_cost(
-    pool: LabelPool, texts: LabelTexts, prompt: str = PROMPT, answer_tokens: int = 100
-) -> tuple[int, int]:
-    """Return about how many tokens a judge of the whole pool would be sent, and would return.
-
-    Args:
-        pool: The pool.
-        texts: Texts of queries and documents.
-        prompt: The prompt.
-        answer_tokens: Tokens of one answer.
-
-    Returns:
-        Tokens sent and received, at four characters a token.
-
-    Example:
-        sent, received = estimate_cost(pool, texts)
-    """
-    docs, queries = texts.docs, texts.queries
-    size = sum(len(queries.get(q, "")) + len(docs.get(d, "")) for q, d in pool.names)
-    size += len(prompt) * len(pool)
-    return size // _CHARACTERS_A_TOKEN, answer_tokens * len(pool)
 
 
 Job = tuple[Pair, str, str]

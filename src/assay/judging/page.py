@@ -111,10 +111,7 @@ def make_label_app(
         *(Route(p, post, methods=["POST"]) for p in ("/label", "/undo")),
     ]
     guard = Middleware(
-        SecurityMiddleware,
-        hosts=allowed_hosts("127.0.0.1"),
-        token=token,
-        posts="/(label|undo)",
+        SecurityMiddleware, hosts=allowed_hosts("127.0.0.1"), token=token, posts="/(label|undo)"
     )
     return Starlette(routes=routes, middleware=[guard])
 

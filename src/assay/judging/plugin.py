@@ -15,7 +15,14 @@ PLUGIN = Plugin(
         CommandEntry(name, "Judge", summary, f"assay.judging.command:{name}_command", False)
         for name, summary in _COMMANDS.items()
     ),
-    hooks={"estimate_labels": "assay.judging.command:estimate_labels"},
+    hooks={
+        "bound_scores": "assay.judging.holes:bound_scores",
+        "bound_differences": "assay.judging.holes:bound_differences",
+        **{
+            name: f"assay.judging.command:{name}"
+            for name in ("estimate_labels", "report_sections", "dashboard_views")
+        },
+    },
     schemas="assay.judging:schemas.json",
     demo_files="assay.judging.demo:write_files",
 )

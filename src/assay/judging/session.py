@@ -10,10 +10,14 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from threading import Thread
 from typing import Any, Final, NamedTuple
 
 from assay.core.checks import check_choice
-from assay.errors import MismatchError, ValueRangeError
+from assay.core.conventions import as_conventions
+from assay.errors import AssayError, MismatchError, ValueRangeError
+from assay.io.formats import RunLike, as_ranking
+from assay.judging.estimate import estimate_from_labels
 from assay.judging.labels import STATES, Label, LabelLog, Pair, now
 from assay.judging.pool import LabelPool, uniform_numbers
 
@@ -26,6 +30,7 @@ GUIDELINES: Final = {
 _WORD: Final = re.compile(r"\w+")
 _PASSAGE: Final = re.compile(r"\n\s*\n")
 _LONGEST: Final = 1200  # characters of a passage
+_PATIENCE: Final = 0.02  # seconds that a page waits for a new interval
 _COMMON: Final = frozenset(
     re.findall(
         r"\w+",
@@ -215,3 +220,46 @@ class LabelSession:
             "passage": mark(passage) if passage != doc.strip() else [],
             "text": mark(doc),
         }
+
+
+class LabelStatus:
+    """What is known so far, by intervals that stay valid whenever one stops.
+
+    Args:
+        runs: Runs by the names of the systems; read once.
+        pool: The pool.
+        log: The log of labels.
+    """
+
+    def __init__(self, runs: Mapping[str, RunLike], pool: LabelPool, log: LabelLog) -> None:
+        rules = as_conventions("trec_eval")
+        self._rankings = {name: as_ranking(run, rules) for name, run in runs.items()}
+        self._pool, self._log = pool, log
+        self._text, self._size, self._worker = "", -1, Thread()
+
+    def __call__(self) -> str:
+        """Return the newest sentence that is ready; a new one is computed beside it."""
+        size = self._log.path.stat().st_size if self._log.path.exists() else 0
+        if size != self._size and not self._worker.is_alive() and len(self._rankings) > 1:
+            self._size = size
+            self._worker = Thread(target=self.compute, daemon=True)
+            self._worker.start()
+            self._worker.join(_PATIENCE)
+        return self._text
+
+    def compute(self) -> str:
+        """Return what is known now."""
+        if len(self._rankings) < 2:
+            return ""
+        try:
+            result = estimate_from_labels(self._rankings, self._pool, self._log.read())
+        except AssayError:
+            return ""  # before the first label, say
+        intervals = [
+            f"{each.measure}, {each.a} − {each.b}: {each.sequence.text(sign=True)}"
+            for each in result.estimates
+            if each.sequence is not None
+        ]
+        joined = "; ".join(intervals)
+        self._text = f"Known so far: {joined}" if intervals else "Too few labels yet."
+        return self._text

@@ -23,6 +23,7 @@ def label_in_terminal(
     *,
     read: Callable[[str], str] = input,
     write: Callable[[str], None] = print,
+    status: Callable[[], str] = str,
 ) -> None:
     """Show pair after pair and record what is typed, until all are labelled or `q`.
 
@@ -31,6 +32,7 @@ def label_in_terminal(
         guidelines: What each grade means.
         read: Prompts for a line.
         write: Shows a line.
+        status: Says what is known so far.
     """
     note, whole = "", False
     pair = session.next_pair()
@@ -59,6 +61,8 @@ def label_in_terminal(
             continue
         note = ""
         pair = session.next_pair()
+        if news := status():
+            write(printable(news))
     done = session.progress()
     write(f"{done['all']:,} of {done['total']:,} pairs labelled, {done['mine']:,} by {session.by}.")
 

@@ -303,18 +303,29 @@ def _weigh(
     return total, (), tuple(rows)
 
 
+def dcg(at: View, k: int | None) -> Derivation:
+    tied = isinstance(at, TieView)
+    # As the measure computes it: one number for tie groups, an array for ranks.
+    weights = (lambda rank: 1.0 / math.log2(1.0 + rank)) if tied else discount
+    total, ranks, rows = _weigh(at, k, weights)
+    front = ("mean gain", "discount", "product") if tied else ("gain", "discount", "gain·discount")
+    name = "expected DCG" if tied else "DCG"
+    return Derivation(total, (f"{name} = {show(total)}",), (*front, "DCG"), rows, ranks)
+
+
 def ndcg(at: View, k: int | None, ideal: str) -> Derivation:
     gains = ideal_gains(at, k, ideal)
     discounts = discount(np.arange(1.0, len(gains) + 1)).tolist()
     products = [gain * each for gain, each in zip(gains, discounts, strict=True)]
+    top = dcg(at, k)
     if isinstance(at, TieView):
-        total, ranks, rows = _weigh(at, k, lambda rank: 1.0 / math.log2(1.0 + rank))
         best = math.fsum(products)
-        value, line = division("nDCG", total, best)
-        working = (f"expected DCG = {show(total)}; ideal DCG = {show(best)}", line)
-        columns = ("mean gain", "discount", "product", "DCG")
-        return Derivation(min(value, 1.0), working, columns, rows, ranks)
-    total, _, rows = _weigh(at, k, discount)
+        value, line = division("nDCG", top.value, best)
+        return replace(
+            top,
+            value=min(value, 1.0),
+            working=(f"{top.working[0]}; ideal DCG = {show(best)}", line),
+        )
     best = 0.0
     for product in products:  # in this order, as the measure adds them up
         best += product
@@ -322,12 +333,11 @@ def ndcg(at: View, k: int | None, ideal: str) -> Derivation:
         f"{show(g)}·{each:.4f}" for g, each in zip(gains[:4], discounts, strict=False)
     )
     more = f" + … ({len(gains)} terms)" if len(gains) > 4 else ""
-    value, last = division("nDCG", total, best)
+    value, last = division("nDCG", top.value, best)
     rounded = ("above 1 by rounding alone, so it is 1",) if value > 1.0 else ()
     ideal_line = f"ideal DCG = {terms}{more} = {show(best)}"
-    working = (f"DCG = {show(total)}", ideal_line, last, *rounded)
-    columns = ("gain", "discount", "gain·discount", "DCG")
-    return Derivation(min(value, 1.0), working, columns, rows)
+    working = (*top.working, ideal_line, last, *rounded)
+    return replace(top, value=min(value, 1.0), working=working)
 
 
 def ideal_gains(at: View, k: int | None, ideal: str) -> list[float]:

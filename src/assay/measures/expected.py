@@ -8,7 +8,8 @@ same functions give the value of a random ranking: a random order is one tie gro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ CHUNK = 1 << 22
 ERR_LOOP = 4096  # places that are gone through one by one; beyond, document by document
 _ERR_WORK = 2e8
 _IPREC_WORK = 2e9
+_INFERRED_WORK = 1e5  # counts of what may stand above, for each tie group
 
 
 def success(at: TieView, k: int | None) -> Floats:
@@ -357,3 +359,41 @@ def _place_law(i: int, n: int, m: int) -> Floats:
         j, probability = place_of(i, n, m)
         law[j] = probability
     return law
+
+
+def inferred_precisions(
+    at: TieView, precision: Callable[[int, int, int, int], float], end: str
+) -> Floats:
+    """Sum of the precisions that infAP estimates: mean, max or min over the orders of each group.
+
+    What stands above a document counts only by kind (relevant, not relevant, in the pool without a
+    judgment, not in the pool), so orders are gone through by these counts, from the last place on.
+    """
+    hits, sums = at.hits, np.zeros(len(at.row))
+    span = int(hits.rank_hi.max(initial=0)) + 2
+    unknown = np.flatnonzero(hits.grade < 0)
+    keys = hits.row[unknown] * span + hits.rank_lo[unknown]  # in order, as hits are
+    begins, ends = (at.row * span + at.above + 1 + side for side in (0, 1))
+    first, before, after = (np.searchsorted(keys, key) for key in (at.row * span, begins, ends))
+    for g, (good, bad, size) in enumerate(np.stack([at.good, at.bad, at.size], 1).tolist()):
+        pooled = 0 if hits.exhaustive else int(after[g] - before[g])
+        kinds = (good, bad, pooled, size - good - bad - pooled)
+        if good and np.prod([float(n + 1) for n in kinds]) > _INFERRED_WORK:
+            raise ExpectationError("The exact expectation of infAP over ties would take too long.")
+        over = [int(at.good_above[g]), int(at.bad_above[g]), int(before[g] - first[g])]
+        rest: dict[tuple[int, ...], float] = {}
+        for placed in sorted(product(*(range(n + 1) for n in kinds)), key=sum, reverse=True):
+            relevant, judged = over[0] + placed[0], over[0] + over[1] + placed[0] + placed[1]
+            rank = int(at.above[g]) + sum(placed) + 1
+            ways = []  # of filling the next place: how many documents, and the sum from there on
+            for kind in (kind for kind in range(4) if placed[kind] < kinds[kind]):
+                after_it = tuple(n + (kind == which) for which, n in enumerate(placed))
+                seen = judged + over[2] + placed[2]
+                term = precision(rank, relevant, judged, seen) if kind == 0 else 0.0
+                ways.append((kinds[kind] - placed[kind], term + rest[after_it]))
+            if end == "mean":
+                rest[placed] = sum(n * s for n, s in ways) / max(sum(n for n, _ in ways), 1)
+            else:
+                rest[placed] = (max if end == "max" else min)((s for _, s in ways), default=0.0)
+        sums[g] = rest[0, 0, 0, 0]
+    return at.per_query(at.row, sums)

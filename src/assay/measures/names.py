@@ -37,7 +37,9 @@ _WITH_PARAMS: Final[dict[str, tuple[str, dict[str, registry.Value]]]] = {
     "recall_cap": ("R", {"cap": True}),
     "r_cap": ("R", {"cap": True}),
     "set_relative_p": ("SetR", {"cap": True}),
+    "rbp_resid": ("RBPresid", {"p": 0.9}),
     "ndcg_burges": ("nDCG", {"gain": "exp"}),
+    "dcg_burges": ("DCG", {"gain": "exp"}),
     "ndcg_exp": ("nDCG", {"gain": "exp"}),
 }
 
@@ -291,7 +293,7 @@ def _trec_cut(name: str, number: registry.Value) -> registry.Measure:
 
 
 _SAME_NAMES: Final = (
-    *("AP", "ERR", "Judged", "P", "R", "RBP", "RR", "Rprec"),
+    *("AP", "ERR", "Judged", "P", "R", "RBP", "RR", "Rprec", "infAP"),
     *("SetF", "SetP", "SetR", "Success", "nDCG"),
 )
 _NAMES: Final = {
@@ -310,7 +312,6 @@ INSTEAD: Final = {
     "Accuracy": "Success@k is whether a relevant document is among the first k; or take P or bpref",
     "NumQ": "len(scores.query_ids) is the number of queries",
     "SetAP": "multiply SetP and SetR",
-    "infAP": "AP takes what was not judged for not relevant",
     "SDCG": "nDCG(ideal=judged) is normalised by the judged documents",
     **dict.fromkeys(("BPM", "INST", "INSQ"), "RBP and ERR model a user too"),
     **dict.fromkeys(("NERR8", "NERR9", "NERR10", "NERR11"), "ERR models a user too"),
@@ -338,8 +339,8 @@ def from_ir_measures(foreign: ForeignMeasure) -> registry.Measure:
     params = dict(foreign.params)
     if params.pop("judged_only", False):
         raise MeasureError(
-            f"{foreign}: judged_only is not a property of a measure here. Leave what is not judged "
-            "out of the run, or use assay.compat.ir_measures."
+            f"{foreign}: judged_only is a convention here. Pass unjudged='condensed' (--unjudged "
+            "condensed), or use assay.compat.ir_measures."
         )
     name, changed = _own(foreign.NAME, params)
     cutoff = changed.pop("recall" if name == "iprec" else "cutoff", None)

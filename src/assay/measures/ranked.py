@@ -15,7 +15,7 @@ import numpy as np
 from assay.arrays import Floats, Ints
 from assay.core.on_demand import OnDemand
 from assay.measures import expected, views
-from assay.measures.registry import Param, measure
+from assay.measures.registry import ExpectationError, Param, measure
 from assay.measures.views import Pool, RankView, TieView
 
 if TYPE_CHECKING:
@@ -240,16 +240,44 @@ def geometric_mean_average_precision(at: RankView) -> Floats:
     return ratio(at.per_query(at.row, at.nth / at.rank), at.n_good)
 
 
+GAINS: dict[str, Param] = {
+    "gain": Param(
+        None, "choice", "gain of a grade: g, or 2^g − 1", ("linear", "exp"), convention="gain"
+    ),
+    "gains": Param((), "gains", "gain of single grades, e.g. 1:3/2:9"),
+}
+
+
+@measure(
+    "DCG",
+    formula="Σ g / log2(1 + r) over r ≤ k",
+    laws={"monotone", "local", "perfect"},
+    gain="graded",
+    params=GAINS,
+    high=None,
+    aliases=("dcg",),
+    **derived_by(derivations.dcg),
+)
+def dcg(at: View, k: int | None) -> Floats:
+    """Discounted cumulative gain: nDCG without its denominator, so it has no largest value.
+
+    Gains 1 and 3 at ranks 1 and 2: 1/log2(2) + 3/log2(3). Järvelin & Kekäläinen, TOIS 2002.
+
+    >>> from assay import evaluate
+    >>> run = {"q": {"a": 2, "b": 1}}
+    >>> round(evaluate(run, {"q": {"a": 1, "b": 3}}, "DCG@10").mean()["DCG@10"], 4)
+    2.8928
+    """
+    return at.weigh(views.discount, k)
+
+
 @measure(
     "nDCG",
     formula="Σ g / log2(1 + r) over the same sum of the ideal order, both cut at k",
     laws={"monotone", "local", "perfect"},
     gain="graded",
     params={
-        "gain": Param(
-            None, "choice", "gain of a grade: g, or 2^g − 1", ("linear", "exp"), convention="gain"
-        ),
-        "gains": Param((), "gains", "gain of single grades, e.g. 1:3/2:9"),
+        **GAINS,
         "ideal": Param(
             None,
             "choice",
@@ -336,13 +364,16 @@ def r_precision(at: View, mult: float) -> Floats:
     return ratio(at.count(cut), cut)
 
 
+RBP_PATIENCE = Param(0.8, "number", "patience: chance to look at the next document", low=0, high=1)
+
+
 @measure(
     "RBP",
     formula="(1 − p) Σ p^(r−1); graded: times grade / highest grade of the query, if above 1",
     laws={"monotone", "local", "perfect"},
     gain="relevant or graded",
     params={
-        "p": Param(0.8, "number", "patience: chance to look at the next document", low=0, high=1),
+        "p": RBP_PATIENCE,
         "graded": Param(False, "flag", "count a document by its grade, as trec_eval does"),
     },
     aliases=("rank_biased_precision",),
@@ -449,7 +480,7 @@ def judged(at: View, k: int | None) -> Floats:
 @measure(
     "Unjudged",
     formula="#(unjudged at ranks ≤ k) / k",
-    laws={"local"},
+    laws={"local", "holes"},
     gain="judged",
     cutoff="required",
     aliases=("unj",),
@@ -478,6 +509,80 @@ def _judged_count(at: View, k: int | None) -> Floats:
     if at.hits.exhaustive:
         return _length(at, k).astype(np.float64)
     return at.count(k)
+
+
+@measure(
+    "RBPresid",
+    formula="1 − (1 − p) Σ p^(r−1) over judged documents; 0 if all retrieved documents are judged",
+    laws={"holes"},
+    gain="judged",
+    cutoff="none",
+    params={"p": RBP_PATIENCE},
+    aliases=("rbp_residual",),
+    defined="always",
+)
+def rank_biased_residual(at: View, p: float) -> Floats:
+    """Residual of RBP: how much the documents that nobody judged could add to it.
+
+    Those beyond the end of the list count too, unless all of the list is judged, as trec_eval 10
+    has it (m_rbp_resid.c). Judged at rank 1 of 2, p = 0.8: 1 − 0.2. Moffat & Zobel, TOIS 2008.
+
+    >>> from assay import evaluate
+    >>> run = {"q": {"a": 2, "b": 1}}
+    >>> round(evaluate(run, {"q": {"a": 1}}, "RBPresid").mean()["RBPresid"], 4)
+    0.8
+    """
+    known = (1.0 - p) * at.weigh(lambda rank: np.power(p, rank - 1.0), None)
+    return np.where(_judged_count(at, None) < at.n_ret, 1.0 - known, 0.0)
+
+
+_EPSILON = 1e-5  # of infAP, as in trec_eval
+
+
+def _expected_infap(at: TieView) -> Floats:
+    return ratio(expected.inferred_precisions(at, _precision_at, "mean"), at.n_good)
+
+
+def _extreme_infap(at: TieView) -> tuple[Floats, Floats] | None:
+    try:
+        ends = [expected.inferred_precisions(at, _precision_at, end) for end in ("max", "min")]
+    except ExpectationError:  # relevant documents first, or last
+        return None
+    return ratio(ends[0], at.n_good), ratio(ends[1], at.n_good)
+
+
+def _precision_at(rank: Any, relevant: Any, judged: Any, pooled: Any) -> Any:
+    """Estimate precision at a relevant document from what is known of the documents above it."""
+    return (1 + pooled * (relevant + _EPSILON) / (judged + 2 * _EPSILON)) / rank
+
+
+@measure(
+    "infAP",
+    formula="(1/R) Σ (1 + s (a + ε) / (j + 2ε)) / r; above r are a relevant, j judged, s in qrels",
+    laws={"perfect"},
+    gain="preference",
+    cutoff="none",
+    expected=_expected_infap,
+    extremes=_extreme_infap,
+    aliases=("inferred_ap", "inf_ap"),
+    trec="infAP",
+)
+def inferred_average_precision(at: RankView) -> Floats:
+    """Inferred AP: AP estimated where a random part of the pool was judged.
+
+    A negative grade means: in the pool, not judged. Such documents count as relevant as the judged
+    ones above the same rank; those without a line in the qrels as not relevant. ε = 0.00001, as in
+    trec_eval 10 (m_infap.c). Yilmaz & Aslam, CIKM 2006.
+
+    >>> from assay import evaluate
+    >>> run, qrels = {"q": {"a": 3, "b": 2, "c": 1}}, {"q": {"a": 1, "b": -1, "c": 1}}
+    >>> round(evaluate(run, qrels, "infAP").mean()["infAP"], 4)
+    1.0
+    """
+    rest = RankView(at.hits, lambda grade: np.where(at.gain_of(grade) > 0, 1.0, -1.0), at.ties)
+    above = at.nth - 1
+    terms = _precision_at(at.rank, above, above + at.bad_above, above + rest.bad_above)
+    return ratio(at.per_query(at.row, terms), at.n_good)
 
 
 IPREC_ROUNDING = Param(

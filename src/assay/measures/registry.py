@@ -42,6 +42,7 @@ LAWS: Final[frozenset[str]] = frozenset(
         "perfect",  # a perfect order reaches the ceiling
         "order-free",  # depends on what was retrieved, not on the order
         "size-only",  # depends on how much was retrieved, not on what
+        "holes",  # says what was not judged: one more judgment never raises it, more is not better
         "single-RR",  # with one relevant document it equals RR
         "single-Success",  # with one relevant document it equals Success
     }
@@ -177,6 +178,11 @@ class Measure:
     def definition(self) -> Definition:
         """What the registry knows about this measure."""
         return find_definition(self.name)
+
+    @property
+    def is_quality(self) -> bool:
+        """Whether more is better; it is not where a measure says what nobody judged."""
+        return "holes" not in self.definition.laws
 
     @property
     def is_order_free(self) -> bool:

@@ -90,20 +90,20 @@ class _View:
         self.n_queries = hits.n_queries
         self.n_ret = hits.n_ret
         self.hits = hits
-        self._gain = gain
+        self.gain_of = gain
 
     @cached_property
     def pool(self) -> Pool:
         hits = self.hits
-        if self._gain not in hits.kept:
-            gain = self._gain(hits.pool_grade)
-            hits.kept[self._gain] = Pool(hits.pool_row, gain, hits.pool_count, hits.n_queries)
-        return cast("Pool", hits.kept[self._gain])
+        if self.gain_of not in hits.kept:
+            gain = self.gain_of(hits.pool_grade)
+            hits.kept[self.gain_of] = Pool(hits.pool_row, gain, hits.pool_count, hits.n_queries)
+        return cast("Pool", hits.kept[self.gain_of])
 
     @cached_property
     def retrieved_pool(self) -> Pool:
         """The pool a system has when only what it retrieved is known."""
-        gain = self._gain(self.hits.grade)
+        gain = self.gain_of(self.hits.grade)
         return Pool(self.hits.row, gain, np.ones(len(gain), np.int64), self.n_queries)
 
     @property
@@ -125,13 +125,13 @@ class _View:
         present = self.hits.present
         if present is None:
             return self.n_good
-        gain = self._gain(present.pool_grade)
+        gain = self.gain_of(present.pool_grade)
         return Pool(present.pool_row, gain, present.pool_count, self.n_queries).n_good
 
     @cached_property
     def bad_retrieved(self) -> Floats:
         """How many retrieved documents count against the measure."""
-        gain = self._gain(self.hits.grade)
+        gain = self.gain_of(self.hits.grade)
         if self.hits.exhaustive:
             return self.n_ret - self.per_query(self.hits.row, (gain > 0).astype(np.float64))
         return self.per_query(self.hits.row, (gain < 0).astype(np.float64))
@@ -153,6 +153,7 @@ class RankView(_View):
 
     def __init__(self, hits: Hits, gain: Gain, ties: str) -> None:
         super().__init__(hits, gain)
+        self.ties = ties
         place = {"order": _in_order, "midrank-up": _midrank_up}.get(ties, _at_extreme)
         self.row, self.rank, self.gain, self.bad_above = place(hits, gain(hits.grade), ties)
         self._counts: dict[int, Ints] = {}

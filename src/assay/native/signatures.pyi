@@ -161,11 +161,38 @@ class BestK(Protocol):
     def result(self, most: int, /) -> tuple[Ints, Ints32, Floats, Bytes]:
         """Return offsets, documents and scores in rank order, and where the cut splits a tie."""
 
+class SparseHandle(Protocol):
+    """Inverted lists of sparse documents."""
+
+    def search(
+        self,
+        offsets: Ints,
+        terms: Ints32,
+        weights: Floats,
+        k: int,
+        keep_ties: bool,
+        excluded_offsets: Ints,
+        excluded_docs: Ints,
+        stop: Ints32,
+        done: Ints,
+    ) -> tuple[Ints, Ints32, Floats, Bytes]:
+        """Return counts, documents, scores, and whether the cut divides a tie."""
+
 class Kernels(Protocol):
     """A module of kernels."""
 
     def TrecParser(self, kind: str, expected: int = 0) -> Parser:  # noqa: N802 - it is a class there
         """Start to parse a "run" or "qrels" file of about `expected` bytes, if that is known."""
+
+    def SparseIndex32(  # noqa: N802
+        self, offsets: Ints, terms: Ints32, weights: Floats32, n_terms: int
+    ) -> SparseHandle:
+        """Make inverted lists of documents with float32 weights."""
+
+    def SparseIndex64(  # noqa: N802
+        self, offsets: Ints, terms: Ints32, weights: Floats, n_terms: int
+    ) -> SparseHandle:
+        """Make inverted lists of documents with float64 weights."""
 
     def sort_rows(
         self,

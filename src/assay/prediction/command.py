@@ -15,7 +15,7 @@ from assay.cli.commands import MultiOptionCommand
 from assay.cli.gating import gate_options
 from assay.cli.progress import progress_bar
 from assay.cli.repeating import demo_option, walk
-from assay.cli.settings import argument, option, settings_of
+from assay.cli.settings import argument, settings_of
 from assay.prediction.request import PredictionRequest
 
 if TYPE_CHECKING:
@@ -49,23 +49,21 @@ _SETTINGS = settings_of(PredictionRequest)
 @argument("files", nargs=-1, metavar="[NAME=]FILE...", reads=True)
 @options.add_options(*(part.declare() for part in _SETTINGS.values() if part.option is not None))
 @options.measures_option("A measure. May be repeated.")
-@option(
+@options.in_result(
     "--reliability FILE.svg",
     type=options.output_file,
     help="Draw accuracy over confidence.",
-    section="Result",
     writes=True,
 )
-@option(
+@options.in_input(
     "--results [NAME=]FILE",
     multiple=True,
     help="Result file (JSON) of a model instead; repeat for seeds and models.",
-    section="Input",
     reads=True,
 )
-@option("--unit", type=_UNIT, help="Unit of the rates in --results. [percent]", section="Input")
-@option("--f1-unit", type=_UNIT, help="Unit of F1 in --results.", section="Input")
-@option("--legacy-json", is_flag=True, help="Print percentages under old keys.", section="Result")
+@options.in_input("--unit", type=_UNIT, help="Unit of the rates in --results. [percent]")
+@options.in_input("--f1-unit", type=_UNIT, help="Unit of F1 in --results.")
+@options.in_result("--legacy-json", is_flag=True, help="Print percentages under old keys.")
 @demo_option("words of Python's docstrings, and predictions of them,")
 @options.mismatch_option
 @options.threads_option

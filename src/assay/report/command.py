@@ -34,14 +34,12 @@ else:
 
 _FORMATS = ("svg", "png", "pdf")
 _FILTERS = ("task", "dataset", "model", "name", "tag", "since", "until")
-_CHANGES = ("ties", "empty", "missing", "depth")
+_CHANGES = options.CONVENTIONS
 
 
 @click.command("report", cls=Command)
 @argument("runs", nargs=-1, metavar="[RUN...]", reads=True)
-@options.in_input(
-    "-r", "--qrels", metavar="QRELS", help="The judgments, where runs are files.", reads=True
-)
+@options.in_input("-r", "--qrels QRELS", help="The judgments, where runs are files.", reads=True)
 @options.queries_option
 @options.write_option(
     "Write the report to FILE, whole or not at all: .html, .md or .tex.", required=True
@@ -49,28 +47,23 @@ _CHANGES = ("ties", "empty", "missing", "depth")
 @options.measures_option(
     "A measure such as nDCG@10, or a group; the first is the headline. May be repeated."
 )
-@option("--title", default="", metavar="TEXT", help="Title of the report.", section="Result")
+@option("--title TEXT", default="", help="Title of the report.", section="Result")
 @options.statistics_options
 @options.slices_option
 @options.in_input(
-    "--groups",
+    "--groups FILE[:COLUMN]",
     multiple=True,
-    metavar="FILE[:COLUMN]",
     help="Show means by group: a TSV or CSV file with a query and its group. May be repeated.",
     reads=True,
 )
 @options.in_input(
-    "--n-docs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Size of the collection; shows what a random order scores.",
+    "--n-docs N", least=1, help="Size of the collection; shows what a random order scores."
 )
 @options.store_option
 @options.filter_options
 @options.in_result(
-    "--figures",
+    "--figures DIR",
     type=options.output_folder,
-    metavar="DIR",
     help="Also write every chart to this folder.",
     writes=True,
     folder=True,
@@ -78,7 +71,7 @@ _CHANGES = ("ties", "empty", "missing", "depth")
 @options.in_result(
     "--figure-format",
     "formats",
-    type=click.Choice(_FORMATS),
+    choices=_FORMATS,
     multiple=True,
     help="Of the figures; all three without it. May be repeated.",
 )
@@ -142,16 +135,24 @@ def command(
             qrels, queries, measures, rel, conventions, changes, n_docs, allow_mismatch
         )
         records = scoring.read_records(sources)
+    aside = [record for record in records if record.scores is None]
+    if aside and len(aside) == len(records):
+        path = reports.SectionReport(aside, title, output.command_line()).save(file)
+        output.log(f"{path}: {path.stat().st_size / 1000:,.0f} kB")
+        return
+    base = None if sources.base is None else records[sources.base].name
+    records = [record for record in records if record.scores is not None]
     records, column = _add_groups(records, groups, by)
     if slices is not None and not _is_stored_column(slices, records, "--slices"):
         records, slices = run_files.group_records(records, slices, without="")
     report = reports.make_report(
         records,
         title=title,
-        baseline=None if sources.base is None else records[sources.base].name,
+        baseline=base,
         by=column,
         slices=slices,
         command=output.command_line(),
+        aside=aside,
         **settings,
     )
     path = report.save(file)
@@ -297,15 +298,16 @@ class _Scoring:
         """Return all runs in their order; score the files."""
         self._refuse_idle_options(sources)
         stored = self._read_stored(sources)
-        first = next(iter(stored.values()), None)
+        scored = [record for record in stored.values() if record.scores is not None]
+        first = scored[0] if scored else None
         if first is None or options.is_typed("conventions"):
             rules = options.make_conventions(self.conventions, **self.changes)
         else:
             rules = first.scored().conventions.replace(**self.changes)
-        measures = self._choose_measures(list(stored.values()))
+        measures = self._choose_measures(scored)
         records = {name: _select_measures(run, measures) for name, run in stored.items()}
         if self.qrels is not None:
-            scored = run_files.score_run_files(
+            of_files = run_files.score_run_files(
                 list(sources.files.values()),
                 self.qrels,
                 measures,
@@ -317,7 +319,7 @@ class _Scoring:
                 allow_mismatch=self.allow_mismatch,
                 queries=self.queries,
             )
-            records |= {record.name: record for record in scored}
+            records |= {record.name: record for record in of_files}
         return [records[name] for name in sources.items]
 
     def _refuse_idle_options(self, sources: _Sources) -> None:
@@ -353,9 +355,10 @@ class _Scoring:
         for name, run in sources.items.items():
             if isinstance(run, str):
                 continue
-            record = run.record().replace(name=name)
-            rules = record.scored().conventions.replace(**of_means)
-            records[name] = record.replace(scores=replace(record.scored(), conventions=rules))
+            records[name] = record = run.record().replace(name=name)
+            if record.scores is not None:
+                rules = record.scores.conventions.replace(**of_means)
+                records[name] = record.replace(scores=replace(record.scores, conventions=rules))
         return records
 
     def _choose_measures(self, stored: list[RunRecord]) -> tuple[Measure, ...]:
@@ -366,6 +369,8 @@ class _Scoring:
 
 
 def _select_measures(run: RunRecord, measures: tuple[Measure, ...]) -> RunRecord:
+    if run.scores is None:
+        return run
     try:
         return run.replace(scores=run_records.only_measures(run.scored(), measures))
     except MeasureError as error:

@@ -13,7 +13,7 @@ import gzip
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
@@ -30,12 +30,12 @@ from assay.errors import StorageError, UsageError
 from assay.io.streams import atomic_write
 from assay.report.charts import check_format, render_chart, report_charts
 from assay.report.sections import SECTIONS, options, plugin_sections
-from assay.report.tables import plugin_parts, report_page
+from assay.report.tables import plugin_parts, report_page, section_words
 from assay.runs.leaderboard import Leaderboard, rank_records
-from assay.runs.record import RecordsLike
+from assay.runs.record import RecordsLike, RunRecord
 from assay.runs.results import QueryResults, ResultDoc
 from assay.tables.html import html_text
-from assay.tables.table import Page, Table, latex_page, markdown_page
+from assay.tables.table import Page, Table, Words, latex_page, markdown_page
 
 _ENDINGS: Final = (".html", ".htm", ".md", ".tex")
 
@@ -48,6 +48,7 @@ class Report(Leaderboard):
         title: The title.
         command: What makes the report again.
         notes: What a task wants its readers to know, a sentence each.
+        aside: Records without values of queries, of which plugins tell.
 
     Example:
         report = make_report({"bm25": bm25, "dense": dense})
@@ -57,6 +58,7 @@ class Report(Leaderboard):
     title: str = ""
     command: str = ""
     notes: tuple[str, ...] = ()
+    aside: tuple[RunRecord, ...] = ()
 
     @cached_property
     def remarks(self) -> tuple[str, ...]:
@@ -66,7 +68,7 @@ class Report(Leaderboard):
     @cached_property
     def plugin_sections(self) -> list[tuple[str, Table | str]]:
         """The sections that plugins add: titles, each with a table or a text."""
-        return plugin_parts("report_sections", self.runs)
+        return plugin_parts("report_sections", (*self.runs, *self.aside))
 
     def page(self) -> Page:
         """Return verdicts, tables and disclosures without charts, for Markdown and LaTeX."""
@@ -81,14 +83,7 @@ class Report(Leaderboard):
 
         The file is written whole or not at all.
         """
-        ending = check_ending(path)
-        if ending in (".html", ".htm"):
-            text = self.to_html()
-        else:
-            text = (markdown_page if ending == ".md" else latex_page)(self.page()) + "\n"
-        with atomic_write(path) as file:
-            file.write(text.encode())
-        return Path(path)
+        return _write(self, path)
 
     def figures(
         self, folder: str | os.PathLike[str], *, formats: Iterable[str] = ("svg", "png", "pdf")
@@ -119,6 +114,49 @@ class Report(Leaderboard):
         return list(written.values())
 
 
+class SectionReport:
+    """A report of records without values of queries: the sections of plugins alone.
+
+    Args:
+        runs: The records.
+        title: The title; names the runs, if empty.
+        command: What makes the report again.
+    """
+
+    def __init__(self, runs: Sequence[RunRecord], title: str = "", command: str = "") -> None:
+        self.title = title or ", ".join(run.name for run in runs)
+        self.command = command
+        self.plugin_sections = plugin_parts("report_sections", runs)
+        if not self.plugin_sections:
+            raise UsageError(f"{self.title}: there are no per-query values to report on.")
+
+    def page(self) -> Page:
+        """Return the sections and the command, for Markdown and LaTeX."""
+        return [*section_words(self.plugin_sections), Words(self.command, "signature")]
+
+    def to_html(self) -> str:
+        """Write one page that needs no network and no other file."""
+        parts = [_section(id, title, inside) for id, title, inside in plugin_sections(self)]
+        head = f"<header><h1>{html_text(self.title)}</h1></header><main>"
+        again = f"<p>Make it again:</p><pre>{html_text(self.command)}</pre></main>"
+        return "\n".join([*_head(self.title, ()), head, *parts, again, "</body></html>\n"])
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the report in the format of the file name: .html, .md or .tex."""
+        return _write(self, path)
+
+
+def _write(report: Report | SectionReport, path: str | os.PathLike[str]) -> Path:
+    ending = check_ending(path)
+    if ending in (".html", ".htm"):
+        text = report.to_html()
+    else:
+        text = (markdown_page if ending == ".md" else latex_page)(report.page()) + "\n"
+    with atomic_write(path) as file:
+        file.write(text.encode())
+    return Path(path)
+
+
 def check_ending(path: str | os.PathLike[str]) -> str:
     """Return the ending of a report's file; refuse one that cannot be written.
 
@@ -137,6 +175,7 @@ def make_report(
     title: str = "",
     command: str = "",
     notes: Iterable[str] = (),
+    aside: Iterable[RunRecord] = (),
     **settings: Any,
 ) -> Report:
     """Compare runs as `assay.compare` does, and gather what a report shows.
@@ -146,6 +185,7 @@ def make_report(
         title: The title; it names the run or how many there are, if empty.
         command: What a reader would type to make the report again.
         notes: What a task wants its readers to know, a sentence each without a full stop.
+        aside: Records without values of queries; plugins tell of them in sections.
         settings: Those of `rank_records`: baseline, test, correction, level, interval, resamples,
             seed, margin, by, slices.
 
@@ -173,6 +213,7 @@ def make_report(
         title=title or (names[0] if len(names) == 1 else f"{len(names)} runs compared"),
         command=command,
         notes=tuple(notes),
+        aside=tuple(aside),
     )
 
 
@@ -191,16 +232,9 @@ _TEXT: Final = 400  # characters of a query
 
 def html_report(report: Report) -> str:
     """Write the whole page; equal reports give equal bytes."""
-    script, style = read_asset("report.js"), read_asset("report.css")
+    script = read_asset("report.js")
     parts = [
-        "<!doctype html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        _policy([script], [style]),
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        '<meta name="color-scheme" content="light dark">',
-        f"<title>{html_text(report.title)}</title>",
-        f"<style>{style}</style>",
-        '</head><body class="report">',
+        *_head(report.title, [script]),
         *_body(report),
         f"<script>{script}</script>",  # ours: it holds nothing from outside
         "</body></html>\n",
@@ -210,6 +244,20 @@ def html_report(report: Report) -> str:
     data["details"] = pack_queries(report, max(ROOM - used, LEAST_ROOM))
     parts.insert(-2, _data_block("assay-data", data))
     return "\n".join(parts)
+
+
+def _head(title: str, scripts: Iterable[str]) -> list[str]:
+    style = read_asset("report.css")
+    return [
+        "<!doctype html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        _policy(scripts, [style]),
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        '<meta name="color-scheme" content="light dark">',
+        f"<title>{html_text(title)}</title>",
+        f"<style>{style}</style>",
+        '</head><body class="report">',
+    ]
 
 
 def _data(report: Report) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from assay.tables.table import Cell, Table
 
 if TYPE_CHECKING:
     from assay.measures import Measure
-    from assay.report.report import Report
+    from assay.report.report import Report, SectionReport
 
 
 _MOST_COLUMNS: Final = 8  # runs in a table of groups
@@ -334,7 +334,7 @@ def _reproduce(report: Report) -> Iterator[str]:
         yield table_figure(details, "Runs", file_name="runs")
 
 
-def plugin_sections(report: Report) -> Iterator[tuple[str, str, Iterable[str]]]:
+def plugin_sections(report: Report | SectionReport) -> Iterator[tuple[str, str, Iterable[str]]]:
     """Yield id, title and markup of the sections that plugins add."""
     for number, (title, part) in enumerate(report.plugin_sections, 1):
         if isinstance(part, str):

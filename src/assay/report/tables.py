@@ -8,7 +8,7 @@ to s9, light and dark.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -147,8 +147,7 @@ def report_page(report: Report) -> Page:
         page += [Words(f"Pairs on {headline}"), comparison.pair_table(headline)]
     if comparison is not None and comparison.slices is not None:
         page += comparison.slices.page_on(headline)
-    for title, part in report.plugin_sections:
-        page += [Words(title), part if isinstance(part, Table) else Words(part)]
+    page += section_words(report.plugin_sections)
     page += [Words(remark, "remark") for remark in report.remarks]
     for run in report.runs:
         if run.provenance:  # in a line: a table would be too wide
@@ -157,6 +156,15 @@ def report_page(report: Report) -> Page:
     page += [Words(report.method, "method"), Words(report.aligned.signature, "signature")]
     if report.command:
         page += [Words("Make it again:"), Words(report.command, "signature")]
+    return page
+
+
+def section_words(sections: Iterable[tuple[str, Table | str]]) -> Page:
+    """Lay out the sections of plugins, each under its title."""
+    page: Page = []
+    for title, part in sections:
+        lines = [part] if isinstance(part, Table) else map(Words, part.splitlines())
+        page += [Words(title), *lines]
     return page
 
 

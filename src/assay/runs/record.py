@@ -348,7 +348,7 @@ def _kind(measure: Measure, percent: bool) -> str:
 def measure_table(record: RunRecord, percent: bool) -> Table:
     """Return a row for each measure of one run, with its number of queries."""
     mean = record.scored().mean()
-    extra = [(key, end) for key, end in _ends(record) if end]
+    extra = [(key, end) for key, end in (*_bounds(record), *_ends(record)) if end]
     rows = []
     for measure, (name, value) in zip(record.scored().measures, mean.items(), strict=True):
         kind, aggregate = _kind(measure, percent), measure.definition.aggregate
@@ -364,13 +364,24 @@ def run_table(records: list[RunRecord], percent: bool) -> Table:
     """Several runs: a row for each, the best value of each measure marked."""
     means = [dict(record.scored().mean()) for record in records]
     best = _best(records[0].scored().measures, means)
-    rows = [
-        (Cell(record.name), *_values(record, mean, percent, best))
-        for record, mean in zip(records, means, strict=True)
-    ]
+    rows: list[tuple[Cell, ...]] = []
+    for record, mean in zip(records, means, strict=True):
+        rows.append((Cell(record.name), *_values(record, mean, percent, best)))
+        for label, end in _bounds(record):
+            rows.append((Cell(f"  {label} judgments"), *_values(record, end, percent)))
     for label, end in _ends(records[0]):
         rows.append((Cell(label), *_values(records[0], end, percent)))
     return Table(("run", *map(str, records[0].scored().measures)), tuple(rows))
+
+
+def _bounds(record: RunRecord) -> list[tuple[str, Mapping[str, float]]]:
+    """Return the means that the worst and the best judgments of unjudged documents give."""
+    if record.scored().hits is None:
+        return []
+    bounds = record.scored().bounds()
+    return [
+        (end, {name: getattr(b, end) for name, b in bounds.items()}) for end in ("worst", "best")
+    ]
 
 
 def _ends(record: RunRecord) -> list[tuple[str, Mapping[str, float]]]:
@@ -385,7 +396,7 @@ def _best(measures: tuple[Measure, ...], means: list[dict[str, float]]) -> dict[
     """
     if len(means) < 2:
         return {}
-    ranged = [str(m) for m in measures if m.definition.high is not None and m.name != "Unjudged"]
+    ranged = [str(m) for m in measures if m.definition.high is not None and m.is_quality]
     tops = {
         name: max((mean[name] for mean in means if not math.isnan(mean[name])), default=math.nan)
         for name in ranged

@@ -141,6 +141,9 @@ def _retrievable(hits: Hits, n_docs: int | None) -> tuple[Ints, _Pool]:
         _check_size(coverage, size)
         if coverage.n_named == size:
             pool = _Pool(coverage.pool_offsets, coverage.pool_grade, coverage.pool_count)
+    if hits.conventions is not None and hits.conventions.unjudged == "condensed":
+        pool = _Pool(pool.offsets, pool.grade, np.where(pool.grade >= 0, pool.count, 0))
+        return (sizes if hits.exhaustive else pool.totals()), pool
     judged = pool.totals()
     if (judged > sizes).any():
         q = int(np.argmax(judged > sizes))

@@ -26,7 +26,7 @@ from assay.measures.views import Gain, RankView, TieView
 from assay.scoring.scores import Scores
 
 _FAR = 10  # times the longest list
-_CHOSEN_BY_JUDGE = ("tiebreak", "scores", "self_match", "depth")
+_CHOSEN_BY_JUDGE = ("tiebreak", "scores", "self_match", "unjudged", "depth")
 
 
 def evaluate(
@@ -125,6 +125,7 @@ def score(
         extra=hits.extra,
         search=hits.search,
         settings=hits.settings,
+        hits=hits if hits.ranking is not None else None,
         remarks=(*hits.remarks, *_too_small_grades(hits, parsed), *_short_lists(hits, parsed)),
     )
 
@@ -159,7 +160,8 @@ def _short_lists(hits: Hits, measures: tuple[Measure, ...]) -> Iterator[str]:
     deep = [m for m in measures if isinstance(m.cutoff, int) and m.cutoff > longest > 0]
     deep = [m for m in deep if not m.is_order_free and m.definition.gain != "judged"]
     present = ~hits.missing
-    if not deep or (hits.conventions is not None and 0 < hits.conventions.depth <= longest):
+    rules = hits.conventions
+    if not deep or (rules and (0 < rules.depth <= longest or rules.unjudged == "condensed")):
         return
     if 2 * np.count_nonzero(hits.n_ret[present] == longest) < np.count_nonzero(present):
         deep = [measure for measure in deep if int(measure.cutoff or 0) >= _FAR * longest]

@@ -73,7 +73,7 @@ def _below_chance(scores: Scores, chance: Mapping[str, float]) -> Iterator[str]:
 
 def is_below_chance(measure: Measure, mean: float, chance: float) -> bool:
     """Return whether a random order is better than this mean, by more than rounding."""
-    if measure.definition.high != 1.0 or measure.name == "Unjudged":
+    if measure.definition.high != 1.0 or not measure.is_quality:
         return False
     return mean < chance * (1 - 1e-9)
 

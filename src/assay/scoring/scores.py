@@ -22,6 +22,7 @@ from assay.core.conventions import (
     query_digest,
     setting_parts,
 )
+from assay.core.hits import Hits
 from assay.core.ids import Ids
 from assay.core.mismatches import CUT_BY_ROW, describe_near
 from assay.core.text import format_percent, natural_order
@@ -139,7 +140,8 @@ class Scores:
     `groups` are columns such as scene, label or user; `search` says how the engine found the
     ranking, where it did, and that its order is certified; `settings` are what else made the
     numbers, such as the metric of the search; `remarks` say what is odd about the input;
-    `not_computed` are measures without a value for any query, which have no mean.
+    `not_computed` are measures without a value for any query, which have no mean; `hits` are there
+    under `unjudged: bounds`.
     """
 
     measures: tuple[Measure, ...]
@@ -154,6 +156,7 @@ class Scores:
     settings: Settings = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
     not_computed: frozenset[Measure] = frozenset()
+    hits: Hits | None = None
 
     @property
     def n_queries(self) -> int:
@@ -250,6 +253,19 @@ class Scores:
             answered = np.flatnonzero(~self.missing) if rules.missing == "skip" else slice(None)
             return self._micro(answered, rules)
         return self._macro(by, rules, weights)
+
+    def bounds(self) -> dict[str, Any]:
+        """Return the least and largest mean that unjudged documents allow, by measure.
+
+        They need scores of a run under `unjudged="bounds"`.
+
+        >>> from assay import evaluate
+        >>> run, qrels = {"q": {"a": 2, "b": 1}}, {"q": {"a": 1}}
+        >>> ends = evaluate(run, qrels, "P@2", unjudged="bounds").bounds()["P@2"]
+        >>> ends.worst, ends.best
+        (0.5, 1.0)
+        """
+        return dict(find_hook("bound_scores")(self))
 
     def _micro(self, rows: NDArray[np.int64] | slice, rules: Conventions) -> Mean:
         means, counts = {}, {}
@@ -389,6 +405,7 @@ class Scores:
             },
             settings=join_settings(part.settings for part in parts),
             remarks=tuple(remarks),
+            hits=None,
         )
 
     def to_dict(self, *, per_query: bool = True) -> dict[str, Any]:
@@ -409,6 +426,8 @@ class Scores:
             **mean.to_dict(),
             "remarks": list(self.remarks),
         }
+        if self.hits is not None:
+            data["bounds"] = {name: ends.to_dict() for name, ends in self.bounds().items()}
         if per_query:
             data["per_query"] = {
                 str(query): {

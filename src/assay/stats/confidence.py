@@ -52,6 +52,7 @@ INTERVAL_NAMES = {
     "bootstrap": "symmetric bootstrap t",
     "max-t": "simultaneous max-t",
     "tukey": "simultaneous randomised Tukey HSD",
+    "order": "order statistics",
 }
 
 

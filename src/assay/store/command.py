@@ -50,7 +50,7 @@ _run_argument = argument("run", offers=_OFFER)
 _some_runs = argument("runs", nargs=-1, metavar="[RUN...]", offers=_OFFER)
 _filter_options = options.add_options(
     options.filter_options,
-    option("--status", type=click.Choice(_STATUSES), help="Only in this state.", section="Store"),
+    options.in_store("--status", choices=_STATUSES, help="Only in this state."),
 )
 
 
@@ -69,9 +69,7 @@ def command() -> None:
 @command.command("list")
 @_filter_options
 @options.measures_option("Show these measures; only runs that have the first.")
-@option(
-    "-n", "--limit", type=click.IntRange(min=1), metavar="N", help="The newest N.", section="Store"
-)
+@options.in_store("-n", "--limit N", least=1, help="The newest N.")
 @options.store_option
 @options.result_options("text", "markdown", "csv", "tsv", "json", brief=False)
 def list_(
@@ -105,12 +103,9 @@ def list_(
 
 @command.command("show")
 @_run_argument
-@option("-q", "--per-query", is_flag=True, help="A row for each query.", section="Result")
-@option(
-    "--query",
-    metavar="ID",
-    help="Only this query: its values and, if stored, its text and results.",
-    section="Measures and conventions",
+@options.in_result("-q", "--per-query", is_flag=True, help="A row for each query.")
+@options.in_measures(
+    "--query ID", help="Only this query: its values and, if stored, its text and results."
 )
 @options.store_option
 @options.result_options("text", "markdown", "json", brief=False)
@@ -160,36 +155,21 @@ class _StoredRun:
 @command.command("compare")
 @argument("runs", nargs=-1, required=True, metavar="RUN RUN...", offers=_OFFER)
 @options.measures_option("A measure that all runs have. May be repeated. [all of them]")
-@option(
-    "-b",
-    "--baseline",
-    metavar="RUN",
-    help="Compare with this run only.",
-    section="Statistics",
-    reads=True,
-)
+@options.in_statistics("-b", "--baseline RUN", help="Compare with this run only.", reads=True)
 @options.test_option
 @options.correction_option
 @options.level_option
 @options.resamples_option
 @options.seed_option
-@option(
-    "--by",
-    metavar="COLUMN",
+@options.in_statistics(
+    "--by COLUMN",
     help="Clusters of dependent queries: this stored column. [that of the runs]",
-    section="Statistics",
     reads=True,
 )
-@option(
-    "--slices",
-    metavar="COLUMN",
-    help="Compare also in each slice of the queries by this column.",
-    section="Statistics",
-    reads=True,
+@options.in_statistics(
+    "--slices COLUMN", help="Compare also in each slice of the queries by this column.", reads=True
 )
-@option(
-    "--force", is_flag=True, help="Also if the runs answer different questions.", section="Search"
-)
+@options.in_search("--force", is_flag=True, help="Also if the runs answer different questions.")
 @options.store_option
 @options.result_options("text", "markdown", "latex", "json")
 def compare(
@@ -308,12 +288,11 @@ def delete(*, runs: tuple[str, ...], yes: bool, store: str | None) -> None:
 @options.write_option(
     ".json holds all of a run; .csv and .parquet the values of every query.", required=True
 )
-@option(
+@options.in_result(
     "--format",
     "named",
-    type=click.Choice(["model-card"]),
+    choices=["model-card"],
     help="The means of one model as the head of its card on Hugging Face.",
-    section="Result",
     aside=True,
 )
 def export(
@@ -466,6 +445,11 @@ def _refuse_untrusted(run: Run, consent: Consent, trusted: bool) -> None:
 
 
 def _compare_values(old: Run, new: Run) -> bool:
+    if not (old.conventions or new.conventions):  # numbers without values of queries
+        same = old.aggregates == new.aggregates
+        relation = "has the same numbers as" if same else "has other numbers than"
+        output.log(f"{new.name}: run {new.id} {relation} run {old.id}")
+        return same
     left, right = old.scores(), new.scores()
     same = False
     if left.measures != right.measures or left.query_ids != right.query_ids:

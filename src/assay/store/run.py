@@ -149,16 +149,16 @@ class Run:
 
     def record(self) -> RunRecord:
         """Return the run as a record, with its values and chance."""
-        if self.status != "finished" or not self.conventions:
+        if self.status != "finished" or not (self.conventions or self.aggregates):
             why = f"is {self.status}" if self.status != "finished" else "has no per-query values"
             raise UsageError(f"Run {self.id} ({self.name!r}) {why}: there is nothing to report on.")
-        scores = self.scores()
+        scores = self.scores() if self.conventions else None
         means = [mean for mean in self.aggregates if mean.is_overall]
         chance = {mean.measure: mean.chance for mean in means if mean.chance is not None}
         ceiling = {mean.measure: mean.ceiling for mean in means if mean.ceiling is not None}
         recorded = {name: getattr(self, name) for name, each in COLUMNS.items() if each.recorded}
         recorded |= {"batch": "", "rerun_of": ""}  # saved again, it is a run of another batch
-        computed = {
+        computed = scores and {
             (str(measure), by) for measure in scores.measures for by in ("", *scores.groups)
         }
         return RunRecord(
@@ -171,7 +171,8 @@ class Run:
             aggregates=[
                 aggregate
                 for aggregate in self.aggregates
-                if aggregate.subset or (aggregate.measure, aggregate.by_column) not in computed
+                if aggregate.subset
+                or (aggregate.measure, aggregate.by_column) not in (computed or ())
             ],
             clusters=self.clusters,
             results=LazyResults(self.all_results),
@@ -325,6 +326,9 @@ class Payload:
         if record.details:
             blobs.append(codec.pack_json("details", codec.json_text(record.details, "details")))
         columns = score_columns(record.scores)
+        if record.scores is None and "signature" in record.details:
+            columns |= {"signature": str(record.details["signature"])}
+            columns |= {"n_queries": max((number.n for number in record.aggregates), default=0)}
         if record.timings:
             columns["timings"] = record.timings
         results = tuple(pack_results(record.results))

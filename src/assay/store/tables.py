@@ -14,7 +14,7 @@ from assay.arrays import or_none
 from assay.core.ids import Ids
 from assay.errors import UsageError
 from assay.runs.results import QueryResults, ResultDoc, canonical
-from assay.tables.table import Cell, Page, Table, Words, columns_of
+from assay.tables.table import Cell, Page, Table, Words, columns_of, table_of
 
 if TYPE_CHECKING:
     from assay.store.run import Run
@@ -29,22 +29,13 @@ def list_table(runs: Sequence[Run | RunSummary], measures: Iterable[str] = ()) -
     """Return a row per run, with these measures or the commonest."""
     means = [run.means() for run in runs]
     names = [canonical(name) for name in measures] or most_common(means)
-    rows = tuple(
-        (
-            Cell(run.id, "count"),
-            Cell(run.created[:16].replace("T", " ")),
-            Cell(run.status),
-            Cell(run.task),
-            Cell(run.dataset),
-            Cell(run.name),
-            Cell(run.n_queries, "count"),
-            *(Cell(mean.get(name), "fraction") for name in names),
-            Cell(" ".join(run.tags)),
-        )
-        for run, mean in zip(runs, means, strict=True)
-    )
+    rows = []
+    for run, mean in zip(runs, means, strict=True):
+        began = run.created[:16].replace("T", " ")
+        about = run.id, began, run.status, run.task, run.dataset, run.name, run.n_queries
+        rows.append((*about, *map(mean.get, names), " ".join(run.tags)))
     columns = ("id", "began (UTC)", "status", "task", "dataset", "name", "queries", *names, "tags")
-    return Table(columns, rows)
+    return table_of(columns, rows)
 
 
 def most_common(means: Sequence[dict[str, float | None]]) -> list[str]:
@@ -123,22 +114,17 @@ def _facts(run: Run) -> Table:
             for file, mark in run.data.items()
         },
     }
-    return Table(("", ""), tuple((Cell(k), Cell(v)) for k, v in facts.items() if v))
+    return table_of(("", ""), (fact for fact in facts.items() if fact[1]))
 
 
 def _aggregate_table(run: Run) -> Table:
     fractions, counts = ("value", "low", "high", "chance"), ("n", "empty", "missing", "tied")
-    rows = tuple(
-        (
-            Cell(aggregate.measure),
-            *(Cell(getattr(aggregate, name), "fraction") for name in fractions),
-            Cell(f"{aggregate.average} {aggregate.by_column}".strip()),
-            Cell(aggregate.subset),
-            *(Cell(getattr(aggregate, name), "count") for name in counts),
-        )
-        for aggregate in run.aggregates
-    )
-    return Table(("measure", *fractions, "average", "subset", *counts), rows)
+    rows = []
+    for aggregate in run.aggregates:
+        means, sizes = (map(vars(aggregate).get, names) for names in (fractions, counts))
+        average = f"{aggregate.average} {aggregate.by_column}".strip()
+        rows.append((aggregate.measure, *means, average, aggregate.subset, *sizes))
+    return table_of(("measure", *fractions, "average", "subset", *counts), rows)
 
 
 def _query_table(run: Run) -> Table:

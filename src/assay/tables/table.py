@@ -94,12 +94,18 @@ def columns_of(table: Table, numbers: Iterable[int]) -> Table:
 
 
 def table_of(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Table:
-    """Return a table of plain values: text, whole numbers as counts, others as fractions."""
+    """Return a table of values: text, whole numbers as counts, others as fractions, or cells.
+
+    >>> print(as_text(table_of(("run", "AP", "p"), [("a", 0.25, Cell("0.01", "figure"))])))
+    run      AP     p
+    a    0.2500  0.01
+    """
     kinds = {str: "text", int: "count"}
-    cells = (
-        tuple(Cell(value, kinds.get(type(value), "fraction")) for value in row) for row in rows
-    )
-    return Table(tuple(columns), tuple(cells))
+
+    def cell_of(value: Any) -> Cell:
+        return value if isinstance(value, Cell) else Cell(value, kinds.get(type(value), "fraction"))
+
+    return Table(tuple(columns), tuple(tuple(map(cell_of, row)) for row in rows))
 
 
 def as_text(table: Table) -> str:

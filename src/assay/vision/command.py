@@ -82,11 +82,9 @@ _report_options = options.add_options(
         help="Compare descriptors on different keypoints, scene by scene.",
         section="Search",
     ),
-    option(
-        "--show",
-        metavar="SCENE/1-K",
+    options.in_result(
+        "--show SCENE/1-K",
         help="Draw the best and worst matches of a pair, a PNG for each descriptor.",
-        section="Result",
         writes=True,
     ),
     _folder("--show-to", help="Where pictures go. [this folder]", section="Result"),
@@ -160,8 +158,7 @@ def _demo(descriptors: Sequence[str], strongest: int, **evaluation: Any) -> visi
     "--descriptor",
     "descriptors",
     allow="assay.vision.settings:allow_descriptors",
-    default=_DEMO_DESCRIPTORS,
-    show_default=True,
+    shown=_DEMO_DESCRIPTORS,
     help="May be repeated.",
     section="Models",
 )
@@ -198,8 +195,7 @@ def demo(
 @_repeated(
     "--matcher",
     "matchers",
-    default=("nn", "mutual", "ratio"),
-    show_default=True,
+    shown=("nn", "mutual", "ratio"),
     help="nn, mutual, ratio or mutual-ratio; ratio:0.9 sets the limit. May be repeated.",
     section="Models",
 )
@@ -264,17 +260,14 @@ def match(
     "May be repeated.",
     section="Models",
 )
-@option(
+@options.in_input(
     "--split",
-    type=click.Choice(["a", "b", "c", "view", "illum", "full"]),
+    choices=["a", "b", "c", "view", "illum", "full"],
     help="Evaluate HPatches' own tasks on the test sequences of a split.",
-    section="Input",
 )
-@option(
-    "--tasks",
-    metavar="FOLDER",
+@options.in_input(
+    "--tasks FOLDER",
     help="HPatches' task files: splits.json, verif_pos_split-a.csv, … [drawn by --seed]",
-    section="Input",
 )
 @settings_of(DescriptorSettings)["metric"].declare()
 @options.seed_option_for("For pairs and queries that are drawn.")

@@ -37,11 +37,11 @@ from assay.runs.results import Aggregate
 from assay.scoring.scores import Scores
 from assay.stats import Interval, interval
 from assay.stats.confidence import jackknife_interval
-from assay.tables.table import Cell, Table
+from assay.tables.table import Cell, Table, table_of
 from assay.vision import ranks
 from assay.vision.keypoints import as_id, draw
 from assay.vision.ranks import PRCurve, curve_of, mean_curve, trapezoid_area
-from assay.vision.report import fractions, interval_data, level_heading
+from assay.vision.report import interval_data, level_heading
 from assay.vision.result import interval_aggregate, plain_scores
 
 REFERENCE: Final = "ref"
@@ -324,18 +324,10 @@ def number_table(names: Sequence[str], numbers: Sequence[Sequence[PatchNumber]])
         best = choose(number.whole.estimate for number in same) if len(same) > 1 else math.nan
         for name, number in zip(names, same, strict=True):
             *parts, whole = (each.estimate for each in number.intervals.values())
-            rows.append(
-                (
-                    Cell(number.name),
-                    Cell(name),
-                    *fractions(parts),
-                    Cell(whole, "fraction", whole == best),
-                    number.whole.cell(),
-                    Cell(number.chance, "fraction"),
-                )
-            )
+            last = Cell(whole, "fraction", whole == best), number.whole.cell(), number.chance
+            rows.append((number.name, name, *parts, *last))
     level = level_heading(first.whole.level)
-    return Table(("task", "descriptor", *first.intervals, level, "chance"), tuple(rows))
+    return table_of(("task", "descriptor", *first.intervals, level, "chance"), rows)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from assay.runs.record import RunRecord
 from assay.scoring.output import tied_remark
 from assay.scoring.scores import Scores, signature_of
 from assay.stats import Interval, interval
-from assay.tables.table import Cell, Page, Table, Words
+from assay.tables.table import Cell, Page, Table, Words, table_of
 from assay.vision.compat import row_with_metadata
 from assay.vision.keypoints import as_id
 from assay.vision.ranks import PRCurve
@@ -59,22 +59,15 @@ def category_table(summaries: Sequence[CategorySummary]) -> Table:
         same = [other.micro.estimate for other in summaries if other.category == summary.category]
         defined = [value for value in same if not math.isnan(value)]
         best = len(defined) > 1 and micro.estimate == max(defined)
-        rows.append(
-            (
-                *_about(summary),
-                Cell(micro.estimate, "fraction", best),
-                micro.cell(),
-                Cell(macro.estimate, "fraction"),
-                macro.cell(),
-                *fractions([*map(summary.means.get, _HEADLINE), summary.chance]),
-            )
-        )
-    return Table((*_ABOUT, *means, *_HEADLINE, "chance mAP"), tuple(rows))
+        both = Cell(micro.estimate, "fraction", best), micro.cell(), macro.estimate, macro.cell()
+        further = (*map(summary.means.get, _HEADLINE), summary.chance)
+        rows.append((*_about(summary), *both, *further))
+    return table_of((*_ABOUT, *means, *_HEADLINE, "chance mAP"), rows)
 
 
 def _about(summary: CategorySummary) -> list[Cell]:
-    numbers = counts(getattr(summary, name) for name in _ABOUT[2:])
-    return [Cell(summary.descriptor), Cell(summary.category), *numbers]
+    sizes = counts(getattr(summary, name) for name in _ABOUT[2:])
+    return [Cell(summary.descriptor), Cell(summary.category), *sizes]
 
 
 def interval_data(mean: Interval) -> dict[str, Any]:
@@ -104,11 +97,11 @@ def task_table(
     results: Sequence[DescriptorResult], rule: str, resampling: Mapping[str, Any]
 ) -> Table | None:
     """Tabulate verification, retrieval and image tasks; None without any."""
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[tuple[Any, ...]] = []
 
     def add(name: str, task: str, mean: Interval, labels: Sequence[int | None]) -> None:
-        value = (Cell(mean.estimate, "fraction"), mean.cell())
-        rows.append((Cell(name), Cell(task), *value, *counts(labels)))
+        value = mean.estimate, mean.cell()
+        rows.append((name, task, *value, *counts(labels)))
 
     for result in results:
         for task, pooled in result.tasks.items():
@@ -123,7 +116,7 @@ def task_table(
             add(result.name, task.replace("_", " "), mean, (None, None, None))
     level = level_heading(resampling.get("level", 0.95))
     columns = ("descriptor", "task", "AP", level, "+1", "0", "-1")
-    return Table(columns, tuple(rows)) if rows else None
+    return table_of(columns, rows) if rows else None
 
 
 def _kinds(task: str) -> tuple[str, ...]:
@@ -133,18 +126,15 @@ def _kinds(task: str) -> tuple[str, ...]:
 def scene_table(results: Sequence[DescriptorResult]) -> Table:
     """Tabulate descriptors × scenes, with all counts."""
     words = ("scene", "category")
-    numbers = ("pairs", "queries", "with_truth", "excluded", "outside", "failed", "failed_pairs")
+    seen = ("pairs", "queries", "with_truth", "excluded", "outside")
+    sizes = (*seen, "failed", "failed_pairs", "pool")
     means = ("AP", "AP_including_zeros", "Success@1", "Success@5", "Success@10")
     rows = [
-        (
-            *map(Cell, (result.name, *(row[name] for name in words))),
-            *counts(row[name] for name in (*numbers, "pool")),
-            *fractions(map(row.get, means)),
-        )
+        (result.name, *map(row.get, words), *counts(map(row.get, sizes)), *map(row.get, means))
         for result in results
         for row in result.scene_rows()
     ]
-    return Table(("descriptor", *words, *numbers, "pool", *means), tuple(rows))
+    return table_of(("descriptor", *words, *sizes, *means), rows)
 
 
 def rank_table(results: Sequence[DescriptorResult]) -> Table:

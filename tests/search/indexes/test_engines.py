@@ -241,8 +241,8 @@ def test_faiss_clusters_vectors_of_any_size(size: float, metric: Any) -> None:
     [
         ("IVF16,Flat", "25.0 per centroid (faiss asks for 39)"),
         ("IVF4,Flat", "100.0 per centroid"),
-        ("PQ4", "1.6 per centroid (faiss asks for 39)"),
-        ("OPQ4,IVF4,PQ4", "1.6 per centroid (faiss asks for 39)"),
+        ("PQ4x4", "25.0 per centroid (faiss asks for 39)"),
+        ("OPQ4,IVF4,PQ4x5", "12.5 per centroid (faiss asks for 39)"),
         ("SQ8", ""),
         ("HNSW8", None),
         ("Flat", None),

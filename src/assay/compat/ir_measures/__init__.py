@@ -1,7 +1,7 @@
 """ir_measures' names and shapes over Assay: `import assay.compat.ir_measures as ir_measures`.
 
 Each measure has the conventions of the package that ir_measures takes it from, ties among them;
-see `providers`. What Assay does not compute (diversity, C/W/L but for RBP, Compat, infAP) has its
+see `providers`. What Assay does not compute (diversity, C/W/L but for RBP, Compat) has its
 name, and says when used that it is not there. Source: ir_measures 0.4.3.
 """
 

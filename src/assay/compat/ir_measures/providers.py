@@ -228,6 +228,7 @@ class PytrecEvalProvider(_OwnProvider):
     RULES = preset("trec_eval_9")
     SUPPORTED: ClassVar = {
         **dict.fromkeys(("P", "R", "AP", "Rprec", "Success", "IPrec", "Bpref", "NumRet"), _ANY),
+        "infAP": _ANY,
         **dict.fromkeys(("NumQ", "NumRel", "SetAP", "SetF", "SetP", "SetR"), _ANY),
         "RR": {"cutoff": is_absent},
         "nDCG": {"dcg": is_one_of("log2")},

@@ -13,15 +13,15 @@ import os
 import random
 import time
 import urllib.request
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from functools import partial
 from http.client import HTTPException
 from time import sleep
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
 
 import numpy as np
@@ -43,21 +43,36 @@ _TRIES: Final = 6
 _FIRST_WAIT: Final = 0.5  # seconds; doubled after each try
 _LONGEST_WAIT: Final = 30.0
 _LONGEST_ASKED: Final = 120.0  # an endpoint that asks for more is given up
-_LARGEST: Final = 1 << 28  # bytes of an answer
 _AGAIN: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _AT_A_TIME: Final = 1 << 16
 _WORDS: Final = 300  # characters of a message
 # Where an answer tells its tokens; the last two as Cohere has them.
 _USAGE: Final = ("usage.total_tokens", "usage.prompt_tokens")
 _COUNTS: Final = (*_USAGE, "meta.billed_units.input_tokens", "meta.tokens.input_tokens")
+# Where an answer other than success has its words; the first and the fourth as OpenAI has them, the
+# others as search engines do.
+_SAID: Final = (
+    *("error.message", "error.reason", "error.msg", "error", "message", "status.error"),
+    *("root.errors.0.message", "errors.0.message"),
+)
 
 
-class _TryError(Exception):
-    """Report a failed try; `wait` is what the endpoint asked for, None if nothing."""
+class RequestError(EndpointError):
+    """Report a failed request: whether another may succeed, and after how many seconds.
 
-    def __init__(self, words: str, *, again: bool = True, wait: float | None = None) -> None:
+    `retry_after` is what the endpoint asked for, None if nothing. `late` is a time-out.
+    """
+
+    def __init__(
+        self,
+        words: str,
+        *,
+        again: bool = True,
+        retry_after: float | None = None,
+        late: bool = False,
+    ) -> None:
         super().__init__(words)
-        self.again, self.wait = again, wait
+        self.again, self.retry_after, self.late = again, retry_after, late
 
 
 class _NoRedirects(HTTPRedirectHandler):
@@ -67,11 +82,18 @@ class _NoRedirects(HTTPRedirectHandler):
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Post requests to a checked address, with the key in a variable."""
+    """Send requests to a checked address, with the key in a variable.
+
+    `key_header` is the name of the key's header, and what stands before the key.
+    """
 
     base_url: str
     key_env: str  # "" for no key
     timeout: float = 120.0  # seconds for a whole answer
+    key_header: str = "Authorization: Bearer "
+    headers: Mapping[str, str] = field(default_factory=dict)
+    tries: int = _TRIES
+    largest: int = 1 << 28  # bytes of an answer
 
     def __post_init__(self) -> None:
         """Refuse anything but a plain address, without repeating it: it may hold a secret."""
@@ -101,21 +123,23 @@ class Endpoint:
 
     def _headers(self) -> dict[str, str]:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        return {**headers, "Authorization": f"Bearer {self._key}"} if self._key else headers
+        name, _, before = self.key_header.partition(": ")
+        return {**headers, **self.headers, **({name: f"{before}{self._key}"} if self._key else {})}
 
-    def post(self, path: str, content: Any) -> Any:
-        """Post JSON content and return the JSON answer."""
-        body, tried = json.dumps(content).encode(), 0
+    def post(self, path: str, content: Any, method: str = "POST") -> Any:
+        """Send JSON content and return the JSON answer; of GET, content is the query string."""
+        tried = 0
         while True:
             tried += 1
             try:
-                return self._try(path, body)
-            except _TryError as trouble:
-                if not trouble.again or tried == _TRIES:
+                return self._try(path, content, method)
+            except RequestError as trouble:
+                if not trouble.again or tried >= self.tries:
                     times = f" ({tried} times)" if tried > 1 else ""
                     words = _plain(f"{trouble}{times}.", self._key)
-                    raise EndpointError(f"{self.base_url}{path}: {words}") from None
-                sleep(self._wait(path, tried, trouble.wait))
+                    trouble.args = (f"{self.base_url}{path}: {words}",)
+                    raise trouble from None
+                sleep(self._wait(path, tried, trouble.retry_after))
 
     def _wait(self, path: str, tried: int, seconds: float | None) -> float:
         """Return seconds to wait: twice as long each time, or what the endpoint asked for."""
@@ -127,75 +151,80 @@ class Endpoint:
         longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (tried - 1))
         return max(seconds or 0.0, random.uniform(longest / 2, longest))
 
-    def _try(self, path: str, body: bytes) -> Any:
+    def _try(self, path: str, content: Any, method: str) -> Any:
         end = time.monotonic() + self.timeout
-        url = self.base_url.rstrip("/") + path
-        request = urllib.request.Request(url, body, self._headers(), method="POST")
+        url = self.base_url.rstrip("/") + path if path else self.base_url
+        body = None if method == "GET" else json.dumps(content).encode()
+        url += f"?{urlencode(content)}" if method == "GET" else ""
+        request = urllib.request.Request(url, body, self._headers(), method=method)
         # To this machine without a proxy, which would read plain http.
         direct = [ProxyHandler({})] if is_loopback(self.base_url) else []
         try:
             opener = build_opener(_NoRedirects, *direct)
             with opener.open(request, timeout=self.timeout) as response:
-                raw = _read(response, end)
+                raw = _read(response, end, self.largest)
         except HTTPError as error:
             with error:
                 raise _status(error, end, self.key_env) from None
         except UnicodeError:
-            raise _TryError("the address names no host", again=False) from None
+            raise RequestError("the address names no host", again=False) from None
         except (URLError, HTTPException, OSError) as error:
-            raise _TryError(_connection(error, self.timeout)) from None
+            raise _connection(error, self.timeout) from None
         try:
             return parse_json(raw.decode("utf-8"), "the answer")
         except (UnicodeDecodeError, FormatError) as error:
-            raise _TryError(f"the answer cannot be read: {str(error)[:160]}") from None
+            raise RequestError(f"the answer cannot be read: {str(error)[:160]}") from None
 
 
-def _read(response: Any, end: float) -> bytes:
+def _read(response: Any, end: float, largest: int = 1 << 20) -> bytes:
     """Read all of an answer, as long as time and size allow."""
     parts, size = [], 0
     while part := response.read1(_AT_A_TIME):
         parts.append(part)
         size += len(part)
-        if size > _LARGEST:
-            raise _TryError(f"the answer is larger than {_LARGEST >> 20} MiB", again=False)
+        if size > largest:
+            raise RequestError(f"the answer is larger than {largest >> 20} MiB", again=False)
         if time.monotonic() > end:
             raise TimeoutError
     promised = response.headers.get("Content-Length")
     if promised is not None and promised.isdigit() and int(promised) > size:
-        raise _TryError(f"the answer broke off after {size} of {promised} bytes")
+        raise RequestError(f"the answer broke off after {size} of {promised} bytes")
     return b"".join(parts)
 
 
-def _connection(error: Exception, timeout: float) -> str:
+def _connection(error: Exception, timeout: float) -> RequestError:
     reason = getattr(error, "reason", error)
     if isinstance(reason, TimeoutError):
-        return f"no answer within {timeout:g} seconds"
-    return f"no connection or no whole answer ({type(reason).__name__})"
+        return RequestError(f"no answer within {timeout:g} seconds", late=True)
+    if flaw := getattr(reason, "verify_message", ""):
+        advice = "A certificate of your own authority goes into the file that SSL_CERT_FILE names"
+        return RequestError(f"its certificate is not accepted ({flaw}). {advice}", again=False)
+    return RequestError(f"no connection or no whole answer ({type(reason).__name__})")
 
 
-def _status(error: HTTPError, end: float, variable: str) -> _TryError:
+def _status(error: HTTPError, end: float, variable: str) -> RequestError:
     """Explain an answer other than success."""
     if 300 <= error.code < 400:
-        return _TryError(
+        return RequestError(
             f"it answers {error.code} and points elsewhere, which is not followed: the key is for "
             "the host that was named. Give the address that it points to",
             again=False,
         )
     if error.code in (401, 403):
         advice = f"is {variable} set and right?" if variable else "it asks for a key; see key_env"
-        return _TryError(f"it answers {error.code}: {advice}", again=False)
+        return RequestError(f"it answers {error.code}: {advice}", again=False)
     words, again = f"it answers {error.code}{_said(error, end)}", error.code in _AGAIN
-    return _TryError(words, again=again, wait=_asked_wait(error))
+    return RequestError(words, again=again, retry_after=_asked_wait(error))
 
 
 def _said(error: HTTPError, end: float) -> str:
     """Quote the endpoint's words, if it has any."""
     try:
         answer = json.loads(_read(error, end).decode("utf-8"))
-        words = answer["error"]["message"] if isinstance(answer["error"], dict) else answer["error"]
     except Exception:  # words are a courtesy: without them the number must do
         return ""
-    return f": {words!s:.2000}"
+    words = [text for path in _SAID if isinstance(text := pick(answer, path), str) and text]
+    return f": {words[0]:.2000}" if words else ""
 
 
 def _plain(words: str, key: str) -> str:
@@ -267,13 +296,22 @@ def _encode(endpoint: Endpoint, model: str, texts: list[str]) -> Batch:
 
 def count_tokens(answer: Any) -> int | None:
     """Return the tokens that an answer counted: `usage`, or `meta` as Cohere has it."""
-    for path in _COUNTS:
-        part = answer
-        for key in path.split("."):
-            part = part.get(key) if isinstance(part, dict) else None
-        if type(part) in (int, float) and part >= 0:
-            return int(part)
-    return None
+    counts = [pick(answer, path) for path in _COUNTS]
+    return next((int(n) for n in counts if type(n) in (int, float) and n >= 0), None)
+
+
+def pick(value: Any, path: str) -> Any:
+    """Return what stands at a path of names and places in lists; None where nothing does.
+
+    >>> pick({"hits": [{"id": "a"}, {"id": "b"}]}, "hits.1.id")
+    'b'
+    """
+    for key in path.split("."):
+        if isinstance(value, list):
+            value = value[int(key)] if key.isdecimal() and int(key) < len(value) else None
+        else:
+            value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
 def _requests(texts: list[str]) -> Iterator[list[str]]:

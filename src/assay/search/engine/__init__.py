@@ -11,12 +11,14 @@ from assay.search.engine.codes import Codes, distance_histogram, pack_codes, ran
 from assay.search.engine.labels import LabelCounts, count_labels
 from assay.search.engine.prepared import Prepared, prepare
 from assay.search.engine.search import rank, rerank
+from assay.search.engine.sparse_vectors import SparseVectors, read_sparse
 from assay.search.engine.targets import TargetRanks, target_ranks, target_ranks_from_scores
 
 __all__ = [
     "Codes",
     "LabelCounts",
     "Prepared",
+    "SparseVectors",
     "TargetRanks",
     "count_labels",
     "distance_histogram",
@@ -24,6 +26,7 @@ __all__ = [
     "prepare",
     "rank",
     "rank_codes",
+    "read_sparse",
     "rerank",
     "target_ranks",
     "target_ranks_from_scores",

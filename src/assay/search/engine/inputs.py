@@ -24,6 +24,7 @@ from assay.errors import IdError, InputError, MismatchError, ShapeError, UsageEr
 from assay.io.arrays import NpyRows, open_rows
 from assay.io.mapped import CopiedRows
 from assay.native import Engine, engine_name, kernels, load
+from assay.search.engine.sparse_vectors import is_sparse
 
 if TYPE_CHECKING:
     from assay.native.signatures import Kernels
@@ -89,6 +90,8 @@ def check_ids(ids: Any, count: int | None, what: str) -> Ids | None:
 
 def matrix_of(vectors: Any, what: str) -> Vectors:
     """Return vectors as a checked matrix; a file is opened by the caller."""
+    if is_sparse(vectors):
+        raise UsageError(f"{what} is sparse, which only `rank` takes, for queries and docs alike.")
     if not isinstance(vectors, NpyRows | CopiedRows):
         vectors = open_rows(checks.plain_array(vectors, what))
     check_shape(vectors.shape, what)

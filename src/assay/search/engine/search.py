@@ -16,7 +16,7 @@ from assay.arrays import Bytes, Floats, Floats32, Ints, Ints32, VectorsLike, off
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.core.ranking import Ranking
-from assay.errors import ValueRangeError
+from assay.errors import UsageError, ValueRangeError
 from assay.io.arrays import open_rows
 from assay.io.mapped import steady_files
 from assay.native import Engine
@@ -24,6 +24,8 @@ from assay.search.engine.blocks import ZERO_SCORE, Docs, Queries, prepare_docs
 from assay.search.engine.inputs import Excluded, refuse_short
 from assay.search.engine.plan import SearchPlan, plan, search_settings
 from assay.search.engine.prepared import Prepared
+from assay.search.engine.sparse import rank_sparse
+from assay.search.engine.sparse_vectors import is_sparse
 from assay.search.engine.workers import Control, Progress, Task, only_forward, run
 
 if TYPE_CHECKING:
@@ -68,10 +70,11 @@ def rank(
     cut into blocks, and both engines. Under "l2" a score is minus the squared distance.
 
     Args:
-        queries: Vectors of the queries: an array, a memory map or the path of a .npy file.
+        queries: Vectors of the queries: an array, a memory map or the path of a .npy file; or
+            sparse ones, in whatever `read_sparse` takes.
         docs: Vectors of the documents, likewise, or an iterator of blocks of rows.
         k: Number of documents for each query.
-        metric: How vectors are compared.
+        metric: How vectors are compared; sparse ones by "cosine" or "dot".
         exclude: "self" (the document with the query's id; without ids, of its row) or pairs of
             (query, document), by id where there are ids.
         query_ids: Ids of the queries, by default their row numbers.
@@ -96,6 +99,22 @@ def rank(
     """
     k = min(checks.check_cutoff(k), _MOST_DOCS)
     keep_ties = checks.check_flag(keep_ties, "keep_ties")
+    if is_sparse(queries) or is_sparse(docs):
+        if zero != "error" or floors is not None:
+            raise UsageError("Sparse vectors are searched without floors and with zero='error'.")
+        return rank_sparse(
+            queries,
+            docs,
+            k,
+            metric=metric,
+            exclude=exclude,
+            query_ids=query_ids,
+            doc_ids=doc_ids,
+            keep_ties=keep_ties,
+            threads=threads,
+            engine=engine,
+            progress=progress,
+        )
     queries, docs = open_rows(queries), open_rows(docs)
     with steady_files(queries, docs) as watch:
         ready = plan(

@@ -1,4 +1,4 @@
-"""`assay tasks` (Evaluate): Compare systems on many tasks: means, ranks and Borda counts."""
+"""`assay tasks`: tables, folders of mteb, or stored runs; all of them refused or compared alike."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ import click
 
 from assay.cli import options, output
 from assay.cli.commands import Command
-from assay.cli.settings import argument, option
+from assay.cli.settings import argument
 from assay.core.on_demand import OnDemand
 from assay.errors import StorageError
 from assay.stats.choices import MISSING, MOST_PAIRS, UNITS
 
 if TYPE_CHECKING:
-    from assay.comparison.tasks import TaskComparison
-    from assay.runs.leaderboard import compare_tasks
+    from assay.tasks.comparison import TaskComparison, compare_tasks
 else:
-    compare_tasks = OnDemand("assay.runs.leaderboard").compare_tasks
+    compare_tasks = OnDemand("assay.tasks.comparison").compare_tasks
 
 
 _FILTERS = ("model", "name", "tag", "since", "until")
@@ -54,25 +53,7 @@ _FILTERS = ("model", "name", "tag", "since", "until")
 @options.resamples_option
 @options.seed_option
 @options.store_option
-@option(
-    "--model NAME",
-    help="Only stored runs of this model.",
-    section="Models",
-    offers="assay.models.specs:offer_models",
-)
-@options.in_input(
-    "--name NAME",
-    help="Only stored runs of this name.",
-    offers="assay.store.completion:offer_names",
-)
-@options.in_store(
-    "--tag TAG",
-    multiple=True,
-    help="Only stored runs with all these tags.",
-    offers="assay.store.completion:offer_tags",
-)
-@options.in_store("--since DATE", help="Only stored runs from this day on (UTC).")
-@options.in_store("--until DATE", help="Only stored runs up to this day.")
+@options.run_filters
 @options.result_options()
 def command(
     *,

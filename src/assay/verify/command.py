@@ -1,4 +1,4 @@
-"""`assay verify` (Evaluate): Compute a stored result again and say whether it is the same."""
+"""`assay verify`: compute a stored result again and say whether it is the same."""
 
 from __future__ import annotations
 

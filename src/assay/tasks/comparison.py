@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, pairwise
@@ -11,7 +12,7 @@ from typing import Any
 
 from assay import __version__
 from assay.arrays import Floats
-from assay.comparison.alignment import Aligned, TaskValues
+from assay.comparison.alignment import Aligned
 from assay.comparison.compare import Comparison
 from assay.comparison.pairs import ComparisonSettings, Pair
 from assay.comparison.standings import Standing, SystemBlock, pair_data, rank_systems
@@ -22,6 +23,8 @@ from assay.core.ids import Ids
 from assay.errors import MismatchError, UsageError
 from assay.io.lines import build_frame
 from assay.measures import Measure
+from assay.runs.record import HasRecord
+from assay.scoring.scores import Scores
 from assay.stats import (
     Interval,
     JointPairs,
@@ -34,6 +37,8 @@ from assay.stats.bounded import constant_ends
 from assay.stats.choices import LEVEL, RESAMPLES, UNITS
 from assay.stats.corrections import borda_points
 from assay.stats.samples import FEWEST
+from assay.tasks.tables import TaskLines, join_lines, read_mteb, read_task_lines, task_lines
+from assay.tasks.values import ScoredTasks, TaskValues, values_of_lines, values_of_scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,3 +349,127 @@ def _within(mean: Interval, bounds: tuple[float, float] | None) -> Interval:
         note = "all values of a task are equal, so no variation was seen"
         return replace(mean, low=ends[0], high=ends[1], note=note)
     return mean if bounds is None else mean.within(*bounds)
+
+
+def compare_tasks(
+    source: Any,
+    *,
+    units: str | None = None,
+    missing: str = "refuse",
+    only: Collection[str] = (),
+    measure: str | Measure | None = None,
+    split: str = "test",
+    languages: Collection[str] = (),
+    level: float = LEVEL,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> TaskComparison:
+    """Compare systems on the mean over many tasks of equal weight.
+
+    Args:
+        source: A table with columns system, task, query and value (a path, several paths, a data
+            frame, records; without query, values are means of tasks), folders of results of mteb,
+            runs of a store or records, whose datasets are the tasks, or {system: {task: Scores}}.
+        units: What is resampled: "queries" within tasks, which says who is better on these tasks,
+            or "tasks", which says who is better on tasks like these, and is all that means allow.
+        missing: What happens where a system lacks a task: "refuse", "drop-task" or "drop-system".
+        only: The tasks to take.
+        measure: One measure of runs.
+        split: The split of results of mteb.
+        languages: Languages of results of mteb, such as "eng".
+        level: Significance level.
+        resamples: Number of resamples.
+        seed: Seed of the draws.
+
+    Returns:
+        The comparison: verdicts, standings, pairs and tables.
+
+    Raises:
+        UsageError: The source is of no known kind.
+        MismatchError: The systems have no tasks in common.
+
+    Example:
+        >>> rows = [(s, t, q, v + q % 3 / 10) for s, v in (("new", 0.6), ("old", 0.2))
+        ...         for t in ("NQ", "FiQA") for q in range(9)]
+        >>> table = [dict(zip(("system", "task", "query", "value"), row)) for row in rows]
+        >>> compare_tasks(table).standings[0].name
+        'new'
+    """
+    selection: dict[str, Any] = {"missing": missing, "only": only}
+    scored = _scores_of(source)
+    if scored is not None:
+        in_order = dict(sorted(scored.items()))  # as those of a table
+        values = values_of_scores(in_order, measure=measure, **selection)
+    else:
+        lines = _lines_of(source, {"split": split, "only": only, "languages": languages})
+        values = values_of_lines(
+            lines.in_order(), measure="" if measure is None else str(measure), **selection
+        )
+    return compare_task_values(values, units=units, level=level, resamples=resamples, seed=seed)
+
+
+def _scores_of(source: Any) -> ScoredTasks | None:
+    """Return the scores of runs or of a dictionary; None for anything else."""
+    if isinstance(source, Mapping):
+        return _of_mapping(source)
+    plain = isinstance(source, list | tuple) and len(source) > 0
+    if plain and all(callable(getattr(run, "record", None)) for run in source):
+        return _of_records(source)
+    return None
+
+
+def _lines_of(source: Any, of_mteb: Mapping[str, Any]) -> TaskLines:
+    """Return the lines of tables, of records, or of folders of mteb."""
+    paths = [source] if isinstance(source, str | os.PathLike) else source
+    if (
+        not isinstance(paths, list | tuple)
+        or not paths
+        or not all(isinstance(path, str | os.PathLike) for path in paths)
+    ):
+        return task_lines(source)
+    folders = [path for path in paths if os.path.isdir(path)]
+    if not folders:
+        return join_lines([read_task_lines(path) for path in paths])
+    if len(folders) < len(paths):
+        raise UsageError("Give tables, or folders of results of mteb, but not both.")
+    return read_mteb(folders, **of_mteb)
+
+
+def _of_mapping(source: Mapping[Any, Any]) -> dict[str, dict[str, tuple[Scores, str]]]:
+    scored: dict[str, dict[str, tuple[Scores, str]]] = {}
+    for system, tasks in source.items():
+        if not isinstance(system, str) or not isinstance(tasks, Mapping):
+            raise UsageError("A dictionary holds {system: {task: Scores}}.")
+        for task, scores in tasks.items():
+            if not isinstance(task, str) or not isinstance(scores, Scores):
+                raise UsageError(
+                    f"{system!r} holds {type(scores).__name__} for the task {task!r}; give Scores, "
+                    "as evaluate() gives them."
+                )
+            scored.setdefault(task, {})[system] = (scores, "")
+    if not scored:
+        raise UsageError("There are no systems; a dictionary holds {system: {task: Scores}}.")
+    return scored
+
+
+def _of_records(runs: Iterable[HasRecord]) -> dict[str, dict[str, tuple[Scores, str]]]:
+    """Return scores by dataset and name; a name has one run on a dataset."""
+    scored: dict[str, dict[str, tuple[Scores, str]]] = {}
+    places: dict[tuple[str, str], str] = {}
+    for run in runs:
+        record = run.record()
+        place = f"run {run.id}" if hasattr(run, "id") else f"run {record.name!r}"
+        if not record.dataset:
+            raise MismatchError(
+                f"{place.capitalize()} names no dataset, which is its task here. Save runs with a "
+                "dataset."
+            )
+        cell = (record.dataset, record.name)
+        if cell in places:
+            raise MismatchError(
+                f"{record.name!r} has two runs on {record.dataset!r}: {places[cell]} and {place}. "
+                "Choose one of them."
+            )
+        places[cell] = place
+        scored.setdefault(record.dataset, {})[record.name] = (record.scored(), record.clusters)
+    return scored

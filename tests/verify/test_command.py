@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from assay import __version__
-from assay.cli.verify import leads_out, with_paths
 from assay.runs.results import compare_results, compare_signatures
+from assay.verify.command import leads_out, with_paths
 from tests.golden.commands import COMMANDS, unmet
 from tests.golden.inputs import make_inputs
 
@@ -487,7 +487,7 @@ def test_a_strangers_command_writes_nothing(
 def test_no_input_is_written_through(
     assay: Any, result: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("assay.cli.verify.LARGEST_COPY", 0)  # large files are links
+    monkeypatch.setattr("assay.verify.command.LARGEST_COPY", 0)  # large files are links
     (folder / "verified.json").write_text("mine")
     stranger = {"bytes": 4, "sha256": "0"}
     change(result, lambda data: data["made_by"]["inputs"].update({"verified.json": stranger}))

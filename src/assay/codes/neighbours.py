@@ -62,7 +62,7 @@ def rbo(a: Ranking, b: Ranking, *, p: float = 0.9, ties: str = "expected") -> Fl
     >>> rbo(a, a).tolist(), rbo(a, Ranking.from_scores([[1, 2, 3]]), p=0.5).tolist()
     ([1.0], [0.375])
     """
-    weight = _check_p(p)
+    weight = check_persistence(p)
     if checks.check_choice(ties, TIES, "ties") not in ("order", "expected"):
         raise UsageError(f"RBO takes ties 'order' or 'expected', found {ties!r}.")
     return _by_row(a, b, [lambda pairs: _rbo(pairs, weight, ties)], ties)[0]
@@ -116,7 +116,7 @@ def ranking_similarity(
 ) -> RankingSimilarity:
     """Overlap at several cuts under every rule for ties, and RBO, by one join of the rankings."""
     cuts = [(checks.check_cutoff(values_of_pair), ties) for values_of_pair in k for ties in TIES]
-    weight = _check_p(p)
+    weight = check_persistence(p)
     values = [_overlap_of(cut, ties) for cut, ties in cuts]
     *rows_of_values, biased = _by_row(
         a, b, [*values, lambda values_of_pair: _rbo(values_of_pair, weight, "expected")], "expected"
@@ -137,7 +137,8 @@ def _overlap_of(k: int, ties: str) -> Callable[[RankPairs], Floats]:
     return lambda pairs: _COUNTS[ties](pairs, k) / k
 
 
-def _check_p(p: Any) -> float:
+def check_persistence(p: Any) -> float:
+    """Return the persistence of RBO, checked."""
     number = float(p) if checks.is_real(p) else 0.0
     if not 0 < number < 1:
         raise UsageError(f"RBO's p must be between 0 and 1, found {p!r}.")

@@ -11,9 +11,8 @@ import pytest
 from scipy import stats
 
 from assay import Ranking
-from assay.errors import AssayError, MismatchError, UsageError
-from assay.measures import neighbours
-from assay.measures.neighbours import (
+from assay.codes import neighbours
+from assay.codes.neighbours import (
     TIES,
     Places,
     RankPairs,
@@ -24,6 +23,7 @@ from assay.measures.neighbours import (
     rbo,
     spearman,
 )
+from assay.errors import AssayError, MismatchError, UsageError
 
 
 def orders(scores: list[int]) -> list[tuple[int, ...]]:

@@ -9,7 +9,7 @@ import pytest
 
 from assay import compare_tasks
 from assay.errors import FormatError, MismatchError, UsageError
-from assay.io.task_tables import read_mteb
+from assay.tasks.tables import read_mteb
 
 
 def entry(score, subset="default", languages=("eng-Latn",)):

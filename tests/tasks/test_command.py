@@ -13,7 +13,7 @@ from assay import store
 from assay.cli.main import main
 from assay.runs.record import RunRecord
 from tests.comparison.made_scores import scores_of
-from tests.io.test_mteb import entry, put
+from tests.tasks.test_mteb import entry, put
 
 FEW = ["--resamples", "300"]
 

@@ -1,0 +1,485 @@
+"""From the answers of a search system, or a run that it wrote, to a ranking and what it costs.
+
+The scores of a system decide its ranking, under the tie rule of all systems. Where it has none, the
+order of its hits does. Scores that rise with the rank are distances, and are turned round; scores
+that do neither are refused. Ids of chunks become documents by `doc_of`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from assay.arrays import Floats, Ints, offsets_of, rows_of
+from assay.bench.asking import Answers, Asking, ask_all, describe_failure
+from assay.bench.plan import PreparedCollection, Retriever
+from assay.bench.search import Costs, SearchOptions, SearchResult, aggregate_chunks
+from assay.bench.systems import SYSTEMS, Hits, Query, as_retrieve, check_repeats, read_hits
+from assay.core.checks import name_few
+from assay.core.conventions import Conventions, as_settings
+from assay.core.ids import Ids
+from assay.core.mismatches import check_match
+from assay.core.ranking import Ranking
+from assay.errors import (
+    EndpointError,
+    FormatError,
+    InputError,
+    MeasureError,
+    MismatchError,
+    StorageError,
+    UsageError,
+)
+from assay.inspect.check import Finding
+from assay.io.checkpoint import Checkpoint
+from assay.io.columns import open_table
+from assay.io.formats import as_ranking
+from assay.io.plain_data import parse_json
+from assay.io.streams import ending_of, read_text
+from assay.measures import Measure
+from assay.plugins import find_hook
+from assay.runs.record import only_measures
+from assay.scoring.scores import Scores
+
+_DIRECTIONS: Final = ("high", "low", "order")
+DocOf = str | os.PathLike[str] | Mapping[str, str] | None
+
+
+# Chunks and documents
+
+
+def make_doc_of(rule: DocOf) -> Callable[[str], str] | None:
+    """Return the function from what a system returns to what is judged.
+
+    Args:
+        rule: A regular expression with one group; the path of a table whose first two columns are
+            ids and documents, or of a JSON object; or {id: document}. None changes nothing.
+
+    Returns:
+        A function of one id; an id that no rule knows stays as it is.
+
+    Raises:
+        UsageError: The expression is wrong, or does not have one group.
+
+    Example:
+        >>> make_doc_of("(.+)#[0-9]+")("guide.md#3")
+        'guide.md'
+    """
+    if rule is None:
+        return None
+    if isinstance(rule, Mapping):
+        return lambda chunk: str(rule.get(chunk, chunk))
+    if isinstance(rule, os.PathLike) or os.path.isfile(rule):
+        return make_doc_of(_read_mapping(os.fspath(rule)))
+    try:
+        pattern = re.compile(rule)
+    except re.error as error:
+        raise UsageError(f"doc_of {rule!r:.80} is no regular expression: {error}.") from None
+    if pattern.groups != 1:
+        raise UsageError(
+            f"doc_of {rule!r:.80} has {pattern.groups} groups. Put the document's id into one, "
+            "as in '(.+)#[0-9]+', or name a file that exists."
+        )
+
+    def find(id: str) -> str:
+        match = pattern.fullmatch(id)
+        return match[1] if match is not None and match[1] else id
+
+    return find
+
+
+def _read_mapping(path: str) -> dict[str, str]:
+    if ending_of(path) == ".json":
+        data = parse_json(read_text(path), path)
+        if isinstance(data, Mapping) and all(isinstance(doc, str) for doc in data.values()):
+            return dict(data)
+    table = open_table(path, "a mapping of ids")
+    if len(table.names) < 2:
+        raise FormatError(f"{path} has one column. The first has ids, the second their documents.")
+    ids, docs = table.columns(table.names[:2])
+    return dict(zip(map(str, ids), map(str, docs), strict=True))
+
+
+# From answers to a ranking
+
+
+class _Lines(NamedTuple):
+    """One line for each hit: row of the query, number of the id, score."""
+
+    ids: Ids
+    rows: Ints
+    numbers: Ints
+    scores: Floats
+
+
+@dataclass(frozen=True)
+class AnswerReader:
+    """Makes a ranking of the answers of one system, and notes what is odd about them.
+
+    `reach` is the last rank that some measure looks at.
+    """
+
+    system: Retriever
+    data: PreparedCollection
+    options: SearchOptions
+    reach: int
+    allow_mismatch: bool = False
+
+    def read(self, answer: Any) -> Hits:
+        """Return the hits of one query, checked; more than k are cut where they are in order."""
+        hits = read_hits(answer, id=self.system.settings.get("id", ""))
+        if self.system.settings.get("doc_of") is None:
+            check_repeats(hits.ids)
+        if " ".join(hits.ids).split() != hits.ids or "\0" in "".join(hits.ids):
+            odd = next(id for id in hits.ids if id.split() != [id] or "\0" in id)
+            raise InputError(
+                f"the id {odd!r:.60} is empty or holds white space. Return ids, not texts"
+            )
+        return hits
+
+    def rank(self, hits: Mapping[int, Hits]) -> tuple[Ranking, list[Finding]]:
+        """Return the ranking of the documents of the collection and others, and findings."""
+        name, depth = self.system.name, self.options.depth
+        findings = [*self._count(hits)]
+        lines, direction = self._lines(hits)
+        if direction == "low":
+            message = f"the scores of {name} rise with the rank: they are taken as distances"
+            effect = 'Their signs are turned round. Set scores = "low" to say so.'
+            if "scores" not in self.system.settings:
+                findings.append(Finding("note", "distances", message, effect, 1, 1))
+        lines = self._fold(lines, direction)
+        unknown = lines.ids.take(np.flatnonzero(lines.ids.match(self.data.doc_ids) < 0))
+        if len(lines.ids):
+            about = f"ids that {name} returned"
+            how: Any = {"allow": self.allow_mismatch, "prefixes": False}
+            check_match(lines.ids, self.data.doc_ids, about, "the collection", **how)
+        if len(unknown):
+            message = f"{name} returned {len(unknown):,} ids that are not in the collection"
+            effect = "They take a rank and count as not relevant. Map ids of chunks with --doc-of."
+            examples = tuple(map(str, unknown.take(np.arange(min(3, len(unknown))))))
+            counts = len(unknown), len(lines.ids)
+            findings.append(Finding("warning", "unknown-ids", message, effect, *counts, examples))
+        ranking = Ranking.from_lines(
+            self.data.query_ids,
+            lines.ids,
+            queries=lines.rows.astype(np.int32),
+            docs=lines.numbers.astype(np.int32),
+            scores=lines.scores,
+            tiebreak=self.options.tiebreak,
+        )
+        n_docs = 0 if len(unknown) else len(self.data.doc_ids)
+        ranking = replace(ranking.first(depth), n_docs=n_docs)
+        folded = None if self.system.settings.get("doc_of") is None else self.options.aggregation
+        settings = as_settings(model=self.system.spec, fold=folded, n_docs=len(self.data.doc_ids))
+        return replace(ranking, settings=settings), findings
+
+    def _count(self, hits: Mapping[int, Hits]) -> Iterator[Finding]:
+        """Yield findings about the number of hits."""
+        name, k = self.system.name, self.options.depth
+        lengths = np.array([len(hit.ids) for hit in hits.values()], np.int64)
+        enough = min(self.reach, len(self.data.doc_ids))
+        short, total = int((lengths < enough).sum()), len(lengths)
+        most = int(lengths.max(initial=0))
+        if short and most < enough:
+            message = f"{name} returned at most {most:,} documents for any query, of {k:,}"
+            effect = (
+                f"Measures beyond rank {most} see no more. Set its own number of documents (k, "
+                "top_k, similarity_top_k, search_kwargs), or measure less deep."
+            )
+            yield Finding("warning", "few-results", message, effect, short, total)
+        empty = int((lengths == 0).sum())
+        if empty:
+            rows = [row for row, hit in hits.items() if not hit.ids]
+            message = f"{name} returned nothing for {empty:,} queries"
+            ids = tuple(str(self.data.query_ids[row]) for row in rows[:3])
+            yield Finding("note", "no-results", message, "They score 0.", empty, total, ids)
+        if most > k:
+            long = int((lengths > k).sum())
+            message = f"{name} returned up to {most:,} documents, more than the {k:,} that count"
+            yield Finding("note", "many-results", message, "The others are cut.", long, total)
+
+    def _lines(self, hits: Mapping[int, Hits]) -> tuple[_Lines, str]:
+        """Return all hits as lines, and which scores are good: high, low or by order."""
+        rows = sorted(hits)
+        lengths = np.array([len(hits[row].ids) for row in rows], np.int64)
+        offsets = offsets_of(lengths)
+        places = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+        numbers: dict[str, int] = {}
+        every = chain.from_iterable(hits[row].ids for row in rows)
+        flat = np.fromiter((numbers.setdefault(id, len(numbers)) for id in every), np.int64)
+        scored = [row for row in rows if hits[row].scores is not None]
+        bare = [row for row in rows if hits[row].scores is None and hits[row].ids]
+        direction = self.system.settings.get("scores")
+        if scored and bare and direction != "order":
+            ids = self.data.query_ids
+            raise InputError(
+                f"{self.system.name} returns scores for some queries (such as {ids[scored[0]]!r}) "
+                f"and none for others ({ids[bare[0]]!r}). Return scores for all, or set "
+                'scores = "order".'
+            )
+        scores = -places.astype(np.float64)
+        if scored and direction != "order":
+            values = chain.from_iterable(hits[row].scores or () for row in rows)
+            scores = np.fromiter(values, np.float64)
+            direction = direction or self._direction(scores, offsets, rows)
+            scores = -scores if direction == "low" else scores
+        else:
+            direction = "order"
+        names = Ids.of(list(numbers), "doc") if numbers else self.data.doc_ids.take([])
+        return _Lines(names, np.repeat(rows, lengths).astype(np.int64), flat, scores), direction
+
+    def _direction(self, scores: Floats, offsets: Ints, rows: Sequence[int]) -> str:
+        """Return whether scores fall or rise with the rank, the same way for all queries."""
+        steps = np.diff(scores, prepend=0.0)
+        steps[offsets[:-1][np.diff(offsets) > 0]] = 0.0  # the first hit of each query
+        owners = rows_of(offsets)
+        rising, falling = (steps > 0), (steps < 0)
+        if not rising.any():
+            return "high"
+        if not falling.any():
+            return "low"
+        up, down = (
+            np.bincount(owners[each], minlength=len(rows)) > 0 for each in (rising, falling)
+        )
+        mixed = np.flatnonzero(up & down)
+        row = rows[int(mixed[0] if len(mixed) else np.flatnonzero(up)[0])]
+        raise InputError(
+            f"The scores of {self.system.name} are not in order: those of query "
+            f"{self.data.query_ids[row]!r} rise with the rank, others fall. Return hits sorted by "
+            'score, or set scores to "high" or "low" (sort by score), or "order" (ignore scores).'
+        )
+
+    def _fold(self, lines: _Lines, direction: str) -> _Lines:
+        """Return lines of documents where ids are those of chunks."""
+        doc_of, aggregation = (
+            make_doc_of(self.system.settings.get("doc_of")),
+            self.options.aggregation,
+        )
+        if doc_of is None:
+            return lines
+        if aggregation.best > 1 and direction == "order":
+            raise UsageError(
+                f"{self.system.name} has no scores that could be added: fold is {aggregation}. Use "
+                "max, the rank of a document's first chunk."
+            )
+        numbers: dict[str, int] = {}
+        named = (doc_of(str(id)) for id in lines.ids)
+        owner = np.fromiter((numbers.setdefault(doc, len(numbers)) for doc in named), np.int64)
+        # Entries of one chunk that came twice count once each: rank them as different chunks.
+        order = np.lexsort((np.arange(len(lines.rows)), -lines.scores, lines.rows))
+        rows, chunks = lines.rows[order], np.arange(len(order))
+        offsets = np.searchsorted(rows, np.arange(len(self.data.query_ids) + 1)).astype(np.int64)
+        ids = Ids.of(list(numbers), "doc") if numbers else lines.ids
+        ranked = Ranking(
+            self.data.query_ids,
+            Ids.count(len(order)),
+            offsets,
+            chunks.astype(np.int32),
+            lines.scores[order],
+        )
+        docs = aggregate_chunks(
+            ranked,
+            owner[lines.numbers[order]],
+            doc_ids=ids,
+            aggregation=aggregation,
+            depth=max(1, int(ranked.lengths.max(initial=1))),
+        ).ranking
+        return _Lines(ids, rows_of(docs.offsets), docs.docs.astype(np.int64), docs.scores)
+
+
+# Systems
+
+
+def search_retriever(
+    reader: AnswerReader,
+    asking: Asking,
+    checkpoint: Callable[[str], Checkpoint],
+    fields: Mapping[str, Mapping[str, Any]],
+) -> tuple[SearchResult, list[str]]:
+    """Ask a system all queries, and return its ranking and costs, and the queries that failed.
+
+    Args:
+        reader: The system, the queries, and how answers are read.
+        asking: Concurrency, time-out, retries, and what failures mean.
+        checkpoint: Returns where the answers of a fingerprint are kept.
+        fields: Further fields of queries, by their ids.
+
+    Raises:
+        EndpointError: Queries failed, and no failure is accepted.
+        InputError: The answers cannot be ranked.
+    """
+    system, data, options = reader.system, reader.data, reader.options
+    if system.target is None:
+        kind, _, argument = system.spec.partition(":")
+        retrieve = SYSTEMS[kind].load()(argument, system.settings)
+    else:
+        retrieve = as_retrieve(system.target)
+    mark = system.fingerprint or getattr(retrieve, "fingerprint", None)
+    fingerprint = f"{system.spec} {as_settings(own=system.settings)} {options.depth} {mark}"
+    texts = zip(map(str, data.query_ids), data.query_texts, strict=True)
+    queries = [Query(id, text, options.depth, fields.get(id, {})) for id, text in texts]
+    place = checkpoint(fingerprint) if mark is not None else Checkpoint(None)
+    tell = partial(options.tell, system.name, "asking")
+    answers = ask_all(queries, retrieve, reader.read, asking, checkpoint=place, tell=tell)
+    failed = [queries[row] for row in sorted(answers.failures)]
+    if failed and (asking.failed == "error" or not answers.hits):
+        raise EndpointError(_describe_failures(system, queries, answers, resumes=mark is not None))
+    ranking, findings = reader.rank(answers.hits)
+    findings = [*_describe_answers(system, answers, len(queries), failed), *findings]
+    costs = Costs(search_seconds=sum(answers.seconds.values()), serving=answers.costs(asking))
+    result = SearchResult(ranking, costs, fingerprint, 0, findings=tuple(findings))
+    return result, [query.id for query in failed]
+
+
+def _describe_failures(
+    system: Retriever, queries: Sequence[Query], answers: Answers, *, resumes: bool
+) -> str:
+    row, error = min(answers.failures.items())
+    number, done = len(answers.failures), len(answers.hits)
+    words = f"{number:,} of {len(queries):,} queries failed" if number > 1 else "A query failed"
+    rest = len(queries) - number - done
+    stopped = f"; {rest:,} were not asked any more" if rest else ""
+    then = f"{done:,} finished queries are kept: run this again to ask the others"
+    if not resumes:
+        then = "Give it a fingerprint to keep finished queries"
+    return (
+        f"{system.name}: {words}{stopped}. First: query {queries[row].id!r} "
+        f"({queries[row].text!r:.60}): {describe_failure(error)}. {then}, or score the rest with "
+        "--failed skip."
+    )
+
+
+def _describe_answers(
+    system: Retriever, answers: Answers, total: int, failed: Sequence[Query]
+) -> Iterator[Finding]:
+    """Yield findings about failures, retries and answers of an interrupted bench."""
+    name = system.name
+    if failed:
+        _, error = min(answers.failures.items())
+        message = f"{name} failed on {len(failed):,} of {total:,} queries"
+        why = f" The first: {describe_failure(error)}."
+        effect = f"They are left out for all systems.{why}"
+        ids = tuple(query.id for query in failed[:5])
+        yield Finding("error", "failed-queries", message, effect, len(failed), total, ids)
+    if answers.retries:
+        events = f"{answers.errors:,} errors and {answers.timeouts:,} time-outs"
+        message = f"{name} had {events}; {answers.retries:,} queries were asked again"
+        effect = "Latencies are those of the answers."
+        yield Finding("warning", "retries", message, effect, answers.retries, total)
+    if answers.resumed:
+        message = f"{answers.resumed:,} answers of {name} are of a bench that was interrupted"
+        effect = "They were not asked again. Run with --no-cache to ask all."
+        yield Finding("note", "resumed", message, effect, answers.resumed, total)
+
+
+# Runs
+
+
+def is_run(system: Retriever) -> bool:
+    """Tell whether a system is a run that was written before."""
+    if system.target is None:
+        return system.spec.startswith("run:")
+    return isinstance(system.target, Ranking | Mapping | os.PathLike)
+
+
+def is_stored_run(system: Retriever) -> bool:
+    """Tell whether a run is looked for in the store, because there is no such file."""
+    return system.spec.startswith("run:") and not os.path.exists(system.spec[4:])
+
+
+def read_run(reader: AnswerReader, rules: Conventions) -> SearchResult:
+    """Return a run of a file or of Python as what a system retrieved; it has no costs."""
+    system, data = reader.system, reader.data
+    source = system.spec.partition(":")[2] if system.target is None else system.target
+    run = as_ranking(source, rules)
+    about, where = "queries", f"the run {system.name}"
+    check_match(data.query_ids, run.query_ids, about, where, allow=reader.allow_mismatch)
+    places = data.query_ids.match(run.query_ids)
+    hits = {}
+    for row in np.flatnonzero(places >= 0).tolist():
+        inside = slice(run.offsets[places[row]], run.offsets[places[row] + 1])
+        ids = run.doc_ids.take(run.docs[inside].astype(np.int64)).as_text()
+        hits[row] = Hits(list(map(str, ids)), run.scores[inside].tolist())
+    settings = {"scores": "high", **system.settings}
+    by_score = replace(reader, system=replace(system, settings=settings))
+    ranking, findings = by_score.rank(hits)
+    if absent := [str(data.query_ids[int(row)]) for row in np.flatnonzero(places < 0)]:
+        message = f"{system.name} has no results for {len(absent):,} queries"
+        counts = len(absent), len(data.query_ids), tuple(absent[:3])
+        effect = "They score 0."
+        findings.append(Finding("warning", "missing-queries", message, effect, *counts))
+    costs = Costs(search_seconds=None)
+    return SearchResult(ranking, costs, f"{system.spec} {run}", 0, findings=tuple(findings))
+
+
+class StoredRun(NamedTuple):
+    """The first documents of a stored run, and its scores."""
+
+    result: SearchResult
+    scores: Scores
+
+
+def read_stored_run(
+    reader: AnswerReader,
+    rules: Conventions,
+    measures: Sequence[Measure],
+    collection: str,
+    place: str | None,
+) -> StoredRun:
+    """Return a run of the store with its scores of the same queries, measures and conventions.
+
+    `collection` is the fingerprint of the collection, `place` where the store is.
+    """
+    system, data = reader.system, reader.data
+    key = system.spec.partition(":")[2]
+    with _open_run(key, place) as run:
+        scores, results = only_measures(run.scores(), measures), run.all_results()
+    what = f"The stored run {run.id} ({run.name!r})"
+    if scores.conventions != rules:
+        raise MismatchError(f"{what} was scored by other conventions: {scores.conventions}.")
+    there = scores.settings.get("collection")
+    if there is not None and there != collection[:8]:
+        raise MismatchError(f"{what} is of another collection, {there}; this is {collection[:8]}.")
+    hits = {
+        row: Hits([doc.doc for doc in results[query].results], None)
+        for row, query in enumerate(map(str, data.query_ids))
+        if query in results
+    }
+    ranking, _ = replace(reader, allow_mismatch=True).rank(hits)
+    costs = run.config.get("costs", {})
+    spent = Costs(search_seconds=costs.get("search_seconds"), serving=costs.get("serving"))
+    return StoredRun(SearchResult(ranking, spent, f"{system.spec} {run.uid}", 0), scores)
+
+
+@contextmanager
+def _open_run(key: str, place: str | None) -> Iterator[Any]:
+    """Open the newest stored run of this name, or the one of this number."""
+    try:
+        with find_hook("open_store")(place, create=False) as store:
+            named = store.runs(name=key, status="finished", limit=1)
+            run = named[0] if named else store.run(int(key) if key.isdecimal() else key)
+            yield run
+    except (StorageError, UsageError) as error:
+        if isinstance(error, MeasureError):
+            raise
+        raise UsageError(f"There is no file {key!r}, and no such stored run: {error}") from error
+
+
+def take_scores(stored: Scores, scores: Scores, name: str) -> Scores:
+    """Return stored scores of the queries of others, in their order; refuse other queries."""
+    rows = scores.query_ids.match(stored.query_ids)
+    if (rows < 0).any():
+        absent = scores.query_ids.take(np.flatnonzero(rows < 0))
+        raise MismatchError(
+            f"The stored run {name!r} has no scores of {len(absent):,} queries: "
+            f"{name_few(absent, 3)}. Run it again on these queries."
+        )
+    marks: Any = {"values": stored.values[:, rows], "tied": stored.tied[:, rows]}
+    return replace(scores, **marks, missing=stored.missing[rows], remarks=())

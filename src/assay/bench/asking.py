@@ -1,0 +1,396 @@
+"""Ask a search system all queries: at a concurrency, with retries, timed, and resumed if stopped.
+
+A finished query is kept in a checkpoint until the bench is complete. What failed is tried again in
+rounds; what still fails is counted and named, and never scored as an empty answer.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from math import nan
+from queue import Empty, SimpleQueue
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from assay.arrays import Floats, offsets_of
+from assay.bench.systems import Hits, Query, Retrieve
+from assay.errors import AssayError, InputError, error_text
+from assay.io.checkpoint import Checkpoint
+from assay.stats import Interval
+from assay.stats.bounded import beta_tail
+
+_SAVED_EVERY: Final = 5.0  # seconds
+_PAUSE: Final = 0.5  # seconds before the first retry; doubled each time
+_LONGEST_PAUSE: Final = 60.0
+_ENOUGH_FAILURES: Final = 10  # of queries, where one is too many, or where none succeeds
+_POLLS: Final = 8  # looks at the clock within one time-out
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How systems are asked: queries at once, seconds to wait, retries, and what failures mean.
+
+    With one query at a time and no time-out, the system is asked by the calling thread; otherwise
+    by threads, and one that does not return in time is abandoned. `failed` queries are an "error",
+    or "skip" leaves them out for all systems.
+    """
+
+    concurrency: int = 1
+    timeout: float | None = None
+    retries: int = 2
+    failed: str = "error"
+
+    @property
+    def threaded(self) -> bool:
+        """Whether threads of their own ask."""
+        return self.concurrency > 1 or self.timeout is not None
+
+
+class Reply(NamedTuple):
+    """What a system returned for the query of this row, or raised, and after how many seconds."""
+
+    row: int
+    answer: Any
+    error: BaseException | None
+    seconds: float
+
+
+class TimedOutError(Exception):
+    """A system did not answer in time."""
+
+
+@dataclass
+class Answers:
+    """Hits by row, the seconds of each, failures by row, and counts of what went wrong.
+
+    `wall_seconds` are those of `n_timed` queries that were answered now, without warm-up and
+    pauses; `resumed` were answered by a bench that was interrupted.
+    """
+
+    hits: dict[int, Hits] = field(default_factory=dict)
+    seconds: dict[int, float] = field(default_factory=dict)
+    failures: dict[int, BaseException] = field(default_factory=dict)
+    errors: int = 0
+    timeouts: int = 0
+    retries: int = 0
+    resumed: int = 0
+    warm_up: int = 0
+    wall_seconds: float = 0.0
+
+    def costs(self, asking: Asking) -> dict[str, Any]:
+        """Return latency with intervals, throughput and counts as plain data."""
+        n_timed = len(self.hits) - self.resumed
+        latencies = np.sort(np.fromiter(self.seconds.values(), np.float64))
+        quantiles = {f"p{share}": quantile_interval(latencies, share / 100) for share in _SHARES}
+        return {
+            "latency": {name: ends.to_dict("seconds") for name, ends in quantiles.items()},
+            "queries_per_second": n_timed / self.wall_seconds if self.wall_seconds else None,
+            "concurrency": asking.concurrency,
+            "warm_up": self.warm_up,
+            "errors": self.errors,
+            "timeouts": self.timeouts,
+            "retries": self.retries,
+            "failed": len(self.failures),
+            "resumed": self.resumed,
+        }
+
+
+_SHARES: Final = (50, 95, 99)
+
+
+def quantile_interval(ordered: Floats, share: float, level: float = 0.95) -> Interval:
+    """Return a quantile and its interval between two order statistics, whatever the distribution.
+
+    The number of values below the quantile is binomial (Hahn and Meeker 1991, section 5.2): each
+    end is missed with a probability of at most half of 1 − level. An end is NaN where there are
+    too few values for it.
+
+    Args:
+        ordered: The values, ascending.
+        share: Which quantile, such as 0.95.
+        level: Confidence level.
+
+    Returns:
+        The value at rank ⌈n · share⌉, and its interval.
+
+    Example:
+        >>> quantile_interval(np.arange(1.0, 101.0), 0.5).text()
+        '[40.0000, 61.0000]'
+    """
+    n = len(ordered)
+    low, high = _order_ranks(n, share, (1 - level) / 2)
+    values = [nan, *ordered.tolist(), nan]
+    estimate = values[min(math.ceil(n * share - 1e-9), n)]
+    return Interval(estimate, values[low], values[high], level, "order", n)
+
+
+@cache
+def _order_ranks(n: int, share: float, tail: float) -> tuple[int, int]:
+    """Return the ranks of the ends, 0 and n + 1 where there are none.
+
+    The value of rank r is at most the quantile where r values or more are, of which the number is
+    binomial: the highest rank that is above it with at most that probability, and the lowest that
+    is below it.
+    """
+
+    def at_least(rank: int) -> float:
+        return 1.0 if rank < 1 else beta_tail(rank, n - rank + 1, share, 1 - share)
+
+    ranks = range(n + 1)
+    low = bisect_right(ranks, tail, key=lambda rank: 1 - at_least(rank)) - 1
+    high = bisect_left(ranks, -tail, key=lambda rank: -at_least(rank))
+    return low, high
+
+
+def ask_all(
+    queries: Sequence[Query],
+    retrieve: Retrieve,
+    read: Callable[[Any], Hits],
+    asking: Asking,
+    *,
+    checkpoint: Checkpoint,
+    tell: Callable[[int, int], None],
+) -> Answers:
+    """Ask a system all queries; finished ones are taken from the checkpoint and added to it.
+
+    Args:
+        queries: The queries.
+        retrieve: The system.
+        read: Reads what it returns; an InputError is a failure that no retry helps.
+        asking: Concurrency, time-out, retries.
+        checkpoint: Where finished queries are kept, also if this is interrupted.
+        tell: Called with the number of finished queries, and of all.
+
+    Returns:
+        The answers and failures; it stops early where failures are hopeless.
+    """
+    stored = _StoredAnswers(checkpoint)
+    answers = stored.load()
+    rows = [row for row in range(len(queries)) if row not in answers.hits]
+    ask = _ask_by_threads if asking.threaded else _ask_here
+    answers.warm_up = min(asking.concurrency, len(rows))
+    for _ in ask(queries, rows[: answers.warm_up], retrieve, asking):
+        pass  # connections are opened, models are loaded
+    try:
+        for attempt in range(asking.retries + 1):
+            if attempt:
+                rows = [row for row in rows if _is_worth_retrying(answers.failures.get(row))]
+                answers.retries += len(rows)
+                time.sleep(_pause(attempt, (answers.failures[row] for row in rows)))
+            began = time.perf_counter()
+            for reply in ask(queries, rows, retrieve, asking):
+                _take(reply, read, answers)
+                stored.save(answers)
+                tell(len(answers.hits), len(queries))
+                if _is_hopeless(answers, asking, last=attempt == asking.retries):
+                    return answers
+            answers.wall_seconds += time.perf_counter() - began
+            if not any(map(_is_worth_retrying, answers.failures.values())):
+                break
+    finally:
+        stored.save(answers, now=True)
+    return answers
+
+
+def _take(reply: Reply, read: Callable[[Any], Hits], answers: Answers) -> None:
+    row, error = reply.row, reply.error
+    if error is None:
+        try:
+            answers.hits[row] = read(reply.answer)
+            answers.seconds[row] = reply.seconds
+            answers.failures.pop(row, None)
+            return
+        except InputError as bad:
+            error = bad
+    answers.failures[row] = error
+    late = isinstance(error, TimedOutError | TimeoutError)
+    answers.timeouts, answers.errors = answers.timeouts + late, answers.errors + (not late)
+
+
+def _is_worth_retrying(error: BaseException | None) -> bool:
+    return error is not None and not isinstance(error, InputError)
+
+
+def _is_hopeless(answers: Answers, asking: Asking, *, last: bool) -> bool:
+    """Tell whether to stop: nothing succeeds, or too much fails for good where nothing may."""
+    final = asking.failed == "error"
+    if len(answers.failures) < _ENOUGH_FAILURES or (answers.hits and not final):
+        return False
+    lost = [last or not _is_worth_retrying(error) for error in answers.failures.values()]
+    return sum(lost) >= _ENOUGH_FAILURES
+
+
+def _pause(attempt: int, errors: Iterable[BaseException]) -> float:
+    """Return the seconds before a round of retries: what a server asks for, or ever longer."""
+    pauses = [float(getattr(error, "retry_after", 0) or 0) for error in errors]
+    if not pauses:
+        return 0.0
+    return float(min(max(_PAUSE * 2 ** (attempt - 1), *pauses), _LONGEST_PAUSE))
+
+
+def _ask_here(
+    queries: Sequence[Query], rows: Sequence[int], retrieve: Retrieve, _: Asking
+) -> Iterator[Reply]:
+    clock = time.perf_counter
+    for row in rows:
+        began, answer, failure = clock(), None, None
+        try:
+            answer = retrieve(queries[row])
+        except (Exception, SystemExit) as error:  # whatever somebody's code raises
+            failure = error
+        yield Reply(row, answer, failure, clock() - began)
+
+
+@dataclass(eq=False)
+class _Slot:
+    """What one thread is doing: the row that it asks, and since when."""
+
+    row: int | None = None
+    began: float = 0.0
+    abandoned: bool = False
+
+
+class _Threads:
+    """Threads that ask; one that is late is abandoned, and another takes its place."""
+
+    def __init__(self, queries: Sequence[Query], rows: Sequence[int], retrieve: Retrieve) -> None:
+        self._queries, self._retrieve = queries, retrieve
+        self._waiting, self._lock = deque(rows), threading.Lock()
+        self._slots: list[_Slot] = []
+        self.replies = SimpleQueue[Reply]()
+
+    def start(self) -> None:
+        """Start one more thread; it does not keep the process alive."""
+        self._slots.append(_Slot())
+        threading.Thread(target=self._work, args=(self._slots[-1],), daemon=True).start()
+
+    def stop(self) -> None:
+        """Give the threads nothing more to ask."""
+        with self._lock:
+            self._waiting.clear()
+
+    def _work(self, slot: _Slot) -> None:
+        clock, reply = time.perf_counter, None
+        while True:
+            with self._lock:  # so that a reply is either taken or late, never both
+                if slot.abandoned:
+                    return
+                if reply is not None:
+                    self.replies.put(reply)
+                slot.row = row = self._waiting.popleft() if self._waiting else None
+                slot.began = began = clock()
+            if row is None:
+                return
+            answer = failure = None
+            try:
+                answer = self._retrieve(self._queries[row])
+            except BaseException as error:  # whatever somebody's code raises
+                failure = error
+            reply = Reply(row, answer, failure, clock() - began)
+
+    def abandon_late(self, limit: float) -> Iterator[Reply]:
+        """Yield a reply for each query that took too long, and replace its thread."""
+        for slot in self._slots.copy():
+            with self._lock:
+                late = slot.row is not None and time.perf_counter() - slot.began > limit
+                slot.abandoned = late
+            if late and slot.row is not None:
+                self._slots.remove(slot)
+                self.start()
+                error = TimedOutError(f"no answer within {limit:g} seconds")
+                yield Reply(slot.row, None, error, limit)
+
+
+def _ask_by_threads(
+    queries: Sequence[Query], rows: Sequence[int], retrieve: Retrieve, asking: Asking
+) -> Iterator[Reply]:
+    """Yield replies as they come."""
+    threads, n_open = _Threads(queries, rows, retrieve), len(rows)
+    for _ in range(min(asking.concurrency, n_open)):
+        threads.start()
+    limit, looked = asking.timeout, time.perf_counter()
+    poll = None if limit is None else limit / _POLLS
+    try:
+        while n_open:
+            with suppress(Empty):
+                yield threads.replies.get(timeout=poll)
+                n_open -= 1
+            if limit is not None and time.perf_counter() - looked >= limit / _POLLS:
+                looked = time.perf_counter()
+                for reply in threads.abandon_late(limit):
+                    n_open -= 1
+                    yield reply
+    finally:
+        threads.stop()
+
+
+class _StoredAnswers:
+    """Finished queries in the parts of a checkpoint, written every few seconds."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._checkpoint = checkpoint
+        self._number, self._stored = 0, set[int]()
+        self._saved = time.monotonic()
+
+    def load(self) -> Answers:
+        """Return the answers of a bench that was interrupted."""
+        answers = Answers()
+        while (path := self._checkpoint.path(self._name)) is not None and path.exists():
+            part = self._checkpoint.load(self._name)
+            self._number += 1
+            if part is None:
+                continue
+            arrays, ids = part.arrays, part.notes["ids"]
+            offsets = offsets_of(arrays["lengths"]).tolist()
+            rows, seconds = arrays["rows"].tolist(), arrays["seconds"].tolist()
+            for place, row in enumerate(rows):
+                inside = slice(offsets[place], offsets[place + 1])
+                scored = bool(arrays["scored"][place])
+                scores = arrays["scores"][inside].tolist() if scored else None
+                answers.hits[row] = Hits(ids[inside], scores)
+                answers.seconds[row] = seconds[place]
+        self._stored = set(answers.hits)
+        answers.resumed = len(answers.hits)
+        return answers
+
+    @property
+    def _name(self) -> str:
+        return f"answers-{self._number}.part"
+
+    def save(self, answers: Answers, *, now: bool = False) -> None:
+        """Write what is not written yet, if some seconds have passed."""
+        if self._checkpoint.folder is None:
+            return
+        if not now and time.monotonic() - self._saved < _SAVED_EVERY:
+            return
+        rows = [row for row in answers.hits if row not in self._stored]
+        self._saved = time.monotonic()
+        if not rows:
+            return
+        hits = [answers.hits[row] for row in rows]
+        scores = [hit.scores or [nan] * len(hit.ids) for hit in hits]
+        arrays: dict[str, Any] = {
+            "rows": np.array(rows),
+            "lengths": np.array([len(hit.ids) for hit in hits]),
+            "seconds": np.array([answers.seconds[row] for row in rows]),
+            "scored": np.array([hit.scores is not None for hit in hits]),
+            "scores": np.array([score for row in scores for score in row], np.float64),
+        }
+        notes = {"ids": [id for hit in hits for id in hit.ids]}
+        self._checkpoint.save(self._name, arrays, notes)
+        self._number += 1
+        self._stored.update(rows)
+
+
+def describe_failure(error: BaseException) -> str:
+    """Return one line about why a query failed."""
+    return str(error).rstrip(".") if isinstance(error, AssayError) else error_text(error)

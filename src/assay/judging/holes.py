@@ -1,0 +1,519 @@
+"""Bounds over unjudged documents: what the judgments that nobody made could change at most.
+
+A document that was retrieved and not judged (or has a negative grade) may get any grade of the
+scale: those of the judgments, and 0. Documents that no system retrieved stay as they are.
+
+For one system and a fixed number m of unjudged documents that are relevant, the m highest ranks
+give the largest value and the m lowest the least, because no measure falls where a relevant
+document moves up; so all m are tried, for each grade. nDCG may need several grades at once. With
+the unjudged documents of each grade or higher at m_g, DCG is Σ_g width_g W(m_g) and the ideal
+Σ_g width_g D(n_g + m_g), where n_g judged documents have at least this grade, W adds up the
+largest weights of unjudged documents and D the discounts from rank 1 on. For a ratio λ ≥ 0 the
+largest DCG − λ · ideal takes each grade by itself: the best m_g never rises with the grade, as
+n_g falls. Dinkelbach's steps (Management Science 1967) then reach the largest ratio. A ratio below
+0 is largest where every unjudged document has the lowest or the highest grade, as −λ · ideal is
+convex. The same holds for the difference of two systems, which share the ideal: a document's
+weight is then that in one list less that in the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Floats, Ints, gather, offsets_of, or_none
+from assay.comparison.pairs import Pair, compare_pairs
+from assay.core.conventions import Conventions
+from assay.core.hits import Hits
+from assay.core.ids import Ids
+from assay.core.judgments import Kept
+from assay.core.ranking import tie_groups
+from assay.core.text import fixed
+from assay.errors import UsageError
+from assay.measures import Measure
+from assay.measures.views import discount, nth_in_row, sum_over_ranks
+from assay.scoring.evaluate import call_of, score
+from assay.scoring.scores import GEOMETRIC_FLOOR, Scores
+
+if TYPE_CHECKING:
+    from assay.comparison.compare import Comparison
+
+# Measures that no relevant document lowers, wherever it stands: all or none is extreme.
+_RISING: Final = ("P", "Success", "RR", "DCG", "RBP", "ERR", "SetP", "num_rel_ret")
+
+
+@dataclass(frozen=True, eq=False)
+class HoleBounds:
+    """The least and the largest value over all ways to judge the unjudged documents.
+
+    Args:
+        worst: Least mean, or mean difference.
+        best: Largest mean, or mean difference.
+        exact: Whether some judgments reach both; else they are outer bounds.
+        n_unjudged: Unjudged documents down to the cut-off, over all queries.
+        low: Least value of each query.
+        high: Largest value of each query.
+    """
+
+    worst: float
+    best: float
+    exact: bool
+    n_unjudged: int
+    low: Floats
+    high: Floats
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        ends = {"worst": or_none(self.worst), "best": or_none(self.best)}
+        return {**ends, "exact": self.exact, "unjudged": self.n_unjudged}
+
+
+@dataclass(frozen=True, eq=False)
+class PairBounds(HoleBounds):
+    """Bounds of the difference a − b, and what becomes of the verdict.
+
+    Args:
+        a: The system.
+        b: The system it is compared with.
+        measure: The measure.
+        outcomes: The outcome, that at the worst and that at the best end.
+        enough: How many documents, judged against the system that leads, take its lead; None if
+            none do, or it is not known.
+    """
+
+    a: str = ""
+    b: str = ""
+    measure: str = ""
+    outcomes: tuple[str, str, str] = ("", "", "")
+    enough: int | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the outcome is the same at both ends."""
+        return len({outcome.removeprefix("probably ") for outcome in self.outcomes}) == 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        front = {"a": self.a, "b": self.b, "measure": self.measure, **super().to_dict()}
+        return {**front, "holds": self.holds, "enough": self.enough}
+
+    def sentence(self) -> str:
+        """Return whether the verdict depends on the unjudged documents."""
+        cut = f" in the top {self.measure.partition('@')[2]}" if "@" in self.measure else ""
+        what = f"{self.n_unjudged:,} unjudged document{'s' * (self.n_unjudged != 1)}{cut}"
+        if not self.n_unjudged and self.worst == self.best:
+            return f"no retrieved document{cut} is unjudged"
+        kind = "" if self.exact else ", an outer bound"
+        ends = f"difference {fixed(self.worst, sign=True)} to {fixed(self.best, sign=True)}{kind}"
+        if self.outcomes[0] == "undecided":
+            return f"the {what} allow a {ends}"
+        if self.holds:
+            return f"the verdict holds whatever the {what} are ({ends})"
+        more = f"; {self.enough:,} relevant ones would end the lead" if self.enough else ""
+        return f"the verdict could change: {what} decide ({ends}{more})"
+
+
+def bound_scores(scores: Scores) -> dict[str, HoleBounds]:
+    """Bound the mean of each measure over all ways to judge what one system retrieved.
+
+    Args:
+        scores: Scores under `unjudged="bounds"`.
+
+    Returns:
+        The bounds by the name of the measure.
+
+    Raises:
+        UsageError: The scores were made under another convention, or read from a store.
+
+    Example:
+        >>> from assay import evaluate
+        >>> run, qrels = {"q": {"a": 3, "b": 2, "c": 1}}, {"q": {"a": 1, "c": 0}}
+        >>> ends = bound_scores(evaluate(run, qrels, "P@2", unjudged="bounds"))["P@2"]
+        >>> ends.worst, ends.best
+        (0.5, 1.0)
+    """
+    if scores.hits is None or scores.conventions.unjudged != "bounds":
+        raise UsageError(
+            "Bounds need the ranking: evaluate a run with unjudged='bounds' (--unjudged bounds)."
+        )
+    rules = scores.conventions.replace(unjudged="nonrelevant")
+    rows = np.flatnonzero(~scores.missing) if rules.missing == "skip" else slice(None)
+    lists, bounds = _FullLists(scores.hits, scores.query_ids), {}
+    for number, measure in enumerate(scores.measures):
+        low = high = _defined(scores.values[number], rules)
+        is_open = np.zeros(len(low), bool)
+        if measure.definition.gain != "judged":
+            low, high, is_open = _bound_alone(lists, measure, rules)
+        ends = [
+            _bound_mean(part[rows], is_open[rows], measure.definition.aggregate, end)
+            for part, end in ((low, min), (high, max))
+        ]
+        count = lists.count_unjudged(measure)
+        bounds[str(measure)] = HoleBounds(ends[0], ends[1], True, count, low, high)
+    return bounds
+
+
+class _FullLists:
+    """Every retrieved document of some judged queries; unjudged ones have the grade −1."""
+
+    def __init__(self, hits: Hits, query_ids: Ids) -> None:
+        ranking, scale = hits.ranking, np.unique(np.append(hits.pool_grade, 0.0))
+        assert ranking is not None
+        self.scale = scale[scale >= 0]
+        hits = hits.select(query_ids.match(hits.query_ids))
+        rows = query_ids.match(ranking.query_ids)
+        rows = np.where(rows < 0, len(ranking.query_ids), rows)
+        at, offsets = gather(np.append(ranking.offsets, ranking.offsets[-1]), rows)
+        places = np.arange(len(ranking.docs))
+        rank, low, high = (
+            column[at] for column in tie_groups(ranking.offsets, ranking.scores, places)
+        )
+        grade = np.full(len(rank), -1.0) if not hits.exhaustive else np.zeros(len(rank))
+        grade[offsets[hits.row] + hits.rank - 1] = np.maximum(hits.grade, -1.0)
+        ranks: Any = {"rank": rank, "rank_lo": low, "rank_hi": high, "grade": grade}
+        self.hits = replace(hits, offsets=offsets, **ranks, cover=None)
+        self.docs, self.doc_ids = ranking.docs[at].astype(np.int64), ranking.doc_ids
+        self.open = np.flatnonzero(grade < 0)
+        self.open_row = self.hits.row[self.open]
+        self.n_open = np.bincount(self.open_row, minlength=len(query_ids))
+        self.nth = nth_in_row(self.open_row)
+
+    def count_unjudged(self, measure: Measure) -> int:
+        """Count unjudged documents that stand before the cut-off."""
+        cut = measure.cutoff if isinstance(measure.cutoff, int) else np.inf
+        return int((self.hits.rank[self.open] <= cut).sum())
+
+    def grades(self, measure: Measure, gain: Callable[[Floats], Floats]) -> Floats:
+        """Return a grade for every gain that a judgment can give, the lowest first."""
+        scale = self.scale
+        if scale[-1] <= 0 or not (gain(scale) > 0).any():  # nothing was judged relevant yet
+            rel: Any = dict(measure.params).get("rel", 1)
+            scale = np.append(scale, max(rel, 1.0))
+        first = np.unique(gain(scale), return_index=True)[1]
+        return np.asarray(scale[first])
+
+    def judge(self, grade: float, other: float, m: Ints, beyond: Ints, *, best: bool) -> Hits:
+        """Return the hits where m unjudged documents of each query get a grade, the others another.
+
+        They have the highest ranks, or the lowest; `beyond` more are in no list of this system.
+        """
+        hits, n_queries = self.hits, len(m)
+        if best:
+            picked = self.nth <= np.minimum(m, self.n_open)[self.open_row]
+        else:
+            left = self.n_open - np.maximum(m - beyond, 0)
+            picked = self.nth > left[self.open_row]
+        grades = hits.grade.copy()
+        grades[self.open] = np.where(picked, grade, other)
+        counts = np.concatenate([hits.pool_count, m, self.n_open + beyond - m])
+        new = np.repeat([grade, other], n_queries)
+        every = np.where(counts > 0, np.concatenate([hits.pool_grade, new]), -1.0)
+        row = np.concatenate([hits.pool_row, np.tile(np.arange(n_queries), 2)])
+        order = np.lexsort((-every, row))
+        return replace(
+            hits,
+            grade=grades,
+            pool_offsets=hits.pool_offsets + 2 * np.arange(n_queries + 1),
+            pool_grade=every[order],
+            pool_count=counts[order],
+            kept=Kept(),
+        )
+
+
+def _defined(values: Floats, rules: Conventions) -> Floats:
+    return np.where(np.isnan(values), 0.0, values) if rules.empty == "zero" else values
+
+
+def _bound_alone(
+    lists: _FullLists, measure: Measure, rules: Conventions, beyond: Ints | None = None
+) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Return least and largest values of each query, and where it may be left out of the mean."""
+    beyond = np.zeros_like(lists.n_open) if beyond is None else beyond
+    arguments, gain = call_of(measure, rules)
+    other, *grades = lists.grades(measure, gain).tolist()
+    n_open = lists.n_open + beyond
+    most = int(n_open.max(initial=0))
+    divided = arguments.get("trunc") or dict(measure.params).get("graded")
+    simple = measure.name in _RISING and not divided
+    if measure.name == "nDCG":
+        ratios = _Ratios(lists, measure, rules, beyond)
+        low, high = ratios.ends(_weigh(lists, measure, rules)[lists.open], lists.open_row, rules)
+        return (
+            low,
+            np.minimum(high, 1.0),
+            ratios.may_be_empty & (rules.empty != "zero") & (n_open > 0),
+        )
+    low, high = np.full((2, len(n_open)), np.nan)
+    undefined = np.zeros(len(n_open), bool)
+    for grade in grades or [other]:
+        for m in (0, 1, most) if simple else range(most + 1):  # 1: of a query without any yet
+            for best in (True, False):
+                judged = lists.judge(grade, other, np.minimum(m, n_open), beyond, best=best)
+                values = _defined(score(judged, measure, conventions=rules).values[0], rules)
+                low, high = np.fmin(low, values), np.fmax(high, values)
+                undefined |= np.isnan(values)
+    return low, high, undefined & ~np.isnan(high)
+
+
+def _bound_mean(
+    values: Floats, is_open: NDArray[np.bool_], kind: str, end: Callable[..., float]
+) -> float:
+    """Return the extreme mean, where open queries may be left out of it."""
+    if kind == "sum":
+        return math.fsum(np.nan_to_num(values).tolist())
+    terms = np.log(np.maximum(values, GEOMETRIC_FLOOR)) if kind == "geometric" else values
+    always = terms[~is_open & ~np.isnan(terms)].tolist()
+    total, n = math.fsum(always), len(always)
+    for term in sorted(terms[is_open].tolist(), reverse=end is max):
+        if n and end(term, total / n) != term:
+            break
+        total, n = total + term, n + 1
+    if not n:
+        return math.nan
+    return math.exp(total / n) if kind == "geometric" else total / n
+
+
+# Measures that are weighted sums of gains, over an ideal that all systems share
+
+
+def _weigh(lists: _FullLists, measure: Measure, rules: Conventions) -> Floats:
+    """Return the weight of each retrieved document in P, DCG, nDCG or RBP."""
+    arguments, hits = call_of(measure, rules)[0], lists.hits
+    k, p = arguments.get("k"), arguments.get("p", 0.0)
+    weights: dict[str, Callable[[Floats], Floats]] = {
+        "P": lambda rank: np.full(rank.shape, 1.0 / (k or 1)),
+        "RBP": lambda rank: (1.0 - p) * np.power(p, rank - 1.0),
+    }
+    weight = weights.get(measure.name, discount)
+    low, high = hits.rank_lo, hits.rank_hi
+    if rules.ties == "order":
+        low = high = hits.rank
+    inside = np.clip((k or np.iinfo(np.int64).max) - low + 1, 0, high - low + 1)
+    return np.asarray(sum_over_ranks(weight, low - 1, inside) / (high - low + 1))
+
+
+def _is_weighed(measure: Measure, rules: Conventions) -> bool:
+    """Tell whether a difference is a sum of weights times gains, over the same ideal if any."""
+    arguments = call_of(measure, rules)[0]
+    plain = not arguments.get("trunc") and not dict(measure.params).get("graded")
+    same = arguments.get("ideal", "judged") == "judged"
+    return measure.name in ("P", "DCG", "nDCG", "RBP") and plain and same
+
+
+class _Ratios:
+    """Sums over unjudged documents, divided by the ideal DCG of the same judgments."""
+
+    def __init__(
+        self, lists: _FullLists, measure: Measure, rules: Conventions, beyond: Ints
+    ) -> None:
+        arguments, gain = call_of(measure, rules)
+        hits, self.n = lists.hits, lists.n_open + beyond
+        levels = gain(lists.grades(measure, gain))
+        self.floor, self.widths = float(levels[0]), np.diff(levels)
+        self.top = float(levels[-1])
+        self.base = np.zeros(len(self.n))
+        self._is_ratio = measure.name == "nDCG"
+        row, grade, count = hits.pool_row, hits.pool_grade, hits.pool_count
+        self.n_good = np.bincount(row, count * (gain(grade) > 0), len(self.n))
+        if arguments.get("ideal") == "retrieved":
+            self.n_good = self.n_good + beyond
+            row, grade, count = hits.row, hits.grade, np.ones(len(hits.row), np.int64)
+        count = np.where(grade >= 0, count, 0)
+        self.above = np.stack(  # judged documents of each query with at least this gain
+            [np.bincount(row, count * (gain(grade) >= level), len(self.n)) for level in levels]
+        ).astype(np.int64)
+        judged = hits.grade >= 0
+        self.add(lists, measure, rules, gain, judged, 1.0)
+        most = int((self.above[0] + self.n).max(initial=0))
+        most = most if arguments.get("k") is None else min(most, int(arguments["k"]))
+        self._sums = np.append(0.0, np.cumsum(discount(np.arange(1.0, most + 1))))
+
+    def add(
+        self,
+        lists: _FullLists,
+        measure: Measure,
+        rules: Conventions,
+        gain: Callable[[Floats], Floats],
+        judged: NDArray[np.bool_],
+        sign: float,
+    ) -> None:
+        """Add what the judged documents of a system contribute."""
+        weights = sign * _weigh(lists, measure, rules)[judged] * gain(lists.hits.grade[judged])
+        self.base = self.base + np.bincount(lists.hits.row[judged], weights, len(self.n))
+
+    def ideal(self, m: Ints) -> Floats:
+        """Return the ideal where m unjudged documents of each query have the top grade."""
+        if not self._is_ratio:
+            return np.ones(len(m))
+        end = len(self._sums) - 1
+        parts = self._sums[np.minimum(self.above[1:] + m, end)]
+        floor = self.floor * self._sums[np.minimum(self.above[0] + self.n, end)]
+        return np.asarray(self.widths @ parts + floor)
+
+    @property
+    def may_be_empty(self) -> NDArray[np.bool_]:
+        """Which queries have no relevant document yet."""
+        return (self.n_good == 0) & (self.floor == 0)
+
+    def ends(self, weights: Floats, row: Ints, rules: Conventions) -> tuple[Floats, Floats]:
+        """Return the least and the largest value of each query; NaN where it cannot have one."""
+        order = np.lexsort((-weights, row))
+        weights, offsets = weights[order], offsets_of(np.bincount(row, minlength=len(self.n)))
+        low, high = np.full((2, len(self.n)), np.nan)
+        for q in range(len(self.n)):
+            part = weights[offsets[q] : offsets[q + 1]]
+            part = np.append(part, np.zeros(self.n[q] - len(part)))
+            high[q] = self._largest(q, np.sort(part)[::-1], 1.0)
+            low[q] = -self._largest(q, np.sort(-part)[::-1], -1.0)
+        # All judged not relevant: 0, unless the query is left out then.
+        nothing = (self.above[1:2].sum(axis=0) == 0) & (self.floor == 0)
+        nothing &= (self.n_good > 0) | (rules.empty == "zero")
+        low, high = (
+            np.where(nothing, np.fmin(low, 0.0), low),
+            np.where(nothing, np.fmax(high, 0.0), high),
+        )
+        return low, high
+
+    def _largest(self, q: int, weights: Floats, sign: float) -> float:
+        """Return the largest value, of weights that fall; NaN where it cannot have one."""
+        sums = np.append(0.0, np.cumsum(weights))  # of the m largest weights
+        base = float(sign * self.base[q] + self.floor * sums[-1])
+        if not self._is_ratio:
+            return base + (self.top - self.floor) * float(sums.max())
+        end, m = len(self._sums) - 1, np.arange(len(sums))
+        ideals = self._sums[np.minimum(self.above[1:, q, None] + m, end)]
+        floor = self.floor * float(self._sums[min(int(self.above[0, q] + self.n[q]), end)])
+        below = self.widths @ ideals + floor
+        above = base + (self.top - self.floor) * sums
+        if not (below > 0).any():
+            return math.nan
+        value = float((above[below > 0] / below[below > 0]).max())
+        while value >= 0:  # below 0 one number of documents for all grades is best
+            picked = np.argmax(sums - value * ideals, axis=1)
+            bottom = float(self.widths @ ideals[np.arange(len(picked)), picked]) + floor
+            step = (base + float(self.widths @ sums[picked])) / bottom if bottom > 0 else value
+            if not step > value:
+                break
+            value = step
+        return value
+
+
+# Differences
+
+
+def bound_differences(comparison: Comparison) -> Iterator[PairBounds]:
+    """Yield what unjudged documents could change in each pair of a comparison.
+
+    Args:
+        comparison: Systems scored under `unjudged="bounds"`.
+
+    Yields:
+        The bounds of each pair, in the order of `comparison.pairs`; none where a system was not
+        scored from its run.
+    """
+    aligned = comparison.aligned
+    if any(hits is None for hits in aligned.hits):
+        return
+    lists = [_FullLists(hits, aligned.query_ids) for hits in aligned.hits if hits is not None]
+    rules = aligned.conventions.replace(unjudged="nonrelevant")
+    for pair in comparison.pairs:
+        measure = next(each for each in comparison.measures if str(each) == pair.measure)
+        a, b = (lists[comparison.names.index(name)] for name in (pair.a, pair.b))
+        values = comparison.values_on(measure)[comparison.names.index(pair.b)]
+        yield _bound_pair(pair, measure, a, b, rules, values, aligned.clusters)
+
+
+def _bound_pair(
+    pair: Pair,
+    measure: Measure,
+    a: _FullLists,
+    b: _FullLists,
+    rules: Conventions,
+    values: Floats,
+    clusters: NDArray[Any] | None,
+) -> PairBounds:
+    row, weights, is_near = _merge_unjudged(a, b, measure, rules)
+    union = np.bincount(row, minlength=len(a.n_open))
+    gain, enough = call_of(measure, rules)[1], None
+    exact = False
+    if _is_weighed(measure, rules):
+        ratios = _Ratios(a, measure, rules, union - a.n_open)
+        ratios.add(b, measure, rules, gain, b.hits.grade >= 0, -1.0)
+        low, high = ratios.ends(weights, row, rules)
+        is_open = ratios.may_be_empty & (rules.empty != "zero")
+        exact = not is_open.any()
+        enough = _count_enough(ratios, weights, row, pair.difference) if exact else None
+    else:
+        ends = [_bound_alone(each, measure, rules, union - each.n_open) for each in (a, b)]
+        low, high = ends[0][0] - ends[1][1], ends[0][1] - ends[1][0]
+        is_open = ends[0][2]
+    ends_of_mean = [_bound_mean(low, is_open, "mean", min), _bound_mean(high, is_open, "mean", max)]
+    strict = replace(pair.settings, level=pair.level_of_one, correction="none")
+    outcomes = [pair.outcome]
+    for part in (low, high):
+        tested = np.stack([values + part, values])
+        result = compare_pairs(
+            pair.measure, ("a", "b"), tested, [(0, 1)], settings=strict, clusters=clusters
+        )
+        outcomes.append(result[0].outcome)
+    count = int(is_near.sum())
+    names = (pair.a, pair.b, pair.measure, tuple(outcomes), enough)
+    return PairBounds(*ends_of_mean, exact, count, low, high, *names)
+
+
+def _merge_unjudged(
+    a: _FullLists, b: _FullLists, measure: Measure, rules: Conventions
+) -> tuple[Ints, Floats, NDArray[np.bool_]]:
+    """Return query, weight in a less weight in b, and whether it is before the cut-off, of each.
+
+    A document that both retrieved counts once.
+    """
+    docs = b.docs[b.open]
+    used, places = np.unique(docs, return_inverse=True)
+    match = b.doc_ids.take(used).as_text().match(a.doc_ids.as_text())
+    shared = np.where(match >= 0, match, len(a.doc_ids) + np.arange(len(used)))[places]
+    span = len(a.doc_ids) + len(used) + 1
+    keys = np.concatenate([a.open_row * span + a.docs[a.open], b.open_row * span + shared])
+    pairs, which = np.unique(keys, return_inverse=True)
+    weights = np.zeros(len(keys))
+    if _is_weighed(measure, rules):
+        each = [_weigh(lists, measure, rules)[lists.open] for lists in (a, b)]
+        weights = np.concatenate([each[0], -each[1]])
+    cut = measure.cutoff if isinstance(measure.cutoff, int) else np.inf
+    near = np.concatenate([lists.hits.rank[lists.open] <= cut for lists in (a, b)])
+    is_near = np.bincount(which, near, len(pairs)) > 0
+    return pairs // span, np.bincount(which, weights, len(pairs)), is_near
+
+
+def _count_enough(ratios: _Ratios, weights: Floats, row: Ints, lead: float) -> int | None:
+    """Count the documents that take a lead if they, and only they, get the highest grade.
+
+    Those with most weight over the ideal first; for a sum without an ideal it is the least number.
+    """
+    sign = 1.0 if lead > 0 else -1.0
+    n_queries = len(ratios.n)
+    now = ratios.ideal(np.zeros(n_queries, np.int64))
+    harm = sign * weights / np.maximum(now[row], 1e-9)
+    order = np.argsort(harm, kind="stable")[: int((harm < 0).sum())]
+
+    def difference(n: int) -> float:
+        some = order[:n]
+        m = np.bincount(row[some], minlength=n_queries)
+        gains = np.full(len(weights), ratios.floor)
+        gains[some] = ratios.top
+        above = ratios.base + np.bincount(row, weights * gains, n_queries)
+        below = ratios.ideal(m)
+        return sign * float(np.divide(above, below, out=np.zeros(n_queries), where=below > 0).sum())
+
+    if not lead or not len(order) or difference(len(order)) > 0:
+        return None
+    few, many = 0, len(order)
+    while many - few > 1:
+        middle = (few + many) // 2
+        few, many = (few, middle) if difference(middle) <= 0 else (middle, many)
+    return many

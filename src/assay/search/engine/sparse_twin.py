@@ -1,0 +1,64 @@
+"""The search among sparse rows in numpy: the twin of native/search/sparse_search."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from assay.arrays import Array, Bytes, Floats, Ints, Ints32, offsets_of
+from assay.native.tie_order import rank_order
+
+
+class SparseIndex:
+    """Hold inverted lists of documents."""
+
+    def __init__(self, offsets: Ints, terms: Ints32, weights: Array, n_terms: int) -> None:
+        """Sort the elements by term, then by document."""
+        order = np.argsort(terms, kind="stable")
+        docs = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+        self.n_docs = len(offsets) - 1
+        self.offsets = offsets_of(np.bincount(terms, minlength=n_terms))
+        self.docs, self.weights = docs[order], weights[order].astype(np.float64)
+
+    def search(
+        self,
+        offsets: Ints,
+        terms: Ints32,
+        weights: Floats,
+        k: int,
+        keep_ties: bool,
+        excluded_offsets: Ints,
+        excluded_docs: Ints,
+        stop: Ints32,
+        done: Ints,
+    ) -> tuple[Ints, Ints32, Floats, Bytes]:
+        """Return for each query its documents, their scores, and whether the cut divides a tie."""
+        lists, tie_split = [], np.zeros(len(offsets) - 1, np.uint8)
+        for query in range(len(offsets) - 1):
+            if stop[0]:
+                break
+            row = slice(offsets[query], offsets[query + 1])
+            scores = self._scores(terms[row], weights[row])
+            barred = excluded_docs[excluded_offsets[query] : excluded_offsets[query + 1]]
+            docs = np.setdiff1d(np.arange(self.n_docs), barred)
+            docs = docs[rank_order(scores[docs])]
+            end = min(k, len(docs))
+            if end:
+                ties = int(np.count_nonzero(scores[docs[end:]] == scores[docs[end - 1]]))
+                tie_split[query] = ties > 0 and not keep_ties
+                end += ties if keep_ties else 0
+            lists.append((docs[:end].astype(np.int32), scores[docs[:end]]))
+            done[0] += self.n_docs
+        counts = np.array([len(docs) for docs, _ in lists], np.int64)
+        numbers: Ints32 = np.concatenate([docs for docs, _ in lists])
+        return counts, numbers, np.concatenate([s for _, s in lists]), tie_split[: len(lists)]
+
+    def _scores(self, terms: Ints32, weights: Floats) -> Floats:
+        """Add the products up in the order of the terms: bincount adds one after the other."""
+        lengths = self.offsets[terms + 1] - self.offsets[terms]
+        places = np.arange(lengths.sum()) + np.repeat(
+            self.offsets[terms] - offsets_of(lengths)[:-1], lengths
+        )
+        products = np.repeat(weights, lengths) * self.weights[places]
+        return cast("Floats", np.bincount(self.docs[places], products, self.n_docs))
