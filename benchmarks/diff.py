@@ -2,7 +2,8 @@
 
     python benchmarks/diff.py [--lines N] [--depth N]
 
-Prints the seconds of reading both runs alone, of the whole command, and its peak of memory.
+Prints wall-clock and processor seconds of reading both runs alone and of the whole command, and the
+peak of memory.
 """
 
 from __future__ import annotations
@@ -36,15 +37,16 @@ def write_run(path: Path, lines: int, depth: int, seed: int) -> None:
             file.writelines(f"q{query} Q0 doc{doc} {r} {depth - r}.5 x\n" for r, doc in rows)
 
 
-def measure(*words: str) -> tuple[float, float]:
-    """Run a command; return its seconds and its peak of memory in megabytes."""
+def measure(*words: str) -> tuple[float, float, float]:
+    """Run a command; return its seconds, those of the processor, and its peak in megabytes."""
     began = time.perf_counter()
     child = subprocess.Popen([sys.executable, *words], stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(child.pid, 0)
     if status:
         raise SystemExit(f"The command failed with status {status}.")
     assert isinstance(usage, resource.struct_rusage)
-    return time.perf_counter() - began, usage.ru_maxrss / 1024
+    seconds = time.perf_counter() - began
+    return seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
 def main() -> None:
@@ -62,8 +64,8 @@ def main() -> None:
             ("read both runs", ("-c", _READ, *map(str, runs))),
             ("assay diff", ("-m", "assay", "diff", *map(str, runs), "-o", f"{folder}/diff.txt")),
         ):
-            seconds, megabytes = measure(*words)
-            print(f"{name:16} {seconds:6.2f} s {megabytes:8,.0f} MB")
+            seconds, processor, megabytes = measure(*words)
+            print(f"{name:16} {seconds:6.2f} s {processor:6.2f} CPU s {megabytes:8,.0f} MB")
 
 
 if __name__ == "__main__":

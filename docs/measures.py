@@ -17,8 +17,9 @@ tools are understood and printed under the name in the first column.
 A name is understood only where everyone means the same by it. `recall_at`, `precision_at` and
 `label-recall`, which some programs print over `Success@k` and `P@k`, are refused with the
 candidates named; the functions of `assay.compat` and the files that such programs write keep them.
-In lower case, `rbp` is that of trec_eval, `RBP(graded=true,p=0.9)`; `ndcg_exp` and `ndcg_burges`
-are `nDCG(gain=exp)`, `recall_cap`, `r_cap` and `relative_p` are `R(cap=true)`.
+In lower case, `rbp` and `rbp_resid` are those of trec_eval, `RBP(graded=true,p=0.9)` and
+`RBPresid(p=0.9)`; `ndcg_exp` and `ndcg_burges` are `nDCG(gain=exp)`, `dcg_burges` is
+`DCG(gain=exp)`, `recall_cap`, `r_cap` and `relative_p` are `R(cap=true)`.
 
 A query without a relevant document has no value (NaN) for most measures; `empty=` says what a mean
 does with it. `assay measures nDCG` explains one measure with an example, and `assay measures` lists

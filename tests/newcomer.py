@@ -20,6 +20,12 @@ CALL = """
 from assay.cli.main import main
 sys.exit(main(sys.argv[2:]))
 """
+HELP = """
+from assay.cli.main import main
+for command in sys.argv[2:]:
+    print("\\f", flush=True)
+    main([command, "--help"])
+"""
 
 
 class Checkout:
@@ -27,7 +33,9 @@ class Checkout:
 
     def __init__(self, folder: Path) -> None:
         self.package = folder / "src" / "assay"
-        ignored = shutil.ignore_patterns("*.cpp", "*.hpp")  # compiled files stay: only edits need it
+        ignored = shutil.ignore_patterns(
+            "*.cpp", "*.hpp"
+        )  # compiled files stay: only edits need it
         shutil.copytree(Path(assay.__file__).parent, self.package, ignore=ignored)
         compiled = getattr(sys.modules.get("assay.native._kernels"), "__file__", None)
         if compiled:
@@ -50,6 +58,10 @@ class Checkout:
     def assay(self, *words: str, code: int = 0) -> str:
         """Run a command; return what it printed."""
         return self.python(CALL, *words, code=code)
+
+    def helps(self, *commands: str) -> list[str]:
+        """Return the help of each command."""
+        return self.python(HELP, *commands).split("\f")[1:]
 
     def python(self, program: str, *words: str, code: int = 0) -> str:
         """Run a program on the copy; return what it printed."""

@@ -34,6 +34,7 @@ ROOMS = ("assay.store.", "assay.web.", "assay.judging.page", "assay.integrations
 # What opens a room: it calls `need` before it imports.
 OPENERS = {"need", "need_packages", "_need_package", "open_store"}
 BEHIND = {"assay.web.server.run_server"}  # called by `serve`, after `need_packages`
+FIRST = {"README.md", "index.md"}
 SHORT = {"assay demo"}  # without its packages, which it names at once
 
 
@@ -113,7 +114,8 @@ def first_steps(*, slow: bool) -> str:
     def lines(steps: list[Printed]) -> list[str]:
         return [one.line for one in steps if not one.needs and one.line not in left_out]
 
-    pages = {page.name: lines(commands(page)) for page in PAGES}
+    # By default the first pages alone: help has an example of every command.
+    pages = {page.name: lines(commands(page)) for page in PAGES if slow or page.name in FIRST}
     helps = {f"assay {name} --help": lines(found) for name, found in EXAMPLES.items()}
     opened = {"the pages of help": [*helps], "the dashboard": ["assay serve"]}
     python = {page.name: found for page in PAGES if (found := python_blocks(page))}
@@ -184,8 +186,9 @@ def try_steps(texts: Iterable[str], folder: Path, *, slow: bool) -> dict[str, st
     return outcomes_of([sys.executable, "-S"], [packages], work, slow=slow)
 
 
-def test_every_step_works_or_names_its_extra(tmp_path: Path) -> None:
-    check_outcomes(try_steps(PROJECT["dependencies"], tmp_path, slow=False))
+@pytest.mark.parametrize("slow", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_every_step_works_or_names_its_extra(tmp_path: Path, slow: bool) -> None:
+    check_outcomes(try_steps(PROJECT["dependencies"], tmp_path, slow=slow))
 
 
 @pytest.mark.slow

@@ -53,7 +53,7 @@ LONG_EXAMPLES = {
 # What no test can run, by what it needs; each says so where it is printed.
 NOT_RUN = {
     "needs Ray": 3,
-    "needs a network": 2,
+    "needs a network": 3,
     "stays up": 3,
 }
 EXAMPLES_NOT_RUN = {
@@ -76,6 +76,7 @@ def inside(demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of these files, as the current folder."""
     shutil.copytree(demo, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     return tmp_path

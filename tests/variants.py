@@ -12,15 +12,19 @@ from typing import Protocol
 import pytest
 
 EVERY = {
+    "benchmarks/test_headlines.py::test_both_sides_of_a_figure_run": 3,
     "cli/test_compare.py::test_a_copy_of_the_baseline_passes_every_gate": 7,
     "cli/test_verify_edits.py::test_every_edit_of_data_is_noticed": 4,
     "cli/test_verify_edits.py::test_thousands_of_edits_are_told_apart": 4,
+    "cluster/test_flow.py::test_no_more_is_held_than_stated": 3,
     "codes/test_quantisers.py::test_the_size_of_the_numbers_changes_nothing": 5,
     "comparison/test_gate.py::test_the_least_margin_is_the_least_that_equal_scores_show": 7,
     "comparison/test_gate.py::test_the_scores_of_the_baseline_pass": 7,
     "comparison/test_looks.py::test_the_bound_of_a_margin_never_contradicts_its_test": 3,
+    "core/test_work.py::test_values_are_added_while_others_are_forgotten": 3,
     "crossmodal/test_crossmodal.py::test_every_direction_agrees_with_brute_force": 3,
     "inspect/test_explain.py::test_ends_in_the_number_of_evaluate": 3,
+    "integrations/test_action.py::test_the_documented_script_on_every_kind_of_run": 2,
     "io/test_plain_data.py::test_larger_dictionaries_of_both_engines": 7,
     "io/test_trec_text.py::test_real_runs": 3,
     "measures/test_neighbours.py::test_overlap_is_what_all_orders_of_tied_documents_give": 5,
@@ -33,6 +37,7 @@ EVERY = {
     "prediction/test_score_kinds.py::test_a_softmax_in_any_precision_is_probabilities": 4,
     "prediction/test_score_kinds.py::"
     "test_one_odd_row_is_an_error_with_the_row_and_a_remark_when_stated": 3,
+    "prediction/test_score_kinds.py::test_the_size_of_blocks_changes_nothing": 3,
     "properties/test_same_predictions.py::test_the_same_is_said": 3,
     "properties/test_same_runs.py::test_the_same_is_said": 3,
     "properties/test_same_texts.py::test_the_same_is_said": 3,

@@ -49,6 +49,7 @@ HOOKS: Final[Mapping[str, str]] = {
     "open_cluster": "open workers: (where, workers=None, **settings) → Cluster",
     "encode_batches": "encode texts on workers: (cluster, spec, settings, device) → batches",
     "estimate_labels": "estimate from drawn labels: (pool, labels, machine, means, settings)",
+    "score_system": "score a search system: (system, collection, measures) → Scores",
     "bound_scores": "bound means over unjudged documents: (scores) → {measure: HoleBounds}",
     "bound_differences": "bound pairs over unjudged documents: (comparison) → PairBounds of each",
     "explain_systems": "show one query as several systems answered it: (runs, options) → result",

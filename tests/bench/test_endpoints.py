@@ -229,6 +229,7 @@ def test_a_file_needs_consent_for_the_host_and_for_the_key():
         ("http://127.0.0.1:1", {**PLAIN, "key_header": "key"}, "plain text"),
         ("typesense:http://127.0.0.1:1", {}, "collection=NAME"),
         ("solr:http://127.0.0.1:1", {"filters": "a;b"}, "A filter is written"),
+        ("solr:http://127.0.0.1:1", {"filters": "n<=k"}, "Rename it"),
     ],
 )
 def test_bad_settings_are_named(spec, settings, words):
@@ -258,6 +259,7 @@ def test_bad_settings_are_named(spec, settings, words):
         ({"results": [{"doc": {"key": "d1"}, "match": None}]}, "hit 1 has the score None"),
         ({"results": [{"doc": {"key": "d1"}, "match": "nan"}]}, "hit 1 has the score 'nan'"),
         ({"results": [{"doc": {"key": "d1"}, "match": True}]}, "hit 1 has the score True"),
+        (b'{"results": [{"doc": {"key": "d1"}, "match": ' + b"9" * 5000 + b"}]}", "cannot be read"),
     ],
 )
 def test_a_wrong_answer_is_named(api, content, words):

@@ -22,7 +22,7 @@ from assay.bench import Retriever, make_request, read_config, run_bench
 from assay.bench import asking as asking_module
 from assay.bench.answers import make_doc_of
 from assay.bench.asking import Answers, Asking, ask_all, quantile_interval
-from assay.bench.systems import Query, as_retrieve, read_hits
+from assay.bench.systems import as_retrieve, read_hits
 from assay.errors import (
     EndpointError,
     InputError,
@@ -33,6 +33,7 @@ from assay.io.checkpoint import Checkpoint
 from assay.io.collections import write_collection
 from assay.io.writers import write_run
 from tests.bench.samples import small
+from tests.docs_pages import ROOT, blocks
 
 DATA = small()
 TARGETS = dict(
@@ -280,6 +281,24 @@ def reciprocal_ranks() -> list[float]:
     return values
 
 
+def test_the_page_s_examples_of_other_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Blocks that need LangChain or LlamaIndex run on objects with the same methods."""
+    chain, llama = LangChainRetriever(10), LlamaIndexRetriever()
+    space = {
+        "run_bench": run_bench,
+        "collection": DATA,
+        "store": SimpleNamespace(as_retriever=lambda search_kwargs: chain),
+        "index": SimpleNamespace(as_retriever=lambda similarity_top_k: llama),
+    }
+    examples = blocks(ROOT / "docs" / "own-retriever.md", "py")
+    assert len(examples) == 3
+    for example in examples:
+        exec(example.text, space)
+    assert capsys.readouterr().out.count("nDCG@10") >= 3
+
+
 class TestBench:
     def test_a_function_beside_models_and_fusions(self) -> None:
         result = run_bench(
@@ -513,7 +532,7 @@ class TestFailures:
         assert finding.examples == ("q03", "q04", "q05")
 
     def test_hopeless_systems_are_given_up(self, concurrency: int) -> None:
-        flaky = Flaky(lambda text: not time.sleep(0.005), times=99)
+        flaky = Flaky(lambda text: not time.sleep(0.02), times=99)
         how = {**HOW, "concurrency": concurrency, "retries": 0}
         for failed in ("error", "skip"):
             flaky.calls.clear()
@@ -559,10 +578,12 @@ class TestFailures:
 
     def test_an_interruption_keeps_what_is_finished(self, tmp_path: Path, concurrency: int) -> None:
         def tell(name: str, phase: str, done: int, total: int | None) -> None:
-            if phase == "asking" and done == 12:
+            if phase == "asking" and done >= 12:
+                finished.append(done)
                 raise Stopped
 
-        flaky = Flaky(lambda text: False)
+        finished: list[int] = []
+        flaky = Flaky(lambda text: bool(time.sleep(0.005)))
         system = Retriever("mine", "mine", {}, flaky, fingerprint="1")
         how = {**HOW, "concurrency": concurrency, "checkpoint": tmp_path}
         with pytest.raises(Stopped):
@@ -570,7 +591,7 @@ class TestFailures:
         time.sleep(0.02 * (concurrency > 1))  # threads end what they began
         flaky.calls.clear()
         assert rows_of(run_bench(DATA, [system], **how), "mine") == expected()
-        assert len(set(flaky.calls)) == 13
+        assert len(set(flaky.calls)) == 25 - finished[0]
 
 
 class TestTimeouts:
@@ -606,14 +627,13 @@ class TestTimeouts:
 
     def test_every_reply_comes_once(self) -> None:
         """Answers that come close to the time-out are taken or late, never both and never lost."""
-        queries = [Query(str(n), str(n), 1) for n in range(60)]
 
-        def close(query: Query) -> list[str]:
-            time.sleep(0.004 + 0.002 * (int(query.id) % 3))
-            return [query.id]
+        def close(row: int) -> list[str]:
+            time.sleep(0.004 + 0.002 * (row % 3))
+            return [str(row)]
 
         answers: Answers = ask_all(
-            queries,
+            60,
             close,
             read_hits,
             Asking(6, 0.006, 0, "skip"),

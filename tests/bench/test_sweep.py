@@ -10,11 +10,20 @@ import jsonschema
 import numpy as np
 import pytest
 
-from assay.bench import BenchPlan, Sweep, choose_point, draw_curves, run_bench, sweep_curves
+from assay.bench import (
+    BenchPlan,
+    Sweep,
+    SweepCurve,
+    choose_point,
+    draw_curves,
+    run_bench,
+    sweep_curves,
+)
+from assay.bench.sweep import SweepPoint
 from assay.cli.schema import result_schema
 from assay.errors import UsageError
 from assay.io.collections import write_collection
-from assay.stats import difference_interval, interval
+from assay.stats import Interval, difference_interval, interval
 from tests.bench.samples import small
 
 
@@ -111,31 +120,29 @@ def test_a_sweep_of_depth_counts_pairs() -> None:
     sweep = Sweep("depth", ("2", "8"))
     result = run_bench(small(), plan.models, reranks=plan.reranks, measures="RR")
     (curve,) = sweep_curves(result, sweep, curves, resamples=200)
-    assert (curve.unit, curve.costs, curve.measure) == ("pairs/query", (2.0, 8.0), "RR")
-    for span, name in zip(curve.means, curves["two"], strict=True):
-        assert span.estimate == pytest.approx(result[name].scores.mean()["RR"])
-    assert f"depth={curve.values[curve.choice]}" in curve.verdict
+    assert (curve.unit, curve.measure) == ("pairs/query", "RR")
+    assert [point.cost for point in curve.points] == [2.0, 8.0]
+    for point, name in zip(curve.points, curves["two"], strict=True):
+        assert point.mean.estimate == pytest.approx(result[name].scores.mean()["RR"])
+        others = [other for other in curve.points if other is not point]
+        assert point.pareto == all(
+            point.mean.estimate > other.mean.estimate or point.cost < other.cost for other in others
+        )
+    assert curve.setting(curve.choice) in curve.verdict
     assert "reported on the other 13" in curve.method
     assert draw_curves([curve]).count("<circle") == 2
 
 
-def test_points_that_nothing_beats_are_marked() -> None:
-    curve = make_curve(means=(0.5, 0.4, 0.6, 0.6), costs=(1.0, 2.0, 3.0, 3.0))
-    assert curve.front == {0, 2, 3}
-
-
-def make_curve(means: tuple[float, ...], costs: tuple[float, ...]) -> Any:
-    from assay.bench import SweepCurve
-    from assay.stats import Interval
-
-    spans = tuple(Interval(mean, mean - 0.1, mean + 0.1, 0.95, "t", 20) for mean in means)
-    values = tuple(map(str, range(len(means))))
+def make_curve() -> SweepCurve:
+    spans = [Interval(mean, mean - 0.1, mean + 0.1, 0.95, "t", 20) for mean in (0.5, 0.4, 0.6)]
+    costs = (1.0, 2.0, 3.0)
+    points = tuple(SweepPoint(str(i), spans[i], costs[i], i != 1) for i in range(3))
     loss = Interval(-0.2, -0.3, -0.1, 0.95, "t", 20)
-    return SweepCurve("x", "a", "RR", values, "ms/query", costs, spans, 2, 0, spans[0], loss, 20, 0)
+    return SweepCurve("x", "a", "RR", "ms/query", points, 2, 0, spans[0], loss, 20, 0)
 
 
 def test_a_choice_that_loses_on_held_out_queries_is_said() -> None:
-    page = make_curve((0.5, 0.4, 0.6), (1.0, 2.0, 3.0)).page()
+    page = make_curve().page()
     words = [part.text for part in page if hasattr(part, "role") and part.role == "remark"]
     assert words == ["the choice loses on held-out queries: take x=2, or more queries"]
 
@@ -159,7 +166,8 @@ def test_the_command_prints_draws_and_signs_it(
     Path("bench.toml").write_text(f'corpus = "made"\nsweep = "weight=0.2,0.8"\n{models}')
     text = assay("bench", "bench.toml", "--no-cache", "--resamples", 200, *fused).out
     assert "chosen" in text
-    assert "reported on the other" in text
+    assert "on 12 queries); nDCG@10" in text
+    assert "on the 13 held-out queries" in text
     assert "--chart requires --sweep" in assay(*usual, "--chart", "curve.svg").err
 
 

@@ -90,6 +90,7 @@ BASE = {
     "eval": "eval coarse.run partial.run -r qrels.txt -m AP -m nDCG@10 --json",
     "compare": f"compare {_RUNS} --json",
     "agreement": "agreement complete.txt other.txt --resamples 200 --json",
+    "diff": "diff dense.run coarse.run --json",
     "report": f"report {_RUNS} -o report.md --json",
     "rank": _RANK,
     "crossmodal": _CROSSMODAL,
@@ -120,6 +121,7 @@ _RULES = {
     "-c": Moved("-c sentence_transformers"),
     "--ties": Moved("--ties best"),
     "--empty": Moved("--empty skip"),
+    "--unjudged": Moved("--unjudged condensed"),
     "--depth": Moved("--depth 4"),
 }
 _MISSING = Moved("--missing skip", "compare dense.run partial.run -r qrels.txt -m AP --json")
@@ -156,6 +158,17 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "-m": Moved("-m P@3", "{base} --run dense.run --run lexical.run --run coarse.run"),
         "--resamples": Moved("--resamples 300"),
         "--seed": Moved("--seed 5"),
+    },
+    "diff": {
+        **_SAVED,
+        "-k": Moved("-k 4"),
+        "--depth": Moved("--depth 12"),
+        "--p": Moved("--p 0.5"),
+        **dict.fromkeys(("-r", "--queries", "--slices"), DATA),
+        **dict.fromkeys(("-m", "--moved", "--fail-if-overlap-below"), SHOWN),
+        "--level": Moved("--level 0.2"),
+        "--resamples": Moved("--resamples 300", "{base} -r qrels.txt"),
+        "--seed": Moved("--seed 5", "{base} -r qrels.txt"),
     },
     "compare": {
         **_SAVED,
@@ -362,6 +375,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "--split": DATA,
         "--name": SHOWN,
         "--chunk": Moved("--chunk tokens:6:2"),
+        "--filter": Moved("--filter 'text>=text'"),
         "--fold": Moved("--fold sum:2", "{base} --chunk tokens:6:2"),
         "--judged": Moved("--judged chunks", _JUDGED),
         "--model": [
@@ -379,6 +393,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
             Added("--rerank 'w=rerank/3:bm25>py:tests.bench.samples:shared_words'", _STAGES),
             Moved("", _STAGES, _STAGES.replace("rerank/5", "rerank/3")),
         ],
+        "--sweep": [
+            Moved("", _STAGES, f"{_STAGES} --sweep depth=2,3"),
+            Moved("", f"{_STAGES} --sweep depth=2,3", f"{_STAGES} --sweep depth=2,4"),
+        ],
+        "--chart": SHOWN,
         "--fail-if": SHOWN,
         "--fail-if-worse": SHOWN,
         "--look": Moved("--look 3", f"{_BENCH_GATED} --look 1"),
@@ -430,7 +449,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "-o": SHOWN,
     },
     "check": {  # its findings are sentences: tests/inspect/test_check.py moves the rules
-        **dict.fromkeys(("-c", "--ties", "--empty", "--missing", "--depth"), SHOWN),
+        **dict.fromkeys(("-c", "--ties", "--empty", "--missing"), SHOWN),
+        **dict.fromkeys(("--unjudged", "--depth"), SHOWN),
         "-r": DATA,
         "--queries": DATA,
         "-m": SHOWN,

@@ -80,6 +80,7 @@ OTHER_SORTS = {
     "store/run.py": "values for a chart",
     "bench/explain.py": "documents by grade, for a page",
     "bench/findings.py": "queries by spread",
+    "bench/sweep.py": "settings by cost",
     "crossmodal/tables.py": "confused labels by count",
     "prediction/result.py": "classes by support, for a table",
     "vision/drawing.py": "matches to draw",

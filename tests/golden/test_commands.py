@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,9 @@ TWINS = {
     "native-certified": "numpy-certified",
 }
 WHOLE = read(RECORDED)
-VERSIONS = versions()
+
+
+packages_here = cache(versions)  # not while tests are collected, by every worker
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +39,7 @@ def test_command(session: Session, name: str) -> None:
     if missing := unmet(command):
         pytest.skip(f"not installed: {', '.join(missing)}")
     for package in set(command.needs) & set(COUNTING):
-        then, now = WHOLE["packages"].get(package), VERSIONS.get(package)
+        then, now = WHOLE["packages"].get(package), packages_here().get(package)
         if then != now:
             pytest.skip(f"recorded with {package} {then}, here is {now}")
     found = [

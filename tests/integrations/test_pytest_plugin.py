@@ -427,3 +427,38 @@ def test_saved_scores_come_back_with_every_bit(tmp_path):
     assert back.signature == scores.signature
     assert list(back.groups["kind"]) == list(scores.groups["kind"])
     assert back.query_ids == scores.query_ids
+
+
+RETRIEVER = """
+    import sys
+    sys.path.insert(0, {root!r})
+    from assay.integrations import assert_at_least, assert_not_worse
+    from tests.bench.test_retrievers import DATA, shared_words
+
+    def retrieve(text, k):
+        return shared_words(text, k)[::{step}]
+
+    def test_retriever(assay_baseline):
+        assert_at_least(retrieve, "RR", 0.01, collection=DATA)
+        assert_not_worse(retrieve, assay_baseline, "RR", collection=DATA)
+"""
+
+
+def test_a_retriever_and_a_collection_in_one_assertion(pytester, run_pytest):
+    root = str(Path(__file__).resolve().parents[2])
+    pytester.makepyfile(test_it=RETRIEVER.format(root=root, step=1))
+    run_pytest("--assay-update-baseline").assert_outcomes(passed=1)
+    run_pytest().assert_outcomes(passed=1)
+    pytester.makepyfile(test_it=RETRIEVER.format(root=root, step=-1))
+    done = run_pytest()
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*RR: * against *, n = 25 queries*"])
+
+
+def test_a_retriever_below_the_limit() -> None:
+    from tests.bench.test_retrievers import DATA, shared_words
+
+    with pytest.raises(AssertionError, match=r"RR is 0\.\d+ .* below 2"):
+        assert_at_least(shared_words, "RR", 2, collection=DATA)
+    with pytest.raises(UsageError, match="a retriever and a collection is needed; found function"):
+        assert_at_least(shared_words, "RR", 0.5)

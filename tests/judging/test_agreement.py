@@ -171,3 +171,28 @@ def test_what_cannot_be_measured_is_refused():
     assert math.isnan(few.statistics["a × b"]["κ"].low)
     assert "too few" in few.remarks[0]
     assert few.labels_needed(0.1) is None
+
+
+def test_agreement_by_topic_is_that_of_its_queries():
+    metrics = pytest.importorskip("sklearn.metrics")
+    rng = np.random.default_rng(3)
+    pairs = [(f"q{q}", f"d{d}") for q in range(20) for d in range(4)]
+    a, b = ({pair: int(rng.integers(0, 3)) for pair in pairs} for _ in range(2))
+    topics = {f"q{q}": "even" if q % 2 == 0 else "odd" for q in range(19)}
+    report = measure_agreement({"a": a, "b": b}, topics=topics, resamples=200)
+    assert list(report.topics) == ["even", "odd"]
+    for topic, (n, same, kappa) in report.topics.items():
+        part = [pair for pair in pairs if topics.get(pair[0]) == topic]
+        left, right = [a[pair] for pair in part], [b[pair] for pair in part]
+        assert n == len(part)
+        assert same.estimate == np.mean(np.equal(left, right))
+        expected = metrics.cohen_kappa_score(left, right, weights="quadratic")
+        assert abs(kappa.estimate - expected) < 1e-12
+        assert kappa.low <= kappa.estimate <= kappa.high
+    each = {query: query for query in topics}
+    single = measure_agreement({"a": a, "b": b}, topics=each, resamples=200).topics
+    assert len(single) == 19
+    assert all(math.isnan(kappa.low) for _, _, kappa in single.values())
+    assert "topic" in report.tables()[2].columns
+    needed = report.labels_needed(0.05)
+    assert f"about {needed:,} labelled pairs for ± 0.05" in report.verdict()

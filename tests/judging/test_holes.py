@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assay import compare, evaluate
+from assay import Conventions, Judgments, Ranking, compare, evaluate, judge, score
+from assay.errors import AssayError, UsageError
 from assay.judging.holes import PairBounds, bound_scores
 from assay.measures import parse
 from tests.measures.oracle import PARAMETERS
@@ -158,3 +159,182 @@ def test_means_leave_out_queries_that_stay_empty() -> None:
             means.append(math.exp(mean) if measure == "GMAP" else mean)
         wanted = np.nanmin(means), np.nanmax(means)
         np.testing.assert_allclose((ends.worst, ends.best), wanted, rtol=0, atol=1e-12)
+
+
+# The verdict
+
+
+def two_systems(n: int, hole: str = "x") -> tuple[Lists, Lists, Lists]:
+    """A run that finds the relevant document first, one that finds a document of `hole` first."""
+    qrels: Lists = {f"q{i:02}": {"a": 1, "b": 0} for i in range(n)}
+    good = {q: {"a": 3, "b": 2} for q in qrels}
+    other = {q: {hole if i % 3 else "b": 3, "b" if i % 3 else "a": 2} for i, q in enumerate(qrels)}
+    return good, other, qrels
+
+
+def test_the_verdict_says_whether_it_holds() -> None:
+    good, other, qrels = two_systems(30, hole="b")
+    other = {q: {"b": 1, "x": 0.5} for q in qrels}
+    for measure, words in {
+        "P@1": "; no retrieved document in the top 1 is unjudged",
+        "nDCG@1": "; no retrieved document in the top 1 is unjudged",
+        "RR": "; the verdict holds whatever the grades of the 30 unjudged documents (difference",
+    }.items():
+        verdict = compare({"good": good, "other": other}, qrels, measure, unjudged="bounds").verdict
+        assert words in verdict, verdict
+        assert verdict.startswith("good is ")
+
+
+def test_the_verdict_says_how_many_documents_decide() -> None:
+    good, other, qrels = two_systems(30)
+    result = compare({"good": good, "other": other}, qrels, "P@1", unjudged="bounds")
+    (pair,) = result.bounds
+    # 30 leads of which 20 have an unjudged document at rank 1 of the other.
+    assert (pair.worst, pair.best, pair.n_unjudged) == (pytest.approx(1 / 3), 1.0, 20)
+    assert pair.enough is None
+    assert pair.holds == (pair.outcomes[1] == pair.outcomes[0])
+    good = {q: {"b": 3, "a": 2} if i > 12 else row for i, (q, row) in enumerate(good.items())}
+    result = compare({"good": good, "other": other}, qrels, "P@1", unjudged="bounds")
+    (pair,) = result.bounds
+    assert pair.enough == 13  # of 13 leads none is left
+    assert not pair.holds
+    assert (
+        "the verdict could change: it depends on 20 unjudged documents in the top 1"
+        in result.verdict
+    )
+    assert "; 13 relevant ones would end the lead)" in result.verdict
+    data = result.to_dict()["measures"]["P@1"]
+    assert data["bounds"] == [pair.to_dict()]
+    assert data["verdict"] == result.verdict
+
+
+@pytest.mark.parametrize("measure", ["P@2", "DCG@3", "nDCG@3", "RBP"])
+def test_so_many_documents_do_end_the_lead(measure: str) -> None:
+    """Judged relevant, that number of documents is enough; for sums, one less is not."""
+    ended = 0
+    for seed in range(8):
+        case = Case(("enough", measure, seed), systems=2)
+        pair = bounds_of(case, measure)
+        means = [
+            evaluate(run, case.qrels, measure, allow_mismatch=True).mean() for run in case.runs
+        ]
+        lead = means[0][measure] - means[1][measure]
+        if pair.enough is None or abs(lead) < 1e-12:
+            assert pair.exact
+            continue
+        ended += 1
+        holes = [
+            (q, d)
+            for q, judged in case.qrels.items()
+            for d in sorted(
+                {d for run in case.runs for d in run.get(q, ()) if judged.get(d, -1) < 0}
+            )
+        ]
+        top = max(*case.grades, 1) if max(case.grades) <= 0 else max(case.grades)
+        reached = least_lead(case, measure, holes, top, pair.enough, math.copysign(1, lead))
+        assert reached <= 1e-12
+        if measure != "nDCG@3":
+            fewer = least_lead(case, measure, holes, top, pair.enough - 1, math.copysign(1, lead))
+            assert fewer > 0
+    assert ended > 1
+
+
+def least_lead(
+    case: Case, measure: str, holes: list[tuple[str, str]], top: float, n: int, sign: float
+) -> float:
+    """The least lead where n unjudged documents get the highest grade and the others 0."""
+    zeros = {
+        q: {**{d: 0.0 for p, d in holes if p == q}, **judged} for q, judged in case.qrels.items()
+    }
+    zeros = {q: {d: max(g, 0.0) for d, g in row.items()} for q, row in zeros.items()}
+
+    def lead(some: tuple[tuple[str, str], ...]) -> float:
+        qrels = {q: {**row, **{d: top for p, d in some if p == q}} for q, row in zeros.items()}
+        a, b = (evaluate(run, qrels, measure, allow_mismatch=True).mean() for run in case.runs)
+        return sign * (a[measure] - b[measure])
+
+    picked: tuple[tuple[str, str], ...] = ()
+    for _ in range(n):  # the most harmful next; exact for sums, and enough of a search for nDCG
+        left = [pair for pair in holes if pair not in picked]
+        picked = (*picked, min(left, key=lambda pair: lead((*picked, pair))))
+    return lead(picked)
+
+
+# Hostile input
+
+
+def test_all_none_and_one() -> None:
+    nothing_judged = {"q": {"z": 1}}
+    run = {"q": {"a": 2.0, "b": 1.0}}
+    ends = evaluate(run, nothing_judged, "P@5", unjudged="bounds", allow_mismatch=True).bounds()
+    assert (ends["P@5"].worst, ends["P@5"].best) == (0.0, 0.4)
+    ends = evaluate(run, {"q": {"a": 1, "b": 0}}, "AP@99", unjudged="bounds").bounds()
+    assert ends["AP@99"].worst == ends["AP@99"].best == 1.0
+    assert ends["AP@99"].n_unjudged == 0
+    short = compare({"a": run, "b": {"q": {"b": 1}}}, {"q": {"a": 1}}, "RR", unjudged="bounds")
+    assert "over all grades of the 1 unjudged document" in short.verdict
+
+
+def test_no_grade_above_0_and_empty_queries() -> None:
+    run = {"q": {"a": 2.0, "b": 1.0}, "r": {"a": 1.0}}
+    qrels: Lists = {"q": {"a": 0}, "r": {"a": -1}}
+    for empty, wanted in (("zero", (0.0, 0.75)), ("skip", (0.5, 1.0)), ("error", (0.5, 1.0))):
+        scores = evaluate(run, qrels, "RR", unjudged="bounds", empty=empty)
+        ends = bound_scores(scores)["RR"]
+        assert (ends.worst, ends.best) == wanted, empty
+    assert bound_scores(scores)["RR"].low.tolist() == [0.5, 1.0]
+    nowhere = evaluate({"q": {}, "r": {}}, {"q": {"a": 0}}, "nDCG@3", unjudged="bounds")
+    assert nowhere.bounds()["nDCG@3"].to_dict()["best"] == 0.0
+
+
+def test_labels_have_equal_ends() -> None:
+    rules = Conventions(tiebreak="index", unjudged="bounds")
+    hits = judge(
+        Ranking.from_scores([[0.1, 0.9, 0.5]]), Judgments.from_targets([2]), conventions=rules
+    )
+    ends = score(hits, ["RR", "nDCG@2", "AP"]).bounds()
+    assert all(each.worst == each.best for each in ends.values())
+
+
+def test_queries_that_only_some_systems_have_and_clusters() -> None:
+    case = Case("clusters", systems=3)
+    del case.runs[1]["q3"]
+    rules: Any = {"unjudged": "bounds", "allow_mismatch": True}
+    groups = {"kind": {q: str(int(q > "q1")) for q in case.qrels}}
+    scores = [evaluate(run, case.qrels, "nDCG@3", groups=groups, **rules) for run in case.runs]
+    result = compare(*scores, by="kind", resamples=200)
+    assert [(each.a, each.b) for each in result.bounds] == [("A", "B"), ("A", "C"), ("B", "C")]
+    assert " of 3 pairs (" in result.verdict or "all 3 pairs hold" in result.verdict
+    skipping = [
+        evaluate(run, case.qrels, "nDCG@3", missing="skip", empty="skip", **rules)
+        for run in case.runs
+    ]
+    for scores_of_one, run in zip(skipping, case.runs, strict=True):
+        ends = scores_of_one.bounds()["nDCG@3"]
+        rows = [row for row, q in enumerate(scores_of_one.query_ids) if q in run]
+        assert np.nanmin(ends.low[rows]) <= ends.worst <= ends.best <= np.nanmax(ends.high[rows])
+
+
+@pytest.mark.parametrize(
+    "key", ["test", "correction", "interval", "baseline", "conventions", "ties"]
+)
+@pytest.mark.parametrize("value", [np.zeros(3), np.array("t"), [1], {"a": 1}, 3.5, object()])
+def test_a_wrong_type_is_named(key: str, value: Any) -> None:
+    good, other, qrels = two_systems(8)
+    with pytest.raises(AssayError):
+        compare({"good": good, "other": other}, qrels, "P@1", **{key: value})
+
+
+def test_more_wrong_types_are_named() -> None:
+    good, other, qrels = two_systems(8)
+    with pytest.raises(AssayError, match="A measure is a text"):
+        evaluate(good, qrels, np.array(1.0))
+    with pytest.raises(UsageError, match="allow_mismatch must be True or False"):
+        evaluate(good, qrels, "P@1", allow_mismatch=np.zeros(3))  # type: ignore[arg-type]
+    result = compare({"good": good, "other": other}, qrels, "P@1")
+    with pytest.raises(UsageError, match="System array"):
+        result.pair(np.zeros(2), "other")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="System"):
+        result.differences("P@1", np.zeros(2), "other")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="Unknown backend"):
+        result.to_frame([1])  # type: ignore[arg-type]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -245,3 +247,35 @@ def test_cost_before_is_of_the_pairs_that_remain(pool, texts, tmp_path: Path):
         (sum(sizes[2:]) // 4, 100 * (len(pool) - 2)),
         (0, 0),
     ]
+
+
+def test_requests_keep_a_rate_across_threads(
+    monkeypatch: pytest.MonkeyPatch, pool, texts, tmp_path
+):
+    """A clock that only sleeping moves: 30 requests a minute start 2 seconds apart."""
+    clock, lock, starts = [100.0], threading.Lock(), list[float]()
+
+    def sleep(seconds: float) -> None:
+        with lock:
+            starts.append(clock[0] + seconds)
+
+    monkeypatch.setattr("assay.judging.machine.time.sleep", sleep)
+    monkeypatch.setattr("assay.judging.machine.time.monotonic", lambda: clock[0])
+    monkeypatch.setitem(sys.modules, "rated", SimpleNamespace(judge=lambda prompt: 1))
+    ask = open_model("py:rated:judge", rate=30)
+    log = LabelLog(tmp_path / "m.jsonl")
+    judge_pool(pool, texts, log, model="py:rated:judge", ask=ask, concurrency=3)
+    assert sorted(starts) == [100.0 + 2 * n for n in range(len(pool))]
+
+
+def test_a_busy_endpoint_without_a_header_is_given_longer_each_time(
+    endpoint, pool, texts, tmp_path: Path, monkeypatch
+):
+    waits: list[float] = []
+    monkeypatch.setattr("assay.models.adapters.openai.sleep", waits.append)
+    endpoint.script = lambda request, number: (429, "slow") if number < 5 else (200, "Grade: 1")
+    judge = open_model("openai:m", base_url=endpoint.url)
+    log = LabelLog(tmp_path / "m.jsonl")
+    report = judge_pool(pool, texts, log, model="openai:m", ask=judge, concurrency=1)
+    assert report.labelled == len(pool)
+    assert all(low <= wait <= 2 * low for wait, low in zip(waits, (0.25, 0.5, 1, 2), strict=True))

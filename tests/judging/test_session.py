@@ -9,10 +9,18 @@ from pathlib import Path
 import pytest
 
 from assay.errors import MismatchError, StorageError, ValueRangeError
-from assay.judging import Label, LabelLog, make_pool
-from assay.judging.session import GUIDELINES, LabelSession, LabelTexts, best_passage, mark_words
+from assay.judging import Label, LabelLog, estimate_from_labels, make_pool
+from assay.judging.session import (
+    GUIDELINES,
+    LabelSession,
+    LabelStatus,
+    LabelTexts,
+    best_passage,
+    mark_words,
+)
 from assay.judging.terminal import label_in_terminal
 from tests.judging.samples import make_runs
+from tests.waiting import until
 
 TEXTS = LabelTexts({"q0": "red fox"}, {"q0-d0": "No.\n\nA red Fox!"}, {"q0": "the animal"})
 
@@ -134,6 +142,32 @@ def test_the_terminal_records_what_is_typed(pool, log):
     ]
     assert any("Unknown key '7'" in line for line in lines)
     assert lines[-1] == f"2 of {pool.n_drawn} pairs labelled, 2 by ada."
+
+
+def test_the_terminal_says_what_is_known_so_far(tmp_path: Path):
+    runs = make_runs(2, 40, 10)
+    pool, log = make_pool(runs, 60), LabelLog(tmp_path / "log.jsonl")
+    session, lines = LabelSession(pool, log, "ada", texts=TEXTS), []
+    keys = iter([str(n % 4) for n in range(pool.n_drawn)])
+    state = LabelStatus(runs, pool, log)
+    label_in_terminal(
+        session, {}, read=lambda _: next(keys), write=lines.append, status=state.compute
+    )
+    assert "Too few labels yet." in lines
+    sure = estimate_from_labels(runs, pool, log.read()).estimates[0].sequence
+    assert f"Known so far: DCG@10, s0 − s1: {sure.text(sign=True)}" in lines
+    assert LabelStatus({}, pool, log).compute() == ""
+
+
+def test_the_page_gets_the_newest_interval_that_is_ready(tmp_path: Path):
+    runs = make_runs(2, 40, 10)
+    pool, log = make_pool(runs, 60), LabelLog(tmp_path / "log.jsonl")
+    state = LabelStatus(runs, pool, log)
+    assert state() == ""
+    pairs = [pool.names[place] for place in pool.order.tolist()]
+    log.append(*(Label(q, d, n % 4) for n, (q, d) in enumerate(pairs)))
+    until(lambda: state().startswith("Known so far"))
+    assert state() == state.compute()
 
 
 def test_text_of_strangers_cannot_move_the_cursor(pool, log):

@@ -39,6 +39,7 @@ WITHOUT = {
     "pool": "tests/judging/test_pool.py shuffles its queries",
     "queries": "tests/judging/test_queries.py has logs in other orders",
     "completion": "it prints a script of the shell",
+    "diff": "tests/search/test_diff.py has a brute force of every definition",
     "demo": "a bench of texts that come with Python: see bench",
     "measures": "it prints definitions",
     "schema": "it prints what a settings file may hold",

@@ -16,6 +16,7 @@ import assay
 from assay.cli.schema import result_schema
 from assay.errors import AssayError, IdError, MismatchError, UsageError
 from assay.search import diff as diffs
+from assay.search.neighbours import overlap, rbo
 from assay.stats import interval
 
 Run = dict[str, list[str]]
@@ -67,7 +68,7 @@ def test_every_value_is_that_of_the_definition(
         assert result.first[i] == first
         assert result.values["appeared"][i] == len(set(b[:1]) - set(a[:1]))
         assert result.values["vanished"][i] == len(set(a[:1]) - set(b[:1]))
-    assert result.only_queries == (len(old.keys() - new.keys()), len(new.keys() - old.keys()))
+    assert result.join.only_queries == (len(old.keys() - new.keys()), len(new.keys() - old.keys()))
     span = result.means["all"]["Overlap@4"]
     expected = interval(result.values["Overlap@4"], bounds=(0, 1))
     assert (span.estimate, span.low, span.high) == (expected.estimate, expected.low, expected.high)
@@ -165,6 +166,9 @@ def test_unjudged_documents_are_those_of_a_brute_force() -> None:
         ({"q": ["a", "a"]}, {"q": ["a"]}, {}, IdError, "more than once"),
         (7, {"q": ["a"]}, {}, AssayError, "int"),
         ({"q": ["a"]}, {"q": ["a"]}, {"names": ["x"]}, UsageError, "two names"),
+        ({"q": ["a"]}, {"q": ["a"]}, {"names": None}, AssayError, "names"),
+        ({"q": ["a"]}, {"q": ["a"]}, {"slices": 3}, AssayError, "slices"),
+        ({"q": ["a"]}, {"q": ["a"]}, {"level": 2}, UsageError, "level"),
         ({"q": ["a"]}, {"q": ["a"]}, {"moved": -1}, UsageError, "moved"),
         (
             {f"q{i}": [f"d{i}"] for i in range(30)},
@@ -193,7 +197,7 @@ def test_odd_runs() -> None:
     one = assay.diff({"q": ["a", "b"]}, {"q": ["b"]}, k=10)
     assert one.values["Overlap@10"].tolist() == [0.5]
     disjoint = assay.diff({"a": ["x"]}, {"b": ["x"]})
-    assert (disjoint.only_queries, disjoint.values["Overlap@10"].tolist()) == ((1, 1), [0, 0])
+    assert (disjoint.join.only_queries, disjoint.values["Overlap@10"].tolist()) == ((1, 1), [0, 0])
     assert [change.only for change in disjoint.moved] == ["old", "new"]
     empty, full = (assay.Ranking.from_arrays(docs) for docs in ([[-1], [-1]], [[-1], [2]]))
     both = assay.diff(empty, full)

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from assay import __version__
-from assay.runs.results import compare_results, compare_signatures
 from assay.verify.command import leads_out, with_paths
+from assay.verify.differences import compare_results, compare_signatures
 from tests.golden.commands import COMMANDS, unmet
 from tests.golden.inputs import make_inputs
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from assay import __version__
-from assay.runs.results import compare_results
+from assay.verify.differences import compare_results
 from tests.golden.commands import COMMANDS, unmet
 from tests.golden.inputs import make_inputs
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, count
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ import numpy as np
 from assay.arrays import Floats, Ints, offsets_of, rows_of
 from assay.bench.asking import Answers, Asking, ask_all, describe_failure
 from assay.bench.plan import PreparedCollection, Retriever
-from assay.bench.search import Costs, SearchOptions, SearchResult, aggregate_chunks
+from assay.bench.search import Costs, SearchOptions, SearchResult
 from assay.bench.systems import SYSTEMS, Hits, Query, as_retrieve, check_repeats, read_hits
 from assay.core.checks import name_few
 from assay.core.conventions import Conventions, as_settings
@@ -32,7 +31,6 @@ from assay.errors import (
     EndpointError,
     FormatError,
     InputError,
-    MeasureError,
     MismatchError,
     StorageError,
     UsageError,
@@ -133,112 +131,95 @@ class AnswerReader:
     allow_mismatch: bool = False
 
     def read(self, answer: Any) -> Hits:
-        """Return the hits of one query, checked; more than k are cut where they are in order."""
+        """Return the hits of one query, checked."""
         hits = read_hits(answer, id=self.system.settings.get("id", ""))
         if self.system.settings.get("doc_of") is None:
             check_repeats(hits.ids)
         if " ".join(hits.ids).split() != hits.ids or "\0" in "".join(hits.ids):
             odd = next(id for id in hits.ids if id.split() != [id] or "\0" in id)
-            raise InputError(
-                f"the id {odd!r:.60} is empty or holds white space. Return ids, not texts"
-            )
+            raise InputError(f"the id {odd!r:.60} is empty or holds white space. Return ids")
         return hits
 
     def rank(self, hits: Mapping[int, Hits]) -> tuple[Ranking, list[Finding]]:
         """Return the ranking of the documents of the collection and others, and findings."""
-        name, depth = self.system.name, self.options.depth
-        findings = [*self._count(hits)]
-        lines, direction = self._lines(hits)
-        if direction == "low":
+        name, there, settings = self.system.name, self.data.doc_ids, self.system.settings
+        findings, (lines, direction) = [*self._count(hits)], self._lines(hits)
+        if direction == "low" and "scores" not in settings:
             message = f"the scores of {name} rise with the rank: they are taken as distances"
             effect = 'Their signs are turned round. Set scores = "low" to say so.'
-            if "scores" not in self.system.settings:
-                findings.append(Finding("note", "distances", message, effect, 1, 1))
+            findings.append(Finding("note", "distances", message, effect, 1, 1))
         lines = self._fold(lines, direction)
-        unknown = lines.ids.take(np.flatnonzero(lines.ids.match(self.data.doc_ids) < 0))
-        if len(lines.ids):
-            about = f"ids that {name} returned"
+        if unknown := [str(lines.ids[row]) for row in np.flatnonzero(lines.ids.match(there) < 0)]:
             how: Any = {"allow": self.allow_mismatch, "prefixes": False}
-            check_match(lines.ids, self.data.doc_ids, about, "the collection", **how)
-        if len(unknown):
+            check_match(lines.ids, there, f"ids that {name} returned", "the collection", **how)
             message = f"{name} returned {len(unknown):,} ids that are not in the collection"
             effect = "They take a rank and count as not relevant. Map ids of chunks with --doc-of."
-            examples = tuple(map(str, unknown.take(np.arange(min(3, len(unknown))))))
-            counts = len(unknown), len(lines.ids)
-            findings.append(Finding("warning", "unknown-ids", message, effect, *counts, examples))
-        ranking = Ranking.from_lines(
-            self.data.query_ids,
-            lines.ids,
-            queries=lines.rows.astype(np.int32),
-            docs=lines.numbers.astype(np.int32),
-            scores=lines.scores,
-            tiebreak=self.options.tiebreak,
-        )
-        n_docs = 0 if len(unknown) else len(self.data.doc_ids)
-        ranking = replace(ranking.first(depth), n_docs=n_docs)
-        folded = None if self.system.settings.get("doc_of") is None else self.options.aggregation
-        settings = as_settings(model=self.system.spec, fold=folded, n_docs=len(self.data.doc_ids))
-        return replace(ranking, settings=settings), findings
+            counts = len(unknown), len(lines.ids), tuple(unknown[:3])
+            findings.append(Finding("warning", "unknown-ids", message, effect, *counts))
+        columns: Any = {"queries": lines.rows.astype(np.int32), "scores": lines.scores}
+        columns |= {"docs": lines.numbers.astype(np.int32), "tiebreak": self.options.tiebreak}
+        ranking = Ranking.from_lines(self.data.query_ids, lines.ids, **columns)
+        folded = None if settings.get("doc_of") is None else self.options.aggregation
+        signed = as_settings(model=self.system.spec, fold=folded, n_docs=len(there))
+        n_docs = 0 if unknown else len(there)
+        ranking = replace(ranking.first(self.options.depth), n_docs=n_docs, settings=signed)
+        return ranking, findings
 
     def _count(self, hits: Mapping[int, Hits]) -> Iterator[Finding]:
         """Yield findings about the number of hits."""
-        name, k = self.system.name, self.options.depth
+        name, k, total = self.system.name, self.options.depth, len(hits)
         lengths = np.array([len(hit.ids) for hit in hits.values()], np.int64)
-        enough = min(self.reach, len(self.data.doc_ids))
-        short, total = int((lengths < enough).sum()), len(lengths)
-        most = int(lengths.max(initial=0))
-        if short and most < enough:
+        most, enough = int(lengths.max(initial=0)), min(self.reach, len(self.data.doc_ids))
+        if most < enough:
             message = f"{name} returned at most {most:,} documents for any query, of {k:,}"
             effect = (
                 f"Measures beyond rank {most} see no more. Set its own number of documents (k, "
                 "top_k, similarity_top_k, search_kwargs), or measure less deep."
             )
-            yield Finding("warning", "few-results", message, effect, short, total)
-        empty = int((lengths == 0).sum())
-        if empty:
-            rows = [row for row, hit in hits.items() if not hit.ids]
-            message = f"{name} returned nothing for {empty:,} queries"
-            ids = tuple(str(self.data.query_ids[row]) for row in rows[:3])
-            yield Finding("note", "no-results", message, "They score 0.", empty, total, ids)
+            yield Finding("warning", "few-results", message, effect, total, total)
+        if empty := [str(self.data.query_ids[row]) for row, hit in hits.items() if not hit.ids]:
+            message = f"{name} returned nothing for {len(empty):,} queries"
+            counts = len(empty), total, tuple(empty[:3])
+            yield Finding("note", "no-results", message, "They score 0.", *counts)
         if most > k:
-            long = int((lengths > k).sum())
             message = f"{name} returned up to {most:,} documents, more than the {k:,} that count"
+            long = int((lengths > k).sum())
             yield Finding("note", "many-results", message, "The others are cut.", long, total)
 
     def _lines(self, hits: Mapping[int, Hits]) -> tuple[_Lines, str]:
         """Return all hits as lines, and which scores are good: high, low or by order."""
-        rows = sorted(hits)
+        name, ids = self.system.name, self.data.query_ids
+        direction = self.system.settings.get("scores")
+        rows = sorted(row for row, hit in hits.items() if hit.ids)
         lengths = np.array([len(hits[row].ids) for row in rows], np.int64)
         offsets = offsets_of(lengths)
-        places = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-        numbers: dict[str, int] = {}
-        every = chain.from_iterable(hits[row].ids for row in rows)
-        flat = np.fromiter((numbers.setdefault(id, len(numbers)) for id in every), np.int64)
-        scored = [row for row in rows if hits[row].scores is not None]
-        bare = [row for row in rows if hits[row].scores is None and hits[row].ids]
-        direction = self.system.settings.get("scores")
-        if scored and bare and direction != "order":
-            ids = self.data.query_ids
+        every = [*chain.from_iterable([hits[row].ids for row in rows])]
+        numbers = dict(zip(dict.fromkeys(every), count(), strict=False))
+        flat = np.fromiter(map(numbers.__getitem__, every), np.int64, len(every))
+        values = [hits[row].scores for row in rows]
+        bare = values.count(None)
+        if bare == len(rows) or direction == "order":
+            direction = "order"
+            scores = np.repeat(offsets[:-1], lengths) - np.arange(len(every), dtype=np.float64)
+        elif bare:
+            other = next(row for row in rows if hits[row].scores is not None)
             raise InputError(
-                f"{self.system.name} returns scores for some queries (such as {ids[scored[0]]!r}) "
-                f"and none for others ({ids[bare[0]]!r}). Return scores for all, or set "
+                f"{name} returns scores for some queries (such as {ids[other]!r}) and none for "
+                f"others ({ids[rows[values.index(None)]]!r}). Return scores for all, or set "
                 'scores = "order".'
             )
-        scores = -places.astype(np.float64)
-        if scored and direction != "order":
-            values = chain.from_iterable(hits[row].scores or () for row in rows)
-            scores = np.fromiter(values, np.float64)
+        else:
+            flat_scores = chain.from_iterable(row_scores or () for row_scores in values)
+            scores = np.fromiter(flat_scores, np.float64, len(every))
             direction = direction or self._direction(scores, offsets, rows)
             scores = -scores if direction == "low" else scores
-        else:
-            direction = "order"
         names = Ids.of(list(numbers), "doc") if numbers else self.data.doc_ids.take([])
         return _Lines(names, np.repeat(rows, lengths).astype(np.int64), flat, scores), direction
 
     def _direction(self, scores: Floats, offsets: Ints, rows: Sequence[int]) -> str:
         """Return whether scores fall or rise with the rank, the same way for all queries."""
         steps = np.diff(scores, prepend=0.0)
-        steps[offsets[:-1][np.diff(offsets) > 0]] = 0.0  # the first hit of each query
+        steps[offsets[:-1]] = 0.0  # the first hit of each query
         owners = rows_of(offsets)
         rising, falling = (steps > 0), (steps < 0)
         if not rising.any():
@@ -269,29 +250,17 @@ class AnswerReader:
                 f"{self.system.name} has no scores that could be added: fold is {aggregation}. Use "
                 "max, the rank of a document's first chunk."
             )
-        numbers: dict[str, int] = {}
-        named = (doc_of(str(id)) for id in lines.ids)
-        owner = np.fromiter((numbers.setdefault(doc, len(numbers)) for doc in named), np.int64)
-        # Entries of one chunk that came twice count once each: rank them as different chunks.
-        order = np.lexsort((np.arange(len(lines.rows)), -lines.scores, lines.rows))
-        rows, chunks = lines.rows[order], np.arange(len(order))
-        offsets = np.searchsorted(rows, np.arange(len(self.data.query_ids) + 1)).astype(np.int64)
+        named = [doc_of(str(id)) for id in lines.ids]
+        numbers = dict(zip(dict.fromkeys(named), count(), strict=False))
+        owner = np.fromiter(map(numbers.__getitem__, named), np.int64)[lines.numbers]
+        order = np.lexsort((-lines.scores, owner, lines.rows))  # the best chunk of each is first
+        key = (lines.rows * max(len(numbers), 1) + owner)[order]
+        heads = np.flatnonzero(np.diff(key, prepend=-1))
+        place = np.arange(len(key)) - np.repeat(heads, np.diff([*heads, len(key)]))
+        counted = np.where(place < aggregation.best, lines.scores[order], 0.0)
+        scores = np.add.reduceat(counted, heads) if len(heads) else counted
         ids = Ids.of(list(numbers), "doc") if numbers else lines.ids
-        ranked = Ranking(
-            self.data.query_ids,
-            Ids.count(len(order)),
-            offsets,
-            chunks.astype(np.int32),
-            lines.scores[order],
-        )
-        docs = aggregate_chunks(
-            ranked,
-            owner[lines.numbers[order]],
-            doc_ids=ids,
-            aggregation=aggregation,
-            depth=max(1, int(ranked.lengths.max(initial=1))),
-        ).ranking
-        return _Lines(ids, rows_of(docs.offsets), docs.docs.astype(np.int64), docs.scores)
+        return _Lines(ids, lines.rows[order][heads], owner[order][heads], scores)
 
 
 # Systems
@@ -323,41 +292,43 @@ def search_retriever(
         retrieve = as_retrieve(system.target)
     mark = system.fingerprint or getattr(retrieve, "fingerprint", None)
     fingerprint = f"{system.spec} {as_settings(own=system.settings)} {options.depth} {mark}"
-    texts = zip(map(str, data.query_ids), data.query_texts, strict=True)
-    queries = [Query(id, text, options.depth, fields.get(id, {})) for id, text in texts]
+    ids, n_queries = list(map(str, data.query_ids)), len(data.query_ids)
+
+    def answer(row: int) -> Any:
+        query = Query(ids[row], data.query_texts[row], options.depth, fields.get(ids[row], {}))
+        return retrieve(query)
+
     place = checkpoint(fingerprint) if mark is not None else Checkpoint(None)
     tell = partial(options.tell, system.name, "asking")
-    answers = ask_all(queries, retrieve, reader.read, asking, checkpoint=place, tell=tell)
-    failed = [queries[row] for row in sorted(answers.failures)]
+    answers = ask_all(n_queries, answer, reader.read, asking, checkpoint=place, tell=tell)
+    failed = [ids[row] for row in sorted(answers.failures)]
     if failed and (asking.failed == "error" or not answers.hits):
-        raise EndpointError(_describe_failures(system, queries, answers, resumes=mark is not None))
+        raise EndpointError(_describe_failures(reader, answers, resumes=mark is not None))
     ranking, findings = reader.rank(answers.hits)
-    findings = [*_describe_answers(system, answers, len(queries), failed), *findings]
+    findings = [*_describe_answers(system, answers, n_queries, failed), *findings]
     costs = Costs(search_seconds=sum(answers.seconds.values()), serving=answers.costs(asking))
     result = SearchResult(ranking, costs, fingerprint, 0, findings=tuple(findings))
-    return result, [query.id for query in failed]
+    return result, failed
 
 
-def _describe_failures(
-    system: Retriever, queries: Sequence[Query], answers: Answers, *, resumes: bool
-) -> str:
+def _describe_failures(reader: AnswerReader, answers: Answers, *, resumes: bool) -> str:
     row, error = min(answers.failures.items())
-    number, done = len(answers.failures), len(answers.hits)
-    words = f"{number:,} of {len(queries):,} queries failed" if number > 1 else "A query failed"
-    rest = len(queries) - number - done
+    number, done, total = len(answers.failures), len(answers.hits), len(reader.data.query_ids)
+    words = f"{number:,} of {total:,} queries failed" if number > 1 else "A query failed"
+    rest = total - number - done
     stopped = f"; {rest:,} were not asked any more" if rest else ""
     then = f"{done:,} finished queries are kept: run this again to ask the others"
     if not resumes:
         then = "Give it a fingerprint to keep finished queries"
     return (
-        f"{system.name}: {words}{stopped}. First: query {queries[row].id!r} "
-        f"({queries[row].text!r:.60}): {describe_failure(error)}. {then}, or score the rest with "
-        "--failed skip."
+        f"{reader.system.name}: {words}{stopped}. First: query {reader.data.query_ids[row]!r} "
+        f"({reader.data.query_texts[row]!r:.60}): {describe_failure(error)}. {then}, or score the "
+        "rest with --failed skip."
     )
 
 
 def _describe_answers(
-    system: Retriever, answers: Answers, total: int, failed: Sequence[Query]
+    system: Retriever, answers: Answers, total: int, failed: Sequence[str]
 ) -> Iterator[Finding]:
     """Yield findings about failures, retries and answers of an interrupted bench."""
     name = system.name
@@ -366,8 +337,8 @@ def _describe_answers(
         message = f"{name} failed on {len(failed):,} of {total:,} queries"
         why = f" The first: {describe_failure(error)}."
         effect = f"They are left out for all systems.{why}"
-        ids = tuple(query.id for query in failed[:5])
-        yield Finding("error", "failed-queries", message, effect, len(failed), total, ids)
+        counts = len(failed), total, tuple(failed[:5])
+        yield Finding("error", "failed-queries", message, effect, *counts)
     if answers.retries:
         events = f"{answers.errors:,} errors and {answers.timeouts:,} time-outs"
         message = f"{name} had {events}; {answers.retries:,} queries were asked again"
@@ -439,8 +410,13 @@ def read_stored_run(
     """
     system, data = reader.system, reader.data
     key = system.spec.partition(":")[2]
-    with _open_run(key, place) as run:
-        scores, results = only_measures(run.scores(), measures), run.all_results()
+    try:
+        with find_hook("open_store")(place, create=False) as store:
+            named = store.runs(name=key, status="finished", limit=1)
+            run = named[0] if named else store.run(int(key) if key.isdecimal() else key)
+            scores, results = only_measures(run.scores(), measures), run.all_results()
+    except StorageError as error:
+        raise StorageError(f"There is no file {key!r}, and no such stored run. {error}") from error
     what = f"The stored run {run.id} ({run.name!r})"
     if scores.conventions != rules:
         raise MismatchError(f"{what} was scored by other conventions: {scores.conventions}.")
@@ -456,20 +432,6 @@ def read_stored_run(
     costs = run.config.get("costs", {})
     spent = Costs(search_seconds=costs.get("search_seconds"), serving=costs.get("serving"))
     return StoredRun(SearchResult(ranking, spent, f"{system.spec} {run.uid}", 0), scores)
-
-
-@contextmanager
-def _open_run(key: str, place: str | None) -> Iterator[Any]:
-    """Open the newest stored run of this name, or the one of this number."""
-    try:
-        with find_hook("open_store")(place, create=False) as store:
-            named = store.runs(name=key, status="finished", limit=1)
-            run = named[0] if named else store.run(int(key) if key.isdecimal() else key)
-            yield run
-    except (StorageError, UsageError) as error:
-        if isinstance(error, MeasureError):
-            raise
-        raise UsageError(f"There is no file {key!r}, and no such stored run: {error}") from error
 
 
 def take_scores(stored: Scores, scores: Scores, name: str) -> Scores:

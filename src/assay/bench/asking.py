@@ -12,17 +12,15 @@ import time
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from math import nan
-from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from assay.arrays import Floats, offsets_of
-from assay.bench.systems import Hits, Query, Retrieve
+from assay.arrays import Floats
+from assay.bench.systems import Hits
 from assay.errors import AssayError, InputError, error_text
 from assay.io.checkpoint import Checkpoint
 from assay.stats import Interval
@@ -32,7 +30,7 @@ _SAVED_EVERY: Final = 5.0  # seconds
 _PAUSE: Final = 0.5  # seconds before the first retry; doubled each time
 _LONGEST_PAUSE: Final = 60.0
 _ENOUGH_FAILURES: Final = 10  # of queries, where one is too many, or where none succeeds
-_POLLS: Final = 8  # looks at the clock within one time-out
+_POLL: Final = 0.02  # seconds
 
 
 @dataclass(frozen=True)
@@ -56,12 +54,15 @@ class Asking:
 
 
 class Reply(NamedTuple):
-    """What a system returned for the query of this row, or raised, and after how many seconds."""
+    """What a system answered to the query of this row, or raised, and after how many seconds."""
 
     row: int
-    answer: Any
+    hits: Hits | None
     error: BaseException | None
     seconds: float
+
+
+Ask = Callable[[int], Reply]
 
 
 class TimedOutError(Exception):
@@ -85,6 +86,17 @@ class Answers:
     resumed: int = 0
     warm_up: int = 0
     wall_seconds: float = 0.0
+
+    def take(self, replies: Iterable[Reply]) -> None:
+        """Add replies; one to a query that failed before replaces the failure."""
+        for row, hits, error, seconds in replies:
+            if hits is not None:
+                self.hits[row], self.seconds[row] = hits, seconds
+                self.failures.pop(row, None)
+            elif error is not None:
+                self.failures[row] = error
+                late = isinstance(error, TimedOutError | TimeoutError)
+                self.timeouts, self.errors = self.timeouts + late, self.errors + (not late)
 
     def costs(self, asking: Asking) -> dict[str, Any]:
         """Return latency with intervals, throughput and counts as plain data."""
@@ -152,8 +164,8 @@ def _order_ranks(n: int, share: float, tail: float) -> tuple[int, int]:
 
 
 def ask_all(
-    queries: Sequence[Query],
-    retrieve: Retrieve,
+    n_queries: int,
+    answer: Callable[[int], Any],
     read: Callable[[Any], Hits],
     asking: Asking,
     *,
@@ -163,8 +175,8 @@ def ask_all(
     """Ask a system all queries; finished ones are taken from the checkpoint and added to it.
 
     Args:
-        queries: The queries.
-        retrieve: The system.
+        n_queries: Number of queries.
+        answer: Returns what the system returns for the query of a row.
         read: Reads what it returns; an InputError is a failure that no retry helps.
         asking: Concurrency, time-out, retries.
         checkpoint: Where finished queries are kept, also if this is interrupted.
@@ -173,12 +185,22 @@ def ask_all(
     Returns:
         The answers and failures; it stops early where failures are hopeless.
     """
-    stored = _StoredAnswers(checkpoint)
+    stored, clock = _StoredAnswers(checkpoint), time.perf_counter
     answers = stored.load()
-    rows = [row for row in range(len(queries)) if row not in answers.hits]
-    ask = _ask_by_threads if asking.threaded else _ask_here
+    rows = [row for row in range(n_queries) if row not in answers.hits]
+
+    def ask(row: int) -> Reply:
+        began, seconds = clock(), None
+        try:
+            returned = answer(row)
+            seconds = clock() - began
+            return Reply(row, read(returned), None, seconds)
+        except (Exception, SystemExit) as error:  # whatever somebody's code raises
+            return Reply(row, None, error, seconds or clock() - began)
+
+    ask_rows = partial(_ask_by_threads if asking.threaded else _ask_here, ask, asking)
     answers.warm_up = min(asking.concurrency, len(rows))
-    for _ in ask(queries, rows[: answers.warm_up], retrieve, asking):
+    for _ in ask_rows(rows[: answers.warm_up]):
         pass  # connections are opened, models are loaded
     try:
         for attempt in range(asking.retries + 1):
@@ -186,34 +208,19 @@ def ask_all(
                 rows = [row for row in rows if _is_worth_retrying(answers.failures.get(row))]
                 answers.retries += len(rows)
                 time.sleep(_pause(attempt, (answers.failures[row] for row in rows)))
-            began = time.perf_counter()
-            for reply in ask(queries, rows, retrieve, asking):
-                _take(reply, read, answers)
+            began = clock()
+            for replies in ask_rows(rows):
+                answers.take(replies)
                 stored.save(answers)
-                tell(len(answers.hits), len(queries))
+                tell(len(answers.hits), n_queries)
                 if _is_hopeless(answers, asking, last=attempt == asking.retries):
                     return answers
-            answers.wall_seconds += time.perf_counter() - began
+            answers.wall_seconds += clock() - began
             if not any(map(_is_worth_retrying, answers.failures.values())):
                 break
     finally:
         stored.save(answers, now=True)
     return answers
-
-
-def _take(reply: Reply, read: Callable[[Any], Hits], answers: Answers) -> None:
-    row, error = reply.row, reply.error
-    if error is None:
-        try:
-            answers.hits[row] = read(reply.answer)
-            answers.seconds[row] = reply.seconds
-            answers.failures.pop(row, None)
-            return
-        except InputError as bad:
-            error = bad
-    answers.failures[row] = error
-    late = isinstance(error, TimedOutError | TimeoutError)
-    answers.timeouts, answers.errors = answers.timeouts + late, answers.errors + (not late)
 
 
 def _is_worth_retrying(error: BaseException | None) -> bool:
@@ -237,17 +244,8 @@ def _pause(attempt: int, errors: Iterable[BaseException]) -> float:
     return float(min(max(_PAUSE * 2 ** (attempt - 1), *pauses), _LONGEST_PAUSE))
 
 
-def _ask_here(
-    queries: Sequence[Query], rows: Sequence[int], retrieve: Retrieve, _: Asking
-) -> Iterator[Reply]:
-    clock = time.perf_counter
-    for row in rows:
-        began, answer, failure = clock(), None, None
-        try:
-            answer = retrieve(queries[row])
-        except (Exception, SystemExit) as error:  # whatever somebody's code raises
-            failure = error
-        yield Reply(row, answer, failure, clock() - began)
+def _ask_here(ask: Ask, _: Asking, rows: Sequence[int]) -> Iterator[list[Reply]]:
+    return ([ask(row)] for row in rows)
 
 
 @dataclass(eq=False)
@@ -262,40 +260,42 @@ class _Slot:
 class _Threads:
     """Threads that ask; one that is late is abandoned, and another takes its place."""
 
-    def __init__(self, queries: Sequence[Query], rows: Sequence[int], retrieve: Retrieve) -> None:
-        self._queries, self._retrieve = queries, retrieve
-        self._waiting, self._lock = deque(rows), threading.Lock()
+    def __init__(self, ask: Ask, rows: Sequence[int], number: int) -> None:
+        self._ask, self._waiting, self._lock = ask, deque(rows), threading.Lock()
         self._slots: list[_Slot] = []
-        self.replies = SimpleQueue[Reply]()
+        self.replies: list[Reply] = []
+        self.news = threading.Event()
+        for _ in range(min(number, len(rows))):
+            self._start()
 
-    def start(self) -> None:
-        """Start one more thread; it does not keep the process alive."""
+    def _start(self) -> None:
+        """Start one more thread, which does not keep the process alive."""
         self._slots.append(_Slot())
         threading.Thread(target=self._work, args=(self._slots[-1],), daemon=True).start()
 
-    def stop(self) -> None:
-        """Give the threads nothing more to ask."""
-        with self._lock:
-            self._waiting.clear()
-
     def _work(self, slot: _Slot) -> None:
-        clock, reply = time.perf_counter, None
+        reply = None
         while True:
             with self._lock:  # so that a reply is either taken or late, never both
                 if slot.abandoned:
                     return
                 if reply is not None:
-                    self.replies.put(reply)
+                    self.replies.append(reply)
                 slot.row = row = self._waiting.popleft() if self._waiting else None
-                slot.began = began = clock()
+                slot.began = time.perf_counter()
             if row is None:
+                self.news.set()
                 return
-            answer = failure = None
             try:
-                answer = self._retrieve(self._queries[row])
-            except BaseException as error:  # whatever somebody's code raises
-                failure = error
-            reply = Reply(row, answer, failure, clock() - began)
+                reply = self._ask(row)
+            except BaseException as error:
+                reply = Reply(row, None, error, 0.0)
+
+    def take(self) -> list[Reply]:
+        """Return the replies since the last time."""
+        with self._lock:
+            replies, self.replies = self.replies, []
+        return replies
 
     def abandon_late(self, limit: float) -> Iterator[Reply]:
         """Yield a reply for each query that took too long, and replace its thread."""
@@ -305,30 +305,28 @@ class _Threads:
                 slot.abandoned = late
             if late and slot.row is not None:
                 self._slots.remove(slot)
-                self.start()
+                self._start()
                 error = TimedOutError(f"no answer within {limit:g} seconds")
                 yield Reply(slot.row, None, error, limit)
 
+    def stop(self) -> None:
+        """Give the threads nothing more to ask."""
+        with self._lock:
+            self._waiting.clear()
 
-def _ask_by_threads(
-    queries: Sequence[Query], rows: Sequence[int], retrieve: Retrieve, asking: Asking
-) -> Iterator[Reply]:
-    """Yield replies as they come."""
-    threads, n_open = _Threads(queries, rows, retrieve), len(rows)
-    for _ in range(min(asking.concurrency, n_open)):
-        threads.start()
-    limit, looked = asking.timeout, time.perf_counter()
-    poll = None if limit is None else limit / _POLLS
+
+def _ask_by_threads(ask: Ask, asking: Asking, rows: Sequence[int]) -> Iterator[list[Reply]]:
+    """Yield replies every now and then; waking up for each would slow the threads down."""
+    threads, n_open = _Threads(ask, rows, asking.concurrency), len(rows)
+    limit = asking.timeout
     try:
         while n_open:
-            with suppress(Empty):
-                yield threads.replies.get(timeout=poll)
-                n_open -= 1
-            if limit is not None and time.perf_counter() - looked >= limit / _POLLS:
-                looked = time.perf_counter()
-                for reply in threads.abandon_late(limit):
-                    n_open -= 1
-                    yield reply
+            threads.news.wait(_POLL if limit is None else min(_POLL, limit / 4))
+            threads.news.clear()
+            late = [] if limit is None else [*threads.abandon_late(limit)]
+            if replies := [*threads.take(), *late]:
+                n_open -= len(replies)
+                yield replies
     finally:
         threads.stop()
 
@@ -337,58 +335,35 @@ class _StoredAnswers:
     """Finished queries in the parts of a checkpoint, written every few seconds."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        self._checkpoint = checkpoint
-        self._number, self._stored = 0, set[int]()
+        self._checkpoint, self._number, self._rows = checkpoint, 0, set[int]()
         self._saved = time.monotonic()
+
+    @property
+    def _name(self) -> str:
+        return f"answers-{self._number}.part"
 
     def load(self) -> Answers:
         """Return the answers of a bench that was interrupted."""
         answers = Answers()
         while (path := self._checkpoint.path(self._name)) is not None and path.exists():
             part = self._checkpoint.load(self._name)
+            for row, seconds, ids, scores in part.notes if part else ():
+                answers.take([Reply(row, Hits(ids, scores), None, seconds)])
             self._number += 1
-            if part is None:
-                continue
-            arrays, ids = part.arrays, part.notes["ids"]
-            offsets = offsets_of(arrays["lengths"]).tolist()
-            rows, seconds = arrays["rows"].tolist(), arrays["seconds"].tolist()
-            for place, row in enumerate(rows):
-                inside = slice(offsets[place], offsets[place + 1])
-                scored = bool(arrays["scored"][place])
-                scores = arrays["scores"][inside].tolist() if scored else None
-                answers.hits[row] = Hits(ids[inside], scores)
-                answers.seconds[row] = seconds[place]
-        self._stored = set(answers.hits)
-        answers.resumed = len(answers.hits)
+        self._rows = set(answers.hits)
+        answers.resumed = len(self._rows)
         return answers
-
-    @property
-    def _name(self) -> str:
-        return f"answers-{self._number}.part"
 
     def save(self, answers: Answers, *, now: bool = False) -> None:
         """Write what is not written yet, if some seconds have passed."""
-        if self._checkpoint.folder is None:
-            return
-        if not now and time.monotonic() - self._saved < _SAVED_EVERY:
-            return
-        rows = [row for row in answers.hits if row not in self._stored]
-        self._saved = time.monotonic()
-        if not rows:
-            return
-        hits = [answers.hits[row] for row in rows]
-        scores = [hit.scores or [nan] * len(hit.ids) for hit in hits]
-        arrays: dict[str, Any] = {
-            "rows": np.array(rows),
-            "lengths": np.array([len(hit.ids) for hit in hits]),
-            "seconds": np.array([answers.seconds[row] for row in rows]),
-            "scored": np.array([hit.scores is not None for hit in hits]),
-            "scores": np.array([score for row in scores for score in row], np.float64),
-        }
-        notes = {"ids": [id for hit in hits for id in hit.ids]}
-        self._checkpoint.save(self._name, arrays, notes)
-        self._number += 1
-        self._stored.update(rows)
+        if now or time.monotonic() - self._saved > _SAVED_EVERY:
+            rows = [row for row in answers.hits if row not in self._rows]
+            notes = [(row, answers.seconds[row], *answers.hits[row]) for row in rows]
+            if rows:
+                self._checkpoint.save(self._name, {}, notes)
+            self._number += bool(rows)
+            self._rows.update(rows)
+            self._saved = time.monotonic()
 
 
 def describe_failure(error: BaseException) -> str:

@@ -167,8 +167,11 @@ def command(*, saving: Saving, consent: Consent, gate: Gate, **params: Any) -> i
             answer = _add_variants(answer, result, settings)
         if answer.look is not None:
             result = replace(result, look=answer.look.number)
-    how = {key: settings[key] for key in ("level", "resamples", "seed", "by") if key in settings}
-    curves = bench.sweep_curves(result, request.sweep, request.curves, **how)
+    curves: tuple[Any, ...] = ()
+    if request.sweep is not None:
+        keys = ("level", "resamples", "seed", "by")
+        how = {key: settings[key] for key in keys if key in settings}
+        curves = bench.sweep_curves(result, request.sweep, request.curves, **how)
     if saving.wanted:
         tasks = {} if journal is None else {"cluster": journal.to_dict()}
         tasks |= {"sweeps": [curve.to_dict() for curve in curves]} if curves else {}

@@ -217,8 +217,23 @@ spec = "tfidf"
 """
 
 
+_SEARCH = '''"""Search documents by the number of words that they share with a query."""
+import json
+from pathlib import Path
+
+LINES = Path("docs.jsonl").read_text("utf-8").splitlines()
+WORDS = {doc["_id"]: set(doc["text"].lower().split()) for doc in map(json.loads, LINES)}
+
+
+def search(text, k):
+    words = set(text.lower().split())
+    hits = [(id, len(words & others)) for id, others in WORDS.items()]
+    return sorted(hits, key=lambda hit: hit[1], reverse=True)[:k]
+'''
+
+
 def write_files(folder: Path, rng: Any) -> None:
-    """Write documents, queries and judgments, some of them as notes, and a bench.toml."""
+    """Write documents, queries and judgments, notes, a bench.toml and a function that searches."""
     texts = demo_collection.small_collection()
     written = collections.write_collection(texts, folder)
     corpus = written.corpus.rename(folder / "docs.jsonl").read_text("utf-8").splitlines(True)
@@ -237,3 +252,4 @@ def write_files(folder: Path, rng: Any) -> None:
     rows = [("question", "relevant_doc"), *((query_texts[name], name) for name in named)]
     writers.write_delimited(rows, folder / "judged.csv", ",")
     (folder / "bench.toml").write_text(_BENCH, "utf-8")
+    (folder / "demo_search.py").write_text(_SEARCH, "utf-8")

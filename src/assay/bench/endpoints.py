@@ -20,7 +20,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
-from math import isfinite
+from importlib.resources import files
+from math import inf
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -31,7 +32,7 @@ from assay.core.specs import Consent
 from assay.core.text import did_you_mean, mask_secrets, parse_number
 from assay.errors import EndpointError, IdError, InputError, UsageError, ValueRangeError
 from assay.io.fingerprints import fingerprint_of
-from assay.io.plain_data import parse_json
+from assay.io.plain_data import parse_json, parse_toml
 from assay.models.adapters.openai import Endpoint, RequestError, pick
 
 _FORM: Final = "http:PRESET:URL?field=NAME, or http:URL?body=JSON&hits=PATH&id=PATH"
@@ -109,14 +110,7 @@ def _leaves(template: Any, name: str = "") -> Iterator[tuple[str, str]]:
 
 
 class Preset(NamedTuple):
-    """How one engine is asked, and where its answer has what.
-
-    In `body` and `clauses`, `<field>` is the searched field, `<id>` the path of the id, `<leaf>`
-    the last name of that path, `<property>` the path if it has one name, `<filters>` the clauses,
-    `<doc>` the documents' column, `<slot>` the queries' column. `joined` are the separator and the
-    frame of clauses that are text. `failures` are paths that hold something where an answer is not
-    whole. `most` is how many hits the engine returns unless its limit was raised.
-    """
+    """How one engine is asked, and where its answer has what; presets.toml explains the parts."""
 
     path: str
     body: str
@@ -125,108 +119,16 @@ class Preset(NamedTuple):
     id: str
     score: str
     field: str = "text"
-    key_header: str = "Authorization: Bearer "
+    key_header: str = ""
     most: int | None = None
     failures: tuple[str, ...] = ()
     joined: tuple[str, str] | None = None
 
 
-_ELASTIC: Final = Preset(
-    "/_search",
-    '{"query": {"bool": {"must": {"match": {"<field>": "{{query}}"}}, "filter": "<filters>"}},'
-    ' "size": "{{k}}", "_source": ["<leaf>"]}',
-    {
-        "=": '{"term": {"<doc>": "{{<slot>}}"}}',
-        ">=": '{"range": {"<doc>": {"gte": "{{<slot>}}"}}}',
-        "<=": '{"range": {"<doc>": {"lte": "{{<slot>}}"}}}',
-    },
-    *("hits.hits", "_id", "_score"),
-    key_header="Authorization: ApiKey ",
-    most=10_000,
-    failures=("timed_out", "_shards.failed"),
-)
-PRESETS: Final[Mapping[str, Preset]] = {
-    "elasticsearch": _ELASTIC,
-    "opensearch": _ELASTIC._replace(key_header="Authorization: Basic "),
-    "solr": Preset(
-        "/select",
-        # edismax takes any text for words, and no local parameters from it.
-        '{"query": "{{query}}", "limit": "{{k}}", "fields": ["<id>", "score"],'
-        ' "filter": "<filters>", "params": {"defType": "edismax", "qf": "<field>"}}',
-        {
-            "=": '"{!term f=<doc>}{{<slot>}}"',
-            ">=": '"<doc>:[{{<slot>:json}} TO *]"',
-            "<=": '"<doc>:[* TO {{<slot>:json}}]"',
-        },
-        *("response.docs", "id", "score"),
-        key_header="Authorization: Basic ",
-        failures=("responseHeader.partialResults",),
-    ),
-    "vespa": Preset(
-        "/search/",
-        # By default it stops after half a second, and answers with a part.
-        '{"yql": "select * from sources * where userQuery()<filters>", "query": "{{query}}",'
-        ' "model.defaultIndex": "<field>", "hits": "{{k}}", "timeout": "<timeout>s"}',
-        {
-            "=": '" and <doc> contains {{<slot>:json}}"',
-            ">=": '" and <doc> >= {{<slot>:json}}"',
-            "<=": '" and <doc> <= {{<slot>:json}}"',
-        },
-        *("root.children", "id", "relevance"),
-        field="default",
-        most=400,
-        failures=("root.errors.0.message", "root.coverage.degraded"),
-        joined=("", "{}"),
-    ),
-    "typesense": Preset(
-        "/multi_search",
-        '{"searches": [{"collection": "<collection>", "q": "{{query}}", "query_by": "<field>",'
-        ' "per_page": "{{k}}", "include_fields": "<leaf>", "filter_by": "<filters>"}]}',
-        {
-            "=": '"<doc>:={{<slot>:backticks}}"',
-            ">=": '"<doc>:>={{<slot>:json}}"',
-            "<=": '"<doc>:<={{<slot>:json}}"',
-        },
-        *("results.0.hits", "document.id", "text_match"),
-        key_header="X-TYPESENSE-API-KEY: ",
-        most=250,
-        failures=("results.0.error",),
-        joined=(" && ", "{}"),
-    ),
-    "meilisearch": Preset(
-        "/search",
-        '{"q": "{{query}}", "limit": "{{k}}", "showRankingScore": true,'
-        ' "attributesToRetrieve": ["<leaf>"], "filter": "<filters>"}',
-        {operator: f'"<doc> {operator} {{{{<slot>:json}}}}"' for operator in ("=", ">=", "<=")},
-        *("hits", "id", "_rankingScore"),
-        most=1000,
-    ),
-    "qdrant": Preset(
-        "/points/query",
-        '{"query": "{{vector}}", "limit": "{{k}}", "with_payload": ["<leaf>"],'
-        ' "filter": {"must": "<filters>"}}',
-        {
-            "=": '{"key": "<doc>", "match": {"value": "{{<slot>}}"}}',
-            ">=": '{"key": "<doc>", "range": {"gte": "{{<slot>}}"}}',
-            "<=": '{"key": "<doc>", "range": {"lte": "{{<slot>}}"}}',
-        },
-        *("result.points", "id", "score"),
-        key_header="api-key: ",
-    ),
-    "weaviate": Preset(
-        "/v1/graphql",
-        '{"query": "{ Get { <collection>(bm25: {query: {{query:json}},'
-        ' properties: [\\"<field>\\"]}, limit: {{k}}<filters>)'
-        ' { <property> _additional { id score } } } }"}',
-        {
-            "=": '"{path: [\\"<doc>\\"], operator: Equal, valueText: {{<slot>:json}}}"',
-            ">=": '"{path: [\\"<doc>\\"], operator: GreaterThanEqual, valueDate: {{<slot>:json}}}"',
-            "<=": '"{path: [\\"<doc>\\"], operator: LessThanEqual, valueDate: {{<slot>:json}}}"',
-        },
-        *("data.Get.<collection>", "_additional.id", "_additional.score"),
-        failures=("errors.0.message",),
-        joined=(", ", ", where: {{operator: And, operands: [{}]}}"),
-    ),
+_FILE: Final = files("assay.bench") / "presets.toml"
+PRESETS: Final = {
+    name: Preset(**table)
+    for name, table in parse_toml(_FILE.read_text("utf-8"), "presets.toml").items()
 }
 
 
@@ -302,7 +204,10 @@ class HttpSearch:
             checks.require(value, Mapping, name, "an object")
             changes[name] = value
         for name in ("most", "timeout"):
-            changes[name] = _as_number(name, getattr(self, name))
+            value = changes[name] = _as_number(getattr(self, name))
+            if (value or 0) <= 0 and getattr(self, name) is not None:
+                found = f"found {getattr(self, name)!r:.40}"
+                raise UsageError(f"{name} must be a number above 0, {found}.")
         preset = PRESETS.get(self.preset)
         if preset is not None:
             names = ("hits", "id", "score", "field", "key_header", "most")
@@ -357,6 +262,8 @@ class HttpSearch:
         if quotes:
             raise UsageError(f"{place}: no quoting {min(quotes)!r}. Write {{{{query:json}}}}.")
         names = {name for name, _ in slots}
+        if {"query", "k"} & {rule.query for rule in self.rules}:
+            raise UsageError(f"{place}: a filter takes no column 'query' or 'k'. Rename it.")
         missing = [] if {"query", "vector"} & names else ["query"]
         missing += [] if "k" in names or self.most else ["k"]
         missing += [rule.query for rule in self.rules if rule.query not in names]
@@ -425,7 +332,11 @@ class HttpSearch:
                 raise IdError(f"hit {rank} has no id at {self.id!r}. Check id")
         if not self.score or self.scores == "order":
             return ids
-        scores = [_as_score(pick(hit, self.score), rank) for rank, hit in enumerate(hits, 1)]
+        scores = [_as_number(pick(hit, self.score)) for hit in hits]
+        if None in scores:
+            rank, value = scores.index(None) + 1, pick(hits[scores.index(None)], self.score)
+            flaw = f"hit {rank} has the score {value!r:.40}, not a number"
+            raise ValueRangeError(f"{flaw}. Check the path score")
         if any(abs(score) > _WHOLE for score in scores):
             places = {score: place for place, score in enumerate(sorted(set(scores)))}
             scores = [places[score] for score in scores]
@@ -437,26 +348,26 @@ class HttpSearch:
         return self.endpoint()
 
 
-def _as_score(value: Any, rank: int) -> float:
-    """Return a finite number; Weaviate has it as text."""
+def _as_number(value: Any) -> Any:
+    """Return a finite number, or a text of one, as Weaviate has its scores; None for others."""
     number = parse_number(value) if isinstance(value, str) else value
-    if isinstance(number, bool) or not isinstance(number, int | float) or not isfinite(number):
-        raise ValueRangeError(f"hit {rank} has the score {value!r:.40}, not a number. Check score")
-    return number
-
-
-def _as_number(name: str, value: Any) -> Any:
-    number = parse_number(value) if isinstance(value, str) else value
-    if value is None:
+    if isinstance(number, bool) or not isinstance(number, int | float):
         return None
-    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number < 1e6:
-        raise UsageError(f"{name} must be a number above 0, found {value!r:.40}.")
-    return number
+    return number if abs(number) < inf else None  # which NaN is not
 
 
 def _looks_secret(name: str, text: str) -> bool:
     line = f"{name}: {text}"
     return name.lower() == "cookie" or mask_secrets(line) != line
+
+
+def _split_spec(argument: str, settings: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the address and the settings of `[PRESET:]URL[?name=value&…]`."""
+    match = _SPEC.fullmatch(argument)
+    pairs = parse_qsl(match[3] or "", keep_blank_values=True) if match else []
+    if match is None or len(dict(pairs)) < len(pairs):
+        raise UsageError(f"An endpoint is written {_FORM}, each setting once.")
+    return match[2], {"preset": match[1] or "", **dict(pairs), **settings}
 
 
 def load_http(argument: str, settings: Mapping[str, Any]) -> HttpSearch:
@@ -469,27 +380,17 @@ def load_http(argument: str, settings: Mapping[str, Any]) -> HttpSearch:
         >>> load_http("solr:http://127.0.0.1:8983/solr/docs?field=body", {}).field
         'body'
     """
-    match = _SPEC.fullmatch(argument)
-    if match is None:
-        raise UsageError(f"An endpoint is written {_FORM}.")
-    preset, url, options = match.groups()
-    pairs = parse_qsl(options or "", keep_blank_values=True)
-    if len(dict(pairs)) < len(pairs):
-        raise UsageError(f"An endpoint is written {_FORM}, each setting once.")
-    values = {**dict(pairs), **settings}
-    names = [setting.name for setting in fields(HttpSearch) if setting.name != "url"]
+    url, values = _split_spec(argument, settings)
     values = {name: value for name, value in values.items() if name not in ("doc_of", "exact")}
+    names = [setting.name for setting in fields(HttpSearch) if setting.name != "url"]
     for name in values:
         if name not in names:
             hint, listed = did_you_mean(name, names), ", ".join(names)
             raise UsageError(f"An endpoint has no setting {name!r:.40}.{hint} It has: {listed}.")
-    return HttpSearch(url, **{"preset": preset or "", **values})
+    return HttpSearch(url, **values)
 
 
 def allow_http(argument: str, settings: Mapping[str, Any], consent: Consent, place: str) -> None:
     """Refuse an endpoint that a file names, without the consent for its host and its key."""
-    match = _SPEC.fullmatch(argument)
-    if match is None:
-        raise UsageError(f"An endpoint is written {_FORM}.")
-    variable = {**dict(parse_qsl(match[3] or "")), **settings}.get("key_env", "")
-    consent.check_endpoint(match[2], f"{place}: an http: system", variable)
+    url, values = _split_spec(argument, settings)
+    consent.check_endpoint(url, f"{place}: an http: system", values.get("key_env", ""))

@@ -64,7 +64,7 @@ from assay.core.ranking import Ranking
 from assay.core.text import mask_secrets
 from assay.errors import InputError, UsageError
 from assay.io.checkpoint import Checkpoint, Part
-from assay.io.collections import ANSWER_MEASURES, Collection
+from assay.io.collections import ANSWER_MEASURES, Collection, load_collection
 from assay.io.fingerprints import digest_of_arrays
 from assay.io.texts import ChunkRule
 from assay.measures import Measure, parse_many
@@ -233,6 +233,13 @@ def run_bench(
     return replace(result, by_answers=by_answers)
 
 
+def score_system(system: Any, collection: Any, measures: Any) -> Scores:
+    """Score one system, as `systems` of `run_bench` takes it, on a collection or its folder."""
+    if not isinstance(collection, Collection):
+        collection = load_collection(collection)
+    return run_bench(collection, systems=[system], measures=measures).systems[0].scores
+
+
 @dataclass(frozen=True)
 class _Judging:
     """What retrieved documents are judged by, and how that is measured."""
@@ -259,7 +266,9 @@ class _Judging:
         """Return the judged systems, and the scores of a random and a perfect order."""
         systems = tuple(self._judge(system) for system in ran)
         how: dict[str, Any] = {"conventions": self.rules, "n_docs": len(self.collection.doc_ids)}
-        low, high = (order(systems[0].hits, self.measures, **how) for order in (chance, ceiling))
+        hits = next((system.hits for system in systems if system.result.n_texts), None)
+        hits = hits or self._hits(_retrieve_nothing(self.collection, systems[0].ranking.query_ids))
+        low, high = (order(hits, self.measures, **how) for order in (chance, ceiling))
         return {"systems": systems, "chance": low, "ceiling": high}
 
     def _judge(self, system: _Searched) -> System:
@@ -286,6 +295,15 @@ class _Judging:
 
     def _hits(self, ranking: Ranking) -> Hits:
         return judge(ranking, self.qrels, conventions=self.rules, allow_mismatch=True)  # looked at
+
+
+def _retrieve_nothing(collection: Collection, query_ids: Ids) -> Ranking:
+    """Return a ranking that names the documents of the collection, as systems elsewhere do not."""
+    offsets, docs = np.zeros(len(query_ids) + 1, np.int64), np.empty(0, np.int32)
+    scores = np.empty(0)
+    return Ranking(
+        query_ids, collection.doc_ids, offsets, docs, scores, n_docs=len(collection.doc_ids)
+    )
 
 
 def _depth(

@@ -18,7 +18,10 @@ PLUGIN = Plugin(
             "assay.bench.demo:command",
         ),
     ),
-    hooks={"explain_systems": "assay.bench.command:explain_systems"},
+    hooks={
+        "explain_systems": "assay.bench.command:explain_systems",
+        "score_system": "assay.bench.evaluate:score_system",
+    },
     schemas="assay.bench:schemas.json",
     configs={"bench": "assay.bench.settings:SCHEMA"},
     demo_files="assay.bench.demo:write_files",

@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from assay.core import checks
 from assay.errors import UsageError
 from assay.stats import Interval, compare_jointly, difference_interval, interval, intervals
 from assay.stats.choices import LEVEL, RESAMPLES, SEED
-from assay.tables.svg import COLOURS, Drawing, Scale, circle, line, svg_text
+from assay.tables.svg import BLUE, Drawing, Scale, circle, line, svg_text
 from assay.tables.table import Page, Table, Words, table_of
 
 _FORM: Final = "NAME=VALUE,VALUE,…, such as efSearch=16,32,64"
@@ -113,22 +113,31 @@ def _set_weight(value: str) -> dict[str, Any]:
 _CHANGES: Final = {"depth": ("reranks", _set_depth), "weight": ("fusions", _set_weight)}
 
 
+class SweepPoint(NamedTuple):
+    """One value of an option: its mean over all queries, what a query costs, and whether no other
+    value is both better and cheaper.
+    """
+
+    value: str
+    mean: Interval
+    cost: float
+    pareto: bool
+
+
 @dataclass(frozen=True, eq=False)
 class SweepCurve:
-    """Quality and cost of each value of an option; made by `sweep_curve`.
+    """Quality and cost of each value of an option; made by `sweep_curves`.
 
-    `means` are of all queries. `best` and `choice` are places in `values`, by the first half of the
-    queries alone; `held_out` is the mean of the choice, and `loss` its difference to the best, on
-    the other half, None where the best is chosen.
+    `best` and `choice` are points by the first half of the queries alone; `held_out` is the mean of
+    the choice, and `loss` its difference to the best, on the other half, None where the best is
+    chosen.
     """
 
     option: str
     name: str
     measure: str
-    values: tuple[str, ...]
     unit: str
-    costs: tuple[float, ...]
-    means: tuple[Interval, ...]
+    points: tuple[SweepPoint, ...]
     best: int
     choice: int
     held_out: Interval
@@ -136,46 +145,45 @@ class SweepCurve:
     n_choosing: int
     seed: int
 
-    @property
-    def front(self) -> set[int]:
-        """The places that no other value beats in both quality and cost."""
-        points = [(-span.estimate, cost) for span, cost in zip(self.means, self.costs, strict=True)]
-        return {
-            i
-            for i, point in enumerate(points)
-            if not any(a <= point[0] and b <= point[1] and (a, b) != point for a, b in points)
-        }
+    def setting(self, place: int) -> str:
+        """Return the option with the value of a point."""
+        return f"{self.option}={self.points[place].value}"
 
     @property
     def verdict(self) -> str:
         """The choice in one sentence, with the numbers of queries that did not choose."""
-        best, span = self.values[self.best], self.held_out
+        span, why = self.held_out, "nothing cheaper is as good"
+        if self.choice != self.best:
+            why = f"the cheapest that is not significantly worse than {self.setting(self.best)}"
         return (
-            f"{self.name}: {self.option}={self.values[self.choice]} is the cheapest that is not "
-            f"significantly worse than {self.option}={best}; {self.measure} {span.estimate:.4f} "
-            f"{span.sentence()} on the {span.n} held-out queries."
+            f"{self.name}: {self.setting(self.choice)} ({why}, on {self.n_choosing} queries); "
+            f"{self.measure} {span.estimate:.4f} {span.sentence()} on the {span.n} held-out "
+            "queries."
         )
 
     @property
     def method(self) -> str:
         """How the choice was made, for output and signatures."""
+        values = ",".join(point.value for point in self.points)
         return (
-            f"sweep:{self.option}={','.join(self.values)}|rule:cheapest not significantly worse "
-            f"(max-t)|chosen on {self.n_choosing} queries, reported on the other {self.held_out.n}|"
-            f"seed:{self.seed}"
+            f"sweep:{self.option}={values}|rule:cheapest not significantly worse (max-t)|chosen on "
+            f"{self.n_choosing} queries, reported on the other {self.held_out.n}|seed:{self.seed}"
         )
 
     def table(self) -> Table:
         """Return a row for each value."""
-        marks = ["" for _ in self.values]
-        marks[self.choice] = "chosen"
         rows = [
-            (value, span.estimate, span.text() or "", cost, "*" * (i in self.front), mark)
-            for i, (value, span, cost, mark) in enumerate(
-                zip(self.values, self.means, self.costs, marks, strict=True)
+            (
+                value,
+                mean.estimate,
+                mean.text() or "",
+                cost,
+                "*" * best,
+                "chosen" * (i == self.choice),
             )
+            for i, (value, mean, cost, best) in enumerate(self.points)
         ]
-        head = Interval.heading(self.means[0].level)
+        head = Interval.heading(self.held_out.level)
         return table_of((self.option, self.measure, head, self.unit, "Pareto", "choice"), rows)
 
     def page(self) -> Page:
@@ -185,59 +193,43 @@ class SweepCurve:
             ends = f"{self.loss.estimate:+.4f} {self.loss.sentence()}"
             page.append(Words(f"Held-out difference to the best: {ends}."))
             if self.loss.high < 0:
-                advice = f"take {self.option}={self.values[self.best]}, or more queries"
+                advice = f"take {self.setting(self.best)}, or more queries"
                 page.append(Words(f"the choice loses on held-out queries: {advice}", "remark"))
         return [*page, Words(self.method, "method")]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        rows = zip(self.values, self.means, self.costs, strict=True)
-        return {
-            "option": self.option,
-            "name": self.name,
-            "measure": self.measure,
-            "points": [
-                {
-                    "value": float(v),
-                    **span.to_dict("mean"),
-                    "cost": cost,
-                    "pareto": i in self.front,
-                }
-                for i, (v, span, cost) in enumerate(rows)
-            ],
-            "unit": self.unit,
-            "best": float(self.values[self.best]),
-            "choice": float(self.values[self.choice]),
-            "held_out": {**self.held_out.to_dict("mean"), "n": self.held_out.n},
-            "loss": None if self.loss is None else self.loss.to_dict("difference"),
-            "method": self.method,
-        }
+        named = {key: getattr(self, key) for key in ("option", "name", "measure", "unit", "method")}
+        points = [
+            {"value": float(value), **mean.to_dict("mean"), "cost": cost, "pareto": pareto}
+            for value, mean, cost, pareto in self.points
+        ]
+        best, choice = (points[place]["value"] for place in (self.best, self.choice))
+        held_out = {**self.held_out.to_dict("mean"), "n": self.held_out.n}
+        loss = None if self.loss is None else self.loss.to_dict("difference")
+        numbers = {"best": best, "choice": choice, "held_out": held_out, "loss": loss}
+        return {**named, "points": points, **numbers}
 
     def draw(self) -> Drawing:
-        """Return the curve: quality with intervals over cost, Pareto points filled."""
-        logs = [math.log10(max(cost, 1e-9)) for cost in self.costs]
-        around = Scale.around(logs)
-        x = Scale(around.low, around.high, start=60, end=440)
-        ends = [end for span in self.means for end in (span.low, span.high, span.estimate)]
-        around = Scale.around(end for end in ends if not math.isnan(end))
-        y = Scale(around.low, around.high, start=250, end=30)
-        title = f"{self.name}: {self.measure} over {self.unit}, by {self.option}"
-        marks = [svg_text(60, 16, title)]
+        """Return quality with intervals over cost (over the value, where all cost the same)."""
+        by_cost = len({point.cost for point in self.points}) > 1
+        places = [max(p.cost if by_cost else float(p.value), 1e-9) for p in self.points]
+        ends = [end for point in self.points for end in (point.mean.low, point.mean.high)]
+        wide = Scale.around(map(math.log10, places))
+        high = Scale.around([*ends, *(point.mean.estimate for point in self.points)])
+        x, y = replace(wide, start=60, end=440), replace(high, start=250, end=30)
+        over = self.unit if by_cost else self.option
+        marks = [svg_text(60, 16, f"{self.name}: {self.measure} over {over}, by {self.option}")]
         marks += [svg_text(8, y.at(tick), f"{tick:g}") for tick in y.ticks()]
-        marks += [
-            svg_text(x.at(log), 270, f"{cost:.3g}")
-            for log, cost in zip(logs, self.costs, strict=True)
-        ]
-        for i, (log, span) in enumerate(zip(logs, self.means, strict=True)):
-            if not math.isnan(span.low):
-                style = {"stroke": COLOURS[0]}
-                marks.append(line(x.at(log), y.at(span.low), x.at(log), y.at(span.high), **style))
-            fill = COLOURS[0] if i in self.front else "#fff"
-            radius = 6 if i == self.choice else 4
-            label = f"{self.option}={self.values[i]}{' (chosen)' * (i == self.choice)}"
-            style = {"fill": fill, "stroke": COLOURS[0]}
-            marks.append(circle(x.at(log), y.at(span.estimate), radius, tip=label, **style))
-            marks.append(svg_text(x.at(log) + 7, y.at(span.estimate) - 5, self.values[i]))
+        for i, (point, place) in enumerate(zip(self.points, places, strict=True)):
+            at, mean = x.at(math.log10(place)), y.at(point.mean.estimate)
+            if not math.isnan(point.mean.low):
+                bar = (at, y.at(point.mean.low), at, y.at(point.mean.high))
+                marks.append(line(*bar, stroke=BLUE))
+            style = {"fill": BLUE if point.pareto else "#fff", "stroke": BLUE}
+            label = self.setting(i) + " (chosen)" * (i == self.choice)
+            marks.append(circle(at, mean, 6 if i == self.choice else 4, tip=label, **style))
+            marks += [svg_text(at + 7, mean - 5, point.value), svg_text(at, 270, f"{place:.3g}")]
         return Drawing(480, 280, "\n".join(marks))
 
 
@@ -306,7 +298,7 @@ def choose_point(
 
 def sweep_curves(
     result: BenchResult,
-    sweep: Sweep | None,
+    sweep: Sweep,
     curves: Mapping[str, tuple[str, ...]],
     *,
     by: str | None = None,
@@ -317,31 +309,53 @@ def sweep_curves(
     """Return the curves of a bench that ran the systems of a sweep.
 
     Systems that could not run leave their value out; a curve of fewer than two is none.
+
+    Args:
+        result: The result of the plan that `sweep.expand` returned.
+        sweep: The option and its values.
+        curves: Names of the systems by curve, as `sweep.expand` returned them.
+        by: A group column whose queries are not independent.
+        level: Significance level.
+        resamples: Number of resamples.
+        seed: Seed of the halves and of the draws.
+
+    Returns:
+        A curve for each system whose option was varied.
+
+    Raises:
+        UsageError: There are too few queries to cut in two.
+
+    Example:
+        sweep = Sweep.parse("depth=10,50,100")
+        plan, curves = sweep.expand(plan)
+        print(sweep_curves(result, sweep, curves)[0].verdict)
     """
     systems = {system.name: system for system in result.systems}
     drawn = []
-    if sweep is None:
-        return ()
     for name, variants in curves.items():
-        there = [
-            (value, systems[variant])
-            for value, variant in zip(sweep.values, variants, strict=True)
-            if variant in systems
-        ]
+        named = zip(sweep.values, variants, strict=True)
+        there = [(value, systems[variant]) for value, variant in named if variant in systems]
         if len(there) < 2:
             continue
-        scores = [system.scores for _, system in there]
+        scores, measure = [system.scores for _, system in there], there[0][1].scores.measures[0]
         quality = np.array([score.values[0] for score in scores])
-        clusters = None if by is None else scores[0].groups[by]
         unit, costs = _costs(sweep.option, [system for _, system in there])
-        how: dict[str, Any] = {"clusters": clusters, "resamples": resamples, "seed": seed}
-        measure = scores[0].measures[0]
-        point = choose_point(quality, costs, level=level, bounds=measure.bounds, **how)
-        means = intervals(quality, level=1 - level, bounds=[measure.bounds] * len(quality), **how)
-        values = tuple(value for value, _ in there)
-        labels = (sweep.option, name, str(measure), values, unit, costs, tuple(means))
-        drawn.append(SweepCurve(*labels, *point, seed))
+        how: dict[str, Any] = {"resamples": resamples, "seed": seed}
+        how["clusters"] = None if by is None else scores[0].groups[by]
+        choice = choose_point(quality, costs, level=level, bounds=measure.bounds, **how)
+        means = intervals(quality, level=1 - level, bounds=[measure.bounds] * len(there), **how)
+        plain = [(-span.estimate, cost) for span, cost in zip(means, costs, strict=True)]
+        points = tuple(
+            SweepPoint(value, span, cost, not any(_beats(other, point) for other in plain))
+            for (value, _), span, cost, point in zip(there, means, costs, plain, strict=True)
+        )
+        drawn.append(SweepCurve(sweep.option, name, str(measure), unit, points, *choice, seed))
     return tuple(drawn)
+
+
+def _beats(point: tuple[float, float], other: tuple[float, float]) -> bool:
+    """Tell whether a point of loss and cost is as good as another in both, and better in one."""
+    return point[0] <= other[0] and point[1] <= other[1] and point != other
 
 
 def _costs(option: str, systems: Sequence[System]) -> tuple[str, tuple[float, ...]]:
@@ -364,5 +378,15 @@ def _costs(option: str, systems: Sequence[System]) -> tuple[str, tuple[float, ..
 
 
 def draw_curves(curves: Sequence[SweepCurve]) -> str:
-    """Return the curves as one SVG, below one another."""
+    """Draw curves below one another.
+
+    Args:
+        curves: What `sweep_curves` returned.
+
+    Returns:
+        A document of SVG.
+
+    Example:
+        Path("curve.svg").write_text(draw_curves(curves))
+    """
     return Drawing.stack([curve.draw() for curve in curves]).to_svg()

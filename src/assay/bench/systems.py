@@ -202,8 +202,11 @@ def _as_id(value: Any, rank: int) -> str:
 
 
 def _as_scores(values: list[Any] | None) -> list[float] | None:
-    if values is None or all(value is None for value in values):
+    kinds = set(map(type, values or ()))
+    if values is None or kinds <= {type(None)}:
         return None
+    if kinds == {float} and all(map(math.isfinite, values)):
+        return values
     return [_as_score(value, f"hit {rank}") for rank, value in enumerate(values, 1)]
 
 

@@ -15,7 +15,6 @@ from click.core import ParameterSource
 from assay.cli import output
 from assay.cli.commands import note_in_context
 from assay.cli.output import saving_runs
-from assay.cli.progress import Listener, progress_bar
 from assay.cli.settings import option
 from assay.core.conventions import CHOICES, Conventions
 from assay.core.on_demand import OnDemand
@@ -26,14 +25,12 @@ from assay.plugins import find_hook
 from assay.stats.choices import CORRECTIONS, INTERVAL, INTERVALS, LEVEL, RESAMPLES, TESTS
 
 if TYPE_CHECKING:
-    from assay.core.checks import thread_count
     from assay.io.columns import split_column
     from assay.io.writers import describe_run
     from assay.measures import Measure
 else:
     describe_run = OnDemand("assay.io.writers").describe_run
     split_column = OnDemand("assay.io.columns").split_column
-    thread_count = OnDemand("assay.core.checks").thread_count
 
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -540,33 +537,3 @@ def refuse_idle_workers(where: str | None, workers: int | None) -> None:
     """Reject --workers without --cluster."""
     if where is None and workers is not None:
         raise click.UsageError("--workers changes nothing without --cluster. Add it.")
-
-
-@contextmanager
-def open_cluster_with_bar(
-    what: str,
-    where: str | None,
-    workers: int | None,
-    *,
-    timings: str | None = None,
-    listener: Listener | None = None,
-    settings: Mapping[str, Any] | None = None,
-) -> Iterator[Any]:
-    """Open a cluster with a bar; say at the end what a checkpoint saved.
-
-    Without an address, blocks run in this process. `settings` are those of `Cluster`.
-    """
-    refuse_idle_workers(where, workers)
-    named = {key: value for key, value in (settings or {}).items() if value is not None}
-    if where in (None, "serial"):
-        named["threads"] = thread_count(named.get("threads"))
-    with progress_bar(what, listener) as progress:
-        named["progress"] = progress
-        with find_hook("open_cluster")(where or "serial", workers=workers, **named) as cluster:
-            yield cluster
-    if cluster.checkpoint is not None:
-        output.log(f"{cluster.checkpoint}: {cluster.journal.resumption()}")
-    if timings is not None:
-        import json  # few commands write any
-
-        output.write(json.dumps(cluster.journal.to_dict(), indent=1), timings)

@@ -8,9 +8,8 @@ import click
 
 from assay.cli import options, output
 from assay.cli.commands import Command
-from assay.cli.options import cluster_options, open_cluster_with_bar
 from assay.cli.settings import argument
-from assay.cluster.rank_command import timings_option
+from assay.cluster.rank_command import open_cluster_with_bar, timings_option
 from assay.core.on_demand import OnDemand
 from assay.models import EncoderSettings
 
@@ -41,7 +40,7 @@ else:
     folder=True,
 )
 @options.in_models("--doc-prefix TEXT", default="", help="Prefix of every text.")
-@cluster_options("threads, serial, auto (Ray), or Ray's address. [serial]")
+@options.cluster_options("threads, serial, auto (Ray), or Ray's address. [serial]")
 @timings_option
 def command(
     *,

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from assay.cli import options, output
 from assay.cli.commands import Command
-from assay.cli.options import cluster_options, open_cluster_with_bar
 from assay.cli.output import saving_runs
-from assay.cli.progress import progress_bar
+from assay.cli.progress import Listener, progress_bar
 from assay.cli.settings import argument
 from assay.core.on_demand import OnDemand
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from assay import cluster as sharded
     from assay.cli.output import Saving
@@ -56,7 +56,7 @@ timings_option = options.in_machines(
     writes=True,
 )
 _shard_options = options.add_options(
-    cluster_options("Run on shards: threads, serial, auto (Ray), or Ray's address."),
+    options.cluster_options("Run on shards: threads, serial, auto (Ray), or Ray's address."),
     options.in_search(
         "--checkpoint DIR",
         type=options.output_folder,
@@ -377,3 +377,33 @@ def _input_files(settings: dict[str, Any]) -> tuple[str, ...]:
     return tuple(
         filter(None, (*files, *(path for part in shards for path in (part.path, part.ids))))
     )
+
+
+@contextmanager
+def open_cluster_with_bar(
+    what: str,
+    where: str | None,
+    workers: int | None,
+    *,
+    timings: str | None = None,
+    listener: Listener | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Iterator[Any]:
+    """Open a cluster with a bar; say at the end what a checkpoint saved.
+
+    Without an address, blocks run in this process. `settings` are those of `Cluster`.
+    """
+    options.refuse_idle_workers(where, workers)
+    named = {key: value for key, value in (settings or {}).items() if value is not None}
+    if where in (None, "serial"):
+        named["threads"] = thread_count(named.get("threads"))
+    with progress_bar(what, listener) as progress:
+        named["progress"] = progress
+        with sharded.open_cluster(where or "serial", workers=workers, **named) as cluster:
+            yield cluster
+    if cluster.checkpoint is not None:
+        output.log(f"{cluster.checkpoint}: {cluster.journal.resumption()}")
+    if timings is not None:
+        import json  # few commands write any
+
+        output.write(json.dumps(cluster.journal.to_dict(), indent=1), timings)

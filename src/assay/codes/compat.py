@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats32, Ints
-from assay.codes.neighbours import overlap
 from assay.core import checks
 from assay.core.conventions import preset
 from assay.core.hits import judge
@@ -26,6 +25,7 @@ from assay.core.ranking import Ranking
 from assay.errors import IdError, MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.scoring.evaluate import score
 from assay.search.engine import rank, rank_codes
+from assay.search.neighbours import overlap
 
 __all__ = [
     "build_relevance_from_dataset",

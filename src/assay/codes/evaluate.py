@@ -17,7 +17,6 @@ from assay.arrays import Floats, Ints, rows_of
 from assay.codes import encoders, search
 from assay.codes import settings as choices
 from assay.codes.encoders import FLOAT, CodeTraining, FittedCode, FoldedCodes, parse_spec
-from assay.codes.neighbours import correlations, ranking_similarity
 from assay.codes.result import CodeCost, CodesReport, CodesSettings, QuantizationResult
 from assay.codes.search import Relevance, VectorSearch, map_measure
 from assay.codes.settings import HASHING, METHODS, TIES, Metric, Zero
@@ -35,6 +34,7 @@ from assay.scoring.scores import Scores
 from assay.search.engine import Codes, pack_codes
 from assay.search.engine.codes import MOST_BITS
 from assay.search.indexes.base import FEWEST_POINTS
+from assay.search.neighbours import correlations, ranking_similarity
 from assay.stats import Interval, intervals
 from assay.stats.samples import check_bootstraps, check_seed, check_significance_level
 

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from assay.arrays import Floats
 from assay.codes.encoders import FLOAT
-from assay.codes.neighbours import RankingSimilarity
 from assay.codes.search import RADIUS, RadiusCurve, map_measure
 from assay.codes.tables import data_table, report_data, report_page
 from assay.comparison.compare import Comparison
@@ -17,6 +16,7 @@ from assay.errors import UsageError
 from assay.runs.record import RunRecord
 from assay.runs.results import Aggregate
 from assay.scoring.scores import Scores, signature_of
+from assay.search.neighbours import RankingSimilarity
 from assay.stats import Interval
 from assay.tables.html import tag
 from assay.tables.svg import COLOURS, GREY, Drawing, Scale, circle, group, line, svg_text

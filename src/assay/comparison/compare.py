@@ -180,11 +180,11 @@ class Comparison:
 
         The measure may be left out if there is one.
         """
+        for name in (a, b):
+            self._number_of(name)
         for pair in self.pairs_on(self._only(measure)):
             if {a, b} == {pair.a, pair.b}:
                 return pair
-        for name in (a, b):
-            self._number_of(name)
         if a == b:
             raise UsageError(f"A pair is of two systems; found {a!r} twice.")
         raise UsageError(f"{a!r} and {b!r} were not compared: the baseline is {self.baseline!r}.")
@@ -198,7 +198,7 @@ class Comparison:
         """
         compared = self._only(measure)
         first = self.pairs_on(compared)[0]
-        a, b = a or first.a, b or first.b
+        a, b = first.a if a is None else a, first.b if b is None else b
         left, right = (self.values_on(compared)[self._number_of(name)] for name in (a, b))
         return QueryDifferences.of(compared, (a, b), self.query_ids, left, right)
 
@@ -375,8 +375,8 @@ class Comparison:
         return str(parsed)
 
     def _number_of(self, name: str) -> int:
-        if name not in self.names:
-            raise UsageError(f"System {name!r} not found; there are: {', '.join(self.names)}.")
+        if not isinstance(name, str) or name not in self.names:
+            raise UsageError(f"System {name!r:.80} not found; there are: {', '.join(self.names)}.")
         return self.names.index(name)
 
     def __repr__(self) -> str:
@@ -456,10 +456,21 @@ def compare(
     """
     check_keywords(compare, choices)
     settings = ComparisonSettings(
-        test, correction or "", level, interval, resamples, seed, margin, by
+        test,
+        "" if correction is None else correction,
+        level,
+        interval,
+        resamples,
+        seed,
+        margin,
+        by,
     )
     scoring = {"conventions": conventions, "groups": groups, "allow_mismatch": allow_mismatch}
-    scoring_options = {key: value for key, value in (scoring | choices).items() if value}
+    scoring_options = {
+        key: value
+        for key, value in (scoring | choices).items()
+        if value is not None and value is not False
+    }
     scored: tuple[Any, ...] = (systems, second, *more)
     if isinstance(systems, Mapping):
         first = next(iter(systems.values()), None)
@@ -562,8 +573,10 @@ def _score_named(
 def _pairs_to_test(names: tuple[str, ...], baseline: str | None) -> list[tuple[int, int]]:
     if baseline is None:
         return list(combinations(range(len(names)), 2))
-    if baseline not in names:
-        raise UsageError(f"The baseline {baseline!r} is not among the systems: {', '.join(names)}.")
+    if not isinstance(baseline, str) or baseline not in names:
+        raise UsageError(
+            f"The baseline {baseline!r:.80} is not among the systems: {', '.join(names)}."
+        )
     other = names.index(baseline)
     return [(number, other) for number in range(len(names)) if number != other]
 

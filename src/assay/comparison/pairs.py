@@ -65,11 +65,11 @@ class ComparisonSettings:
     by: str | None = None
 
     def __post_init__(self) -> None:
-        if not self.correction:
-            usual = "max-t" if self.test in ("randomisation", "randomization") else "holm"
-            object.__setattr__(self, "correction", usual)
         for name, choices in _CHOICES.items():
-            object.__setattr__(self, name, check_choice(getattr(self, name), choices, name))
+            value = getattr(self, name)
+            if name == "correction" and isinstance(value, str) and not value:
+                value = "max-t" if self.test == "randomisation" else "holm"
+            object.__setattr__(self, name, check_choice(value, choices, name))
         samples.check_significance_level(self.level)
         samples.check_bootstraps(self.resamples)  # ranks are drawn whatever the test
         samples.check_seed(self.seed)

@@ -1,6 +1,6 @@
 """trec_eval 10 as a function: its flags as arguments, its lines as the answer.
 
-Most numbers are those of Assay's own measures. What only trec_eval has (infAP, binG, G, ndcg_rel,
+Most numbers are those of Assay's own measures. What only trec_eval has (binG, G, ndcg_rel,
 Rndcg, utility, …) is computed here from the same hits, because a script that reads its output
 expects every line. Measures of preferences and of several assessors are not there.
 Source: the source code of trec_eval 10.0, and what it prints.
@@ -28,7 +28,6 @@ from assay.scoring.scores import GEOMETRIC_FLOOR
 
 _LARGEST: Final = 1e12  # of parameters: sums of as large gains are exact
 _CUTS: Final = "5,10,15,20,30,100,200,500,1000"
-_EPSILON: Final = 1e-5  # of infAP
 _TENTHS: Final = "0,0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9,1"
 
 
@@ -78,23 +77,6 @@ def relstring(query: QueryList, length: int) -> str:
         if rank <= len(signs):
             signs[rank - 1] = "." if grade < 0 else ">" if grade > 9 else str(int(grade))
     return "".join(signs)
-
-
-def _inferred_ap(query: QueryList, params: tuple[str, ...]) -> float:
-    relevant = irrelevant = unknown = 0
-    total = 0.0
-    for rank, grade in zip(query.rank.tolist(), query.grade.tolist(), strict=True):
-        if grade < 0:
-            unknown += 1
-        elif grade < query.level:
-            irrelevant += 1
-        else:
-            above, judged = rank - 1, relevant + irrelevant
-            share = (relevant + _EPSILON) / (judged + 2 * _EPSILON)
-            seen = (above / rank) * ((judged + unknown) / above) if above else 0.0
-            total += 1 / rank + seen * share
-            relevant += 1
-    return total / query.n_rel if query.n_rel else total
 
 
 def _binary_g(query: QueryList, params: tuple[str, ...]) -> float:
@@ -241,7 +223,7 @@ FAMILIES: Final[dict[str, _TrecFamily]] = {
     "P": _TrecFamily("P@{}", "cuts", _CUTS),
     "relstring": _TrecFamily("", "numbers", "10", kind="text"),
     "recall": _TrecFamily("R@{}", "cuts", _CUTS),
-    "infAP": _TrecFamily(_inferred_ap),
+    "infAP": _TrecFamily("infAP"),
     "gm_bpref": _TrecFamily("bpref", kind="geometric"),
     "Rprec_mult": _TrecFamily("Rprec(mult={})", "levels", "0.2,0.4,0.6,0.8,1,1.2,1.4,1.6,1.8,2"),
     "utility": _TrecFamily(_utility, "numbers", "1,-1,0,0"),

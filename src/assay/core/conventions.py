@@ -113,7 +113,7 @@ class Conventions:
         """Refuse unknown choices; give an old preset its present name."""
         for name, choices in CHOICES.items():
             value = getattr(self, _attribute(name))
-            if value not in choices:
+            if not isinstance(value, str) or value not in choices:
                 raise ConventionError(_unknown(f"value for {name}", value, choices))
         if self.unjudged == "bounds" and self.ties not in ("order", "expected"):
             raise ConventionError(
@@ -142,7 +142,7 @@ class Conventions:
             if key not in _FIELDS:
                 raise ConventionError(_unknown("convention", key, sorted(_FIELDS)))
         current = {key: getattr(self, key) for key in new}
-        if current == new and all(type(current[key]) is type(new[key]) for key in new):
+        if all(type(current[key]) is type(new[key]) and current[key] == new[key] for key in new):
             return self
         changed = replace(self, **new)
         if changed == self or "preset" in new or self.preset == "custom":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Unpack
 
@@ -20,7 +20,6 @@ from assay.core.checks import name_few
 from assay.core.conventions import Choices, Conventions, as_conventions, check_keywords
 from assay.core.hits import Hits, judge
 from assay.core.ids import Ids
-from assay.core.ranking import Ranking
 from assay.core.text import printable
 from assay.errors import IdError, UsageError
 from assay.io.formats import QrelsLike, RunLike, as_judgments, as_ranking, read_questions
@@ -210,7 +209,16 @@ def explain(
     scores = score(query_hits, measures, conventions=rules)
     evaluated = float(scores.values[0, 0])
     derived, ties = _derive(query_hits, measures[0], rules)
-    lines = tuple(_lines(ranking.under(rules), query_hits, derived, ties, measures[0]))
+    listed = [] if query_hits.missing[0] else ranking.under(rules).row(id)
+    if rules.unjudged == "condensed" and not hits.exhaustive:  # only judged documents have a rank
+        whole = judge(
+            ranking,
+            judgments,
+            conventions=rules.replace(unjudged="nonrelevant"),
+            allow_mismatch=True,
+        ).select(np.array([row]))
+        listed = [listed[rank - 1] for rank in whole.rank[whole.grade >= 0].tolist()]
+    lines = tuple(_lines(listed, query_hits, derived, ties, measures[0]))
     return Explanation(
         query=id,
         measure=measures[0],
@@ -303,12 +311,13 @@ def _tie_groups_line(hits: Hits, gain: Any) -> str:
 
 
 def _lines(
-    ranking: Ranking, hits: Hits, derived: Derivation, ties: str, measure: Measure
+    listed: Sequence[tuple[str | int, float]],
+    hits: Hits,
+    derived: Derivation,
+    ties: str,
+    measure: Measure,
 ) -> Iterator[Line]:
     """Yield the ranks to show: the first ones, and below them those that count."""
-    if bool(hits.missing[0]):
-        return
-    listed = ranking.row(hits.query_ids[0])
     grades = dict(zip(hits.rank.tolist(), hits.grade.tolist(), strict=True))
     groups = _tie_groups([score for _, score in listed])
     added = dict(zip(derived.ranks, derived.rows, strict=False))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from assay.comparison.alignment import answered_queries, cluster_settings
@@ -14,6 +14,7 @@ from assay.core.checks import is_real, name_few
 from assay.core.text import signed
 from assay.errors import FormatError, MismatchError, UsageError
 from assay.measures import Measure, parse
+from assay.plugins import find_hook
 from assay.runs.record import HasRecord, only_measures
 from assay.runs.results import aggregates_of
 from assay.scoring.score_data import load_scores
@@ -34,11 +35,12 @@ _OTHER: Final = (
 
 
 def assert_not_worse(
-    scores: Scores | HasRecord,
-    baseline: Scores | HasRecord | str | os.PathLike[str],
+    scores: Any,
+    baseline: Scores | HasRecord | str | os.PathLike[str] | Callable[[Scores], Scores],
     measure: Any,
     *,
     margin: float | None = None,
+    collection: Any = None,
     allow_other_settings: bool = False,
     **settings: Any,
 ) -> Comparison:
@@ -49,10 +51,12 @@ def assert_not_worse(
     conventions must be the same.
 
     Args:
-        scores: Scores, or a run.
-        baseline: Scores, a run, or a file of them.
+        scores: Scores, or a run; with a collection a retriever: a function, an object of
+            LangChain, LlamaIndex or Haystack, or a spec.
+        baseline: Scores, a run, a file of them, or the fixture `assay_baseline`.
         measure: One or several measures.
         margin: Largest loss that is accepted.
+        collection: What a retriever is scored on: a collection, or its folder.
         allow_other_settings: Compare scores with different settings, too.
         **settings: Settings of `compare` (test, level, resamples, seed, by). Without `by`, the
             clusters of a run are drawn.
@@ -70,7 +74,8 @@ def assert_not_worse(
     """
     __tracebackhide__ = True
     try:
-        new, old = _scores_of(scores), _scores_of(baseline)
+        new = _scores_of(scores, collection, measure)
+        old = baseline(new) if callable(baseline) else _scores_of(baseline)
         columns = ((getattr(run, "clusters", ""), new) for run in (scores, baseline))
         settings = {**cluster_settings(columns), **settings}
         _refuse_others(new, old, allow_other_settings)
@@ -86,13 +91,16 @@ def assert_not_worse(
     return comparison
 
 
-def assert_at_least(scores: Scores | HasRecord, measure: str | Measure, limit: float) -> None:
+def assert_at_least(
+    scores: Any, measure: str | Measure, limit: float, *, collection: Any = None
+) -> None:
     """Fail where the mean of a measure is below a number.
 
     Args:
-        scores: Scores, or a run.
+        scores: Scores, or a run; with a collection a retriever.
         measure: Measure, or its name.
         limit: Smallest mean that passes, as in `--fail-if 'nDCG@10 < 0.3'`.
+        collection: What a retriever is scored on: a collection, or its folder.
 
     Raises:
         AssertionError: The mean is below the limit.
@@ -105,7 +113,8 @@ def assert_at_least(scores: Scores | HasRecord, measure: str | Measure, limit: f
     if not is_real(limit) or not math.isfinite(limit):
         raise UsageError(f"The limit of a mean must be a number such as 0.3, found {limit!r}.")
     parsed = measure if isinstance(measure, Measure) else parse(measure)
-    aggregate = aggregates_of(only_measures(_scores_of(scores), [parsed]))[0]
+    values = _scores_of(scores, collection, parsed)
+    aggregate = aggregates_of(only_measures(values, [parsed]))[0]
     mean = float("nan") if aggregate.value is None else aggregate.value
     if Condition(parsed, "<", limit).fails(mean, float("nan")):
         ends = "" if aggregate.low is None else f" [{aggregate.low:.4f}, {aggregate.high:.4f}]"
@@ -114,7 +123,11 @@ def assert_at_least(scores: Scores | HasRecord, measure: str | Measure, limit: f
         )
 
 
-def _scores_of(data: Any) -> Scores:
+def _scores_of(data: Any, collection: Any = None, measures: Any = None) -> Scores:
+    """Return scores as they are, of a run or a file, or of a retriever on a collection."""
+    if collection is not None:
+        retrieved: Scores = find_hook("score_system")(data, collection, measures)
+        return retrieved
     if isinstance(data, Scores):
         return data
     if isinstance(data, str | os.PathLike):
@@ -123,7 +136,8 @@ def _scores_of(data: Any) -> Scores:
         scores: Scores = data.record().scored()
         return scores
     raise UsageError(
-        "Scores, a RunRecord, or the path of a file of scores is needed; found "
+        "Scores, a RunRecord, the path of a file of scores, or a retriever and a collection is "
+        "needed; found "
         f"{type(data).__name__}: {repr(data)[:60]}."
     )
 

@@ -857,8 +857,8 @@ def build_frame(columns: dict[str, Any], backend: str) -> Any:
     import narwhals as nw
     from narwhals import selectors
 
-    if backend not in _BACKENDS:
-        raise errors.UsageError(f"Unknown backend {backend!r}. Known: {', '.join(_BACKENDS)}.")
+    if not isinstance(backend, str) or backend not in _BACKENDS:
+        raise errors.UsageError(f"Unknown backend {backend!r:.80}. Known: {', '.join(_BACKENDS)}.")
     package = errors.need(backend, f"a {backend} data frame", _BACKENDS[backend])
     frame = nw.from_dict(columns, backend=package)
     if backend != "pandas":

@@ -76,9 +76,9 @@ def _tell_cost(prices: tuple[float, float] | None, words: str, sent: int, receiv
 def _named(runs: tuple[str, ...]) -> dict[str, Any]:
     """Return systems by name: run files, folders of them, and stored runs by number."""
     paths = [path for run in runs for path in _runs_in(run)]
-    files = [path for path in paths if os.path.exists(path) or not path.lstrip("#").isdigit()]
+    files = [p for p in paths if os.path.exists(p) or not re.fullmatch("(run:)?[0-9]{1,7}", p)]
     named: dict[str, Any] = dict(zip(unique_names(files), files, strict=True)) if files else {}
-    stored = [path.lstrip("#") for path in paths if path not in files]
+    stored = [path.removeprefix("run:") for path in paths if path not in files]
     if stored:
         with options.open_store(click.get_current_context().params.get("store")) as store:
             for run in (store.run(key) for key in stored):
@@ -89,7 +89,7 @@ def _named(runs: tuple[str, ...]) -> dict[str, Any]:
                     )
                 rows = {q: [d.doc for d in part.results] for q, part in run.all_results().items()}
                 named[f"{run.name} #{run.id}" if run.name in named else run.name] = rows
-                depth = max(map(len, rows.values()))
+                depth = max(map(len, rows.values()), default=0)
                 output.log(f"run {run.id}: the first {depth} documents of each query are stored")
     return named
 

@@ -137,9 +137,13 @@ class DrawnLabels(NamedTuple):
         freedom = max(self.freedom(), 1)
         total = float(self.values(tuning).var(ddof=1)) / self.n_rows
         now = self.label_variance(tuning)
-        queries = max(total - now, 0.0)
-        room = (half_width / _student(1 - level / 2, freedom)) ** 2 - queries
         squares, p = self.weights**2, self.chances
+        _, drawn, gains, _ = self._drawn()
+        # Both are noisy; queries differ at least as much as if gains fell on pairs at random.
+        gain = float(np.average(gains, weights=1 / drawn))
+        spread = float(np.average((gains - gain) ** 2, weights=1 / drawn))
+        queries = max(total - now, spread * float(squares.sum()) / self.n_rows**2)
+        room = (half_width / _student(1 - level / 2, freedom)) ** 2 - queries
         design = float(np.sum(squares * (1 - p) / p))
         if room <= 0:
             return math.inf

@@ -111,11 +111,11 @@ class PairBounds(HoleBounds):
         kind = "" if self.exact else ", an outer bound"
         ends = f"difference {fixed(self.worst, sign=True)} to {fixed(self.best, sign=True)}{kind}"
         if self.outcomes[0] == "undecided":
-            return f"the {what} allow a {ends}"
+            return f"{ends} over all grades of the {what}"
         if self.holds:
-            return f"the verdict holds whatever the {what} are ({ends})"
+            return f"the verdict holds whatever the grades of the {what} ({ends})"
         more = f"; {self.enough:,} relevant ones would end the lead" if self.enough else ""
-        return f"the verdict could change: {what} decide ({ends}{more})"
+        return f"the verdict could change: it depends on {what} ({ends}{more})"
 
 
 def bound_scores(scores: Scores) -> dict[str, HoleBounds]:
@@ -358,7 +358,7 @@ class _Ratios:
     @property
     def may_be_empty(self) -> NDArray[np.bool_]:
         """Which queries have no relevant document yet."""
-        return (self.n_good == 0) & (self.floor == 0)
+        return np.asarray((self.n_good == 0) & (self.floor == 0))
 
     def ends(self, weights: Floats, row: Ints, rules: Conventions) -> tuple[Floats, Floats]:
         """Return the least and the largest value of each query; NaN where it cannot have one."""
@@ -415,6 +415,14 @@ def bound_differences(comparison: Comparison) -> Iterator[PairBounds]:
     Yields:
         The bounds of each pair, in the order of `comparison.pairs`; none where a system was not
         scored from its run.
+
+    Example:
+        >>> from assay import compare
+        >>> qrels = {f"q{i}": {"a": 1} for i in range(4)}
+        >>> runs = {name: {q: {name: 1} for q in qrels} for name in "ab"}
+        >>> (ends,) = compare(runs, qrels, "P@1", unjudged="bounds").bounds
+        >>> ends.worst, ends.best, ends.n_unjudged
+        (0.0, 1.0, 4)
     """
     aligned = comparison.aligned
     if any(hits is None for hits in aligned.hits):
@@ -452,18 +460,29 @@ def _bound_pair(
         ends = [_bound_alone(each, measure, rules, union - each.n_open) for each in (a, b)]
         low, high = ends[0][0] - ends[1][1], ends[0][1] - ends[1][0]
         is_open = ends[0][2]
-    ends_of_mean = [_bound_mean(low, is_open, "mean", min), _bound_mean(high, is_open, "mean", max)]
     strict = replace(pair.settings, level=pair.level_of_one, correction="none")
-    outcomes = [pair.outcome]
-    for part in (low, high):
+
+    def outcome_of(part: Floats) -> str:
         tested = np.stack([values + part, values])
-        result = compare_pairs(
-            pair.measure, ("a", "b"), tested, [(0, 1)], settings=strict, clusters=clusters
+        names, pairs = (pair.a, pair.b), [(0, 1)]
+        (result,) = compare_pairs(
+            pair.measure, names, tested, pairs, settings=strict, clusters=clusters
         )
-        outcomes.append(result[0].outcome)
-    count = int(is_near.sum())
-    names = (pair.a, pair.b, pair.measure, tuple(outcomes), enough)
-    return PairBounds(*ends_of_mean, exact, count, low, high, *names)
+        return result.outcome
+
+    return PairBounds(
+        worst=_bound_mean(low, is_open, "mean", min),
+        best=_bound_mean(high, is_open, "mean", max),
+        exact=exact,
+        n_unjudged=int(is_near.sum()),
+        low=low,
+        high=high,
+        a=pair.a,
+        b=pair.b,
+        measure=pair.measure,
+        outcomes=(pair.outcome, outcome_of(low), outcome_of(high)),
+        enough=enough,
+    )
 
 
 def _merge_unjudged(
@@ -487,7 +506,8 @@ def _merge_unjudged(
     cut = measure.cutoff if isinstance(measure.cutoff, int) else np.inf
     near = np.concatenate([lists.hits.rank[lists.open] <= cut for lists in (a, b)])
     is_near = np.bincount(which, near, len(pairs)) > 0
-    return pairs // span, np.bincount(which, weights, len(pairs)), is_near
+    totals = np.bincount(which, weights, len(pairs)).astype(np.float64)
+    return np.asarray(pairs // span, np.int64), totals, is_near
 
 
 def _count_enough(ratios: _Ratios, weights: Floats, row: Ints, lead: float) -> int | None:

@@ -98,7 +98,7 @@ def parse_many(measures: MeasuresLike) -> tuple[registry.Measure, ...]:
     """
     if isinstance(measures, str | registry.Measure) or is_foreign(measures):
         items: list[MeasureLike] = [measures]
-    elif isinstance(measures, Iterable):
+    elif isinstance(measures, Iterable) and getattr(measures, "ndim", 1):
         items = list(measures)
     else:
         raise MeasureError(f"A measure is a text such as 'nDCG@10', found {measures!r}.")

@@ -336,7 +336,7 @@ def check_model(spec: str, params: Mapping[str, Any], consent: Consent, place: s
     base_url = params.get("base_url")
     if spec.partition(":")[0] == "openai":
         url = base_url or openai.default_address()
-        variable = openai.key_variable() if base_url else ""
+        variable = openai.KEY if base_url else ""
         consent.check_endpoint(url, f"{place}: the model {spec!r}", variable)
     else:
         allow_model(spec, code_settings(params), consent, place)

@@ -8,9 +8,10 @@ as it does in the score, and no order finds it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from itertools import pairwise
+from typing import Any, Final
 
 import numpy as np
 
@@ -111,10 +112,10 @@ class _Pool:
         at, offsets = gather(self.offsets, rows)
         return _Pool(offsets, self.grade[at], self.count[at])
 
-    def of_row(self, q: int) -> tuple[bytes, bytes]:
-        """Return what one query has, to compare it with another."""
-        inside = slice(int(self.offsets[q]), int(self.offsets[q + 1]))
-        return self.grade[inside].tobytes(), self.count[inside].tobytes()
+    def keys(self) -> Iterator[tuple[tuple[float, ...], tuple[int, ...]]]:
+        """Yield what each query has, to compare it with others."""
+        grade, count = self.grade.tolist(), self.count.tolist()
+        return ((tuple(grade[a:b]), tuple(count[a:b])) for a, b in pairwise(self.offsets.tolist()))
 
     def totals(self) -> Ints:
         """Return how many documents each query has."""
@@ -179,16 +180,11 @@ def _distinct_pools(hits: Hits, sizes: Ints, pool: _Pool) -> tuple[Ints, Ints]:
     Returns one row of each kind, and for every query the number of its kind.
     """
     judged = _Pool(hits.pool_offsets, hits.pool_grade, hits.pool_count)
-    kinds: dict[tuple[int | bytes, ...], int] = {}
-    which = np.empty(hits.n_queries, np.int64)
-    rows: list[int] = []
-    for q, size in enumerate(sizes.tolist()):
-        key = (size, *judged.of_row(q), *pool.of_row(q))
-        if key not in kinds:
-            kinds[key] = len(rows)
-            rows.append(q)
-        which[q] = kinds[key]
-    return np.array(rows, np.int64), which
+    kinds: dict[Any, int] = {}
+    pools = [judged] if pool.grade is judged.grade else [judged, pool]
+    keys = zip(sizes.tolist(), *(each.keys() for each in pools), strict=True)
+    which = np.array([kinds.setdefault(key, len(kinds)) for key in keys], np.int64)
+    return np.unique(which, return_index=True)[1], which
 
 
 def _one_tie_group(hits: Hits, sizes: Ints, pool: _Pool) -> Hits:

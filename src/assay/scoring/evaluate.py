@@ -67,6 +67,7 @@ def evaluate(
         Mean(micro: RR=0.7500, P@1=0.5000)
     """
     check_keywords(evaluate, choices)
+    checks.check_flag(allow_mismatch, "allow_mismatch")
     rules = as_conventions(conventions, **choices)
     questions = read_questions(queries)
     hits = None

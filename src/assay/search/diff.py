@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -34,10 +34,10 @@ from assay.core.text import natural_order
 from assay.errors import UsageError
 from assay.io.columns import read_groups
 from assay.io.formats import as_judgments, as_ranking, read_questions
-from assay.measures.neighbours import check_persistence
 from assay.runs.record import RunRecord
 from assay.runs.results import Aggregate
 from assay.scoring.evaluate import evaluate
+from assay.search.neighbours import check_persistence
 from assay.stats import Interval, intervals
 from assay.stats.choices import LEVEL, RESAMPLES, SEED
 from assay.tables.table import Page, Table, Words, table_of
@@ -55,7 +55,7 @@ _SHOWN: Final = 3  # documents of a query in a table
 _MOVED: Final = ("query", "overlap", "RBO", "first change", "text", "appeared", "vanished")
 
 
-class Change(NamedTuple):
+class QueryChange(NamedTuple):
     """How far one query moved; `first` is the first rank that changed.
 
     `appeared` and `vanished` are the documents that only the new, or only the old list has among
@@ -85,19 +85,15 @@ class RunDiff:
 
     `values` has a number for each query of `query_ids` by name: Overlap at each cutoff, RBO, and
     how many documents `appeared` and `vanished` within the first cutoff. `first` is the first
-    changed rank, 0 where lists are equal. Pairs are of the old and the new run: `only_queries` and
-    `only_docs` count what one has alone, `unjudged` the unjudged documents that one alone has
-    among its first k.
+    changed rank, 0 where lists are equal. `join` counts the queries and documents that the old, and
+    the new run has alone; `unjudged` the unjudged documents that one alone has among its first k.
     """
 
     names: tuple[str, str]
-    runs: tuple[Ranking, Ranking]
-    query_ids: Ids
+    join: _Join
     values: Mapping[str, Floats]
     first: Ints
-    only_queries: tuple[int, int]
-    only_docs: tuple[int, int]
-    moved: tuple[Change, ...]
+    moved: tuple[QueryChange, ...]
     slices: Mapping[str, Flags]
     column: str
     settings: Mapping[str, Any]
@@ -106,16 +102,22 @@ class RunDiff:
     unjudged: tuple[int, int] | None
     remarks: tuple[str, ...]
     signature: str
+    gate: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def query_ids(self) -> Ids:
+        """The queries of either run, those of the old one first."""
+        return self.join.query_ids
 
     @cached_property
     def means(self) -> dict[str, dict[str, Interval]]:
         """The mean of each similarity with its interval: of all queries, and of each slice."""
         names = list(self.values)[:-2]
         rows = np.array([self.values[name] for name in names])
-        estimate = partial(intervals, bounds=[(0.0, 1.0)] * len(names), **self.settings)
+        how: dict[str, Any] = {"bounds": [(0.0, 1.0)] * len(names), **self.settings}
         parts = {"all": np.ones(len(self.query_ids), bool), **self.slices}
         return {
-            part: dict(zip(names, estimate(rows[:, inside]), strict=True))
+            part: dict(zip(names, intervals(rows[:, inside], **how), strict=True))
             for part, inside in parts.items()
         }
 
@@ -174,8 +176,8 @@ class RunDiff:
             "signature": self.signature,
             "verdict": self.verdict,
             "names": self.names,
-            "only_queries": self.only_queries,
-            "only_docs": self.only_docs,
+            "only_queries": self.join.only_queries,
+            "only_docs": self.join.only_docs,
             "slices": self.column,
             "means": means,
             "moved": [change._asdict() for change in self.moved],
@@ -185,6 +187,7 @@ class RunDiff:
             ],
             "judged": judged,
             "remarks": self.remarks,
+            **self.gate,
         }
 
     def record(self) -> RunRecord:
@@ -205,13 +208,14 @@ class RunDiff:
             for name, span in spans.items()
         ]
         k = int(next(iter(self.values)).partition("@")[2])
-        judgments, measures = self.judgments or _take_first(self.runs[0], k), [f"R@{k}"]
+        old, new = self.join.old.ranking, self.join.new.ranking
+        judgments, measures = self.judgments or _take_first(old, k), [f"R@{k}"]
         if self.comparison is not None:
             measures = list(map(str, self.comparison.measures))
         rules: dict[str, Any] = {"conventions": _RULES, "allow_mismatch": True}
         return RunRecord(
             f"{self.names[1]} against {self.names[0]}",
-            evaluate(self.runs[1], judgments, measures, **rules),
+            evaluate(new, judgments, measures, **rules),
             task="diff",
             model=self.names[1],
             config={"relevant": "judged" if self.comparison else f"first {k} of {self.names[0]}"},
@@ -274,15 +278,16 @@ def diff(
     """
     cuts = checks.as_list([k] if checks.is_real(k) else k, "k")
     cutoffs = tuple(dict.fromkeys(checks.check_cutoff(cut) for cut in cuts))
-    if not cutoffs or len(names) != 2:
+    names = checks.as_list(names, "names")
+    if not cutoffs or len(names) != 2 or names[0] == names[1]:
         raise UsageError("A diff takes at least one cutoff k, and two names.")
     depth = max(checks.check_cutoff(depth, "depth"), *cutoffs)
     moved = checks.check_cutoff(moved, "moved")
     persistence, questions = check_persistence(p), read_questions(queries)
     with ThreadPoolExecutor(2) as pool:  # files are parsed side by side
-        runs = tuple(pool.map(lambda run: as_ranking(run, _RULES, questions), (old, new)))
-    join = _Join.of(*runs, depth)
-    remarks = [*_check_ids(*runs, names, allow=allow_mismatch)]
+        before, after = pool.map(lambda run: as_ranking(run, _RULES, questions), (old, new))
+    join = _Join.of(before, after, depth)
+    remarks = [*_check_ids(before, after, names, allow=allow_mismatch)]
     values, first = _compare_lists(join, cutoffs, persistence)
     column, groups = _read_slices(slices, join.query_ids)
     for n, name in zip(join.only_queries, names, strict=True):
@@ -293,24 +298,20 @@ def diff(
     comparison, unjudged, judgments = None, None, None
     if qrels is not None:
         judgments = as_judgments(qrels, questions)
-        systems = dict(zip(reversed(names), reversed(runs), strict=True))
-        rules: dict[str, Any] = {"conventions": _RULES, "allow_mismatch": allow_mismatch}
-        about = {"baseline": names[0], "level": level, **drawn, **rules}
+        about: dict[str, Any] = {"baseline": names[0], "level": level, **drawn}
+        about |= {"conventions": _RULES, "allow_mismatch": allow_mismatch}
+        systems = {names[1]: after, names[0]: before}
         comparison = compare(systems, judgments, measures, **about)
         if isinstance(judgments, Qrels):
             unjudged = _count_unjudged(join, judgments, cutoffs[0])
             remarks += _describe_pools(unjudged, names, cutoffs[0])
     texts = {} if questions is None else questions.texts
     changes = _find_moved(join, values, first, cutoffs[0], names, texts)
-    cuts_text, size = ",".join(map(str, cutoffs)), len(join.query_ids)
-    return RunDiff(
+    result = RunDiff(
         names=(names[0], names[1]),
-        runs=(runs[0], runs[1]),
-        query_ids=join.query_ids,
+        join=join,
         values=values,
         first=first,
-        only_queries=join.only_queries,
-        only_docs=join.only_docs,
         moved=tuple(islice(changes, moved)),
         slices=groups,
         column=column,
@@ -319,9 +320,12 @@ def diff(
         comparison=comparison,
         unjudged=unjudged,
         remarks=tuple(remarks),
-        signature=f"diff|k:{cuts_text}|RBO_ext:p={persistence:g}|depth:{depth}|ties:order of lines|"
-        f"queries:union {size}|level:{level:g}|resamples:{resamples}|seed:{seed}",
+        signature=f"diff|k:{','.join(map(str, cutoffs))}|RBO_ext:p={persistence:g}|depth:{depth}|"
+        f"ties:order of lines|queries:union {len(first)}|level:{level:g}|resamples:{resamples}|"
+        f"seed:{seed}",
     )
+    _ = result.means  # settings that make no interval are refused here
+    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -424,10 +428,10 @@ def _compare_lists(join: _Join, cutoffs: Sequence[int], p: float) -> tuple[dict[
         deeper = np.maximum(left, right)
         for k, counts in shared.items():
             counts[start:stop] = np.bincount(row[deeper <= k], minlength=stop - start)
-        lengths = [side.lengths[start:stop] for side in (join.old, join.new)]
-        rbo[start:stop] = _rbo(row, deeper, *lengths, p)
+        old, new = (side.lengths[start:stop] for side in (join.old, join.new))
+        rbo[start:stop] = _rbo(row, deeper, old, new, p)
         fixed = left == right
-        first[start:stop] = _first_changes(row[fixed], left[fixed], np.maximum(*lengths))
+        first[start:stop] = _first_changes(row[fixed], left[fixed], np.maximum(old, new))
     old, new, k = join.old.lengths, join.new.lengths, cutoffs[0]
     longer = np.maximum(np.maximum(old, new), 1)
     values = {f"Overlap@{cut}": shared[cut] / np.minimum(cut, longer) for cut in cutoffs}
@@ -470,7 +474,8 @@ def _rbo(row: Ints, deeper: Ints, old: Ints, new: Ints, p: float) -> Floats:
     listed = at_long * shares[long] - np.bincount(row, shares[deeper - 1], minlength=n)
     beyond = agreement * (powers[long] - powers[short]) - at_short * (shares[long] - shares[short])
     last = (at_long - at_short) / np.maximum(long, 1) + agreement
-    return np.clip((1 - p) / p * (listed + beyond) + last * p**long, 0.0, 1.0)
+    rbo: Floats = (1 - p) / p * (listed + beyond) + last * p**long
+    return rbo.clip(0.0, 1.0)
 
 
 def _find_moved(
@@ -480,7 +485,7 @@ def _find_moved(
     k: int,
     names: Sequence[str],
     texts: Mapping[str, str],
-) -> Iterator[Change]:
+) -> Iterator[QueryChange]:
     """Yield the queries that moved, most first: by RBO, then by overlap, then in order."""
     overlaps, rbo = values[f"Overlap@{k}"], list(values.values())[-3]
     order = np.lexsort([overlaps, rbo])
@@ -489,7 +494,7 @@ def _find_moved(
         old, new = join.old.top(row, k), join.new.top(row, k)
         docs = [doc for doc in new if doc not in old], [doc for doc in old if doc not in new]
         only = "" if old and new else names[0 if old else 1]
-        yield Change(query, texts.get(str(query), ""), *numbers, int(first[row]), *docs, only)
+        yield QueryChange(query, texts.get(str(query), ""), *numbers, int(first[row]), *docs, only)
 
 
 def _take_first(run: Ranking, k: int) -> Judgments:
@@ -536,9 +541,10 @@ def _read_slices(
     """Return the name of the column and the queries of each slice, in natural order."""
     if slices is None:
         return "", {}
-    column, groups = (
-        ("slice", slices) if isinstance(slices, Mapping) else read_groups(slices, queries)
-    )
+    column, groups = "slice", slices
+    if not isinstance(slices, Mapping):
+        checks.require(slices, str, "slices", "a file or {query: slice}")
+        column, groups = read_groups(slices, queries)
     labels = np.array([str(groups.get(query, "")) for query in queries])
     names = sorted(set(labels.tolist()) - {""}, key=natural_order)
     if not names:

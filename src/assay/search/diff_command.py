@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -86,7 +87,7 @@ def command(
     )
     saving.save([result.record()], *inputs, settings["qrels"], settings["queries"], groups)
     answer = _check_overlap(result, limit)
-    output.emit(_Gated(result, answer), layout, file)
+    output.emit(replace(result, gate=answer.to_dict()), layout, file)
     return answer.exit_code()
 
 
@@ -112,17 +113,3 @@ def _check_overlap(result: diffs.RunDiff, limit: float | None) -> GateAnswer:
     below = f"mean {name} {mean.estimate:.4f} is below {limit:g}"
     passed = f"mean {name} {mean.estimate:.4f} is at least {limit:g}"
     return GateAnswer([below] if mean.estimate < limit else [], shown=passed)
-
-
-class _Gated:
-    """A diff and the answer of its gate, for `emit`."""
-
-    def __init__(self, result: diffs.RunDiff, gate: GateAnswer) -> None:
-        self.result, self.gate = result, gate
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.result, name)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return {**self.result.to_dict(), **self.gate.to_dict()}

@@ -13,5 +13,4 @@ PLUGIN = Plugin(
         ),
     ),
     schemas="assay.tasks:schemas.json",
-    demo_files="assay.tasks.tables:write_demo_files",
 )

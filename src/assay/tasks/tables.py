@@ -16,7 +16,6 @@ the same subsets: those that most models have, and a model that lacks one lacks 
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -36,7 +35,6 @@ from assay.io.columns import FileTable, Where, open_table, parse_numbers, shift,
 from assay.io.lines import is_frame, plain_floats, table_of_frame
 from assay.io.plain_data import parse_json
 from assay.io.streams import FilePath, read_text
-from assay.io.writers import write_delimited
 
 _ADVICE: Final = (
     "Name the columns system, task, query and value (without query, values are means of tasks)."
@@ -454,18 +452,3 @@ def _same_split(
         )
     notes.splits.setdefault(splits[0], []).append(task)
     return results
-
-
-def write_demo_files(folder: Path, rng: np.random.Generator) -> None:
-    """Write a demo of both: a table of queries, and results as mteb leaves them."""
-    rows = []
-    for system, level in (("large", 0.6), ("small", 0.5)):
-        home = folder / "results" / system / "1"
-        home.mkdir(parents=True, exist_ok=True)
-        for task in map("task-{}".format, range(6)):
-            values = rng.normal(level, 0.1, size=20).clip(0, 1).round(4).tolist()
-            rows += [(system, task, f"q{at:02}", value) for at, value in enumerate(values)]
-            subset = {"hf_subset": "default", "languages": ["eng-Latn"], "main_score": values[0]}
-            result = {"task_name": task, "scores": {"test": [subset]}}
-            (home / f"{task}.json").write_text(json.dumps(result), "utf-8")
-    write_delimited([("system", "task", "query", "value"), *rows], folder / "values.csv", ",")

@@ -33,12 +33,13 @@ if TYPE_CHECKING:
     from assay.core.checks import name_few
     from assay.core.specs import Consent
     from assay.io.fingerprints import fingerprints
-    from assay.runs.results import Difference, compare_results, compare_signatures, results_to_data
+    from assay.runs.results import results_to_data
+    from assay.verify.differences import Difference, compare_results, compare_signatures
 else:
     name_few = OnDemand("assay.core.checks").name_few
     fingerprints = OnDemand("assay.io.fingerprints").fingerprints
-    compare_results = OnDemand("assay.runs.results").compare_results
-    compare_signatures = OnDemand("assay.runs.results").compare_signatures
+    compare_results = OnDemand("assay.verify.differences").compare_results
+    compare_signatures = OnDemand("assay.verify.differences").compare_signatures
     results_to_data = OnDemand("assay.runs.results").results_to_data
 
 

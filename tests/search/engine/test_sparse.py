@@ -109,7 +109,9 @@ def test_scores_are_near_the_exact_ones(data: Any):
                 Fraction(weights[t]) * Fraction(docs[doc][t]) for t in weights if t in docs[doc]
             ]
             size = sum(map(abs, products))
-            assert abs(Fraction(score) - sum(products)) <= size * 16 * Fraction(1, 2**53) + Fraction(8 * 5e-324)
+            assert abs(Fraction(score) - sum(products)) <= size * 16 * Fraction(
+                1, 2**53
+            ) + Fraction(8 * 5e-324)
 
 
 def test_cosine_divides_by_the_norms():

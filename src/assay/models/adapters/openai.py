@@ -63,16 +63,13 @@ class RequestError(EndpointError):
     `retry_after` is what the endpoint asked for, None if nothing. `late` is a time-out.
     """
 
-    def __init__(
-        self,
-        words: str,
-        *,
-        again: bool = True,
-        retry_after: float | None = None,
-        late: bool = False,
-    ) -> None:
+    again: bool = True
+    late: bool = False
+    retry_after: float | None = None
+
+    def __init__(self, words: str, **facts: Any) -> None:
         super().__init__(words)
-        self.again, self.retry_after, self.late = again, retry_after, late
+        vars(self).update(facts)
 
 
 class _NoRedirects(HTTPRedirectHandler):
@@ -204,17 +201,17 @@ def _connection(error: Exception, timeout: float) -> RequestError:
 
 def _status(error: HTTPError, end: float, variable: str) -> RequestError:
     """Explain an answer other than success."""
+    again, words = error.code in _AGAIN, _said(error, end)
     if 300 <= error.code < 400:
-        return RequestError(
-            f"it answers {error.code} and points elsewhere, which is not followed: the key is for "
-            "the host that was named. Give the address that it points to",
-            again=False,
+        # The key is for the host that was named.
+        words = " and points elsewhere, which is not followed. Give the address that it points to"
+    elif error.code in (401, 403):
+        words = (
+            f": is {variable} set and right?" if variable else ": it asks for a key; see key_env"
         )
-    if error.code in (401, 403):
-        advice = f"is {variable} set and right?" if variable else "it asks for a key; see key_env"
-        return RequestError(f"it answers {error.code}: {advice}", again=False)
-    words, again = f"it answers {error.code}{_said(error, end)}", error.code in _AGAIN
-    return RequestError(words, again=again, retry_after=_asked_wait(error))
+    return RequestError(
+        f"it answers {error.code}{words}", again=again, retry_after=_asked_wait(error)
+    )
 
 
 def _said(error: HTTPError, end: float) -> str:
@@ -250,11 +247,6 @@ def _asked_wait(error: HTTPError) -> float | None:
 def is_trusted(url: str) -> bool:
     """Tell whether an address is the user's in the environment, or the provider's."""
     return url.rstrip("/") in (_ADDRESS, default_address())
-
-
-def key_variable() -> str:
-    """Return the environment variable that holds the key of openai: models."""
-    return KEY
 
 
 def default_address() -> str:
@@ -328,11 +320,17 @@ def _requests(texts: list[str]) -> Iterator[list[str]]:
 
 
 def _rows(answer: Any, count: int, place: str) -> list[list[float]]:
-    data = answer.get("data") if isinstance(answer, dict) else None
+    data = pick(answer, "data")
     if not isinstance(data, list) or not all(isinstance(entry, dict) for entry in data):
         raise EndpointError(f"{place}: the answer holds no list 'data' of embeddings.")
-    entries = in_order(data, count, "embeddings", place)
-    return [_row(entry.get("embedding"), index, place) for index, entry in enumerate(entries)]
+    rows: list[list[float]] = []
+    for index, entry in enumerate(in_order(data, count, "embeddings", place)):
+        values = entry.get("embedding")
+        sound = isinstance(values, list) and values
+        if not sound or not all(type(v) in (int, float) and math.isfinite(v) for v in values):
+            raise EndpointError(f"{place}: embedding {index} is not a list of finite numbers.")
+        rows.append(values)
+    return rows
 
 
 def in_order(data: list[Any], count: int, what: str, place: str) -> list[Any]:
@@ -349,14 +347,6 @@ def in_order(data: list[Any], count: int, what: str, place: str) -> list[Any]:
             )
         items[index] = entry
     return [items[index] for index in range(count)]
-
-
-def _row(values: Any, index: int, place: str) -> list[float]:
-    sound = isinstance(values, list) and values
-    if not sound or not all(type(v) in (int, float) and math.isfinite(v) for v in values):
-        raise EndpointError(f"{place}: embedding {index} is not a list of finite numbers.")
-    row: list[float] = values
-    return row
 
 
 def _as_matrix(rows: list[list[float]], place: str) -> NDArray[np.float32]:

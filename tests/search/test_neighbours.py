@@ -11,8 +11,9 @@ import pytest
 from scipy import stats
 
 from assay import Ranking
-from assay.codes import neighbours
-from assay.codes.neighbours import (
+from assay.errors import AssayError, MismatchError, UsageError
+from assay.search import neighbours
+from assay.search.neighbours import (
     TIES,
     Places,
     RankPairs,
@@ -23,7 +24,6 @@ from assay.codes.neighbours import (
     rbo,
     spearman,
 )
-from assay.errors import AssayError, MismatchError, UsageError
 
 
 def orders(scores: list[int]) -> list[tuple[int, ...]]:
