@@ -67,7 +67,7 @@ class ComparisonSettings:
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
             value = getattr(self, name)
-            if name == "correction" and isinstance(value, str) and not value:
+            if name == "correction" and (value is None or value == "" and isinstance(value, str)):
                 value = "max-t" if self.test == "randomisation" else "holm"
             object.__setattr__(self, name, check_choice(value, choices, name))
         samples.check_significance_level(self.level)
