@@ -278,6 +278,8 @@ def test_passages_that_make_no_sense() -> None:
     fails([("q00", "d0", True, 2)], ValueRangeError, "start is True")
     fails([("q00", "d0", 0, float("nan"))], ValueRangeError, "end is nan")
     fails([("q00", "d0", 0)], UsageError, r"\(query, doc, start, end\)")
+    for odd in (5, [None], {"q00": 1}, ["q00d"]):
+        fails(odd, UsageError, r"\(query, doc, start, end\)")
     fails([("nobody", "d0", 0, 3)], AssayError, "No passage is relevant")
     fails([], AssayError, "no records")
     run_bench(collection, ["bm25@tokens:5"], spans=[("q00", "d0", 0, size)])

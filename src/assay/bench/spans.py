@@ -207,8 +207,8 @@ def read_spans(source: Any) -> SpanJudgments | None:
     if isinstance(source, SpanJudgments):
         return source
     if not isinstance(source, str | os.PathLike):
-        rows = [tuple(row) for row in source]
-        if any(len(row) != 4 for row in rows):
+        rows = list(source) if isinstance(source, Iterable) else [source]
+        if any(not isinstance(row, tuple | list) or len(row) != 4 for row in rows):
             raise UsageError("A passage is (query, doc, start, end).")
         listed = [dict(zip(("query", "doc", "start", "end"), row, strict=True)) for row in rows]
         table = tabular.table_of_records(listed, "passage {}".format, "the passages")
