@@ -90,6 +90,7 @@ class Plugin:
             "module:SCHEMAS", with the keys `$defs` (shared parts) and `results` (by command).
         configs: Import paths of JSON schemas of config files, by name.
         demo_files: Import path of a function that writes demo files into a folder.
+        measures: Import path of a function that registers its measures.
 
     Example:
         >>> Plugin("mine", commands=(CommandEntry("mine", "Tasks", "Do it.", "mine:command"),)).name
@@ -102,6 +103,7 @@ class Plugin:
     schemas: str = ""
     configs: Mapping[str, str] = field(default_factory=dict)
     demo_files: str = ""
+    measures: str = ""
 
 
 def load_target(target: str) -> Any:

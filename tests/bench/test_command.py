@@ -323,7 +323,7 @@ def test_unknown_keys_and_wrong_types_are_named(home: Path, assay: Callable[...,
 
 def test_settings_of_a_model_are_those_that_encoders_take() -> None:
     keys = {setting.name for setting in MODEL}
-    apart = {"name", "spec", "metric", "codes", "price", "settings"}
+    apart = {"name", "spec", "metric", "codes", "price", "chunk", "settings"}
     assert keys - apart == {one.name for one in fields(EncoderSettings)}
 
 

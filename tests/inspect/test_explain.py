@@ -15,8 +15,8 @@ from assay.core.conventions import preset
 from assay.errors import IdError, UsageError
 from assay.inspect.explain import explain
 from assay.io.formats import as_judgments, as_ranking, read_qrels, read_run
-from assay.measures import REGISTRY, Definition, parse
-from tests.measures.generic import settings_of
+from assay.measures import Definition, parse
+from tests.measures.generic import OF_HITS, settings_of
 
 MEASURES = [
     "P@5",
@@ -69,7 +69,7 @@ TIES = ["order", "expected", "best", "worst", "midrank-up"]
 
 
 COVERED = {parse(text).name for text in MEASURES}
-OTHERS = [text for name in REGISTRY if name not in COVERED for text in settings_of(name)]
+OTHERS = [text for name in OF_HITS if name not in COVERED for text in settings_of(name)]
 
 
 @cache
@@ -259,3 +259,15 @@ def test_a_long_tie_is_shown_by_its_ends():
     found = explain(run, {"q": {"d005": 1}}, query="q", measure="AP", conventions="ties:expected")
     assert [line.rank for line in found.lines] == [*range(1, 21), 200]
     assert found.lines[-1].values[-1] == pytest.approx(found.value)
+
+
+def test_the_text_of_the_query_is_shown_and_joins(tmp_path):
+    queries = tmp_path / "queries.jsonl"
+    queries.write_text('{"_id": "q1", "text": "Who lifts wings?"}\n{"_id": "q2", "text": "Why?"}\n')
+    run = {"q1": {"a": 2.0, "b": 1.0}}
+    plain = explain(run, {"q1": {"b": 1}}, query="q1", measure="RR")
+    shown = explain(run, {"q1": {"b": 1}}, query="q1", measure="RR", queries=queries)
+    joined = explain(run, {"Who lifts wings?": {"b": 1}}, query="q1", measure="RR", queries=queries)
+    assert shown.notes == ("query q1: Who lifts wings?", *plain.notes) == joined.notes
+    assert "query q1: Who lifts wings?" in str(shown)
+    assert shown.value == joined.value == 0.5

@@ -19,9 +19,15 @@ from assay.measures.registry import Param, load_measures
 from tests.measures import oracle
 from tests.measures.oracle import ORACLES, PARAMETERS, Grade, Listing
 
-__all__ = ["as_run", "every_setting", "midrank_up", "settings_of", "value_in_order"]
+__all__ = ["OF_HITS", "as_run", "every_setting", "midrank_up", "settings_of", "value_in_order"]
 
 load_measures()
+# All but those of a room, which are of something else than ranks, and tested there.
+OF_HITS = [
+    name
+    for name, definition in REGISTRY.items()
+    if not definition.built_in or definition.function.__module__.startswith("assay.measures.")
+]
 
 _CUTOFFS: dict[str, tuple[Any, ...]] = {
     "none": (None,),
@@ -64,8 +70,8 @@ def _values_of(key: str, param: Param) -> tuple[Any, ...]:
 
 
 def every_setting() -> list[str]:
-    """The settings of all registered measures."""
-    return [text for name in REGISTRY for text in settings_of(name)]
+    """The settings of all measures of hits."""
+    return [text for name in OF_HITS for text in settings_of(name)]
 
 
 def as_run(data: Sequence[Listing]) -> tuple[dict, dict]:

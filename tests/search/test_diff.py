@@ -10,6 +10,7 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
+from assay.measures.neighbours import overlap, rbo
 
 import assay
 from assay import store as stores

@@ -22,6 +22,8 @@ from assay.bench.search import Costs as Costs
 from assay.bench.search import SearchResult as SearchResult
 from assay.bench.settings import MEASURES as MEASURES
 from assay.bench.settings import SCHEMA as SCHEMA
+from assay.bench.spans import SpanJudgments as SpanJudgments
+from assay.bench.spans import read_spans as read_spans
 from assay.bench.sweep import Sweep as Sweep
 from assay.bench.sweep import SweepCurve as SweepCurve
 from assay.bench.sweep import choose_point as choose_point

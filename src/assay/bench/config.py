@@ -23,6 +23,7 @@ from assay.bench.plan import (
     split_systems,
 )
 from assay.bench.settings import MEASURES, RERANK_SCHEMA, SCHEMA
+from assay.bench.spans import SpanJudgments, read_spans
 from assay.bench.sweep import Sweep
 from assay.bench.systems import allow_system, is_system
 from assay.core.specs import Consent
@@ -115,6 +116,14 @@ class BenchRequest:
             raise UsageError("extensions are for a folder of texts, with queries or judgments.")
         return None
 
+    @cached_property
+    def spans(self) -> SpanJudgments | None:
+        """The relevant passages, where the judgments have offsets."""
+        spans = None if self.qrels is None else read_spans(self.qrels)
+        if spans is not None and self.judged == "chunks":
+            raise UsageError("judged = chunks: judgments name chunks or have offsets, not both.")
+        return spans
+
     @property
     def files(self) -> list[str]:
         """What is read; of a folder in BEIR's layout, the three files."""
@@ -135,7 +144,8 @@ class BenchRequest:
         """Read the collection."""
         how: Any = {"split": self.split, "name": self.name, "answers": self.answers}
         how["chunks"] = self.chunk if self.judged == "chunks" else None
-        return load_collection(self.folder or self.corpus, self.queries, self.qrels, **how)
+        qrels = self.qrels if self.spans is None else self.spans.pairs()
+        return load_collection(self.folder or self.corpus, self.queries, qrels, **how)
 
     def _read_fields(self, filters: Sequence[Filter]) -> dict[str, Any]:
         """Read the columns of the filters from the files of queries and documents."""
@@ -171,6 +181,7 @@ class BenchRequest:
             reranks=self.plan.reranks,
             measures=self.measures or self.usual_measures,
             chunk=None if self.judged == "chunks" else self.chunk,
+            spans=self.spans,
             cache=cache,
             checkpoint=None if cache is None else cache.folder,
             threads=threads,
@@ -238,8 +249,12 @@ def make_request(
     sweep = Sweep.parse(both["sweep"]) if "sweep" in both else None
     plan, curves = (plan, {}) if sweep is None else sweep.expand(plan)
     chunk, judged = both.get("chunk"), both.get("judged", "documents")
+    cut = [model for model in plan.models if model.chunk is not None]
+    if cut and judged == "chunks":
+        raise UsageError(f"The model {cut[0].name!r} cuts documents, but judgments name chunks.")
     folds = (
         "fold" in both
+        and not cut
         and "doc_of" not in both
         and all("doc_of" not in system.settings for system in systems)
     )
@@ -335,6 +350,7 @@ def _model(entry: Mapping[str, Any]) -> Model:
         entry.get("metric"),
         entry.get("codes", parsed.codes),
         entry.get("price"),
+        ChunkRule.parse(entry["chunk"]) if "chunk" in entry else parsed.chunk,
     )
     odd = settings if model.is_lexical else lexical
     if odd:

@@ -34,6 +34,7 @@ from assay.bench.answers import (
     take_scores,
 )
 from assay.bench.asking import Asking
+from assay.bench.chunkings import Chunkings
 from assay.bench.filters import (
     Fields,
     apply_filters,
@@ -53,6 +54,7 @@ from assay.bench.search import (
     add_seconds,
 )
 from assay.bench.settings import MEASURES, Metric
+from assay.bench.spans import SpanScorer, is_span_measure, split_measures
 from assay.core import checks
 from assay.core.conventions import Conventions, Settings, as_conventions, as_settings
 from assay.core.hits import Hits, judge
@@ -106,6 +108,7 @@ def run_bench(
     cluster: Any = None,
     allow_mismatch: bool = False,
     groups: Mapping[Any, Any] | None = None,
+    spans: Any = None,
     concurrency: int = 1,
     timeout: float | None = None,
     retries: int = 2,
@@ -145,6 +148,8 @@ def run_bench(
         cluster: Workers that encode the texts (`assay.cluster.open_cluster`).
         allow_mismatch: Accept judgments whose ids differ from those of the texts (1 and 01).
         groups: {query: group}; weights of fusions are tuned without queries of the same group.
+        spans: Relevant passages: what `read_spans` reads or returns. They add `SpanR@5`, `SpanP@5`,
+            `SpanIoU@5` and `SpanPOmega`, unless measures of spans are named.
         concurrency: Number of queries that a system is asked at once.
         timeout: Seconds to wait for an answer of a system.
         retries: How often a query that failed is asked again.
@@ -178,38 +183,45 @@ def run_bench(
     asking = Asking(concurrency, timeout, retries, failed)
     for system in plan.systems:
         make_doc_of(system.settings.get("doc_of", doc_of))  # before anything is asked
-    parsed = parse_many(measures)
+    every, parsed, scorer = split_measures(measures, collection, spans)
     rule = ChunkRule.parse(chunk) if isinstance(chunk, str) else chunk
     aggregation = ChunkAggregation.parse(fold) if isinstance(fold, str) else fold
     rules = as_conventions(conventions)
     deep = _depth(parsed, rules, depth, len(collection.doc_ids), outside=bool(plan.systems))
     rules = rules.replace(depth=deep)
+    chunkings = Chunkings(plan, collection, rules, rule, aggregation)
     for two in plan.reranks:
-        check_depth(two, deep, chunked=rule is not None)
-    data = plans.prepare(collection, rules, rule)
+        check_depth(two, deep, chunked=chunkings.rule_of(two.name) is not None)
+    data = chunkings.cut(rule)
     named = ",".join([filters] if isinstance(filters, str) else filters)
     if named:
         if plan.indexes:
             raise UsageError("An index takes no filters. Leave out index, or filter.")
         sides = data.query_ids, data.doc_ids, query_fields or {}, doc_fields or {}
-        data = replace(data, filters=named, allowed=apply_filters(parse_filters(named), *sides))
+        chunkings.add_filters(named, apply_filters(parse_filters(named), *sides))
+        data = chunkings.cut(rule)
     if cluster is not None and not hasattr(cluster, "journal"):
         raise UsageError(f"cluster is what open_cluster() gives, found {type(cluster).__name__}.")
     machine = (threads, device, cache, progress, cluster)
-    n_units = max([two.depth or 0 for two in plan.reranks if two.count == "chunks"], default=0)
+    n_units = max(
+        [two.depth or 0 for two in plan.reranks if two.count == "chunks"]
+        + [int(named.cutoff or 0) for named in every if is_span_measure(named)],
+        default=0,
+    )
     options = SearchOptions(deep, aggregation, metric, rules.tiebreak, *machine, n_units)
     identity = (
         f"{__version__} {collection.fingerprint} {rule} {aggregation} {metric} {deep} "
         f"{rules.tiebreak} {options.unit_depth} {named and data.allowed_digest}".rstrip()
     )
-    finished = BenchCheckpoint(None if checkpoint is None else Path(checkpoint), identity, data)
-    judging = _Judging(collection, _answerable(collection), parsed, rules, groups)
+    finished = BenchCheckpoint(None if checkpoint is None else Path(checkpoint), identity)
+    judging = _Judging(chunkings, collection, _answerable(collection), parsed, rules, groups)
+    judging = replace(judging, every=every, scorer=scorer)
     left_out: dict[str, str] = {}
     reach = max(deep if measure.cutoff is None else int(measure.cutoff) for measure in parsed)
     shared = {} if doc_of is None else {"doc_of": doc_of}
     shared |= {"filters": named} if named else {}
     outside = _OutsideSystems(asking, shared, query_fields or {}, reach, allow_mismatch, store)
-    ran = list(_Run(plan, data, options, finished, judging, left_out, outside).run())
+    ran = list(_Run(plan, chunkings, options, finished, judging, left_out, outside).run())
     judging = replace(judging, qrels=_without_queries(judging.qrels, outside.failed))
     if not ran:
         raise InputError(f"No system can run on this collection: {next(iter(left_out.values()))}.")
@@ -219,7 +231,7 @@ def run_bench(
     result = BenchResult(collection, **judging.judge_all(ran), **how, left_out=left_out)
     if collection.by_answers is None:
         return result
-    answered = _Judging.by_answers(collection, collection.by_answers, rules)
+    answered = _Judging.by_answers(chunkings, collection.by_answers, rules)
     by_answers = replace(result, collection=answered.collection, **answered.judge_all(ran))
     return replace(result, by_answers=by_answers)
 
@@ -235,19 +247,23 @@ def score_system(system: Any, collection: Any, measures: Any) -> Scores:
 class _Judging:
     """What retrieved documents are judged by, and how that is measured."""
 
+    chunkings: Chunkings
     collection: Collection
     qrels: Qrels
     measures: tuple[Measure, ...]
     rules: Conventions
     groups: Mapping[Any, Any] | None = None
+    every: tuple[Measure, ...] = ()
+    scorer: SpanScorer | None = None
 
     @classmethod
-    def by_answers(cls, collection: Collection, qrels: Qrels, rules: Conventions) -> _Judging:
+    def by_answers(cls, chunkings: Chunkings, qrels: Qrels, rules: Conventions) -> _Judging:
         """Judge by the answers that texts hold, where documents are judged, too."""
+        collection = chunkings.collection
         answers: Any = {"qrels": qrels, "by_answers": None, "relevant": "answers"}
         judged = replace(collection, **answers, fingerprint="")
         names = [name for name in ANSWER_MEASURES if int(name.split("@")[1]) <= (rules.depth or 0)]
-        return cls(judged, _answerable(judged), parse_many(names), rules)
+        return cls(chunkings, judged, _answerable(judged), parse_many(names), rules)
 
     def judge_all(self, ran: list[_Searched]) -> dict[str, Any]:
         """Return the judged systems, and the scores of a random and a perfect order."""
@@ -271,7 +287,14 @@ class _Judging:
             rows = scores.query_ids.match(lower_ranking.query_ids) >= 0
             small = score(self._hits(lower_ranking), self.measures[:1], conventions=self.rules)
             lower = (small.values[0][rows], scores.values[0][rows])
-        return System(**fields, hits=hits, scores=scores, lower_cased=lower)
+        if self.scorer is not None:
+            data = self.chunkings.data_of(system.exact or system.name)
+            scores = self.scorer.add(scores, self.every, system.result, data)
+        chunking = None
+        if system.result.chunks is not None:
+            chunking = self.chunkings.summarize(system.exact or system.name)
+        more: Any = {"lower_cased": lower, "chunking": chunking}
+        return System(**fields, hits=hits, scores=scores, **more)
 
     def _hits(self, ranking: Ranking) -> Hits:
         return judge(ranking, self.qrels, conventions=self.rules, allow_mismatch=True)  # looked at
@@ -377,7 +400,7 @@ class _Run:
     """Run the systems of a plan; `left_out` says why some cannot run on this collection."""
 
     plan: BenchPlan
-    data: PreparedCollection
+    chunkings: Chunkings
     options: SearchOptions
     finished: BenchCheckpoint
     judging: _Judging
@@ -389,11 +412,12 @@ class _Run:
         """Yield every system in turn: models (behind indexes, too), others, fusions, rerankers."""
         shared: dict[str, searches.ModelSearch] = {}
         for model in self.plan.models:
-            key = f"{model.spec} {as_settings(own=model.settings)}"
-            search = searches.ModelSearch(model, self.data, self.options, shared.get(key))
+            key = f"{model.spec}@{model.chunk} {as_settings(own=model.settings)}"
+            data = self.chunkings.data_of(model.name)
+            search = searches.ModelSearch(model, data, self.options, shared.get(key))
             if any(other.codes for other in self.plan.models):
                 shared.setdefault(key, search)
-            yield from self._run_model(model, search)
+            yield from self._run_model(model, search, data)
         for system in map(self.outside.with_settings, self.plan.systems):
             yield self._run_system(system)
         for fusion in self.plan.fusions:
@@ -421,17 +445,19 @@ class _Run:
             self.left_out[name] = str(error).removesuffix(".")
             return None
 
-    def _run_model(self, model: Model, search: searches.ModelSearch) -> Iterator[_Searched]:
+    def _run_model(
+        self, model: Model, search: searches.ModelSearch, data: PreparedCollection
+    ) -> Iterator[_Searched]:
         """Yield a model, and the same behind each index."""
         parts = self.finished if search.repeatable else self.finished.without_folder()
-        load = partial(parts.load_or_compute, search.fingerprint, search.search)
+        load = partial(parts.load_or_compute, search.fingerprint, search.search, data)
         result = self._try(model.name, (), load)
         if result is None:
             return
         width = result.costs.dimension if model.is_lexical else None
         fitted = as_settings(words=result.words or None, dimension=width)
-        settings = {**_settings(model, self.data, self.options), **fitted}
-        result = self.results[model.name] = _with_settings(result, settings)
+        settings = {**_settings(model, data, self.options), **fitted}
+        result = self.results[model.name] = _with_settings(result, settings, model.chunk)
         self.options.tell(model.name, "searching", 1, 1)  # also if it was finished before
         lower = None
         if (data_lower := search.small_letters) is not None:
@@ -442,14 +468,16 @@ class _Run:
             name = plans.indexed_name(model.name, index)
             compute = partial(search.search_index, name, index)
             key = f"{search.fingerprint} {index}"
-            indexed = self._try(name, (), partial(parts.load_or_compute, key, compute))
+            indexed = self._try(name, (), partial(parts.load_or_compute, key, compute, data))
             if indexed is not None:
-                result = _with_settings(indexed, {**settings, "index": mask_secrets(index)})
-                yield _Searched(name, plans.indexed_name(model.spec, index), result, model.name)
+                more = {**settings, "index": mask_secrets(index)}
+                result = _with_settings(indexed, more, model.chunk)
+                yield _Searched(name, plans.indexed_name(model.system, index), result, model.name)
 
     def _run_system(self, system: Retriever) -> _Searched:
         """Return a system that is asked, or a run of a file, of Python or of the store."""
-        data, options, judging, outside = self.data, self.options, self.judging, self.outside
+        options, judging, outside = self.options, self.judging, self.outside
+        data = self.chunkings.data_of(system.name)
         rules, stored = judging.rules, None
         reader = AnswerReader(system, data, options, outside.reach, outside.allow_mismatch)
         if is_stored_run(system):
@@ -469,7 +497,8 @@ class _Run:
 
     def _with_findings(self, system: Retriever, result: SearchResult) -> SearchResult:
         """Add what breaks a filter, and the recall of the exact search of a model."""
-        name, ranking, data, findings = system.name, result.ranking, self.data, [*result.findings]
+        name, ranking, findings = system.name, result.ranking, [*result.findings]
+        data = self.chunkings.data_of(name)
         if data.allowed is not None:
             findings += describe_breaches(name, ranking, data.query_ids, data.doc_ids, data.allowed)
             ranking = replace(ranking, settings={**ranking.settings, "filter": data.filters})
@@ -487,12 +516,14 @@ class _Run:
         return replace(result, ranking=ranking, findings=tuple(findings))
 
     def _rerank(self, two: Rerank) -> SearchResult | None:
-        data, options, first = self.data, self.options, self.results[two.first]
+        options, first = self.options, self.results[two.first]
+        data = self.chunkings.data_of(two.name)
         settings = EncoderSettings(**two.settings)
         reranker = load_reranker(two.reranker, settings=settings, device=options.device)
         parts = self.finished if reranker.identity is not None else self.finished.without_folder()
         key = f"{first.fingerprint} {reranker.fingerprint} {two.spec}"
-        both = parts.load_or_compute(key, partial(rerank, two, reranker, first, data, options))
+        compute = partial(rerank, two, reranker, first, data, options)
+        both = parts.load_or_compute(key, compute, data)
         if both is None:
             return None
         depth = check_depth(two, options.depth, chunked=data.chunked)
@@ -537,12 +568,13 @@ class _Run:
         digest = "" if tuning is None else digest_of_arrays(ranking.offsets, ranking.docs)
         marks = " ".join(member.fingerprint for member in members)
         fingerprint = f"{fusion.spec} {digest} of {marks}"
-        # Chunks that are ranked for a reranker; weights of folds have none.
+        # Ranked chunks; weights of folds have none, nor have members that cut differently.
         units = [member.units for member in members if member.units is not None]
-        fused = None
-        if fusion.tune is None and len(units) == len(members):
+        every_data, fused = {*map(self.chunkings.data_of, fusion.members)}, None
+        if fusion.tune is None and len(units) == len(members) and len(every_data) == 1:
             fused = fuse(units, weights=fusion.weights, depth=options.unit_depth, **how)
-        chunks, n_texts = _fuse_chunks(ranking, members, self.data), members[0].n_texts
+        data, n_texts = self.chunkings.data_of(fusion.name), members[0].n_texts
+        chunks = _fuse_chunks(ranking, members, data)
         more: Any = {"tuning": tuning, "chunks": chunks, "units": fused}
         return SearchResult(ranking, costs, fingerprint, n_texts, **more)
 
@@ -561,13 +593,15 @@ def _settings(model: Model, data: PreparedCollection, options: SearchOptions) ->
     )
 
 
-def _with_settings(result: SearchResult, settings: Settings) -> SearchResult:
-    """Add the settings, and the metric where vectors were searched.
+def _with_settings(result: SearchResult, settings: Settings, chunk: plans.Rule) -> SearchResult:
+    """Add the settings, the metric where vectors were searched, and the system's own chunking.
 
     The depth is a convention.
     """
     metric = as_settings(metric=result.ranking.settings.get("metric"))
-    return replace(result, ranking=replace(result.ranking, settings={**settings, **metric}))
+    ranking = replace(result.ranking, settings={**settings, **metric})
+    cut = "" if chunk is None else f" {chunk}"
+    return replace(result, ranking=ranking, fingerprint=f"{result.fingerprint}{cut}")
 
 
 def _fuse_chunks(ranking: Ranking, members: Results, data: PreparedCollection) -> Ints | None:
@@ -584,39 +618,40 @@ def _fuse_chunks(ranking: Ranking, members: Results, data: PreparedCollection) -
     return pick_chunks(searches.number_entries(ranking, data), source)
 
 
-_LAYOUT: Final = "bench-3"
+_LAYOUT: Final = "bench-4"
+_ROWS: Final = ("offsets", "docs", "scores")
 _COUNTS: Final = ("n_texts", "n_cut", "n_without", "words", "remarks")
 
 
 class BenchCheckpoint:
     """The finished systems of one bench; without a folder nothing is stored."""
 
-    def __init__(self, folder: Path | None, identity: str, data: PreparedCollection) -> None:
-        job, self._data = _digest(identity), data
+    def __init__(self, folder: Path | None, identity: str) -> None:
+        job = _digest(identity)
         place = None if folder is None else folder / _LAYOUT / job
         self._parts = Checkpoint(place, job, optional=True)
 
     def without_folder(self) -> BenchCheckpoint:
         """Return a checkpoint that stores nothing, for what could not be recognised again."""
-        return BenchCheckpoint(None, "", self._data)
+        return BenchCheckpoint(None, "")
 
     def load_or_compute(
-        self, key: str, compute: Compute, data: PreparedCollection | None = None
+        self, key: str, compute: Compute, data: PreparedCollection
     ) -> SearchResult | None:
         """Return the part of this key if it is there and sound; else it is computed and stored.
 
-        `data` is what was searched, where that is not the whole collection.
+        `data` is what is searched.
         """
         name = f"{_digest(key)}.part"
         part = self._parts.load(name)
         if part is not None:
-            return _from_part(part, data or self._data)
+            return _from_part(part, data)
         result = compute()
-        # A report on an index is made anew, and so is a ranking of chunks for a reranker.
-        if result is not None and result.index is None and result.units is None:
-            ranking = result.ranking
-            arrays: Any = {name: getattr(ranking, name) for name in ("offsets", "docs", "scores")}
+        if result is not None and result.index is None:  # a report on an index is made anew
+            ranking, units = result.ranking, result.units
+            arrays: Any = {name: getattr(ranking, name) for name in _ROWS}
             more = {"tie_split": ranking.tie_split, "chunks": result.chunks}
+            more |= {f"unit_{name}": getattr(units, name) for name in _ROWS if units is not None}
             arrays |= {name: array for name, array in more.items() if array is not None}
             notes = {
                 "costs": asdict(result.costs),
@@ -657,5 +692,8 @@ def _from_part(part: Part, data: PreparedCollection) -> SearchResult:
         tie_split=arrays.get("tie_split"),
     )
     costs, counts = Costs(**notes["costs"]), notes["counts"]
-    chunks = arrays.get("chunks")
-    return SearchResult(ranking, costs, notes["fingerprint"], **counts, chunks=chunks)
+    units = None
+    if "unit_docs" in arrays:
+        units = searches.rank_units(data, *(arrays[f"unit_{name}"] for name in _ROWS))
+    parts: Any = {"chunks": arrays.get("chunks"), "units": units}
+    return SearchResult(ranking, costs, notes["fingerprint"], **counts, **parts)

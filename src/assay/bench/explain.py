@@ -20,7 +20,6 @@ from assay.runs.results import QueryResults, ResultDoc
 from assay.tables.table import Cell, Page, Table, Words
 
 if TYPE_CHECKING:
-    from assay.bench.plan import PreparedCollection
     from assay.bench.result import BenchResult
     from assay.core.ranking import Ranking
     from assay.io.collections import Collection
@@ -30,6 +29,7 @@ _MISSED: Final = 10
 _LENGTH: Final = 240
 _BLANKS: Final = re.compile(r"\s+")
 _ONE_LINE: Final = 72
+_WHOLE: Final = (0, 0, 0)  # the place of a chunk, where a document was not cut
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def explain_bench(result: BenchResult, query: str, *, places: int = PLACES) -> A
         print(text_page(explain_bench(result, "q07").page()))
     """
     _check_query(query, result.collection.query_ids)
-    snippets = SnippetBuilder(result.collection, result.data)
+    snippets = SnippetBuilder(result.collection)
     results = {
         system.name: snippets.build(system.ranking, query, system.result.chunks, places=places)
         for system in result.systems
@@ -243,12 +243,12 @@ def _values(scores: Any, query: str) -> dict[str, float]:
 class SnippetBuilder:
     """Puts texts and grades of a collection beside rankings of its documents.
 
-    `data` is what was searched: where that is chunks, the one that matched is shown.
+    Where documents were cut, `chunks` are the places of those that matched, which are shown.
     """
 
-    def __init__(self, collection: Collection, data: PreparedCollection | None = None) -> None:
-        self._collection, self._data = collection, data
-        self._snippets: dict[tuple[int, int], str] = {}
+    def __init__(self, collection: Collection) -> None:
+        self._collection = collection
+        self._snippets: dict[tuple[int, int, int], str] = {}
 
     def build_all(self, ranking: Ranking, chunks: Ints | None = None) -> dict[str, QueryResults]:
         """Build the results of every query: text, first documents, some of the missed ones."""
@@ -286,7 +286,7 @@ class SnippetBuilder:
             if grade <= 0 or len(missed) == most or (len(where) and where[0] < places):
                 continue
             score = float(scores[where[0]]) if len(where) else None
-            chunk = int(chunks[where[0]]) if len(where) else -1
+            chunk = chunks[where[0]].tolist() if len(where) else _WHOLE
             if doc >= 0:
                 missed.append(self._doc(rows, doc, score, grade, chunk))
             else:
@@ -295,17 +295,20 @@ class SnippetBuilder:
         return QueryResults(self._texts.get(query, ""), tuple(best), tuple(missed))
 
     def _doc(
-        self, rows: _RankedDocs, doc: int, score: float | None, grade: float | None, chunk: int
+        self,
+        rows: _RankedDocs,
+        doc: int,
+        score: float | None,
+        grade: float | None,
+        chunk: Sequence[int],
     ) -> ResultDoc:
-        """Return a document with the chunk that matched, or with its beginning (chunk −1)."""
-        row, data, place = int(rows.place[doc]), self._data, None
-        text = self._collection.doc_texts[row] if row >= 0 else ""
-        if chunk >= 0 and data is not None and data.spans is not None:
-            number = chunk - int(data.bounds[data.unit_doc[chunk]]) + 1
-            place, text = (number, *data.spans[chunk].tolist()), data.unit_texts[chunk]
-        key = (row, -1 if place is None else chunk)
+        """Return a document with the chunk that matched, or with its beginning (number 0)."""
+        row, (number, start, end) = int(rows.place[doc]), chunk
+        key = row, start, end
         if row >= 0 and key not in self._snippets:
-            self._snippets[key] = snippet(text)
+            text = self._collection.doc_texts[row]
+            self._snippets[key] = snippet(text[start:end] if number else text)
+        place = (number, start, end) if number else None
         return ResultDoc(rows.names[doc], score, grade, self._snippets.get(key, ""), place)
 
     @cached_property
@@ -330,7 +333,7 @@ class _RankedDocs:
 
     def __init__(self, ranking: Ranking, collection: Collection, chunks: Ints | None) -> None:
         self._ranking = ranking
-        self._chunks = np.full(len(ranking.docs), -1) if chunks is None else chunks
+        self._chunks = np.tile(_WHOLE, (len(ranking.docs), 1)) if chunks is None else chunks
         self.names = [str(id) for id in ranking.doc_ids]
         ids = Ids.of(self.names, "doc")
         self.place = ids.match(collection.doc_ids)

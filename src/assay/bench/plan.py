@@ -27,7 +27,7 @@ from assay.core.text import did_you_mean, mask_secrets
 from assay.errors import InputError, UsageError
 from assay.io.collections import Collection
 from assay.io.fingerprints import digest_of_arrays
-from assay.io.texts import ChunkRule, chunk_docs
+from assay.io.texts import UNITS, ChunkRule, chunk_docs
 from assay.models.rerankers import check_reranker
 from assay.models.specs import is_lexical, lexical_model
 
@@ -41,8 +41,11 @@ else:
 _NAME: Final = re.compile(r"([\w.-]+)=(.+)", re.S)
 _RERANK: Final = re.compile(r"(?:rerank(?:/([1-9][0-9]{0,8})(chunks)?)?:)?([^>]+)>(.+)", re.S)
 _CODES: Final = re.compile(r"(.+)[?&]codes=([\w:+]+(?:&train=[0-9]*\.?[0-9]+)?)", re.S)
+_CHUNKING: Final = re.compile(r"(.+)@([^@/\\]*)", re.S)
+_LIKE_CHUNKING: Final = re.compile(rf"(?:{'|'.join(UNITS)})\b.*|[A-Za-z]+(?::-?[0-9]+)+", re.S)
 _TUNE: Final = re.compile(r"(.+)\?tune(?:=([1-9][0-9]{0,3}))?(?:&seed=([0-9]{1,9}))?", re.S)
 _WEIGHTED: Final = re.compile(r"(?:(\d+(?:\.\d+)?)\*)?(.+)")
+Rule = ChunkRule | None
 S = TypeVar("S", "Model", "Fusion", "Rerank", "Retriever")
 
 
@@ -52,10 +55,12 @@ class Model:
 
     `metric` is that of its vectors, where it is not the one of the bench. `codes` is what becomes
     of its vectors before they are searched: `int8`, `binary` or another code. `price` is that of a
-    million tokens.
+    million tokens, and `chunk` the rule by which documents are cut, if not that of the bench.
 
     >>> Model.parse("mini=st:all-MiniLM-L6-v2?codes=int8").codes
     'int8'
+    >>> Model.parse("bm25@sentences:5:1").chunk
+    ChunkRule(unit='sentences', size=5, overlap=1)
     """
 
     name: str
@@ -64,6 +69,7 @@ class Model:
     metric: Metric | None = None
     codes: str | None = None
     price: float | None = None
+    chunk: ChunkRule | None = None
 
     def __post_init__(self) -> None:
         """Refuse a metric or a code that there is not, or that does not apply."""
@@ -82,21 +88,35 @@ class Model:
 
     @classmethod
     def parse(cls, text: str, settings: Mapping[str, Any] | None = None) -> Model:
-        """Parse SPEC or NAME=SPEC."""
+        """Parse SPEC or NAME=SPEC; @UNIT:SIZE[:OVERLAP] and ?codes=CODE may follow."""
         name, spec = _split_name(text)
         coded = _CODES.fullmatch(spec)
         base, codes = coded.groups() if coded else (spec, None)
-        return cls(name or spec, base, dict(settings or {}), codes=codes)
+        base, chunk = split_chunking(base)
+        return cls(name or spec, base, dict(settings or {}), codes=codes, chunk=chunk)
 
     @property
     def system(self) -> str:
-        """The spec, and the code of its vectors."""
-        return self.spec if self.codes is None else f"{self.spec}?codes={self.codes}"
+        """The spec, the rule that cuts documents for it, and the code of its vectors."""
+        cut = "" if self.chunk is None else f"@{self.chunk}"
+        return f"{self.spec}{cut}" + ("" if self.codes is None else f"?codes={self.codes}")
 
     @property
     def is_lexical(self) -> bool:
         """Whether it is fitted to the documents and searches by words."""
         return is_lexical(self.spec)
+
+
+def split_chunking(spec: str) -> tuple[str, ChunkRule | None]:
+    """Split SPEC@UNIT:SIZE[:OVERLAP]; another '@', as in a path, is part of the spec.
+
+    >>> split_chunking("bm25@tokens:200:50")
+    ('bm25', ChunkRule(unit='tokens', size=200, overlap=50))
+    """
+    match = _CHUNKING.fullmatch(spec)
+    if match is None or not (is_lexical(match[1]) or _LIKE_CHUNKING.fullmatch(match[2])):
+        return spec, None
+    return match[1], ChunkRule.parse(match[2])
 
 
 @dataclass(frozen=True)
@@ -409,7 +429,7 @@ class BenchPlan:
         bases = {indexed_name(m.name, index): m.name for m in self.models for index in self.indexes}
         groups: dict[str, list[Model | Rerank]] = {}
         for model in sorted(self.models, key=lambda model: model.codes is not None):
-            key = f"{model.spec} {as_settings(own=model.settings)} {model.metric}"
+            key = f"{model.spec}@{model.chunk} {as_settings(own=model.settings)} {model.metric}"
             if model.codes is not None or key not in groups:
                 groups.setdefault(key, []).append(model)
         for two in self.reranks:
@@ -424,6 +444,14 @@ class BenchPlan:
         indexed = [indexed_name(m.name, index) for m in self.models for index in self.indexes]
         others = _names_of((*self.systems, *self.fusions, *self.reranks))
         return [*_names_of(self.models), *indexed, *others]
+
+    def chunkings_of(self, name: str, default: Rule) -> set[Rule]:
+        """Return the rules by which documents are cut for a system, or for all parts of it."""
+        parts = {fusion.name: fusion.members for fusion in self.fusions}
+        parts |= {two.name: (two.first,) for two in self.reranks}
+        if name in parts:
+            return {rule for part in parts[name] for rule in self.chunkings_of(part, default)}
+        return {{model.name: model.chunk for model in self.models}.get(name) or default}
 
     @property
     def prices(self) -> dict[str, float]:
@@ -475,9 +503,6 @@ def make_codes(code: str, docs: NDArray[Any], metric: str, *, seed: int = 0) -> 
     return training.fit(method, docs, seed=seed, metric=metric)
 
 
-Rule = ChunkRule | None
-
-
 class InFile(NamedTuple):
     """Ids and texts in the collection's own order, and which rows take part.
 
@@ -521,6 +546,13 @@ class PreparedCollection:
     def bounds(self) -> Ints:
         """Where the units of each document begin; at last, where all end."""
         return np.searchsorted(self.unit_doc, np.arange(len(self.doc_ids) + 1))
+
+    @cached_property
+    def places(self) -> Ints:
+        """Of each unit its number in the document from 1, and where it begins and ends there."""
+        numbers = np.arange(self.n_units) - self.bounds[self.unit_doc] + 1
+        whole = [(0, len(text)) for text in self.unit_texts] if self.spans is None else self.spans
+        return np.column_stack([numbers, np.asarray(whole, np.int64)])
 
     @property
     def chunked(self) -> bool:

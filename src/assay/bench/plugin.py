@@ -25,4 +25,5 @@ PLUGIN = Plugin(
     schemas="assay.bench:schemas.json",
     configs={"bench": "assay.bench.settings:SCHEMA"},
     demo_files="assay.bench.demo:write_files",
+    measures="assay.bench.spans:register_measures",
 )

@@ -9,7 +9,13 @@ import numpy as np
 
 from assay.arrays import Floats, Ints, offsets_of
 from assay.bench.plan import PreparedCollection, Rerank
-from assay.bench.search import SearchOptions, SearchResult, add_seconds, number_entries
+from assay.bench.search import (
+    SearchOptions,
+    SearchResult,
+    add_seconds,
+    number_entries,
+    rank_units,
+)
 from assay.core.ranking import Ranking
 from assay.errors import InputError, UsageError
 from assay.models.rerankers import PairScores, Reranker
@@ -61,7 +67,7 @@ def rerank(
     cached = f", {pairs.n_cached:,} of them in the cache" if pairs.n_cached else ""
     total = pairs.n_pairs
     options.tell(plan.name, f"reranking {total:,} pairs{cached}", 0, total)
-    docs, scores, keys, best = [], [], [], []
+    docs, scores, keys, best, of_units = [], [], [], [], []
     ends = np.cumsum([len(row) for row in units]).tolist()
     for row, (values, numbers) in enumerate(zip(pairs.compute(), units, strict=True)):
         head, tops, best_chunks = _best_of(data.unit_doc[numbers], values, numbers)
@@ -73,6 +79,7 @@ def rerank(
         scores.append(np.concatenate([tops, low - max(1.0, abs(low)) * 1e-6 * steps]))
         keys.append(row * len(data.doc_ids) + head)
         best.append(best_chunks)
+        of_units.append(values)
         options.tell(plan.name, "reranking", ends[row], total)
     ranking = Ranking(
         data.query_ids,
@@ -89,9 +96,12 @@ def rerank(
     ranking = replace(ranking.first(options.depth), tiebreak=options.tiebreak)
     options.tell(plan.name, "searching", 1, 1)
     of_chunks = " chunks" if plan.count == "chunks" else ""
-    chunks = None
+    chunks = ranked = None
+    if options.unit_depth and data.chunked:
+        parts = offsets_of(list(map(len, units))), np.concatenate(units), np.concatenate(of_units)
+        ranked = rank_units(data, *parts).first(options.unit_depth)
     if first.chunks is not None:
-        reranked = np.concatenate(keys), np.concatenate(best)
+        reranked = np.concatenate(keys), data.places[np.concatenate(best)]
         before = number_entries(first.ranking, data), first.chunks
         chunks = pick_chunks(number_entries(ranking, data), reranked, before)
     return replace(
@@ -110,7 +120,7 @@ def rerank(
         tuning=None,
         fingerprint=f"{first.fingerprint} {reranker.fingerprint} {depth}{of_chunks}",
         chunks=chunks,
-        units=None,
+        units=ranked,
         remarks=(),
         findings=(),
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.arrays import Floats, numbers_or_none
+from assay.bench.chunkings import ChunkSummary
 from assay.bench.explain import SnippetBuilder
 from assay.bench.findings import diagnose
 from assay.bench.plan import PreparedCollection, Rerank
@@ -59,8 +60,8 @@ class System:
 
     `exact` is the name of the model whose exact search an index is to be compared with,
     `lower_cased` the first measure of some queries in small letters and as they are, in capitals,
-    `first` the name of the first stage, where this is a reranker of it, and `members` are those of
-    a fusion.
+    `first` the name of the first stage, where this is a reranker of it, `members` are those of a
+    fusion, and `chunking` counts the chunks that it searches.
     """
 
     name: str
@@ -72,6 +73,7 @@ class System:
     lower_cased: tuple[Floats, Floats] | None = None
     first: str = ""
     members: tuple[str, ...] = ()
+    chunking: ChunkSummary | None = None
 
     @property
     def ranking(self) -> Ranking:
@@ -110,6 +112,8 @@ class System:
             "costs": result.costs.to_dict(),
             "texts": texts,
         }
+        if self.chunking is not None:
+            data["chunks"] = self.chunking.to_dict()
         if self.first:
             data["reranker_of"] = self.first
         if result.tuning is not None:
@@ -128,10 +132,10 @@ class BenchResult:
     `chance` and `ceiling` are what a random and a perfect order of all documents would score.
     Beside the `cache` lies what was found out about the texts of the collection before. `prices`
     are those of a million tokens by name; `by_answers` is the same judged by answers, where there
-    are some beside judged documents. `data` is what was searched, and `left_out` has the systems
-    that cannot run on this collection, with the reasons; `folder` is where the documents are
-    texts in a folder. `bases` names the system that each variant is compared with, and `look` is
-    the number of the gate's look.
+    are some beside judged documents. `data` is what systems without a chunking of their own
+    search, and `left_out` has the systems that cannot run on this collection, with the reasons;
+    `folder` is where the documents are texts in a folder. `bases` names the system that each
+    variant is compared with, and `look` is the number of the gate's look.
     """
 
     collection: Collection
@@ -252,7 +256,7 @@ class BenchResult:
         return families
 
     def _runs(self) -> list[RunRecord]:
-        snippets = SnippetBuilder(self.collection, self.data)
+        snippets = SnippetBuilder(self.collection)
         return [self._record(system, snippets) for system in self.rivals]
 
     def _record(self, system: System, snippets: SnippetBuilder, **more: Any) -> RunRecord:
@@ -271,7 +275,7 @@ class BenchResult:
 
         `clusters` is the group column that was drawn; `config` is stored with all of them.
         """
-        snippets = SnippetBuilder(self.collection, self.data)
+        snippets = SnippetBuilder(self.collection)
         chance, ceiling = self.chance.mean(), self.ceiling.mean()
         records = [
             self._record(
@@ -370,7 +374,7 @@ class BenchResult:
         return Table(tuple(columns), tuple(tuple(row[name] for name in columns) for row in rows))
 
     def _cost_cells(self, system: System, coded: bool) -> dict[str, Cell]:
-        costs, n_cut = system.result.costs, system.result.n_cut
+        costs, n_cut, chunking = system.result.costs, system.result.n_cut, system.chunking
         cached = "cached" if system.result.n_texts and not system.spec.startswith("npy:") else None
         width = None  # a fusion and what is behind an index have no vectors of their own
         if coded and costs.dimension is not None and not (system.exact or system.first):
@@ -384,6 +388,10 @@ class BenchResult:
             "search/query": Cell(_format_search(system), "figure"),
             **_serving_cells(costs.serving),
             "bytes/vector": Cell(width, "count"),
+            "chunks": Cell(chunking.number if chunking else None, "count"),
+            "tokens/chunk": Cell(f"{chunking.mean:.1f}" if chunking else None, "figure"),
+            "median": Cell(f"{chunking.median:g}" if chunking else None, "figure"),
+            "longest": Cell(chunking.longest if chunking else None, "count"),
             "truncated": Cell(cut, "figure"),
             "pairs": Cell(costs.pairs, "count"),
             "tokens": Cell(self.tokens_of(system.name), "count"),
@@ -663,13 +671,13 @@ def _describe_search(result: BenchResult) -> Iterator[str]:
     metrics = {s.name: s.ranking.settings.get("metric", "") for s in result.systems}
     single = {name: metric for name, metric in metrics.items() if metric and ";" not in metric}
     others = [f", {name} by {metric}" for name, metric in single.items() if metric != result.metric]
-    cutting = ""
-    if result.chunk is not None:
-        best = result.aggregation.best
-        scored = "their best chunk" if best == 1 else f"the sum of their {best} best chunks"
-        of_chunks = result.judged == "chunks"
-        then = "; the judgments name chunks" if of_chunks else f" and scored by {scored}"
-        cutting = f" Documents are cut by {result.chunk}{then}."
+    cutting, best = "", result.aggregation.best
+    scored = "their best chunk" if best == 1 else f"the sum of their {best} best chunks"
+    rules = {system.chunking.rule for system in result.systems if system.chunking}
+    if result.judged == "chunks":
+        cutting = f" Documents are cut by {result.chunk}; the judgments name chunks."
+    elif rules:
+        cutting = f" Documents are cut by {' or '.join(sorted(rules))} and scored by {scored}."
     yield f"{first}; vectors by {result.metric}{''.join(others)}.{cutting}"
     if served := [s for s in result.systems if s.result.costs.serving is not None]:
         serving: Any = served[0].result.costs.serving

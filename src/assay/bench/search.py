@@ -144,7 +144,7 @@ class Timer:
 class SearchOptions:
     """Settings that all systems share: depth, metric, place, and who is told.
 
-    `unit_depth` is how many chunks of each query a reranker may need, 0 where none counts chunks.
+    `unit_depth` is how many chunks of each query a reranker or a measure of passages may need.
     """
 
     depth: int
@@ -174,9 +174,10 @@ class SearchResult:
 
     `n_cut` of `n_texts` texts were truncated by the model; None where it cannot tell. `n_without`
     texts have no vector, or one of zeros: they cannot be retrieved. Of documents that are cut,
-    `chunks` has the number of the chunk that matched each ranked one best, and `units` are ranked
-    chunks, where a reranker needs them. `words` is what a lexical model takes for words. A system
-    that Assay does not run itself has no texts (`n_texts` is 0), and `findings` about its answers.
+    `chunks` has the chunk that matched each ranked one best: its number in the document, begin and
+    end. `units` are ranked chunks, where a reranker or a measure of passages needs them. `words`
+    is what a lexical model takes for words. A system that Assay does not run itself has no texts
+    (`n_texts` is 0), and `findings` about its answers.
     """
 
     ranking: Ranking
@@ -262,8 +263,9 @@ class ModelSearch:
 
     @property
     def fingerprint(self) -> str:
-        """Of the model, a metric and a code of its own, before anything is computed."""
-        further = "".join(f" {part}" for part in (self.model.metric, self.model.codes) if part)
+        """Of the model, a metric, code and chunking of its own, before anything is computed."""
+        parts = self.model.metric, self.model.codes, self.model.chunk
+        further = "".join(f" {part}" for part in parts if part)
         return f"{self._maker.fingerprint}{further}"
 
     @property
@@ -555,9 +557,9 @@ def rank_documents(
     ranking = _concatenate([part.ranking for part in parts])
     if not data.chunked:
         return RankedDocs(ranking)
-    chunks = np.concatenate([part.chunks for part in parts if part.chunks is not None])
+    best = np.concatenate([part.chunks for part in parts if part.chunks is not None])
     units = [part.units for part in parts if part.units is not None]
-    return RankedDocs(ranking, chunks, _concatenate(units) if units else None)
+    return RankedDocs(ranking, data.places[best], _concatenate(units) if units else None)
 
 
 def _rank_block(
@@ -649,6 +651,13 @@ def aggregate_chunks(
     entries = rows_of(ranking.offsets) * len(doc_ids) + ranking.docs
     best = chunks.docs[heads[np.searchsorted(key[heads], entries)]]
     return RankedDocs(ranking, best.astype(np.int64))
+
+
+def rank_units(data: PreparedCollection, offsets: Ints, units: Ints, scores: Any) -> Ranking:
+    """Return a ranking of chunks by their numbers; each row is put in order."""
+    ids, numbers = Ids.count(data.n_units), units.astype(np.int32)
+    of_units: Any = {"in_order": False, "n_docs": data.n_units}
+    return Ranking(data.query_ids, ids, offsets, numbers, scores, **of_units)
 
 
 def number_entries(ranking: Ranking, data: PreparedCollection) -> Ints:

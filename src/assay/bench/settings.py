@@ -80,6 +80,7 @@ MODEL: Final = (
     *_HUB_AND_SIZE,
     Setting("metric", "Similarity of its vectors, if another.", one_of(METRICS)),
     Setting("codes", "What its vectors are searched as: int8, binary, pq:M, ..."),
+    Setting("chunk", "How documents are cut for it, as after @ in its spec: sentences:5:1."),
     Setting(
         "settings", "Settings of bm25, tfidf and lsa, such as k1, b, stemmer.", {"type": "object"}
     ),
@@ -186,8 +187,8 @@ BENCH: Final = (
     _of_models(
         "model",
         "bm25, tfidf, lsa:DIM, wordllama, minilm:DIR, st:MODEL, onnx:DIR, model2vec:MODEL, "
-        "openai:MODEL, npy:..., py:MODULE:FUNCTION; with ?codes=int8, ?codes=binary its vectors as "
-        "codes.",
+        "openai:MODEL, npy:..., py:MODULE:FUNCTION; with @sentences:5:1 documents are cut for it, "
+        "with ?codes=int8, ?codes=binary its vectors are codes.",
         {"type": "array", "items": object_schema(MODEL, "spec")},
         metavar="[NAME=]SPEC",
         offers="assay.models.specs:offer_models",

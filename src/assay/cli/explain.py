@@ -44,7 +44,7 @@ else:
     multiple=True,
     help="With --corpus: also read files such as .py in a folder.",
 )
-@options.in_input("--queries FILE", help="With --corpus: the texts of the queries.", reads=True)
+@options.in_input("--queries FILE", help="The texts of the queries.", reads=True)
 @options.in_input(
     "--saved",
     is_flag=True,
@@ -102,9 +102,8 @@ def _refuse_contradictions(runs: tuple[str, ...], settings: dict[str, Any]) -> N
         )
     if settings["places"] and not (settings["corpus"] or runs[0].endswith(".toml")):
         raise click.UsageError("--places goes with --corpus or a bench.toml.")
-    for name, key in (("--queries", "queries"), ("--extension", "extensions")):
-        if settings[key] and not settings["corpus"]:
-            raise click.UsageError(f"{name} goes with --corpus.")
+    if settings["extensions"] and not settings["corpus"]:
+        raise click.UsageError("--extension goes with --corpus.")
 
 
 def _explain_value(run: str, settings: dict[str, Any]) -> Explanation:
@@ -121,4 +120,5 @@ def _explain_value(run: str, settings: dict[str, Any]) -> Explanation:
         measure=measures[0],
         conventions=settings["rules"],
         allow_mismatch=settings["allow_mismatch"],
+        queries=settings["queries"],
     )

@@ -22,7 +22,8 @@ from assay.core.hits import Hits, judge
 from assay.core.ids import Ids
 from assay.core.text import printable
 from assay.errors import IdError, UsageError
-from assay.io.formats import QrelsLike, RunLike, as_judgments, as_ranking
+from assay.io.formats import QrelsLike, RunLike, as_judgments, as_ranking, read_questions
+from assay.io.streams import FilePath
 from assay.measures import Measure, MeasureLike, parse_many
 from assay.measures.derivations import Derivation, derive, show
 from assay.measures.views import RankView, TieView
@@ -165,6 +166,7 @@ def explain(
     measure: MeasureLike = "nDCG@10",
     conventions: str | Conventions = "trec_eval",
     allow_mismatch: bool = False,
+    queries: FilePath | None = None,
     **choices: Unpack[Choices],
 ) -> Explanation:
     """Work out one measure of one query, line by line.
@@ -176,6 +178,8 @@ def explain(
         measure: The measure.
         conventions: A preset's name, a signature or a value.
         allow_mismatch: Continue where ids do not fit, such as `1` and `01`.
+        queries: A file with ids and texts of the queries: the text is shown, and joins run or
+            judgments that name queries by it.
         **choices: Single conventions, such as `ties="expected"`.
 
     Returns:
@@ -195,14 +199,17 @@ def explain(
     measures = parse_many([measure])
     if len(measures) != 1:
         raise UsageError(f"explain takes one measure, found {', '.join(map(str, measures))}.")
-    ranking, judgments = as_ranking(run, rules), as_judgments(qrels)
+    questions = read_questions(queries)
+    ranking, judgments = as_ranking(run, rules, questions), as_judgments(qrels, questions)
     hits = judge(ranking, judgments, conventions=rules, allow_mismatch=allow_mismatch)
     row = _row_of(query, hits)
+    id = hits.query_ids[row]
+    text = "" if questions is None else questions.texts.get(str(id), "")
     query_hits = hits.select(np.array([row]))
     scores = score(query_hits, measures, conventions=rules)
     evaluated = float(scores.values[0, 0])
     derived, ties = _derive(query_hits, measures[0], rules)
-    listed = [] if query_hits.missing[0] else ranking.under(rules).row(hits.query_ids[row])
+    listed = [] if query_hits.missing[0] else ranking.under(rules).row(id)
     if rules.unjudged == "condensed" and not hits.exhaustive:  # only judged documents have a rank
         whole = judge(
             ranking,
@@ -213,7 +220,7 @@ def explain(
         listed = [listed[rank - 1] for rank in whole.rank[whole.grade >= 0].tolist()]
     lines = tuple(_lines(listed, query_hits, derived, ties, measures[0]))
     return Explanation(
-        query=hits.query_ids[row],
+        query=id,
         measure=measures[0],
         value=math.nan if math.isnan(evaluated) else derived.value,
         evaluated=evaluated,
@@ -222,6 +229,7 @@ def explain(
         working=derived.working,
         signature=score(hits, "num_ret", conventions=rules).signature,  # of the whole evaluation
         notes=(
+            *([f"query {id}: {text}"] if text else []),
             *hits.remarks,
             *_notes(query_hits, evaluated, bool(scores.tied[0, 0]), rules),
             *_found_and_not(query_hits, measures[0], call_of(measures[0], rules)[1]),

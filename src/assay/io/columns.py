@@ -80,6 +80,10 @@ ROLES: Final[Mapping[str, tuple[str, ...]]] = {
         *("relevancescore", "relevancegrade", "relevancelabel", "isrelevant", "relevant"),
     ),
     "subtopic": ("subtopicid", "subtopic", "intent", "aspect", "facet", "iteration", "iter"),
+    "span start": ("start", "startindex", "startchar", "startoffset", "charstart", "begin"),
+    "span end": ("end", "endindex", "endchar", "endoffset", "charend", "stop"),
+    "span text": ("content", "excerpt", "quote", "passagetext", "spantext"),
+    "spans": ("references", "spans", "highlights"),
     # collections
     "doc id": ("id", *_DOC_IDS),
     "doc text": ("text", "contents", "content", "body", "passage", "document", "doc"),

@@ -35,7 +35,6 @@ from assay.core import checks
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Qrels
 from assay.core.specs import Consent
-from assay.core.text import parse_whole
 from assay.errors import FormatError, IdError, StorageError, UsageError, error_text, need
 from assay.io import columns as tabular
 from assay.io.lines import number_ids, pack_ids
@@ -371,8 +370,7 @@ def read_ir(corpus: str) -> tuple[Texts, Texts, Qrels]:
         data = package.load(name)
     except KeyError:
         raise UsageError(f"ir_datasets knows no collection {name!r:.80}.") from None
-    parts = {"docs": "documents", "queries": "queries", "qrels": "judgments"}
-    for part, words in parts.items():
+    for part, words in {"docs": "documents", "queries": "queries", "qrels": "judgments"}.items():
         if not getattr(data, f"has_{part}")():
             raise UsageError(f"{corpus} has no {words}; a part of it, such as a split, may have.")
     try:
@@ -404,10 +402,8 @@ def _text(record: Any) -> Any:
 
 def _qrels(judged: list[Any], name: str) -> Qrels:
     where = f"{name}, judgment {{}}".format
-    query_ids, queries = number_ids(
-        pack_ids([judgment.query_id for judgment in judged], "query", where)
-    )
-    doc_ids, docs = number_ids(pack_ids([judgment.doc_id for judgment in judged], "doc", where))
+    query_ids, queries = number_ids(pack_ids([pair.query_id for pair in judged], "query", where))
+    doc_ids, docs = number_ids(pack_ids([pair.doc_id for pair in judged], "doc", where))
     grades = np.array([float(judgment.relevance) for judgment in judged])
     return Judgments.from_pairs(query_ids, doc_ids, queries, docs, grades)
 
@@ -443,27 +439,18 @@ class ChunkRule:
         if self.overlap:
             checks.check_cutoff(self.overlap, "The overlap of chunks")
         if self.overlap >= self.size:
-            raise UsageError(
-                f"Chunks of {self.size} {self.unit} cannot share {self.overlap}: "
-                "the overlap must be smaller than the size."
-            )
+            raise UsageError(f"Chunks by {self}: the overlap must be smaller than the size.")
 
     @classmethod
     def parse(cls, text: str) -> ChunkRule:
         """From UNIT:SIZE or UNIT:SIZE:OVERLAP."""
-        unit, _, sizes = text.partition(":")
-        numbers = sizes.split(":")
-        sizes_parsed = [number for number in map(parse_whole, numbers) if number is not None]
-        if (
-            not 1 <= len(sizes_parsed) <= 2
-            or len(sizes_parsed) < len(numbers)
-            or min(sizes_parsed) < 0
-        ):
+        match = re.fullmatch(r"(\w+):([0-9]{1,15})(?::([0-9]{1,15}))?", text)
+        if match is None:
             raise UsageError(
                 f"A rule for chunks is written UNIT:SIZE[:OVERLAP], such as sentences:5:1, with "
                 f"UNIT one of {', '.join(UNITS)}; found {text[:80]!r}."
             )
-        return cls(unit, *sizes_parsed)
+        return cls(match[1], int(match[2]), int(match[3] or 0))
 
     def __str__(self) -> str:
         """As it is written, and as it enters fingerprints."""
@@ -495,7 +482,7 @@ def chunk_text(text: str, rule: ChunkRule) -> list[str]:
 
 def _find_spans(text: str, rule: ChunkRule) -> list[tuple[int, int]]:
     """Return where each chunk begins and ends, without white space at its ends."""
-    units = _units(text, rule.unit)
+    units = find_units(text, rule.unit)
     starts = range(0, max(len(units) - rule.overlap, 1), rule.size - rule.overlap)
     windows = [units[start : start + rule.size] for start in starts]
     spans = []
@@ -507,8 +494,12 @@ def _find_spans(text: str, rule: ChunkRule) -> list[tuple[int, int]]:
     return spans
 
 
-def _units(text: str, unit: str) -> list[tuple[int, int]]:
-    """Return where each unit begins and ends."""
+def find_units(text: str, unit: str) -> list[tuple[int, int]]:
+    """Return where each character, token or sentence of a text begins and ends.
+
+    >>> find_units("Stop!", "tokens")
+    [(0, 4), (4, 5)]
+    """
     if unit == "characters":
         return [(i, i + 1) for i in range(len(text))]
     pattern = _TOKEN if unit == "tokens" else _SENTENCE

@@ -23,7 +23,7 @@ import numpy as np
 
 from assay.arrays import Floats
 from assay.errors import MeasureError, PluginError
-from assay.plugins import MEASURES, load_extensions
+from assay.plugins import MEASURES, builtin_plugins, load_extensions, load_target
 
 if TYPE_CHECKING:
     from assay.measures.derivations import Derivation
@@ -291,7 +291,7 @@ def find_definition(name: str) -> Definition:
 
 
 def load_measures() -> tuple[PluginError, ...]:
-    """Register the measures of every file of this folder and of other packages.
+    """Register the measures of every file of this folder, of rooms and of other packages.
 
     Returns:
         The errors of packages that fail.
@@ -300,6 +300,8 @@ def load_measures() -> tuple[PluginError, ...]:
         module, ending = os.path.splitext(file)
         if ending == ".py" and module != "__init__":
             import_module(f"{__package__}.{module}")
+    for target in filter(None, (room.measures for room in builtin_plugins()[0])):
+        load_target(target)()
     return load_extensions(MEASURES)
 
 
