@@ -10,16 +10,15 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
-from assay.measures.neighbours import overlap, rbo
 
 import assay
 from assay import store as stores
 from assay.cli.schema import result_schema
 from assay.errors import AssayError, IdError, MismatchError, UsageError
-from assay.search.neighbours import overlap, rbo
 from assay.runs.record import RunRecord
 from assay.runs.results import QueryResults, ResultDoc
 from assay.search import diff as diffs
+from assay.search.neighbours import overlap, rbo
 from assay.stats import interval
 from tests.web.samples import Client
 
