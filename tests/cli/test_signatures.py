@@ -155,8 +155,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "--percent": SHOWN,
     },
     "agreement": {
-        **_SHOWING,
+        **_SAVED,
         "--run": DATA,
+        "--by": DATA,
+        "--within": SHOWN,
         "-m": Moved("-m P@3", "{base} --run dense.run --run lexical.run --run coarse.run"),
         "--resamples": Moved("--resamples 300"),
         "--seed": Moved("--seed 5"),
