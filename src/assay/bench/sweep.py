@@ -369,7 +369,7 @@ def _costs(option: str, systems: Sequence[System]) -> tuple[str, tuple[float, ..
         return "pairs/query", tuple((count or 0) / queries for count in pairs)
     reports = [system.result.index for system in systems]
     seconds = [
-        1000 * system.seconds_per_query if report is None else report.latency_ms["p50"]
+        1000 * (system.seconds_per_query or 0.0) if report is None else report.latency_ms["p50"]
         for system, report in zip(systems, reports, strict=True)
     ]
     if option == "weight":
