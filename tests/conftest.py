@@ -82,7 +82,7 @@ def pytest_collect_file(file_path: Path) -> Generator[None, list[Any], list[Any]
 
 # Skips that a continuous-integration machine may have, and why; any other is a failure there.
 _MAY_SKIP = {
-    r"torch|ranx|wandb|sentence_transformers|model2vec|cwl": "large; run with -m slow",
+    r"torch|ranx|wandb|sentence_transformers|model2vec|cwl|langchain|llama_index|haystack": "large",
     r"jieba|fugashi|pythainlp": "words of languages by packages that nobody else needs",
     r"trec_eval is not on the PATH": "no package ships the program",
     r"it has no sentences": "a result without prose has none to edit",

@@ -71,7 +71,7 @@ _RUNS = "dense.run lexical.run coarse.run -r qrels.txt -m nDCG@10 -m AP --resamp
 _LETTERS = "letters=py:tests.golden.models:bag"
 _BENCH = f"bench --corpus made --no-cache --model bm25 --model {_LETTERS}"
 _BENCH += " -m nDCG@10 -m AP --resamples 100 --json"
-_ASKED = f"{_BENCH} --system v=retrieve:tests.golden.models:retrieve"
+_ASKED = f"{_BENCH} --system v=retrieve:tests.golden.retrievers:retrieve"
 _JUDGED = _BENCH.replace("made", "made/corpus.jsonl --queries made/queries.jsonl -r both.qrels")
 _JUDGED += " --chunk tokens:6:2 --allow-mismatch"
 _TWO = "report dense.run lexical.run -r qrels.txt -m AP --resamples 200 -o two.md --json"
@@ -403,7 +403,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
             Moved("", f"{_STAGES} --sweep depth=2,3", f"{_STAGES} --sweep depth=2,4"),
         ],
         "--chart": SHOWN,
-        "--system": Moved("--system v=retrieve:tests.golden.models:retrieve"),
+        "--system": Moved("--system v=retrieve:tests.golden.retrievers:retrieve"),
         "--doc-of": Moved("--doc-of '([^#]+)(?:#.*)?'", _ASKED),
         "--concurrency": Still("--concurrency 2", _ASKED),
         "--timeout": Still("--timeout 60", _ASKED),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["bag", "retrieve", "short_bag"]
+__all__ = ["bag", "short_bag"]
 
 
 def bag(texts: Sequence[str]) -> NDArray[np.float64]:
@@ -21,10 +21,3 @@ def bag(texts: Sequence[str]) -> NDArray[np.float64]:
 def short_bag(texts: Sequence[str]) -> NDArray[np.float64]:
     """A worse one, which reads the beginning only."""
     return bag([text[:20] for text in texts])
-
-
-def retrieve(text: str, k: int) -> list[str]:
-    """Some documents, and some chunks of documents, by the letters of the query."""
-    first = sum(map(ord, text))
-    ids = [f"doc{(first + 3 * place) % 35:02}" for place in range(min(k, 20))]
-    return [f"{id}#1" if place % 3 else id for place, id in enumerate(ids)]

@@ -89,14 +89,14 @@ class System:
 
     def details(self) -> dict[str, str]:
         """Return what a report shows beside the numbers."""
-        costs = self.result.costs
+        costs, seconds = self.result.costs, self.seconds_per_query
         return {
             "model": self.spec,
             "dimension": "" if costs.dimension is None else str(costs.dimension),
             "texts/s": format_rate(costs.texts_per_second)
             or ("cached" * bool(self.result.n_texts)),
             "memory": format_bytes(costs.bytes) or "",
-            "search, each query": _format_search(self),
+            "search, each query": "" if seconds is None else format_time(seconds),
             "fingerprint": self.result.fingerprint[:16],
         }
 
