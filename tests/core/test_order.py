@@ -69,6 +69,7 @@ OTHER_SORTS = {
     "bench/systems.py": "a dictionary of scores, in the order of a list of hits",
     "bench/reranking.py": "chunks of a document, of which the best counts",
     "judging/agreement.py": "systems by mean",
+    "judging/holes.py": "gains of the ideal list, and documents by the harm that they do",
     "judging/queries.py": "drawn queries by their random keys",
     "comparison/compare.py": "queries by difference, for a table",
     "comparison/standings.py": "systems by mean",
