@@ -60,10 +60,10 @@ def read_fields(path: FilePath, names: Sequence[str], role: str) -> dict[str, di
     layout = columns.Dialect(quotes=ending_of(path) == ".csv", skip_spaces=False)
     table = columns.open_table(path, "a table of texts", layout=layout)
     id = table.find(f"{role} id")
-    wanted = [table.choose(name) for name in dict.fromkeys(names)]
-    cells = table.columns([*([id] if id else []), *wanted], gaps=wanted)
+    fields = [table.choose(name) for name in dict.fromkeys(names)]
+    cells = table.columns([*([id] if id else []), *fields], gaps=fields)
     ids = cells.pop(0) if id else range(len(cells[0]))
-    rows = (dict(zip(wanted, row, strict=True)) for row in zip(*cells, strict=True))
+    rows = (dict(zip(fields, row, strict=True)) for row in zip(*cells, strict=True))
     return dict(zip(map(str, ids), rows, strict=True))
 
 
