@@ -19,7 +19,6 @@ from assay.measures import (
     Measure,
     classes,
     derivations,
-    neighbours,
     registry,
     views,
 )
@@ -179,7 +178,7 @@ def test_grades_beyond_a_scale_are_refused_with_their_number():
         of(5, "ERR")
 
 
-@pytest.mark.parametrize("module", [classes, derivations, neighbours, registry, views])
+@pytest.mark.parametrize("module", [classes, derivations, registry, views])
 def test_values_cannot_be_changed_and_arrays_are_not_compared(module):
     found = [one for one in vars(module).values() if is_dataclass(one)]
     for one in (one for one in found if one.__module__ == module.__name__):

@@ -548,7 +548,7 @@ def _format_latency(quantile: Mapping[str, float | None] | None) -> str | None:
     """Format a quantile with the ends of its interval, where there are enough queries for them.
 
     >>> _format_latency({"seconds": 0.012, "low": 0.011, "high": None})
-    '12 ms (≥ 11 ms)'
+    '12.0 ms (≥ 11.0 ms)'
     """
     if quantile is None or quantile["seconds"] is None:
         return None

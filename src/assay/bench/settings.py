@@ -111,7 +111,7 @@ _of_systems = partial(_input, section="Systems")
 _DOC_OF: Final = _of_systems(
     "doc_of",
     "From returned ids to judged ones: a regular expression with one group, or a file of both.",
-    metavar="REGEX|FILE",
+    metavar="REGEX",
 )
 SYSTEM: Final = (
     Setting("name", "Its name in results; by default the spec."),

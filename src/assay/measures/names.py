@@ -67,12 +67,13 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "all_trec": (
         *_OFFICIAL,
         *(f"R@{k}" for k in _CUTS),
+        "infAP",
         *(f"Rprec(mult={mult / 10:g})" for mult in range(2, 21, 2)),
         *("iAP", "nDCG"),
         *(f"{name}@{k}" for name in ("nDCG", "AP", "R(cap=true)") for k in _CUTS),
         *(f"Success@{k}" for k in (1, 5, 10)),
         *("SetP", "SetR(cap=true)", "SetR", "SetF", "num_nonrel_judged_ret"),
-        "RBP(graded=true,p=0.9)",
+        *("RBP(graded=true,p=0.9)", "RBPresid(p=0.9)"),
         *(f"Unjudged@{k}" for k in (5, 10, 20)),
     ),
 }

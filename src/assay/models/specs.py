@@ -335,10 +335,10 @@ def check_model(spec: str, params: Mapping[str, Any], consent: Consent, place: s
     """Refuse a model of a stored command without the consent that it needs."""
     base_url = params.get("base_url")
     if spec.partition(":")[0] == "openai":
-        from assay.models.adapters.openai import KEY
-
         url = base_url or openai.default_address()
-        consent.check_endpoint(url, f"{place}: the model {spec!r}", KEY if base_url else "")
+        consent.check_endpoint(
+            url, f"{place}: the model {spec!r}", openai.key_variable() if base_url else ""
+        )
     else:
         allow_model(spec, code_settings(params), consent, place)
 

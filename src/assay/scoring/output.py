@@ -152,8 +152,12 @@ _TEMPLATES: Final[dict[tuple[str, tuple[str, ...], bool], str]] = {
     ("Rprec", ("mult",), False): "Rprec_mult_{mult:.2f}",
     ("iAP", ("levels",), False): "11pt_avg_{levels}",
     ("RBP", ("graded", "p"), False): "rbp",
+    ("RBPresid", ("p",), False): "rbp_resid",
 }
-_RBP: Final = (("graded", True), ("p", 0.9))
+_RBP: Final[dict[str, tuple[tuple[str, Value], ...]]] = {
+    "RBP": (("graded", True), ("p", 0.9)),
+    "RBPresid": (("p", 0.9),),
+}
 
 
 def trec_name(measure: Measure) -> str:
@@ -192,7 +196,7 @@ def _without_rel(measure: Measure) -> Measure:
 
 
 def _template(bare: Measure) -> str | None:
-    if bare.name == "RBP" and bare.params != _RBP:
+    if bare.params != _RBP.get(bare.name, bare.params):
         return None
     has_cutoff = bare.cutoff is not None
     keys = tuple(key for key, _ in bare.params)

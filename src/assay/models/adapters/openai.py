@@ -249,6 +249,11 @@ def is_trusted(url: str) -> bool:
     return url.rstrip("/") in (_ADDRESS, default_address())
 
 
+def key_variable() -> str:
+    """Return the name of the environment variable with the key of the provider."""
+    return KEY
+
+
 def default_address() -> str:
     """Return the endpoint of the environment, or else the provider's."""
     return (os.environ.get(_VARIABLE) or _ADDRESS).rstrip("/")
