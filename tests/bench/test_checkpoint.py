@@ -20,6 +20,8 @@ from tests.bench.samples import small
 
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = [f"{name}=py:tests.bench.test_checkpoint:{name}" for name in ("steady", "frail")]
+COMMAND = ["bench", "--corpus", "made", *(word for model in MODELS for word in ("--model", model))]
+COMMAND += ["--cache", "cache", "--json", "--save", "--fusion", "rrf:steady+frail"]
 
 
 def steady(texts: list[str]) -> np.ndarray:
@@ -52,10 +54,8 @@ def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def bench(folder: Path) -> subprocess.CompletedProcess[str]:
-    models = [word for model in MODELS for word in ("--model", model)]
-    command = ["bench", "--corpus", "made", *models, "--cache", "cache", "--json", "--save"]
     return subprocess.run(
-        [sys.executable, "-m", "assay", *command, "--fusion", "rrf:steady+frail"],
+        [sys.executable, "-m", "assay", *COMMAND],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -72,7 +72,7 @@ def numbers(text: str) -> object:
     return data
 
 
-def test_a_killed_bench_resumes(tmp_path: Path, noted: Path, assay) -> None:
+def test_a_killed_bench_resumes(tmp_path: Path, noted: Path, assay, monkeypatch) -> None:
     write_collection(small(), tmp_path / "made")
     fatal = Path(f"{noted}.kill")
     fatal.touch()
@@ -88,8 +88,8 @@ def test_a_killed_bench_resumes(tmp_path: Path, noted: Path, assay) -> None:
     listed = assay("runs", "list", "--json", "--store", tmp_path / "assay.db")
     states = [run["status"] for run in json.loads(listed.out)["runs"]]
     assert sorted(states) == ["finished"] * 3 + ["running"]
-    fresh = bench(tmp_path)
-    assert numbers(fresh.stdout) == numbers(done.stdout)
+    monkeypatch.chdir(tmp_path)
+    assert numbers(assay(*COMMAND).out) == numbers(done.stdout)
 
 
 def interrupted(tmp_path: Path, noted: Path, data: Collection | None = None) -> list[Path]:

@@ -366,10 +366,10 @@ def corpus(tmp_path):
         ("truncate", "1", ()),
         ("truncate", "0", ()),
         ("overwrite", "1", ("--prepare", "kept.bin")),
-        ("truncate", "1", ("--prepare", "kept.bin")),
+        pytest.param("truncate", "1", ("--prepare", "kept.bin"), marks=pytest.mark.slow),
         ("replace", "1", ()),
         ("grow", "1", ("--query-block", "10")),
-        ("truncate", "1", ("--query-block", "10")),
+        pytest.param("truncate", "1", ("--query-block", "10"), marks=pytest.mark.slow),
     ],
 )
 def test_the_command_ends_with_5_and_writes_no_run(corpus, how, native, more):
@@ -382,7 +382,7 @@ def test_the_command_ends_with_5_and_writes_no_run(corpus, how, native, more):
     assert not (corpus / "kept.bin").exists()
 
 
-@pytest.mark.parametrize("how", ["truncate", "overwrite"])
+@pytest.mark.parametrize("how", [pytest.param("truncate", marks=pytest.mark.slow), "overwrite"])
 def test_a_bench_of_vectors_from_a_file(corpus, how):
     texts = [json.dumps({"_id": f"d{n}", "text": f"text {n}"}) for n in range(40)]
     (corpus / "corpus.jsonl").write_text("\n".join(texts))

@@ -170,7 +170,15 @@ def test_colour_on_a_terminal_unless_refused(forks):
 # 73: the locale changes no number
 
 
-@pytest.mark.parametrize("locale", ["C", "POSIX", "de_DE", "de_DE.UTF-8", "tr_TR.UTF-8"])
+@pytest.mark.parametrize(
+    "locale",
+    [
+        "C",
+        *(pytest.param(x, marks=pytest.mark.slow) for x in ("POSIX", "de_DE")),
+        "de_DE.UTF-8",
+        "tr_TR.UTF-8",
+    ],
+)
 def test_the_decimal_point_stays(forks, locale):
     expected = forks.run("eval", "run.txt", "-r", "qrels.txt", "-m", "default").stdout
     found = process(

@@ -43,10 +43,13 @@ class Remembering(SceneContext):
     scope="module",
     params=[
         ("SIFT", SCENES[1:3]),
-        *(("ORB", SCENES[:1]), ("BRISK", SCENES[3:]), ("AKAZE", SCENES[1:2])),
+        ("ORB", SCENES[:1]),
         *(
-            pytest.param((name, SCENES), marks=pytest.mark.slow)
-            for name in ("SIFT", "ORB", "BRISK")
+            pytest.param((name, scenes), marks=pytest.mark.slow)
+            for name, scenes in (
+                *(("BRISK", SCENES[3:]), ("AKAZE", SCENES[1:2])),
+                *(("SIFT", SCENES), ("ORB", SCENES), ("BRISK", SCENES)),
+            )
         ),
     ],
     ids=lambda param: f"{param[0]}-{len(param[1])}",

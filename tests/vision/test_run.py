@@ -84,14 +84,14 @@ def _bytes(found: ExperimentResult) -> list[object]:
     ] + [found.notes, found.n_computed, found.n_reused]
 
 
-@pytest.mark.parametrize("threads", [1, pytest.param(2, marks=pytest.mark.slow), 8])
+@pytest.mark.parametrize("threads", [*(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2)), 8])
 def test_scenes_side_by_side_change_no_byte(all_tasks: ExperimentResult, threads: int) -> None:
     experiment = replace(all_tasks.experiment)
     found = run_experiment(experiment, scenes=small_scenes(), threads=threads)
     assert _bytes(found) == _bytes(all_tasks)
 
 
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_each_image_is_searched_for_keypoints_once(
     monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
