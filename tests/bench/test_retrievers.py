@@ -333,6 +333,7 @@ class TestBench:
             direct = search(text, 10)
             assert [doc for doc, _ in rows_there[id]] == [doc for doc, _ in direct]
             assert [score for _, score in rows_there[id]] == [-score for _, score in direct]
+        database.close()
         codes = [finding.code for finding in result.diagnosis.findings]
         assert "distances" in codes  # bm25() of FTS5 is low where it is good
 

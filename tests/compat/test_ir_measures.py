@@ -14,6 +14,7 @@ import pytest
 import assay
 import assay.compat.ir_measures as ours
 from assay.compat.ir_measures import AP, ERR, RBP, RR, IPrec, Judged, NumQ, P, SetF, SetRelP, nDCG
+from tests.peers.their_names import parse_theirs
 
 QRELS = {"Q0": {"D0": 0, "D1": 1}, "Q1": {"D0": 0, "D3": 2}}
 RUN = {"Q0": {"D0": 1.2, "D1": 1.0}, "Q1": {"D0": 2.4, "D3": 3.6}}
@@ -64,7 +65,7 @@ def _compare(theirs: Any, text: str, within: float) -> None:
     chance = random.Random(text)
     for _ in range(6):
         qrels, run = _random_data(chance)
-        measure = theirs.parse_measure(text)
+        measure = parse_theirs(theirs, text)
         try:
             want = {one.query_id: one.value for one in theirs.iter_calc([measure], qrels, run)}
         except ZeroDivisionError:  # its Accuracy, where all that was retrieved is relevant

@@ -8,6 +8,7 @@ import re
 import socket
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -346,7 +347,7 @@ def test_a_folder_of_qdrant_is_not_unpickled(home):
             return (Path.touch, (Path("ran"),))
 
     (file,) = (home / "db").rglob("storage.sqlite")
-    with sqlite3.connect(file) as database:
+    with closing(sqlite3.connect(file)) as database, database:
         database.execute("UPDATE points SET point = ?", (pickle.dumps(Harm()),))
     from assay.search.indexes import build_index
 

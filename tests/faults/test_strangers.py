@@ -14,6 +14,7 @@ import pickle
 import socket
 import sqlite3
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -304,7 +305,7 @@ def test_a_store_with_triggers_and_views(home, assay):
     """SQLite runs what stands in the schema of a file."""
     with run_store.open("s.db") as store:
         store.save(RunRecord("run", evaluate({"q": {"d": 1.0}}, {"q": {"d": 1}})))
-    with sqlite3.connect("s.db") as database:
+    with closing(sqlite3.connect("s.db")) as database, database:
         (table,) = database.execute(
             "select name from sqlite_master where type = 'table' and name like 'run%' limit 1"
         ).fetchone()

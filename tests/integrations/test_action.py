@@ -369,6 +369,19 @@ def assert_ended(done: Done, kind: str) -> None:
         assert "**Passed:** same scores as released.run on nDCG@10 and AP." in done.comment
 
 
+def test_a_slow_machine_does_not_put_progress_into_the_comment(documented):
+    told_at_once = "from assay.cli import progress; progress._SELDOM = 0"
+    start = f"{told_at_once}; import runpy; runpy.run_module('assay', run_name='__main__')"
+    (documented / "bin" / "assay").write_text(
+        f'#!/bin/sh\nexec "{sys.executable}" -c "{start}" "$@"\n'
+    )
+    (inputs,) = documented_inputs()
+    write_kind(documented / inputs["run"], documented / inputs["baseline"], "empty")
+    done = call(GATE, documented, **{key.replace("-", "_"): text for key, text in inputs.items()})
+    assert_ended(done, "empty")
+    assert "reading" not in done.comment
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_documented_commands_on_every_kind_of_run(documented, assay, kind):
     printed = [one.words for one in commands(PAGE)]

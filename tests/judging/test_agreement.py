@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -115,6 +116,10 @@ def test_orders_of_systems():
     for _ in range(20):
         a, b = rng.integers(0, 6, (2, 9)).astype(float)
         assert tau(a, b) == pytest.approx(stats.kendalltau(a, b).statistic, abs=1e-12)
+        order = rng.permutation(14).tolist()
+        terms = [sum(x < y for x in order[:i]) / i for i, y in enumerate(order) if i]
+        mean = float(sum(map(Fraction, terms))) / 13  # added exactly: sum() depends on the Python
+        assert tau_ap(range(14), order) == 2 * mean - 1
     with pytest.raises(UsageError, match="same two or more"):
         tau_ap("ab", "ac")
 

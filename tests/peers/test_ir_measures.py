@@ -18,6 +18,7 @@ import pytest
 
 from assay import Conventions, evaluate, parse, preset
 from assay.compat import ir_measures as compat
+from tests.peers.their_names import parse_theirs
 
 ir_measures = pytest.importorskip("ir_measures")
 
@@ -44,7 +45,7 @@ def data(grades: list[int], ties: bool) -> tuple[dict, dict]:
 
 
 def theirs(name: str, run: dict, qrels: dict) -> dict[str, float]:
-    measure = ir_measures.parse_measure(name)
+    measure = parse_theirs(ir_measures, name)
     return {found.query_id: found.value for found in ir_measures.iter_calc([measure], qrels, run)}
 
 
@@ -52,7 +53,7 @@ def compare(
     name: str, run: dict, qrels: dict, rules: Conventions, *, own: str = "", within: float = 1e-12
 ) -> None:
     """Their value of every query, 0 where undefined, against ours; `own` is our name for it."""
-    measure = own or str(ir_measures.parse_measure(name))
+    measure = own or str(parse_theirs(ir_measures, name))
     scores = evaluate(run, qrels, measure, conventions=rules)
     wanted = theirs(name, run, qrels)
     assert set(wanted) == set(scores.query_ids)
@@ -99,7 +100,7 @@ def test_a_negative_grade_is_judged_there_and_to_be_ignored_here():
 
 def test_their_names_are_ours():
     for name in (*DESCENDING, *ASCENDING, *GDEVAL):
-        assert parse(str(ir_measures.parse_measure(name)))
+        assert parse(str(parse_theirs(ir_measures, name)))
 
 
 @pytest.mark.parametrize("name", ["RBP(rel=1)", "RBP(rel=2,p=0.95)"])

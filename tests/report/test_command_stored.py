@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -201,3 +202,20 @@ def test_a_password_does_not_reach_the_page(monkeypatch):
 def test_a_report_of_something_else():
     with pytest.raises(UsageError, match="a RunRecord, or a run of a store"):
         make_report(["dense"])
+
+
+def test_the_store_is_open_until_the_page_is_written_and_closed_then(assay, demo, monkeypatch):
+    connections: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+
+    def remember(*arguments, **settings):
+        connections.append(connect(*arguments, **settings))
+        return connections[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", remember)
+    answer = assay("report", 1, 2, *QUICK, "-o", "open.html")
+    assert answer.code == 0, answer.err
+    assert connections
+    for connection in connections:
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            connection.execute("SELECT 1")

@@ -7,6 +7,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -169,10 +170,9 @@ def test_saved_runs_fill_the_wide_view(assay: Assay, there: Path) -> None:
     answer = assay("descriptors", "run", "e.yaml", *saving)
     assert answer.code == 0, answer.err
     results = json.loads(assay("descriptors", "run", "e.yaml", "--json").out)["results"]
-    with sqlite3.connect("s.db") as db:
+    with closing(sqlite3.connect("s.db")) as db:
         db.row_factory = sqlite3.Row
         rows = [dict(row) for row in db.execute("SELECT * FROM wide_results ORDER BY run_id")]
-    db.close()
     written = list(csv.DictReader(Path("wide.csv").read_text().splitlines()))
     assert len(rows) == len(written) == len(results) == 4
     for row, cells, result in zip(rows, written, results, strict=True):

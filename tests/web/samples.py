@@ -6,6 +6,7 @@ import asyncio
 import atexit
 import json
 import re
+import weakref
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -176,6 +177,7 @@ class Client:
 
     def __init__(self, place: Path | str, **settings: Any) -> None:
         self.source = StoreHandle(place)
+        weakref.finalize(self, self.source.close)
         self._app = make_app(self.source, **settings)
 
     def __call__(self, address: str, **more: Any) -> Answer:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
+from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -176,11 +177,9 @@ class BenchResult:
     def price_of(self, name: str) -> float | None:
         """Return what these tokens cost; None where a price or a count is not known."""
         paid = [part for part in self._parts_of(name) if part in self.prices]
-        counts = [self[part].result.costs.tokens for part in paid]
-        if not paid or None in counts:
-            return None
-        priced = zip(paid, counts, strict=True)
-        return sum(self.prices[part] * (count or 0) / 1e6 for part, count in priced)
+        tokens = [(self.prices[part], self[part].result.costs.tokens) for part in paid]
+        costs = [price * n / 1e6 for price, n in tokens if n is not None]
+        return fsum(costs) if paid and len(costs) == len(paid) else None
 
     def _parts_of(self, name: str) -> list[str]:
         """Return the system and the systems that it is made of, each once."""
@@ -611,7 +610,7 @@ def _describe_tuning(result: BenchResult) -> Iterator[str]:
         if (tuning := system.result.tuning) is None:
             continue
         parts = [
-            f"{name} {sum(weights) / len(weights):.2f} [{min(weights):.2f}, {max(weights):.2f}]"
+            f"{name} {fsum(weights) / len(weights):.2f} [{min(weights):.2f}, {max(weights):.2f}]"
             for name, weights in zip(system.members, zip(*tuning.weights, strict=True), strict=True)
         ]
         overall = " : ".join(f"{weight:g}" for weight in tuning.overall)

@@ -459,7 +459,7 @@ class CrossmodalResult(Mapping[str, Any]):
                 finite = np.isfinite(values)
                 np.add.at(added, place[finite], 100 * len(images) * values[finite] / finite.sum())
         value, chance, ceiling = (
-            100 * sum(getattr(result, kind).mean()[name] for result in both for name in RECALLS)
+            math.fsum(100 * getattr(each, kind).mean()[name] for each in both for name in RECALLS)
             for kind in ("scores", "chance", "ceiling")
         )
         facts = {"value": value, "chance": chance, "ceiling": ceiling, "n": len(images)}

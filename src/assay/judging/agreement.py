@@ -114,7 +114,7 @@ def tau_ap(truth: Sequence[Any], estimate: Sequence[Any]) -> float:
         for at, system in enumerate(estimate)
         if at
     ]
-    return 2 * sum(shares) / len(shares) - 1
+    return 2 * math.fsum(shares) / len(shares) - 1
 
 
 def tau(a: Floats, b: Floats) -> float:

@@ -300,7 +300,7 @@ def _parts_of(
 
 def _rarity(sentence: str, frequency: Mapping[str, int]) -> float:
     words = query_words(sentence)
-    return sum(-math.log(frequency[word]) for word in words) / len(words) if words else -math.inf
+    return -math.fsum(math.log(frequency[w]) for w in words) / len(words) if words else -math.inf
 
 
 def queries_from_model(

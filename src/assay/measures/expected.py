@@ -8,6 +8,7 @@ same functions give the value of a random ranking: a random order is one tie gro
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from itertools import product
 
@@ -384,15 +385,14 @@ def inferred_precisions(
         rest: dict[tuple[int, ...], float] = {}
         for placed in sorted(product(*(range(n + 1) for n in kinds)), key=sum, reverse=True):
             relevant, judged = over[0] + placed[0], over[0] + over[1] + placed[0] + placed[1]
-            rank = int(at.above[g]) + sum(placed) + 1
+            rank, seen = int(at.above[g]) + sum(placed) + 1, judged + over[2] + placed[2]
             ways = []  # of filling the next place: how many documents, and the sum from there on
             for kind in (kind for kind in range(4) if placed[kind] < kinds[kind]):
                 after_it = tuple(n + (kind == which) for which, n in enumerate(placed))
-                seen = judged + over[2] + placed[2]
                 term = precision(rank, relevant, judged, seen) if kind == 0 else 0.0
                 ways.append((kinds[kind] - placed[kind], term + rest[after_it]))
             if end == "mean":
-                rest[placed] = sum(n * s for n, s in ways) / max(sum(n for n, _ in ways), 1)
+                rest[placed] = math.fsum(n * s for n, s in ways) / max(sum(n for n, _ in ways), 1)
             else:
                 rest[placed] = (max if end == "max" else min)((s for _, s in ways), default=0.0)
         sums[g] = rest[0, 0, 0, 0]

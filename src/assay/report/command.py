@@ -121,15 +121,13 @@ def command(
     filters = {key: settings.pop(key) for key in _FILTERS}
     changes = {key: settings.pop(key) for key in _CHANGES}
     scoring = _Scoring(changes=changes, **{key: settings.pop(key) for key in _OF_FILES})
-    with _find_sources(runs, baseline, filters=filters, store=store) as sources:
-        columns = (*groups, *filter(None, (by, slices)))
-        output.refuse_input(
-            file,
-            *sources.files.values(),
-            *(scoring.qrels, scoring.queries),
-            *map(options.group_file, columns),
-        )
-        records = scoring.read_records(sources)
+    # Texts of queries are read from the store when the page is written: it stays open until then.
+    sources = click.get_current_context().with_resource(
+        _find_sources(runs, baseline, filters=filters, store=store)
+    )
+    columns = map(options.group_file, (*groups, *filter(None, (by, slices))))
+    output.refuse_input(file, *sources.files.values(), scoring.qrels, scoring.queries, *columns)
+    records = scoring.read_records(sources)
     aside = [record for record in records if record.scores is None]
     if aside and len(aside) == len(records):
         path = reports.save_sections(aside, file, title=title, command=output.command_line())

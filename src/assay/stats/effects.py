@@ -414,7 +414,7 @@ def _error_of_difference(left: Floats, right: Floats) -> tuple[float, float, flo
     used = [*by_seed, by_query, *twice] if queries > 0 else by_seed
     least = _MeanSquare(by_query.variance / 2, by_query.freedom)
     whole = max(seeds + max(queries, 0.0), least.variance)
-    doubt = max(sum(part.doubt for part in used), least.doubt)
+    doubt = max(math.fsum(part.doubt for part in used), least.doubt)
     if doubt == 0:
         return math.sqrt(whole), math.inf, math.nan
     return math.sqrt(whole), whole**2 / doubt, seeds / whole

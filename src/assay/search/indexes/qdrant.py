@@ -51,7 +51,7 @@ class _Qdrant:
         params = models.VectorParams(
             size=self._setup.dimension, distance=getattr(models.Distance, distance)
         )
-        self._has_collection = True
+        self._has_collection = self._served  # one in process ends with its folder
         self._client.create_collection(self._name, vectors_config=params, hnsw_config=self._graph)
         for start in range(0, len(vectors), _POINTS):
             rows = vectors[start : start + _POINTS]
