@@ -462,7 +462,12 @@ class CrossmodalResult(Mapping[str, Any]):
             math.fsum(100 * getattr(each, kind).mean()[name] for each in both for name in RECALLS)
             for kind in ("scores", "chance", "ceiling")
         )
-        facts = {"value": value, "chance": chance, "ceiling": ceiling, "n": len(images)}
+        facts: dict[str, Any] = {
+            "value": value,
+            "chance": chance,
+            "ceiling": ceiling,
+            "n": len(images),
+        }
         facts |= {"average": "both directions", "clusters": "label"}
         return _as_aggregate("rSum", interval(added).within(0.0, 600.0), **facts)
 
