@@ -45,7 +45,15 @@ def rows_of(page, table: str) -> list[list[str]]:
     )
 
 
-@pytest.mark.parametrize("name", ["demo", "hostile", "large", "one", "rich"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "hostile",
+        "one",
+        "rich",
+        *(pytest.param(x, marks=pytest.mark.slow) for x in ("demo", "large")),
+    ],
+)
 def test_opens_offline_without_complaint_or_request(opened, files, picture, name):
     page = opened(files[name])
     assert page.complaints == []
@@ -92,7 +100,7 @@ def test_a_script_that_got_in_would_not_run(opened, files):
     assert any("Content Security Policy" in text for text in page.complaints)
 
 
-@pytest.mark.parametrize("name", ["demo", "hostile", "large"])
+@pytest.mark.parametrize("name", [pytest.param("demo", marks=pytest.mark.slow), "hostile", "large"])
 def test_fits_a_phone(opened, files, picture, name):
     page = opened(files[name], width=390)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

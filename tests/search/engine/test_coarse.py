@@ -239,7 +239,12 @@ def spiked(rng: np.random.Generator) -> np.ndarray:
 SETS = (plain, front_loaded, ascending, clustered, in_a_cone, copied, of_all_lengths, spiked)
 # Guesses too high, too many survivors, an axis, a wide range of lengths.
 FEW = (front_loaded, clustered, in_a_cone, of_all_lengths)
-_MOST = [pytest.param(one, marks=[pytest.mark.slow] * (one not in FEW)) for one in SETS]
+
+
+def by_default(*few):
+    """All sets; only these run by default."""
+    marked = [pytest.param(one, marks=[pytest.mark.slow] * (one not in few)) for one in SETS]
+    return pytest.mark.parametrize("make", marked, ids=lambda make: make.__name__)
 
 
 @pytest.fixture(params=[width for width in widths() if width != "none"])
@@ -281,7 +286,7 @@ def search_all(make) -> list[tuple[bytes, bytes, bytes]]:
 by_the_float32_product = cache(search_all)  # by the first width: all widths give the same bytes
 
 
-@pytest.mark.parametrize("make", _MOST, ids=lambda make: make.__name__)
+@by_default(*FEW)
 def test_the_same_lists_as_by_the_float32_product(make, width, monkeypatch):
     want = by_the_float32_product(make)
     always_coarse(monkeypatch)
@@ -290,7 +295,7 @@ def test_the_same_lists_as_by_the_float32_product(make, width, monkeypatch):
     assert len(scans) == len(SEARCHES)
 
 
-@pytest.mark.parametrize("make", _MOST, ids=lambda make: make.__name__)
+@by_default(front_loaded, in_a_cone)
 def test_floors_guessed_by_the_float32_product_lose_nothing(make, width):
     assert by_depth(make, "native") == by_the_numpy_engine(make)
 
@@ -331,7 +336,7 @@ def counts_asked(make):
     return targets, cases, want  # by the first width: all widths give the same bytes
 
 
-@pytest.mark.parametrize("make", _MOST, ids=lambda make: make.__name__)
+@by_default(clustered, of_all_lengths)
 def test_targets_stand_where_the_float32_product_says(make, width, monkeypatch):
     queries, docs = asked(make, 5)
     targets, cases, want = counts_asked(make)
@@ -432,7 +437,7 @@ def test_which_targets_are_counted_by_8_bits(width, monkeypatch):
     assert targets_in_turn(monkeypatch, 120) == [0, 0, 0]
 
 
-@pytest.mark.parametrize("make", _MOST, ids=lambda make: make.__name__)
+@by_default(*FEW)
 def test_targets_are_counted_alike_where_documents_are_quantised_in_parts(make, width, monkeypatch):
     queries, docs = asked(make, 5)
     targets, cases, want = counts_asked(make)
