@@ -43,9 +43,9 @@ class Ended(NamedTuple):
 class Forks:
     """Runs commands, one after the other, in the folder and the environment of the caller."""
 
-    def __init__(self) -> None:
+    def __init__(self, *python: str) -> None:
         self._here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-m", "tests.forks", str(there.fileno())]
+        command = [sys.executable, *python, "-m", "tests.forks", str(there.fileno())]
         root = Path(__file__).resolve().parents[1]
         self._server = subprocess.Popen(command, pass_fds=[there.fileno()], cwd=root)
         there.close()

@@ -30,8 +30,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def process(*arguments: str, python: tuple[str, ...] = (), **environment: str):
-    command = [sys.executable, *python, "-m", "assay", *arguments]
+def process(*arguments: str, **environment: str):
+    command = [*ASSAY, *arguments]
     return subprocess.run(
         command,
         capture_output=True,
@@ -44,6 +44,13 @@ def process(*arguments: str, python: tuple[str, ...] = (), **environment: str):
 @pytest.fixture(scope="module")
 def forks() -> Iterator[Forks]:
     started = Forks()
+    yield started
+    started.close()
+
+
+@pytest.fixture(scope="module")
+def optimised() -> Iterator[Forks]:
+    started = Forks("-O")
     yield started
     started.close()
 
@@ -248,13 +255,13 @@ def test_queries_that_count_as_errors(assay, folder):
         (["check", "run.txt", "missing.txt"], 5),
     ],
 )
-def test_every_check_fires_without_assert(folder, forks, arguments, code):
+def test_every_check_fires_without_assert(folder, forks, optimised, arguments, code):
     (folder / "bad.txt").write_text("q1 Q0 a 1 inf tag\n")
     (folder / "twice.txt").write_text(RUN + "q1 Q0 a 3 0 tag\n")
     (folder / "conflict.txt").write_text("q1 0 a 1\nq1 0 a 2\n")
-    plain, optimised = forks.run(*arguments), process(*arguments, python=("-O",))
-    assert plain.returncode == optimised.returncode == code
-    assert plain.stderr == optimised.stderr
+    plain, without = forks.run(*arguments), optimised.run(*arguments)
+    assert plain.returncode == without.returncode == code
+    assert plain.stderr == without.stderr
     assert plain.stderr.startswith(b"assay: ")
 
 

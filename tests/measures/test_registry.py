@@ -24,7 +24,6 @@ from assay.measures import (
 )
 from assay.measures.registry import ExpectationError, Param, gain_function, measure
 from assay.scoring.chance import chance
-from assay.search import neighbours
 
 RUN, QRELS = {"q": {"a": 3.0, "b": 2.0, "c": 2.0}}, {"q": {"b": 1, "z": 1}}
 
