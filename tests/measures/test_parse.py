@@ -246,12 +246,13 @@ def test_trec_eval_sets_hold_the_cuts_it_prints():
     assert list(GROUPS["all_trec"]) == [
         *official,
         *(f"R@{k}" for k in cuts),
+        "infAP",
         *(f"Rprec(mult={mult})" for mult in mults),
         *("iAP", "nDCG"),
         *(f"{name}@{k}" for name in ("nDCG", "AP", "R(cap=true)") for k in cuts),
         *("Success@1", "Success@5", "Success@10"),
         *("SetP", "SetR(cap=true)", "SetR", "SetF", "num_nonrel_judged_ret"),
-        "RBP(graded=true,p=0.9)",
+        *("RBP(graded=true,p=0.9)", "RBPresid(p=0.9)"),
         *("Unjudged@5", "Unjudged@10", "Unjudged@20"),
     ]
 
