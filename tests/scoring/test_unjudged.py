@@ -18,6 +18,7 @@ from assay.inspect.explain import explain
 from assay.io.formats import as_judgments, as_ranking
 from assay.measures import parse
 from assay.scoring.chance import ceiling, chance
+from tests.peers.their_names import parse_theirs
 
 Lists = dict[str, dict[str, float]]
 THEIRS = {
@@ -76,7 +77,7 @@ def test_condensed_lists_are_those_of_ir_measures() -> None:
     names |= {"AP(judged_only=True)": "AP", "R(judged_only=True)@3": "R@3"}
     names |= {"Rprec(judged_only=True)": "Rprec", "Success(judged_only=True)@2": "Success@2"}
     run, qrels = made_up(7)
-    asked = [theirs.parse_measure(name) for name in names]
+    asked = [parse_theirs(theirs, name) for name in names]
     wanted = {
         (metric.query_id, str(metric.measure)): metric.value
         for metric in theirs.iter_calc(asked, qrels, run)
