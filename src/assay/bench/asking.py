@@ -60,12 +60,12 @@ class Asking:
 
     @property
     def threaded(self) -> bool:
-        """Whether threads of their own ask."""
+        """Tell whether worker threads ask, instead of the calling one."""
         return self.concurrency > 1 or self.timeout is not None
 
 
 class Reply(NamedTuple):
-    """What a system answered to the query of this row, or raised, and after how many seconds."""
+    """Hold the hits or the error of one query, by row, and the seconds that it took."""
 
     row: int
     hits: HitList | None
@@ -261,7 +261,7 @@ def _ask_here(ask: Ask, _: Asking, rows: Sequence[int]) -> Iterator[list[Reply]]
 
 @dataclass(eq=False)
 class _Slot:
-    """What one thread is doing: the row that it asks, and since when."""
+    """Hold the row that a thread is asking, and when it started."""
 
     row: int | None = None
     began: float = 0.0

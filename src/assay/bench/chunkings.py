@@ -39,7 +39,7 @@ class ChunkSummary(NamedTuple):
 
 @dataclass(eq=False)
 class Chunkings:
-    """What each system of a plan searches; `rule` is that of systems without one of their own."""
+    """Hold the chunks that each system of a plan searches; `rule` is the one of the whole bench."""
 
     plan: BenchPlan
     collection: Collection

@@ -549,7 +549,7 @@ class PreparedCollection:
 
     @cached_property
     def places(self) -> Ints:
-        """Of each unit its number in the document from 1, and where it begins and ends there."""
+        """Return the number of each unit in its document, from 1, and where it begins and ends."""
         numbers = np.arange(self.n_units) - self.bounds[self.unit_doc] + 1
         whole = [(0, len(text)) for text in self.unit_texts] if self.spans is None else self.spans
         return np.column_stack([numbers, np.asarray(whole, np.int64)])

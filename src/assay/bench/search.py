@@ -263,7 +263,7 @@ class ModelSearch:
 
     @property
     def fingerprint(self) -> str:
-        """Of the model, a metric, code and chunking of its own, before anything is computed."""
+        """Return the identity of the search before it runs: model, metric, code and chunking."""
         parts = self.model.metric, self.model.codes, self.model.chunk
         further = "".join(f" {part}" for part in parts if part)
         return f"{self._maker.fingerprint}{further}"
