@@ -7,8 +7,6 @@ import os
 import re
 import signal
 from collections.abc import Callable, Generator
-from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +17,7 @@ from _pytest.runner import runtestprotocol
 
 from tests.examples import some_of
 from tests.variants import thin_variants
+from tests.workers import TestFile, collects_by_turn
 
 # How long an example takes depends on what else the machine does.
 hypothesis.settings.register_profile("assay", deadline=None, max_examples=some_of(100))
@@ -38,46 +37,39 @@ _DEFAULT_DATA = _ROOT.parent / "shared" / "data"
 _LONG = {"test_core_alone.py", "test_docs.py", "test_house.py", "test_newcomers_day.py"}
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection(session: pytest.Session) -> None:
-    """Each worker imports a share of the files first: what it compiles, the others only read."""
-    mine = getattr(session.config, "workerinput", None)
-    if mine is None:
-        return
-    gc.disable()
-    below = [Path(given).resolve() for given in session.config.args]
-    files = [file for folder in below if folder.is_dir() for file in folder.rglob("test_*.py")]
-    for file in sorted(files)[int(mine["workerid"][2:]) :: mine["workercount"]]:
-        with suppress(Exception, pytest.skip.Exception):  # collecting it tells
-            import_module(".".join(file.with_suffix("").relative_to(_ROOT).parts))
-
-
 def pytest_collectstart() -> None:
     """For each file anew: a command that is loaded meanwhile enables it."""
     gc.disable()
 
 
-@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # before `-m` chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
     """What takes longest comes first: at the end, the other workers would wait for it."""
+    files = [item for item in items if isinstance(item, TestFile)]  # `-m` chooses among their tests
+    items[:] = [item for item in items if not isinstance(item, TestFile)]
     thin_variants(items)
+    yield
+    items += files
     items.sort(key=lambda item: item.path.name not in _LONG)
-
-
-def pytest_collection_finish() -> None:
-    """What is collected stays: looking through it for garbage takes a tenth of the time."""
+    # What is collected stays: looking through it for garbage takes a tenth of the time.
     gc.freeze()
     gc.set_threshold(20_000)
     gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collect_file(file_path: Path) -> Generator[None, list[Any], list[Any]]:
+def pytest_collect_file(
+    file_path: Path, parent: pytest.Collector
+) -> Generator[None, list[Any], list[Any]]:
     """Most files hold no examples in docstrings; looking for them takes seconds."""
-    found = yield
-    kept = [one for one in found if not isinstance(one, DoctestModule)]
-    told = len(kept) < len(found) and not file_path.name.startswith("test_")
-    return found if told and ">>>" in file_path.read_text("utf-8") else kept
+    collectors = yield
+    modules = [collector for collector in collectors if not isinstance(collector, DoctestModule)]
+    examples = len(modules) < len(collectors) and not file_path.name.startswith("test_")
+    if not (examples and ">>>" in file_path.read_text("utf-8")):
+        collectors = modules
+    if collectors and collects_by_turn(parent.config):
+        return [TestFile.of(parent, collectors)]
+    return collectors
 
 
 # Skips that a continuous-integration machine may have, and why; any other is a failure there.
@@ -94,10 +86,8 @@ _MAY_SKIP = {
 }
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Fail a skipped test in continuous integration, unless the reason is listed."""
-    report = yield
+def _refuse_skip(report: Any) -> Any:
+    """Fail what is skipped in continuous integration, unless the reason is listed."""
     if report.skipped and os.environ.get("CI") == "true" and not hasattr(report, "wasxfail"):
         reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
         if not any(re.search(pattern, reason) for pattern in _MAY_SKIP):
@@ -106,18 +96,43 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail a test that continuous integration may not skip."""
+    return _refuse_skip((yield))  # type: ignore[no-any-return]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Fail a whole file that continuous integration may not skip."""
+    return _refuse_skip((yield))  # type: ignore[no-any-return]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     """Spare a worker to tell that nothing went wrong before and after a test."""
     if not hasattr(item.config, "workerinput"):
         return None
+    if isinstance(item, TestFile):
+        item.run_tests(nextitem)
+        return True
     hook = item.ihook
-    hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    if item.config.option.verbose > 0:
+        hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     for report in runtestprotocol(item, log=False, nextitem=nextitem):
         if report.when == "call" or not report.passed:
+            if report.passed:
+                report.keywords = {}
             hook.pytest_runtest_logreport(report=report)
-    hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Say that no test was chosen, which only those who collected the files know."""
+    reporter: Any = session.config.pluginmanager.get_plugin("terminalreporter")
+    if session.config.getoption("dist", "no") != "no" and session.exitstatus == 0:
+        ran = {"passed", "skipped", "xfailed", "xpassed"} & reporter.stats.keys()
+        session.exitstatus = pytest.ExitCode.OK if ran else pytest.ExitCode.NO_TESTS_COLLECTED
 
 
 @pytest.fixture(scope="session")
