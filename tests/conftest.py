@@ -34,7 +34,16 @@ _ROOT = Path(__file__).resolve().parents[1]
 _DEFAULT_DATA = _ROOT.parent / "shared" / "data"
 
 
-_LONG = {"test_core_alone.py", "test_docs.py", "test_house.py", "test_newcomers_day.py"}
+# The longest first, by processor seconds with those of browsers and other processes.
+LONG_FILES = (
+    *("tests/test_docs.py", "tests/browser/test_report_page.py", "tests/golden/test_commands.py"),
+    *("tests/browser/test_dashboard.py", "tests/faults/test_store.py", "tests/test_core_alone.py"),
+    *("tests/faults/test_command_line.py", "tests/test_house.py", "tests/faults/test_consent.py"),
+    *("tests/faults/test_changing_files.py", "tests/bench/test_command.py"),
+    *("tests/faults/test_signals.py", "tests/test_newcomers_day.py"),
+    *("tests/cluster/test_same_bytes.py", "tests/cluster/test_ray.py"),
+)
+_PLACES = {name: place for place, name in enumerate(LONG_FILES)}
 
 
 def pytest_collectstart() -> None:
@@ -50,7 +59,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
     thin_variants(items)
     yield
     items += files
-    items.sort(key=lambda item: item.path.name not in _LONG)
+    items.sort(key=lambda item: _PLACES.get(item.nodeid.partition("::")[0], len(LONG_FILES)))
     # What is collected stays: looking through it for garbage takes a tenth of the time.
     gc.freeze()
     gc.set_threshold(20_000)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import LONG_FILES
+
 pytest.importorskip("xdist")
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -85,6 +87,11 @@ def test_torn(leaking, opened):
     pass
 """,
 }
+
+
+def test_long_files_are_where_they_are_said_to_be() -> None:
+    """One that has moved would come last, and the other workers would wait for it."""
+    assert [name for name in LONG_FILES if not (ROOT / name).is_file()] == []
 
 
 @pytest.fixture(scope="module")
