@@ -88,7 +88,7 @@ _MAY_SKIP = {
     r"trec_eval is not on the PATH": "no package ships the program",
     r"it has no sentences": "a result without prose has none to edit",
     r"real data not found|set ASSAY_DATA": "the data is not part of the repository",
-    r"root|symbolic links|fork|tmpfs|mount": "what the operating system allows",
+    r"root may write|no symbolic links|needs fork|can be mounted": "the operating system",
     r"recorded with": "another version of a package computes other numbers",
     r"numpy's BLAS|AVX|VNNI|instructions": "what the processor can do",
     r"ASSAY_NATIVE|_kernels": "the engine without kernels is tested where it is built so",

@@ -72,7 +72,7 @@ def double(number):
 import pytest
 
 def test_skipped(opened):
-    pytest.skip("no chromium here")
+    pytest.skip("No Chromium here and none could be installed; as root: apt-get install it")
 
 @pytest.mark.xfail(strict=True)
 def test_known():
