@@ -9,8 +9,8 @@ import sys
 
 # As the command `assay`: Ctrl-C ends what is still being imported without a traceback.
 _script = [*getattr(sys, "argv", ()), ""][0].replace("\\", "/").rpartition("/")[2]
-_is_module = _script == "-m" and "\0-m\0assay\0" in "\0".join([*sys.orig_argv, ""])  # also after -I
-_is_command = _is_module or _script in ("assay", "assay.exe")
+_is_module = "\0-m\0assay\0" in "\0".join([*sys.orig_argv, ""])  # also after -I
+_is_command = _script in ("assay", "assay.exe") or (_script == "-m" and _is_module)
 if _is_command and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
     try:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # until `cli.signals.hear`

@@ -140,7 +140,8 @@ def test_while_a_bench_writes_its_page_and_its_result(folder: Path) -> None:
         done = driven("write", "SIGTERM", moment, *BENCH)
         told, _, said = done.stderr.strip().rpartition("\n")
         assert (done.returncode, said) == (143, "assay: terminated."), done.stderr
-        assert told.startswith("page.html: ") == (moment == 3), told
+        # A slow machine says before how far it has read.
+        assert ("page.html: " in told) == (moment == 3), told
         assert Path("page.html").exists() == (moment == 3)
         assert Path("out.json").read_text() == OLD
         assert not list(Path().rglob(".assay-*"))
