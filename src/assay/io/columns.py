@@ -376,10 +376,9 @@ def _rows(reader: Any, name: str) -> Iterator[list[str]]:
     try:
         yield from filter(None, reader)
     except csv.Error as error:
-        words = str(error).partition(" - ")[0]  # what follows speaks to programmers
-        raise FormatError(
-            f"{name}, line {reader.line_num}: {words}. Check the quotes and the line ends."
-        ) from None
+        # What follows " - " speaks to programmers.
+        place, words = f"{name}, line {reader.line_num}", str(error).partition(" - ")[0]
+        raise FormatError(f"{place}: {words}. Check the quotes and the line ends.") from None
 
 
 @contextmanager
