@@ -6,16 +6,25 @@ levels that sum up to 5 % over all looks, and for the bets of `--look`. Looks ar
 each is the one before with a tenth of the queries changed. Then the smallest mean loss that is seen
 with 80 % power, as a multiple of what a single t test sees. `--margins` prints in how many samples
 a gate with a margin opens: for systems that are worse by the margin or more, and for equal ones.
+`--reruns` calls the command that docs/ci.md prints on files: identical, noisy (as good), better,
+worse and broken runs.
 
     python benchmarks/gate.py --queries 50 200 1000 --replications 200
     python benchmarks/gate.py --margins --queries 20 50 100 200 500 --replications 2000
+    python benchmarks/gate.py --reruns --queries 50 --replications 300
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import math
+import os
+import tempfile
+from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -148,6 +157,46 @@ def margin_ps(differences: Sample, margin: float) -> tuple[float, float]:
     return alone, max(alone, unseen_loss_p(differences, margin, 1.0))
 
 
+SKILLS: Final = {"identical": 1.5, "noisy": 1.5, "better": 2.5, "worse": 0.7, "broken": 1.5}
+DOCUMENTED: Final = "compare dense.run -r qrels.txt --baseline lexical.run -m nDCG@10 -m AP"
+
+
+def run_lines(rng: np.random.Generator, n: int, skill: float) -> str:
+    """Write a run of `n` queries over 100 documents, the first five of which are relevant."""
+    scores = rng.standard_normal((n, 100)) + skill * (np.arange(100) < 5)
+    rows = (f"q{q} Q0 d{d} 0 {scores[q, d]:.6f} x" for q in range(n) for d in range(100))
+    return "\n".join(rows) + "\n"
+
+
+def exit_codes(kind: str, n: int, args: argparse.Namespace) -> Counter[int]:
+    """Return how often the documented gate ended with each exit code, each time on new files."""
+    from assay.cli.main import main as command
+
+    rng = np.random.default_rng(args.seed)
+    codes: Counter[int] = Counter()
+    for _ in range(args.replications):
+        baseline = run_lines(rng, n, SKILLS["noisy"])
+        run = baseline if kind == "identical" else run_lines(rng, n, SKILLS[kind])
+        Path("lexical.run").write_text(baseline)
+        Path("dense.run").write_text(run[: len(run) // 2 - 20] if kind == "broken" else run)
+        words = io.StringIO()
+        with contextlib.redirect_stdout(words), contextlib.redirect_stderr(words):
+            codes[command([*DOCUMENTED.split(), "--fail-if-worse"])] += 1
+    return codes
+
+
+def rerun(args: argparse.Namespace) -> None:
+    """Print the exit codes of the documented gate: 0 passed, 1 failed, others could not run."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for n in args.queries:
+            judged = (f"q{q} 0 d{d} 1" for q in range(n) for d in range(5))
+            Path("qrels.txt").write_text(os.linesep.join(judged))
+            for kind in SKILLS:
+                codes = sorted(exit_codes(kind, n, args).items())
+                ends = ", ".join(f"exit {code}: {count}" for code, count in codes)
+                print(f"{kind:10s} {n:5d} queries, {args.replications} reruns: {ends}", flush=True)
+
+
 def visible_loss(rng: np.random.Generator, kind: Kind, n: int, look: int) -> float:
     """The shift that bets see with 80 % power, over the one that a single t test sees."""
     single = minimum_detectable_difference(kind(rng, 20_000), power=POWER)
@@ -171,10 +220,11 @@ def main() -> None:
     names = {kind.__name__: kind for kind in KINDS}
     parser.add_argument("--kinds", nargs="+", choices=list(names), default=list(names))
     parser.add_argument("--margins", action="store_true", help="the gate with a margin alone")
+    parser.add_argument("--reruns", action="store_true", help="the documented command alone")
     args = parser.parse_args()
     args.kinds = [names[name] for name in args.kinds]
-    if args.margins:
-        opens(args)
+    if args.margins or args.reruns:
+        (opens if args.margins else rerun)(args)
         return
     false_alarms(args)
     print("smallest loss seen with 80 % power, × that of a single t test")

@@ -27,13 +27,13 @@ def test_hostile_words_in_every_field_of_stored_runs(tmp_path):
                 config={evil: evil},
             )
         report = make_report(store.runs(), resamples=200)
-    page = report.save(tmp_path / "r.html").read_text()
-    assert "<script>alert" not in page
-    assert page.count("<script") == page.count("</script>") == 2  # the data and our own script
-    assert "<!-- " not in page
-    assert "\u2028" not in page
-    assert "datasets" in report.remarks[0]
-    for ending in (".md", ".tex"):
-        text = report.save(tmp_path / f"r{ending}").read_text()
-        assert "\x1b" not in text
-        assert "\x00" not in text
+        page = report.save(tmp_path / "r.html").read_text()
+        assert "<script>alert" not in page
+        assert page.count("<script") == page.count("</script>") == 2  # the data and our own script
+        assert "<!-- " not in page
+        assert "\u2028" not in page
+        assert "datasets" in report.remarks[0]
+        for ending in (".md", ".tex"):
+            text = report.save(tmp_path / f"r{ending}").read_text()
+            assert "\x1b" not in text
+            assert "\x00" not in text

@@ -53,6 +53,8 @@ ONE, TWO = QUERIES["q1"], QUERIES["q2"]
         ("j.csv", f"Question,Relevant Docs,answer\n{ONE},\"['d1', 'd2']\",x\n{TWO},['d3'],y\n"),
         ("j.tsv", f"user_input\treference_context_ids\n{ONE}\t[\"d1\", \"d2\"]\n{TWO}\td3\n"),
         ("j.csv", "query_id,gold_chunk_ids\nq1,d1;d2\nq2,d3\n"),
+        ("j.csv", f'question;relevant_doc\r\n"{ONE}";"d1;d2"\r\n{TWO};d3\r\n'),
+        ("j.csv", '\ufeffqid;"Doc, ID";relevant_doc;note\nq1;;d1;"a, b"\nq1;;d2;\nq2;;d3;,\n'),
         ("j.csv", f"query_id,question,doc_id\nq1,{ONE},d1;d2\nq2,{TWO},d3\n"),
         ("j.csv", f"question,doc,relevant\n{ONE},d1,1\n{ONE},d2,1\n{TWO},d3,1\n"),
         ("j.json", json.dumps([[ONE, ["d1", "d2"]], [TWO, ["d3"]]])),
@@ -66,6 +68,24 @@ ONE, TWO = QUERIES["q1"], QUERIES["q2"]
 )  # fmt: skip
 def test_every_usual_shape_gives_the_same_judgments(tmp_path, queries, name, text):
     assert pairs(read_qrels(write(tmp_path, name, text), queries=queries)) == EXPECTED
+
+
+def test_semicolons_between_columns_are_those_of_the_first_line(tmp_path):
+    """As Excel writes CSV where a comma is the decimal sign; such numbers are refused."""
+    path = write(tmp_path, "j.csv", "qid;doc;grade\nq1;d1;1,5\n")
+    with pytest.raises(FormatError, match=r"line 2: the grade '1,5' is not a finite number"):
+        read_qrels(path)
+    path = write(tmp_path, "run.csv", "qid;doc;score\nq1;a;2\nq1;b;1.5\n")
+    assert list(read_run(path).doc_ids) == ["a", "b"]
+    path = write(tmp_path, "j.csv", "qid,doc\nq1,d1;d2\n")
+    assert pairs(read_qrels(path)) == {"q1": {"d1": 1.0, "d2": 1.0}}
+
+
+def test_carriage_returns_alone_are_named_in_words_for_users(tmp_path):
+    path = tmp_path / "j.csv"
+    path.write_bytes(b"qid,doc\rq1,d1\r")
+    with pytest.raises(FormatError, match=r"line 1: new-line .* field\. Check the quotes"):
+        read_qrels(path)
 
 
 def test_parquet_and_frames_with_lists(tmp_path, queries):

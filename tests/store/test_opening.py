@@ -73,6 +73,23 @@ def test_settings_of_the_file(tmp_path):
     }
 
 
+def test_a_connection_in_use_is_closed_when_it_comes_back_to_a_closed_store(place):
+    """As when a page of the dashboard is computed while the server ends."""
+    store = assay.store.open(place)
+    with store.database.reading() as late:
+        held = late.connection.dbapi_connection
+        store.close()
+        late.execute(text("SELECT 1"))  # the reader is not disturbed
+    with pytest.raises(Exception, match="closed"):
+        held.execute("SELECT 1")
+    with store.database.reading() as again:  # a closed store opens new connections
+        kept = again.connection.dbapi_connection
+    assert kept.execute("SELECT 1").fetchone() == (1,)
+    store.close()
+    with pytest.raises(Exception, match="closed"):
+        kept.execute("SELECT 1")
+
+
 def test_no_store_where_none_should_be_made(place):
     for settings in ({"create": False}, {"read_only": True}):
         with pytest.raises(StorageError, match="There is no store"):

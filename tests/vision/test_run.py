@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 pytest.importorskip("cv2")
 
-from assay.errors import FormatError, InputError, UsageError
+from assay.errors import FormatError, InputError, MissingPackageError, UsageError
 from assay.vision import (
     Experiment,
     ExperimentReport,
@@ -482,3 +483,10 @@ def test_learned_features_run_from_their_files_alone(tmp_path: Path) -> None:
     [own] = _run(descriptors=["SIFT"]).results
     assert found.n_queries == own.n_queries > 300
     assert found.scene_means() == again.scene_means() == own.scene_means()
+
+
+def test_yaml_is_installed_with_what_describes_images(tmp_path, monkeypatch):
+    (tmp_path / "e.yaml").touch()
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(MissingPackageError, match=r"assay-eval\[vision\]"):
+        read_experiment(tmp_path / "e.yaml")

@@ -356,9 +356,13 @@ def find_delimiter(path: FilePath, n_lines: int = 1) -> str:
 def _reader(path: FilePath, layout: Dialect) -> Any:
     import csv
 
+    lines = streams.read_lines(path, longest=layout.longest)
+    head = next(lines, "")
+    # Excel separates by semicolons where a comma is the decimal sign.
+    separators = set(re.sub('"[^"]*"', "", head)) & {",", ";"}
     return csv.reader(
-        streams.read_lines(path, longest=layout.longest),
-        delimiter=layout.delimiter,
+        chain([head], lines),
+        delimiter=";" if (layout.delimiter, separators) == (",", {";"}) else layout.delimiter,
         strict=layout.strict,
         skipinitialspace=layout.skip_spaces,
         quoting=csv.QUOTE_MINIMAL if layout.quotes else csv.QUOTE_NONE,
@@ -372,9 +376,9 @@ def _rows(reader: Any, name: str) -> Iterator[list[str]]:
     try:
         yield from filter(None, reader)
     except csv.Error as error:
-        raise FormatError(
-            f"{name}, line {reader.line_num}: {error}. Check the quotes and the line ends."
-        ) from None
+        # What follows " - " speaks to programmers.
+        place, words = f"{name}, line {reader.line_num}", str(error).partition(" - ")[0]
+        raise FormatError(f"{place}: {words}. Check the quotes and the line ends.") from None
 
 
 @contextmanager
@@ -399,8 +403,7 @@ def _line_number(path: FilePath, layout: Dialect, row: int) -> int:
     reader = _reader(path, layout)
     with _long_cells(layout):
         next(islice(_rows(reader, os.fspath(path)), row, None))
-    number: int = reader.line_num
-    return number
+    return int(reader.line_num)
 
 
 def require_width(rows: Sequence[list[str]], width: int, where: Where) -> None:
@@ -414,11 +417,9 @@ def require_width(rows: Sequence[list[str]], width: int, where: Where) -> None:
 
 def parse_numbers(texts: Sequence[str], word: str, where: Where) -> Floats:
     """Parse decimal numbers only: Python takes 'nan', '1_000' and digits of other scripts, too."""
-    try:
+    with suppress(ValueError):
         if _NOT_IN_NUMBER.search("".join(texts)) is None:
             return np.fromiter(map(float, texts), np.float64, len(texts))
-    except ValueError:
-        pass
     at = next(at for at, text in enumerate(texts) if not is_number(text))
     raise FormatError(
         f"{where(at)}: the {word} {texts[at][:60]!r} is not a finite number. "
@@ -428,11 +429,10 @@ def parse_numbers(texts: Sequence[str], word: str, where: Where) -> Floats:
 
 def is_number(text: str) -> bool:
     """Tell whether a text is a decimal number."""
-    try:
+    with suppress(ValueError):
         float(text)
-    except ValueError:
-        return False
-    return _NOT_IN_NUMBER.search(text) is None
+        return _NOT_IN_NUMBER.search(text) is None
+    return False
 
 
 def parse_list(text: str, place: str) -> Any:
@@ -465,7 +465,7 @@ def read_groups(source: str, queries: Ids) -> tuple[str, dict[str | int, str]]:
     if not column and header is not None and len(header) < 2:
         raise FormatError(
             f"{path}: the first line has one column, {header[0][:60]!r}; each line needs a query "
-            "and its group. Separate columns by tabs, or by commas."
+            "and its group. Separate columns by tabs, commas or semicolons."
         )
     place = choose_column(header, column, path) if column else 1
     name = column if header is None or column else header[place]
@@ -487,8 +487,7 @@ def read_groups(source: str, queries: Ids) -> tuple[str, dict[str | int, str]]:
                 f"{groups[query]!r}, found {cells[place]!r}. A query belongs to one group."
             )
     absent = [query for query in query_of if query_of[query] not in groups]
-    near = describe_near(absent, unknown)
-    if near:
+    if near := describe_near(absent, unknown):
         raise MismatchError(f"{path} has no group for {name_few(absent)}.{near} Write them alike.")
     if unknown and not groups:
         raise MismatchError(
@@ -608,9 +607,8 @@ def open_parquet(path: FilePath) -> Iterator[Any]:
     """Open a parquet file; whatever is wrong with it is named."""
     arrow = need("pyarrow", "reading parquet files", "parquet")
     parquet = need("pyarrow.parquet", "reading parquet files", "parquet")
-    next(
-        streams.open_chunks(path, 1)
-    )  # what cannot be opened, or is empty, is refused in its own words
+    # What cannot be opened, or is empty, is refused in its own words.
+    next(streams.open_chunks(path, 1))
     try:
         metadata = parquet.read_metadata(path)
         columns = map(metadata.schema.column, range(metadata.num_columns))

@@ -197,6 +197,7 @@ def _open_server(location: Location, *, create: bool, read_only: bool) -> Databa
     need("psycopg", "a store in PostgreSQL", "postgres")
     settings = {"connect_timeout": 10, "client_encoding": "UTF8"}
     engine = create_engine(location.url or "", pool_pre_ping=True, connect_args=settings)
+    _close_late_ones(engine)
     with _dispose_on_failure(engine):
         with engine.connect() as connection:
             version = version_of(connection)
@@ -350,6 +351,7 @@ def make_engine(file: Path, *, read_only: bool) -> Engine:
 
     engine = Engine(pool(connect, dialect=dialect), dialect, make_url("sqlite://"))
     engine.update_execution_options(compiled_cache=compiled)
+    _close_late_ones(engine)
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _: Any) -> None:
@@ -366,6 +368,22 @@ def make_engine(file: Path, *, read_only: bool) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+def _close_late_ones(engine: Engine) -> None:
+    """Close connections that a thread gives back after the store was closed.
+
+    `dispose` closes those that nobody uses; a later one would go to a pool that nobody asks.
+    """
+
+    @event.listens_for(engine, "connect")
+    def note_pool(_: Any, record: Any) -> None:
+        record.info["pool"] = engine.pool
+
+    @event.listens_for(engine, "checkin")
+    def close(connection: Any, record: Any) -> None:
+        if connection is not None and record.info.get("pool") is not engine.pool:
+            connection.close()
 
 
 @cache

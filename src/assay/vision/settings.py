@@ -16,7 +16,7 @@ from assay.cli.settings import POSITIVE, WHOLE, About, Setting, fill, one_of
 from assay.core.conventions import Conventions, preset
 from assay.core.on_demand import OnDemand
 from assay.core.specs import Consent, own_callable
-from assay.errors import FormatError, UsageError
+from assay.errors import FormatError, UsageError, need
 from assay.io.plain_data import parse_toml, parse_yaml, read_config_text
 
 if TYPE_CHECKING:
@@ -276,6 +276,8 @@ def read_experiment(path: str | os.PathLike[str], *, allow_code: bool = False) -
     ending = Path(name).suffix.lower()
     if ending not in (".yaml", ".yml", ".toml"):
         raise FormatError(f"{name}: an experiment file ends in .yaml, .yml or .toml.")
+    if ending != ".toml":  # by the extra that describes images, too: one installation, not two
+        need("yaml", "An experiment in YAML", "vision")
     parse = parse_toml if ending == ".toml" else parse_yaml
     data = parse(read_config_text(path), name)
     experiment = experiment_from(data, name)
