@@ -7,12 +7,14 @@ population's difference of DCG@10 in 95 % of draws.
 
     python benchmarks/judging.py FOLDER --draws 1000
     python benchmarks/judging.py FOLDER --savings --draws 200
+    python benchmarks/judging.py FOLDER --plan --draws 200
     python benchmarks/judging.py --speed
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import resource
 import time
 from itertools import combinations
@@ -77,7 +79,7 @@ class Pair:
         ).estimate()[0]
         self.verdict = (full.low > 0) - (full.high < 0)
 
-    def draw(self, m: int, judge: str, rng: Any, *, resample: bool = True) -> DrawnLabels:
+    def draw(self, m: float, judge: str, rng: Any, *, resample: bool = True) -> DrawnLabels:
         """Draw queries, labels and machine labels."""
         drawn = rng.integers(0, self.n, self.n) if resample else np.arange(self.n)
         at = np.concatenate([self.places[row] for row in drawn])
@@ -151,6 +153,41 @@ def print_savings(pairs: dict[str, Pair], draws: int) -> None:
         )
 
 
+def print_plan(pairs: dict[str, Pair], sizes: list[int], draws: int) -> None:
+    """Print what half width the planned number of labels gives, over the one that was wanted."""
+    print(
+        "| labels now | judge | wanted | reached / wanted | within 10 % | never | of these wrong |"
+    )
+    print("|---:|:---|---:|---:|---:|---:|---:|")
+    for m in sizes:
+        for judge in ("labels alone", "good"):
+            for share in (0.8, 0.65, 0.5):
+                ratios, never, wrong = [], 0, 0
+                for number, pair in enumerate(pairs.values()):
+                    for draw in range(draws):
+                        seed = [number, m, draw]
+                        now = pair.draw(m, judge, np.random.default_rng(seed))
+                        goal = share * now.estimate()[0].half_width
+                        more = now.labels_needed(goal)
+                        if math.isnan(more):
+                            continue
+                        # The same queries and the same random number of each pair.
+                        rng = np.random.default_rng(seed)
+                        size = len(now.rows) if math.isinf(more) else m + more
+                        half = pair.draw(size, judge, rng).estimate()[0].half_width
+                        if math.isinf(more):
+                            never, wrong = never + 1, wrong + (half < goal)
+                        else:
+                            ratios.append(half / goal)
+                near = np.mean([abs(ratio - 1) <= 0.1 for ratio in ratios]) if ratios else np.nan
+                n = len(ratios) + never
+                print(
+                    f"| {m} | {judge} | {share:.0%} of now | {np.mean(ratios):.3f} | {near:.0%} | "
+                    f"{never / n:.0%} | {wrong / max(never, 1):.0%} |",
+                    flush=True,
+                )
+
+
 def print_speed(n_systems: int = 20, n_queries: int = 10_000, depth: int = 100) -> None:
     """Print how long a pool of many systems takes, and its memory."""
     rng = np.random.default_rng(0)
@@ -181,6 +218,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--labels", type=int, nargs="+", default=[100, 200, 400])
     parser.add_argument("--savings", action="store_true")
+    parser.add_argument("--plan", action="store_true")
     parser.add_argument("--speed", action="store_true")
     options = parser.parse_args()
     if options.speed:
@@ -191,6 +229,8 @@ def main() -> None:
     pairs = read_pairs(options.folder)
     if options.savings:
         print_savings(pairs, options.draws)
+    elif options.plan:
+        print_plan(pairs, options.labels, options.draws)
     else:
         print_coverage(pairs, options.labels, options.draws)
 

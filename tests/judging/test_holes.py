@@ -106,6 +106,32 @@ def test_one_system_has_the_bounds_of_all_judgments(measure: str) -> None:
             np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("measure", ["AP", "AP(over=min)@7", "AP(over=k)@7", "GMAP", "R@7"])
+@pytest.mark.parametrize("ties", ["order", "expected"])
+def test_long_lists_have_the_ends_over_every_number_of_relevant_documents(
+    measure: str, ties: str
+) -> None:
+    """By scores of real judgments: the m highest or the m lowest unjudged documents relevant."""
+    rng = random.Random(f"{measure} {ties}")
+    run = {f"q{i}": {f"d{j:02}": rng.randint(0, 25) for j in range(60)} for i in range(3)}
+    qrels: Lists = {
+        q: {d: rng.randint(0, 1) for d in rng.sample(sorted(docs), 9 * i)}
+        for i, (q, docs) in enumerate(run.items(), 1)
+    }
+    rules: Any = {"ties": ties, "empty": "zero"}
+    ends = evaluate(run, qrels, measure, unjudged="bounds", **rules).bounds()[measure]
+    for row, (q, judged) in enumerate(qrels.items()):
+        ranked = sorted(run[q], key=lambda d: (run[q][d], d), reverse=True)
+        holes = [d for d in ranked if d not in judged]
+        every = {}
+        for m in range(len(holes) + 1):
+            for name, good in (("best", holes[:m]), ("worst", holes[len(holes) - m :])):
+                every[f"{name}{m}"] = {**judged, **{d: int(d in good) for d in holes}}
+        values = evaluate(dict.fromkeys(every, run[q]), every, measure, **rules)[measure]
+        wanted = np.nan_to_num(values).min(), np.nan_to_num(values).max()
+        np.testing.assert_allclose((ends.low[row], ends.high[row]), wanted, rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("measure", [*WEIGHED, *OTHERS])
 def test_differences_have_the_bounds_of_all_judgments(measure: str) -> None:
     """Exact for weighted sums over one ideal; for others no judgment leads beyond."""

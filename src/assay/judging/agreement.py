@@ -24,14 +24,13 @@ from assay.core.conventions import as_conventions
 from assay.core.text import format_percent
 from assay.errors import MismatchError, UsageError
 from assay.io.formats import RunLike, as_ranking
-from assay.judging.estimate import as_aggregate
+from assay.judging.estimate import LabelReport
 from assay.judging.labels import Pair
-from assay.judging.plugin import PLUGIN
 from assay.judging.weights import parse_linear, weigh_systems
 from assay.runs.record import RunRecord
 from assay.stats import Interval
 from assay.stats.samples import check_bootstraps, check_margin, check_seed
-from assay.tables.table import Cell, Page, Table, Words
+from assay.tables.table import Cell, Table
 
 Grades = Mapping[Pair, float]
 WEIGHTS: Final = ("none", "linear", "quadratic")
@@ -137,7 +136,7 @@ def tau(a: Floats, b: Floats) -> float:
 
 
 @dataclass(frozen=True)
-class AgreementReport:
+class AgreementReport(LabelReport):
     """How labellers agree.
 
     Args:
@@ -168,8 +167,10 @@ class AgreementReport:
     within: float = 0.05
     remarks: tuple[str, ...] = ()
 
+    method = "Intervals resample whole queries (percentile bootstrap, 95 %)."
+
     @property
-    def signature(self) -> str:
+    def signature(self) -> str:  # type: ignore[override]
         """Labellers, sizes and settings that made the numbers."""
         names = "+".join(self.labellers)
         sizes = f"pairs:{self.n_pairs}|queries:{self.n_queries}"
@@ -201,12 +202,8 @@ class AgreementReport:
         }
         numbers |= {("order of systems", name): each for name, each in self.order.items()}
         numbers |= {(name, "signed error"): each for name, (each, _) in self.systems.items()}
-        about: dict[str, Any] = {"details": {**self.to_dict(), "verdicts": [self.verdict()]}}
-        about["aggregates"] = [
-            as_aggregate(each, name, "agreement", subset)
-            for (subset, name), each in numbers.items()
-        ]
-        return [RunRecord(" × ".join(self.labellers[:3]), task=PLUGIN.name, **about)]
+        rows = [(each, name, "agreement", subset) for (subset, name), each in numbers.items()]
+        return [self.record(" × ".join(self.labellers[:3]), rows, [self.verdict()])]
 
     def tables(self) -> list[Table]:
         """Return coefficients, confusion, by grade, by topic, systems and orders."""
@@ -242,13 +239,6 @@ class AgreementReport:
             (("order of systems", "value", heading), orders),
         ]
         return [Table(columns, tuple(cells)) for columns, cells in tables if cells]
-
-    def page(self) -> Page:
-        """Return verdict, tables and remarks."""
-        page: Page = [Words(self.verdict(), "verdict"), *self.tables()]
-        page += [Words(remark, "remark") for remark in self.remarks]
-        method = "Intervals resample whole queries (percentile bootstrap, 95 %)."
-        return [*page, Words(method, "method"), Words(self.signature, "signature")]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""

@@ -15,7 +15,7 @@ sequence (Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas 2024, Annals of Statisti
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import combinations
@@ -24,21 +24,32 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from assay.arrays import Flags, Floats, Ints, or_none
-from assay.core.conventions import as_conventions
+from assay.core.ranking import Ranking
 from assay.core.text import fixed, format_percent
 from assay.errors import MismatchError, UsageError
 from assay.io.formats import RunLike, as_ranking
+from assay.judging.holes import HoleBounds, bound_systems
 from assay.judging.labels import Label, LabelSet
 from assay.judging.plugin import PLUGIN
 from assay.judging.pool import LabelPool
-from assay.judging.weights import Coefficients, LinearMeasure, parse_linear, weigh_systems
+from assay.judging.weights import (
+    RULES,
+    Coefficients,
+    LinearMeasure,
+    is_plain,
+    parse_linear,
+    set_threshold,
+    weigh_systems,
+)
+from assay.measures import parse
 from assay.runs.record import RunRecord
 from assay.runs.results import Aggregate
 from assay.stats import Interval
 from assay.stats.bounded import t_quantile
 from assay.stats.samples import FEWEST, check_margin, check_significance_level
-from assay.tables.table import Cell, Page, Table, Words
+from assay.tables.table import Cell, Page, Table, Words, table_of
 
+Number = tuple[Interval, str, str, str]
 _FEWEST_LABELS: Final = 30  # a confidence sequence holds for many
 _NO_WEIGHT: Final = 1e-12
 _student = lru_cache(maxsize=1024)(t_quantile)
@@ -129,32 +140,38 @@ class DrawnLabels(NamedTuple):
         """Return about how many more labels give an interval of ± this; infinity if none do.
 
         From the design: chances grow together until they are 1, and what labels then add to the
-        spread falls as the design says; what queries add stays.
+        spread falls as the design says; what queries add stays. That part is seen only through
+        the labels, so it is drawn towards twice what gains that fall on pairs at random would
+        give, which is what queries of TREC Robust add (1.4 to 2.9 times).
         """
         if math.isnan(half_width) or not len(self.rows):
             return math.nan
-        tuning = self.tuning()
-        freedom = max(self.freedom(), 1)
+        tuning, freedom = self.tuning(), max(self.freedom(), 1)
         total = float(self.values(tuning).var(ddof=1)) / self.n_rows
-        now = self.label_variance(tuning)
-        squares, p = self.weights**2, self.chances
+        now, p, squares = self.label_variance(tuning), self.chances, self.weights**2
         _, drawn, gains, _ = self._drawn()
-        # Both are noisy; queries differ at least as much as if gains fell on pairs at random.
         gain = float(np.average(gains, weights=1 / drawn))
         spread = float(np.average((gains - gain) ** 2, weights=1 / drawn))
-        queries = max(total - now, spread * float(squares.sum()) / self.n_rows**2)
-        room = (half_width / _student(1 - level / 2, freedom)) ** 2 - queries
-        design = float(np.sum(squares * (1 - p) / p))
-        if room <= 0:
-            return math.inf
-        if now <= room or design == 0:
-            return 0.0
+        random = spread * float(squares.sum()) / self.n_rows**2
+        noise = 2 * total**2 / freedom  # variance of `total`, as of a normal sample's
+        trust = random**2 / (random**2 + noise) if random > 0 else 0.0
+        queries = max((2 * random) * (1 - trust) + (total - now) * trust, random / 2)
+        design = max(float(np.sum(squares * (1 - p) / p)), 1e-300)
+
+        def width(factor: float) -> float:
+            grown = np.minimum(1.0, factor * p)
+            labels = now * float(np.sum(squares * (1 - grown) / grown)) / design
+            seen = min(self.n_rows - 1, int(freedom * grown.sum() / p.sum()))
+            return _student(1 - level / 2, seen) * math.sqrt(queries + labels)
+
         low, high = 1.0, 1.0 / float(p.min())
-        for _ in range(60):
+        if width(high) > half_width:
+            return math.inf
+        if width(low) <= half_width:
+            return 0.0
+        for _ in range(40):
             middle = (low + high) / 2
-            grown = np.minimum(1.0, middle * p)
-            enough = now * float(np.sum(squares * (1 - grown) / grown)) / design <= room
-            low, high = (low, middle) if enough else (middle, high)
+            low, high = (low, middle) if width(middle) <= half_width else (middle, high)
         return math.ceil(float(np.minimum(1.0, high * p).sum() - p.sum()))
 
 
@@ -190,11 +207,46 @@ def _lower_lambert(y: float) -> float:
     return w
 
 
-def as_aggregate(sure: Interval, measure: str, average: str, subset: str) -> Aggregate:
-    """Return an interval as a number of a record."""
-    about: dict[str, Any] = {"level": sure.level, "method": sure.method, "n": sure.n}
-    about |= {"low": or_none(sure.low), "high": or_none(sure.high), "note": sure.note}
-    return Aggregate(measure, or_none(sure.estimate), average, subset=subset, **about)
+class LabelReport:
+    """What every report from labels has: a page, and records of its numbers."""
+
+    remarks: tuple[str, ...]
+    signature: str
+    method: str
+
+    def verdict(self) -> str:
+        """Return the first result in a sentence."""
+        raise NotImplementedError
+
+    def tables(self) -> list[Table]:
+        """Return the numbers."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        raise NotImplementedError
+
+    def page(self) -> Page:
+        """Return verdict, tables, remarks and the method."""
+        page: Page = [Words(self.verdict(), "verdict"), *self.tables()]
+        page += [Words(remark, "remark") for remark in self.remarks]
+        return [*page, Words(self.method, "method"), Words(self.signature, "signature")]
+
+    def record(self, name: str, numbers: Iterable[Number], verdicts: list[str]) -> RunRecord:
+        """Return a record of some numbers, each an interval, measure, kind of average, subset."""
+        aggregates = [
+            Aggregate(
+                measure,
+                each.estimate,
+                average,
+                subset=subset,
+                **{key: getattr(each, key) for key in ("low", "high", "level", "method", "n")},
+                note=each.note,
+            )
+            for each, measure, average, subset in numbers
+        ]
+        details = {**self.to_dict(), "verdicts": verdicts}
+        return RunRecord(name, task=PLUGIN.name, aggregates=aggregates, details=details)
 
 
 @dataclass(frozen=True)
@@ -255,32 +307,83 @@ class LabelEstimate:
             return f"; more labels do not give {goal}, more queries may"
         return f"; about {self.more:,.0f} more labels for {goal}" if self.more > 0 else ""
 
-    def aggregate(self) -> Aggregate:
+    def number(self) -> Number:
         """Return the estimate as a number of a record."""
         average = "difference from drawn labels" if self.b else "mean from drawn labels"
-        subset = f"{self.a} − {self.b}" if self.b else ""
-        return as_aggregate(self.interval, self.measure, average, subset)
+        return self.interval, self.measure, average, f"{self.a} − {self.b}" if self.b else ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
         names = {"a": self.a, "b": self.b} if self.b else {"a": self.a}
-        data: dict[str, Any] = {"measure": self.measure, **names, **self.interval.to_dict()}
-        if self.b:
-            data["outcome"] = self.outcome
-        data["machine_weight"] = self.tuning
-        data["anytime"] = None if self.sequence is None else self.sequence.to_dict()
-        data["half_width"] = or_none(self.within)
-        data["more_labels"] = self.more if math.isfinite(self.more) else None
-        data["note"] = self.interval.note
-        return data
+        return {
+            **{"measure": self.measure, **names, **self.interval.to_dict()},
+            **({"outcome": self.outcome} if self.b else {}),
+            "machine_weight": self.tuning,
+            "anytime": None if self.sequence is None else self.sequence.to_dict(),
+            "half_width": or_none(self.within),
+            "more_labels": self.more if math.isfinite(self.more) else None,
+            "note": self.interval.note,
+        }
+
+
+class LabelBounds(NamedTuple):
+    """The ends of a mean, or of a difference, over all grades of the pairs without a label.
+
+    Args:
+        measure: The measure.
+        a: The system.
+        b: The system it is compared with; empty for a mean.
+        ends: The least and the largest value.
+    """
+
+    measure: str
+    a: str
+    b: str
+    ends: HoleBounds
+
+    @property
+    def outcome(self) -> str:
+        """The system that leads whatever the grades, or not decided; empty for a mean."""
+        leader = self.a if self.ends.worst > 0 else self.b if self.ends.best < 0 else "not decided"
+        return leader if self.b else ""
+
+    def verdict(self) -> str:
+        """Return what the labels say, whatever the other grades, in a sentence."""
+        ends = [fixed(end, sign=bool(self.b)) for end in (self.ends.worst, self.ends.best)]
+        rest = f"the grades of {self.ends.n_unjudged:,} unlabelled documents"
+        span = f"({ends[0]} to {ends[1]}{'' if self.ends.exact else ', an outer bound'})"
+        if not self.b:
+            return f"{self.a} has {self.measure} {ends[0]} to {ends[1]}, whatever {rest}"
+        if self.outcome == "not decided":
+            return f"{rest} decide between {self.a} and {self.b} on {self.measure} {span}"
+        behind = self.b if self.outcome == self.a else self.a
+        return f"{self.outcome} leads {behind} on {self.measure}, whatever {rest} {span}"
+
+    def plan(self) -> str:
+        """Return nothing: labels narrow bounds by what they say."""
+        return ""
+
+    def number(self) -> Number:
+        """Return the bounds as a number of a record; they hold surely, so without a level."""
+        kind = "bounds" if self.ends.exact else "outer bounds"
+        span = Interval(
+            math.nan, self.ends.worst, self.ends.best, 1.0, "bounds", len(self.ends.low)
+        )
+        return span, self.measure, kind, f"{self.a} − {self.b}" if self.b else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        names = {"a": self.a, "b": self.b} if self.b else {"a": self.a}
+        return {"measure": self.measure, **names, **self.ends.to_dict()}
 
 
 @dataclass(frozen=True)
-class LabelEstimates:
+class LabelEstimates(LabelReport):
     """All estimates from one pool and its labels.
 
     Args:
         estimates: The estimates.
+        bounds: Ends of the measures that are not linear in the labels.
         counts: Number of pairs, drawn, labelled, and machine labels.
         models: Labellers of the machine labels.
         pool: Digest of the pool.
@@ -289,6 +392,7 @@ class LabelEstimates:
     """
 
     estimates: tuple[LabelEstimate, ...]
+    bounds: tuple[LabelBounds, ...]
     counts: Mapping[str, int]
     models: tuple[str, ...]
     pool: str
@@ -296,7 +400,7 @@ class LabelEstimates:
     remarks: tuple[str, ...] = field(default=())
 
     @property
-    def signature(self) -> str:
+    def signature(self) -> str:  # type: ignore[override]
         """Labels, pool and level that made the numbers."""
         c = self.counts
         machine = f"{c['machine']} by {'+'.join(self.models)}" if c["machine"] else "none"
@@ -305,64 +409,85 @@ class LabelEstimates:
             f"pool:{self.pool[:16]}|empty:zero|level:{self.level:g}"
         )
 
-    def verdict(self) -> str:
-        """Return how much was labelled, and the first result."""
-        c = self.counts
-        share = format_percent(c["labelled"] / c["pairs"])
-        labelled = f"{c['labelled']:,} of {c['pairs']:,} pairs labelled ({share})"
-        return f"{labelled}; {self.estimates[0].verdict()}{self.estimates[0].plan()}"
-
-    def records(self) -> list[RunRecord]:
-        """Return a record of the means of each system, or one of all differences."""
-        systems = list(dict.fromkeys(name for e in self.estimates for name in (e.a, e.b) if name))
-        joined = " vs ".join(systems) if len(systems) < 4 else f"{len(systems)} systems"
-        groups = {joined: self.estimates}
-        if not self.estimates[0].b:
-            groups = {a: tuple(e for e in self.estimates if e.a == a) for a in systems}
-        records = []
-        for name, group in groups.items():
-            part = replace(self, estimates=group)
-            verdicts = [part.verdict(), *(f"{e.verdict()}{e.plan()}" for e in group[1:])]
-            about: dict[str, Any] = {"aggregates": [each.aggregate() for each in group]}
-            about["details"] = {**part.to_dict(), "verdicts": verdicts}
-            records.append(RunRecord(name, task=PLUGIN.name, **about))
-        return records
-
-    def table(self) -> Table:
-        """Return a row for each estimate."""
-        compared = any(each.b for each in self.estimates)
-        heading = Interval.heading(1 - self.level)
-        columns = ("measure", "a", "b") if compared else ("measure", "system")
-        last = ("result",) if compared else ()
-        rows = []
-        for each in self.estimates:
-            names = (each.measure, each.a, each.b) if compared else (each.measure, each.a)
-            kind = "difference" if compared else "fraction"
-            anytime = None if each.sequence is None else each.sequence.text(sign=compared)
-            needed = "never" if math.isinf(each.more) else f"{each.more:,.0f}"
-            cells = [Cell(each.interval.estimate, kind), each.interval.cell(sign=compared)]
-            cells += [Cell(anytime, "figure"), Cell(needed.replace("nan", "–"), "figure")]
-            outcome = [Cell(each.outcome)] if compared else []
-            rows.append((*map(Cell, names), *cells, *outcome))
-        means = ("difference" if compared else "mean", heading, "if stopped at will")
-        goals = {each.within for each in self.estimates if each.within > 0}
-        more = f"labels for ± {goals.pop():.2g}" if len(goals) == 1 else "labels to halve it"
-        return Table((*columns, *means, more, *last), tuple(rows))
-
-    def page(self) -> Page:
-        """Return the verdict, the table, remarks and the method."""
+    @property
+    def method(self) -> str:  # type: ignore[override]
+        """How intervals were made."""
         machine = "; machine labels narrow it, whatever their bias" if self.models else ""
         joint = " jointly" * (sum(bool(each.b) for each in self.estimates) > 1)
-        method = (
+        return (
             f"Each drawn label counts 1/probability{machine}. Intervals: Student's t over queries, "
             f"{100 * (1 - self.level):g} %{joint}."
         )
-        page: Page = [Words(self.verdict(), "verdict"), self.table()]
-        page += [Words(remark, "remark") for remark in self.remarks]
-        return [*page, Words(method, "method"), Words(self.signature, "signature")]
+
+    @property
+    def results(self) -> tuple[LabelEstimate | LabelBounds, ...]:
+        """Estimates, then bounds."""
+        return (*self.estimates, *self.bounds)
+
+    def verdict(self) -> str:
+        """Return how much was labelled, and the first result."""
+        c, first = self.counts, self.results[0]
+        share = format_percent(c["labelled"] / c["pairs"])
+        labelled = f"{c['labelled']:,} of {c['pairs']:,} pairs labelled ({share})"
+        return f"{labelled}; {first.verdict()}{first.plan()}"
+
+    def records(self) -> list[RunRecord]:
+        """Return a record of the means of each system, or one of all differences."""
+        systems = list(dict.fromkeys(name for e in self.results for name in (e.a, e.b) if name))
+        groups = {name: {name} for name in systems}
+        if self.results[0].b:
+            name = " vs ".join(systems) if len(systems) < 4 else f"{len(systems)} systems"
+            groups = {name: set(systems)}
+        records = []
+        for name, group in groups.items():
+            estimates = tuple(each for each in self.estimates if each.a in group)
+            bounds = tuple(each for each in self.bounds if each.a in group)
+            part = replace(self, estimates=estimates, bounds=bounds)
+            verdicts = [part.verdict(), *(f"{e.verdict()}{e.plan()}" for e in part.results[1:])]
+            records.append(part.record(name, [each.number() for each in part.results], verdicts))
+        return records
+
+    def tables(self) -> list[Table]:
+        """Return a row for each estimate, and for each of the bounds."""
+        compared = bool(self.results[0].b)
+        columns = ("measure", "a", "b") if compared else ("measure", "system")
+        last = ("result",) if compared else ()
+        kind = "difference" if compared else "fraction"
+
+        def lay_out(headings: Sequence[str], of: Sequence[Any], cells: Callable[..., Any]) -> Table:
+            rows = [
+                ((each.measure, each.a, each.b)[: len(columns)], cells(each), [each.outcome])
+                for each in of
+            ]
+            lines = [(*names, *inner, *end[: len(last)]) for names, inner, end in rows]
+            return table_of((*columns, *headings, *last), lines)
+
+        def estimate(each: LabelEstimate) -> list[Cell]:
+            anytime = None if each.sequence is None else each.sequence.text(sign=compared)
+            needed = "never" if math.isinf(each.more) else f"{each.more:,.0f}"
+            cells = [Cell(each.interval.estimate, kind), each.interval.cell(sign=compared)]
+            return [*cells, Cell(anytime, "figure"), Cell(needed.replace("nan", "–"), "figure")]
+
+        def bound(each: LabelBounds) -> list[Any]:
+            ends = [Cell(end, kind) for end in (each.ends.worst, each.ends.best)]
+            return [*ends, each.ends.n_unjudged]
+
+        goals = {each.within for each in self.estimates if each.within > 0}
+        more = f"labels for ± {goals.pop():.2g}" if len(goals) == 1 else "labels to halve it"
+        means = ("difference" if compared else "mean", Interval.heading(1 - self.level))
+        tables = [
+            lay_out((*means, "if stopped at will", more), self.estimates, estimate),
+            lay_out(("worst", "best", "unlabelled"), self.bounds, bound),
+        ]
+        return [table for table in tables if table.rows]
+
+    def table(self) -> Table:
+        """Return the first table, for formats that hold one."""
+        return self.tables()[0]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
+        bounds = {"bounds": [each.to_dict() for each in self.bounds]} if self.bounds else {}
         return {
             "signature": self.signature,
             "pool": self.pool,
@@ -370,6 +495,7 @@ class LabelEstimates:
             "models": list(self.models),
             "level": self.level,
             "estimates": [each.to_dict() for each in self.estimates],
+            **bounds,
             "remarks": list(self.remarks),
         }
 
@@ -394,7 +520,7 @@ def estimate_from_labels(
         pool: The pool that was labelled.
         labels: Human labels.
         machine: Machine labels, which narrow the intervals.
-        measures: Measures that are linear in the labels. [that of the pool]
+        measures: Measures; those that are not linear in the labels have bounds. [that of the pool]
         means: Estimate each system's mean instead of differences.
         baseline: Compare with this system only.
         rel: The smallest relevant grade. [1]
@@ -406,7 +532,7 @@ def estimate_from_labels(
 
     Raises:
         MismatchError: A run, or the labels, do not belong to the pool.
-        MeasureError: A measure is not linear in the labels.
+        MeasureError: There is no such measure.
 
     Example:
         >>> from assay.judging import Label, LabelSet, make_pool
@@ -422,46 +548,61 @@ def estimate_from_labels(
         check_margin(within, "within")
     if not means and len(runs) < 2:
         raise UsageError("There is one run; a comparison needs two.")
-    rules, names = as_conventions("trec_eval"), list(runs)
+    names = list(runs)
     if baseline is not None and baseline not in runs:
         raise UsageError(f"The baseline {baseline!r} is not one of the runs.")
-    rankings = [as_ranking(run, rules) for run in runs.values()]
-    human = labels.check(pool).of_kind("human")
+    rankings = {name: as_ranking(run, RULES) for name, run in runs.items()}
+    human, models = labels.check(pool).of_kind("human"), labels.of_kind("machine")
     robots = LabelSet(())
     if machine is not None:
-        robots = machine.check(pool, "The machine labels").of_kind("machine")
+        robots, models = machine.check(pool, "The machine labels").of_kind("machine"), robots
         if not len(robots):
             raise MismatchError("The machine labels hold no label of a model, only of people.")
-    others = () if machine is not None else tuple(a for a in labels.labels if a.kind == "machine")
-    chosen_measures = [parse_linear(name, rel) for name in measures or [pool.settings["measure"]]]
+    if not len(human) and len(models):
+        raise MismatchError(
+            f"All {len(models):,} labels are a model's. Give them as machine labels, and those of "
+            "people as labels."
+        )
     pairs = [(a, a) for a in names] if means else list(combinations(names, 2))
     if baseline is not None and not means:
         pairs = [(name, baseline) for name in names if name != baseline]
     share = level if means else level / len(pairs)
-    if not len(human) and others:
-        raise MismatchError(
-            f"All {len(others):,} labels are a model's. Give them as machine labels, and those of "
-            "people as labels."
-        )
-    estimates, drawn = [], _DrawnPairs(pool, human, robots)
-    for measure in chosen_measures:
-        weighed = weigh_systems(rankings, measure, pool.settings["depth"])
+    estimates, bounds, drawn = [], [], _DrawnPairs(pool, human, robots)
+    remarks = [*drawn.remarks(), *labels.remarks()]
+    for name in measures or [pool.settings["measure"]]:
+        measure = set_threshold(parse(name), rel)
+        if measure.name == "nDCG" or not is_plain(measure):
+            qrels, n_split = drawn.judgments(rankings.values())
+            each = bound_systems(rankings, qrels, measure, pool.scale, pairs)
+            bounds += [
+                LabelBounds(str(measure), a, "" if means else b, ends)
+                for (a, b), ends in zip(pairs, each, strict=True)
+            ]
+            remarks.append(
+                f"{measure} has bounds and no estimate: what it divides by depends on labels that "
+                "nobody made"
+            )
+            if n_split:
+                remarks.append(f"{n_split:,} pairs on which people disagree count as unlabelled")
+            continue
+        linear = parse_linear(measure)
+        weighed = weigh_systems(list(rankings.values()), linear, pool.settings["depth"])
         for a, b in pairs:
             columns = [names.index(name) for name in (a, b)]
             weights = weighed.weights[:, columns[0]] - (not means) * weighed.weights[:, columns[1]]
-            sample = drawn.sample(weighed, weights, measure, a if means else f"{a} and {b}")
+            sample = drawn.sample(weighed, weights, linear, a if means else f"{a} and {b}")
             interval, tuning = sample.estimate(share)
             goal = within or interval.half_width / 2
             more = sample.labels_needed(math.nan if math.isnan(interval.low) else goal, share)
             about = (interval, tuning, sample.sequence(share), goal, more)
-            estimates.append(LabelEstimate(measure.name, a, "" if means else b, *about))
-    remarks = [*drawn.remarks(), *labels.remarks()]
-    if others:
-        remarks.append(f"{len(others):,} machine labels among the labels were left out")
+            estimates.append(LabelEstimate(str(linear), a, "" if means else b, *about))
+    if len(models):
+        remarks.append(f"{len(models):,} machine labels among the labels were left out")
     counts = {"pairs": len(pool), "drawn": pool.n_drawn, "labelled": drawn.n_labelled}
-    models = tuple(sorted({label.by for label in robots.labels}))
     counts["machine"] = len(robots.by_pair())
-    return LabelEstimates(tuple(estimates), counts, models, pool.digest, level, tuple(remarks))
+    judges = tuple(sorted({label.by for label in robots.labels}))
+    numbers, said = (tuple(estimates), tuple(bounds)), tuple(dict.fromkeys(remarks))
+    return LabelEstimates(*numbers, counts, judges, pool.digest, level, said)
 
 
 class _DrawnPairs:
@@ -514,7 +655,7 @@ class _DrawnPairs:
         waiting = ~absent & (self._chances[places] <= 0)
         if waiting.any():
             raise MismatchError(
-                f"{int(waiting.sum()):,} documents that decide {measure.name} of {what} are in a "
+                f"{int(waiting.sum()):,} documents that decide {measure} of {what} are in a "
                 "stage of the pool of which no pair is labelled yet. Label some of it first."
             )
         if absent.any():
@@ -522,7 +663,7 @@ class _DrawnPairs:
                 pool.settings["aim"] == "differences"
             )
             raise MismatchError(
-                f"{int(absent.sum()):,} of {len(absent):,} documents that decide {measure.name} of "
+                f"{int(absent.sum()):,} of {len(absent):,} documents that decide {measure} of "
                 f"{what} could not be drawn from this pool.{aim} Add the runs with 'assay pool "
                 "--extend', or make a pool with --aim means."
             )
@@ -542,6 +683,24 @@ class _DrawnPairs:
             np.where(here, every[0, places], 0.0),
             every[1, places],
         )
+
+    def judgments(self, rankings: Iterable[Ranking]) -> tuple[dict[str, dict[str, float]], int]:
+        """Return the labels as judgments, and on how many pairs people disagree.
+
+        A document of every query is there, as unjudged, so that every query counts.
+        """
+        qrels: dict[str, dict[str, float]] = {str(query): {} for query in self.pool.query_ids}
+        for ranking in rankings:
+            ids = ranking.query_ids.as_text().to_list()
+            for query, at in zip(ids, ranking.offsets[:-1].tolist(), strict=True):
+                qrels.setdefault(str(query), {str(ranking.doc_ids[ranking.docs[at]]): -1.0})
+        n_split = 0
+        for place, acts in self._human.items():
+            grades = {label.grade for label in acts if label.grade is not None}
+            query, doc = self.pool.names[place]
+            qrels[query][doc] = grades.pop() if len(grades) == 1 else -1.0
+            n_split += bool(grades)
+        return qrels, n_split
 
     def remarks(self) -> list[str]:
         """Return what a reader should know about the labels."""

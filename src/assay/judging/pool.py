@@ -228,7 +228,7 @@ def make_pool(
     rankings = {name: as_ranking(run, as_conventions("trec_eval")) for name, run in runs.items()}
     weighed = weigh_systems(list(rankings.values()), linear, depth)
     settings = {
-        "measure": linear.name,
+        "measure": str(linear),
         "aim": aim if method == "drawn" else "means",
         "method": method,
         "depth": depth,

@@ -7,64 +7,69 @@ not: their denominators depend on labels that nobody made.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from assay.arrays import Floats, Ints
-from assay.core.conventions import CHOICES
+from assay.core.conventions import Conventions, as_conventions
 from assay.core.ids import Ids
 from assay.core.ranking import Ranking
 from assay.errors import MeasureError
-from assay.measures import parse
+from assay.measures import Measure, parse
+from assay.measures.views import discount
+from assay.scoring.evaluate import call_of
 
-_DCG: Final = re.compile(r"DCG(?:\(gain=(linear|exp)\))?(?:@([1-9]\d{0,8}))?", re.IGNORECASE)
-_BOUNDS: Final = " Bounds: 'assay label POOL --export FILE', then 'eval -r FILE --unjudged bounds'."
+RULES: Final = as_conventions("trec_eval")
 LINEAR: Final = "P@k, DCG@k and RBP"
+WEIGHED: Final = ("P", "DCG", "RBP", "nDCG")  # by rank; nDCG then divides by its ideal
+
+
+def weigh_ranks(measure: Measure, rules: Conventions = RULES) -> Callable[[Floats], Floats]:
+    """Return the function from ranks to weights of P, DCG, nDCG or RBP, whatever the cut-off."""
+    arguments = call_of(measure, rules)[0]
+    k, p = arguments.get("k"), arguments.get("p", 0.0)
+    return {
+        "P": lambda rank: np.full(rank.shape, 1.0 / (k or 1)),
+        "RBP": lambda rank: (1.0 - p) * np.power(p, rank - 1.0),
+    }.get(measure.name, discount)
+
+
+def is_plain(measure: Measure) -> bool:
+    """Tell whether a measure is a weighted sum of gains, over an ideal for nDCG."""
+    params = dict(measure.params)
+    return measure.name in WEIGHED and not params.get("trunc") and not params.get("graded")
 
 
 @dataclass(frozen=True)
 class LinearMeasure:
-    """A measure that is a weighted sum of gains.
+    """A measure that is a weighted sum of gains: P@k, DCG@k or RBP."""
 
-    Args:
-        name: Its canonical name, such as `DCG@10`.
-        kind: P, DCG or RBP.
-        cutoff: The last rank that counts; None for all.
-        patience: That of RBP.
-        exponential: Whether the gain of a grade g is 2^g − 1, not g.
-        rel: The smallest grade that is relevant, for P and RBP.
-    """
+    measure: Measure
 
-    name: str
-    kind: str
-    cutoff: int | None = None
-    patience: float = 0.8
-    exponential: bool = False
-    rel: float = 1
+    def __str__(self) -> str:
+        """Return the canonical name."""
+        return str(self.measure)
+
+    @property
+    def cutoff(self) -> Any:
+        """The last rank that counts; None for all."""
+        return self.measure.cutoff
 
     def weights(self, ranks: Ints) -> Floats:
         """Return the weight of a document at each rank, which counts from 1."""
-        if self.kind == "P":
-            weights = np.full(len(ranks), 1.0 / (self.cutoff or 1))
-        elif self.kind == "DCG":
-            weights = 1.0 / np.log2(ranks + 1.0)
-        else:
-            weights = (1.0 - self.patience) * np.power(self.patience, ranks - 1.0)
+        weights = weigh_ranks(self.measure)(ranks.astype(np.float64))
         return weights if self.cutoff is None else np.where(ranks <= self.cutoff, weights, 0.0)
 
     def gains(self, grades: Any) -> Floats:
         """Return the gain of each grade; negative grades gain nothing."""
-        grade = np.maximum(np.asarray(grades, np.float64), 0.0)
-        if self.kind != "DCG":
-            return (grade >= self.rel).astype(np.float64)
-        return np.exp2(grade) - 1.0 if self.exponential else grade
+        grades = np.maximum(np.asarray(grades, np.float64), 0.0)
+        return np.asarray(call_of(self.measure, RULES)[1](grades), np.float64)
 
 
-def parse_linear(name: str | LinearMeasure, rel: float | None = None) -> LinearMeasure:
+def parse_linear(name: str | Measure | LinearMeasure, rel: float | None = None) -> LinearMeasure:
     """Read the name of a measure that is linear in the labels.
 
     Args:
@@ -83,25 +88,20 @@ def parse_linear(name: str | LinearMeasure, rel: float | None = None) -> LinearM
     """
     if isinstance(name, LinearMeasure):
         return name
-    dcg = _DCG.fullmatch(str(name).strip())
-    if dcg:
-        exponential, cutoff = (dcg[1] or "").lower() == "exp", dcg[2] and int(dcg[2])
-        canonical = "DCG" + "(gain=exp)" * exponential + (f"@{cutoff}" if cutoff else "")
-        return LinearMeasure(canonical, "DCG", cutoff or None, exponential=exponential)
     measure = parse(name)
-    params: dict[str, Any] = dict(measure.params)
-    if measure.name not in ("P", "RBP") or params.get("trunc") or params.get("graded"):
-        bounds = _BOUNDS * ("unjudged" in CHOICES)
+    if not is_plain(measure) or measure.name == "nDCG":
         raise MeasureError(
             f"{measure} cannot be estimated from some of the labels: what it divides by depends on "
-            f"labels that nobody made. Use {LINEAR}, which are weighted sums of labels.{bounds}"
+            f"labels that nobody made. Use {LINEAR}, which are weighted sums of labels."
         )
-    if rel is not None and "rel" not in params:
-        measure = measure(rel=int(rel) if float(rel).is_integer() else rel)
-        params = dict(measure.params)
-    cutoff = None if measure.cutoff is None else int(measure.cutoff)
-    patience, least = float(params.get("p", 0.8)), float(params.get("rel", 1))
-    return LinearMeasure(str(measure), measure.name, cutoff, patience, rel=least)
+    return LinearMeasure(set_threshold(measure, rel))
+
+
+def set_threshold(measure: Measure, rel: float | None) -> Measure:
+    """Set the smallest relevant grade of a measure that takes one and names none."""
+    if rel is None or "rel" not in measure.definition.params or "rel" in dict(measure.params):
+        return measure
+    return measure(rel=int(rel) if float(rel).is_integer() else rel)
 
 
 class Coefficients(NamedTuple):
