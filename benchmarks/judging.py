@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 from assay.core.ranking import Ranking
 from assay.io.formats import read_qrels, read_run
 from assay.judging import DrawnLabels, make_pool, parse_linear
-from assay.judging.pool import inclusion_probabilities
-from assay.judging.weights import weigh_systems
+from assay.judging.pool import inclusion_probabilities, weigh_systems
 
 Numbers = NDArray[Any]
 NAMES: Final = ("InexpC2", "NLPR03vb10", "pircRBa1", "rutcor03100", "MU03rob01")
@@ -179,8 +178,12 @@ def print_plan(pairs: dict[str, Pair], sizes: list[int], draws: int) -> None:
                             never, wrong = never + 1, wrong + (half < goal)
                         else:
                             ratios.append(half / goal)
-                near = np.mean([abs(ratio - 1) <= 0.1 for ratio in ratios]) if ratios else np.nan
-                n = len(ratios) + never
+                if not ratios:
+                    print(
+                        f"| {m} | {judge} | {share:.0%} of now | – | – | 100% | {wrong / never:.0%} |"
+                    )
+                    continue
+                near, n = np.mean([abs(ratio - 1) <= 0.1 for ratio in ratios]), len(ratios) + never
                 print(
                     f"| {m} | {judge} | {share:.0%} of now | {np.mean(ratios):.3f} | {near:.0%} | "
                     f"{never / n:.0%} | {wrong / max(never, 1):.0%} |",

@@ -16,9 +16,9 @@ from assay.judging.session import (
     LabelStatus,
     LabelTexts,
     best_passage,
+    label_in_terminal,
     mark_words,
 )
-from assay.judging.terminal import label_in_terminal
 from tests.judging.samples import make_runs
 from tests.waiting import until
 

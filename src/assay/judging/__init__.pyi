@@ -25,5 +25,5 @@ from assay.judging.queries import queries_from_log as queries_from_log
 from assay.judging.queries import queries_from_model as queries_from_model
 from assay.judging.session import LabelSession as LabelSession
 from assay.judging.session import LabelTexts as LabelTexts
-from assay.judging.weights import LinearMeasure as LinearMeasure
-from assay.judging.weights import parse_linear as parse_linear
+from assay.judging.pool import LinearMeasure as LinearMeasure
+from assay.judging.pool import parse_linear as parse_linear

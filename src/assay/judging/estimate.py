@@ -15,7 +15,7 @@ sequence (Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas 2024, Annals of Statisti
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import combinations
@@ -24,30 +24,31 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from assay.arrays import Flags, Floats, Ints, or_none
+from assay.core.ids import Ids
 from assay.core.ranking import Ranking
 from assay.core.text import fixed, format_percent
 from assay.errors import MismatchError, UsageError
 from assay.io.formats import RunLike, as_ranking
-from assay.judging.holes import HoleBounds, bound_systems
-from assay.judging.labels import Label, LabelSet
+from assay.judging.holes import PairBounds, bound_systems
+from assay.judging.labels import LabelSet
 from assay.judging.plugin import PLUGIN
-from assay.judging.pool import LabelPool
-from assay.judging.weights import (
+from assay.judging.pool import (
     RULES,
     Coefficients,
+    LabelPool,
     LinearMeasure,
     is_plain,
     parse_linear,
     set_threshold,
     weigh_systems,
 )
-from assay.measures import parse
+from assay.measures import Measure, parse
 from assay.runs.record import RunRecord
 from assay.runs.results import Aggregate
 from assay.stats import Interval
 from assay.stats.bounded import t_quantile
 from assay.stats.samples import FEWEST, check_margin, check_significance_level
-from assay.tables.table import Cell, Page, Table, Words, table_of
+from assay.tables.table import Cell, Page, Table, Words, columns_of, table_of
 
 Number = tuple[Interval, str, str, str]
 _FEWEST_LABELS: Final = 30  # a confidence sequence holds for many
@@ -111,16 +112,19 @@ class DrawnLabels(NamedTuple):
         labels most values are 0, and say little about the spread.
         """
         tuning = self.tuning()
-        values = self.values(tuning)
-        mean, freedom = float(values.mean()), self.freedom()
+        values, freedom, note = self.values(tuning), self.freedom(), ""
         if not len(self.rows):  # the same documents at the same ranks: no label changes that
-            return Interval(0.0, 0.0, 0.0, 1 - level, "t", self.n_rows, note="identical"), tuning
-        if freedom + 1 < FEWEST:
-            note = f"gains were drawn in {freedom + 1} queries; {FEWEST} are needed"
-            nothing = (math.nan, math.nan, 1 - level, "t", self.n_rows)
-            return Interval(mean, *nothing, note=note), tuning
-        half = _student(1 - level / 2, freedom) * float(values.std(ddof=1)) / math.sqrt(self.n_rows)
-        return Interval(mean, mean - half, mean + half, 1 - level, "t", self.n_rows), tuning
+            half, note = 0.0, "identical"
+        elif freedom + 1 < FEWEST:
+            half, note = math.nan, f"gains were drawn in {freedom + 1} queries; {FEWEST} are needed"
+        else:
+            error = float(values.std(ddof=1)) / math.sqrt(self.n_rows)
+            half = _student(1 - level / 2, freedom) * error
+        return self._around(float(values.mean()), half, level, note), tuning
+
+    def _around(self, mean: float, half: float, level: float, note: str = "") -> Interval:
+        ends = (mean - half, mean + half)
+        return Interval(mean, *ends, 1 - level, "t", self.n_rows, note=note)
 
     def sequence(self, level: float = 0.05) -> Interval | None:
         """Return the interval that is valid whenever one stops; None before it can be."""
@@ -133,8 +137,7 @@ class DrawnLabels(NamedTuple):
         # add if three in ten pairs had the gain 1.
         planned = 0.3 * float(np.sum(self.weights**2 / self.chances)) / self.n_rows**2
         half = sequence_half_width(variance, planned, level)
-        mean = float(values.mean())
-        return Interval(mean, mean - half, mean + half, 1 - level, "t", self.n_rows)
+        return self._around(float(values.mean()), half, level)
 
     def labels_needed(self, half_width: float, level: float = 0.05) -> float:
         """Return about how many more labels give an interval of ± this; infinity if none do.
@@ -211,39 +214,21 @@ class LabelReport:
     """What every report from labels has: a page, and records of its numbers."""
 
     remarks: tuple[str, ...]
-    signature: str
-    method: str
 
-    def verdict(self) -> str:
-        """Return the first result in a sentence."""
-        raise NotImplementedError
-
-    def tables(self) -> list[Table]:
-        """Return the numbers."""
-        raise NotImplementedError
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data."""
-        raise NotImplementedError
-
-    def page(self) -> Page:
+    def page(self: Any) -> Page:
         """Return verdict, tables, remarks and the method."""
         page: Page = [Words(self.verdict(), "verdict"), *self.tables()]
         page += [Words(remark, "remark") for remark in self.remarks]
         return [*page, Words(self.method, "method"), Words(self.signature, "signature")]
 
-    def record(self, name: str, numbers: Iterable[Number], verdicts: list[str]) -> RunRecord:
+    def record(self: Any, name: str, numbers: Iterable[Number], verdicts: list[str]) -> RunRecord:
         """Return a record of some numbers, each an interval, measure, kind of average, subset."""
+        keys = ("low", "high", "level", "method", "n", "note")
         aggregates = [
             Aggregate(
-                measure,
-                each.estimate,
-                average,
-                subset=subset,
-                **{key: getattr(each, key) for key in ("low", "high", "level", "method", "n")},
-                note=each.note,
+                measure, each.estimate, kind, subset=of, **{key: getattr(each, key) for key in keys}
             )
-            for each, measure, average, subset in numbers
+            for each, measure, kind, of in numbers
         ]
         details = {**self.to_dict(), "verdicts": verdicts}
         return RunRecord(name, task=PLUGIN.name, aggregates=aggregates, details=details)
@@ -284,7 +269,7 @@ class LabelEstimate:
         return self.a if low > 0 else self.b if high < 0 else "not separable"
 
     def verdict(self) -> str:
-        """Return the estimate in a sentence."""
+        """Return the estimate in a sentence, and how many more labels narrow it."""
         sure, signed = self.interval, self.outcome == "not separable"
         if math.isnan(sure.low):
             return f"{self.measure}: too few labels for an interval ({sure.note})"
@@ -293,19 +278,16 @@ class LabelEstimate:
         behind = self.b if self.outcome == self.a else self.a
         sure = -sure if self.b and behind == self.a and not signed else sure
         value, low, high = (fixed(x, sign=signed) for x in (sure.estimate, sure.low, sure.high))
-        ends = f"({low} to {high})"
+        words = f"{self.outcome} leads {behind} by {value} on {self.measure}"
         if not self.b:
-            return f"{self.a} has {self.measure} {value} {ends}"
-        if signed:
-            return f"{self.a} and {self.b} are not separable on {self.measure}: {value} {ends}"
-        return f"{self.outcome} leads {behind} by {value} on {self.measure} {ends}"
-
-    def plan(self) -> str:
-        """Return how many more labels a narrower interval takes; empty where that is unknown."""
+            words = f"{self.a} has {self.measure} {value}"
+        elif signed:
+            words = f"{self.a} and {self.b} are not separable on {self.measure}: {value}"
         goal = f"± {self.within:.2g}"
+        plan = f"; about {self.more:,.0f} more labels for {goal}" if self.more > 0 else ""
         if math.isinf(self.more):
-            return f"; more labels do not give {goal}, more queries may"
-        return f"; about {self.more:,.0f} more labels for {goal}" if self.more > 0 else ""
+            plan = f"; more labels do not give {goal}, more queries may"
+        return f"{words} ({low} to {high}){plan}"
 
     def number(self) -> Number:
         """Return the estimate as a number of a record."""
@@ -326,57 +308,6 @@ class LabelEstimate:
         }
 
 
-class LabelBounds(NamedTuple):
-    """The ends of a mean, or of a difference, over all grades of the pairs without a label.
-
-    Args:
-        measure: The measure.
-        a: The system.
-        b: The system it is compared with; empty for a mean.
-        ends: The least and the largest value.
-    """
-
-    measure: str
-    a: str
-    b: str
-    ends: HoleBounds
-
-    @property
-    def outcome(self) -> str:
-        """The system that leads whatever the grades, or not decided; empty for a mean."""
-        leader = self.a if self.ends.worst > 0 else self.b if self.ends.best < 0 else "not decided"
-        return leader if self.b else ""
-
-    def verdict(self) -> str:
-        """Return what the labels say, whatever the other grades, in a sentence."""
-        ends = [fixed(end, sign=bool(self.b)) for end in (self.ends.worst, self.ends.best)]
-        rest = f"the grades of {self.ends.n_unjudged:,} unlabelled documents"
-        span = f"({ends[0]} to {ends[1]}{'' if self.ends.exact else ', an outer bound'})"
-        if not self.b:
-            return f"{self.a} has {self.measure} {ends[0]} to {ends[1]}, whatever {rest}"
-        if self.outcome == "not decided":
-            return f"{rest} decide between {self.a} and {self.b} on {self.measure} {span}"
-        behind = self.b if self.outcome == self.a else self.a
-        return f"{self.outcome} leads {behind} on {self.measure}, whatever {rest} {span}"
-
-    def plan(self) -> str:
-        """Return nothing: labels narrow bounds by what they say."""
-        return ""
-
-    def number(self) -> Number:
-        """Return the bounds as a number of a record; they hold surely, so without a level."""
-        kind = "bounds" if self.ends.exact else "outer bounds"
-        span = Interval(
-            math.nan, self.ends.worst, self.ends.best, 1.0, "bounds", len(self.ends.low)
-        )
-        return span, self.measure, kind, f"{self.a} − {self.b}" if self.b else ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data."""
-        names = {"a": self.a, "b": self.b} if self.b else {"a": self.a}
-        return {"measure": self.measure, **names, **self.ends.to_dict()}
-
-
 @dataclass(frozen=True)
 class LabelEstimates(LabelReport):
     """All estimates from one pool and its labels.
@@ -392,7 +323,7 @@ class LabelEstimates(LabelReport):
     """
 
     estimates: tuple[LabelEstimate, ...]
-    bounds: tuple[LabelBounds, ...]
+    bounds: tuple[PairBounds, ...]
     counts: Mapping[str, int]
     models: tuple[str, ...]
     pool: str
@@ -400,7 +331,7 @@ class LabelEstimates(LabelReport):
     remarks: tuple[str, ...] = field(default=())
 
     @property
-    def signature(self) -> str:  # type: ignore[override]
+    def signature(self) -> str:
         """Labels, pool and level that made the numbers."""
         c = self.counts
         machine = f"{c['machine']} by {'+'.join(self.models)}" if c["machine"] else "none"
@@ -410,7 +341,7 @@ class LabelEstimates(LabelReport):
         )
 
     @property
-    def method(self) -> str:  # type: ignore[override]
+    def method(self) -> str:
         """How intervals were made."""
         machine = "; machine labels narrow it, whatever their bias" if self.models else ""
         joint = " jointly" * (sum(bool(each.b) for each in self.estimates) > 1)
@@ -420,16 +351,16 @@ class LabelEstimates(LabelReport):
         )
 
     @property
-    def results(self) -> tuple[LabelEstimate | LabelBounds, ...]:
+    def results(self) -> tuple[Any, ...]:
         """Estimates, then bounds."""
         return (*self.estimates, *self.bounds)
 
     def verdict(self) -> str:
         """Return how much was labelled, and the first result."""
-        c, first = self.counts, self.results[0]
+        c = self.counts
         share = format_percent(c["labelled"] / c["pairs"])
         labelled = f"{c['labelled']:,} of {c['pairs']:,} pairs labelled ({share})"
-        return f"{labelled}; {first.verdict()}{first.plan()}"
+        return f"{labelled}; {self.results[0].verdict()}"
 
     def records(self) -> list[RunRecord]:
         """Return a record of the means of each system, or one of all differences."""
@@ -443,43 +374,40 @@ class LabelEstimates(LabelReport):
             estimates = tuple(each for each in self.estimates if each.a in group)
             bounds = tuple(each for each in self.bounds if each.a in group)
             part = replace(self, estimates=estimates, bounds=bounds)
-            verdicts = [part.verdict(), *(f"{e.verdict()}{e.plan()}" for e in part.results[1:])]
+            verdicts = [part.verdict(), *(each.verdict() for each in part.results[1:])]
             records.append(part.record(name, [each.number() for each in part.results], verdicts))
         return records
 
     def tables(self) -> list[Table]:
         """Return a row for each estimate, and for each of the bounds."""
         compared = bool(self.results[0].b)
-        columns = ("measure", "a", "b") if compared else ("measure", "system")
-        last = ("result",) if compared else ()
-        kind = "difference" if compared else "fraction"
-
-        def lay_out(headings: Sequence[str], of: Sequence[Any], cells: Callable[..., Any]) -> Table:
-            rows = [
-                ((each.measure, each.a, each.b)[: len(columns)], cells(each), [each.outcome])
-                for each in of
-            ]
-            lines = [(*names, *inner, *end[: len(last)]) for names, inner, end in rows]
-            return table_of((*columns, *headings, *last), lines)
-
-        def estimate(each: LabelEstimate) -> list[Cell]:
+        kind, front = ("difference", ("a", "b")) if compared else ("fraction", ("system", "b"))
+        rows, bounds = [], []
+        for each in self.estimates:
+            sure = each.interval
             anytime = None if each.sequence is None else each.sequence.text(sign=compared)
-            needed = "never" if math.isinf(each.more) else f"{each.more:,.0f}"
-            cells = [Cell(each.interval.estimate, kind), each.interval.cell(sign=compared)]
-            return [*cells, Cell(anytime, "figure"), Cell(needed.replace("nan", "–"), "figure")]
-
-        def bound(each: LabelBounds) -> list[Any]:
-            ends = [Cell(end, kind) for end in (each.ends.worst, each.ends.best)]
-            return [*ends, each.ends.n_unjudged]
-
+            more = "never" if math.isinf(each.more) else f"{each.more:,.0f}".replace("nan", "–")
+            numbers = (Cell(sure.estimate, kind), sure.cell(sign=compared))
+            plan = (Cell(anytime, "figure"), Cell(more, "figure"))
+            rows.append((each.measure, each.a, each.b, *numbers, *plan, each.outcome))
+        for ends in self.bounds:
+            span = (Cell(ends.worst, kind), Cell(ends.best, kind), ends.n_unjudged)
+            kind_of = "exact" if ends.exact else "outer"
+            bounds.append((ends.measure, ends.a, ends.b, *span, kind_of))
         goals = {each.within for each in self.estimates if each.within > 0}
-        more = f"labels for ± {goals.pop():.2g}" if len(goals) == 1 else "labels to halve it"
-        means = ("difference" if compared else "mean", Interval.heading(1 - self.level))
+        goal = f"labels for ± {goals.pop():.2g}" if len(goals) == 1 else "labels to halve it"
+        names = ("difference" if compared else "mean", Interval.heading(1 - self.level))
+        headings = (*names, "if stopped at will", goal, "result")
         tables = [
-            lay_out((*means, "if stopped at will", more), self.estimates, estimate),
-            lay_out(("worst", "best", "unlabelled"), self.bounds, bound),
+            table_of(("measure", *front, *headings), rows),
+            table_of(("measure", *front, "worst", "best", "unlabelled", "bounds"), bounds),
         ]
-        return [table for table in tables if table.rows]
+        hidden = () if compared else ("b", "result")
+        return [
+            columns_of(table, [i for i, c in enumerate(table.columns) if c not in hidden])
+            for table in tables
+            if table.rows
+        ]
 
     def table(self) -> Table:
         """Return the first table, for formats that hold one."""
@@ -567,23 +495,12 @@ def estimate_from_labels(
     if baseline is not None and not means:
         pairs = [(name, baseline) for name in names if name != baseline]
     share = level if means else level / len(pairs)
-    estimates, bounds, drawn = [], [], _DrawnPairs(pool, human, robots)
-    remarks = [*drawn.remarks(), *labels.remarks()]
-    for name in measures or [pool.settings["measure"]]:
-        measure = set_threshold(parse(name), rel)
+    bounds: list[PairBounds] = []
+    estimates, drawn = [], _DrawnPairs(pool, human, robots)
+    for text in measures or [pool.settings["measure"]]:
+        measure = set_threshold(parse(text), rel)
         if measure.name == "nDCG" or not is_plain(measure):
-            qrels, n_split = drawn.judgments(rankings.values())
-            each = bound_systems(rankings, qrels, measure, pool.scale, pairs)
-            bounds += [
-                LabelBounds(str(measure), a, "" if means else b, ends)
-                for (a, b), ends in zip(pairs, each, strict=True)
-            ]
-            remarks.append(
-                f"{measure} has bounds and no estimate: what it divides by depends on labels that "
-                "nobody made"
-            )
-            if n_split:
-                remarks.append(f"{n_split:,} pairs on which people disagree count as unlabelled")
+            bounds += drawn.bound(rankings, measure, pairs)
             continue
         linear = parse_linear(measure)
         weighed = weigh_systems(list(rankings.values()), linear, pool.settings["depth"])
@@ -596,13 +513,13 @@ def estimate_from_labels(
             more = sample.labels_needed(math.nan if math.isnan(interval.low) else goal, share)
             about = (interval, tuning, sample.sequence(share), goal, more)
             estimates.append(LabelEstimate(str(linear), a, "" if means else b, *about))
-    if len(models):
-        remarks.append(f"{len(models):,} machine labels among the labels were left out")
+    aside = f"{len(models):,} machine labels among the labels were left out"
+    remarks = [*drawn.remarks(), *labels.remarks(), *([aside] if len(models) else [])]
     counts = {"pairs": len(pool), "drawn": pool.n_drawn, "labelled": drawn.n_labelled}
     counts["machine"] = len(robots.by_pair())
     judges = tuple(sorted({label.by for label in robots.labels}))
-    numbers, said = (tuple(estimates), tuple(bounds)), tuple(dict.fromkeys(remarks))
-    return LabelEstimates(*numbers, counts, judges, pool.digest, level, said)
+    numbers = (tuple(estimates), tuple(bounds))
+    return LabelEstimates(*numbers, counts, judges, pool.digest, level, tuple(remarks))
 
 
 class _DrawnPairs:
@@ -610,14 +527,16 @@ class _DrawnPairs:
 
     def __init__(self, pool: LabelPool, human: LabelSet, machine: LabelSet) -> None:
         self.pool = pool
-        self._human = self._by_place(human)
-        self._machine = self._by_place(machine)
+        self._human, self._machine = (
+            {pool.places[pair]: acts for pair, acts in labels.by_pair().items()}
+            for labels in (human, machine)
+        )
         places = np.array(sorted(self._human), np.int64)
         self._at = places[pool.stages[places] > 0]
-        self.n_labelled, self._n_strange = len(self._at), len(places) - len(self._at)
+        self.n_labelled, strange = len(self._at), len(places) - len(self._at)
         if not self.n_labelled:
             raise MismatchError("None of the pairs that were drawn is labelled. Label some first.")
-        self._twice = sum(len(acts) > 1 for acts in self._human.values())
+        twice = sum(len(acts) > 1 for acts in self._human.values())
         # Labels are made in random order within a stage, so those that are missing are a sample.
         n_stages = pool.probabilities.shape[1]
         n_drawn = np.bincount(pool.stages, minlength=n_stages + 1)[1:]
@@ -626,13 +545,16 @@ class _DrawnPairs:
         steps = np.diff(pool.probabilities, axis=1, prepend=0.0)
         # A stage that drew nothing, by chance, was still a chance to be drawn.
         self._chances = steps @ np.where(n_drawn > 0, shares, 1.0)
-        self._missing = int(n_drawn.sum() - done.sum())
+        missing = int(n_drawn.sum() - done.sum())
+        self._notes = {
+            f"{missing:,} of {pool.n_drawn:,} drawn pairs have no label; the labelled ones count "
+            "as a random part of them": missing,
+            f"{strange:,} labels of pairs that were not drawn were left out": strange,
+            f"{twice:,} pairs have labels of several people, whose gains are averaged": twice,
+        }
         keys = pool.queries * len(pool.doc_ids) + pool.docs
         self._order = np.argsort(keys)
         self._keys = keys[self._order]
-
-    def _by_place(self, labels: LabelSet) -> dict[int, list[Label]]:
-        return {self.pool.places[pair]: acts for pair, acts in labels.by_pair().items()}
 
     def sample(
         self, weighed: Coefficients, weights: Floats, measure: LinearMeasure, what: str
@@ -640,13 +562,8 @@ class _DrawnPairs:
         """Return the labels of the pairs that have a weight."""
         pool = self.pool
         heavy = np.abs(weights) > _NO_WEIGHT
-        queries = weighed.query_ids.match(pool.query_ids)
+        queries = self.match_queries(weighed.query_ids, what)
         docs = weighed.doc_ids.match(pool.doc_ids)
-        if (queries < 0).any():
-            raise MismatchError(
-                f"{int((queries < 0).sum())} queries of {what} are not in the pool. Add them with "
-                "'assay pool --extend'."
-            )
         rows, named = queries[weighed.queries[heavy]], docs[weighed.docs[heavy]]
         keys = rows * len(pool.doc_ids) + named
         at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
@@ -674,46 +591,41 @@ class _DrawnPairs:
         labelled = np.zeros(len(pool), bool)
         labelled[self._at] = True
         here = labelled[places]
-        return DrawnLabels(
-            rows,
-            len(pool.query_ids),
-            weights[heavy],
-            self._chances[places],
-            here,
-            np.where(here, every[0, places], 0.0),
-            every[1, places],
-        )
+        gains, guesses = np.where(here, every[0, places], 0.0), every[1, places]
+        front = (rows, len(pool.query_ids), weights[heavy], self._chances[places])
+        return DrawnLabels(*front, here, gains, guesses)
 
-    def judgments(self, rankings: Iterable[Ranking]) -> tuple[dict[str, dict[str, float]], int]:
-        """Return the labels as judgments, and on how many pairs people disagree.
+    def match_queries(self, query_ids: Ids, what: str) -> Ints:
+        """Return the numbers of queries in the pool.
 
-        A document of every query is there, as unjudged, so that every query counts.
+        Raises:
+            MismatchError: Some are not there.
         """
+        numbers = query_ids.as_text().match(self.pool.query_ids)
+        if n := int((numbers < 0).sum()):
+            raise MismatchError(
+                f"{n} queries of {what} are not in the pool. Add them with 'assay pool --extend'."
+            )
+        return numbers
+
+    def bound(
+        self, rankings: Mapping[str, Ranking], measure: Measure, pairs: Iterable[tuple[str, str]]
+    ) -> Iterator[PairBounds]:
+        """Yield the ends of a measure over all grades of the pairs without a label."""
         qrels: dict[str, dict[str, float]] = {str(query): {} for query in self.pool.query_ids}
-        for ranking in rankings:
-            ids = ranking.query_ids.as_text().to_list()
-            for query, at in zip(ids, ranking.offsets[:-1].tolist(), strict=True):
-                qrels.setdefault(str(query), {str(ranking.doc_ids[ranking.docs[at]]): -1.0})
         n_split = 0
         for place, acts in self._human.items():
-            grades = {label.grade for label in acts if label.grade is not None}
+            grades = {float(label.grade or 0) for label in acts}
             query, doc = self.pool.names[place]
             qrels[query][doc] = grades.pop() if len(grades) == 1 else -1.0
             n_split += bool(grades)
-        return qrels, n_split
+        why = "what it divides by depends on labels that nobody made"
+        self._notes[f"{measure} has bounds and no estimate: {why}"] = 1
+        self._notes[f"{n_split:,} pairs on which people disagree count as unlabelled"] = n_split
+        for name, ranking in rankings.items():
+            self.match_queries(ranking.query_ids, name)
+        return bound_systems(rankings, qrels, measure, self.pool.scale, pairs)
 
     def remarks(self) -> list[str]:
         """Return what a reader should know about the labels."""
-        remarks = []
-        if self._missing:
-            remarks.append(
-                f"{self._missing:,} of {self.pool.n_drawn:,} drawn pairs have no label; the "
-                "labelled ones count as a random part of them"
-            )
-        if self._n_strange:
-            remarks.append(f"{self._n_strange:,} labels of pairs that were not drawn were left out")
-        if self._twice:
-            remarks.append(
-                f"{self._twice:,} pairs have labels of several people, whose gains are averaged"
-            )
-        return remarks
+        return [words for words, n in self._notes.items() if n]

@@ -28,9 +28,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from assay.arrays import Floats, Ints, gather, offsets_of, or_none
+from assay.arrays import Flags, Floats, Ints, gather, offsets_of, or_none
 from assay.comparison.pairs import Pair, compare_pairs
 from assay.core.conventions import Conventions
 from assay.core.hits import Hits
@@ -39,12 +38,13 @@ from assay.core.judgments import Kept
 from assay.core.ranking import Ranking, tie_groups
 from assay.core.text import fixed
 from assay.errors import UsageError
-from assay.judging.weights import RULES, is_plain, weigh_ranks
+from assay.judging.pool import RULES, is_plain, weigh_ranks
 from assay.measures import Measure
 from assay.measures.expected import precision_sum
 from assay.measures.views import discount, nth_in_row, sum_over_ranks
 from assay.scoring.evaluate import call_of, evaluate, score
 from assay.scoring.scores import GEOMETRIC_FLOOR, Scores
+from assay.stats import Interval
 
 if TYPE_CHECKING:
     from assay.comparison.compare import Comparison
@@ -105,8 +105,21 @@ class PairBounds(HoleBounds):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
-        front = {"a": self.a, "b": self.b, "measure": self.measure, **super().to_dict()}
-        return {**front, "holds": self.holds, "enough": self.enough}
+        names = {"a": self.a, "b": self.b} if self.b else {"a": self.a}
+        tested = {"holds": self.holds, "enough": self.enough} if self.outcomes[0] else {}
+        return {**names, "measure": self.measure, **super().to_dict(), **tested}
+
+    def verdict(self) -> str:
+        """Return measure, systems and ends in a sentence."""
+        return (
+            f"{self.measure} of {f'{self.a} − {self.b}' if self.b else self.a}: {self.sentence()}"
+        )
+
+    def number(self) -> tuple[Interval, str, str, str]:
+        """Return the ends as a number of a record; they hold surely, whatever the level."""
+        kind = "bounds" if self.exact else "outer bounds"
+        ends = Interval(math.nan, self.worst, self.best, 1.0, "t", len(self.low), note="bounds")
+        return ends, self.measure, kind, f"{self.a} − {self.b}" if self.b else ""
 
     def sentence(self) -> str:
         """Return whether the verdict depends on the unjudged documents."""
@@ -115,8 +128,9 @@ class PairBounds(HoleBounds):
         if not self.n_unjudged and self.worst == self.best:
             return f"no retrieved document{cut} is unjudged"
         kind = "" if self.exact else ", an outer bound"
-        ends = f"difference {fixed(self.worst, sign=True)} to {fixed(self.best, sign=True)}{kind}"
-        if self.outcomes[0] == "undecided":
+        low, high = (fixed(end, sign=bool(self.b)) for end in (self.worst, self.best))
+        ends = f"{'difference' if self.b else 'mean'} {low} to {high}{kind}"
+        if self.outcomes[0] in ("", "undecided"):
             return f"{ends} over all grades of the {what}"
         if self.holds:
             return f"the verdict holds whatever the grades of the {what} ({ends})"
@@ -156,7 +170,7 @@ def bound_scores(scores: Scores) -> dict[str, HoleBounds]:
         if measure.definition.gain != "judged":
             low, high, is_open = _bound_alone(lists, measure)
         kind, near = measure.definition.aggregate, lists.before_cutoff(measure)
-        ends = _bound_means(low[rows], high[rows], is_open[rows], kind, True, near)
+        ends = _bound_means(low[rows], high[rows], is_open[rows], kind, near)
         bounds[str(measure)] = replace(ends, low=low, high=high)
     return bounds
 
@@ -186,7 +200,7 @@ class _FullLists:
         self.n_open = np.bincount(self.open_row, minlength=len(query_ids))
         self.nth = nth_in_row(self.open_row)
 
-    def before_cutoff(self, measure: Measure) -> NDArray[np.bool_]:
+    def before_cutoff(self, measure: Measure) -> Flags:
         """Tell which unjudged documents stand before the cut-off."""
         cut = measure.cutoff if isinstance(measure.cutoff, int) else np.inf
         return np.asarray(self.hits.rank[self.open] <= cut)
@@ -253,7 +267,7 @@ def _defined(values: Floats, rules: Conventions) -> Floats:
 
 def _bound_alone(
     lists: _FullLists, measure: Measure, beyond: Ints | int = 0
-) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+) -> tuple[Floats, Floats, Flags]:
     """Return least and largest values of each query, and where it may be left out of the mean."""
     rules, beyond = lists.rules, np.zeros_like(lists.n_open) + beyond
     if measure.name == "nDCG":
@@ -287,9 +301,7 @@ def _bound_alone(
     return low, high, undefined & ~np.isnan(high)
 
 
-def _bound_ap(
-    lists: _FullLists, measure: Measure, beyond: Ints
-) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+def _bound_ap(lists: _FullLists, measure: Measure, beyond: Ints) -> tuple[Floats, Floats, Flags]:
     """Return the ends of AP: its sum Σ i / r_i for each number of relevant documents.
 
     Where those with the highest ranks are relevant, tied groups above the last of them are as if
@@ -343,9 +355,7 @@ def _bound_ap(
     return low, high, np.isnan(now) & ~np.isnan(high)
 
 
-def _bound_mean(
-    values: Floats, is_open: NDArray[np.bool_], kind: str, end: Callable[..., float]
-) -> float:
+def _bound_mean(values: Floats, is_open: Flags, kind: str, end: Callable[..., float]) -> float:
     """Return the extreme mean, where open queries may be left out of it."""
     if kind == "sum":
         return math.fsum(np.nan_to_num(values).tolist())
@@ -473,9 +483,9 @@ def bound_differences(comparison: Comparison) -> Iterator[PairBounds]:
     ]
     for pair in comparison.pairs:
         measure = next(each for each in comparison.measures if str(each) == pair.measure)
-        a, b = (lists[comparison.names.index(name)] for name in (pair.a, pair.b))
+        both = [lists[comparison.names.index(name)] for name in (pair.a, pair.b)]
         values = comparison.values_on(measure)[comparison.names.index(pair.b)]
-        yield _bound_pair(pair, measure, a, b, values, aligned.clusters)
+        yield _bound_pair(pair, measure, both, values, aligned.clusters)
 
 
 def bound_systems(
@@ -484,7 +494,7 @@ def bound_systems(
     measure: Measure,
     scale: Sequence[float],
     pairs: Iterable[tuple[str, str]],
-) -> Iterator[HoleBounds]:
+) -> Iterator[PairBounds]:
     """Yield the ends of each difference, or of the mean of (a, a), over all grades of the scale.
 
     Args:
@@ -500,21 +510,17 @@ def bound_systems(
         assert scores.hits is not None
         lists[name] = _FullLists(scores.hits, scores.query_ids, RULES, scale)
     for a, b in pairs:
-        if a != b:
-            yield _bound_difference(lists[a], lists[b], measure, math.nan)[0]
-            continue
-        low, high, is_open = _bound_alone(lists[a], measure)
-        kind, near = measure.definition.aggregate, lists[a].before_cutoff(measure)
-        yield _bound_means(low, high, is_open, kind, True, near)
+        if a == b:
+            ends, near = _bound_alone(lists[a], measure), lists[a].before_cutoff(measure)
+            mean = _bound_means(*ends, measure.definition.aggregate, near)
+            yield PairBounds(**vars(mean), a=a, measure=str(measure))
+        else:
+            difference = _bound_difference(lists[a], lists[b], measure, math.nan)[0]
+            yield PairBounds(**vars(difference), a=a, b=b, measure=str(measure))
 
 
 def _bound_means(
-    low: Floats,
-    high: Floats,
-    is_open: NDArray[np.bool_],
-    kind: str,
-    exact: bool,
-    is_near: NDArray[np.bool_],
+    low: Floats, high: Floats, is_open: Flags, kind: str, is_near: Flags, *, exact: bool = True
 ) -> HoleBounds:
     """Return the ends of a mean over queries."""
     ends = [_bound_mean(low, is_open, kind, min), _bound_mean(high, is_open, kind, max)]
@@ -527,48 +533,35 @@ def _bound_difference(
     """Return the ends of the difference, and how many documents would take this lead."""
     row, weights, is_near = _merge_unjudged(a, b, measure)
     union = np.bincount(row, minlength=len(a.n_open))
-    exact, enough = False, None
-    if _is_weighed(measure, a.rules):
-        ratios = _Ratios(a, measure, union - a.n_open)
-        ratios.base -= b.add_judged(measure)
-        low, high = ratios.ends(weights, row)
-        is_open, exact = ratios.is_open, not ratios.is_open.any()
-        enough = _count_enough(ratios, weights, row, lead) if exact else None
-    else:
+    if not _is_weighed(measure, a.rules):
         ends = [_bound_alone(each, measure, union - each.n_open) for each in (a, b)]
-        low, high = ends[0][0] - ends[1][1], ends[0][1] - ends[1][0]
-        is_open = ends[0][2]
-    return _bound_means(low, high, is_open, "mean", exact, is_near), enough
+        (low, high, is_open), (least, most, _) = ends
+        return _bound_means(low - most, high - least, is_open, "mean", is_near, exact=False), None
+    ratios = _Ratios(a, measure, union - a.n_open)
+    ratios.base -= b.add_judged(measure)
+    low, high = ratios.ends(weights, row)
+    exact = not ratios.is_open.any()
+    enough = _count_enough(ratios, weights, row, lead) if exact else None
+    return _bound_means(low, high, ratios.is_open, "mean", is_near, exact=exact), enough
 
 
 def _bound_pair(
-    pair: Pair,
-    measure: Measure,
-    a: _FullLists,
-    b: _FullLists,
-    values: Floats,
-    clusters: NDArray[Any] | None,
+    pair: Pair, measure: Measure, lists: Sequence[_FullLists], values: Floats, clusters: Any
 ) -> PairBounds:
-    ends, enough = _bound_difference(a, b, measure, pair.difference)
+    """Return the ends of a pair, and its outcome at both."""
+    ends, enough = _bound_difference(lists[0], lists[1], measure, pair.difference)
     strict = replace(pair.settings, level=pair.level_of_one, correction="none")
-
-    def outcome_of(part: Floats) -> str:
-        tested = np.stack([values + part, values])
-        names, pairs = (pair.a, pair.b), [(0, 1)]
-        (result,) = compare_pairs(
-            pair.measure, names, tested, pairs, settings=strict, clusters=clusters
-        )
-        return result.outcome
-
-    outcomes = (pair.outcome, outcome_of(ends.low), outcome_of(ends.high))
-    return PairBounds(
-        **vars(ends), a=pair.a, b=pair.b, measure=pair.measure, outcomes=outcomes, enough=enough
-    )
+    about: Any = {"settings": strict, "clusters": clusters}
+    outcomes = [pair.outcome]
+    for part in (ends.low, ends.high):
+        tested, names = np.stack([values + part, values]), (pair.a, pair.b)
+        (result,) = compare_pairs(pair.measure, names, tested, [(0, 1)], **about)
+        outcomes.append(result.outcome)
+    about = {"a": pair.a, "b": pair.b, "measure": pair.measure, "outcomes": tuple(outcomes)}
+    return PairBounds(**vars(ends), **about, enough=enough)
 
 
-def _merge_unjudged(
-    a: _FullLists, b: _FullLists, measure: Measure
-) -> tuple[Ints, Floats, NDArray[np.bool_]]:
+def _merge_unjudged(a: _FullLists, b: _FullLists, measure: Measure) -> tuple[Ints, Floats, Flags]:
     """Return query, weight in a less weight in b, and whether it is before the cut-off, of each.
 
     A document that both retrieved counts once.
