@@ -202,9 +202,9 @@ def test_the_verdict_says_whether_it_holds() -> None:
     good, other, qrels = two_systems(30, hole="b")
     other = {q: {"b": 1, "x": 0.5} for q in qrels}
     for measure, words in {
-        "P@1": "; no retrieved document in the top 1 is unjudged",
-        "nDCG@1": "; no retrieved document in the top 1 is unjudged",
-        "RR": "; the verdict holds whatever the grades of the 30 unjudged documents (difference",
+        "P@1": "\nNo retrieved document in the top 1 is unjudged",
+        "nDCG@1": "\nNo retrieved document in the top 1 is unjudged",
+        "RR": "\nThe verdict holds whatever the grades of the 30 unjudged documents (difference",
     }.items():
         verdict = compare({"good": good, "other": other}, qrels, measure, unjudged="bounds").verdict
         assert words in verdict, verdict
@@ -225,7 +225,7 @@ def test_the_verdict_says_how_many_documents_decide() -> None:
     assert pair.enough == 13  # of 13 leads none is left
     assert not pair.holds
     assert (
-        "the verdict could change: it depends on 20 unjudged documents in the top 1"
+        "\nThe verdict could change: it depends on 20 unjudged documents in the top 1"
         in result.verdict
     )
     assert "; 13 relevant ones would end the lead)" in result.verdict
@@ -330,7 +330,7 @@ def test_queries_that_only_some_systems_have_and_clusters() -> None:
     scores = [evaluate(run, case.qrels, "nDCG@3", groups=groups, **rules) for run in case.runs]
     result = compare(*scores, by="kind", resamples=200)
     assert [(each.a, each.b) for each in result.bounds] == [("A", "B"), ("A", "C"), ("B", "C")]
-    assert " of 3 pairs (" in result.verdict or "all 3 pairs hold" in result.verdict
+    assert " of 3 pairs (" in result.verdict or "All 3 pairs hold" in result.verdict
     skipping = [
         evaluate(run, case.qrels, "nDCG@3", missing="skip", empty="skip", **rules)
         for run in case.runs

@@ -135,7 +135,7 @@ class Comparison:
 
     def sentences_on(self, block: SystemBlock) -> Sequence[str]:
         """Return the verdict on a block, a sentence each."""
-        return (block.verdict,)
+        return block.verdict.splitlines()
 
     @cached_property
     def verdicts(self) -> dict[str, str]:

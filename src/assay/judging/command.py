@@ -20,7 +20,8 @@ from assay.cli.settings import argument
 from assay.core.on_demand import OnDemand
 from assay.core.text import fixed
 from assay.errors import AssayError, UsageError, need
-from assay.judging.plugin import PLUGIN
+from assay.judging.plugin import AIMS, METHODS, PLUGIN
+from assay.judging.plugin import QUERY_KINDS as KINDS
 from assay.tables.table import Cell, table_of
 
 if TYPE_CHECKING:
@@ -36,9 +37,6 @@ else:
     )
     unique_names = OnDemand("assay.runs.run_files").unique_names
 
-METHODS: Final = ("drawn", "depth", "all")
-AIMS: Final = ("differences", "means")
-KINDS: Final = ("title", "heading", "sentence")
 FORMATS: Final = ("trec", "csv", "label-studio", "argilla", "log")
 
 _GRADES: Final = "Meaning of grades: lines as '2: answers in part'."

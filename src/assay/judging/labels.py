@@ -30,7 +30,6 @@ from assay.tables.table import Cell, as_csv, table_of
 
 STATES: Final = ("label", "skip", "cannot", "unreadable", "undo", "written")
 KINDS: Final = ("human", "machine")
-FORMATS: Final = ("log", "trec", "csv", "label-studio", "argilla")
 Pair = tuple[str, str]
 
 

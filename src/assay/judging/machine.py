@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from threading import Lock
@@ -23,26 +24,12 @@ from assay.core.specs import named_callable
 from assay.core.work import tell
 from assay.errors import AssayError, EndpointError, InputError, UsageError, error_text
 from assay.judging.labels import Label, LabelLog, now
+from assay.judging.plugin import read_asset
 from assay.judging.pool import LabelPool
 from assay.judging.session import GUIDELINES, LabelTexts
 from assay.models.adapters.openai import KEY, Endpoint, default_address
 
-PROMPT: Final = """\
-You judge search results. Decide how well the document serves somebody who typed the query.
-
-{grades}
-
-Judge the document by what it says, not by how long or well written it is, and not by how many words
-it shares with the query. A document that only mentions the subject is no answer.
-
-Query: {query}
-{description}
-Document:
-{document}
-
-Think briefly about what the query asks for and what the document offers. Then end with one line:
-Grade: N
-"""
+PROMPT: Final = read_asset("judge.txt")
 _GRADE: Final = re.compile(r"grade[^\w-]{0,6}(-?\d+(?:\.\d+)?)(?![\d.]*\d)", re.IGNORECASE)
 _CHARACTERS_A_TOKEN: Final = 4
 _ANSWER: Final = 100  # tokens, about
@@ -308,8 +295,8 @@ def judge_pool(
         jobs.append(Job.of((query, doc), filled, by))
     finished = {act.key for act in log.acts()[0] if act.key}
     waiting = [job for job in jobs if job.key not in finished]
-    report = JudgeReport(by, len(pool), earlier=len(jobs) - len(waiting))
-    waiting = waiting[:limit]
+    earlier, waiting = len(jobs) - len(waiting), waiting[:limit]
+    done: Counter[str] = Counter()
     began = time.monotonic()
     try:
         read = partial(read_answer, scale=pool.scale)
@@ -319,21 +306,16 @@ def judge_pool(
             act |= {"note": answer.text[:_NOTE], "confidence": answer.confidence, "by": by}
             query, doc = job.about
             log.append(Label(query, doc, answer.grade, pool=pool.digest, **act))
-            report = replace(
-                report,
-                labelled=report.labelled + (state == "label"),
-                unreadable=report.unreadable + (state == "unreadable"),
-                tokens_in=report.tokens_in + tokens[0],
-                tokens_out=report.tokens_out + tokens[1],
-            )
-            tell("judging", report.labelled + report.unreadable, len(waiting))
+            done.update({state: 1, "sent": tokens[0], "received": tokens[1]})
+            tell("judging", done["label"] + done["unreadable"], len(waiting))
     except AssayError as error:
         raise type(error)(
-            f"{error} {report.labelled:,} of {len(waiting):,} labels are in {log.path}; the same "
+            f"{error} {done['label']:,} of {len(waiting):,} labels are in {log.path}; the same "
             "command goes on from there."
         ) from error
-    price = price_of(prices, report.tokens_in, report.tokens_out)
-    return replace(report, price=price, seconds=time.monotonic() - began)
+    sent, received = done["sent"], done["received"]
+    cost = (sent, received, price_of(prices, sent, received), time.monotonic() - began)
+    return JudgeReport(by, len(pool), done["label"], earlier, done["unreadable"], *cost)
 
 
 def ask_all(

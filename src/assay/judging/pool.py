@@ -45,14 +45,13 @@ from assay.errors import (
 from assay.io.formats import RunLike, as_ranking
 from assay.io.plain_data import parse_json
 from assay.io.streams import FilePath, atomic_write, read_text
+from assay.judging.plugin import AIMS, METHODS
 from assay.measures import Measure, parse
 from assay.measures.views import discount
 from assay.scoring.evaluate import call_of
 from assay.stats.samples import check_seed
 
 VERSION: Final = 1
-METHODS: Final = ("drawn", "depth", "all")
-AIMS: Final = ("differences", "means")
 MEASURE: Final = "DCG@10"
 SCALE: Final = (0, 1, 2, 3)
 _DIGITS: Final = 32
@@ -384,8 +383,7 @@ def make_pool(
             "at means."
         )
     linear = parse_linear(measure)
-    rankings = {name: as_ranking(run, RULES) for name, run in runs.items()}
-    weighed = weigh_systems(list(rankings.values()), linear, depth)
+    rankings = [as_ranking(run, RULES) for run in runs.values()]
     settings = {
         "measure": str(linear),
         "aim": aim if method == "drawn" else "means",
@@ -395,25 +393,35 @@ def make_pool(
         "scale": check_scale(scale) if extend is None else list(extend.scale),
         "systems": list(dict.fromkeys([*(extend.settings["systems"] if extend else ()), *runs])),
     }
-    fresh = _frame(weighed, rankings, method, depth, settings)
-    importance = _importance(weighed, aim) if method == "drawn" else np.ones(len(fresh))
+    if method == "drawn":
+        weighed = weigh_systems(rankings, linear, depth)
+        importance = _importance(weighed, aim)
+    else:  # every pair, whatever its weight
+        flat = parse_linear("DCG" if method == "all" else f"DCG@{check_cutoff(depth, 'depth')}")
+        weighed = weigh_systems(rankings, flat)
+        importance = np.ones(len(weighed.queries))
+    nothing = np.zeros(0, np.int64)
+    fresh = (weighed.query_ids, weighed.doc_ids, nothing, nothing, np.zeros((0, 0)), nothing)
+    merged, importance = _merge(extend or LabelPool(*fresh), weighed, importance)
     if method == "drawn" and uncertainty:
-        doubt = np.array([uncertainty.get(pair, 1.0) for pair in fresh.names])
+        doubt = np.array([uncertainty.get(pair, 1.0) for pair in merged.names])
         if not ((doubt >= 0) & (doubt <= 1)).all():
             raise ValueRangeError("The uncertainty of a machine label is a number from 0 to 1.")
         importance = importance * np.maximum(doubt, 0.05)  # a sure judge may be wrong, too
-    matched = importance > _NO_WEIGHT
-    fresh, importance = _select(fresh, matched), importance[matched]
-    merged, earlier, importance = _merge(extend, fresh, importance)
     if not len(merged):
         raise UsageError("The pool is empty: the systems agree on every document that counts.")
+    earlier = merged.probabilities.max(axis=1, initial=0.0)
     goal = n + earlier.sum() if method == "drawn" else math.inf
     probabilities = inclusion_probabilities(importance, earlier, goal)
-    drawn = uniform_numbers(merged) < probabilities
-    stage = 1 if extend is None else extend.probabilities.shape[1] + 1
-    stages = np.where((merged.stages == 0) & drawn, stage, merged.stages)
-    columns = [merged.probabilities[:, : stage - 1], probabilities[:, None]]
-    return replace(merged, probabilities=np.hstack(columns), stages=stages)
+    stage = merged.probabilities.shape[1] + 1
+    drawn = (uniform_numbers(replace(merged, settings=settings)) < probabilities) * stage
+    return replace(
+        merged,
+        probabilities=np.hstack([merged.probabilities, probabilities[:, None]]),
+        stages=np.where(merged.stages == 0, drawn, merged.stages),
+        settings=settings,
+        ancestors=() if extend is None else (*extend.ancestors, extend.digest),
+    )
 
 
 def check_scale(scale: Iterable[int]) -> list[int]:
@@ -435,50 +443,22 @@ def _importance(weighed: Coefficients, aim: str) -> Floats:
     return roots
 
 
-def _frame(
-    weighed: Coefficients, runs: Any, method: str, depth: int | None, settings: Any
-) -> LabelPool:
-    if method != "drawn":  # every pair, whatever its weight
-        flat = parse_linear("DCG" if method == "all" else f"DCG@{check_cutoff(depth, 'depth')}")
-        weighed = weigh_systems(list(runs.values()), flat)
-    empty = np.zeros((len(weighed.queries), 0))
-    nothing = np.zeros(len(weighed.queries), np.int64)
-    numbers = (weighed.queries, weighed.docs)
-    return LabelPool(weighed.query_ids, weighed.doc_ids, *numbers, empty, nothing, settings)
-
-
-def _select(pool: LabelPool, mask: Any) -> LabelPool:
-    columns = {name: getattr(pool, name)[mask] for name in _COLUMNS}
-    return replace(pool, **columns)
-
-
-_COLUMNS: Final = ("queries", "docs", "probabilities", "stages")
-
-
-def _merge(
-    old: LabelPool | None, new: LabelPool, importance: Floats
-) -> tuple[LabelPool, Floats, Floats]:
-    """Return the pairs of both pools, what their probability was, and what they weigh now."""
-    if old is None:
-        return new, np.zeros(len(new)), importance
+def _merge(old: LabelPool, new: Coefficients, importance: Floats) -> tuple[LabelPool, Floats]:
+    """Return the pairs of a pool and those that have a weight now, and what each weighs now."""
+    heavy = importance > _NO_WEIGHT
     query_ids, (old_queries, new_queries) = merge_ids([old.query_ids, new.query_ids])
     doc_ids, (old_docs, new_docs) = merge_ids([old.doc_ids, new.doc_ids])
     before = old_queries[old.queries] * len(doc_ids) + old_docs[old.docs]
-    now = new_queries[new.queries] * len(doc_ids) + new_docs[new.docs]
+    now = new_queries[new.queries[heavy]] * len(doc_ids) + new_docs[new.docs[heavy]]
     keys = np.unique(np.concatenate([before, now]))
-    at_before, at_now = np.searchsorted(keys, before), np.searchsorted(keys, now)
+    places = np.searchsorted(keys, before)
     probabilities = np.zeros((len(keys), old.probabilities.shape[1]))
-    probabilities[at_before] = old.probabilities
-    stages = np.zeros(len(keys), np.int64)
-    stages[at_before] = old.stages
-    weights = np.zeros(len(keys))
-    weights[at_now] = importance
-    queries, docs = np.divmod(keys, len(doc_ids))
-    ancestors = (*old.ancestors, old.digest)
-    merged = LabelPool(
-        query_ids, doc_ids, queries, docs, probabilities, stages, new.settings, ancestors
-    )
-    return merged, probabilities[:, -1], weights
+    probabilities[places] = old.probabilities
+    stages, weights = np.zeros(len(keys), np.int64), np.zeros(len(keys))
+    stages[places] = old.stages
+    weights[np.searchsorted(keys, now)] = importance[heavy]
+    numbers = np.divmod(keys, max(len(doc_ids), 1))
+    return LabelPool(query_ids, doc_ids, *numbers, probabilities, stages), weights
 
 
 def inclusion_probabilities(importance: Floats, earlier: Floats, goal: float) -> Floats:

@@ -25,18 +25,12 @@ from assay.io.columns import open_table
 from assay.io.streams import FilePath, atomic_write
 from assay.judging.labels import Label, LabelLog, now
 from assay.judging.machine import Job, Model, ask_all, describe_tokens, fill_prompt, open_model
+from assay.judging.plugin import QUERY_KINDS as KINDS
+from assay.judging.plugin import read_asset
 from assay.judging.session import query_words
 from assay.stats.samples import check_seed
 
-KINDS: Final = ("title", "heading", "sentence")
-PROMPT: Final = """\
-Write {n} search queries that somebody could type who needs what the document below says, and who
-has never seen it. Use words of your own, as people type them; do not point to the document.
-Write one query a line and nothing else.
-
-Document:
-{document}
-"""
+PROMPT: Final = read_asset("queries.txt")
 _COUNTS: Final = ("count", "frequency", "freq", "n", "clicks", "hits")
 _LONGEST: Final = 300  # characters of a query
 _QUERY: Final = 20  # tokens of a query, about
