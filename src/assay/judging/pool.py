@@ -163,7 +163,7 @@ def merge_ids(parts: Sequence[Ids]) -> tuple[Ids, list[Ints]]:
     """
     every, places = parts[0], [np.arange(len(parts[0]))]
     for ids in parts[1:]:
-        at = np.array(ids.match(every))
+        at = np.arange(len(ids)) if ids is every else np.array(ids.match(every))
         new = np.flatnonzero(at < 0)
         if len(new):
             at[new] = len(every) + np.arange(len(new))
