@@ -299,7 +299,12 @@ def read_labels(
         records, where = read_records(path, layout or find_format(path))
         read = _label_studio if format == "label-studio" else _argilla
         entries = records if isinstance(records, list) else [records]
-        acts = [act for n, entry in enumerate(entries) for act in read(entry, by, where(n))]
+        try:
+            acts = [act for n, entry in enumerate(entries) for act in read(entry, by, where(n))]
+        except (AttributeError, TypeError, KeyError, IndexError):
+            raise FormatError(
+                f"{path} is not as {format} exports labels. Export it again, or name its --format."
+            ) from None
         return settle(acts)
     if layout == "trec" or format == "trec":
         return _of_qrels(read_qrels(path, format="trec"), by, kind)
@@ -359,7 +364,7 @@ def _as_grade(value: Any, place: str) -> float:
 def _pair_of(data: Any, place: str) -> Pair:
     """Return the ids of query and document that a task or record names."""
     names = [(f"{name}_id", name) for name in ("query", "doc")]
-    ids = [next((data[key] for key in keys if data.get(key)), None) for keys in names]
+    ids = [next((data[k] for k in keys if data.get(k) not in (None, "")), None) for keys in names]
     if None in ids:
         missing = names[ids.index(None)][0]
         raise FormatError(f"{place}: there is no {missing}. Export tasks with query_id and doc_id.")
