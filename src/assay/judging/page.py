@@ -73,11 +73,9 @@ def make_label_app(
 
     def record(session: LabelSession, data: Any) -> None:
         pair = (str(data["pair"][0]), str(data["pair"][1]))
-        about: dict[str, Any] = {
-            "note": str(data.get("note", "")),
-            "seconds": float(data.get("seconds", 0)),
-        }
-        session.record(pair, data.get("grade"), state=str(data.get("state", "label")), **about)
+        note, seconds = str(data.get("note", "")), float(data.get("seconds", 0))
+        state = str(data.get("state", "label"))
+        session.record(pair, data.get("grade"), state=state, note=note, seconds=seconds)
 
     async def post(request: Request) -> Response:
         body = b""

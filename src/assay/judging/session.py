@@ -10,7 +10,7 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from threading import Thread
@@ -270,6 +270,7 @@ class LabelStatus:
 
 
 KEYS: Final = "s skip · c cannot judge · n NOTE · u undo · q quit"
+_STATES: Final = {"s": "skip", "c": "cannot"}
 _LINES: Final = 30  # of a document, before "more"
 
 
@@ -290,81 +291,59 @@ def label_in_terminal(
         write: Shows a line.
         status: Says what is known so far.
     """
-    note, whole = "", False
-    pair = session.next_pair()
+    note, whole, pair = "", False, session.next_pair()
+    grades = list(map(str, session.pool.scale))
     while pair is not None:
-        _show(session.show(pair), guidelines, write, whole=whole)
+        for line in _describe(session.show(pair), guidelines, whole=whole):
+            write(line)
         began = time.monotonic()
         try:
             typed = read("> ").strip()
         except EOFError:
             break
-        key = typed.lower()
-        seconds = time.monotonic() - began
-        whole = key == "m"
+        key, whole = typed.lower(), typed.lower() == "m"
+        about: dict[str, Any] = {"note": note, "seconds": time.monotonic() - began}
         if key == "q":
             break
-        if key == "u":
-            write("Took back the last label." if session.undo() else "There is nothing to undo.")
-        elif key.startswith("n "):
+        if whole:
+            continue
+        if key.startswith("n "):
             note = typed[2:].strip()
             write("The note goes with your next answer.")
             continue
-        elif whole:
+        if key == "u":
+            write("Took back the last label." if session.undo() else "There is nothing to undo.")
+        elif key in _STATES:
+            session.record(pair, None, state=_STATES[key], **about)
+        elif key in grades:
+            session.record(pair, int(key), **about)
+        else:
+            write(f"Unknown key {printable(typed)[:20]!r}. {'/'.join(grades)} · {KEYS} · m more")
             continue
-        elif not _record(session, pair, key, note, seconds):
-            write(f"Unknown key {printable(typed)[:20]!r}. {_grades(session)} · {KEYS} · m more")
-            continue
-        note = ""
-        pair = session.next_pair()
+        note, pair = "", session.next_pair()
         if news := status():
             write(printable(news))
     done = session.progress()
     write(f"{done['all']:,} of {done['total']:,} pairs labelled, {done['mine']:,} by {session.by}.")
 
 
-def _record(session: LabelSession, pair: Pair, key: str, note: str, seconds: float) -> bool:
-    """Record a grade, a skip or "cannot judge"; return whether the key is one of these."""
-    states = {"s": "skip", "c": "cannot"}
-    if key in states:
-        session.record(pair, None, state=states[key], note=note, seconds=seconds)
-    elif key in map(str, session.pool.scale):
-        session.record(pair, int(key), note=note, seconds=seconds)
-    else:
-        return False
-    return True
-
-
-def _grades(session: LabelSession) -> str:
-    return "/".join(map(str, session.pool.scale))
-
-
-def _show(
-    data: dict[str, Any],
-    guidelines: Mapping[int, str],
-    write: Callable[[str], None],
-    *,
-    whole: bool,
-) -> None:
-    width = min(shutil.get_terminal_size().columns, 100)
+def _describe(data: dict[str, Any], meaning: Mapping[int, str], *, whole: bool) -> Iterator[str]:
+    """Yield the lines that show a pair."""
     done = data["progress"]
     rate = f" · {done['an_hour']} an hour" if done["an_hour"] else ""
-    write(f"\n[{done['all']:,} of {done['total']:,}{rate}]")
-    write(_style(f"Query: {printable(data['query'])}", "1"))
+    yield f"\n[{done['all']:,} of {done['total']:,}{rate}]"
+    yield _style(f"Query: {printable(data['query'])}", "1")
     if data["description"]:
-        write(printable(data["description"]))
+        yield printable(data["description"])
     for heading, pieces in (("Best passage", data["passage"]), ("Document", data["text"])):
         if pieces:
-            lines = _wrap(pieces, width)
+            lines = _wrap(pieces, min(shutil.get_terminal_size().columns, 100))
             shown = lines if whole else lines[:_LINES]
-            write(f"{heading}:")
-            for line in shown:
-                write(f"  {line}")
+            yield from (f"{heading}:", *(f"  {line}" for line in shown))
             if len(shown) < len(lines):
-                write(f"  … {len(lines) - len(shown)} more lines: m")
-    grades = [f"{grade} {guidelines.get(grade, '')}".strip() for grade in data["scale"]]
-    write(" · ".join(grades))
-    write(KEYS)
+                yield f"  … {len(lines) - len(shown)} more lines: m"
+    yield " · ".join(f"{grade} {meaning.get(grade, '')}".strip() for grade in data["scale"])
+    yield KEYS
 
 
 def _wrap(pieces: list[TextPart], width: int) -> list[str]:
