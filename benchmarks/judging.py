@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import math
 import resource
+import tempfile
 import time
 from itertools import combinations
 from pathlib import Path
@@ -26,7 +27,15 @@ from numpy.typing import NDArray
 
 from assay.core.ranking import Ranking
 from assay.io.formats import read_qrels, read_run
-from assay.judging import DrawnLabels, make_pool, parse_linear
+from assay.judging import (
+    DrawnLabels,
+    Label,
+    LabelLog,
+    LabelSession,
+    LabelTexts,
+    make_pool,
+    parse_linear,
+)
 from assay.judging.pool import inclusion_probabilities, weigh_systems
 
 Numbers = NDArray[Any]
@@ -179,9 +188,8 @@ def print_plan(pairs: dict[str, Pair], sizes: list[int], draws: int) -> None:
                         else:
                             ratios.append(half / goal)
                 if not ratios:
-                    print(
-                        f"| {m} | {judge} | {share:.0%} of now | – | – | 100% | {wrong / never:.0%} |"
-                    )
+                    missed = f"{wrong / never:.0%}"
+                    print(f"| {m} | {judge} | {share:.0%} of now | – | – | 100% | {missed} |")
                     continue
                 near, n = np.mean([abs(ratio - 1) <= 0.1 for ratio in ratios]), len(ratios) + never
                 print(
@@ -214,6 +222,36 @@ def print_speed(n_systems: int = 20, n_queries: int = 10_000, depth: int = 100) 
     )
 
 
+def print_keys(n_queries: int = 2000, depth: int = 30) -> None:
+    """Print how long a labeller waits after a key, in a large pool that is nearly labelled."""
+    runs = {
+        name: {
+            f"q{q}": [f"d{(q * 37 + rank * step) % 5000}" for rank in range(depth)]
+            for q in range(n_queries)
+        }
+        for step, name in enumerate("abc", 1)
+    }
+    pool = make_pool(runs, method="all")
+    texts = LabelTexts({}, {f"d{i}": "a text about a topic " * 100 for i in range(5000)}, {})
+    with tempfile.TemporaryDirectory() as folder:
+        log = LabelLog(Path(folder) / "labels.jsonl")
+        made = pool.names[:100_000]
+        log.append(*(Label(*pair, 1, "ab"[i % 2], pool=pool.digest) for i, pair in enumerate(made)))
+        session = LabelSession(pool, log, "a", texts=texts)
+        times = []
+        for _ in range(100):
+            pair = session.next_pair()
+            assert pair is not None
+            began = time.perf_counter()
+            session.record(pair, 2)
+            session.show(session.next_pair())
+            times.append(time.perf_counter() - began)
+    print(
+        f"{len(pool):,} pairs, {len(made):,} labels: a key takes {1e3 * np.median(times):.1f} ms, "
+        f"at most {1e3 * max(times):.1f} ms"
+    )
+
+
 def main() -> None:
     """Print what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
@@ -225,6 +263,7 @@ def main() -> None:
     parser.add_argument("--speed", action="store_true")
     options = parser.parse_args()
     if options.speed:
+        print_keys()
         print_speed()
         return
     if options.folder is None:

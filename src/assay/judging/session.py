@@ -122,6 +122,7 @@ class LabelSession:
         self._mine: dict[Pair, Label] = {}
         self._history: list[Pair] = []
         self._others: dict[Pair, set[str]] = {}
+        self._labelled: dict[bool, set[Pair]] = {True: set(), False: set()}  # by me, by anybody
         self._next = 0
         self._began = time.monotonic()
         self._n_here = 0
@@ -140,6 +141,10 @@ class LabelSession:
             elif act.kind == "human":
                 others = self._others.setdefault(pair, set())
                 (others.add if act.state == "label" else others.discard)(act.by)
+            mine = pair in self._mine and self._mine[pair].state == "label"
+            for by_me, pairs in self._labelled.items():
+                labelled = mine or (not by_me and bool(self._others.get(pair)))
+                (pairs.add if labelled else pairs.discard)(pair)
 
     def next_pair(self) -> Pair | None:
         """Return the pair to label now; None at the end. Skipped pairs come last."""
@@ -199,12 +204,10 @@ class LabelSession:
 
     def progress(self) -> dict[str, Any]:
         """Return how much is labelled, by this labeller and by all, and how quickly."""
-        mine = sum(act.state == "label" for act in self._mine.values())
-        every = {pair for pair, act in self._mine.items() if act.state == "label"}
-        every |= {pair for pair, others in self._others.items() if others}
+        mine, every = (len(self._labelled[by_me]) for by_me in (True, False))
         hours = (time.monotonic() - self._began) / 3600
         rate = round(self._n_here / hours) if hours > 1 / 120 and self._n_here > 0 else None
-        return {"mine": mine, "all": len(every), "total": len(self._queue), "an_hour": rate}
+        return {"mine": mine, "all": every, "total": len(self._queue), "an_hour": rate}
 
     def show(self, pair: Pair | None) -> dict[str, Any]:
         """Return what a labeller sees of a pair: texts as pieces, progress, the scale."""
