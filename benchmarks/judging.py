@@ -7,13 +7,16 @@ population's difference of DCG@10 in 95 % of draws.
 
     python benchmarks/judging.py FOLDER --draws 1000
     python benchmarks/judging.py FOLDER --savings --draws 200
+    python benchmarks/judging.py FOLDER --plan --draws 200
     python benchmarks/judging.py --speed
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import resource
+import tempfile
 import time
 from itertools import combinations
 from pathlib import Path
@@ -24,9 +27,16 @@ from numpy.typing import NDArray
 
 from assay.core.ranking import Ranking
 from assay.io.formats import read_qrels, read_run
-from assay.judging import DrawnLabels, make_pool, parse_linear
-from assay.judging.pool import inclusion_probabilities
-from assay.judging.weights import weigh_systems
+from assay.judging import (
+    DrawnLabels,
+    Label,
+    LabelLog,
+    LabelSession,
+    LabelTexts,
+    make_pool,
+    parse_linear,
+)
+from assay.judging.pool import inclusion_probabilities, weigh_systems
 
 Numbers = NDArray[Any]
 NAMES: Final = ("InexpC2", "NLPR03vb10", "pircRBa1", "rutcor03100", "MU03rob01")
@@ -77,7 +87,7 @@ class Pair:
         ).estimate()[0]
         self.verdict = (full.low > 0) - (full.high < 0)
 
-    def draw(self, m: int, judge: str, rng: Any, *, resample: bool = True) -> DrawnLabels:
+    def draw(self, m: float, judge: str, rng: Any, *, resample: bool = True) -> DrawnLabels:
         """Draw queries, labels and machine labels."""
         drawn = rng.integers(0, self.n, self.n) if resample else np.arange(self.n)
         at = np.concatenate([self.places[row] for row in drawn])
@@ -151,6 +161,44 @@ def print_savings(pairs: dict[str, Pair], draws: int) -> None:
         )
 
 
+def print_plan(pairs: dict[str, Pair], sizes: list[int], draws: int) -> None:
+    """Print what half width the planned number of labels gives, over the one that was wanted."""
+    print(
+        "| labels now | judge | wanted | reached / wanted | within 10 % | never | of these wrong |"
+    )
+    print("|---:|:---|---:|---:|---:|---:|---:|")
+    for m in sizes:
+        for judge in ("labels alone", "good"):
+            for share in (0.8, 0.65, 0.5):
+                ratios, never, wrong = [], 0, 0
+                for number, pair in enumerate(pairs.values()):
+                    for draw in range(draws):
+                        seed = [number, m, draw]
+                        now = pair.draw(m, judge, np.random.default_rng(seed))
+                        goal = share * now.estimate()[0].half_width
+                        more = now.labels_needed(goal)
+                        if math.isnan(more):
+                            continue
+                        # The same queries and the same random number of each pair.
+                        rng = np.random.default_rng(seed)
+                        size = len(now.rows) if math.isinf(more) else m + more
+                        half = pair.draw(size, judge, rng).estimate()[0].half_width
+                        if math.isinf(more):
+                            never, wrong = never + 1, wrong + (half < goal)
+                        else:
+                            ratios.append(half / goal)
+                if not ratios:
+                    missed = f"{wrong / never:.0%}"
+                    print(f"| {m} | {judge} | {share:.0%} of now | – | – | 100% | {missed} |")
+                    continue
+                near, n = np.mean([abs(ratio - 1) <= 0.1 for ratio in ratios]), len(ratios) + never
+                print(
+                    f"| {m} | {judge} | {share:.0%} of now | {np.mean(ratios):.3f} | {near:.0%} | "
+                    f"{never / n:.0%} | {wrong / max(never, 1):.0%} |",
+                    flush=True,
+                )
+
+
 def print_speed(n_systems: int = 20, n_queries: int = 10_000, depth: int = 100) -> None:
     """Print how long a pool of many systems takes, and its memory."""
     rng = np.random.default_rng(0)
@@ -174,6 +222,36 @@ def print_speed(n_systems: int = 20, n_queries: int = 10_000, depth: int = 100) 
     )
 
 
+def print_keys(n_queries: int = 2000, depth: int = 30) -> None:
+    """Print how long a labeller waits after a key, in a large pool that is nearly labelled."""
+    runs = {
+        name: {
+            f"q{q}": [f"d{(q * 37 + rank * step) % 5000}" for rank in range(depth)]
+            for q in range(n_queries)
+        }
+        for step, name in enumerate("abc", 1)
+    }
+    pool = make_pool(runs, method="all")
+    texts = LabelTexts({}, {f"d{i}": "a text about a topic " * 100 for i in range(5000)}, {})
+    with tempfile.TemporaryDirectory() as folder:
+        log = LabelLog(Path(folder) / "labels.jsonl")
+        made = pool.names[:100_000]
+        log.append(*(Label(*pair, 1, "ab"[i % 2], pool=pool.digest) for i, pair in enumerate(made)))
+        session = LabelSession(pool, log, "a", texts=texts)
+        times = []
+        for _ in range(100):
+            pair = session.next_pair()
+            assert pair is not None
+            began = time.perf_counter()
+            session.record(pair, 2)
+            session.show(session.next_pair())
+            times.append(time.perf_counter() - began)
+    print(
+        f"{len(pool):,} pairs, {len(made):,} labels: a key takes {1e3 * np.median(times):.1f} ms, "
+        f"at most {1e3 * max(times):.1f} ms"
+    )
+
+
 def main() -> None:
     """Print what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
@@ -181,9 +259,11 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--labels", type=int, nargs="+", default=[100, 200, 400])
     parser.add_argument("--savings", action="store_true")
+    parser.add_argument("--plan", action="store_true")
     parser.add_argument("--speed", action="store_true")
     options = parser.parse_args()
     if options.speed:
+        print_keys()
         print_speed()
         return
     if options.folder is None:
@@ -191,6 +271,8 @@ def main() -> None:
     pairs = read_pairs(options.folder)
     if options.savings:
         print_savings(pairs, options.draws)
+    elif options.plan:
+        print_plan(pairs, options.labels, options.draws)
     else:
         print_coverage(pairs, options.labels, options.draws)
 

@@ -109,7 +109,7 @@ def test_the_last_resort_for_ties_is_a_rule_only_where_ties_are_ordered() -> Non
         names = other_rules(parse("RR"), as_conventions("trec_eval").replace(ties=ties))
         assert f"ties: {ties}" not in names
         assert {name.partition(":")[0] for name in names} == {
-            *("ties", "scores", "empty", "missing", "self"),
+            *("ties", "scores", "empty", "missing", "self", "unjudged"),
             *(["tiebreak"] if ties == "order" else []),
         }
 

@@ -43,6 +43,23 @@ def result_of(answer: Answer) -> dict[str, Any]:
     return data
 
 
+def test_measures_that_are_not_linear_have_bounds(assay: Assay, inside: Path) -> None:
+    runs, named = ("dense.run", "lexical.run"), ("-m", "nDCG@10", "-m", "DCG@10")
+    data = result_of(assay("compare", *runs, *POOL, *named, "--json"))
+    (ends,) = data["bounds"]
+    assert ends["worst"] < 0 < ends["best"]
+    assert (ends["measure"], ends["exact"], len(data["estimates"])) == ("nDCG@10", True, 1)
+    shown = assay("compare", *runs, *POOL, "-m", "AP").out
+    assert "AP of dense − lexical: difference -" in shown
+    assert ", an outer bound over all grades of the" in shown
+    assert "what it divides by depends on labels that nobody made" in shown
+    alone = result_of(assay("eval", "dense.run", *POOL, "-m", "nDCG@10", "--rel", "2", "--json"))
+    assert 0 < alone["bounds"][0]["worst"] < alone["bounds"][0]["best"] < 1
+    report = assay("compare", *runs, *POOL, "-m", "AP", "--save", "--store", "bounds.db")
+    assert report.code == 0, report.err
+    assert "outer bounds" in assay("runs", "show", "1", "--store", "bounds.db", "--json").out
+
+
 def test_compare_with_a_pool(assay: Assay, inside: Path) -> None:
     runs = ("compare", "dense.run", "lexical.run")
     alone = result_of(assay(*runs, *POOL, "--json"))
@@ -72,7 +89,10 @@ def test_eval_with_a_pool(assay: Assay, inside: Path) -> None:
     [
         (("eval", "dense.run", "--pool", "pool.tsv"), "go together"),
         (("eval", "dense.run", *POOL, "-r", "qrels.txt"), "without -r"),
-        (("eval", "dense.run", *POOL, "-m", "nDCG@10"), "Use P@k, DCG@k and RBP"),
+        (
+            ("pool", "dense.run", "lexical.run", "-m", "nDCG@10", "-o", "x.tsv"),
+            "Use P@k, DCG@k and RBP",
+        ),
         (("eval", "dense.run", *POOL, "--chance"), "--chance does not go with --pool"),
         (("compare", "dense.run", *POOL), "a comparison needs two"),
         (("eval", "coarse.run", *POOL), "could not be drawn from this pool"),

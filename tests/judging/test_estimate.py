@@ -192,7 +192,9 @@ def test_what_does_not_belong_together_is_refused():
     with pytest.raises(MismatchError, match="not for means"):
         estimate_from_labels(two, pool, labels, means=True)
     with pytest.raises(MeasureError, match="cannot be estimated"):
-        estimate_from_labels(two, pool, labels, measures=["nDCG@10"])
+        make_pool(two, 30, measure="nDCG@10")
+    with pytest.raises(MeasureError, match="Unknown measure"):
+        estimate_from_labels(two, pool, labels, measures=["nDGC@10"])
     with pytest.raises(UsageError, match="a comparison needs two"):
         estimate_from_labels({"s0": runs["s0"]}, pool, labels)
     with pytest.raises(MismatchError, match="labels are a model's"):
@@ -237,3 +239,56 @@ def test_several_pairs_share_the_level():
     assert together[0].interval.half_width > 1.1 * alone.interval.half_width
     base = estimate_from_labels(runs, pool, labels, baseline="s2").estimates
     assert [(each.a, each.b) for each in base] == [("s0", "s2"), ("s1", "s2")]
+
+
+@pytest.mark.parametrize("measure", ["nDCG@3", "AP", "AP@2", "R@2", "Rprec", "P(trunc=true)@3"])
+@pytest.mark.parametrize("means", [True, False])
+def test_other_measures_have_the_bounds_of_all_grades(measure, means):
+    """Every grade of the scale for every pair without a label, scored one by one."""
+    runs = {
+        "a": {"q0": ["x", "y", "z"], "q1": ["v", "w"], "q2": ["x"]},
+        "b": {"q0": ["z", "y"], "q1": ["w", "u", "v"], "q2": ["x"]},
+    }
+    pool = make_pool(runs, method="all", scale=[0, 1, 2])
+    people = {("q0", "x"): 2, ("q0", "z"): 0, ("q1", "w"): 1}
+    twice = (Label("q1", "v", 0, by="ada"), Label("q1", "v", 1, by="bob"))
+    labels = LabelSet((*(Label(q, d, grade) for (q, d), grade in people.items()), *twice))
+    result = estimate_from_labels(runs, pool, labels, measures=[measure], means=means)
+    assert not result.estimates
+    # A mean is over the grades of what its system retrieved, a difference over those of both.
+    groups = [{name: run} for name, run in runs.items()] if means else [runs]
+    columns = []
+    for group in groups:
+        retrieved = {(q, d) for run in group.values() for q, docs in run.items() for d in docs}
+        holes, values = sorted(retrieved - people.keys()), []
+        for grades in product([0, 1, 2], repeat=len(holes)):
+            qrels = {}
+            for (q, d), grade in {**people, **dict(zip(holes, grades, strict=True))}.items():
+                qrels.setdefault(q, {})[d] = grade
+            scores = [assay.evaluate(run, qrels, measure) for run in group.values()]
+            first, *others = [each.mean()[measure] for each in scores]
+            values.append(first - sum(others))
+        columns.append(np.array(values))
+    assert len(result.bounds) == len(columns)
+    for each, column in zip(result.bounds, columns, strict=True):
+        assert each.worst <= column.min() + 1e-12
+        assert each.best >= column.max() - 1e-12
+        if each.exact:
+            assert (each.worst, each.best) == pytest.approx((column.min(), column.max()))
+        assert each.exact == (means or measure == "nDCG@3")
+        assert "over all grades of the" in each.verdict()
+    assert any("bounds and no estimate" in remark for remark in result.remarks)
+    assert "1 pairs on which people disagree count as unlabelled" in result.remarks
+
+
+def test_bounds_stand_beside_estimates_and_end_where_all_is_labelled():
+    runs = make_runs(2)
+    pool = make_pool(runs, method="all")
+    result = estimate_from_labels(runs, pool, label_all(pool), measures=["P@4", "AP"])
+    assert [each.measure for each in result.estimates] == ["P@4"]
+    (ends,) = result.bounds
+    assert ends.worst == pytest.approx(ends.best)
+    assert ends.n_unjudged == 0
+    (record,) = result.records()
+    assert [number.average for number in record.aggregates][1] == "outer bounds"
+    assert len(record.details["verdicts"]) == 2

@@ -106,6 +106,32 @@ def test_one_system_has_the_bounds_of_all_judgments(measure: str) -> None:
             np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("measure", ["AP", "AP(over=min)@7", "AP(over=k)@7", "GMAP", "R@7"])
+@pytest.mark.parametrize("ties", ["order", "expected"])
+def test_long_lists_have_the_ends_over_every_number_of_relevant_documents(
+    measure: str, ties: str
+) -> None:
+    """By scores of real judgments: the m highest or the m lowest unjudged documents relevant."""
+    rng = random.Random(f"{measure} {ties}")
+    run = {f"q{i}": {f"d{j:02}": rng.randint(0, 25) for j in range(60)} for i in range(3)}
+    qrels: Lists = {
+        q: {d: rng.randint(0, 1) for d in rng.sample(sorted(docs), 9 * i)}
+        for i, (q, docs) in enumerate(run.items(), 1)
+    }
+    rules: Any = {"ties": ties, "empty": "zero"}
+    ends = evaluate(run, qrels, measure, unjudged="bounds", **rules).bounds()[measure]
+    for row, (q, judged) in enumerate(qrels.items()):
+        ranked = sorted(run[q], key=lambda d: (run[q][d], d), reverse=True)
+        holes = [d for d in ranked if d not in judged]
+        every = {}
+        for m in range(len(holes) + 1):
+            for name, good in (("best", holes[:m]), ("worst", holes[len(holes) - m :])):
+                every[f"{name}{m}"] = {**judged, **{d: int(d in good) for d in holes}}
+        values = evaluate(dict.fromkeys(every, run[q]), every, measure, **rules)[measure]
+        wanted = np.nan_to_num(values).min(), np.nan_to_num(values).max()
+        np.testing.assert_allclose((ends.low[row], ends.high[row]), wanted, rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("measure", [*WEIGHED, *OTHERS])
 def test_differences_have_the_bounds_of_all_judgments(measure: str) -> None:
     """Exact for weighted sums over one ideal; for others no judgment leads beyond."""
@@ -176,9 +202,9 @@ def test_the_verdict_says_whether_it_holds() -> None:
     good, other, qrels = two_systems(30, hole="b")
     other = {q: {"b": 1, "x": 0.5} for q in qrels}
     for measure, words in {
-        "P@1": "; no retrieved document in the top 1 is unjudged",
-        "nDCG@1": "; no retrieved document in the top 1 is unjudged",
-        "RR": "; the verdict holds whatever the grades of the 30 unjudged documents (difference",
+        "P@1": "\nNo retrieved document in the top 1 is unjudged",
+        "nDCG@1": "\nNo retrieved document in the top 1 is unjudged",
+        "RR": "\nThe verdict holds whatever the grades of the 30 unjudged documents (difference",
     }.items():
         verdict = compare({"good": good, "other": other}, qrels, measure, unjudged="bounds").verdict
         assert words in verdict, verdict
@@ -199,7 +225,7 @@ def test_the_verdict_says_how_many_documents_decide() -> None:
     assert pair.enough == 13  # of 13 leads none is left
     assert not pair.holds
     assert (
-        "the verdict could change: it depends on 20 unjudged documents in the top 1"
+        "\nThe verdict could change: it depends on 20 unjudged documents in the top 1"
         in result.verdict
     )
     assert "; 13 relevant ones would end the lead)" in result.verdict
@@ -304,7 +330,7 @@ def test_queries_that_only_some_systems_have_and_clusters() -> None:
     scores = [evaluate(run, case.qrels, "nDCG@3", groups=groups, **rules) for run in case.runs]
     result = compare(*scores, by="kind", resamples=200)
     assert [(each.a, each.b) for each in result.bounds] == [("A", "B"), ("A", "C"), ("B", "C")]
-    assert " of 3 pairs (" in result.verdict or "all 3 pairs hold" in result.verdict
+    assert " of 3 pairs (" in result.verdict or "All 3 pairs hold" in result.verdict
     skipping = [
         evaluate(run, case.qrels, "nDCG@3", missing="skip", empty="skip", **rules)
         for run in case.runs

@@ -246,3 +246,37 @@ def test_two_hundred_kills_lose_no_label(tmp_path: Path):
     for who, numbers in told.items():
         written = {query for query, _ in there.get(who, {})}
         assert {f"q{number}" for number in numbers} <= written
+
+
+@pytest.mark.parametrize("format", ["label-studio", "argilla"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        [3],
+        ["x"],
+        [[]],
+        [{"data": [], "fields": [], "annotations": [1]}],
+        [
+            {
+                "data": {"query_id": "q", "doc_id": "d"},
+                "annotations": 7,
+                "responses": {"rel": 5},
+                "fields": {"query_id": "q", "doc_id": "d"},
+            }
+        ],
+    ],
+)
+def test_exports_of_another_shape_are_named(tmp_path: Path, format: str, content: list) -> None:
+    file = tmp_path / "labels.json"
+    file.write_text(json.dumps(content))
+    with pytest.raises(FormatError, match=r"labels\.json"):
+        read_labels(file, format=format)
+
+
+def test_an_id_may_be_the_number_0(tmp_path: Path) -> None:
+    file = tmp_path / "tasks.json"
+    value = {"value": {"rating": 2}}
+    task = {"data": {"query_id": 0, "doc_id": 0}, "annotations": [{"result": [value]}]}
+    file.write_text(json.dumps([task]))
+    (label,) = read_labels(file, format="label-studio").labels
+    assert (label.query, label.doc, label.grade) == ("0", "0", 2.0)

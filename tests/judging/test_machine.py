@@ -63,7 +63,7 @@ def test_answers_of_functions():
 
 
 def test_texts_with_braces_stay_as_they_are():
-    filled = fill_prompt("{query}|{document}|{other}", "{document}", "{query}")
+    filled = fill_prompt("{query}|{document}|{other}", query="{document}", document="{query}")
     assert filled == "{document}|{query}|{other}"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.errors import FormatError, InputError, UsageError
+from assay.errors import EndpointError, FormatError, InputError, UsageError
 from assay.judging import SourcedQuery, queries_from_docs, queries_from_log, queries_from_model
 from assay.judging.queries import QuerySet, find_flaws, merge_near
 
@@ -146,3 +146,23 @@ def test_files_name_the_source(tmp_path: Path):
 def test_merging_keeps_documents_apart():
     rows = [SourcedQuery("fox", "title", doc) for doc in ("a", "b", "a")]
     assert merge_near(rows) == ([SourcedQuery("fox", "title", "a", count=2), rows[1]], 1)
+
+
+def test_an_endpoint_that_fails_half_way_loses_no_answer(tmp_path):
+    docs, asked = {f"d{i}": f"text {i} here" for i in range(6)}, []
+
+    def ask(prompt):
+        asked.append(prompt)
+        if len(asked) == 3:
+            raise EndpointError("HTTP 500.")
+        return f"query {len(asked)}", (10, 1)
+
+    settings = {"model": "m", "ask": ask, "per_doc": 1, "cache": tmp_path / "c", "concurrency": 1}
+    with pytest.raises(EndpointError):
+        queries_from_model(docs, 6, **settings)
+    assert len((tmp_path / "c").read_text().splitlines()) == 2
+    result = queries_from_model(docs, 6, **settings)
+    assert (len(result.queries), len(asked), result.tokens) == (6, 7, (40, 4))
+    (tmp_path / "c").write_text("no answers\n")
+    with pytest.raises(FormatError, match="holds no labels"):
+        queries_from_model(docs, 6, **settings)

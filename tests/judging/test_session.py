@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 from pathlib import Path
 
@@ -16,9 +17,9 @@ from assay.judging.session import (
     LabelStatus,
     LabelTexts,
     best_passage,
+    label_in_terminal,
     mark_words,
 )
-from assay.judging.terminal import label_in_terminal
 from tests.judging.samples import make_runs
 from tests.waiting import until
 
@@ -255,6 +256,23 @@ def test_assets_are_there_and_run_nothing_inline(client):
     assert "onclick" not in page.text
     for name in ("label.js", "label.css"):
         assert client.get(f"/{name}").status_code == 200
+
+
+def test_progress_counts_what_the_log_holds(pool, log):
+    """After every act of three labellers, undone ones included, against the log read anew."""
+    rng = random.Random(5)
+    sessions = {name: LabelSession(pool, log, name, texts=TEXTS, twice=1.0) for name in "abc"}
+    drawn = [pool.names[place] for place in pool.order.tolist()]
+    for _ in range(80):
+        name = rng.choice("abc")
+        state = rng.choice(["label", "label", "skip", "cannot", "undo"])
+        sessions[name].record(rng.choice(drawn[:6]), 1, state=state)
+        labels = log.read().labels
+        for by, session in sessions.items():
+            session.update()
+            progress = session.progress()
+            assert progress["mine"] == sum(label.by == by for label in labels)
+            assert progress["all"] == len({(label.query, label.doc) for label in labels})
 
 
 @pytest.mark.slow

@@ -135,7 +135,7 @@ class Comparison:
 
     def sentences_on(self, block: SystemBlock) -> Sequence[str]:
         """Return the verdict on a block, a sentence each."""
-        return (block.verdict,)
+        return block.verdict.splitlines()
 
     @cached_property
     def verdicts(self) -> dict[str, str]:
@@ -295,9 +295,8 @@ class Comparison:
         page: Page = []
         for block in self.blocks:
             page += [Words(sentence, "verdict") for sentence in self.sentences_on(block)]
-            page.append(self.table(block.measure))
-            if len(block.pairs) <= MOST_PAIRS:
-                page.append(self.pair_table(block.measure))
+            lay_out = (self.table, self.pair_table)[: 1 + (len(block.pairs) <= MOST_PAIRS)]
+            page += [table(block.measure) for table in lay_out]
             page.append(Words(self.power_note(block.measure), "method"))
             if self.slices is not None:
                 page += self.slices.page_on(block.measure)
@@ -309,8 +308,9 @@ class Comparison:
 
         The verdict on the first measure is the headline; those on others follow the table.
         """
-        headline, *more = [block.verdict for block in self.blocks]
-        page: Page = [Words(headline, "verdict"), self.table(), *map(Words, more)]
+        headline, *more = [block.verdict.splitlines() for block in self.blocks]
+        page: Page = [*(Words(line, "verdict") for line in headline), self.table()]
+        page += [Words(line) for lines in more for line in lines]
         if not more and len(self.pairs) <= _FEW_PAIRS:
             page.append(self.pair_table())
         if self.slices is not None:

@@ -22,7 +22,7 @@ from assay.tables.table import Cell, Table, as_text
 _MOST_MEANS: Final = 6  # systems with a column of their own
 AS_GIVEN: Final = "as given"
 # What can change any measure, beside the conventions that are parameters of a measure.
-_FOR_ALL: Final = ("ties", "tiebreak", "scores", "empty", "missing", "self")
+_FOR_ALL: Final = ("ties", "tiebreak", "scores", "empty", "missing", "self", "unjudged")
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,7 +210,7 @@ def other_rules(measure: Measure, base: Conventions) -> dict[str, Conventions]:
     for key in named:
         attribute = "self_match" if key == "self" else key
         for choice in CHOICES[key]:
-            if choice not in (getattr(base, attribute), "error"):
+            if choice not in (getattr(base, attribute), "error", "bounds"):
                 rules[f"{key}: {choice}"] = base.replace(**{attribute: choice})
     return rules
 

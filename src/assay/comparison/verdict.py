@@ -239,14 +239,14 @@ def _verdict_of_twins(
 
 
 def describe_holes(bounds: Sequence[Any]) -> str:
-    """Return whether the verdict depends on unjudged documents; empty where nothing is known."""
+    """Return whether the verdict depends on unjudged documents, in a line; empty if unknown."""
     if len(bounds) < 2:
-        return "".join(f"; {each.sentence()}" for each in bounds)
+        return "".join(f"\n{each.sentence().capitalize()}" for each in bounds)
     unsure = [f"{each.a} and {each.b}" for each in bounds if not each.holds]
     if not unsure:
-        return f"; all {len(bounds)} pairs hold whatever the unjudged documents are"
+        return f"\nAll {len(bounds)} pairs hold whatever the unjudged documents are"
     which = "; ".join(unsure[:_NAMED]) + (f"; … ({len(unsure)})" if len(unsure) > _NAMED else "")
-    return f"; unjudged documents could change {len(unsure)} of {len(bounds)} pairs ({which})"
+    return f"\nUnjudged documents could change {len(unsure)} of {len(bounds)} pairs ({which})"
 
 
 def join_names(names: Sequence[str]) -> str:

@@ -16,7 +16,9 @@ from assay.judging.labels import write_labels as write_labels
 from assay.judging.machine import judge_pool as judge_pool
 from assay.judging.machine import open_model as open_model
 from assay.judging.pool import LabelPool as LabelPool
+from assay.judging.pool import LinearMeasure as LinearMeasure
 from assay.judging.pool import make_pool as make_pool
+from assay.judging.pool import parse_linear as parse_linear
 from assay.judging.pool import read_pool as read_pool
 from assay.judging.queries import QuerySet as QuerySet
 from assay.judging.queries import SourcedQuery as SourcedQuery
@@ -25,5 +27,3 @@ from assay.judging.queries import queries_from_log as queries_from_log
 from assay.judging.queries import queries_from_model as queries_from_model
 from assay.judging.session import LabelSession as LabelSession
 from assay.judging.session import LabelTexts as LabelTexts
-from assay.judging.weights import LinearMeasure as LinearMeasure
-from assay.judging.weights import parse_linear as parse_linear

@@ -20,18 +20,16 @@ import numpy as np
 
 from assay.arrays import Floats
 from assay.core.checks import check_choice
-from assay.core.conventions import as_conventions
 from assay.core.text import format_percent
 from assay.errors import MismatchError, UsageError
 from assay.io.formats import RunLike, as_ranking
-from assay.judging.estimate import as_aggregate
+from assay.judging.estimate import LabelReport
 from assay.judging.labels import Pair
-from assay.judging.plugin import PLUGIN
-from assay.judging.weights import parse_linear, weigh_systems
+from assay.judging.pool import RULES, parse_linear, weigh_systems
 from assay.runs.record import RunRecord
 from assay.stats import Interval
 from assay.stats.samples import check_bootstraps, check_margin, check_seed
-from assay.tables.table import Cell, Page, Table, Words
+from assay.tables.table import Cell, Table, table_of
 
 Grades = Mapping[Pair, float]
 WEIGHTS: Final = ("none", "linear", "quadratic")
@@ -137,7 +135,7 @@ def tau(a: Floats, b: Floats) -> float:
 
 
 @dataclass(frozen=True)
-class AgreementReport:
+class AgreementReport(LabelReport):
     """How labellers agree.
 
     Args:
@@ -167,6 +165,8 @@ class AgreementReport:
     topics: Mapping[str, tuple[int, Interval, Interval]]
     within: float = 0.05
     remarks: tuple[str, ...] = ()
+
+    method = "Intervals resample whole queries (percentile bootstrap, 95 %)."
 
     @property
     def signature(self) -> str:
@@ -201,54 +201,41 @@ class AgreementReport:
         }
         numbers |= {("order of systems", name): each for name, each in self.order.items()}
         numbers |= {(name, "signed error"): each for name, (each, _) in self.systems.items()}
-        about: dict[str, Any] = {"details": {**self.to_dict(), "verdicts": [self.verdict()]}}
-        about["aggregates"] = [
-            as_aggregate(each, name, "agreement", subset)
-            for (subset, name), each in numbers.items()
-        ]
-        return [RunRecord(" × ".join(self.labellers[:3]), task=PLUGIN.name, **about)]
+        rows = [(each, name, "agreement", subset) for (subset, name), each in numbers.items()]
+        return [self.record(" × ".join(self.labellers[:3]), rows, [self.verdict()])]
 
     def tables(self) -> list[Table]:
         """Return coefficients, confusion, by grade, by topic, systems and orders."""
-
-        def share(each: Interval) -> Cell:
-            return Cell(each.estimate, "fraction")
-
         heading, (first, second) = Interval.heading(0.95), self.labellers[:2]
         rows = [
-            (Cell(pair), Cell(name), share(each), each.cell())
+            (pair, name, each.estimate, each.cell())
             for pair, numbers in self.statistics.items()
             for name, each in numbers.items()
         ]
-        counts = []
-        for at, (grade, row) in enumerate(zip(self.scale, self.confusion, strict=True)):
-            same = format_percent(row[at] / row.sum()) if row.sum() else None
-            numbers = (Cell(n, "count") for n in row)
-            counts.append((Cell(f"{first} {grade:g}"), *numbers, Cell(same, "figure")))
+        counts = [
+            (
+                *(f"{first} {grade:g}", *row.astype(int).tolist()),
+                Cell(format_percent(row[at] / row.sum()) if row.sum() else None, "figure"),
+            )
+            for at, (grade, row) in enumerate(zip(self.scale, self.confusion, strict=True))
+        ]
         topics = [
-            (Cell(topic), Cell(n, "count"), share(same), share(kappa), kappa.cell())
+            (topic, n, same.estimate, kappa.estimate, kappa.cell())
             for topic, (n, same, kappa) in self.topics.items()
         ]
         errors = [
-            (Cell(name), Cell(each.estimate, "difference"), each.cell(sign=True), Cell(n, "count"))
+            (name, Cell(each.estimate, "difference"), each.cell(sign=True), n)
             for name, (each, n) in self.systems.items()
         ]
-        orders = [(Cell(name), share(each), each.cell()) for name, each in self.order.items()]
-        tables: list[tuple[tuple[str, ...], Sequence[tuple[Cell, ...]]]] = [
+        orders = [(name, each.estimate, each.cell()) for name, each in self.order.items()]
+        tables: list[tuple[tuple[str, ...], Sequence[tuple[Any, ...]]]] = [
             (("labellers", "coefficient", "value", heading), rows),
             (("", *(f"{second} {grade:g}" for grade in self.scale), "same"), counts),
             (("topic", "pairs", "same", "weighted κ", heading), topics),
             (("system", "signed error on documents it alone retrieved", heading, "pairs"), errors),
             (("order of systems", "value", heading), orders),
         ]
-        return [Table(columns, tuple(cells)) for columns, cells in tables if cells]
-
-    def page(self) -> Page:
-        """Return verdict, tables and remarks."""
-        page: Page = [Words(self.verdict(), "verdict"), *self.tables()]
-        page += [Words(remark, "remark") for remark in self.remarks]
-        method = "Intervals resample whole queries (percentile bootstrap, 95 %)."
-        return [*page, Words(method, "method"), Words(self.signature, "signature")]
+        return [table_of(columns, cells) for columns, cells in tables if cells]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
@@ -435,8 +422,8 @@ def _of_systems(
     runs: Mapping[str, RunLike], truth: Grades, other: Grades, measure: str, draws: _Draws
 ) -> tuple[dict[str, tuple[Interval, int]], dict[str, Interval]]:
     """Return signed errors on documents that one system alone retrieved, and orders of systems."""
-    linear, rules = parse_linear(measure), as_conventions("trec_eval")
-    weighed = weigh_systems([as_ranking(run, rules) for run in runs.values()], linear)
+    linear = parse_linear(measure)
+    weighed = weigh_systems([as_ranking(run, RULES) for run in runs.values()], linear)
     queries, docs = weighed.query_ids.to_list(), weighed.doc_ids.to_list()
     names = list(runs)
     n = len(draws.places)

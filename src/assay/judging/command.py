@@ -8,70 +8,74 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from assay.cli import options, output
 from assay.cli.commands import Command
-from assay.cli.settings import argument, option
+from assay.cli.options import add_options, in_input, in_machines, in_measures, in_models, in_result
+from assay.cli.settings import argument
 from assay.core.on_demand import OnDemand
 from assay.core.text import fixed
 from assay.errors import AssayError, UsageError, need
-from assay.judging.plugin import PLUGIN
-from assay.tables.table import Cell, Table
+from assay.judging.plugin import AIMS, METHODS, PLUGIN
+from assay.judging.plugin import QUERY_KINDS as KINDS
+from assay.tables.table import Cell, table_of
 
 if TYPE_CHECKING:
     from assay.io import columns, streams, texts
-    from assay.judging import labels, pool, session
+    from assay.judging import labels, machine, pool, session
     from assay.runs.run_files import unique_names
 else:
-    columns = OnDemand("assay.io.columns")
-    streams = OnDemand("assay.io.streams")
-    texts = OnDemand("assay.io.texts")
-    labels = OnDemand("assay.judging.labels")
-    pool = OnDemand("assay.judging.pool")
-    session = OnDemand("assay.judging.session")
+    columns, streams, texts = (
+        OnDemand(f"assay.io.{name}") for name in ("columns", "streams", "texts")
+    )
+    labels, machine, pool, session = (
+        OnDemand(f"assay.judging.{name}") for name in ("labels", "machine", "pool", "session")
+    )
     unique_names = OnDemand("assay.runs.run_files").unique_names
 
-METHODS: Final = ("drawn", "depth", "all")
-AIMS: Final = ("differences", "means")
-KINDS: Final = ("title", "heading", "sentence")
 FORMATS: Final = ("trec", "csv", "label-studio", "argilla", "log")
 
-_texts_options = options.add_options(
-    options.in_input("--queries FILE", help="Texts of the queries.", reads=True),
-    options.in_input("--docs FILE|FOLDER", help="Texts of the documents.", reads=True, folder=True),
-    options.in_input(
-        "--guidelines FILE", reads=True, help="Meaning of grades: lines as '2: answers in part'."
-    ),
+_GRADES: Final = "Meaning of grades: lines as '2: answers in part'."
+_texts_options = add_options(
+    in_input("--queries FILE", help="Texts of the queries.", reads=True),
+    in_input("--docs FILE|FOLDER", help="Texts of the documents.", reads=True, folder=True),
+    in_input("--guidelines FILE", reads=True, help=_GRADES),
 )
 _writes: Final[dict[str, Any]] = {"type": options.output_file, "writes": True}
-_labels_option = options.in_result(
-    "--labels FILE", "log", help="Log of labels to add to. [POOL.labels.jsonl]", **_writes
-)
-_measure_option = options.in_measures(
+_LOG: Final = "Log of labels to add to. [POOL.labels.jsonl]"
+_measure_option = in_measures(
     "-m", "--measure NAME", shown="DCG@10", help="P@k, DCG@k or RBP, whose weights decide."
 )
 _MODEL: Final = "openai:NAME of a chat endpoint, or py:MODULE:FUNCTION."
-_ADDRESS: Final = ("base_url", "key_env", "rate")
 _PRICE: Final = "Price of a million tokens sent and received."
-_endpoint_options = options.add_options(
-    option("--base-url URL", help="Address of the endpoint.", section="Models"),
-    option("--key-env NAME", help="Variable of the key. [OPENAI_API_KEY]", section="Models"),
-    option("--concurrency N", least=1, shown=4, help="Requests at a time.", section="Machines"),
-    option("--rate N", least=1, help="Requests a minute, at most.", section="Machines"),
-    option("--price IN OUT", "prices", type=float, nargs=2, help=_PRICE, section="Machines"),
+_endpoint_options = add_options(
+    in_models("--base-url URL", help="Address of the endpoint."),
+    in_models("--key-env NAME", help="Variable of the key. [OPENAI_API_KEY]"),
+    in_machines("--concurrency N", least=1, shown=4, help="Requests at a time."),
+    in_machines("--rate N", least=1, help="Requests a minute, at most."),
+    in_machines("--price IN OUT", "prices", type=float, nargs=2, help=_PRICE),
 )
-_runs_option = options.in_input(
+_runs_option = in_input(
     "--run RUN", "runs", multiple=True, help="A system. May be repeated.", reads=True
 )
 
 
+def _open_model(spec: str, settings: dict[str, Any], **about: Any) -> dict[str, Any]:
+    """Return the settings of work with a model; say what it will cost before it starts."""
+    address = {key: settings.pop(key) for key in ("base_url", "key_env", "rate")}
+    opened: dict[str, Any] = {"model": spec, "ask": machine.open_model(spec, **address, **about)}
+    if spec.startswith("openai:"):
+        opened["before"] = partial(_tell_cost, settings["prices"], "about ")
+    return opened
+
+
 def _tell_cost(prices: tuple[float, float] | None, words: str, sent: int, received: int) -> None:
-    """Say how many tokens are sent and received, and what they cost."""
-    cost = f", cost {(sent * prices[0] + received * prices[1]) / 1e6:.4f}" if prices else ""
-    output.log(f"{words}{sent:,} tokens sent and {received:,} received{cost}")
+    price = machine.price_of(prices, sent, received)
+    output.log(words + machine.describe_tokens(sent, received, price))
 
 
 def _named(runs: tuple[str, ...]) -> dict[str, Any]:
@@ -105,6 +109,10 @@ def _runs_in(path: str) -> list[str]:
     return files
 
 
+def _emit(result: Any, json_wanted: bool) -> None:
+    output.emit(result, "json" if json_wanted else "text", None)
+
+
 # assay pool
 
 
@@ -112,33 +120,24 @@ def _runs_in(path: str) -> list[str]:
 @argument("runs", nargs=-1, required=True, metavar="RUN...", reads=True)
 @options.store_option
 @options.write_option("The pool to write.", "target", required=True)
-@options.in_input(
-    "-n", "--labels N", "n", least=1, shown=200, help="Number of pairs to draw now, on average."
-)
+@in_input("-n", "--labels N", "n", least=1, shown=200, help="Pairs to draw now, on average.")
 @_measure_option
-@options.in_measures(
-    "--aim", choices=AIMS, shown=AIMS[0], help="Draw for differences, or also for each mean."
-)
-@options.in_measures(
-    "--method", choices=METHODS, shown=METHODS[0], help="By weight, down to --depth, or all."
-)
-@options.in_measures("--depth N", least=1, help="Last rank that counts.")
-@options.in_measures("--scale A-B", shown="0-3", help="Lowest and highest grade.")
-@options.in_input(
-    "--machine-labels FILE", "sure", help="Draw pairs of which a model is unsure more.", reads=True
-)
-@options.in_input("--extend POOL", help="The pool to add to.", reads=True)
+@in_measures("--aim", choices=AIMS, shown=AIMS[0], help="Draw for differences, or also for means.")
+@in_measures("--method", choices=METHODS, shown=METHODS[0], help="By weight, to --depth, or all.")
+@in_measures("--depth N", least=1, help="Last rank that counts.")
+@in_measures("--scale A-B", shown="0-3", help="Lowest and highest grade.")
+@in_input("--machine-labels FILE", "sure", help="Draw pairs a model is unsure of more.", reads=True)
+@in_input("--extend POOL", help="The pool to add to.", reads=True)
 @options.seed_option_for("Seed of the draw.")
 @options.json_option
 def pool_command(
     *,
-    runs: tuple[str, ...],
+    runs: Any,
     target: str,
     scale: str,
-    sure: str | None,
-    extend: str | None,
+    sure: Any,
+    extend: Any,
     json_wanted: bool,
-    store: str | None,
     **settings: Any,
 ) -> None:
     """Choose the pairs of query and document to label.
@@ -156,18 +155,17 @@ def pool_command(
     """
     output.refuse_input(target, *runs, sure)
     output.note_inputs(extend)
-    before = None if extend is None else pool.read_pool(extend)
+    del settings["store"]
+    settings["scale"] = _parse_scale(scale)
+    settings["extend"] = None if extend is None else pool.read_pool(extend)
     doubt = None if sure is None else labels.read_labels(sure, kind="machine").uncertainty()
-    result = pool.make_pool(
-        _named(runs), scale=_parse_scale(scale), uncertainty=doubt, extend=before, **settings
-    )
+    result = pool.make_pool(_named(runs), uncertainty=doubt, **settings)
     result.write(target)
     n, drawn, n_queries = len(result), result.n_drawn, len(result.query_ids)
     words = f"{drawn:,} of {n:,} pairs to label ({drawn / n:.0%}), {n_queries:,} queries"
     sizes = {"pairs": n, "drawn": drawn, "queries": n_queries}
     data = {"file": target, "digest": result.digest, **sizes, "settings": dict(result.settings)}
-    summary = output.TextResult(f"{words}. Next: assay label {target}", data)
-    output.emit(summary, "json" if json_wanted else "text", None)
+    _emit(output.TextResult(f"{words}. Next: assay label {target}", data), json_wanted)
 
 
 def _parse_scale(text: str) -> list[int]:
@@ -184,38 +182,17 @@ def _parse_scale(text: str) -> list[int]:
 @click.command("label", cls=Command)
 @argument("pool_file", metavar="POOL", reads=True)
 @_texts_options
-@_labels_option
-@options.in_input("--by NAME", default="", help="Who labels. [the page asks]")
+@in_result("--labels FILE", "log", help=_LOG, **_writes)
+@in_input("--by NAME", default="", help="Who labels. [the page asks]")
 @_runs_option
-@options.in_input(
-    "--terminal", "in_terminal", is_flag=True, help="Label in the terminal, not on a page."
-)
-@options.in_input(
-    "--twice X", type=click.FloatRange(0, 1), shown=0.0, help="Share that two people label."
-)
-@options.in_input(
-    "-p", "--port N", type=click.IntRange(0, 65535), shown=0, help="Port; 0 takes any free one."
-)
-@options.in_input("--import FILE", "imported", help="Add the labels of another tool.", reads=True)
-@options.in_result("--export FILE", help="Write the labels for another tool.", **_writes)
-@options.in_result("--format", "named", choices=FORMATS, help="Format of --import or --export.")
-@options.in_input("--kind", choices=("human", "machine"), shown="human", help="Of --import.")
-def label_command(
-    *,
-    pool_file: str,
-    queries: str | None,
-    docs: str | None,
-    guidelines: str | None,
-    log: str | None,
-    by: str,
-    runs: tuple[str, ...],
-    in_terminal: bool,
-    twice: float,
-    port: int,
-    imported: str | None,
-    export: str | None,
-    **about: Any,
-) -> None:
+@in_input("--terminal", is_flag=True, help="Label in the terminal, not on a page.")
+@in_input("--twice X", type=click.FloatRange(0, 1), shown=0.0, help="Share that two people label.")
+@in_input("-p", "--port N", type=click.IntRange(0, 65535), shown=0, help="0 takes any free port.")
+@in_input("--import FILE", "imported", help="Add the labels of another tool.", reads=True)
+@in_result("--export FILE", help="Write the labels for another tool.", **_writes)
+@in_result("--format", "named", choices=FORMATS, help="Format of --import or --export.")
+@in_input("--kind", choices=("human", "machine"), shown="human", help="Of --import.")
+def label_command(**settings: Any) -> None:
     """Label the pairs of a pool, on a local page or in the terminal.
 
     Pairs come in random order, without system or rank. Keys: a grade, s skip, c cannot judge,
@@ -228,30 +205,32 @@ def label_command(
       assay label pool.tsv --labels pool.labels.jsonl --export labels.csv --format csv
       assay label pool.tsv --import judged.txt --format trec --by team --labels team.jsonl
     """
-    opened = pool.read_pool(pool_file)
-    book = labels.LabelLog(log or Path(pool_file).with_suffix(".labels.jsonl"))
-    if imported is not None:
-        added = labels.read_labels(imported, format=about["named"], by=by, kind=about["kind"])
-        added.check(opened, imported)
+    at = SimpleNamespace(**settings)
+    opened = pool.read_pool(at.pool_file)
+    book = labels.LabelLog(at.log or Path(at.pool_file).with_suffix(".labels.jsonl"))
+    if at.imported is not None:
+        added = labels.read_labels(at.imported, format=at.named, by=at.by, kind=at.kind)
+        added.check(opened, at.imported)
         book.append(*(replace(label, pool=opened.digest) for label in added.labels))
-        output.log(f"{len(added):,} labels of {imported} are in {book.path}")
+        output.log(f"{len(added):,} labels of {at.imported} are in {book.path}")
         return
-    shown = _read_texts(queries, docs)
-    if export is not None:
+    shown = _read_texts(at.queries, at.docs)
+    if at.export is not None:
         labelled = book.read().check(opened, str(book.path))
         pairs = {
             (q, d): (shown.queries.get(q, ""), shown.docs.get(d, "")) for q, d in labelled.by_pair()
         }
-        labels.write_labels(labelled, export, format=about["named"] or "csv", texts=pairs)
-        output.log(f"{len(labelled):,} labels are in {export}")
+        labels.write_labels(labelled, at.export, format=at.named or "csv", texts=pairs)
+        output.log(f"{len(labelled):,} labels are in {at.export}")
         return
-    open_session = partial(session.LabelSession, opened, book, texts=shown, twice=twice)
-    meaning, state = _read_guidelines(guidelines), session.LabelStatus(_named(runs), opened, book)
-    if in_terminal:
-        from assay.judging.terminal import label_in_terminal
-
-        name = by or os.environ.get("USER") or "me"
-        label_in_terminal(open_session(by=name), meaning, status=state.compute)
+    open_session = partial(session.LabelSession, opened, book, texts=shown, twice=at.twice)
+    meaning, state = (
+        _read_guidelines(at.guidelines),
+        session.LabelStatus(_named(at.runs), opened, book),
+    )
+    if at.terminal:
+        name = at.by or os.environ.get("USER") or "me"
+        session.label_in_terminal(open_session(by=name), meaning, status=state.compute)
         return
     for package in ("starlette", "uvicorn"):
         need(package, "The page for labelling", "serve")
@@ -262,16 +241,12 @@ def label_command(
 
     from assay.judging.page import serve_labels
 
-    serve_labels(
-        lambda name: open_session(by=name), meaning, port=port, by=by, ready=ready, status=state
-    )
+    serve_labels(open_session, meaning, port=at.port, by=at.by, ready=ready, status=state)
 
 
 def _read_texts(queries: str | None, docs: str | None) -> Any:
     def read(path: str | None, role: Any) -> dict[str, str]:
-        if path is None:
-            return {}
-        both = texts.read_texts(path, role)
+        both = texts.read_texts(path, role) if path else texts.Texts((), ())  # type: ignore[arg-type]
         return dict(zip(map(str, both.ids), both.texts, strict=True))
 
     descriptions = {} if queries is None else _read_column(queries, "query id", "description")
@@ -310,28 +285,16 @@ def _read_guidelines(path: str | None) -> Mapping[int, str]:
 
 @click.command("judge", cls=Command)
 @argument("pool_file", metavar="POOL", reads=True)
-@option("--model SPEC", required=True, help=_MODEL, section="Models")
+@in_models("--model SPEC", required=True, help=_MODEL)
 @_texts_options
-@options.in_input("--prompt FILE", help="With {query} and {document}.", reads=True)
-@options.in_result(
-    "--labels FILE", "log", required=True, help="The log of machine labels.", **_writes
-)
+@in_input("--prompt FILE", help="With {query} and {document}.", reads=True)
+@in_result("--labels FILE", "log", required=True, help="The log of machine labels.", **_writes)
 @_endpoint_options
-@option("--temperature X", type=float, shown=0.0, help="-1 for the endpoint's.", section="Models")
-@option("--limit N", least=1, help="Number of pairs.", section="Machines")
+@in_models("--temperature X", type=float, shown=0.0, help="-1 for the endpoint's.")
+@in_machines("--limit N", least=1, help="Number of pairs.")
 @options.json_option
 def judge_command(
-    *,
-    pool_file: str,
-    model: str,
-    queries: str | None,
-    docs: str | None,
-    guidelines: str | None,
-    prompt: str | None,
-    log: str,
-    temperature: float,
-    json_wanted: bool,
-    **settings: Any,
+    *, pool_file: str, model: str, queries: Any, docs: Any, json_wanted: bool, **settings: Any
 ) -> None:
     """Let a model label the pairs of a pool.
 
@@ -348,16 +311,13 @@ def judge_command(
     if queries is None or docs is None:
         raise click.UsageError("A judge reads texts: give --queries and --docs.")
     opened, shown = pool.read_pool(pool_file), _read_texts(queries, docs)
-    from assay.judging.machine import PROMPT, judge_pool, open_model
-
-    words = streams.read_text(prompt) if prompt else PROMPT
-    address = {key: settings.pop(key) for key in _ADDRESS}
-    ask = open_model(model, temperature=None if temperature < 0 else temperature, **address)
-    if model.startswith("openai:"):
-        settings["before"] = partial(_tell_cost, settings["prices"], "about ")
-    settings |= {"ask": ask, "prompt": words, "guidelines": _read_guidelines(guidelines)}
-    report = judge_pool(opened, shown, labels.LabelLog(log), model=model, **settings)
-    output.emit(report, "json" if json_wanted else "text", None)
+    prompt, heat = settings.pop("prompt"), settings.pop("temperature")
+    if prompt:
+        settings["prompt"] = streams.read_text(prompt)
+    settings["guidelines"] = _read_guidelines(settings["guidelines"])
+    settings |= _open_model(model, settings, temperature=None if heat < 0 else heat)
+    log = labels.LabelLog(settings.pop("log"))
+    _emit(machine.judge_pool(opened, shown, log, **settings), json_wanted)
 
 
 # assay agreement
@@ -367,26 +327,14 @@ def judge_command(
 @argument("files", nargs=-1, required=True, metavar="LABELS...", reads=True)
 @_runs_option
 @_measure_option
-@options.in_input(
-    "--by FILE[:COLUMN]", help="Topics of queries; 'query' for each query alone.", reads=True
-)
-@options.in_statistics(
-    "--within X", type=float, shown=0.05, help="Half width of weighted κ to plan labels for."
-)
+@in_input("--by FILE[:COLUMN]", help="Topics of queries; 'query' for each query.", reads=True)
+@options.in_statistics("--within X", type=float, shown=0.05, help="± of weighted κ to plan for.")
 @options.resamples_option
 @options.seed_option
 @options.result_options()
 @options.save_options("judging")
 def agreement_command(
-    *,
-    files: tuple[str, ...],
-    runs: tuple[str, ...],
-    by: str | None,
-    resamples: int,
-    layout: str,
-    file: str | None,
-    saving: Any,
-    **settings: Any,
+    *, files: Any, runs: Any, by: str | None, layout: str, file: Any, saving: Any, **settings: Any
 ) -> None:
     """Measure how labellers agree, and whether a judge favours a system.
 
@@ -412,9 +360,8 @@ def agreement_command(
         settings["topics"] = columns.read_groups(by, Ids.of(queries, "query"))[1]
     from assay.judging.agreement import measure_agreement
 
-    report = measure_agreement(
-        people, runs=_named(runs), resamples=min(resamples, 2000), **settings
-    )
+    settings["resamples"] = min(settings["resamples"], 2000)
+    report = measure_agreement(people, runs=_named(runs), **settings)
     saving.save(report.records(), *files, *runs, options.group_file(by))
     output.emit(report, layout, file)
 
@@ -425,39 +372,22 @@ def agreement_command(
 @click.command("queries", cls=Command)
 @argument("source", metavar="LOG|DOCS", reads=True)
 @options.write_option("The queries to write, as JSON lines.", "target", required=True)
-@options.in_result(
-    "--qrels FILE", help="Write which document each query was made from, as qrels.", **_writes
-)
-@options.in_input(
-    "-n", "--number N", least=1, shown=100, help="Number of queries; with --strata from each."
-)
-@options.in_input("--log", "is_log", is_flag=True, help="The file is a log of queries.")
-@options.in_input("--column NAME", help="Column of the queries in a log.")
-@options.in_input("--strata NAME", help="Column of the strata in a log.")
-@options.in_input("--uniform", is_flag=True, help="Sample distinct queries alike, not by count.")
-@options.in_input(
-    "--kind", "kinds", multiple=True, choices=KINDS, help="Parts to take; may be repeated. [all]"
-)
-@options.in_input("--per-doc N", least=1, shown=1, help="Number of queries from one document.")
-@option("--model SPEC", help=_MODEL, section="Models")
-@options.in_input("--prompt FILE", help="With {document} and {n}.", reads=True)
+@in_result("--qrels FILE", help="Write each query's document, as qrels.", **_writes)
+@in_input("-n", "--number N", least=1, shown=100, help="Queries; with --strata from each.")
+@in_input("--log", "is_log", is_flag=True, help="The file is a log of queries.")
+@in_input("--column NAME", help="Column of the queries in a log.")
+@in_input("--strata NAME", help="Column of the strata in a log.")
+@in_input("--uniform", is_flag=True, help="Sample distinct queries alike, not by count.")
+@in_input("--kind", "kinds", multiple=True, choices=KINDS, help="Parts; may be repeated. [all]")
+@in_input("--per-doc N", least=1, shown=1, help="Number of queries from one document.")
+@in_models("--model SPEC", help=_MODEL)
+@in_input("--prompt FILE", help="With {document} and {n}.", reads=True)
 @_endpoint_options
-@options.in_result("--cache FILE", help="The model's answers, to go on from.", **_writes)
+@in_result("--cache FILE", help="The model's answers, to go on from.", **_writes)
 @options.seed_option_for("Seed of the sample.")
 @options.json_option
 def queries_command(
-    *,
-    source: str,
-    target: str,
-    qrels: str | None,
-    number: int,
-    is_log: bool,
-    kinds: tuple[str, ...],
-    per_doc: int,
-    model: str | None,
-    seed: int,
-    json_wanted: bool,
-    **settings: Any,
+    *, source: str, target: str, qrels: str | None, number: int, is_log: bool, **settings: Any
 ) -> None:
     """Make queries from a log, from documents, or by a model.
 
@@ -473,6 +403,9 @@ def queries_command(
     output.refuse_input(target, source, settings["prompt"])
     output.refuse_same_file(target, qrels, settings["cache"])
     of_log = {key: settings.pop(key) for key in ("column", "strata", "uniform")}
+    model, kinds, prompt, json_wanted = map(
+        settings.pop, ("model", "kinds", "prompt", "json_wanted")
+    )
     stray = [key for key, value in of_log.items() if value]
     if stray and not is_log:
         raise click.UsageError(f"--{stray[0]} requires --log.")
@@ -480,45 +413,25 @@ def queries_command(
         raise click.UsageError("--log samples queries; --model, --kind and --qrels need documents.")
     from assay.judging import queries
 
+    several = {"per_doc": settings["per_doc"], "seed": settings["seed"]}
     if is_log:
-        result = queries.queries_from_log(source, number, seed=seed, **of_log)
+        result = queries.queries_from_log(source, number, seed=settings["seed"], **of_log)
     elif model is None:
-        titles = _read_column(source, "doc id", "title")
-        parts, docs = kinds or KINDS, _read_texts(None, source).docs
-        result = queries.queries_from_docs(
-            docs, number, kinds=parts, per_doc=per_doc, seed=seed, titles=titles
-        )
+        titles, docs = _read_column(source, "doc id", "title"), _read_texts(None, source).docs
+        several |= {"kinds": kinds or KINDS, "titles": titles}
+        result = queries.queries_from_docs(docs, number, **several)
     else:
-        result = _write_queries(source, number, model, per_doc=per_doc, seed=seed, **settings)
+        settings |= _open_model(model, settings)
+        prices, words = (
+            settings.pop("prices"),
+            streams.read_text(prompt) if prompt else queries.PROMPT,
+        )
+        docs = _read_texts(None, source).docs
+        result = queries.queries_from_model(docs, number, prompt=words, **settings)
+        if prices and any(result.tokens):
+            _tell_cost(prices, "", *result.tokens)
     result.write(target, qrels)
-    output.emit(result, "json" if json_wanted else "text", None)
-
-
-def _write_queries(
-    source: str,
-    number: int,
-    model: str,
-    *,
-    prompt: str | None,
-    prices: tuple[float, float] | None,
-    **settings: Any,
-) -> Any:
-    """Let a model write queries; say before and after what it costs."""
-    from assay.judging import open_model, queries
-
-    words = streams.read_text(prompt) if prompt else queries.PROMPT
-    docs = _read_texts(None, source).docs
-    ask = open_model(model, **{key: settings.pop(key) for key in _ADDRESS})
-    if model.startswith("openai:") and docs:
-        n_docs = min(len(docs), -(-number // settings["per_doc"]))
-        size = n_docs * (sum(map(len, docs.values())) / len(docs) + len(words))
-        _tell_cost(prices, "about ", round(size / 4), 20 * number)
-    result = queries.queries_from_model(
-        docs, number, model=model, ask=ask, prompt=words, **settings
-    )
-    if prices and any(result.tokens):
-        _tell_cost(prices, "", *result.tokens)
-    return result
+    _emit(result, json_wanted)
 
 
 # assay eval and assay compare
@@ -552,8 +465,7 @@ def estimate_labels(
     """
     context = click.get_current_context()
     for parameter in context.command.params:
-        name = str(parameter.name)
-        if name not in _UNDERSTOOD and options.is_typed(name):
+        if parameter.name not in _UNDERSTOOD and options.is_typed(str(parameter.name)):
             raise UsageError(f"{parameter.opts[-1]} does not go with --pool.")
     if settings["layout"] in ("trec", "model-card"):
         raise UsageError(f"--format {settings['layout']} holds no estimates.")
@@ -571,12 +483,10 @@ def estimate_labels(
         pool.read_pool(pool_file),
         labels.read_labels(labels_file),
         machine=labels.read_labels(machine_file, kind="machine") if machine_file else None,
-        measures=settings["measures"],
         means=means,
         baseline=base,
-        rel=settings["rel"],
         level=settings.get("level", 0.05),
-        within=settings["within"],
+        **{key: settings[key] for key in ("measures", "rel", "within")},
     )
     files = {"pool": pool_file, "labels": labels_file, "machine_labels": machine_file}
     records = [record.replace(config=files) for record in result.records()]
@@ -588,25 +498,21 @@ def estimate_labels(
 # Stored estimates in reports and on the dashboard
 
 
-_NUMBERS: Final = ("measure", "of", "estimate", "interval", "level")
-
-
 def report_sections(records: Sequence[Any]) -> list[tuple[str, Any]]:
     """Return what labels say of the records of this room: sentences, then numbers."""
     parts: list[tuple[str, Any]] = []
     for record in (record for record in records if record.task == PLUGIN.name):
         about = record.details
-        lines = [*about["verdicts"], *about["remarks"], about["signature"]]
+        lines = [*about["verdicts"], *about["remarks"], f"Signature: {about['signature']}"]
         parts.append((f"{record.name}: verdict from labels", "\n".join(lines)))
-        rows = tuple(map(_number_row, record.aggregates))
-        parts.append((f"{record.name}: numbers from labels", Table(_NUMBERS, rows)))
+        rows = []
+        for each in record.aggregates:
+            ends = None if each.low is None else f"[{fixed(each.low)}, {fixed(each.high)}]"
+            cells = (each.measure, each.subset, Cell(each.value, "fraction"))
+            rows.append((*cells, Cell(ends, "figure"), Cell(each.level, "figure")))
+        table = table_of(("measure", "of", "estimate", "interval", "level"), rows)
+        parts.append((f"{record.name}: numbers from labels", table))
     return parts
-
-
-def _number_row(number: Any) -> tuple[Cell, ...]:
-    ends = None if number.low is None else f"[{fixed(number.low)}, {fixed(number.high)}]"
-    cells = (Cell(number.value, "fraction"), Cell(ends, "figure"))
-    return Cell(number.measure), Cell(number.subset), *cells, Cell(number.level, "figure")
 
 
 def dashboard_views(run: Any) -> list[tuple[str, Any]]:

@@ -4,25 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from assay.io.formats import read_qrels
 from assay.io.streams import atomic_write
-from assay.judging.labels import Label, LabelSet, write_labels
-from assay.judging.pool import LabelPool, make_pool
-
-_JUDGE: Final = '''"""A judge of your own: a function from the prompt to a grade."""
-
-
-def judge(prompt):
-    query, _, document = prompt.partition("Document:")
-    words = set(query.rpartition("Query:")[2].lower().split())
-    return min(3, len(words & set(document.lower().split())))
-
-
-def write(prompt):
-    return "what is known about " + prompt.rpartition("Document:")[2].strip().lower()
-'''
+from assay.judging.labels import Label, LabelSet, read_labels, write_labels
+from assay.judging.plugin import read_asset
+from assay.judging.pool import make_pool
 
 
 def write_files(folder: Path, rng: Any) -> None:
@@ -30,41 +17,29 @@ def write_files(folder: Path, rng: Any) -> None:
     runs = {name: str(folder / f"{name}.run") for name in ("dense", "lexical")}
     pool = make_pool(runs, 150, measure="DCG@10", aim="means")
     pool.write(folder / "pool.tsv")
-    grades = _read_grades(folder / "qrels.txt")
+    judged = read_labels(folder / "qrels.txt").labels
+    grades = {(label.query, label.doc): int(label.grade or 0) for label in judged}
+    about: dict[str, Any] = {"pool": pool.digest}
     drawn = [pool.names[place] for place in pool.order.tolist()]
-    who: dict[str, Any] = {"by": "ada", "pool": pool.digest}
-    people = [Label(query, doc, grades.get((query, doc), 0), **who) for query, doc in drawn]
-    write_labels(LabelSet(tuple(people)), folder / "pool.labels.jsonl", format="log")
+    people = [Label(q, d, grades.get((q, d), 0), "ada", **about) for q, d in drawn]
     shift = rng.integers(-1, 2, len(pool)).tolist()
-    about: dict[str, Any] = {"by": "demo", "kind": "machine", "pool": pool.digest}
     models = [
-        Label(*pair, min(3, max(0, grades.get(pair, 0) + step)), **about)
-        for pair, step in zip(pool.names, shift, strict=True)
+        Label(q, d, min(3, max(0, grades.get((q, d), 0) + step)), "demo", "machine", **about)
+        for (q, d), step in zip(pool.names, shift, strict=True)
     ]
-    write_labels(LabelSet(tuple(models)), folder / "machine.labels.jsonl", format="log")
-    plain = LabelSet(tuple(people[:20]))
-    write_labels(plain, folder / "judged.txt", format="trec")
-    _write_texts(folder, pool)
-
-
-def _read_grades(path: Path) -> dict[tuple[str, str], int]:
-    qrels: Any = read_qrels(path)
-    docs = qrels.doc_ids.to_list()
-    return {
-        (str(query), str(docs[qrels.docs[at]])): max(int(qrels.grades[at]), 0)
-        for row, query in enumerate(qrels.query_ids)
-        for at in range(qrels.offsets[row], qrels.offsets[row + 1])
-    }
-
-
-def _write_texts(folder: Path, pool: LabelPool) -> None:
+    labels = {"pool.labels.jsonl": people, "machine.labels.jsonl": models}
+    for name, acts in labels.items():
+        write_labels(LabelSet(tuple(acts)), folder / name, format="log")
+    write_labels(LabelSet(tuple(people[:20])), folder / "judged.txt", format="trec")
     queries = [{"_id": str(id), "text": f"topic {str(id)[1:]}"} for id in pool.query_ids]
     docs = [{"_id": str(id), "text": f"A note on topic {str(id)[-2:]}."} for id in pool.doc_ids]
-    for name, records in (("topics.jsonl", queries), ("notes.jsonl", docs)):
-        with atomic_write(folder / name) as file:
-            file.write("".join(f"{json.dumps(record)}\n" for record in records).encode())
     lines = [f"red fox {number % 7},{1 + number % 3}\n" for number in range(40)]
-    with atomic_write(folder / "searches.csv") as file:
-        file.write("".join(["query,count\n", *lines]).encode())
-    with atomic_write(folder / "demo_judge.py") as file:
-        file.write(_JUDGE.encode())
+    contents = {
+        "topics.jsonl": "".join(f"{json.dumps(record)}\n" for record in queries),
+        "notes.jsonl": "".join(f"{json.dumps(record)}\n" for record in docs),
+        "searches.csv": "".join(["query,count\n", *lines]),
+        "demo_judge.py": read_asset("demo_judge.txt"),
+    }
+    for name, text in contents.items():
+        with atomic_write(folder / name) as file:
+            file.write(text.encode())

@@ -15,7 +15,7 @@ sequence (Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas 2024, Annals of Statisti
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import combinations
@@ -24,21 +24,33 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from assay.arrays import Flags, Floats, Ints, or_none
-from assay.core.conventions import as_conventions
+from assay.core.ids import Ids
+from assay.core.ranking import Ranking
 from assay.core.text import fixed, format_percent
 from assay.errors import MismatchError, UsageError
 from assay.io.formats import RunLike, as_ranking
-from assay.judging.labels import Label, LabelSet
+from assay.judging.holes import PairBounds, bound_systems
+from assay.judging.labels import LabelSet
 from assay.judging.plugin import PLUGIN
-from assay.judging.pool import LabelPool
-from assay.judging.weights import Coefficients, LinearMeasure, parse_linear, weigh_systems
+from assay.judging.pool import (
+    RULES,
+    Coefficients,
+    LabelPool,
+    LinearMeasure,
+    is_plain,
+    parse_linear,
+    set_threshold,
+    weigh_systems,
+)
+from assay.measures import Measure, parse
 from assay.runs.record import RunRecord
 from assay.runs.results import Aggregate
 from assay.stats import Interval
 from assay.stats.bounded import t_quantile
 from assay.stats.samples import FEWEST, check_margin, check_significance_level
-from assay.tables.table import Cell, Page, Table, Words
+from assay.tables.table import Cell, Page, Table, Words, columns_of, table_of
 
+Number = tuple[Interval, str, str, str]
 _FEWEST_LABELS: Final = 30  # a confidence sequence holds for many
 _NO_WEIGHT: Final = 1e-12
 _student = lru_cache(maxsize=1024)(t_quantile)
@@ -100,16 +112,19 @@ class DrawnLabels(NamedTuple):
         labels most values are 0, and say little about the spread.
         """
         tuning = self.tuning()
-        values = self.values(tuning)
-        mean, freedom = float(values.mean()), self.freedom()
+        values, freedom, note = self.values(tuning), self.freedom(), ""
         if not len(self.rows):  # the same documents at the same ranks: no label changes that
-            return Interval(0.0, 0.0, 0.0, 1 - level, "t", self.n_rows, note="identical"), tuning
-        if freedom + 1 < FEWEST:
-            note = f"gains were drawn in {freedom + 1} queries; {FEWEST} are needed"
-            nothing = (math.nan, math.nan, 1 - level, "t", self.n_rows)
-            return Interval(mean, *nothing, note=note), tuning
-        half = _student(1 - level / 2, freedom) * float(values.std(ddof=1)) / math.sqrt(self.n_rows)
-        return Interval(mean, mean - half, mean + half, 1 - level, "t", self.n_rows), tuning
+            half, note = 0.0, "identical"
+        elif freedom + 1 < FEWEST:
+            half, note = math.nan, f"gains were drawn in {freedom + 1} queries; {FEWEST} are needed"
+        else:
+            error = float(values.std(ddof=1)) / math.sqrt(self.n_rows)
+            half = _student(1 - level / 2, freedom) * error
+        return self._around(float(values.mean()), half, level, note), tuning
+
+    def _around(self, mean: float, half: float, level: float, note: str = "") -> Interval:
+        ends = (mean - half, mean + half)
+        return Interval(mean, *ends, 1 - level, "t", self.n_rows, note=note)
 
     def sequence(self, level: float = 0.05) -> Interval | None:
         """Return the interval that is valid whenever one stops; None before it can be."""
@@ -122,39 +137,44 @@ class DrawnLabels(NamedTuple):
         # add if three in ten pairs had the gain 1.
         planned = 0.3 * float(np.sum(self.weights**2 / self.chances)) / self.n_rows**2
         half = sequence_half_width(variance, planned, level)
-        mean = float(values.mean())
-        return Interval(mean, mean - half, mean + half, 1 - level, "t", self.n_rows)
+        return self._around(float(values.mean()), half, level)
 
     def labels_needed(self, half_width: float, level: float = 0.05) -> float:
         """Return about how many more labels give an interval of ± this; infinity if none do.
 
         From the design: chances grow together until they are 1, and what labels then add to the
-        spread falls as the design says; what queries add stays.
+        spread falls as the design says; what queries add stays. That part is seen only through
+        the labels, so it is drawn towards twice what gains that fall on pairs at random would
+        give, which is what queries of TREC Robust add (1.4 to 2.9 times).
         """
         if math.isnan(half_width) or not len(self.rows):
             return math.nan
-        tuning = self.tuning()
-        freedom = max(self.freedom(), 1)
+        tuning, freedom = self.tuning(), max(self.freedom(), 1)
         total = float(self.values(tuning).var(ddof=1)) / self.n_rows
-        now = self.label_variance(tuning)
-        squares, p = self.weights**2, self.chances
+        now, p, squares = self.label_variance(tuning), self.chances, self.weights**2
         _, drawn, gains, _ = self._drawn()
-        # Both are noisy; queries differ at least as much as if gains fell on pairs at random.
         gain = float(np.average(gains, weights=1 / drawn))
         spread = float(np.average((gains - gain) ** 2, weights=1 / drawn))
-        queries = max(total - now, spread * float(squares.sum()) / self.n_rows**2)
-        room = (half_width / _student(1 - level / 2, freedom)) ** 2 - queries
-        design = float(np.sum(squares * (1 - p) / p))
-        if room <= 0:
-            return math.inf
-        if now <= room or design == 0:
-            return 0.0
+        random = spread * float(squares.sum()) / self.n_rows**2
+        noise = 2 * total**2 / freedom  # variance of `total`, as of a normal sample's
+        trust = random**2 / (random**2 + noise) if random > 0 else 0.0
+        queries = max((2 * random) * (1 - trust) + (total - now) * trust, random / 2)
+        design = max(float(np.sum(squares * (1 - p) / p)), 1e-300)
+
+        def width(factor: float) -> float:
+            grown = np.minimum(1.0, factor * p)
+            labels = now * float(np.sum(squares * (1 - grown) / grown)) / design
+            seen = min(self.n_rows - 1, int(freedom * grown.sum() / p.sum()))
+            return _student(1 - level / 2, seen) * math.sqrt(queries + labels)
+
         low, high = 1.0, 1.0 / float(p.min())
-        for _ in range(60):
+        if width(high) > half_width:
+            return math.inf
+        if width(low) <= half_width:
+            return 0.0
+        for _ in range(40):
             middle = (low + high) / 2
-            grown = np.minimum(1.0, middle * p)
-            enough = now * float(np.sum(squares * (1 - grown) / grown)) / design <= room
-            low, high = (low, middle) if enough else (middle, high)
+            low, high = (low, middle) if width(middle) <= half_width else (middle, high)
         return math.ceil(float(np.minimum(1.0, high * p).sum() - p.sum()))
 
 
@@ -190,11 +210,28 @@ def _lower_lambert(y: float) -> float:
     return w
 
 
-def as_aggregate(sure: Interval, measure: str, average: str, subset: str) -> Aggregate:
-    """Return an interval as a number of a record."""
-    about: dict[str, Any] = {"level": sure.level, "method": sure.method, "n": sure.n}
-    about |= {"low": or_none(sure.low), "high": or_none(sure.high), "note": sure.note}
-    return Aggregate(measure, or_none(sure.estimate), average, subset=subset, **about)
+class LabelReport:
+    """What every report from labels has: a page, and records of its numbers."""
+
+    remarks: tuple[str, ...]
+
+    def page(self: Any) -> Page:
+        """Return verdict, tables, remarks and the method."""
+        page: Page = [Words(self.verdict(), "verdict"), *self.tables()]
+        page += [Words(remark, "remark") for remark in self.remarks]
+        return [*page, Words(self.method, "method"), Words(self.signature, "signature")]
+
+    def record(self: Any, name: str, numbers: Iterable[Number], verdicts: list[str]) -> RunRecord:
+        """Return a record of some numbers, each an interval, measure, kind of average, subset."""
+        keys = ("low", "high", "level", "method", "n", "note")
+        aggregates = [
+            Aggregate(
+                measure, each.estimate, kind, subset=of, **{key: getattr(each, key) for key in keys}
+            )
+            for each, measure, kind, of in numbers
+        ]
+        details = {**self.to_dict(), "verdicts": verdicts}
+        return RunRecord(name, task=PLUGIN.name, aggregates=aggregates, details=details)
 
 
 @dataclass(frozen=True)
@@ -232,7 +269,7 @@ class LabelEstimate:
         return self.a if low > 0 else self.b if high < 0 else "not separable"
 
     def verdict(self) -> str:
-        """Return the estimate in a sentence."""
+        """Return the estimate in a sentence, and how many more labels narrow it."""
         sure, signed = self.interval, self.outcome == "not separable"
         if math.isnan(sure.low):
             return f"{self.measure}: too few labels for an interval ({sure.note})"
@@ -241,46 +278,43 @@ class LabelEstimate:
         behind = self.b if self.outcome == self.a else self.a
         sure = -sure if self.b and behind == self.a and not signed else sure
         value, low, high = (fixed(x, sign=signed) for x in (sure.estimate, sure.low, sure.high))
-        ends = f"({low} to {high})"
+        words = f"{self.outcome} leads {behind} by {value} on {self.measure}"
         if not self.b:
-            return f"{self.a} has {self.measure} {value} {ends}"
-        if signed:
-            return f"{self.a} and {self.b} are not separable on {self.measure}: {value} {ends}"
-        return f"{self.outcome} leads {behind} by {value} on {self.measure} {ends}"
-
-    def plan(self) -> str:
-        """Return how many more labels a narrower interval takes; empty where that is unknown."""
+            words = f"{self.a} has {self.measure} {value}"
+        elif signed:
+            words = f"{self.a} and {self.b} are not separable on {self.measure}: {value}"
         goal = f"± {self.within:.2g}"
+        plan = f"; about {self.more:,.0f} more labels for {goal}" if self.more > 0 else ""
         if math.isinf(self.more):
-            return f"; more labels do not give {goal}, more queries may"
-        return f"; about {self.more:,.0f} more labels for {goal}" if self.more > 0 else ""
+            plan = f"; more labels do not give {goal}, more queries may"
+        return f"{words} ({low} to {high}){plan}"
 
-    def aggregate(self) -> Aggregate:
+    def number(self) -> Number:
         """Return the estimate as a number of a record."""
         average = "difference from drawn labels" if self.b else "mean from drawn labels"
-        subset = f"{self.a} − {self.b}" if self.b else ""
-        return as_aggregate(self.interval, self.measure, average, subset)
+        return self.interval, self.measure, average, f"{self.a} − {self.b}" if self.b else ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
         names = {"a": self.a, "b": self.b} if self.b else {"a": self.a}
-        data: dict[str, Any] = {"measure": self.measure, **names, **self.interval.to_dict()}
-        if self.b:
-            data["outcome"] = self.outcome
-        data["machine_weight"] = self.tuning
-        data["anytime"] = None if self.sequence is None else self.sequence.to_dict()
-        data["half_width"] = or_none(self.within)
-        data["more_labels"] = self.more if math.isfinite(self.more) else None
-        data["note"] = self.interval.note
-        return data
+        return {
+            **{"measure": self.measure, **names, **self.interval.to_dict()},
+            **({"outcome": self.outcome} if self.b else {}),
+            "machine_weight": self.tuning,
+            "anytime": None if self.sequence is None else self.sequence.to_dict(),
+            "half_width": or_none(self.within),
+            "more_labels": self.more if math.isfinite(self.more) else None,
+            "note": self.interval.note,
+        }
 
 
 @dataclass(frozen=True)
-class LabelEstimates:
+class LabelEstimates(LabelReport):
     """All estimates from one pool and its labels.
 
     Args:
         estimates: The estimates.
+        bounds: Ends of the measures that are not linear in the labels.
         counts: Number of pairs, drawn, labelled, and machine labels.
         models: Labellers of the machine labels.
         pool: Digest of the pool.
@@ -289,6 +323,7 @@ class LabelEstimates:
     """
 
     estimates: tuple[LabelEstimate, ...]
+    bounds: tuple[PairBounds, ...]
     counts: Mapping[str, int]
     models: tuple[str, ...]
     pool: str
@@ -305,64 +340,82 @@ class LabelEstimates:
             f"pool:{self.pool[:16]}|empty:zero|level:{self.level:g}"
         )
 
+    @property
+    def method(self) -> str:
+        """How intervals were made."""
+        machine = "; machine labels narrow it, whatever their bias" if self.models else ""
+        joint = " jointly" * (sum(bool(each.b) for each in self.estimates) > 1)
+        return (
+            f"Each drawn label counts 1/probability{machine}. Intervals: Student's t over queries, "
+            f"{100 * (1 - self.level):g} %{joint}."
+        )
+
+    @property
+    def results(self) -> tuple[Any, ...]:
+        """Estimates, then bounds."""
+        return (*self.estimates, *self.bounds)
+
     def verdict(self) -> str:
         """Return how much was labelled, and the first result."""
         c = self.counts
         share = format_percent(c["labelled"] / c["pairs"])
         labelled = f"{c['labelled']:,} of {c['pairs']:,} pairs labelled ({share})"
-        return f"{labelled}; {self.estimates[0].verdict()}{self.estimates[0].plan()}"
+        return f"{labelled}; {self.results[0].verdict()}"
 
     def records(self) -> list[RunRecord]:
         """Return a record of the means of each system, or one of all differences."""
-        systems = list(dict.fromkeys(name for e in self.estimates for name in (e.a, e.b) if name))
-        joined = " vs ".join(systems) if len(systems) < 4 else f"{len(systems)} systems"
-        groups = {joined: self.estimates}
-        if not self.estimates[0].b:
-            groups = {a: tuple(e for e in self.estimates if e.a == a) for a in systems}
+        systems = list(dict.fromkeys(name for e in self.results for name in (e.a, e.b) if name))
+        groups = {name: {name} for name in systems}
+        if self.results[0].b:
+            name = " vs ".join(systems) if len(systems) < 4 else f"{len(systems)} systems"
+            groups = {name: set(systems)}
         records = []
         for name, group in groups.items():
-            part = replace(self, estimates=group)
-            verdicts = [part.verdict(), *(f"{e.verdict()}{e.plan()}" for e in group[1:])]
-            about: dict[str, Any] = {"aggregates": [each.aggregate() for each in group]}
-            about["details"] = {**part.to_dict(), "verdicts": verdicts}
-            records.append(RunRecord(name, task=PLUGIN.name, **about))
+            estimates = tuple(each for each in self.estimates if each.a in group)
+            bounds = tuple(each for each in self.bounds if each.a in group)
+            part = replace(self, estimates=estimates, bounds=bounds)
+            verdicts = [part.verdict(), *(each.verdict() for each in part.results[1:])]
+            records.append(part.record(name, [each.number() for each in part.results], verdicts))
         return records
 
-    def table(self) -> Table:
-        """Return a row for each estimate."""
-        compared = any(each.b for each in self.estimates)
-        heading = Interval.heading(1 - self.level)
-        columns = ("measure", "a", "b") if compared else ("measure", "system")
-        last = ("result",) if compared else ()
-        rows = []
+    def tables(self) -> list[Table]:
+        """Return a row for each estimate, and for each of the bounds."""
+        compared = bool(self.results[0].b)
+        kind, front = ("difference", ("a", "b")) if compared else ("fraction", ("system", "b"))
+        rows, bounds = [], []
         for each in self.estimates:
-            names = (each.measure, each.a, each.b) if compared else (each.measure, each.a)
-            kind = "difference" if compared else "fraction"
+            sure = each.interval
             anytime = None if each.sequence is None else each.sequence.text(sign=compared)
-            needed = "never" if math.isinf(each.more) else f"{each.more:,.0f}"
-            cells = [Cell(each.interval.estimate, kind), each.interval.cell(sign=compared)]
-            cells += [Cell(anytime, "figure"), Cell(needed.replace("nan", "–"), "figure")]
-            outcome = [Cell(each.outcome)] if compared else []
-            rows.append((*map(Cell, names), *cells, *outcome))
-        means = ("difference" if compared else "mean", heading, "if stopped at will")
+            more = "never" if math.isinf(each.more) else f"{each.more:,.0f}".replace("nan", "–")
+            numbers = (Cell(sure.estimate, kind), sure.cell(sign=compared))
+            plan = (Cell(anytime, "figure"), Cell(more, "figure"))
+            rows.append((each.measure, each.a, each.b, *numbers, *plan, each.outcome))
+        for ends in self.bounds:
+            span = (Cell(ends.worst, kind), Cell(ends.best, kind), ends.n_unjudged)
+            kind_of = "exact" if ends.exact else "outer"
+            bounds.append((ends.measure, ends.a, ends.b, *span, kind_of))
         goals = {each.within for each in self.estimates if each.within > 0}
-        more = f"labels for ± {goals.pop():.2g}" if len(goals) == 1 else "labels to halve it"
-        return Table((*columns, *means, more, *last), tuple(rows))
+        goal = f"labels for ± {goals.pop():.2g}" if len(goals) == 1 else "labels to halve it"
+        names = ("difference" if compared else "mean", Interval.heading(1 - self.level))
+        headings = (*names, "if stopped at will", goal, "result")
+        tables = [
+            table_of(("measure", *front, *headings), rows),
+            table_of(("measure", *front, "worst", "best", "unlabelled", "bounds"), bounds),
+        ]
+        hidden = () if compared else ("b", "result")
+        return [
+            columns_of(table, [i for i, c in enumerate(table.columns) if c not in hidden])
+            for table in tables
+            if table.rows
+        ]
 
-    def page(self) -> Page:
-        """Return the verdict, the table, remarks and the method."""
-        machine = "; machine labels narrow it, whatever their bias" if self.models else ""
-        joint = " jointly" * (sum(bool(each.b) for each in self.estimates) > 1)
-        method = (
-            f"Each drawn label counts 1/probability{machine}. Intervals: Student's t over queries, "
-            f"{100 * (1 - self.level):g} %{joint}."
-        )
-        page: Page = [Words(self.verdict(), "verdict"), self.table()]
-        page += [Words(remark, "remark") for remark in self.remarks]
-        return [*page, Words(method, "method"), Words(self.signature, "signature")]
+    def table(self) -> Table:
+        """Return the first table, for formats that hold one."""
+        return self.tables()[0]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
+        bounds = {"bounds": [each.to_dict() for each in self.bounds]} if self.bounds else {}
         return {
             "signature": self.signature,
             "pool": self.pool,
@@ -370,6 +423,7 @@ class LabelEstimates:
             "models": list(self.models),
             "level": self.level,
             "estimates": [each.to_dict() for each in self.estimates],
+            **bounds,
             "remarks": list(self.remarks),
         }
 
@@ -394,7 +448,7 @@ def estimate_from_labels(
         pool: The pool that was labelled.
         labels: Human labels.
         machine: Machine labels, which narrow the intervals.
-        measures: Measures that are linear in the labels. [that of the pool]
+        measures: Measures; those that are not linear in the labels have bounds. [that of the pool]
         means: Estimate each system's mean instead of differences.
         baseline: Compare with this system only.
         rel: The smallest relevant grade. [1]
@@ -406,7 +460,7 @@ def estimate_from_labels(
 
     Raises:
         MismatchError: A run, or the labels, do not belong to the pool.
-        MeasureError: A measure is not linear in the labels.
+        MeasureError: There is no such measure.
 
     Example:
         >>> from assay.judging import Label, LabelSet, make_pool
@@ -422,46 +476,50 @@ def estimate_from_labels(
         check_margin(within, "within")
     if not means and len(runs) < 2:
         raise UsageError("There is one run; a comparison needs two.")
-    rules, names = as_conventions("trec_eval"), list(runs)
+    names = list(runs)
     if baseline is not None and baseline not in runs:
         raise UsageError(f"The baseline {baseline!r} is not one of the runs.")
-    rankings = [as_ranking(run, rules) for run in runs.values()]
-    human = labels.check(pool).of_kind("human")
+    rankings = {name: as_ranking(run, RULES) for name, run in runs.items()}
+    human, models = labels.check(pool).of_kind("human"), labels.of_kind("machine")
     robots = LabelSet(())
     if machine is not None:
-        robots = machine.check(pool, "The machine labels").of_kind("machine")
+        robots, models = machine.check(pool, "The machine labels").of_kind("machine"), robots
         if not len(robots):
             raise MismatchError("The machine labels hold no label of a model, only of people.")
-    others = () if machine is not None else tuple(a for a in labels.labels if a.kind == "machine")
-    chosen_measures = [parse_linear(name, rel) for name in measures or [pool.settings["measure"]]]
+    if not len(human) and len(models):
+        raise MismatchError(
+            f"All {len(models):,} labels are a model's. Give them as machine labels, and those of "
+            "people as labels."
+        )
     pairs = [(a, a) for a in names] if means else list(combinations(names, 2))
     if baseline is not None and not means:
         pairs = [(name, baseline) for name in names if name != baseline]
     share = level if means else level / len(pairs)
-    if not len(human) and others:
-        raise MismatchError(
-            f"All {len(others):,} labels are a model's. Give them as machine labels, and those of "
-            "people as labels."
-        )
+    bounds: list[PairBounds] = []
     estimates, drawn = [], _DrawnPairs(pool, human, robots)
-    for measure in chosen_measures:
-        weighed = weigh_systems(rankings, measure, pool.settings["depth"])
+    for text in measures or [pool.settings["measure"]]:
+        measure = set_threshold(parse(text), rel)
+        if measure.name == "nDCG" or not is_plain(measure):
+            bounds += drawn.bound(rankings, measure, pairs)
+            continue
+        linear = parse_linear(measure)
+        weighed = weigh_systems(list(rankings.values()), linear, pool.settings["depth"])
         for a, b in pairs:
             columns = [names.index(name) for name in (a, b)]
             weights = weighed.weights[:, columns[0]] - (not means) * weighed.weights[:, columns[1]]
-            sample = drawn.sample(weighed, weights, measure, a if means else f"{a} and {b}")
+            sample = drawn.sample(weighed, weights, linear, a if means else f"{a} and {b}")
             interval, tuning = sample.estimate(share)
             goal = within or interval.half_width / 2
             more = sample.labels_needed(math.nan if math.isnan(interval.low) else goal, share)
             about = (interval, tuning, sample.sequence(share), goal, more)
-            estimates.append(LabelEstimate(measure.name, a, "" if means else b, *about))
-    remarks = [*drawn.remarks(), *labels.remarks()]
-    if others:
-        remarks.append(f"{len(others):,} machine labels among the labels were left out")
+            estimates.append(LabelEstimate(str(linear), a, "" if means else b, *about))
+    aside = f"{len(models):,} machine labels among the labels were left out"
+    remarks = [*drawn.remarks(), *labels.remarks(), *([aside] if len(models) else [])]
     counts = {"pairs": len(pool), "drawn": pool.n_drawn, "labelled": drawn.n_labelled}
-    models = tuple(sorted({label.by for label in robots.labels}))
     counts["machine"] = len(robots.by_pair())
-    return LabelEstimates(tuple(estimates), counts, models, pool.digest, level, tuple(remarks))
+    judges = tuple(sorted({label.by for label in robots.labels}))
+    numbers = (tuple(estimates), tuple(bounds))
+    return LabelEstimates(*numbers, counts, judges, pool.digest, level, tuple(remarks))
 
 
 class _DrawnPairs:
@@ -469,14 +527,16 @@ class _DrawnPairs:
 
     def __init__(self, pool: LabelPool, human: LabelSet, machine: LabelSet) -> None:
         self.pool = pool
-        self._human = self._by_place(human)
-        self._machine = self._by_place(machine)
+        self._human, self._machine = (
+            {pool.places[pair]: acts for pair, acts in labels.by_pair().items()}
+            for labels in (human, machine)
+        )
         places = np.array(sorted(self._human), np.int64)
         self._at = places[pool.stages[places] > 0]
-        self.n_labelled, self._n_strange = len(self._at), len(places) - len(self._at)
+        self.n_labelled, strange = len(self._at), len(places) - len(self._at)
         if not self.n_labelled:
             raise MismatchError("None of the pairs that were drawn is labelled. Label some first.")
-        self._twice = sum(len(acts) > 1 for acts in self._human.values())
+        twice = sum(len(acts) > 1 for acts in self._human.values())
         # Labels are made in random order within a stage, so those that are missing are a sample.
         n_stages = pool.probabilities.shape[1]
         n_drawn = np.bincount(pool.stages, minlength=n_stages + 1)[1:]
@@ -485,13 +545,16 @@ class _DrawnPairs:
         steps = np.diff(pool.probabilities, axis=1, prepend=0.0)
         # A stage that drew nothing, by chance, was still a chance to be drawn.
         self._chances = steps @ np.where(n_drawn > 0, shares, 1.0)
-        self._missing = int(n_drawn.sum() - done.sum())
+        missing = int(n_drawn.sum() - done.sum())
+        self._notes = {
+            f"{missing:,} of {pool.n_drawn:,} drawn pairs have no label; the labelled ones count "
+            "as a random part of them": missing,
+            f"{strange:,} labels of pairs that were not drawn were left out": strange,
+            f"{twice:,} pairs have labels of several people, whose gains are averaged": twice,
+        }
         keys = pool.queries * len(pool.doc_ids) + pool.docs
         self._order = np.argsort(keys)
         self._keys = keys[self._order]
-
-    def _by_place(self, labels: LabelSet) -> dict[int, list[Label]]:
-        return {self.pool.places[pair]: acts for pair, acts in labels.by_pair().items()}
 
     def sample(
         self, weighed: Coefficients, weights: Floats, measure: LinearMeasure, what: str
@@ -499,13 +562,8 @@ class _DrawnPairs:
         """Return the labels of the pairs that have a weight."""
         pool = self.pool
         heavy = np.abs(weights) > _NO_WEIGHT
-        queries = weighed.query_ids.match(pool.query_ids)
+        queries = self.match_queries(weighed.query_ids, what)
         docs = weighed.doc_ids.match(pool.doc_ids)
-        if (queries < 0).any():
-            raise MismatchError(
-                f"{int((queries < 0).sum())} queries of {what} are not in the pool. Add them with "
-                "'assay pool --extend'."
-            )
         rows, named = queries[weighed.queries[heavy]], docs[weighed.docs[heavy]]
         keys = rows * len(pool.doc_ids) + named
         at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
@@ -514,7 +572,7 @@ class _DrawnPairs:
         waiting = ~absent & (self._chances[places] <= 0)
         if waiting.any():
             raise MismatchError(
-                f"{int(waiting.sum()):,} documents that decide {measure.name} of {what} are in a "
+                f"{int(waiting.sum()):,} documents that decide {measure} of {what} are in a "
                 "stage of the pool of which no pair is labelled yet. Label some of it first."
             )
         if absent.any():
@@ -522,7 +580,7 @@ class _DrawnPairs:
                 pool.settings["aim"] == "differences"
             )
             raise MismatchError(
-                f"{int(absent.sum()):,} of {len(absent):,} documents that decide {measure.name} of "
+                f"{int(absent.sum()):,} of {len(absent):,} documents that decide {measure} of "
                 f"{what} could not be drawn from this pool.{aim} Add the runs with 'assay pool "
                 "--extend', or make a pool with --aim means."
             )
@@ -533,28 +591,41 @@ class _DrawnPairs:
         labelled = np.zeros(len(pool), bool)
         labelled[self._at] = True
         here = labelled[places]
-        return DrawnLabels(
-            rows,
-            len(pool.query_ids),
-            weights[heavy],
-            self._chances[places],
-            here,
-            np.where(here, every[0, places], 0.0),
-            every[1, places],
-        )
+        gains, guesses = np.where(here, every[0, places], 0.0), every[1, places]
+        front = (rows, len(pool.query_ids), weights[heavy], self._chances[places])
+        return DrawnLabels(*front, here, gains, guesses)
+
+    def match_queries(self, query_ids: Ids, what: str) -> Ints:
+        """Return the numbers of queries in the pool.
+
+        Raises:
+            MismatchError: Some are not there.
+        """
+        numbers = query_ids.as_text().match(self.pool.query_ids)
+        if n := int((numbers < 0).sum()):
+            raise MismatchError(
+                f"{n} queries of {what} are not in the pool. Add them with 'assay pool --extend'."
+            )
+        return numbers
+
+    def bound(
+        self, rankings: Mapping[str, Ranking], measure: Measure, pairs: Iterable[tuple[str, str]]
+    ) -> Iterator[PairBounds]:
+        """Yield the ends of a measure over all grades of the pairs without a label."""
+        qrels: dict[str, dict[str, float]] = {str(query): {} for query in self.pool.query_ids}
+        n_split = 0
+        for place, acts in self._human.items():
+            grades = {float(label.grade or 0) for label in acts}
+            query, doc = self.pool.names[place]
+            qrels[query][doc] = grades.pop() if len(grades) == 1 else -1.0
+            n_split += bool(grades)
+        why = "what it divides by depends on labels that nobody made"
+        self._notes[f"{measure} has bounds and no estimate: {why}"] = 1
+        self._notes[f"{n_split:,} pairs on which people disagree count as unlabelled"] = n_split
+        for name, ranking in rankings.items():
+            self.match_queries(ranking.query_ids, name)
+        return bound_systems(rankings, qrels, measure, self.pool.scale, pairs)
 
     def remarks(self) -> list[str]:
         """Return what a reader should know about the labels."""
-        remarks = []
-        if self._missing:
-            remarks.append(
-                f"{self._missing:,} of {self.pool.n_drawn:,} drawn pairs have no label; the "
-                "labelled ones count as a random part of them"
-            )
-        if self._n_strange:
-            remarks.append(f"{self._n_strange:,} labels of pairs that were not drawn were left out")
-        if self._twice:
-            remarks.append(
-                f"{self._twice:,} pairs have labels of several people, whose gains are averaged"
-            )
-        return remarks
+        return [words for words, n in self._notes.items() if n]

@@ -5,7 +5,11 @@ scale: those of the judgments, and 0. Documents that no system retrieved stay as
 
 For one system and a fixed number m of unjudged documents that are relevant, the m highest ranks
 give the largest value and the m lowest the least, because no measure falls where a relevant
-document moves up; so all m are tried, for each grade. nDCG may need several grades at once. With
+document moves up; so all m are tried, for each grade. Below a cut-off only the number of relevant
+documents counts, so that the m with a document above it, and both ends, are enough. For AP the
+sums of all m come from one pass over the groups of tied ranks.
+
+nDCG may need several grades at once. With
 the unjudged documents of each grade or higher at m_g, DCG is Σ_g width_g W(m_g) and the ideal
 Σ_g width_g D(n_g + m_g), where n_g judged documents have at least this grade, W adds up the
 largest weights of unjudged documents and D the discounts from rank 1 on. For a ratio λ ≥ 0 the
@@ -19,26 +23,28 @@ weight is then that in one list less that in the other.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from assay.arrays import Floats, Ints, gather, offsets_of, or_none
+from assay.arrays import Flags, Floats, Ints, gather, offsets_of, or_none
 from assay.comparison.pairs import Pair, compare_pairs
 from assay.core.conventions import Conventions
 from assay.core.hits import Hits
 from assay.core.ids import Ids
 from assay.core.judgments import Kept
-from assay.core.ranking import tie_groups
+from assay.core.ranking import Ranking, tie_groups
 from assay.core.text import fixed
 from assay.errors import UsageError
+from assay.judging.pool import RULES, is_plain, weigh_ranks
 from assay.measures import Measure
+from assay.measures.expected import precision_sum
 from assay.measures.views import discount, nth_in_row, sum_over_ranks
-from assay.scoring.evaluate import call_of, score
+from assay.scoring.evaluate import call_of, evaluate, score
 from assay.scoring.scores import GEOMETRIC_FLOOR, Scores
+from assay.stats import Interval
 
 if TYPE_CHECKING:
     from assay.comparison.compare import Comparison
@@ -99,8 +105,21 @@ class PairBounds(HoleBounds):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
-        front = {"a": self.a, "b": self.b, "measure": self.measure, **super().to_dict()}
-        return {**front, "holds": self.holds, "enough": self.enough}
+        names = {"a": self.a, "b": self.b} if self.b else {"a": self.a}
+        tested = {"holds": self.holds, "enough": self.enough} if self.outcomes[0] else {}
+        return {**names, "measure": self.measure, **super().to_dict(), **tested}
+
+    def verdict(self) -> str:
+        """Return measure, systems and ends in a sentence."""
+        return (
+            f"{self.measure} of {f'{self.a} − {self.b}' if self.b else self.a}: {self.sentence()}"
+        )
+
+    def number(self) -> tuple[Interval, str, str, str]:
+        """Return the ends as a number of a record; they hold surely, whatever the level."""
+        kind = "bounds" if self.exact else "outer bounds"
+        ends = Interval(math.nan, self.worst, self.best, 1.0, "t", len(self.low), note="bounds")
+        return ends, self.measure, kind, f"{self.a} − {self.b}" if self.b else ""
 
     def sentence(self) -> str:
         """Return whether the verdict depends on the unjudged documents."""
@@ -109,8 +128,9 @@ class PairBounds(HoleBounds):
         if not self.n_unjudged and self.worst == self.best:
             return f"no retrieved document{cut} is unjudged"
         kind = "" if self.exact else ", an outer bound"
-        ends = f"difference {fixed(self.worst, sign=True)} to {fixed(self.best, sign=True)}{kind}"
-        if self.outcomes[0] == "undecided":
+        low, high = (fixed(end, sign=bool(self.b)) for end in (self.worst, self.best))
+        ends = f"{'difference' if self.b else 'mean'} {low} to {high}{kind}"
+        if self.outcomes[0] in ("", "undecided"):
             return f"{ends} over all grades of the {what}"
         if self.holds:
             return f"the verdict holds whatever the grades of the {what} ({ends})"
@@ -149,23 +169,21 @@ def bound_scores(scores: Scores) -> dict[str, HoleBounds]:
         is_open = np.zeros(len(low), bool)
         if measure.definition.gain != "judged":
             low, high, is_open = _bound_alone(lists, measure)
-        ends = [
-            _bound_mean(part[rows], is_open[rows], measure.definition.aggregate, end)
-            for part, end in ((low, min), (high, max))
-        ]
-        count = int(lists.before_cutoff(measure).sum())
-        bounds[str(measure)] = HoleBounds(ends[0], ends[1], True, count, low, high)
+        kind, near = measure.definition.aggregate, lists.before_cutoff(measure)
+        ends = _bound_means(low[rows], high[rows], is_open[rows], kind, near)
+        bounds[str(measure)] = replace(ends, low=low, high=high)
     return bounds
 
 
 class _FullLists:
     """Every retrieved document of some judged queries; unjudged ones have the grade −1."""
 
-    def __init__(self, hits: Hits, query_ids: Ids, rules: Conventions) -> None:
-        self.rules = rules
-        ranking, scale = hits.ranking, np.unique(np.append(hits.pool_grade, 0.0))
+    def __init__(
+        self, hits: Hits, query_ids: Ids, rules: Conventions, scale: Sequence[float] = (0.0,)
+    ) -> None:
+        self.rules, ranking = rules, hits.ranking
         assert ranking is not None
-        self.scale = scale[scale >= 0]
+        self.scale = np.unique(np.append(hits.pool_grade[hits.pool_grade >= 0], scale))
         hits = hits.select(query_ids.match(hits.query_ids))
         rows = query_ids.match(ranking.query_ids)
         rows = np.where(rows < 0, len(ranking.query_ids), rows)
@@ -182,7 +200,7 @@ class _FullLists:
         self.n_open = np.bincount(self.open_row, minlength=len(query_ids))
         self.nth = nth_in_row(self.open_row)
 
-    def before_cutoff(self, measure: Measure) -> NDArray[np.bool_]:
+    def before_cutoff(self, measure: Measure) -> Flags:
         """Tell which unjudged documents stand before the cut-off."""
         cut = measure.cutoff if isinstance(measure.cutoff, int) else np.inf
         return np.asarray(self.hits.rank[self.open] <= cut)
@@ -223,18 +241,17 @@ class _FullLists:
             kept=Kept(),
         )
 
+    def tied_ranks(self) -> tuple[Ints, Ints]:
+        """Return the first and the last rank that a document may have."""
+        hits = self.hits
+        return (hits.rank,) * 2 if self.rules.ties == "order" else (hits.rank_lo, hits.rank_hi)
+
     def weigh(self, measure: Measure) -> Floats:
         """Return the weight of each retrieved document in P, DCG, nDCG or RBP."""
-        arguments, hits = call_of(measure, self.rules)[0], self.hits
-        k, p = arguments.get("k"), arguments.get("p", 0.0)
-        weights: dict[str, Callable[[Floats], Floats]] = {
-            "P": lambda rank: np.full(rank.shape, 1.0 / (k or 1)),
-            "RBP": lambda rank: (1.0 - p) * np.power(p, rank - 1.0),
-        }
-        in_order = self.rules.ties == "order"
-        low, high = (hits.rank, hits.rank) if in_order else (hits.rank_lo, hits.rank_hi)
+        k = call_of(measure, self.rules)[0].get("k")
+        low, high = self.tied_ranks()
         inside = np.clip((k or np.iinfo(np.int64).max) - low + 1, 0, high - low + 1)
-        sums = sum_over_ranks(weights.get(measure.name, discount), low - 1, inside)
+        sums = sum_over_ranks(weigh_ranks(measure, self.rules), low - 1, inside)
         return np.asarray(sums / (high - low + 1))
 
     def add_judged(self, measure: Measure) -> Floats:
@@ -250,33 +267,95 @@ def _defined(values: Floats, rules: Conventions) -> Floats:
 
 def _bound_alone(
     lists: _FullLists, measure: Measure, beyond: Ints | int = 0
-) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+) -> tuple[Floats, Floats, Flags]:
     """Return least and largest values of each query, and where it may be left out of the mean."""
     rules, beyond = lists.rules, np.zeros_like(lists.n_open) + beyond
     if measure.name == "nDCG":
         ratios = _Ratios(lists, measure, beyond)
         low, high = ratios.ends(lists.weigh(measure)[lists.open], lists.open_row)
         return low, np.minimum(high, 1.0), ratios.is_open
-    other, *grades = lists.grades(measure).tolist()
-    n_open = lists.n_open + beyond
-    most = int(n_open.max(initial=0))
-    params = dict(measure.params)
-    simple = measure.name in _RISING and not params.get("trunc") and not params.get("graded")
+    levels, n_open = lists.grades(measure), lists.n_open + beyond
+    over = call_of(measure, rules)[0].get("over")
+    if measure.name in ("AP", "GMAP") and over != "hits" and len(levels) == 2:
+        return _bound_ap(lists, measure, beyond)
+    other, *grades = levels.tolist()
+    near, params = n_open, dict(measure.params)
+    if measure.name in _RISING and not params.get("trunc") and not params.get("graded"):
+        near = np.zeros_like(n_open)
+    elif isinstance(measure.cutoff, int) and "local" in measure.definition.laws:
+        near = np.bincount(lists.open_row, lists.before_cutoff(measure), len(n_open)).astype(int)
+    none, few = np.zeros_like(n_open), np.minimum(1, n_open)  # 1: of a query without any yet
+    steps = [(none, False), (few, True), (few, False), (n_open, True)]
+    most = int(near.max(initial=0))
+    # (a + m) / (R + m) never falls, so that of R the ends are enough.
+    for m in (np.minimum(n, near) for n in ((0, most) if measure.name == "R" else range(most + 1))):
+        steps += [(m, True), (n_open - m, False)]
     low, high = np.full((2, len(n_open)), np.nan)
     undefined = np.zeros(len(n_open), bool)
     for grade in grades or [other]:
-        for m in (0, 1, most) if simple else range(most + 1):  # 1: of a query without any yet
-            for best in (True, False):
-                judged = lists.judge(grade, other, np.minimum(m, n_open), beyond, best=best)
-                values = _defined(score(judged, measure, conventions=rules).values[0], rules)
-                low, high = np.fmin(low, values), np.fmax(high, values)
-                undefined |= np.isnan(values)
+        for m, best in steps:
+            judged = lists.judge(grade, other, m, beyond, best=best)
+            values = _defined(score(judged, measure, conventions=rules).values[0], rules)
+            low, high = np.fmin(low, values), np.fmax(high, values)
+            undefined |= np.isnan(values)
     return low, high, undefined & ~np.isnan(high)
 
 
-def _bound_mean(
-    values: Floats, is_open: NDArray[np.bool_], kind: str, end: Callable[..., float]
-) -> float:
+def _bound_ap(lists: _FullLists, measure: Measure, beyond: Ints) -> tuple[Floats, Floats, Flags]:
+    """Return the ends of AP: its sum Σ i / r_i for each number of relevant documents.
+
+    Where those with the highest ranks are relevant, tied groups above the last of them are as if
+    all unjudged documents were, and groups below have so many more relevant documents above them.
+    """
+    hits, n_queries = lists.hits, len(lists.n_open)
+    arguments, gain = call_of(measure, lists.rules)
+    k, is_good = arguments.get("k"), gain(hits.pool_grade) > 0
+    n_good = np.bincount(hits.pool_row, hits.pool_count * is_good, n_queries)
+    first, last = lists.tied_ranks()
+    starts = np.flatnonzero(hits.rank == first)
+    group = np.cumsum(hits.rank == first) - 1  # of each document
+    row, s, size = hits.row[starts], first[starts] - 1, (last - first + 1)[starts]
+    good = np.bincount(group, (hits.grade >= 0) & (gain(hits.grade) > 0), len(starts)).astype(int)
+    holes = np.bincount(group, hits.grade < 0, len(starts)).astype(int)
+    places = np.clip((k or np.iinfo(np.int64).max) - s, 0, size)
+
+    def above(counts: Any) -> Any:
+        """Add up what stands in groups above each, in its query."""
+        before = np.cumsum(counts) - counts
+        return before - before[np.searchsorted(row, row)]
+
+    def below(counts: Any) -> Any:
+        totals = np.bincount(row, counts, n_queries)
+        return totals[row] - above(counts) - counts
+
+    good_above, holes_above = above(good), above(holes)
+    slope = sum_over_ranks(np.reciprocal, s, places) / size
+    bare = precision_sum(s, size, good, good_above, places)
+    full = precision_sum(s, size, good + holes, good_above + holes_above, places)
+    at, nth = group[lists.open], lists.nth - holes_above[group[lists.open]]  # in its group
+    edge = (s[at], size[at])
+    best = above(full)[at] + below(bare)[at] + lists.nth * below(good * slope)[at]
+    best += precision_sum(*edge, good[at] + nth, (good_above + holes_above)[at], places[at])
+    left = lists.nth - 1  # not relevant: those above the document
+    worst = above(bare)[at] + below(full)[at] - left * below((good + holes) * slope)[at]
+    worst += precision_sum(*edge, good[at] + holes[at] - nth + 1, good_above[at], places[at])
+    base = np.bincount(row, bare, n_queries)
+
+    def divide(sums: Any, n: Any) -> Floats:
+        over = arguments.get("over", "R") if k else "R"
+        divisor = {"R": n, "min": np.minimum(n, k or 1), "k": np.full(len(n), k)}[over]
+        return np.where(n > 0, sums / np.maximum(divisor, 1), np.nan)
+
+    queries, more = lists.open_row, lists.n_open[lists.open_row] - left
+    now = _defined(divide(base, n_good), lists.rules)
+    low, high = np.fmin(now, divide(base, n_good + beyond)), now.copy()
+    np.fmin.at(low, queries, divide(worst, (n_good + beyond)[queries] + more))
+    np.fmax.at(high, queries, divide(best, n_good[queries] + lists.nth))
+    high = np.fmax(high, divide(base, n_good + beyond))
+    return low, high, np.isnan(now) & ~np.isnan(high)
+
+
+def _bound_mean(values: Floats, is_open: Flags, kind: str, end: Callable[..., float]) -> float:
     """Return the extreme mean, where open queries may be left out of it."""
     if kind == "sum":
         return math.fsum(np.nan_to_num(values).tolist())
@@ -297,10 +376,7 @@ def _bound_mean(
 
 def _is_weighed(measure: Measure, rules: Conventions) -> bool:
     """Tell whether a difference is a sum of weights times gains, over the same ideal if any."""
-    params = call_of(measure, rules)[0] | dict(measure.params)
-    plain = not params.get("trunc") and not params.get("graded")
-    same = params.get("ideal", "judged") == "judged"
-    return measure.name in ("P", "DCG", "nDCG", "RBP") and plain and same
+    return is_plain(measure) and call_of(measure, rules)[0].get("ideal", "judged") == "judged"
 
 
 class _Ratios:
@@ -407,60 +483,85 @@ def bound_differences(comparison: Comparison) -> Iterator[PairBounds]:
     ]
     for pair in comparison.pairs:
         measure = next(each for each in comparison.measures if str(each) == pair.measure)
-        a, b = (lists[comparison.names.index(name)] for name in (pair.a, pair.b))
+        both = [lists[comparison.names.index(name)] for name in (pair.a, pair.b)]
         values = comparison.values_on(measure)[comparison.names.index(pair.b)]
-        yield _bound_pair(pair, measure, a, b, values, aligned.clusters)
+        yield _bound_pair(pair, measure, both, values, aligned.clusters)
+
+
+def bound_systems(
+    rankings: Mapping[str, Ranking],
+    qrels: Mapping[str, Mapping[str, float]],
+    measure: Measure,
+    scale: Sequence[float],
+    pairs: Iterable[tuple[str, str]],
+) -> Iterator[PairBounds]:
+    """Yield the ends of each difference, or of the mean of (a, a), over all grades of the scale.
+
+    Args:
+        rankings: The systems by name.
+        qrels: The grades that are fixed.
+        measure: The measure.
+        scale: The grades that any other document may have.
+        pairs: The systems to compare.
+    """
+    rules, lists = RULES.replace(unjudged="bounds"), {}
+    for name, ranking in rankings.items():
+        scores = evaluate(ranking, qrels, measure, conventions=rules, allow_mismatch=True)
+        assert scores.hits is not None
+        lists[name] = _FullLists(scores.hits, scores.query_ids, RULES, scale)
+    for a, b in pairs:
+        if a == b:
+            ends, near = _bound_alone(lists[a], measure), lists[a].before_cutoff(measure)
+            mean = _bound_means(*ends, measure.definition.aggregate, near)
+            yield PairBounds(**vars(mean), a=a, measure=str(measure))
+        else:
+            difference = _bound_difference(lists[a], lists[b], measure, math.nan)[0]
+            yield PairBounds(**vars(difference), a=a, b=b, measure=str(measure))
+
+
+def _bound_means(
+    low: Floats, high: Floats, is_open: Flags, kind: str, is_near: Flags, *, exact: bool = True
+) -> HoleBounds:
+    """Return the ends of a mean over queries."""
+    ends = [_bound_mean(low, is_open, kind, min), _bound_mean(high, is_open, kind, max)]
+    return HoleBounds(ends[0], ends[1], exact, int(is_near.sum()), low, high)
+
+
+def _bound_difference(
+    a: _FullLists, b: _FullLists, measure: Measure, lead: float
+) -> tuple[HoleBounds, int | None]:
+    """Return the ends of the difference, and how many documents would take this lead."""
+    row, weights, is_near = _merge_unjudged(a, b, measure)
+    union = np.bincount(row, minlength=len(a.n_open))
+    if not _is_weighed(measure, a.rules):
+        ends = [_bound_alone(each, measure, union - each.n_open) for each in (a, b)]
+        (low, high, is_open), (least, most, _) = ends
+        return _bound_means(low - most, high - least, is_open, "mean", is_near, exact=False), None
+    ratios = _Ratios(a, measure, union - a.n_open)
+    ratios.base -= b.add_judged(measure)
+    low, high = ratios.ends(weights, row)
+    exact = not ratios.is_open.any()
+    enough = _count_enough(ratios, weights, row, lead) if exact else None
+    return _bound_means(low, high, ratios.is_open, "mean", is_near, exact=exact), enough
 
 
 def _bound_pair(
-    pair: Pair,
-    measure: Measure,
-    a: _FullLists,
-    b: _FullLists,
-    values: Floats,
-    clusters: NDArray[Any] | None,
+    pair: Pair, measure: Measure, lists: Sequence[_FullLists], values: Floats, clusters: Any
 ) -> PairBounds:
-    row, weights, is_near = _merge_unjudged(a, b, measure)
-    union = np.bincount(row, minlength=len(a.n_open))
-    exact, enough = False, None
-    if _is_weighed(measure, a.rules):
-        ratios = _Ratios(a, measure, union - a.n_open)
-        ratios.base -= b.add_judged(measure)
-        low, high = ratios.ends(weights, row)
-        is_open, exact = ratios.is_open, not ratios.is_open.any()
-        enough = _count_enough(ratios, weights, row, pair.difference) if exact else None
-    else:
-        ends = [_bound_alone(each, measure, union - each.n_open) for each in (a, b)]
-        low, high = ends[0][0] - ends[1][1], ends[0][1] - ends[1][0]
-        is_open = ends[0][2]
+    """Return the ends of a pair, and its outcome at both."""
+    ends, enough = _bound_difference(lists[0], lists[1], measure, pair.difference)
     strict = replace(pair.settings, level=pair.level_of_one, correction="none")
-
-    def outcome_of(part: Floats) -> str:
-        tested = np.stack([values + part, values])
-        names, pairs = (pair.a, pair.b), [(0, 1)]
-        (result,) = compare_pairs(
-            pair.measure, names, tested, pairs, settings=strict, clusters=clusters
-        )
-        return result.outcome
-
-    return PairBounds(
-        worst=_bound_mean(low, is_open, "mean", min),
-        best=_bound_mean(high, is_open, "mean", max),
-        exact=exact,
-        n_unjudged=int(is_near.sum()),
-        low=low,
-        high=high,
-        a=pair.a,
-        b=pair.b,
-        measure=pair.measure,
-        outcomes=(pair.outcome, outcome_of(low), outcome_of(high)),
-        enough=enough,
-    )
+    about: Any = {"settings": strict, "clusters": clusters}
+    outcomes = [pair.outcome]
+    for part in (ends.low, ends.high):
+        tested, names = np.stack([values + part, values]), (pair.a, pair.b)
+        (result,) = compare_pairs(pair.measure, names, tested, [(0, 1)], **about)
+        outcomes.append(result.outcome)
+    about = {"a": pair.a, "b": pair.b, "measure": pair.measure, "outcomes": tuple(outcomes)}
+    return PairBounds(**vars(ends), **about, enough=enough)
 
 
-def _merge_unjudged(
-    a: _FullLists, b: _FullLists, measure: Measure
-) -> tuple[Ints, Floats, NDArray[np.bool_]]:
+def _merge_unjudged(a: _FullLists, b: _FullLists, measure: Measure) -> tuple[Ints, Floats, Flags]:
     """Return query, weight in a less weight in b, and whether it is before the cut-off, of each.
 
     A document that both retrieved counts once.

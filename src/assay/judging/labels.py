@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from assay.arrays import rows_of
 from assay.core.judgments import Qrels
 from assay.core.text import is_decimal
 from assay.errors import FormatError, MismatchError, StorageError, ValueRangeError
@@ -25,11 +26,10 @@ from assay.io.columns import open_table, read_records
 from assay.io.formats import read_qrels
 from assay.io.streams import FilePath, atomic_write, find_format, lock_file
 from assay.judging.pool import LabelPool
-from assay.tables.table import Cell, Table, as_csv
+from assay.tables.table import Cell, as_csv, table_of
 
-STATES: Final = ("label", "skip", "cannot", "unreadable", "undo")
+STATES: Final = ("label", "skip", "cannot", "unreadable", "undo", "written")
 KINDS: Final = ("human", "machine")
-FORMATS: Final = ("log", "trec", "csv", "label-studio", "argilla")
 Pair = tuple[str, str]
 
 
@@ -43,7 +43,7 @@ class Label:
         grade: The grade; None unless the state is `label`.
         by: Who labelled: a person's name, or a model.
         kind: human or machine.
-        state: label, skip, cannot (judge), unreadable (answer), undo.
+        state: label, skip, cannot (judge), unreadable (answer), undo, written (queries).
         time: When, in UTC.
         seconds: How long it took; 0 where nobody measured it.
         note: What the labeller wrote, or the model's answer.
@@ -299,7 +299,12 @@ def read_labels(
         records, where = read_records(path, layout or find_format(path))
         read = _label_studio if format == "label-studio" else _argilla
         entries = records if isinstance(records, list) else [records]
-        acts = [act for n, entry in enumerate(entries) for act in read(entry, by, where(n))]
+        try:
+            acts = [act for n, entry in enumerate(entries) for act in read(entry, by, where(n))]
+        except (AttributeError, TypeError, KeyError, IndexError):
+            raise FormatError(
+                f"{path} is not as {format} exports labels. Export it again, or name its --format."
+            ) from None
         return settle(acts)
     if layout == "trec" or format == "trec":
         return _of_qrels(read_qrels(path, format="trec"), by, kind)
@@ -320,13 +325,10 @@ def _format_of_records(path: FilePath, layout: str) -> str:
 def _of_qrels(qrels: Any, by: str, kind: str) -> LabelSet:
     if not isinstance(qrels, Qrels):
         raise FormatError("Labels of pairs are needed, not labels of documents.")
-    queries, docs = qrels.query_ids.to_list(), qrels.doc_ids.to_list()
-    labels = []
-    for row, query in enumerate(queries):
-        for at in range(qrels.offsets[row], qrels.offsets[row + 1]):
-            grade = float(qrels.grades[at])
-            if grade >= 0:  # a negative grade marks a pair that was pooled and not judged
-                labels.append(Label(str(query), str(docs[qrels.docs[at]]), grade, by, kind))
+    queries, docs = (list(map(str, ids)) for ids in (qrels.query_ids, qrels.doc_ids))
+    rows = zip(rows_of(qrels.offsets).tolist(), qrels.docs.tolist(), qrels.grades, strict=True)
+    # A negative grade marks a pair that was pooled and not judged.
+    labels = (Label(queries[q], docs[d], float(g), by, kind) for q, d, g in rows if g >= 0)
     return LabelSet(tuple(labels))
 
 
@@ -359,46 +361,43 @@ def _as_grade(value: Any, place: str) -> float:
     return float(text)
 
 
-def _text_of(data: Any, place: str, *names: str) -> str:
-    for name in names:
-        if isinstance(data, Mapping) and data.get(name) not in (None, ""):
-            return str(data[name])
-    raise FormatError(f"{place}: there is no {names[0]}. Export tasks with query_id and doc_id.")
+def _pair_of(data: Any, place: str) -> Pair:
+    """Return the ids of query and document that a task or record names."""
+    names = [(f"{name}_id", name) for name in ("query", "doc")]
+    ids = [next((data[k] for k in keys if data.get(k) not in (None, "")), None) for keys in names]
+    if None in ids:
+        missing = names[ids.index(None)][0]
+        raise FormatError(f"{place}: there is no {missing}. Export tasks with query_id and doc_id.")
+    return str(ids[0]), str(ids[1])
 
 
 def _label_studio(task: Any, by: str, place: str) -> Iterator[Label]:
     """Yield the labels of a task: Choices or Rating; cancelled annotations are skips."""
-    data = task.get("data") if isinstance(task, Mapping) else None
-    query, doc = (_text_of(data, place, f"{name}_id", name) for name in ("query", "doc"))
+    pair = _pair_of(task.get("data") or {}, place)
     for annotation in task.get("annotations") or ():
         who = annotation.get("completed_by")
         who = who.get("email") if isinstance(who, Mapping) else who
-        about: dict[str, Any] = {
-            "by": str(who or by),
-            "seconds": annotation.get("lead_time") or 0.0,
-        }
+        about: Any = {"by": str(who or by), "seconds": annotation.get("lead_time") or 0.0}
         if annotation.get("was_cancelled"):
-            yield Label(query, doc, None, state="skip", **about)
+            yield Label(*pair, None, state="skip", **about)
             continue
-        for result in annotation.get("result") or ():
-            value = result.get("value", {})
-            grade = (value.get("choices") or [value.get("rating")])[0]
+        values = [result.get("value", {}) for result in annotation.get("result") or ()]
+        for grade in ((value.get("choices") or [value.get("rating")])[0] for value in values):
             if grade is not None:
-                yield Label(query, doc, _as_grade(grade, place), **about)
+                yield Label(*pair, _as_grade(grade, place), **about)
 
 
 def _argilla(record: Any, by: str, place: str) -> Iterator[Label]:
     """Yield the labels of a record: the responses to the question `rel`, or to the only one."""
-    fields = {**record.get("fields", {}), **record.get("metadata", {})}
-    query, doc = (_text_of(fields, place, f"{name}_id", name) for name in ("query", "doc"))
+    pair = _pair_of({**record.get("fields", {}), **record.get("metadata", {})}, place)
     responses: Any = record.get("responses") or {}
     answers: Any = responses.get("rel") or next(iter(responses.values()), [])
     for answer in answers if isinstance(answers, list) else [answers]:
-        about: dict[str, Any] = {"by": str(answer.get("user_id") or by)}
+        about: Any = {"by": str(answer.get("user_id") or by)}
         if answer.get("status") == "discarded" or answer.get("value") is None:
-            yield Label(query, doc, None, state="skip", **about)
+            yield Label(*pair, None, state="skip", **about)
         else:
-            yield Label(query, doc, _as_grade(answer["value"], place), **about)
+            yield Label(*pair, _as_grade(answer["value"], place), **about)
 
 
 def write_labels(
@@ -422,21 +421,28 @@ def write_labels(
     Example:
         write_labels(labels, "qrels.txt", format="trec")
     """
-    if format == "trec":
-        lines: Iterable[str] = _trec_lines(labels)
-    elif format == "csv":
-        lines = _csv_lines(labels)
-    elif format == "log":
-        lines = map(_as_line, labels.labels)
+    lines: Iterable[str]
+    if format in ("trec", "csv", "log"):
+        lines = {"trec": _trec_lines, "csv": _csv_lines, "log": _log_lines}[format](labels)
     else:
-        shape = _label_studio_task if format == "label-studio" else _argilla_record
-        texts = texts or {}
-        pairs = labels.by_pair().items()
-        records = [shape(pair, acts, *texts.get(pair, pair)) for pair, acts in pairs]
-        lines = map(json.dumps, records)
-        lines = [json.dumps(records, indent=1)] if format == "label-studio" else lines
+        shape: Any = _label_studio_task if format == "label-studio" else _argilla_record
+        shown = texts or {}
+        records = [
+            shape(pair, *_by_kind(acts), *shown.get(pair, pair))
+            for pair, acts in labels.by_pair().items()
+        ]
+        whole = format == "label-studio"
+        lines = [json.dumps(records, indent=1)] if whole else map(json.dumps, records)
     with atomic_write(path) as file:
         file.write("".join(f"{line}\n" for line in lines).encode())
+
+
+def _log_lines(labels: LabelSet) -> Iterable[str]:
+    return map(_as_line, labels.labels)
+
+
+def _by_kind(acts: list[Label]) -> tuple[list[Label], ...]:
+    return tuple([act for act in acts if act.kind == kind] for kind in KINDS)
 
 
 def _trec_lines(labels: LabelSet) -> Iterator[str]:
@@ -452,31 +458,27 @@ def _trec_lines(labels: LabelSet) -> Iterator[str]:
 
 def _csv_lines(labels: LabelSet) -> Iterator[str]:
     names = ("query", "doc", "grade", "by", "kind", "state", "time", "seconds", "note")
-    rows = tuple(tuple(Cell(getattr(label, n)) for n in names) for label in labels.labels)
-    yield as_csv(Table(names, rows))
+    yield as_csv(table_of(names, [[Cell(getattr(a, n)) for n in names] for a in labels.labels]))
 
 
-def _label_studio_task(pair: Pair, acts: list[Label], query: str, doc: str) -> dict[str, Any]:
-    def result(label: Label) -> dict[str, Any]:
+def _label_studio_task(
+    pair: Pair, people: list[Label], models: list[Label], query: str, doc: str
+) -> dict[str, Any]:
+    def mark(label: Label, **about: Any) -> dict[str, Any]:
         value = {"choices": [f"{label.grade:g}"]}
-        return {"from_name": "rel", "to_name": "txt", "type": "choices", "value": value}
+        result = {"from_name": "rel", "to_name": "txt", "type": "choices", "value": value}
+        return {**about, "result": [result]}
 
-    data = {"query_id": pair[0], "doc_id": pair[1], "query": query, "text": doc}
-    people, models = _by_kind(acts)
-    guesses = [{"model_version": act.by, "result": [result(act)]} for act in models]
-    marks = [
-        {"completed_by": act.by, "lead_time": act.seconds, "result": [result(act)]}
-        for act in people
-    ]
-    return {"data": data, "annotations": marks, "predictions": guesses}
+    return {
+        "data": {"query_id": pair[0], "doc_id": pair[1], "query": query, "text": doc},
+        "annotations": [mark(a, completed_by=a.by, lead_time=a.seconds) for a in people],
+        "predictions": [mark(a, model_version=a.by) for a in models],
+    }
 
 
-def _by_kind(acts: list[Label]) -> tuple[list[Label], ...]:
-    return tuple([act for act in acts if act.kind == kind] for kind in KINDS)
-
-
-def _argilla_record(pair: Pair, acts: list[Label], query: str, doc: str) -> dict[str, Any]:
-    people, models = _by_kind(acts)
+def _argilla_record(
+    pair: Pair, people: list[Label], models: list[Label], query: str, doc: str
+) -> dict[str, Any]:
     answers = [{"user_id": act.by, "value": act.grade, "status": "submitted"} for act in people]
     guesses = [{"value": act.grade, "agent": act.by} for act in models]
     return {

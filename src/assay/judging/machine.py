@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from threading import Lock
@@ -22,31 +23,20 @@ from assay.core.checks import is_real
 from assay.core.specs import named_callable
 from assay.core.work import tell
 from assay.errors import AssayError, EndpointError, InputError, UsageError, error_text
-from assay.judging.labels import Label, LabelLog, Pair, now
+from assay.judging.labels import Label, LabelLog, now
+from assay.judging.plugin import read_asset
 from assay.judging.pool import LabelPool
 from assay.judging.session import GUIDELINES, LabelTexts
 from assay.models.adapters.openai import KEY, Endpoint, default_address
 
-PROMPT: Final = """\
-You judge search results. Decide how well the document serves somebody who typed the query.
-
-{grades}
-
-Judge the document by what it says, not by how long or well written it is, and not by how many words
-it shares with the query. A document that only mentions the subject is no answer.
-
-Query: {query}
-{description}
-Document:
-{document}
-
-Think briefly about what the query asks for and what the document offers. Then end with one line:
-Grade: N
-"""
+PROMPT: Final = read_asset("judge.txt")
 _GRADE: Final = re.compile(r"grade[^\w-]{0,6}(-?\d+(?:\.\d+)?)(?![\d.]*\d)", re.IGNORECASE)
 _CHARACTERS_A_TOKEN: Final = 4
 _ANSWER: Final = 100  # tokens, about
 _NOTE: Final = 500  # characters of an answer that a label keeps
+
+
+Model = Callable[[str], tuple[Any, tuple[int, int]]]
 
 
 class Answer(NamedTuple):
@@ -55,6 +45,20 @@ class Answer(NamedTuple):
     grade: float | None
     text: str = ""
     confidence: float | None = None
+
+
+class Job(NamedTuple):
+    """A prompt, what it is about, and the key of its answer."""
+
+    about: Any
+    prompt: str
+    key: str
+
+    @classmethod
+    def of(cls, about: Any, prompt: str, model: str) -> Job:
+        """Make a job whose key changes with the model, the prompt and what it is about."""
+        text = "\0".join((model, *([about] if isinstance(about, str) else about), prompt))
+        return cls(about, prompt, hashlib.sha256(text.encode()).hexdigest()[:24])
 
 
 @dataclass(frozen=True)
@@ -91,13 +95,23 @@ class JudgeReport:
         if self.unreadable:
             lines.append(f"{self.unreadable:,} answers could not be read; they count as no label")
         if self.tokens_in or self.tokens_out:
-            cost = "" if self.price is None else f", cost {self.price:.4f}"
-            lines.append(f"{self.tokens_in:,} tokens sent, {self.tokens_out:,} received{cost}")
+            lines.append(describe_tokens(self.tokens_in, self.tokens_out, self.price))
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
         return dict(vars(self))
+
+
+def describe_tokens(sent: int, received: int, price: float | None = None) -> str:
+    """Return how many tokens went and came, and what they cost where prices are known."""
+    cost = "" if price is None else f", cost {price:.4f}"
+    return f"{sent:,} tokens sent, {received:,} received{cost}"
+
+
+def price_of(prices: tuple[float, float] | None, sent: int, received: int) -> float | None:
+    """Return what tokens cost at prices of a million; None where these are not known."""
+    return prices and (sent * prices[0] + received * prices[1]) / 1e6
 
 
 def parse_grade(answer: str, scale: Sequence[int]) -> float | None:
@@ -115,9 +129,6 @@ def parse_grade(answer: str, scale: Sequence[int]) -> float | None:
     except ValueError:
         return None
     return grade if grade in scale else None
-
-
-Model = Callable[[str], tuple[Any, tuple[int, int]]]
 
 
 def open_model(
@@ -221,12 +232,9 @@ def read_chat(answer: Any, place: str) -> tuple[str, tuple[int, int]]:
     return text, (sent, received)
 
 
-def fill_prompt(
-    template: str, query: str, document: str, *, description: str = "", grades: str = ""
-) -> str:
-    """Put the texts into a prompt; braces inside a text stay as they are."""
-    values = {"query": query, "document": document, "description": description, "grades": grades}
-    return re.sub(r"\{(query|document|description|grades)\}", lambda m: values[m[1]], template)
+def fill_prompt(template: str, **texts: str) -> str:
+    """Put texts into the places of a prompt; braces inside a text stay as they are."""
+    return re.sub(r"\{(\w+)\}", lambda place: texts.get(place[1], place[0]), template)
 
 
 def judge_pool(
@@ -277,74 +285,80 @@ def judge_pool(
     grades = "\n".join(f"{grade}: {meaning.get(grade, '')}" for grade in pool.scale)
     digest = hashlib.sha256((prompt + grades).encode()).hexdigest()[:8]
     by = f"{model}#{digest}"
-    jobs = list(_jobs(pool, texts, prompt, grades, by))
-    acts, _ = log.acts()
-    finished = {act.key for act in acts if act.key}
-    waiting = [job for job in jobs if job[1] not in finished]
-    report = JudgeReport(by, len(pool), earlier=len(jobs) - len(waiting))
-    waiting = waiting[:limit]
-    if before is not None:
-        sent = sum(len(filled) for *_, filled in waiting) // _CHARACTERS_A_TOKEN
-        before(sent, _ANSWER * len(waiting))
-    began = time.monotonic()
-    try:
-        for label, tokens in _ask_all(ask, pool.scale, waiting, concurrency):
-            log.append(replace(label, by=by, pool=pool.digest))
-            report = replace(
-                report,
-                labelled=report.labelled + (label.state == "label"),
-                unreadable=report.unreadable + (label.state == "unreadable"),
-                tokens_in=report.tokens_in + tokens[0],
-                tokens_out=report.tokens_out + tokens[1],
-            )
-            tell("judging", report.labelled + report.unreadable, len(waiting))
-    except AssayError as error:
-        raise type(error)(
-            f"{error} {report.labelled:,} of {len(waiting):,} labels are in {log.path}; the same "
-            "command goes on from there."
-        ) from error
-    price = prices and (report.tokens_in * prices[0] + report.tokens_out * prices[1]) / 1e6
-    return replace(report, price=price, seconds=time.monotonic() - began)
-
-
-Job = tuple[Pair, str, str]
-
-
-def _jobs(pool: LabelPool, texts: LabelTexts, prompt: str, grades: str, by: str) -> Iterator[Job]:
+    jobs = []
     for query, doc in pool.names:
         if query not in texts.queries or doc not in texts.docs:
             what = f"query {query!r}" if query not in texts.queries else f"document {doc!r}"
             raise InputError(f"There is no text of {what}. Give the files that hold all texts.")
         about = {"description": texts.descriptions.get(query, ""), "grades": grades}
-        filled = fill_prompt(prompt, texts.queries[query], texts.docs[doc], **about)
-        key = hashlib.sha256(f"{by}\0{query}\0{doc}\0{filled}".encode()).hexdigest()[:24]
-        yield (query, doc), key, filled
+        filled = fill_prompt(prompt, query=texts.queries[query], document=texts.docs[doc], **about)
+        jobs.append(Job.of((query, doc), filled, by))
+    finished = {act.key for act in log.acts()[0] if act.key}
+    waiting = [job for job in jobs if job.key not in finished]
+    earlier, waiting = len(jobs) - len(waiting), waiting[:limit]
+    done: Counter[str] = Counter()
+    began = time.monotonic()
+    try:
+        read = partial(read_answer, scale=pool.scale)
+        for job, answer, tokens in ask_all(ask, waiting, read, concurrency, before, _ANSWER):
+            state = "unreadable" if answer.grade is None else "label"
+            act: dict[str, Any] = {"kind": "machine", "state": state, "time": now(), "key": job.key}
+            act |= {"note": answer.text[:_NOTE], "confidence": answer.confidence, "by": by}
+            query, doc = job.about
+            log.append(Label(query, doc, answer.grade, pool=pool.digest, **act))
+            done.update({state: 1, "sent": tokens[0], "received": tokens[1]})
+            tell("judging", done["label"] + done["unreadable"], len(waiting))
+    except AssayError as error:
+        raise type(error)(
+            f"{error} {done['label']:,} of {len(waiting):,} labels are in {log.path}; the same "
+            "command goes on from there."
+        ) from error
+    sent, received = done["sent"], done["received"]
+    cost = (sent, received, price_of(prices, sent, received), time.monotonic() - began)
+    return JudgeReport(by, len(pool), done["label"], earlier, done["unreadable"], *cost)
 
 
-def _ask_all(
-    ask: Model, scale: Sequence[int], jobs: Sequence[Job], concurrency: int
-) -> Iterator[tuple[Label, tuple[int, int]]]:
-    """Ask a few at a time; what is under way when one fails is still recorded."""
+def ask_all(
+    ask: Model,
+    jobs: Sequence[Job],
+    read: Callable[[Any], Any],
+    concurrency: int,
+    before: Callable[[int, int], None] | None,
+    answer_size: int,
+) -> Iterator[tuple[Job, Any, tuple[int, int]]]:
+    """Ask a few at a time; what is under way when one fails is still yielded.
+
+    Args:
+        ask: The model.
+        jobs: What to ask.
+        read: Reads the model's answer.
+        concurrency: Requests at a time.
+        before: Gets about how many tokens will be sent and received.
+        answer_size: Tokens of an answer, about.
+
+    Yields:
+        Each job with what was read from its answer, and tokens sent and received.
+    """
+    if before is not None:
+        sent = sum(len(job.prompt) for job in jobs) // _CHARACTERS_A_TOKEN
+        before(sent, answer_size * len(jobs))
     rest = iter(jobs)
     failure: AssayError | None = None
     with ThreadPoolExecutor(max(concurrency, 1)) as pool:
         running: dict[Future[Any], Job] = {}
         while True:
             free = 0 if failure else concurrency - len(running)
-            running |= {pool.submit(ask, job[2]): job for job in islice(rest, max(free, 0))}
+            running |= {pool.submit(ask, job.prompt): job for job in islice(rest, max(free, 0))}
             if not running:
                 break
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                pair, key, _ = running.pop(future)
+                job = running.pop(future)
                 try:
                     value, tokens = future.result()
-                    answer = read_answer(value, scale)
+                    answer = read(value)
                 except AssayError as error:
                     failure = error
                     continue
-                state = "unreadable" if answer.grade is None else "label"
-                about: dict[str, Any] = {"state": state, "time": now(), "key": key}
-                about |= {"note": answer.text[:_NOTE], "confidence": answer.confidence}
-                yield Label(*pair, answer.grade, kind="machine", **about), tokens
+                yield job, answer, tokens
     if failure:
         raise failure

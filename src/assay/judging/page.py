@@ -10,7 +10,6 @@ import json
 import secrets
 import socket
 from collections.abc import Callable, Mapping
-from importlib.resources import files
 from threading import Lock
 from typing import Any, Final
 
@@ -21,6 +20,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from assay.errors import AssayError, UsageError
+from assay.judging.plugin import read_asset
 from assay.judging.session import LabelSession
 from assay.web.security import SecurityMiddleware, allowed_hosts
 from assay.web.server import run_server
@@ -73,11 +73,9 @@ def make_label_app(
 
     def record(session: LabelSession, data: Any) -> None:
         pair = (str(data["pair"][0]), str(data["pair"][1]))
-        about: dict[str, Any] = {
-            "note": str(data.get("note", "")),
-            "seconds": float(data.get("seconds", 0)),
-        }
-        session.record(pair, data.get("grade"), state=str(data.get("state", "label")), **about)
+        note, seconds = str(data.get("note", "")), float(data.get("seconds", 0))
+        state = str(data.get("state", "label"))
+        session.record(pair, data.get("grade"), state=state, note=note, seconds=seconds)
 
     async def post(request: Request) -> Response:
         body = b""
@@ -102,8 +100,7 @@ def make_label_app(
 
     def asset(request: Request) -> Response:
         name = _ASSETS[request.url.path]
-        content = files("assay.judging").joinpath("assets", name).read_bytes()
-        return Response(content, media_type=_TYPES[name.rpartition(".")[2]])
+        return Response(read_asset(name), media_type=_TYPES[name.rpartition(".")[2]])
 
     routes = [Route(path, asset) for path in _ASSETS]
     routes += [

@@ -1,7 +1,13 @@
 """Declare what the judging room offers to the rest of the house."""
 
+from importlib.resources import files
+from typing import Final
+
 from assay.plugins import CommandEntry, Plugin
 
+METHODS: Final = ("drawn", "depth", "all")
+AIMS: Final = ("differences", "means")
+QUERY_KINDS: Final = ("title", "heading", "sentence")
 _COMMANDS = {
     "queries": "Make queries from a log, from documents, or by a model.",
     "pool": "Choose the pairs of query and document to label.",
@@ -26,3 +32,8 @@ PLUGIN = Plugin(
     schemas="assay.judging:schemas.json",
     demo_files="assay.judging.demo:write_files",
 )
+
+
+def read_asset(name: str) -> str:
+    """Return the text of a file of this room: a prompt, or a part of the page."""
+    return files(__package__).joinpath("assets", name).read_text("utf-8")

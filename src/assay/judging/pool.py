@@ -8,6 +8,11 @@ drawn before, and the probability of a pair is the largest that it had in any st
 A pool file holds a line of JSON (settings and a digest), then a line for each pair, by tabs:
 
     query, document, probability after each stage (by '/'), stage in which it was drawn (or 0)
+
+A pair's probability comes from its weight in measures that are linear in the labels. A measure is
+linear if a query's value is Σ over its documents of weight × gain, where the weight depends on the
+rank alone and the gain on the label alone: P@k, DCG@k and RBP. nDCG, R and AP are not: their
+denominators depend on labels that nobody made.
 """
 
 from __future__ import annotations
@@ -17,33 +22,186 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from assay.arrays import Floats, Ints, Words
 from assay.core.checks import check_choice, check_cutoff
-from assay.core.conventions import as_conventions
+from assay.core.conventions import Conventions, as_conventions
 from assay.core.ids import Ids
-from assay.errors import FormatError, IdError, MismatchError, UsageError, ValueRangeError
+from assay.core.ranking import Ranking
+from assay.errors import (
+    FormatError,
+    IdError,
+    MeasureError,
+    MismatchError,
+    UsageError,
+    ValueRangeError,
+)
 from assay.io.formats import RunLike, as_ranking
 from assay.io.plain_data import parse_json
 from assay.io.streams import FilePath, atomic_write, read_text
-from assay.judging.weights import Coefficients, merge_ids, parse_linear, weigh_systems
+from assay.judging.plugin import AIMS, METHODS
+from assay.measures import Measure, parse
+from assay.measures.views import discount
+from assay.scoring.evaluate import call_of
 from assay.stats.samples import check_seed
 
 VERSION: Final = 1
-METHODS: Final = ("drawn", "depth", "all")
-AIMS: Final = ("differences", "means")
 MEASURE: Final = "DCG@10"
 SCALE: Final = (0, 1, 2, 3)
 _DIGITS: Final = 32
 _WIDTH: Final = 4  # columns of a line
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _NO_WEIGHT: Final = 1e-12  # rounding of two equal weights
+
+
+# Measures that are linear in the labels
+
+RULES: Final = as_conventions("trec_eval")
+LINEAR: Final = "P@k, DCG@k and RBP"
+WEIGHED: Final = ("P", "DCG", "RBP", "nDCG")  # by rank; nDCG then divides by its ideal
+
+
+def weigh_ranks(measure: Measure, rules: Conventions = RULES) -> Callable[[Floats], Floats]:
+    """Return the function from ranks to weights of P, DCG, nDCG or RBP, whatever the cut-off."""
+    arguments = call_of(measure, rules)[0]
+    k, p = arguments.get("k"), arguments.get("p", 0.0)
+    return {
+        "P": lambda rank: np.full(rank.shape, 1.0 / (k or 1)),
+        "RBP": lambda rank: (1.0 - p) * np.power(p, rank - 1.0),
+    }.get(measure.name, discount)
+
+
+def is_plain(measure: Measure) -> bool:
+    """Tell whether a measure is a weighted sum of gains, over an ideal for nDCG."""
+    params = dict(measure.params)
+    return measure.name in WEIGHED and not params.get("trunc") and not params.get("graded")
+
+
+@dataclass(frozen=True)
+class LinearMeasure:
+    """A measure that is a weighted sum of gains: P@k, DCG@k or RBP."""
+
+    measure: Measure
+
+    def __str__(self) -> str:
+        """Return the canonical name."""
+        return str(self.measure)
+
+    @property
+    def cutoff(self) -> Any:
+        """The last rank that counts; None for all."""
+        return self.measure.cutoff
+
+    def weights(self, ranks: Ints) -> Floats:
+        """Return the weight of a document at each rank, which counts from 1."""
+        weights = weigh_ranks(self.measure)(ranks.astype(np.float64))
+        return weights if self.cutoff is None else np.where(ranks <= self.cutoff, weights, 0.0)
+
+    def gains(self, grades: Any) -> Floats:
+        """Return the gain of each grade; negative grades gain nothing."""
+        grades = np.maximum(np.asarray(grades, np.float64), 0.0)
+        return np.asarray(call_of(self.measure, RULES)[1](grades), np.float64)
+
+
+def parse_linear(name: str | Measure | LinearMeasure, rel: float | None = None) -> LinearMeasure:
+    """Read the name of a measure that is linear in the labels.
+
+    Args:
+        name: P@k, DCG@k, DCG(gain=exp)@k or RBP(p=0.8), in any case.
+        rel: The smallest relevant grade, where the name says none. [1]
+
+    Returns:
+        The measure.
+
+    Raises:
+        MeasureError: The measure is not linear, or not known.
+
+    Example:
+        >>> parse_linear("dcg@10").weights(np.array([1, 3, 11])).tolist()
+        [1.0, 0.5, 0.0]
+    """
+    if isinstance(name, LinearMeasure):
+        return name
+    measure = parse(name)
+    if not is_plain(measure) or measure.name == "nDCG":
+        raise MeasureError(
+            f"{measure} cannot be estimated from some of the labels: what it divides by depends on "
+            f"labels that nobody made. Use {LINEAR}, which are weighted sums of labels."
+        )
+    return LinearMeasure(set_threshold(measure, rel))
+
+
+def set_threshold(measure: Measure, rel: float | None) -> Measure:
+    """Set the smallest relevant grade of a measure that takes one and names none."""
+    if rel is None or "rel" not in measure.definition.params or "rel" in dict(measure.params):
+        return measure
+    return measure(rel=int(rel) if float(rel).is_integer() else rel)
+
+
+class Coefficients(NamedTuple):
+    """Weights of systems on pairs: row i of `weights` is pair (queries[i], docs[i])."""
+
+    query_ids: Ids
+    doc_ids: Ids
+    queries: Ints
+    docs: Ints
+    weights: Floats  # pairs × systems
+
+
+def merge_ids(parts: Sequence[Ids]) -> tuple[Ids, list[Ints]]:
+    """Return all distinct ids, and for each part the places of its ids among them.
+
+    >>> ids, places = merge_ids([Ids.of(["a", "b"]), Ids.of(["c", "b"])])
+    >>> ids.to_list(), [part.tolist() for part in places]
+    (['a', 'b', 'c'], [[0, 1], [2, 1]])
+    """
+    every, places = parts[0], [np.arange(len(parts[0]))]
+    for ids in parts[1:]:
+        at = np.arange(len(ids)) if ids is every else np.array(ids.match(every))
+        new = np.flatnonzero(at < 0)
+        if len(new):
+            at[new] = len(every) + np.arange(len(new))
+            every = Ids.concat([every, ids.take(new)])
+        places.append(at)
+    return every, places
+
+
+def weigh_systems(
+    rankings: Sequence[Ranking], measure: LinearMeasure, depth: int | None = None
+) -> Coefficients:
+    """Return the weight of every pair that any system retrieves, for each of the systems.
+
+    Args:
+        rankings: The systems.
+        measure: Its weights are those of ranks.
+        depth: Pairs down to this rank have a weight, if the measure has no cut-off.
+    """
+    cut = measure.cutoff or depth
+    rankings = [ranking.first(cut) if cut else ranking for ranking in rankings]
+    query_ids, query_places = merge_ids([r.query_ids.as_text() for r in rankings])
+    used = [np.flatnonzero(np.bincount(ranking.docs)) for ranking in rankings]
+    names = [r.doc_ids.as_text().take(u) for r, u in zip(rankings, used, strict=True)]
+    doc_ids, doc_places = merge_ids(names)
+    keys = []
+    for ranking, mine, rows, docs in zip(rankings, used, query_places, doc_places, strict=True):
+        queries = np.repeat(rows, ranking.lengths)
+        keys.append(queries * len(doc_ids) + docs[np.searchsorted(mine, ranking.docs)])
+    pairs = np.unique(np.concatenate(keys))
+    weights = np.zeros((len(pairs), len(rankings)))
+    for column, (ranking, key) in enumerate(zip(rankings, keys, strict=True)):
+        ranks = np.arange(len(key)) - np.repeat(ranking.offsets[:-1], ranking.lengths) + 1
+        weights[np.searchsorted(pairs, key), column] = measure.weights(ranks)
+    queries, docs = np.divmod(pairs, max(len(doc_ids), 1))
+    return Coefficients(query_ids, doc_ids, queries, docs, weights)
+
+
+# The pool
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,10 +383,9 @@ def make_pool(
             "at means."
         )
     linear = parse_linear(measure)
-    rankings = {name: as_ranking(run, as_conventions("trec_eval")) for name, run in runs.items()}
-    weighed = weigh_systems(list(rankings.values()), linear, depth)
+    rankings = [as_ranking(run, RULES) for run in runs.values()]
     settings = {
-        "measure": linear.name,
+        "measure": str(linear),
         "aim": aim if method == "drawn" else "means",
         "method": method,
         "depth": depth,
@@ -236,25 +393,35 @@ def make_pool(
         "scale": check_scale(scale) if extend is None else list(extend.scale),
         "systems": list(dict.fromkeys([*(extend.settings["systems"] if extend else ()), *runs])),
     }
-    fresh = _frame(weighed, rankings, method, depth, settings)
-    importance = _importance(weighed, aim) if method == "drawn" else np.ones(len(fresh))
+    if method == "drawn":
+        weighed = weigh_systems(rankings, linear, depth)
+        importance = _importance(weighed, aim)
+    else:  # every pair, whatever its weight
+        flat = parse_linear("DCG" if method == "all" else f"DCG@{check_cutoff(depth, 'depth')}")
+        weighed = weigh_systems(rankings, flat)
+        importance = np.ones(len(weighed.queries))
+    nothing = np.zeros(0, np.int64)
+    fresh = (weighed.query_ids, weighed.doc_ids, nothing, nothing, np.zeros((0, 0)), nothing)
+    merged, importance = _merge(extend or LabelPool(*fresh), weighed, importance)
     if method == "drawn" and uncertainty:
-        doubt = np.array([uncertainty.get(pair, 1.0) for pair in fresh.names])
+        doubt = np.array([uncertainty.get(pair, 1.0) for pair in merged.names])
         if not ((doubt >= 0) & (doubt <= 1)).all():
             raise ValueRangeError("The uncertainty of a machine label is a number from 0 to 1.")
         importance = importance * np.maximum(doubt, 0.05)  # a sure judge may be wrong, too
-    matched = importance > _NO_WEIGHT
-    fresh, importance = _select(fresh, matched), importance[matched]
-    merged, earlier, importance = _merge(extend, fresh, importance)
     if not len(merged):
         raise UsageError("The pool is empty: the systems agree on every document that counts.")
+    earlier = merged.probabilities.max(axis=1, initial=0.0)
     goal = n + earlier.sum() if method == "drawn" else math.inf
     probabilities = inclusion_probabilities(importance, earlier, goal)
-    drawn = uniform_numbers(merged) < probabilities
-    stage = 1 if extend is None else extend.probabilities.shape[1] + 1
-    stages = np.where((merged.stages == 0) & drawn, stage, merged.stages)
-    columns = [merged.probabilities[:, : stage - 1], probabilities[:, None]]
-    return replace(merged, probabilities=np.hstack(columns), stages=stages)
+    stage = merged.probabilities.shape[1] + 1
+    drawn = (uniform_numbers(replace(merged, settings=settings)) < probabilities) * stage
+    return replace(
+        merged,
+        probabilities=np.hstack([merged.probabilities, probabilities[:, None]]),
+        stages=np.where(merged.stages == 0, drawn, merged.stages),
+        settings=settings,
+        ancestors=() if extend is None else (*extend.ancestors, extend.digest),
+    )
 
 
 def check_scale(scale: Iterable[int]) -> list[int]:
@@ -276,50 +443,22 @@ def _importance(weighed: Coefficients, aim: str) -> Floats:
     return roots
 
 
-def _frame(
-    weighed: Coefficients, runs: Any, method: str, depth: int | None, settings: Any
-) -> LabelPool:
-    if method != "drawn":  # every pair, whatever its weight
-        flat = parse_linear("DCG" if method == "all" else f"DCG@{check_cutoff(depth, 'depth')}")
-        weighed = weigh_systems(list(runs.values()), flat)
-    empty = np.zeros((len(weighed.queries), 0))
-    nothing = np.zeros(len(weighed.queries), np.int64)
-    numbers = (weighed.queries, weighed.docs)
-    return LabelPool(weighed.query_ids, weighed.doc_ids, *numbers, empty, nothing, settings)
-
-
-def _select(pool: LabelPool, mask: Any) -> LabelPool:
-    columns = {name: getattr(pool, name)[mask] for name in _COLUMNS}
-    return replace(pool, **columns)
-
-
-_COLUMNS: Final = ("queries", "docs", "probabilities", "stages")
-
-
-def _merge(
-    old: LabelPool | None, new: LabelPool, importance: Floats
-) -> tuple[LabelPool, Floats, Floats]:
-    """Return the pairs of both pools, what their probability was, and what they weigh now."""
-    if old is None:
-        return new, np.zeros(len(new)), importance
+def _merge(old: LabelPool, new: Coefficients, importance: Floats) -> tuple[LabelPool, Floats]:
+    """Return the pairs of a pool and those that have a weight now, and what each weighs now."""
+    heavy = importance > _NO_WEIGHT
     query_ids, (old_queries, new_queries) = merge_ids([old.query_ids, new.query_ids])
     doc_ids, (old_docs, new_docs) = merge_ids([old.doc_ids, new.doc_ids])
     before = old_queries[old.queries] * len(doc_ids) + old_docs[old.docs]
-    now = new_queries[new.queries] * len(doc_ids) + new_docs[new.docs]
+    now = new_queries[new.queries[heavy]] * len(doc_ids) + new_docs[new.docs[heavy]]
     keys = np.unique(np.concatenate([before, now]))
-    at_before, at_now = np.searchsorted(keys, before), np.searchsorted(keys, now)
+    places = np.searchsorted(keys, before)
     probabilities = np.zeros((len(keys), old.probabilities.shape[1]))
-    probabilities[at_before] = old.probabilities
-    stages = np.zeros(len(keys), np.int64)
-    stages[at_before] = old.stages
-    weights = np.zeros(len(keys))
-    weights[at_now] = importance
-    queries, docs = np.divmod(keys, len(doc_ids))
-    ancestors = (*old.ancestors, old.digest)
-    merged = LabelPool(
-        query_ids, doc_ids, queries, docs, probabilities, stages, new.settings, ancestors
-    )
-    return merged, probabilities[:, -1], weights
+    probabilities[places] = old.probabilities
+    stages, weights = np.zeros(len(keys), np.int64), np.zeros(len(keys))
+    stages[places] = old.stages
+    weights[np.searchsorted(keys, now)] = importance[heavy]
+    numbers = np.divmod(keys, max(len(doc_ids), 1))
+    return LabelPool(query_ids, doc_ids, *numbers, probabilities, stages), weights
 
 
 def inclusion_probabilities(importance: Floats, earlier: Floats, goal: float) -> Floats:

@@ -6,40 +6,34 @@ was made from. What is wrong with generated queries is counted, not repaired.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from assay.core.checks import check_cutoff
+from assay.core.text import parse_whole
 from assay.core.work import tell
 from assay.errors import FormatError, UsageError
 from assay.io.columns import open_table
 from assay.io.streams import FilePath, atomic_write
-from assay.judging.machine import Model, open_model
+from assay.judging.labels import Label, LabelLog, now
+from assay.judging.machine import Job, Model, ask_all, describe_tokens, fill_prompt, open_model
+from assay.judging.plugin import QUERY_KINDS as KINDS
+from assay.judging.plugin import read_asset
 from assay.judging.session import query_words
 from assay.stats.samples import check_seed
 
-KINDS: Final = ("title", "heading", "sentence")
-PROMPT: Final = """\
-Write {n} search queries that somebody could type who needs what the document below says, and who
-has never seen it. Use words of your own, as people type them; do not point to the document.
-Write one query a line and nothing else.
-
-Document:
-{document}
-"""
+PROMPT: Final = read_asset("queries.txt")
 _COUNTS: Final = ("count", "frequency", "freq", "n", "clicks", "hits")
 _LONGEST: Final = 300  # characters of a query
+_QUERY: Final = 20  # tokens of a query, about
 _COPIED: Final = 0.8  # share of a query's words that stand in its passage
 _MANY: Final = 5  # documents that hold every word of a query
 _HEADING: Final = re.compile(r"^#{1,6}\s+(.+?)\s*#*\s*$", re.MULTILINE)
@@ -94,7 +88,7 @@ class QuerySet:
         lines = [f"{len(self.queries):,} queries"]
         lines += [f"{count:,} {name}" for name, count in self.findings.items() if count]
         if any(self.tokens):
-            lines.append(f"{self.tokens[0]:,} tokens sent, {self.tokens[1]:,} received")
+            lines.append(describe_tokens(*self.tokens))
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -197,7 +191,10 @@ def queries_from_log(
         if not re.search(r"\w", query) or len(query) > _LONGEST:
             dropped += 1
             continue
-        count = _count(by_name[counted][at], table.where(at)) if counted else 1
+        count = parse_whole(str(by_name[counted][at])) if counted else 1
+        if not count or count < 1:
+            place, typed = table.where(at), by_name[counted or ""][at]
+            raise FormatError(f"{place}: the count {typed!r} is not a whole number from 1.")
         stratum = str(by_name[names[-1]][at]) if strata else ""
         rows.append(SourcedQuery(query, "log", count=count, stratum=stratum))
     merged, n_merged = merge_near(rows)
@@ -208,16 +205,6 @@ def queries_from_log(
         sampled += _sample(group, n, rng, uniform=uniform)
     findings = {"lines dropped (empty or too long)": dropped, "near-duplicates merged": n_merged}
     return QuerySet(tuple(sampled), findings)
-
-
-def _count(value: Any, place: str) -> int:
-    try:
-        count = int(str(value))
-    except ValueError:
-        count = 0
-    if count < 1:
-        raise FormatError(f"{place}: the count {value!r} is not a whole number from 1.")
-    return count
 
 
 def _sample(
@@ -314,6 +301,7 @@ def queries_from_model(
     cache: FilePath | None = None,
     concurrency: int = 4,
     seed: int = 0,
+    before: Callable[[int, int], None] | None = None,
 ) -> QuerySet:
     """Let a model write queries that documents answer.
 
@@ -327,6 +315,7 @@ def queries_from_model(
         cache: File of the answers, by prompt, text and model; a run that broke off goes on.
         concurrency: Requests at a time.
         seed: Seed of the sample of documents.
+        before: Gets about how many tokens will be sent and received.
 
     Returns:
         The queries, each with its document and passage.
@@ -345,55 +334,30 @@ def queries_from_model(
     names = list(docs)
     order = np.random.default_rng(check_seed(seed)).permutation(len(names)).tolist()
     sampled = [names[at] for at in order[: math.ceil(n / max(per_doc, 1))]]
-    answers = _AnswerFile(cache)
-    values = {"n": str(per_doc)}
-
-    def write(doc: str) -> tuple[str, str, tuple[int, int]]:
-        filled = re.sub(
-            r"\{(document|n)\}", lambda m: (values | {"document": docs[doc]})[m[1]], prompt
-        )
-        key = hashlib.sha256(f"{model}\0{filled}".encode()).hexdigest()[:24]
-        if key in answers.texts:
-            return doc, answers.texts[key], (0, 0)
-        value, used = ask(filled)
-        text = str(value)
-        answers.add(key, text)
-        return doc, text, used
-
-    queries, tokens, empty = [], [0, 0], 0
-    with ThreadPoolExecutor(max(concurrency, 1)) as threads:
-        for at, (doc, text, used) in enumerate(threads.map(write, sampled), 1):
-            lines = [clean_query(_NUMBERED.sub("", line)).strip('"') for line in text.splitlines()]
-            lines = [line for line in lines if re.search(r"\w", line) and len(line) <= _LONGEST]
-            empty += not lines
-            tokens = [total + part for total, part in zip(tokens, used, strict=True)]
-            queries += [
-                SourcedQuery(line, model, doc, docs[doc][:2000]) for line in lines[:per_doc]
-            ]
-            tell("writing queries", at, len(sampled))
+    log = None if cache is None else LabelLog(cache)
+    answers = {act.key: act.note for act in log.acts()[0]} if log else {}
+    jobs = [
+        Job.of(doc, fill_prompt(prompt, document=docs[doc], n=str(per_doc)), model)
+        for doc in sampled
+    ]
+    waiting, tokens = [job for job in jobs if job.key not in answers], (0, 0)
+    size = _QUERY * per_doc
+    for job, text, used in ask_all(ask, waiting, str, concurrency, before, size):
+        answers[job.key], tokens = text, (tokens[0] + used[0], tokens[1] + used[1])
+        if log:
+            about: dict[str, Any] = {"kind": "machine", "state": "written", "key": job.key}
+            log.append(Label(job.key, job.about, None, model, note=text, time=now(), **about))
+        tell("writing queries", len(answers), len(jobs))
+    queries, empty = [], 0
+    for job in jobs:
+        lines = [_NUMBERED.sub("", line) for line in answers[job.key].splitlines()]
+        lines = [clean_query(line).strip('"') for line in lines]
+        lines = [line for line in lines if re.search(r"\w", line) and len(line) <= _LONGEST]
+        empty += not lines
+        passage = docs[job.about][:2000]
+        queries += [SourcedQuery(line, model, job.about, passage) for line in lines[:per_doc]]
     findings = {**find_flaws(queries[:n], docs), "answers without a query": empty}
-    return QuerySet(tuple(queries[:n]), findings, (tokens[0], tokens[1]))
-
-
-class _AnswerFile:
-    """Answers of a model in a file of JSON lines, which are on disk when `add` returns."""
-
-    def __init__(self, path: FilePath | None) -> None:
-        self._path = None if path is None else Path(path)
-        self.texts: dict[str, str] = {}
-        if self._path is not None and self._path.exists():
-            for line in self._path.read_text("utf-8").splitlines():
-                try:
-                    record = json.loads(line)
-                    self.texts[record["key"]] = str(record["text"])
-                except (ValueError, KeyError, TypeError):
-                    continue  # torn by a killed process; asked again
-
-    def add(self, key: str, text: str) -> None:
-        self.texts[key] = text
-        if self._path is not None:
-            with open(self._path, "ab") as file:
-                file.write(f"\n{json.dumps({'key': key, 'text': text})}\n".encode())
+    return QuerySet(tuple(queries[:n]), findings, tokens)
 
 
 def find_flaws(queries: Sequence[SourcedQuery], docs: Mapping[str, str]) -> dict[str, int]:

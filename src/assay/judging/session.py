@@ -1,4 +1,4 @@
-"""LabelSession: one labeller's way through a pool, for the terminal and the page.
+"""LabelSession: one labeller's way through a pool, for the page; and the terminal itself.
 
 Which systems retrieved a document, and at which rank, is not part of it: nobody who labels sees it.
 """
@@ -6,20 +6,23 @@ Which systems retrieved a document, and at which rank, is not part of it: nobody
 from __future__ import annotations
 
 import re
+import shutil
+import sys
+import textwrap
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from threading import Thread
 from typing import Any, Final, NamedTuple
 
 from assay.core.checks import check_choice
-from assay.core.conventions import as_conventions
+from assay.core.text import printable
 from assay.errors import AssayError, MismatchError, ValueRangeError
 from assay.io.formats import RunLike, as_ranking
 from assay.judging.estimate import estimate_from_labels
 from assay.judging.labels import STATES, Label, LabelLog, Pair, now
-from assay.judging.pool import LabelPool, uniform_numbers
+from assay.judging.pool import RULES, LabelPool, uniform_numbers
 
 GUIDELINES: Final = {
     0: "does not help to answer the query",
@@ -119,6 +122,7 @@ class LabelSession:
         self._mine: dict[Pair, Label] = {}
         self._history: list[Pair] = []
         self._others: dict[Pair, set[str]] = {}
+        self._labelled: dict[bool, set[Pair]] = {True: set(), False: set()}  # by me, by anybody
         self._next = 0
         self._began = time.monotonic()
         self._n_here = 0
@@ -137,6 +141,10 @@ class LabelSession:
             elif act.kind == "human":
                 others = self._others.setdefault(pair, set())
                 (others.add if act.state == "label" else others.discard)(act.by)
+            mine = pair in self._mine and self._mine[pair].state == "label"
+            for by_me, pairs in self._labelled.items():
+                labelled = mine or (not by_me and bool(self._others.get(pair)))
+                (pairs.add if labelled else pairs.discard)(pair)
 
     def next_pair(self) -> Pair | None:
         """Return the pair to label now; None at the end. Skipped pairs come last."""
@@ -196,12 +204,10 @@ class LabelSession:
 
     def progress(self) -> dict[str, Any]:
         """Return how much is labelled, by this labeller and by all, and how quickly."""
-        mine = sum(act.state == "label" for act in self._mine.values())
-        every = {pair for pair, act in self._mine.items() if act.state == "label"}
-        every |= {pair for pair, others in self._others.items() if others}
+        mine, every = (len(self._labelled[by_me]) for by_me in (True, False))
         hours = (time.monotonic() - self._began) / 3600
         rate = round(self._n_here / hours) if hours > 1 / 120 and self._n_here > 0 else None
-        return {"mine": mine, "all": len(every), "total": len(self._queue), "an_hour": rate}
+        return {"mine": mine, "all": every, "total": len(self._queue), "an_hour": rate}
 
     def show(self, pair: Pair | None) -> dict[str, Any]:
         """Return what a labeller sees of a pair: texts as pieces, progress, the scale."""
@@ -232,8 +238,7 @@ class LabelStatus:
     """
 
     def __init__(self, runs: Mapping[str, RunLike], pool: LabelPool, log: LabelLog) -> None:
-        rules = as_conventions("trec_eval")
-        self._rankings = {name: as_ranking(run, rules) for name, run in runs.items()}
+        self._rankings = {name: as_ranking(run, RULES) for name, run in runs.items()}
         self._pool, self._log = pool, log
         self._text, self._size, self._worker = "", -1, Thread()
 
@@ -262,3 +267,103 @@ class LabelStatus:
         ]
         self._text = f"Known so far: {'; '.join(intervals)}" if intervals else "Too few labels yet."
         return self._text
+
+
+# Labelling in a terminal: a pair, a key, the next pair
+
+
+KEYS: Final = "s skip · c cannot judge · n NOTE · u undo · q quit"
+_STATES: Final = {"s": "skip", "c": "cannot"}
+_LINES: Final = 30  # of a document, before "more"
+
+
+def label_in_terminal(
+    session: LabelSession,
+    guidelines: Mapping[int, str],
+    *,
+    read: Callable[[str], str] = input,
+    write: Callable[[str], None] = print,
+    status: Callable[[], str] = str,
+) -> None:
+    """Show pair after pair and record what is typed, until all are labelled or `q`.
+
+    Args:
+        session: The labeller's session.
+        guidelines: What each grade means.
+        read: Prompts for a line.
+        write: Shows a line.
+        status: Says what is known so far.
+    """
+    note, whole, pair = "", False, session.next_pair()
+    grades = list(map(str, session.pool.scale))
+    while pair is not None:
+        for line in _describe(session.show(pair), guidelines, whole=whole):
+            write(line)
+        began = time.monotonic()
+        try:
+            typed = read("> ").strip()
+        except EOFError:
+            break
+        key, whole = typed.lower(), typed.lower() == "m"
+        about: dict[str, Any] = {"note": note, "seconds": time.monotonic() - began}
+        if key == "q":
+            break
+        if whole:
+            continue
+        if key.startswith("n "):
+            note = typed[2:].strip()
+            write("The note goes with your next answer.")
+            continue
+        if key == "u":
+            write("Took back the last label." if session.undo() else "There is nothing to undo.")
+        elif key in _STATES:
+            session.record(pair, None, state=_STATES[key], **about)
+        elif key in grades:
+            session.record(pair, int(key), **about)
+        else:
+            write(f"Unknown key {printable(typed)[:20]!r}. {'/'.join(grades)} · {KEYS} · m more")
+            continue
+        note, pair = "", session.next_pair()
+        if news := status():
+            write(printable(news))
+    done = session.progress()
+    write(f"{done['all']:,} of {done['total']:,} pairs labelled, {done['mine']:,} by {session.by}.")
+
+
+def _describe(data: dict[str, Any], meaning: Mapping[int, str], *, whole: bool) -> Iterator[str]:
+    """Yield the lines that show a pair."""
+    done = data["progress"]
+    rate = f" · {done['an_hour']} an hour" if done["an_hour"] else ""
+    yield f"\n[{done['all']:,} of {done['total']:,}{rate}]"
+    yield _style(f"Query: {printable(data['query'])}", "1")
+    if data["description"]:
+        yield printable(data["description"])
+    for heading, pieces in (("Best passage", data["passage"]), ("Document", data["text"])):
+        if pieces:
+            lines = _wrap(pieces, min(shutil.get_terminal_size().columns, 100))
+            shown = lines if whole else lines[:_LINES]
+            yield from (f"{heading}:", *(f"  {line}" for line in shown))
+            if len(shown) < len(lines):
+                yield f"  … {len(lines) - len(shown)} more lines: m"
+    yield " · ".join(f"{grade} {meaning.get(grade, '')}".strip() for grade in data["scale"])
+    yield KEYS
+
+
+def _wrap(pieces: list[TextPart], width: int) -> list[str]:
+    """Wrap a text, then mark the words of the query, which have no width of their own."""
+    marked = {piece.text for piece in pieces if piece.marked}
+    text = "".join(piece.text for piece in pieces)
+    lines = [
+        wrapped
+        for line in text.splitlines()
+        for wrapped in textwrap.wrap(printable(line), width - 4) or [""]
+    ]
+    return [" ".join(_mark(word, marked) for word in line.split(" ")) for line in lines]
+
+
+def _mark(word: str, marked: set[str]) -> str:
+    return _style(word, "1;4") if word.strip(".,;:!?()'\"") in marked else word
+
+
+def _style(text: str, code: str) -> str:
+    return f"\x1b[{code}m{text}\x1b[0m" if sys.stdout.isatty() else text

@@ -79,10 +79,10 @@ def chunks_by_length(length: Ints) -> Iterator[Ints]:
 
 def average_precision_sum(at: TieView, k: int | Ints | None) -> Floats:
     """Return the expected Σ i / r_i over the counted documents of each group up to rank k."""
-    return _precision_sum(at.above, at.size, at.good, at.good_above, at.inside(k))
+    return precision_sum(at.above, at.size, at.good, at.good_above, at.inside(k))
 
 
-def _precision_sum(s: Ints, n: Ints, m: Ints, a: Ints, places: Ints) -> Floats:
+def precision_sum(s: Ints, n: Ints, m: Ints, a: Ints, places: Ints) -> Floats:
     """Σ_{j ≤ places} (m/n) (a + 1 + (j−1)(m−1)/(n−1)) / (s + j)."""
     harmonic = sum_over_ranks(np.reciprocal, s, places)
     weighted = places - (s + 1) * harmonic  # Σ (j − 1) / (s + j)
@@ -105,7 +105,7 @@ def average_precision_over_hits(at: TieView, k: int | None) -> Floats:
         n, m, t = int(at.size[g]), int(at.good[g]), int(at.inside(k)[g])
         x, probability = hypergeometric(n, m, t)
         s, a, places = (np.full(len(x), v) for v in (at.above[g], at.good_above[g], t))
-        here = _precision_sum(s, places, x, a, places)
+        here = precision_sum(s, places, x, a, places)
         count = n_hits[row] + x
         value = np.divide(total[row] + here, count, out=np.zeros(len(x)), where=count > 0)
         values[row] = float((probability * value).sum())
