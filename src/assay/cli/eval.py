@@ -203,13 +203,19 @@ class _Evaluation:
 
 def _run_data(record: RunRecord, by: str | None, *, per_query: bool) -> dict[str, Any]:
     from assay.arrays import numbers_or_none
+    from assay.runs.record import mean_intervals
     from assay.scoring.output import disclosures
+    from assay.stats.choices import CONFIDENCE
 
     data = record.scored().to_dict(per_query=per_query)
     del data["schema_version"], data["signature"]
     for key, means in (("chance", record.chance_means()), ("ceiling", record.ceiling_means())):
         if means is not None:
             data[key] = numbers_or_none(means)
+    data["intervals"] = {
+        name: {"low": low, "high": high, "level": CONFIDENCE}
+        for name, (low, high) in mean_intervals(record.scored()).items()
+    }
     if by is not None:
         macro = record.scored().mean(by=by)
         data["by"] = {
