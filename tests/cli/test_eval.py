@@ -9,7 +9,7 @@ import json
 import pytest
 
 from assay import Conventions, evaluate
-from assay.runs.run_files import unique_names
+from assay.io.streams import unique_names
 from assay.stats import interval
 
 # By hand: q1 has relevant documents at ranks 1 and 3 of R = 2, q2 one at rank 2 of R = 1.

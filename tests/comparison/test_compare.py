@@ -637,3 +637,24 @@ def test_fewer_than_two_systems_by_name_are_refused(count):
     scored = {name: evaluate(run, {"q": {"a": 1}}, "AP") for name, run in runs.items()}
     with pytest.raises(UsageError, match=f"two or more systems; found {count}"):
         compare(scored)
+
+
+def test_run_files_are_compared_by_their_names(tmp_path):
+    qrels, runs = tmp_path / "qrels.txt", [tmp_path / "a.run", tmp_path / "b.run"]
+    qrels.write_text("".join(f"q{i} 0 d 1\n" for i in range(6)))
+    for run, score in zip(runs, (2, 0), strict=True):
+        lines = (f"q{i} Q0 d 1 {score} t\nq{i} Q0 x 2 1 t\n" for i in range(6))
+        run.write_text("".join(lines))
+    by_name = compare({"a": runs[0], "b": runs[1]}, qrels, "RR")
+    for comparison in (
+        compare(runs, qrels, "RR"),
+        compare(list(map(str, runs)), str(qrels), measures="RR"),
+        compare(*runs, qrels=qrels, measures="RR"),
+    ):
+        assert comparison.names == ("a", "b")
+        assert comparison.to_dict() == by_name.to_dict()
+    assert compare(runs, qrels, names=["x", "y"]).names == ("x", "y")
+    with pytest.raises(UsageError, match=r"Run files need judgments: compare\(\["):
+        compare(*runs)
+    with pytest.raises(UsageError, match="give the judgments"):
+        compare(runs)

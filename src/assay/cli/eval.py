@@ -191,7 +191,7 @@ class _Evaluation:
         return trec_layout(record.scored(), run_id=run_id, per_query=self.per_query, header=header)
 
     def model_card(self) -> str:
-        from assay.runs.run_files import unique_names
+        from assay.io.streams import unique_names
 
         named = [record.replace(dataset=unique_names([self.qrels])[0]) for record in self.records]
         return str(find_hook("model_card")(named)).rstrip()

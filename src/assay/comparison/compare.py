@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -34,6 +35,7 @@ from assay.core.text import signed
 from assay.errors import UsageError
 from assay.io.formats import QrelsLike, RunLike, as_judgments
 from assay.io.lines import build_frame, frame_of
+from assay.io.streams import unique_names
 from assay.measures import Measure, MeasuresLike, parse
 from assay.plugins import find_hook
 from assay.scoring.evaluate import evaluate
@@ -387,10 +389,11 @@ class Comparison:
 
 
 Systems = Mapping[str, "Scores | RunLike"]
+Paths = Sequence["str | os.PathLike[str]"]
 
 
 def compare(
-    systems: Systems | Scores,
+    systems: Systems | Scores | Paths,
     second: QrelsLike | Scores | None = None,
     *more: MeasuresLike | Scores,
     names: Iterable[str] | None = None,
@@ -413,10 +416,11 @@ def compare(
 ) -> Comparison:
     """Compare two or more systems on the same queries.
 
-    With runs by name: `compare({"bm25": run, "dense": run}, qrels, measures)`.
+    With runs by name: `compare({"bm25": run, "dense": run}, qrels, measures)`; with run files:
+    `compare(["bm25.run", "dense.run"], "qrels.txt")`.
 
     Args:
-        systems: `Scores`, or runs by name, each as `evaluate` takes it or scored already.
+        systems: `Scores`, runs by name, each as `evaluate` takes it or scored already, or paths.
         second: The next `Scores`; with runs by name, the judgments.
         *more: Further `Scores`; with runs by name, the measures.
         names: Names of the systems, where they are `Scores`.
@@ -461,6 +465,12 @@ def compare(
     scoring_options = {
         k: v for k, v in (scoring | choices).items() if v is not None and v is not False
     }
+    if qrels is not None and all(map(_is_path, (systems, second, *more))):
+        systems, second, more = [systems, second, *more], None, ()  # type: ignore[list-item]
+    if isinstance(systems, list | tuple) and systems and all(map(_is_path, systems)):
+        paths = list(map(os.fspath, systems))
+        systems = dict(zip(names or unique_names(paths), paths, strict=True))
+        names = None
     scored: tuple[Any, ...] = (systems, second, *more)
     if isinstance(systems, Mapping):
         first = next(iter(systems.values()), None)
@@ -481,6 +491,10 @@ def compare(
     elif scoring_options or qrels is not None:
         odd = next(iter(scoring_options), "qrels")
         raise UsageError(f"{odd} goes with runs by name, {{'bm25': run, …}}; Scores have theirs.")
+    elif any(map(_is_path, scored)):
+        raise UsageError(
+            "Run files need judgments: compare(['bm25.run', 'dense.run'], 'qrels.txt')."
+        )
     if len(scored) < 2:
         raise UsageError(f"compare takes two or more systems; found {len(scored)}.")
     aligned = align(
@@ -536,6 +550,10 @@ def compare(
         if slices is None
         else compare_slices(aligned, slices, index_pairs, settings, baseline),
     )
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, str | os.PathLike)
 
 
 def _score_named(
