@@ -100,7 +100,7 @@ def test_the_interval_of_auroc_holds_its_level():
 def evaluate_energy(logits, targets):
     from assay.prediction.confidence import detect_unanswerable
 
-    return detect_unanswerable(Confidence.of(logits, targets))[2]
+    return detect_unanswerable(Confidence.of(logits, targets))[-1]
 
 
 def test_batches_are_the_whole_and_masked_classes_have_no_share():
