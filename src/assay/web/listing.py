@@ -18,6 +18,7 @@ from assay.arrays import Floats, Ints
 from assay.core.ids import Ids
 from assay.core.text import printable
 from assay.report.svg import interval_strip
+from assay.stats import Interval
 from assay.store import Aggregate, Run
 from assay.store.summaries import RunMean, read_query_texts
 from assay.tables.html import (
@@ -81,6 +82,30 @@ def moment_column(
     return ListColumn(heading, lambda row: exact_moment(moment(row)), key=key, form=format_moment)
 
 
+def ci_column(
+    mean: Callable[[Row], Aggregate | RunMean | None], level: float = 0.95
+) -> ListColumn[Row]:
+    """Declare a column of the ends of intervals, as people read them."""
+
+    def ends(row: Row) -> Cell:
+        of_row = mean(row)
+        if of_row is None or of_row.low is None:
+            return Cell(None, "figure")
+        return Cell(f"[{of_row.low:.4f}, {of_row.high:.4f}]", "figure")
+
+    return ListColumn(Interval.heading(level), ends)
+
+
+def brief_path(name: str) -> str:
+    """Return the last part of a path; other names as they are.
+
+    >>> brief_path("/models/2026/e5-base"), brief_path("org/e5-base")
+    ('…/e5-base', 'org/e5-base')
+    """
+    parts = name.rstrip("/").split("/")
+    return f"…/{parts[-1]}" if len(parts) > 2 else name
+
+
 def array_column(values: Any, heading: str, kind: str = "text", key: str = "") -> ListColumn[int]:
     """Declare a column of an array, whose rows are positions in it."""
     return ListColumn(heading, lambda i: values[i], kind, key)
@@ -89,9 +114,10 @@ def array_column(values: Any, heading: str, kind: str = "text", key: str = "") -
 def table_columns(
     table: Table, link: Callable[[tuple[Cell, ...]], str] | None = None
 ) -> list[ListColumn[tuple[Cell, ...]]]:
-    """Declare the columns of a finished table; `link` is for the cells of the first."""
+    """Declare the columns of a finished table; `link` is for names, first or behind a rank."""
+    name = int(table.columns[0] == "rank")
     return [
-        ListColumn(heading, lambda row, i=i: row[i], link=None if i else link)  # type: ignore[misc]
+        ListColumn(heading, lambda row, i=i: row[i], link=link if i == name else None)  # type: ignore[misc]
         for i, heading in enumerate(table.columns)
     ]
 
@@ -221,6 +247,11 @@ class Listing(Decoration, Generic[Row]):
         return Table(tuple(column.heading for column in self.columns), cells)
 
     @property
+    def note(self) -> str:
+        """What bold means, where the list has some."""
+        return self.table.note.replace("Bold", "Bold and blue")
+
+    @property
     def csv(self) -> str:
         """The address of the list as CSV."""
         return self.request.csv_address(self.name)
@@ -275,7 +306,7 @@ class Listing(Decoration, Generic[Row]):
         classes = [
             style,
             "" if left else "n",
-            "name" if column == 0 else "",
+            "name" if column == (self.columns[0].heading == "rank") else "",
             "short" if len(cell.text) <= _SHORT else "",
         ]
         text, exact = cell_text(cell), None
