@@ -66,4 +66,7 @@ def test_a_page_for_notebooks_is_one_sequence_of_elements():
     assert [one.tag for one in parts] == ["p", "table", "p"]
     assert text_of(parts[0]) == "a < b"
     assert text_of(parts[2]) == BOLD
-    assert cells(markup.partition("</p>")[2].rpartition("<p")[0], "td")[1].get("style") == "text-align:right"
+    assert (
+        cells(markup.partition("</p>")[2].rpartition("<p")[0], "td")[1].get("style")
+        == "text-align:right"
+    )

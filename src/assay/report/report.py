@@ -349,7 +349,8 @@ def _header(report: Report) -> str:
         )
     n_queries, n_runs = len(report.aligned.query_ids), len(report.runs)
     datasets = list(dict.fromkeys(run.dataset for run in report.runs if run.dataset))
-    judgments = str(report.runs[0].provenance.get("judgments") or "").split(" ")[0]
+    file = str(report.runs[0].provenance.get("judgments") or "")
+    judgments = os.path.basename(file.rpartition(" ")[0])  # without its checksum
     facts = [
         "" if n_runs == 1 or f"{n_runs} runs" in report.title else f"{n_runs} runs",
         ", ".join(datasets) or (judgments and f"judgments {judgments}"),

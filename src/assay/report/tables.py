@@ -354,6 +354,9 @@ class BoardTable(Sortable):
     def cell(self, row: int, column: int, cell: Cell, left: bool) -> tuple[Attributes, str]:
         """Mark the name, and what a phone leaves out."""
         attributes, text = super().cell(row, column, cell, left)
+        if column < self.best - 1:  # a rank with its interval
+            rank, _, ends = text.partition(" ")
+            text = f"{rank} {tag('span', ends, class_='wide')}"
         return self._add_class(attributes, column), text
 
     def _add_class(self, attributes: Attributes, column: int) -> Attributes:

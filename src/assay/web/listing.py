@@ -54,6 +54,7 @@ class ListColumn(Generic[Row]):
         key: What `sort=` in the address calls it; empty where the list cannot be sorted by it.
         ascending: Whether the first click begins with the smallest; texts do.
         form: Write a value whose digits are for programs as people read it.
+        show: Write a row's value as people read it; empty hides it from them.
         link: Return the address that a cell leads to; empty for none.
         style: Return the class of a cell in the style sheet.
         heading_link: The address that the heading leads to.
@@ -65,6 +66,7 @@ class ListColumn(Generic[Row]):
     key: str = ""
     ascending: bool = False
     form: Callable[[Any], str] | None = None
+    show: Callable[[Row], str] | None = None
     link: Callable[[Row], str] | None = None
     style: Callable[[Row], str] | None = None
     heading_link: str = ""
@@ -96,14 +98,16 @@ def ci_column(
     return ListColumn(Interval.heading(level), ends)
 
 
-def brief_path(name: str) -> str:
-    """Return the last part of a path; other names as they are.
+def show_model(run: Any) -> str:
+    """Return a run's model without its folders; nothing where the name of the run says it.
 
-    >>> brief_path("/models/2026/e5-base"), brief_path("org/e5-base")
-    ('…/e5-base', 'org/e5-base')
+    >>> from types import SimpleNamespace as Run
+    >>> [show_model(Run(name="e5", model=path)) for path in ("/a/b/e5-base", "org/e5", "e5")]
+    ['…/e5-base', 'org/e5', '']
     """
-    parts = name.rstrip("/").split("/")
-    return f"…/{parts[-1]}" if len(parts) > 2 else name
+    parts = run.model.rstrip("/").split("/")
+    shown = f"…/{parts[-1]}" if len(parts) > 2 else run.model
+    return "" if run.model == run.name else str(shown)
 
 
 def array_column(values: Any, heading: str, kind: str = "text", key: str = "") -> ListColumn[int]:
@@ -312,6 +316,8 @@ class Listing(Decoration, Generic[Row]):
         text, exact = cell_text(cell), None
         if declared.form is not None and cell.value not in (None, ""):
             text, exact = html_text(declared.form(cell.value)), cell.text
+        if declared.show is not None:
+            text, exact = html_text(declared.show(record)), cell.text
         if style == _RUNNING and self.run is not None:  # the page's script follows it
             text = _progress(self.run(record), text)
         href = declared.link(record) if declared.link else ""

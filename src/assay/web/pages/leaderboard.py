@@ -24,10 +24,10 @@ from assay.web.caches import EQUAL, LEVEL, MOST_COMPARED, PENDING, Change, Pendi
 from assay.web.listing import (
     ListColumn,
     Listing,
-    brief_path,
     ci_column,
     interval_column,
     moment_column,
+    show_model,
 )
 from assay.web.page import PageRequest, PageRoute, WebPage
 
@@ -253,7 +253,9 @@ def _board_columns(
     costs = [key for key in COSTS if _largest(entry.cost(key) for entry in entries) is not None]
     with_models = any(entry.run.model not in ("", entry.run.name) for entry in entries)
     letters: ListColumn[_Entry] = ListColumn("group letters", lambda entry: entry.letters or None)
-    model: ListColumn[_Entry] = ListColumn("model", _other_model, form=brief_path)
+    model: ListColumn[_Entry] = ListColumn(
+        "model", lambda entry: entry.run.model, show=lambda entry: show_model(entry.run)
+    )
     level = next((entry.run.level for entry in entries if entry.run.level), LEVEL)
     interval: list[ListColumn[_Entry]] = [ci_column(lambda entry: entry.run, level)]
     if ends:
@@ -279,10 +281,6 @@ def _board_columns(
         ListColumn("run", lambda entry: entry.run.id, "count"),
         moment_column("began", lambda entry: entry.run.created),
     ]
-
-
-def _other_model(entry: _Entry) -> str:
-    return entry.run.model if entry.run.model != entry.run.name else ""
 
 
 def _draw_intervals(listing: Listing[_Entry]) -> Listing[_Entry]:

@@ -27,9 +27,9 @@ from assay.web.listing import (
     Listing,
     Paging,
     SortOrder,
-    brief_path,
     ci_column,
     moment_column,
+    show_model,
 )
 from assay.web.page import PageRequest, PageRoute, QueryParams, WebPage
 from assay.web.pages.leaderboard import recovery_of
@@ -73,13 +73,7 @@ RUN_COLUMNS: Final[dict[str, ListColumn[RunSummary]]] = {
             ascending=True,
             link=_leaderboard_link,
         ),
-        ListColumn[RunSummary](  # said only where it is not the name
-            "model",
-            lambda run: run.model if run.model != run.name else "",
-            key="model",
-            ascending=True,
-            form=brief_path,
-        ),
+        ListColumn("model", lambda run: run.model, key="model", ascending=True, show=show_model),
         ListColumn("queries", lambda run: run.n_queries or None, "count", "n_queries"),
         ListColumn("took", lambda run: run.seconds, "fraction", "seconds", form=format_time),
         ListColumn("tags", lambda run: " ".join(run.tags), key="tags", ascending=True),
@@ -253,6 +247,7 @@ def _columns(
         for key, column in RUN_COLUMNS.items()
         if key not in _NOT_AT_FIRST
         and (key not in (*_LISTED, "tags") or any(column.value(run) for run in runs))
+        and (key != "model" or any(run.model != run.name for run in runs))
         and (key != "status" or any(run.status != "finished" for run in runs))
     ]
     # Values stand beside the name, which is what a phone shows of a list.
