@@ -111,8 +111,7 @@ def test_the_table_of_pairs_puts_the_better_first_and_turns_what_belongs_to_it()
     assert cells[4:] == ["30/5/5", f"{d.mean() / d.std(ddof=1):+.2f}"]
     low, high_end = found.pairs[0].interval.low, found.pairs[0].interval.high
     assert cells[2] == f"[{-high_end:+.4f}, {-low:+.4f}]"
-    assert row[1].best
-    assert row[3].best
+    assert not any(cell.best for cell in row)  # bold is for systems that may be the best
     old = compare(scores_of(BASE), scores_of(high), names=["low", "high"], baseline="high")
     (row,) = old.pair_table().rows
     assert [row[0].value, row[4].value] == ["low − high", "5/5/30"]

@@ -272,8 +272,7 @@ class Comparison:
     def pair_table(self, measure: str | Measure | None = None) -> Table:
         """Return a row for each pair: the better mean first, or each system − the baseline.
 
-        Differences that the test separates are marked. Over tasks, wins, ties and losses count
-        tasks and have no effect size.
+        Over tasks, wins, ties and losses count tasks and have no effect size.
         """
         blocks = self.blocks_on(measure)
         first = blocks[0].pairs[0]

@@ -222,9 +222,7 @@ class SliceComparison:
             rows += [(*front, *pair_cells(p, first[p.a, p.b])[:5]) for p in block.pairs]
         for part in self.macro_on(measure):
             mean = part.seen_from(first[part.a, part.b])
-            cells = difference_cells(
-                f"{mean.a} − {mean.b}", mean.interval, mean.p, clear=mean.clear
-            )
+            cells = difference_cells(f"{mean.a} − {mean.b}", mean.interval, mean.p)
             rows.append((Cell(_MEAN), Cell(None, "count"), *cells, Cell(None, "figure")))
         head = pair_interval_head(tested[0].pairs[0]) if tested else "interval"
         columns = (self.column, "n", "pair", "difference", head, "p", "W/T/L")

@@ -30,6 +30,7 @@ METHOD_NAMES: Final = {
 _SMALLEST_SHOWN: Final = 0.0001
 _NAMED: Final = 5
 RESTS: Final = "the difference rests on few or one-sided queries"
+_NO_DIFFERENCE: Final = "no significant difference"
 _OPPOSITE: Final = "test and means point in opposite directions"
 _AGAINST_BASELINE: Final = {
     "better": "better",
@@ -190,6 +191,66 @@ def verdict_of_all(measure: str, ranked: Sequence[str], pairs: Sequence[Pair]) -
             f"{of_first[0].other(ranked[0])}: {describe_difference(of_first[0], ranked[0])}"
         )
     return f"{ranked[0]} is first on {measure}, but {_describe_doubts(ranked[0], doubtful)}"
+
+
+_PLAIN: Final = {
+    "better": "significantly higher than {names}",
+    "probably better": f"probably higher than {{names}} ({RESTS})",
+    "not separable": "its lead over {names} is not significant",
+    "behind": "{names} score higher on the queries that both have",
+    "contradictory": f"{_OPPOSITE} for {{names}}",
+    "undecided": "not comparable with {names}",
+}
+
+
+def plain_verdict(
+    measure: str, ranked: Sequence[str], pairs: Sequence[Pair], baseline: str | None = None
+) -> tuple[str, str]:
+    """Return the outcome in one plain sentence, and the numbers behind it.
+
+    Systems are ranked best first; with a baseline (b), pairs are all against it.
+    """
+    if baseline is not None and len(pairs) > 1:
+        words = [
+            f"{word}: {join_names(members)}"
+            for outcome, word in {**_AGAINST_BASELINE, "not separable": _NO_DIFFERENCE}.items()
+            if (members := [pair.a for pair in pairs if pair.outcome == outcome])
+        ]
+        leads = [f"{pair.a} {_plain_numbers(pair, pair.a)}" for pair in pairs[:_NAMED]]
+        return f"Against {baseline} on {measure}: {'; '.join(words)}", " · ".join(leads)
+    first, kinds = [ranked[0]], {kind: list[Pair]() for kind in _PLAIN}
+    of_first = [pair for pair in pairs if ranked[0] in (pair.a, pair.b)]
+    for pair in sorted(of_first, key=lambda pair: ranked.index(pair.other(ranked[0]))):
+        if pair.outcome == "identical":
+            first.append(pair.other(ranked[0]))
+        else:  # undefined values can make the first a loser
+            ahead = "probably better" if pair.doubt else "better"
+            behind = pair.outcome if pair.winner is None else "behind"
+            kinds[ahead if pair.winner == ranked[0] else behind].append(pair)
+    if not any(kinds.values()):
+        return f"{join_names(first)} are identical on {measure}", ""
+    if len(kinds["undecided"]) == len(of_first):
+        return f"{join_names(ranked)} cannot be compared on {measure}: {of_first[0].untestable}", ""
+    if kinds["not separable"]:
+        kinds["better"] = []  # all that is not named here
+    rivals = {
+        kind: [pair.other(ranked[0]) for pair in kinds[kind]] for kind in kinds if kinds[kind]
+    }
+    if len(rivals.get("better", ())) == len(of_first) > 1:
+        rivals["better"] = [_all_others(len(of_first))]
+    said = "; ".join(_PLAIN[kind].format(names=join_names(rivals[kind])) for kind in rivals)
+    head = f"{join_names(first)} score{'s' if len(first) == 1 else ''} highest on {measure}"
+    nearest = next(pair for kind in (*list(_PLAIN)[2:], *_PLAIN) for pair in kinds[kind])
+    numbers = f"Lead over {nearest.other(ranked[0])} {_plain_numbers(nearest, ranked[0])}"
+    return f"{head}{',' if 'better' in rivals else ';'} {said}", numbers
+
+
+def _plain_numbers(pair: Pair, of: str) -> str:
+    """Return a lead with its interval, where that is of the test, and p."""
+    span = pair.interval_of(of)
+    ends = f"{100 * span.level:g} % CI {span.low:+.3f} to {span.high:+.3f}, "
+    p = "p < 0.001" if pair.p < 0.001 else f"p = {pair.p:.3f}"
+    return f"{span.estimate:+.3f} ({ends if pair.coherent else ''}{p})".replace("-", "−")
 
 
 def _describe_unsure(first: str, pairs: Sequence[Pair]) -> str:

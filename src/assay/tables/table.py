@@ -25,6 +25,11 @@ else:
 
 
 UNDEFINED = "–"
+# The one meaning of bold, in tables, reports, LaTeX and the dashboard.
+BOLD: Final = (
+    "Bold: may be the best, that is the highest or not significantly worse than it; "
+    "the highest only where nothing was tested."
+)
 
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>|])")
 
@@ -34,6 +39,7 @@ class Cell:
     """A value and its format.
 
     Its kind is text, fraction, difference (with a sign), percent, count or figure (ready to print).
+    `best` is bold wherever it is shown, and means what `BOLD` says.
     """
 
     value: str | float | int | None
@@ -77,6 +83,11 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     n_optional: int = 0
+
+    @property
+    def note(self) -> str:
+        """What bold means, where the table has some."""
+        return BOLD if any(cell.best for row in self.rows for cell in row) else ""
 
     @property
     def left(self) -> tuple[bool, ...]:
@@ -244,7 +255,7 @@ def _latex_cell(cell: Cell) -> str:
 @dataclass(frozen=True)
 class Words:
     """A paragraph. Its role is verdict, note, signature, remark (what to know about the numbers),
-    method (how they were made) or next (what to type now).
+    method (how they were made), footnote (below a table) or next (what to type now).
     """
 
     text: str
@@ -314,10 +325,20 @@ def html_page(page: Page) -> str:
     return _lay_out(page, html.as_html, _html_words, "")
 
 
+def explain_bold(page: Page) -> Page:
+    """Return the page with a footnote on bold below the last table that has some."""
+    last = max(
+        (i for i, part in enumerate(page) if isinstance(part, Table) and part.note), default=-1
+    )
+    return [*page[: last + 1], *([Words(BOLD, "footnote")] if last >= 0 else []), *page[last + 1 :]]
+
+
 def _lay_out(
     page: Page, table: Callable[[Table], str], words: Callable[[Words], str], gap: str = "\n\n"
 ) -> str:
     parts = [part for part in page if isinstance(part, Table) or part.text]
+    if table is not as_text:
+        parts = explain_bold(parts)
     return gap.join(table(part) if isinstance(part, Table) else words(part) for part in parts)
 
 
@@ -329,6 +350,8 @@ def _markdown_words(words: Words) -> str:
 
 
 def _latex_words(words: Words) -> str:
+    if words.role == "footnote":
+        return rf"{{\footnotesize {latex_text(words.text)}\par}}"
     return latex_text(words.text) if words.role == "verdict" else latex_comment(words.text)
 
 
