@@ -80,7 +80,7 @@ def print_page(page: Page) -> None:
             console.print(Text(printable(part.text), style=style))
 
 
-_STYLES = {"verdict": "bold", "remark": "yellow", "next": "cyan"}
+_STYLES = {"verdict": "bold", "numbers": "", "remark": "yellow", "next": "cyan"}
 
 
 def _drop_optional(table: Table, width: int) -> Table:

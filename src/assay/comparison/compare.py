@@ -46,6 +46,7 @@ from assay.stats.choices import INTERVAL, LEVEL, MOST_PAIRS, RESAMPLES
 from assay.stats.samples import effective_number
 from assay.tables.table import Cell, Page, Table, Words, as_text, html_page, latex_page, text_page
 
+_COUNTS: Final = "wins/ties/losses"
 _FEW_PAIRS: Final = 10  # of five systems; they fit on a screen below their means
 
 
@@ -138,6 +139,12 @@ class Comparison:
     def sentences_on(self, block: SystemBlock) -> Sequence[str]:
         """Return the verdict on a block, a sentence each."""
         return (block.verdict,)
+
+    def verdict_words(self, block: SystemBlock) -> Iterator[Words]:
+        """Yield the verdict on a block as paragraphs: the sentences, then the numbers."""
+        more = self.sentences_on(block)[1:]
+        yield from (Words(text, "verdict") for text in (block.verdict.headline, *more))
+        yield Words(block.verdict.numbers, "numbers")
 
     @cached_property
     def verdicts(self) -> dict[str, str]:
@@ -277,7 +284,7 @@ class Comparison:
         blocks = self.blocks_on(measure)
         first = blocks[0].pairs[0]
         whole = first.items == "queries"
-        counts = ("W/T/L", "d") if whole else (f"{first.items} W/T/L",)
+        counts = (_COUNTS, "effect size") if whole else (f"{first.items} won/tied/lost",)
         head = ("pair", "difference", pair_interval_head(first), "p", *counts)
         front = ("measure",) if len(blocks) > 1 else ()
         rows = [
@@ -295,7 +302,7 @@ class Comparison:
         """Return verdict and tables of each block, then `extra`, remarks, method and signature."""
         page: Page = []
         for block in self.blocks:
-            page += [Words(sentence, "verdict") for sentence in self.sentences_on(block)]
+            page += self.verdict_words(block)
             page.append(self.table(block.measure))
             if len(block.pairs) <= MOST_PAIRS:
                 page.append(self.pair_table(block.measure))
@@ -310,15 +317,28 @@ class Comparison:
 
         The verdict on the first measure is the headline; those on others follow the table.
         """
-        headline, *more = [block.verdict for block in self.blocks]
-        page: Page = [Words(headline, "verdict"), self.table(), *map(Words, more)]
+        first, *others = self.blocks
+        more = [Words(block.verdict.headline) for block in others]
+        page: Page = [*self.verdict_words(first), self.table(), *more]
         if not more and len(self.pairs) <= _FEW_PAIRS:
             page.append(self.pair_table())
         if self.slices is not None:
             for measure in self.measures:
                 page += self.slices.page_on(measure)
         page += [Words(remark, "remark") for remark in self.remarks]
-        return [*page, *extra, Words(self.signature, "signature")]
+        return [*page, *extra, Words(self._footnote), Words(self.signature, "signature")]
+
+    @property
+    def _footnote(self) -> str:
+        """The test, and what letters mean, in one line."""
+        settings = self.settings
+        how = (
+            f"p: {describe_test(settings, self.pairs[0].n_pairs)}, {settings.resamples:,} resamples"
+        )
+        lettered = any(standing.letters for standing in self.standings)
+        return (
+            f"{how}. Systems that share a group do not differ significantly." if lettered else how
+        )
 
     def plot(self, measure: str | Measure | None = None) -> Any:
         """Return a chart of the systems with intervals and group letters; needs the extra `report`.

@@ -17,14 +17,18 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats, or_none
 from assay.comparison.pairs import ComparisonSettings, Pair, shown_better
-from assay.comparison.verdict import describe_holes, describe_test, verdict_against, verdict_of_all
+from assay.comparison.verdict import Verdict, describe_holes, describe_test, sum_up
 from assay.core.text import signed
 from assay.stats import Interval, RankInterval, compact_letters, rank_intervals
 from assay.stats.corrections import ranks_of
 from assay.tables.table import Cell, Table, table_of
 
 _BASELINE: Final = "baseline"
-_WORDS: Final = {"undecided": "–", "contradictory": "unclear"}
+_WORDS: Final = {
+    "undecided": "–",
+    "contradictory": "unclear",
+    "not separable": "not significant",
+}
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ COLUMNS: Final = (
         "figure",
         applies=_have_borda,
     ),
-    Column("group letters", lambda s: s.letters or None, applies=lambda s: not _have_baseline(s)),
+    Column("group", lambda s: s.letters or None, applies=lambda s: not _have_baseline(s)),
     Column("vs {baseline}", lambda s: _WORDS.get(s.outcome, s.outcome), applies=_have_baseline),
 )
 
@@ -343,14 +347,12 @@ class SystemBlock:
         )
 
     @property
-    def verdict(self) -> str:
-        """A sentence about the systems on these queries."""
+    def verdict(self) -> Verdict:
+        """A sentence about the systems on these queries, and its numbers."""
         if not self.pairs:
-            return f"Not tested on {self.measure}: {self.note}"
-        holes = describe_holes(self.bounds)
-        if self.baseline is not None:
-            return verdict_against(self.baseline, self.measure, self.pairs) + holes
-        return verdict_of_all(self.measure, self.ranked, self.pairs) + holes
+            return Verdict(f"Not tested on {self.measure}: {self.note}")
+        verdict = sum_up(self.measure, self.ranked, self.pairs, self.baseline)
+        return verdict.and_also(describe_holes(self.bounds))
 
     @property
     def ordered_pairs(self) -> list[tuple[Pair, str]]:

@@ -24,7 +24,6 @@ from typing import Any, Final
 import numpy as np
 
 from assay.arrays import Floats, Ints
-from assay.comparison.verdict import describe_holes, plain_verdict
 from assay.core.checks import as_list
 from assay.core.hits import Hits
 from assay.core.text import printable
@@ -84,8 +83,8 @@ class Report(Leaderboard):
         """Return the verdict on a measure in one plain sentence, and its numbers."""
         if self.comparison is not None:
             (block,) = self.comparison.blocks_on(measure)
-            said, numbers = plain_verdict(block.measure, block.ranked, block.pairs, block.baseline)
-            return said + self._below_chance(measure), numbers + describe_holes(block.bounds)
+            verdict = block.verdict
+            return verdict.headline + self._below_chance(measure), verdict.numbers
         mean, chance = self.standings_on(measure)[0].mean, self.chance_on(measure)
         parts = [] if math.isnan(mean.low) else [f"{mean.heading(mean.level)} {mean.text()}"]
         parts += [] if math.isnan(chance) else [f"a random order reaches {chance:.4f}"]

@@ -361,7 +361,7 @@ def measure_table(record: RunRecord, percent: bool) -> Table:
         words = (mean.average if aggregate == "mean" else aggregate, mean.counts[name])
         front = (Cell(name), Cell(value, kind))
         rows.append((*front, *cells, Cell(words[0]), Cell(describe_counts(words[1]))))
-    heading = (f"{100 * CONFIDENCE:g} % interval",) if ends else ()
+    heading = (f"{100 * CONFIDENCE:g} % CI",) if ends else ()
     columns = ("measure", "value", *heading, *(key for key, _ in extra), "average", "queries")
     return Table(columns, tuple(rows))
 

@@ -254,8 +254,8 @@ def _latex_cell(cell: Cell) -> str:
 
 @dataclass(frozen=True)
 class Words:
-    """A paragraph. Its role is verdict, note, signature, remark (what to know about the numbers),
-    method (how they were made), footnote (below a table) or next (what to type now).
+    """A paragraph. Its role is verdict, numbers (behind it), note, signature, remark (what to know
+    about the numbers), method (how they were made), footnote (below a table) or next (a command).
     """
 
     text: str
@@ -306,8 +306,8 @@ def _signature_id(words: Words) -> Words:
 
 
 def text_page(page: Page) -> str:
-    """Return plain text."""
-    return _lay_out(page, as_text, lambda words: printable(words.text))
+    """Return plain text; the numbers of a verdict stand in the line below it."""
+    return _lay_out(page, as_text, lambda words: printable(words.text), near="\n")
 
 
 def markdown_page(page: Page) -> str:
@@ -334,12 +334,19 @@ def explain_bold(page: Page) -> Page:
 
 
 def _lay_out(
-    page: Page, table: Callable[[Table], str], words: Callable[[Words], str], gap: str = "\n\n"
+    page: Page,
+    table: Callable[[Table], str],
+    words: Callable[[Words], str],
+    gap: str = "\n\n",
+    near: str = "",
 ) -> str:
     parts = [part for part in page if isinstance(part, Table) or part.text]
-    if table is not as_text:
-        parts = explain_bold(parts)
-    return gap.join(table(part) if isinstance(part, Table) else words(part) for part in parts)
+    text = ""
+    for part in parts if table is as_text else explain_bold(parts):
+        close = near if isinstance(part, Words) and part.role == "numbers" else ""
+        laid = table(part) if isinstance(part, Table) else words(part)
+        text += ((close or gap) if text else "") + laid
+    return text
 
 
 def _markdown_words(words: Words) -> str:
@@ -352,7 +359,8 @@ def _markdown_words(words: Words) -> str:
 def _latex_words(words: Words) -> str:
     if words.role == "footnote":
         return rf"{{\footnotesize {latex_text(words.text)}\par}}"
-    return latex_text(words.text) if words.role == "verdict" else latex_comment(words.text)
+    as_text = words.role in ("verdict", "numbers")
+    return latex_text(words.text) if as_text else latex_comment(words.text)
 
 
 def _html_words(words: Words) -> str:

@@ -13,7 +13,6 @@ import numpy as np
 from assay.arrays import Floats
 from assay.comparison.alignment import comparable
 from assay.comparison.compare import Comparison
-from assay.comparison.verdict import describe_holes, plain_verdict
 from assay.core.text import signed
 from assay.errors import MeasureError, UsageError
 from assay.measures import parse
@@ -114,10 +113,9 @@ def compare_page(request: PageRequest) -> WebPage:
 def _verdict(comparison: Comparison) -> dict[str, Any]:
     """Return the verdict in one sentence, its numbers, the test, and terms to explain."""
     (block,) = comparison.blocks
-    said, numbers = plain_verdict(block.measure, block.ranked, block.pairs, block.baseline)
     return {
-        "verdict": said,
-        "numbers": numbers + describe_holes(block.bounds),
+        "verdict": block.verdict.headline,
+        "numbers": block.verdict.numbers,
         "test": test_words(comparison),
         "terms": explain_terms([block.measure, *method_terms(comparison)]),
     }
