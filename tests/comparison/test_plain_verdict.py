@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from assay import compare
-from assay.comparison.verdict import plain_verdict
+from assay.comparison.verdict import sum_up
 from tests.web.samples import made_scores
 
 
@@ -18,9 +18,9 @@ def verdict_of(*skills: float, seeds: tuple[int, ...] = (), **settings: object) 
     names = [f"s{i}" for i in range(len(skills))]
     compared = compare(*scores, names=names, measures="AP", resamples=500, **settings)
     (block,) = compared.blocks
-    said, small = plain_verdict(block.measure, block.ranked, block.pairs, block.baseline)
+    said, small = block.verdict.headline, block.verdict.numbers
     for pair in compared.pairs:  # the sentence never says more than the tests
-        if pair.winner is None and f"higher than {pair.a}" in said:
+        if pair.winner is None and f"better than {pair.a}" in said:
             raise AssertionError(said)
     return said, small
 
@@ -28,14 +28,15 @@ def verdict_of(*skills: float, seeds: tuple[int, ...] = (), **settings: object) 
 def test_a_lead_that_is_not_significant_is_said_as_a_colleague_would():
     said, small = verdict_of(0.5, 0.5)
     assert said == "s0 scores highest on AP; its lead over s1 is not significant"
-    lead = r"Lead over s1 \+0\.\d{3} \(95 % CI −0\.\d{3} to \+0\.\d{3}, p = 0\.\d{3}\)"
-    assert re.fullmatch(lead, small)
+    lead = r"Lead \+0\.\d{3} \(95 % CI −0\.\d{3} to \+0\.\d{3}, p = 0\.\d{4}\)"
+    assert re.match(lead, small)
+    assert "; minimum detectable difference 0." in small
 
 
 def test_numbers_are_those_of_the_pair():
     scores = [made_scores(i, skill=skill) for i, skill in enumerate((0.5, 0.45))]
     pair = compare(*scores, names=["x", "y"], measures="AP", resamples=500).pairs[0]
-    _, small = plain_verdict("AP", ["x", "y"], [pair])
+    small = sum_up("AP", ["x", "y"], [pair]).numbers.partition(";")[0]
     shown = [float(text.replace("−", "-")) for text in re.findall(r"[+−]\d\.\d+", small)]
     exact = [pair.difference, pair.interval.low, pair.interval.high]
     assert np.abs(np.subtract(shown, exact)).max() <= 5.001e-4
@@ -43,9 +44,9 @@ def test_numbers_are_those_of_the_pair():
 
 def test_clear_leads_name_all_others_and_the_closest():
     said, small = verdict_of(0.5, 0.45, 0.4)
-    assert said == "s0 scores highest on AP, significantly higher than both others"
-    assert small.startswith("Lead over s1 +")
-    assert verdict_of(0.4, 0.5)[0] == "s1 scores highest on AP, significantly higher than s0"
+    assert said == "s0 is better than both others on AP"
+    assert small.startswith("Closest competitor: s1, lead +")
+    assert verdict_of(0.4, 0.5)[0] == "s1 is better than s0 on AP"
 
 
 def test_open_leads_are_named_and_clear_ones_are_not():
@@ -63,13 +64,13 @@ def test_a_baseline_sorts_the_others_by_outcome():
 @pytest.mark.parametrize("n", [2, 3])
 def test_equal_runs_are_identical(n):
     said, small = verdict_of(*[0.5] * n, seeds=(1,) * n)
-    assert said.endswith("are identical on AP")
+    assert re.search(r"are identical on AP: equal on all \d+ queries$", said)
     assert small == ""
 
 
 def test_too_few_queries_are_said_and_no_number_is_made_up():
     scores = [made_scores(i, n=1) for i in range(2)]
     (block,) = compare(*scores, names=["x", "y"], measures="AP").blocks
-    said, small = plain_verdict("AP", block.ranked, block.pairs)
+    said, small = block.verdict.headline, block.verdict.numbers
     assert "cannot be compared on AP" in said
     assert small == ""

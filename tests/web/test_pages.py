@@ -14,7 +14,6 @@ import pytest
 
 import assay.store
 from assay import compare
-from assay.comparison.verdict import plain_verdict
 from assay.store import OpenRun, RunRecord
 from tests.store.private_postgres import new_database
 from tests.web.samples import Client, made_scores, save_demo
@@ -316,7 +315,8 @@ def test_comparison_is_that_of_the_library(demo, client: Client):
         )
     assert data["comparison"] == expected.to_dict()
     page = client("/compare?run=1&run=2&run=3&measure=AP").text
-    said, numbers = plain_verdict("AP", expected.blocks[0].ranked, expected.pairs)
+    verdict = expected.blocks[0].verdict
+    said, numbers = verdict.headline, verdict.numbers
     assert f"<p>{said}.</p><small>{numbers}</small>" in unescape(page)
     best, second = (one.name for one in expected.standings[:2])
     differences = expected.differences("AP", best, second)

@@ -152,7 +152,8 @@ def sum_up(
         return _sum_up_against(baseline, measure, pairs)
     first, kinds = [ranked[0]], {kind: list[Pair]() for kind in _SAID}
     of_first = [pair for pair in pairs if ranked[0] in (pair.a, pair.b)]
-    for pair in sorted(of_first, key=lambda pair: ranked.index(pair.other(ranked[0]))):
+    of_first.sort(key=lambda pair: ranked.index(pair.other(ranked[0])))
+    for pair in of_first:
         if pair.outcome == "identical":
             first.append(pair.other(ranked[0]))
         else:  # undefined values can make the first a loser
@@ -172,10 +173,8 @@ def sum_up(
     }
     if len(kinds["better"]) == len(of_first) > 1:
         rivals["better"] = _all_others(len(of_first))
-    who = join_names(first)
+    who = f"{join_names(first)}{' (identical)' if len(first) > 1 else ''}"
     if set(rivals) <= {"better", "probably better"}:
-        if len(first) > 1:
-            who = f"{who} (identical)"
         said = f"{who} {_and_probably(rivals, measure).replace('is ', _are(first), 1)}"
     else:
         # Leads that are clear go without saying: every other system is named.
@@ -183,7 +182,11 @@ def sum_up(
         clauses = [_SAID[kind].format(names=rivals[kind]) for kind in open_kinds]
         highest = "score" if len(first) > 1 else "scores"
         said = f"{who} {highest} highest on {measure}; {'; '.join(clauses)}"
-    nearest = next(pair for kind in (*list(_SAID)[2:], *_SAID) for pair in kinds[kind])
+    unsettled = [pair for kind in list(_SAID)[2:] for pair in kinds[kind]]
+    rivalling = [pair for pair in of_first if pair.outcome != "identical"]
+    nearest = (unsettled or rivalling)[0]
+    if len(pairs) == 1 and nearest.outcome == "not separable" and nearest.difference == 0:
+        said = f"{join_names(list(ranked))} have the same mean on {measure}"
     return Verdict(said, _describe_lead(nearest, ranked[0], alone=len(pairs) == 1))
 
 
