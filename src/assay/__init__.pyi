@@ -6,6 +6,7 @@ from assay import crossmodal as crossmodal
 from assay import errors as errors
 from assay import integrations as integrations
 from assay import io as io
+from assay import judging as judging
 from assay import measures as measures
 from assay import models as models
 from assay import plugins as plugins
@@ -16,8 +17,11 @@ from assay import search as search
 from assay import stats as stats
 from assay import store as store
 from assay import tasks as tasks
+from assay import verify as verify
 from assay import vision as vision
 from assay import web as web
+from assay.bench.evaluate import run_bench as run_bench
+from assay.codes.evaluate import evaluate_codes as evaluate_codes
 from assay.comparison.compare import Comparison as Comparison
 from assay.comparison.compare import compare as compare
 from assay.core.conventions import PRESETS as PRESETS
@@ -29,6 +33,8 @@ from assay.core.hits import judge_ranks as judge_ranks
 from assay.core.ids import Ids as Ids
 from assay.core.judgments import Judgments as Judgments
 from assay.core.ranking import Ranking as Ranking
+from assay.crossmodal.evaluate import label_retrieval as label_retrieval
+from assay.crossmodal.evaluate import paired_retrieval as paired_retrieval
 from assay.errors import AssayError as AssayError
 from assay.inspect.check import check as check
 from assay.inspect.explain import explain as explain
@@ -43,6 +49,8 @@ from assay.measures import MeasureLike as MeasureLike
 from assay.measures import MeasuresLike as MeasuresLike
 from assay.measures import parse as parse
 from assay.measures import parse_many as parse_many
+from assay.prediction.evaluate import evaluate_predictions as evaluate_predictions
+from assay.report.report import make_report as make_report
 from assay.scoring.evaluate import Stream as Stream
 from assay.scoring.evaluate import evaluate as evaluate
 from assay.scoring.evaluate import score as score
@@ -63,5 +71,6 @@ from assay.search.engine import target_ranks_from_scores as target_ranks_from_sc
 from assay.search.fusion import fuse as fuse
 from assay.tasks.comparison import TaskComparison as TaskComparison
 from assay.tasks.comparison import compare_tasks as compare_tasks
+from assay.vision.run import run_experiment as run_experiment
 
 __version__: str

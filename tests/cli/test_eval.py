@@ -9,7 +9,8 @@ import json
 import pytest
 
 from assay import Conventions, evaluate
-from assay.runs.run_files import unique_names
+from assay.io.streams import unique_names
+from assay.stats import interval
 
 # By hand: q1 has relevant documents at ranks 1 and 3 of R = 2, q2 one at rank 2 of R = 1.
 AP = ((1 + 2 / 3) / 2 + 1 / 2) / 2
@@ -28,6 +29,22 @@ def test_one_run_lists_its_measures(assay):
     assert lines[4].split() == ["P@1", "0.5000", "micro", "n=2"]
     assert lines[-1].startswith(SIGNATURE)
     assert answer.err == ""
+
+
+def test_a_mean_has_its_interval_in_text_and_json(assay, folder):
+    found = [1, 0, 1, 1, 0, 1]
+    (folder / "qrels.txt").write_text("".join(f"q{i} 0 d 1\n" for i in range(6)))
+    lines = (f"q{i} Q0 {'d' if hit else 'x'} 1 1 t\n" for i, hit in enumerate(found))
+    (folder / "run.txt").write_text("".join(lines))
+    command = ("eval", "run.txt", "-r", "qrels.txt", "-m", "P@1,num_ret")
+    expected = interval(found, bounds=(0, 1))
+    lines = assay(*command).out.splitlines()
+    assert lines[2].split() == ["measure", "value", "95", "%", "interval", "average", "queries"]
+    assert expected.text() in lines[3]
+    assert "–" in lines[4]
+    (run,) = json.loads(assay(*command, "--json").out)["runs"]
+    ends = {"low": expected.low, "high": expected.high, "level": 0.95}
+    assert run["intervals"] == {"P@1": ends}
 
 
 def test_several_runs_make_one_table(assay):

@@ -31,7 +31,7 @@ def test_the_better_system_is_named_whichever_comes_first():
     for pair in ((BETTER, BASE), (BASE, BETTER)):
         names = ["new", "old"] if pair[0] is BETTER else ["old", "new"]
         found = compare(*map(scores_of, pair), names=names)
-        assert found.verdict.startswith("new is better than old on RR: +0.1")
+        assert found.verdict.startswith("new is better than old on RR. Lead +0.1")
         assert found.verdict.endswith("p < 0.0001 (randomisation)")
         assert found.pairs[0].winner == "new"
         assert found.pairs[0].loser == "old"
@@ -42,7 +42,7 @@ def test_the_better_system_is_named_whichever_comes_first():
 def test_not_separable_says_what_would_be_seen():
     found = compare(scores_of(NOISE), scores_of(BASE))
     pair = found.pairs[0]
-    assert found.verdict.startswith("A and B are not separable on RR at 5 %: ")
+    assert found.verdict.startswith("A scores highest on RR; its lead over B is not significant. ")
     least = stats.minimum_detectable_difference(NOISE - BASE)
     assert found.verdict.endswith(f"; minimum detectable difference {least:.4f}")
     assert "would show" not in found.verdict
@@ -55,7 +55,7 @@ def test_the_level_decides_and_is_named():
     assert strict.pairs[0].p == 2 / 64
     assert "can be significant at 1 % with 6 queries" in strict.verdict
     seven = compare(scores_of(NOISE[:9]), scores_of(BASE[:9]), level=0.01)
-    assert "not separable on RR at 1 %" in seven.verdict
+    assert "is not significant. Lead +0.004 (99 % CI" in seven.verdict
     assert "better" in compare(scores_of(BETTER[:6]), scores_of(BASE[:6]), level=2 / 64).verdict
 
 
@@ -65,7 +65,7 @@ def test_a_verdict_is_not_a_comparison_of_means():
     right = left[::-1].copy()
     found = compare(scores_of(left), scores_of(right))
     assert found.pairs[0].winner is None
-    assert "not separable" in found.verdict
+    assert found.verdict.startswith("A and B have the same mean on RR. Lead +0.000 (")
 
 
 def test_a_test_that_contradicts_the_means_makes_no_winner():
@@ -78,17 +78,19 @@ def test_a_test_that_contradicts_the_means_makes_no_winner():
     assert found.pairs[0].difference < 0
     assert found.pairs[0].outcome == "contradictory"
     assert found.pairs[0].winner is None
-    assert "disagree on the direction" in found.verdict
+    assert "test and means point in opposite directions" in found.verdict
 
 
 def test_many_systems_name_the_first_and_its_rivals():
     found = compare(*map(scores_of, (BASE, BETTER, NOISE)), names=["base", "new", "noisy"])
-    assert found.verdict.startswith("new is better than both others on RR; the nearest is ")
+    assert found.verdict.startswith("new is better than both others on RR. Closest competitor: ")
     assert "max-t over 3 pairs" in found.verdict
     rivals = compare(*map(scores_of, (BASE, NOISE, BASE * 0.1)), names=["base", "noisy", "low"])
     first = rivals.standings[0].name
     other = {"base": "noisy", "noisy": "base"}[first]
-    assert rivals.verdict.startswith(f"{first} is first on RR, but not separable from {other} at")
+    assert rivals.verdict.startswith(
+        f"{first} scores highest on RR; its lead over {other} is not significant"
+    )
 
 
 def test_a_baseline_is_compared_with_each():
@@ -102,15 +104,19 @@ def test_a_baseline_is_compared_with_each():
         ("noisy", "base"),
         ("low", "base"),
     ]
-    start, _ = found.verdict.split("not separable: noisy")
-    assert start.startswith("Against base on RR: better: new +0.1")
-    assert "worse: low -0." in start
+    (block,) = found.blocks
+    assert block.verdict.headline == (
+        "Against base on RR: better: new; worse: low; no significant difference: noisy"
+    )
+    assert [part.split()[0] for part in block.verdict.numbers.split(" · ")] == [
+        *("new", "noisy", "low"),
+    ]
     assert all(one.letters == "" for one in found.standings)
     words = {row[0].value: row[-1].value for row in found.table().rows}
     assert words == {
         "new": "better",
         "base": "baseline",
-        "noisy": "not separable",
+        "noisy": "not significant",
         "low": "worse",
     }
 
@@ -243,7 +249,7 @@ def test_the_correction_counts_for_what_can_be_significant():
     systems = [scores_of(each[:7]) for each in (BETTER, BASE, BASE * 0.1, BASE * 0.01)]
     holm = compare(*systems, correction="holm")
     assert {pair.smallest_p for pair in holm.pairs} == {6 * 2 / 2**7}
-    assert holm.verdict.startswith("The 4 systems cannot be compared on RR: no difference can be")
+    assert holm.verdict.startswith("A, B, C and D cannot be compared on RR: no difference can be")
     for correction in ("bh", "none", "max-t"):
         assert compare(*systems, correction=correction).pairs[0].winner == "A"
     assert compare(*systems, test="t").pairs[0].smallest_p == 0
@@ -264,7 +270,7 @@ def test_the_smallest_p_is_capped_and_said_to_be_corrected():
 def test_too_few_queries_for_a_bootstrap_leave_no_interval():
     found = compare(scores_of(BETTER[:7]), scores_of(BASE[:7]), interval="bca")
     assert found.pairs[0].winner == "A"
-    assert "p only; the interval of the tables is BCa" in found.verdict
+    assert found.verdict.endswith("Lead +0.156 (p = 0.0156)")
     remark = "RR: no intervals of means: too few queries: 7, at least 8 are needed for a bootstrap"
     assert f"{remark}; use t" in found.remarks
     assert "–" in repr(found)
@@ -450,8 +456,9 @@ def test_html_is_escaped():
 def test_repr_holds_verdict_tables_and_signature():
     found = compare(*[scores_of(np.stack([e, e]), measures="RR,AP") for e in (BASE, BETTER)])
     shown = repr(found)
-    for verdict in found.verdicts.values():
-        assert verdict in shown
+    for block in found.blocks:
+        assert block.verdict.headline in shown
+        assert block.verdict.numbers in shown
     assert found.signature in shown
     assert shown.count("95 % interval") == 4
     assert found.table().rows[0][0].value == "RR"
@@ -621,7 +628,7 @@ def test_american_spellings_are_understood():
     american = {"test": "randomization", "interval": "studentized"}
     found = compare(scores_of(BASE), scores_of(NOISE), resamples=100, **american)
     assert (found.settings.test, found.settings.interval) == ("randomisation", "studentised")
-    assert "(randomisation; p only" in found.verdict
+    assert "CI" not in found.verdict
     with pytest.raises(UsageError, match=r"test must be one of randomisation, t, .*'tez'"):
         compare(scores_of(BASE), scores_of(NOISE), test="tez")
 
@@ -637,3 +644,24 @@ def test_fewer_than_two_systems_by_name_are_refused(count):
     scored = {name: evaluate(run, {"q": {"a": 1}}, "AP") for name, run in runs.items()}
     with pytest.raises(UsageError, match=f"two or more systems; found {count}"):
         compare(scored)
+
+
+def test_run_files_are_compared_by_their_names(tmp_path):
+    qrels, runs = tmp_path / "qrels.txt", [tmp_path / "a.run", tmp_path / "b.run"]
+    qrels.write_text("".join(f"q{i} 0 d 1\n" for i in range(6)))
+    for run, score in zip(runs, (2, 0), strict=True):
+        lines = (f"q{i} Q0 d 1 {score} t\nq{i} Q0 x 2 1 t\n" for i in range(6))
+        run.write_text("".join(lines))
+    by_name = compare({"a": runs[0], "b": runs[1]}, qrels, "RR")
+    for comparison in (
+        compare(runs, qrels, "RR"),
+        compare(list(map(str, runs)), str(qrels), measures="RR"),
+        compare(*runs, qrels=qrels, measures="RR"),
+    ):
+        assert comparison.names == ("a", "b")
+        assert comparison.to_dict() == by_name.to_dict()
+    assert compare(runs, qrels, names=["x", "y"]).names == ("x", "y")
+    with pytest.raises(UsageError, match=r"Run files need judgments: compare\(\["):
+        compare(*runs)
+    with pytest.raises(UsageError, match="give the judgments"):
+        compare(runs)

@@ -39,7 +39,7 @@ def test_each_slice_has_a_verdict_and_the_dependence_is_shown() -> None:
     found = compare(new, old, names=["new", "old"], slices="kind")
     by_name = {one.name: one for one in found.slices.slices}
     assert [by_name[name].pairs[0].winner for name in ("de", "en", "fr")] == ["new", None, "old"]
-    assert by_name["de"].verdict.startswith("new is better than old on RR: +0.")
+    assert by_name["de"].verdict.startswith("new is better than old on RR. Lead +0.")
     assert "(max-t over 3 slices)" in by_name["de"].verdict
     assert found.slices.interaction_p("new", "old", "RR") < 0.001
     where, depends, mean = found.slices.verdicts["RR"]
@@ -139,7 +139,7 @@ def test_contrasts_are_differences_of_slices() -> None:
     found = compare(*systems, names=["a", "b", "c"], slices="kind", resamples=200).slices
     assert (len(found.interactions), len(found.macro)) == (2 * 3 * 3, 2 * 3)
     shown = found.table("RR")
-    assert shown.columns[-shown.n_optional :] == ("W/T/L",)
+    assert shown.columns[-shown.n_optional :] == ("wins/ties/losses",)
     for one in (*found.interactions, *found.macro):
         a, b = (tables[int(one.measure == "AP"), "abc".index(name)] for name in (one.a, one.b))
         means = {name: np.nanmean((a - b)[labels == name]) for name in ("de", "en", "fr")}

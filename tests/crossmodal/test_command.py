@@ -13,6 +13,7 @@ import pytest
 from assay.crossmodal import label_retrieval
 from tests.models.files import write_safetensors
 
+SUMMARY = ("--format", "summary")
 K = ("--k-values", "5", "10")
 
 
@@ -67,6 +68,7 @@ def test_the_documents_command_line(world, assay):
         "--normalize",
         "--output",
         "results.json",
+        *SUMMARY,
     )
     assert answer.code == 0
     assert answer.out.startswith("=" * 70 + "\nLABEL-RECALL@K RESULTS SUMMARY\n")
@@ -79,6 +81,22 @@ def test_the_documents_command_line(world, assay):
         directions=["text2sensor", "sensor2text", "sensor2sensor", "text2text"],
     )["label"]
     assert json.loads(Path("results.json").read_text()) == values(expected)
+
+
+def test_the_default_is_a_table_with_interval_chance_and_signature(world, assay):
+    answer = assay("crossmodal", *FILES, *K, "--directions", "text2sensor")
+    head, first, *_ = answer.out.splitlines()
+    assert head.split() == [
+        *("direction", "measure", "mean", "95", "%", "interval", "chance", "ceiling", "queries"),
+    ]
+    result = label_retrieval(world[0], world[1], k_values=[5, 10], directions=["text2sensor"])
+    part = result["label"]["text2sensor"]
+    ends = part.intervals()[0].text()
+    chance, ceiling = part.chance.mean()["P@5"], part.ceiling.mean()["P@5"]
+    numbers = f"{part.micro['P@5']:.4f} {ends} {chance:.4f} {ceiling:.4f} 60"
+    assert " ".join(first.split()) == f"text2sensor P@5 {numbers}"
+    assert answer.out.splitlines()[-1].startswith("signature ")
+    assert "Label-Recall" not in answer.out + answer.err
 
 
 def test_hyphens_and_underscores_are_the_same(world, assay):
@@ -123,7 +141,8 @@ PROTOTYPES = (
 
 
 def test_prototypes_by_an_encoder(world, assay):
-    answer = assay("crossmodal", *FILES, *PROTOTYPES, "--encoder", "py:cross_model:f", *K)
+    encoder = ("--encoder", "py:cross_model:f", *SUMMARY)
+    answer = assay("crossmodal", *FILES, *PROTOTYPES, *encoder, *K)
     assert answer.code == 0
     assert "Text Prototype -> Sensor:" in answer.out
     assert "Text Prototype -> Text:" in answer.out
@@ -132,8 +151,7 @@ def test_prototypes_by_an_encoder(world, assay):
         "crossmodal",
         *FILES,
         *PROTOTYPES,
-        "--encoder",
-        "py:cross_model:f",
+        *encoder,
         *K,
         "--directions",
         "prototype2sensor",
@@ -143,7 +161,7 @@ def test_prototypes_by_an_encoder(world, assay):
 
 def test_prototypes_by_a_checkpoint(world, assay):
     write_safetensors(Path("m.safetensors"), {"w": np.ones(1, np.float32)})
-    base = ("crossmodal", *FILES, *PROTOTYPES, *K)
+    base = ("crossmodal", *FILES, *PROTOTYPES, *K, *SUMMARY)
     made = assay(
         *base, "--checkpoint", "m.safetensors", "--text-encoder-factory", "cross_model:factory"
     )
@@ -158,7 +176,7 @@ def test_ready_prototypes(world, assay):
     np.savez("proto.npz", embeddings=np.eye(5, dtype=np.float32)[:2], labels=np.array(["l0", "l1"]))
     np.save("proto.npy", np.eye(5, dtype=np.float32)[:2])
     np.save("names.npy", np.array(["l0", "l1"]))
-    base = ("crossmodal", *FILES, *K, "--prototype-embeddings")
+    base = ("crossmodal", *FILES, *K, *SUMMARY, "--prototype-embeddings")
     ready = assay(*base, "proto.npz")
     assert ready.code == 0
     assert "Text Prototype -> Sensor:" in ready.out
@@ -183,6 +201,7 @@ def test_other_modalities(world, assay):
         "audio2audio",
         "-o",
         "r.json",
+        *SUMMARY,
     )
     assert answer.code == 0
     assert "Image -> Audio:" in answer.out
@@ -197,7 +216,7 @@ def test_other_modalities(world, assay):
 
 def test_levels(world, assay):
     Path("map.json").write_text(json.dumps({f"l{i}": int(i < 2) for i in range(4)}))
-    sides = FILES[:4]
+    sides = (*FILES[:4], *SUMMARY)
     named = assay(
         "crossmodal", *sides, "--labels", "l2=labels.npy", "l1=coarse.npy", *K, "-o", "levels.json"
     )
@@ -226,17 +245,16 @@ def test_sample_ids_bring_rows_together(world, assay):
     order = rng.permutation(60)
     np.savez("labels.npz", labels=world[1][order], sample_ids=ids[order])
     sides = ("--sensor-embeddings", "sensor.npz", "--text-embeddings", "text.npz")
-    mixed = assay("crossmodal", *sides, "--labels", "labels.npz", *K)
-    assert mixed.out == assay("crossmodal", *FILES, *K).out
+    mixed = assay("crossmodal", *sides, "--labels", "labels.npz", *K, *SUMMARY)
+    assert mixed.out == assay("crossmodal", *FILES, *K, *SUMMARY).out
     strange = assay("crossmodal", *sides, "--labels", "by_id.json", *K)
     assert strange.code == 3
 
 
-def test_full_prints_the_summary_and_the_tables(world, assay):
+def test_full_prints_every_table(world, assay):
     answer = assay("crossmodal", *FILES, *K, "--full")
     assert answer.code == 0
     for words in (
-        "LABEL-RECALL@K",
         "MAP@R",
         "nDCG@10",
         "chance",

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 
 import numpy as np
 import pytest
 
-from assay.prediction import evaluate_confidence
+from assay.prediction import evaluate_confidence, evaluate_predictions
 
 RNG = np.random.default_rng(5)
 TARGETS = RNG.integers(0, 30, 80)
@@ -48,18 +49,21 @@ def test_one_model_as_text(assay, files):
     code, out, err = assay("predict", "x.npy", "-t", "y.npy", *more)
     assert (code, err) == (0, "")
     lines = out.splitlines()
-    assert lines[0].split() == ["measure", "x", "95", "%", "from", "to", "uniform"]
-    assert [line.split()[0] for line in lines[1:7]] == [
-        "Success@1",
-        "Success@3",
-        "Success@5",
-        "Success@10",
-        "RR",
-        "nDCG@10",
+    assert lines[0].split() == ["model", "(%)", "Acc@1", "Acc@5", "Acc@10", "MRR", "NDCG@10", "F1"]
+    result = evaluate_predictions(logits(2.0, 0), TARGETS)
+    means = result.means()
+    shown = ("Success@1", "Success@5", "Success@10", "RR", "nDCG@10", "F1(avg=weighted)")
+    assert lines[1].split() == ["x", *(f"{100 * means[name]:.2f}" for name in shown)]
+    first = result.intervals()["Success@1"]
+    assert lines[2].split()[:4] == [
+        "95",
+        "%",
+        "CI",
+        f"{100 * first.low:.1f}–{100 * first.high:.1f}",
     ]
+    assert lines[3].split()[:3] == ["random", "guess", "3.33"]
     assert "rank   samples" in out
     assert "class  support  predicted" in out
-    assert "%" not in out.replace("95 % from", "")
     assert "preset:next_location" in lines[-1]
 
 
@@ -81,7 +85,8 @@ def test_baselines_stand_beside_the_model(assay, files):
     out = assay(
         "predict", "x.npy", "-t", "y.npy", "--train", "train.npy", "--previous", "last.npy"
     ).out
-    assert out.splitlines()[0].split()[-4:] == ["majority", "last-location", "markov-1", "uniform"]
+    names = [line[:14].strip() for line in out.splitlines()[3:7]]
+    assert names == ["majority", "last-location", "markov-1", "random guess"]
     data = json.loads(
         assay("predict", "x.npy", "-t", "y.npy", "--train", "train.npy", "--json").out
     )
@@ -106,7 +111,8 @@ def test_lists_with_groups_and_two_systems(assay, files):
     assert "one: repeated candidates in the lists: 1;" in out
     assert "micro (over samples)" in out
     assert "macro (over user)" in out
-    assert out.splitlines()[0].split() == ["measure", "one", "two", "uniform"]
+    heads = (line.split() for line in out.splitlines())
+    assert ["measure", "one", "two", "random", "guess"] in heads
     assert "RR@2" in out
     assert "one − two" in out
 
@@ -122,7 +128,7 @@ def test_text_labels_for_baselines(assay, files):
         "--previous",
         "last",
     ).out
-    assert "markov-1" in out.splitlines()[0]
+    assert any(line.startswith("markov-1 ") for line in out.splitlines())
 
 
 def test_seeds_and_the_sentence_about_tests(assay, files):
@@ -134,14 +140,16 @@ def test_seeds_and_the_sentence_about_tests(assay, files):
     assert "a (mean of 3 seeds)" in out
     assert "p (Welch)" in out
     assert "Prefer the paired test over samples" in out
-    assert "a is better than b on RR" in out
+    assert "a is better than b on MRR" in out
 
 
 def test_what_any_guess_gets_right_heads_no_verdict(assay, files):
     every = logits(2.0, 0).shape[1]
     measures = ("-m", f"Acc@{every}", "-m", "RR")
     out = assay("predict", "a=a1.npz", "b=b1.npz", *measures, "--full").out
-    assert out.index(" on RR") < out.index(f" on Success@{every}")
+    assert out.index(" on MRR") < out.index(f" on Acc@{every}")
+    screen = assay("predict", "a=a1.npz", "b=b1.npz", *measures).out
+    assert f"on Acc@{every}" not in screen
 
 
 def test_the_old_json_is_in_percent(assay, files):
@@ -191,7 +199,7 @@ def test_result_files_are_compared_with_a_baseline(assay, files):
 
 def test_csv_and_markdown(assay, files):
     csv = assay("predict", "x.npy", "-t", "y.npy", "--format", "csv").out
-    assert csv.splitlines()[0] == "measure,x,95 % from,to,uniform,signature"
+    assert csv.splitlines()[0] == "measure,x,95 % CI low,high,random guess,signature"
     assert "| Success@1 |" in assay("predict", "x.npy", "-t", "y.npy", "--format", "markdown").out
     assert assay("predict", "x.npy", "-t", "y.npy", "-o", "out.md").out == ""
     assert "| Success@1 |" in (files / "out.md").read_text()
@@ -201,12 +209,32 @@ def test_cut_offs(assay, files):
     out = assay("predict", "x.npy", "-t", "y.npy", "-k", "2", "-k", "20").out
     assert assay("predict", "x.npy", "-k", "2", "20", "-t", "y.npy").out == out
     assert assay("predict", "-k", "2", "20", "x.npy", "-t", "y.npy").out == out
-    assert [line.split()[0] for line in out.splitlines()[1:5]] == [
-        "Success@2",
-        "Success@20",
-        "RR",
-        "nDCG@20",
-    ]
+    heads = ["model", "(%)", "Acc@2", "Acc@20", "MRR", "NDCG@20", "F1"]
+    assert out.splitlines()[0].split() == heads
+
+
+def test_a_named_measure_is_shown_alone(assay, files):
+    out = assay("predict", "x.npy", "-t", "y.npy", "-m", "Acc@1", "--full").out
+    assert out.splitlines()[0].split() == ["model", "(%)", "Acc@1"]
+    assert "F1" not in out
+    assert "NDCG" not in out.upper()
+
+
+def test_the_confusion_matrix_as_table_and_picture(assay, files):
+    scores = logits(2.0, 0)
+    assay("predict", "x.npy", "-t", "y.npy", "--confusion", "c.csv")
+    rows = [line.split(",") for line in (files / "c.csv").read_text().splitlines()]
+    assert rows[0] == ["class", "predicted", "samples", "share"]
+    expected = Counter(zip(TARGETS.tolist(), scores.argmax(axis=1).tolist(), strict=True))
+    expected = {pair: n for pair, n in expected.items() if pair[0] >= 0}
+    assert {(int(true), int(first)): int(n) for true, first, n, _ in rows[1:]} == expected
+    share = {(true, first): float(cell) for true, first, _, cell in rows[1:]}
+    sizes = Counter(TARGETS.tolist())
+    assert share == {(str(t), str(p)): n / sizes[t] for (t, p), n in expected.items()}
+    assay("predict", "x.npy", "-t", "y.npy", "--confusion", "c.svg")
+    assert (files / "c.svg").read_text().startswith("<svg")
+    answer = assay("predict", "x.npy", "-t", "y.npy", "--confusion", "c.pdf")
+    assert (answer.code, "use .svg" in answer.err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +306,7 @@ def test_models_of_different_vocabularies_have_a_baseline_each(assay, files):
     )
     assert code == 0
     lines = [line.split(",") for line in out.splitlines()]
-    assert lines[0][-3:-1] == ["uniform of 30", "uniform of 40"]
+    assert lines[0][-3:-1] == ["random guess of 30", "random guess of 40"]
     assert [float(cell) for cell in lines[1][-3:-1]] == pytest.approx([1 / 30, 1 / 40], abs=1e-15)
 
 

@@ -77,7 +77,8 @@ def test_detection_is_that_of_scikit_learn_with_ties_too(decimals):
     for one in evaluate_confidence(logits, targets).detection:
         values = getattr(signals, one.signal)
         assert one.auroc == pytest.approx(roc_auc_score(~without, values))
-        assert one.aupr == pytest.approx(average_precision_score(without, -values))
+        assert one.aupr_out == pytest.approx(average_precision_score(without, -values))
+        assert one.aupr_in == pytest.approx(average_precision_score(~without, values))
         assert one.auroc_low < one.auroc < one.auroc_high
         passing = [t for t in values[~without] if (values[~without] >= t).mean() >= 0.95]
         assert one.fpr95 == (values[without] >= max(passing)).mean()
@@ -99,7 +100,7 @@ def test_the_interval_of_auroc_holds_its_level():
 def evaluate_energy(logits, targets):
     from assay.prediction.confidence import detect_unanswerable
 
-    return detect_unanswerable(Confidence.of(logits, targets))[2]
+    return detect_unanswerable(Confidence.of(logits, targets))[-1]
 
 
 def test_batches_are_the_whole_and_masked_classes_have_no_share():
@@ -120,8 +121,10 @@ def test_what_is_shown():
     found = evaluate_confidence(logits, targets, name="net & co")
     calibration, detection = found.tables()
     assert [row[0].value for row in calibration.rows] == ["ECE", "Brier", "NLL", "Accuracy"]
-    assert [row[0].value for row in detection.rows] == ["probability", "margin", "energy", "chance"]
-    assert detection.rows[-1][4].value == 30 / 200
+    assert [row[0].value for row in detection.rows] == [
+        *("top probability", "top score", "margin", "energy", "chance"),
+    ]
+    assert [cell.value for cell in detection.rows[-1][4:6]] == [1 - 30 / 200, 30 / 200]
     data = found.to_dict()
     assert data["without_target"] == 30
     assert data["calibration"]["ece"] == found.calibration.ece

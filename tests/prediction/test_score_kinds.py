@@ -150,14 +150,14 @@ def test_probabilities_have_no_energy_and_similarities_no_calibration():
     assert logs.kind.name == "logits"
     assert [one.signal for one in logs.detection] == ["probability", "margin"]
     whole = evaluate_confidence(logits, targets)
-    assert [one.signal for one in whole.detection] == ["probability", "margin", "energy"]
+    assert [one.signal for one in whole.detection] == ["probability", "score", "margin", "energy"]
     assert whole.detection[:2] == evaluate_confidence(logits, targets, kind="logits").detection[:2]
     cosines = np.tanh(logits)
     alike = evaluate_confidence(cosines, targets, kind="similarities")
     assert alike.calibration is None
     assert alike.to_dict()["calibration"] is None
     assert set(alike.absent) == {"calibration", "energy"}
-    assert [one.signal for one in alike.detection] == ["similarity", "margin"]
+    assert [one.signal for one in alike.detection] == ["score", "margin"]
     inside, outside = targets >= 0, targets < 0
     top = cosines.max(axis=1)
     pairs = top[inside][:, None] - top[outside][None, :]

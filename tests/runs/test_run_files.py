@@ -9,7 +9,8 @@ import pytest
 
 from assay import evaluate
 from assay.errors import AssayError
-from assay.runs.run_files import group_records, score_run_files, unique_names
+from assay.io.streams import unique_names
+from assay.runs.run_files import group_records, score_run_files
 
 QRELS = "q1 0 a 1\nq1 0 b 1\nq2 0 a 1\n"
 RUNS = {

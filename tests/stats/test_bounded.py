@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import scipy.optimize
 import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
 from assay.arrays import Floats
@@ -19,6 +21,7 @@ from assay.stats.bounded import (
     constant_ends,
     describe_few,
     least_mean,
+    mean_ends,
     share_ends,
     span_of,
     sparse_ends,
@@ -213,3 +216,19 @@ def test_equal_units_may_hide_a_share_of_losses() -> None:
     assert least_mean(np.full(250, 0.1), 0.05, 1.0) == pytest.approx(
         0.1 - 1.1 * (1 - 0.05 ** (1 / 250)), abs=1e-6
     )
+
+
+@given(
+    st.lists(st.one_of(st.sampled_from([0.0, 0.5, 1.0, math.nan]), st.floats(0, 1)), max_size=40),
+    st.sampled_from([0.8, 0.95, 0.99]),
+)
+def test_the_light_path_of_the_default_interval_has_the_same_bits(values, level):
+    ends = mean_ends(np.array(values, float), level, (0.0, 1.0))
+    whole = interval(values, level=level, bounds=(0.0, 1.0))
+    assert ends == (whole.low, whole.high) or np.isnan([*ends, whole.low, whole.high]).all()
+
+
+def test_the_light_path_on_another_scale():
+    values = np.random.default_rng(3).uniform(0, 4, 31)
+    whole = interval(values, bounds=(0.0, 4.0))
+    assert mean_ends(values, 0.95, (0.0, 4.0)) == (whole.low, whole.high)

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from assay.tables.html import Decoration, ExtraColumn, as_html, html_table, html_text, tag
-from assay.tables.table import Cell, Table, Words, html_page
+from assay.tables.table import BOLD, Cell, Table, Words, html_page
 from tests.hostile import HOSTILE
 
 TABLE = Table(
@@ -63,6 +63,10 @@ def test_hostile_text_stays_text_in_cells_heads_and_attributes(text):
 def test_a_page_for_notebooks_is_one_sequence_of_elements():
     markup = html_page([Words("a < b", "verdict"), TABLE, Words("")])
     parts = list(ElementTree.fromstring(f"<div>{markup}</div>"))
-    assert [one.tag for one in parts] == ["p", "table"]
+    assert [one.tag for one in parts] == ["p", "table", "p"]
     assert text_of(parts[0]) == "a < b"
-    assert cells(markup.partition("</p>")[2], "td")[1].get("style") == "text-align:right"
+    assert text_of(parts[2]) == BOLD
+    assert (
+        cells(markup.partition("</p>")[2].rpartition("<p")[0], "td")[1].get("style")
+        == "text-align:right"
+    )

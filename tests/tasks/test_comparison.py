@@ -202,7 +202,7 @@ def test_no_two_answers_disagree(systems, sizes, kind, units, level, seed) -> No
 def test_identical_systems() -> None:
     values, tasks = made(3, [10, 10])
     found = compare_tasks(records(np.tile(values[0], (3, 1)), tasks), resamples=200)
-    assert "All 3 systems are identical on the mean over 2 tasks: equal on all 2 tasks" in repr(
+    assert "s0, s1 and s2 are identical on the mean over 2 tasks: equal on all 2 tasks" in repr(
         found
     )
     # The same means of all tasks, but other queries: not the same system.
@@ -591,7 +591,7 @@ def test_the_tables_of_tasks_hold_the_numbers_of_the_pairs() -> None:
         data = dict(zip(table.columns, (cell.value for cell in row), strict=True))
         assert data == {key: value for key, value in pair_data(pair).items() if key in data}
     shown = found.pair_table()
-    assert shown.columns[-shown.n_optional :] == ("tasks W/T/L",)
+    assert shown.columns[-shown.n_optional :] == ("tasks won/tied/lost",)
     assert [row[0].value for row in shown.rows] == ["s2 − s1", "s2 − s0", "s1 − s0"]
     assert [row[1].value for row in shown.rows] == ["+0.2000", "+0.4000", "+0.2000"]
     assert [row[4].value for row in shown.rows] == ["3/0/0"] * 3

@@ -12,6 +12,12 @@ import pytest
 from assay.errors import FormatError, InputError, MismatchError, UsageError
 from assay.vision import Scene, find_scenes, write_scenes
 from assay.vision.scenes import category_of, make_demo_scenes
+from assay.vision.settings import (
+    DatasetSettings,
+    DescriptorSettings,
+    Experiment,
+    KeypointSettings,
+)
 
 PIXELS = np.zeros((8, 9, 3), np.uint8)
 PNG = cv2.imencode(".png", PIXELS)[1].tobytes()
@@ -210,3 +216,42 @@ def test_demo_scenes_refuse_what_they_do_not_know():
     for wrong in (1, 0, 2.5, "6"):
         with pytest.raises(UsageError, match="at least 2 images"):
             make_demo_scenes(n_images=wrong)
+
+
+@pytest.mark.parametrize("side", [60, 97])
+def test_resized_images_show_what_their_homographies_say(side):
+    rng = np.random.default_rng(7)
+    spots = rng.uniform([20, 20], [180, 130], (40, 2))
+    turned = np.array([[2.7, -0.3, 60.0], [0.3, 2.8, 9.0], [0.0, 0.0, 1.0]])
+
+    def blobs(points, height, width):
+        y, x = np.mgrid[:height, :width]
+        apart = ((x - points[:, 0, None, None]) ** 2 + (y - points[:, 1, None, None]) ** 2) / 18
+        return np.clip(255 * np.exp(-apart), 0, 255).astype(np.uint8)
+
+    moved, errors = np.c_[spots, np.ones(40)] @ turned.T, []
+    for spot, place in zip(spots[:8], moved[:8, :2], strict=True):
+        first, second = (
+            np.repeat(blobs(point[None], *size)[0][..., None], 3, axis=2)
+            for point, size in ((spot, (150, 200)), (place, (480, 660)))
+        )
+        scene = Scene("spot", "viewpoint", (first, second), {2: turned}).resize(side)
+        assert min(scene.image(1).shape[:2]) == min(scene.image(2).shape[:2]) == side
+        centres = []
+        for k in (1, 2):
+            grey = scene.image(k)[..., 0].astype(float)
+            y, x = np.mgrid[: grey.shape[0], : grey.shape[1]]
+            centres.append(np.array([(x * grey).sum(), (y * grey).sum()]) / grey.sum())
+        expected = scene.homographies[2] @ [*centres[0], 1.0]
+        errors.append(centres[1] - expected[:2] / expected[2])
+    assert np.abs(errors).max() < 0.05
+    assert np.abs(np.mean(errors, axis=0)).max() < 0.01
+
+
+def test_keypoints_of_files_are_not_resized():
+    dataset = DatasetSettings("scenes", resize=480)
+    keypoints = KeypointSettings(source="file", path="{scene}.npy")
+    with pytest.raises(UsageError, match="belong to images of their own size"):
+        Experiment(dataset, (DescriptorSettings("SIFT", "SIFT"),), keypoints=keypoints)
+    with pytest.raises(UsageError, match="at least 16 pixels"):
+        DatasetSettings("scenes", resize=3)

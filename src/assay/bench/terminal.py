@@ -57,6 +57,8 @@ def print_leaderboard(console: Console, result: BenchResult, report: Any) -> Non
         console.print(_drawn(table, standings, place, min(width, _WIDEST)))
     else:
         print_blocks(console, table)
+    if table.note:
+        console.print(Text(table.note, style="dim"))
     for verdict in verdicts[1:]:
         console.print(Text(printable(verdict)))
 

@@ -149,7 +149,7 @@ def _add_baseline(
     runs: tuple[str, ...], baseline: str | None
 ) -> tuple[tuple[str, ...], int | None]:
     """All files, and which of them is the baseline; it may be named without being listed."""
-    from assay.runs.run_files import unique_names
+    from assay.io.streams import unique_names
 
     base = None
     if baseline is not None:

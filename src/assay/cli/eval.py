@@ -191,7 +191,7 @@ class _Evaluation:
         return trec_layout(record.scored(), run_id=run_id, per_query=self.per_query, header=header)
 
     def model_card(self) -> str:
-        from assay.runs.run_files import unique_names
+        from assay.io.streams import unique_names
 
         named = [record.replace(dataset=unique_names([self.qrels])[0]) for record in self.records]
         return str(find_hook("model_card")(named)).rstrip()
@@ -203,13 +203,19 @@ class _Evaluation:
 
 def _run_data(record: RunRecord, by: str | None, *, per_query: bool) -> dict[str, Any]:
     from assay.arrays import numbers_or_none
+    from assay.runs.record import mean_intervals
     from assay.scoring.output import disclosures
+    from assay.stats.choices import CONFIDENCE
 
     data = record.scored().to_dict(per_query=per_query)
     del data["schema_version"], data["signature"]
     for key, means in (("chance", record.chance_means()), ("ceiling", record.ceiling_means())):
         if means is not None:
             data[key] = numbers_or_none(means)
+    data["intervals"] = {
+        name: {"low": low, "high": high, "level": CONFIDENCE}
+        for name, (low, high) in mean_intervals(record.scored()).items()
+    }
     if by is not None:
         macro = record.scored().mean(by=by)
         data["by"] = {

@@ -41,11 +41,9 @@ if TYPE_CHECKING:
     from assay.cli.terminal import print_page
     from assay.io import fingerprints
     from assay.runs.record import RunRecord, fingerprint_files
-    from assay.scoring.output import disclosures
 else:  # JSON and --save alone need them
     print_page = OnDemand("assay.cli.terminal").print_page
     fingerprints = OnDemand("assay.io.fingerprints")
-    disclosures = OnDemand("assay.scoring.output").disclosures
     RunRecord = OnDemand("assay.runs.record").RunRecord
     fingerprint_files = OnDemand("assay.runs.record").fingerprint_files
 
@@ -451,6 +449,8 @@ def own_remarks(result: Any, format: str) -> Iterable[str]:
 
 def remarks_on(records: Sequence[RunRecord], but: Iterable[str] = ()) -> list[str]:
     """Return what a reader should know, a line each, `but` what the result says itself."""
+    from assay.scoring.output import disclosures
+
     said = set(but)
     lines = [
         Remark(f"{record.name}: {words}", short_remark(words)) if len(records) > 1 else words

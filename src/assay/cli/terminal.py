@@ -12,7 +12,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from assay.core.text import printable
-from assay.tables.table import Table, columns_of
+from assay.tables.table import Table, columns_of, explain_bold
 
 if TYPE_CHECKING:
     from assay.inspect.check import CheckReport
@@ -68,7 +68,7 @@ def _split_columns(table: Table, width: int) -> Iterator[Table]:
 def print_page(page: Page) -> None:
     """Words and tables; optional columns are dropped where the terminal has no room for them."""
     console = Console(highlight=False, markup=False, emoji=False)
-    for part in page:
+    for part in explain_bold(page):
         if isinstance(part, Table):
             print_blocks(console, _drop_optional(part, console.width))
         elif part.role == "signature":
@@ -80,7 +80,7 @@ def print_page(page: Page) -> None:
             console.print(Text(printable(part.text), style=style))
 
 
-_STYLES = {"verdict": "bold", "remark": "yellow", "next": "cyan"}
+_STYLES = {"verdict": "bold", "numbers": "", "remark": "yellow", "next": "cyan"}
 
 
 def _drop_optional(table: Table, width: int) -> Table:

@@ -149,8 +149,7 @@ def judged_table(report: CodesReport, comparison: Comparison, measure: str) -> T
         difference: tuple[Cell, ...] = (_BLANK,) * 3
         if code.name in pairs:
             pair = pairs[code.name]
-            span, clear = pair.interval_of(code.name), pair.winner is not None
-            difference = difference_cells(code.name, span, pair.p, clear=clear)[1:]
+            difference = difference_cells(code.name, pair.interval_of(code.name), pair.p)[1:]
         rows.append((*cells, *difference))
     return Table((*means.columns, f"− {FLOAT}", report.interval_heading, "p"), tuple(rows))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -34,6 +35,7 @@ from assay.core.text import signed
 from assay.errors import UsageError
 from assay.io.formats import QrelsLike, RunLike, as_judgments
 from assay.io.lines import build_frame, frame_of
+from assay.io.streams import unique_names
 from assay.measures import Measure, MeasuresLike, parse
 from assay.plugins import find_hook
 from assay.scoring.evaluate import evaluate
@@ -44,6 +46,7 @@ from assay.stats.choices import INTERVAL, LEVEL, MOST_PAIRS, RESAMPLES
 from assay.stats.samples import effective_number
 from assay.tables.table import Cell, Page, Table, Words, as_text, html_page, latex_page, text_page
 
+_COUNTS: Final = "wins/ties/losses"
 _FEW_PAIRS: Final = 10  # of five systems; they fit on a screen below their means
 
 
@@ -135,7 +138,14 @@ class Comparison:
 
     def sentences_on(self, block: SystemBlock) -> Sequence[str]:
         """Return the verdict on a block, a sentence each."""
-        return block.verdict.splitlines()
+        return (block.verdict,)
+
+    def verdict_words(self, block: SystemBlock) -> Iterator[Words]:
+        """Yield the verdict on a block as paragraphs: the sentences, then the numbers."""
+        more = self.sentences_on(block)[1:]
+        yield from (Words(text, "verdict") for text in (block.verdict.headline, *more))
+        yield Words(block.verdict.numbers, "numbers")
+        yield Words(block.verdict.holes, "numbers")
 
     @cached_property
     def verdicts(self) -> dict[str, str]:
@@ -270,13 +280,12 @@ class Comparison:
     def pair_table(self, measure: str | Measure | None = None) -> Table:
         """Return a row for each pair: the better mean first, or each system − the baseline.
 
-        Differences that the test separates are marked. Over tasks, wins, ties and losses count
-        tasks and have no effect size.
+        Over tasks, wins, ties and losses count tasks and have no effect size.
         """
         blocks = self.blocks_on(measure)
         first = blocks[0].pairs[0]
         whole = first.items == "queries"
-        counts = ("W/T/L", "d") if whole else (f"{first.items} W/T/L",)
+        counts = (_COUNTS, "effect size") if whole else (f"{first.items} won/tied/lost",)
         head = ("pair", "difference", pair_interval_head(first), "p", *counts)
         front = ("measure",) if len(blocks) > 1 else ()
         rows = [
@@ -294,9 +303,10 @@ class Comparison:
         """Return verdict and tables of each block, then `extra`, remarks, method and signature."""
         page: Page = []
         for block in self.blocks:
-            page += [Words(sentence, "verdict") for sentence in self.sentences_on(block)]
-            lay_out = (self.table, self.pair_table)[: 1 + (len(block.pairs) <= MOST_PAIRS)]
-            page += [table(block.measure) for table in lay_out]
+            page += self.verdict_words(block)
+            page.append(self.table(block.measure))
+            if len(block.pairs) <= MOST_PAIRS:
+                page.append(self.pair_table(block.measure))
             page.append(Words(self.power_note(block.measure), "method"))
             if self.slices is not None:
                 page += self.slices.page_on(block.measure)
@@ -308,16 +318,28 @@ class Comparison:
 
         The verdict on the first measure is the headline; those on others follow the table.
         """
-        headline, *more = [block.verdict.splitlines() for block in self.blocks]
-        page: Page = [*(Words(line, "verdict") for line in headline), self.table()]
-        page += [Words(line) for lines in more for line in lines]
+        first, *others = self.blocks
+        more = [Words(block.verdict.headline) for block in others]
+        page: Page = [*self.verdict_words(first), self.table(), *more]
         if not more and len(self.pairs) <= _FEW_PAIRS:
             page.append(self.pair_table())
         if self.slices is not None:
             for measure in self.measures:
                 page += self.slices.page_on(measure)
         page += [Words(remark, "remark") for remark in self.remarks]
-        return [*page, *extra, Words(self.signature, "signature")]
+        return [*page, *extra, Words(self._footnote), Words(self.signature, "signature")]
+
+    @property
+    def _footnote(self) -> str:
+        """The test, and what letters mean, in one line."""
+        settings = self.settings
+        how = (
+            f"p: {describe_test(settings, self.pairs[0].n_pairs)}, {settings.resamples:,} resamples"
+        )
+        lettered = any(standing.letters for standing in self.standings)
+        return (
+            f"{how}. Systems that share a group do not differ significantly." if lettered else how
+        )
 
     def plot(self, measure: str | Measure | None = None) -> Any:
         """Return a chart of the systems with intervals and group letters; needs the extra `report`.
@@ -387,10 +409,11 @@ class Comparison:
 
 
 Systems = Mapping[str, "Scores | RunLike"]
+Paths = Sequence["str | os.PathLike[str]"]
 
 
 def compare(
-    systems: Systems | Scores,
+    systems: Systems | Scores | Paths,
     second: QrelsLike | Scores | None = None,
     *more: MeasuresLike | Scores,
     names: Iterable[str] | None = None,
@@ -413,10 +436,11 @@ def compare(
 ) -> Comparison:
     """Compare two or more systems on the same queries.
 
-    With runs by name: `compare({"bm25": run, "dense": run}, qrels, measures)`.
+    With runs by name: `compare({"bm25": run, "dense": run}, qrels, measures)`; with run files:
+    `compare(["bm25.run", "dense.run"], "qrels.txt")`.
 
     Args:
-        systems: `Scores`, or runs by name, each as `evaluate` takes it or scored already.
+        systems: `Scores`, runs by name, each as `evaluate` takes it or scored already, or paths.
         second: The next `Scores`; with runs by name, the judgments.
         *more: Further `Scores`; with runs by name, the measures.
         names: Names of the systems, where they are `Scores`.
@@ -461,6 +485,12 @@ def compare(
     scoring_options = {
         k: v for k, v in (scoring | choices).items() if v is not None and v is not False
     }
+    if qrels is not None and all(map(_is_path, (systems, second, *more))):
+        systems, second, more = [systems, second, *more], None, ()  # type: ignore[list-item]
+    if isinstance(systems, list | tuple) and systems and all(map(_is_path, systems)):
+        paths = list(map(os.fspath, systems))
+        systems = dict(zip(names or unique_names(paths), paths, strict=True))
+        names = None
     scored: tuple[Any, ...] = (systems, second, *more)
     if isinstance(systems, Mapping):
         first = next(iter(systems.values()), None)
@@ -481,6 +511,10 @@ def compare(
     elif scoring_options or qrels is not None:
         odd = next(iter(scoring_options), "qrels")
         raise UsageError(f"{odd} goes with runs by name, {{'bm25': run, …}}; Scores have theirs.")
+    elif any(map(_is_path, scored)):
+        raise UsageError(
+            "Run files need judgments: compare(['bm25.run', 'dense.run'], 'qrels.txt')."
+        )
     if len(scored) < 2:
         raise UsageError(f"compare takes two or more systems; found {len(scored)}.")
     aligned = align(
@@ -536,6 +570,10 @@ def compare(
         if slices is None
         else compare_slices(aligned, slices, index_pairs, settings, baseline),
     )
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, str | os.PathLike)
 
 
 def _score_named(

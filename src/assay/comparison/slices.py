@@ -222,12 +222,10 @@ class SliceComparison:
             rows += [(*front, *pair_cells(p, first[p.a, p.b])[:5]) for p in block.pairs]
         for part in self.macro_on(measure):
             mean = part.seen_from(first[part.a, part.b])
-            cells = difference_cells(
-                f"{mean.a} − {mean.b}", mean.interval, mean.p, clear=mean.clear
-            )
+            cells = difference_cells(f"{mean.a} − {mean.b}", mean.interval, mean.p)
             rows.append((Cell(_MEAN), Cell(None, "count"), *cells, Cell(None, "figure")))
         head = pair_interval_head(tested[0].pairs[0]) if tested else "interval"
-        columns = (self.column, "n", "pair", "difference", head, "p", "W/T/L")
+        columns = (self.column, "n", "pair", "difference", head, "p", "wins/ties/losses")
         return Table(columns, tuple(rows), n_optional=1)
 
     def means_table(self, measure: str | Measure) -> Table:
@@ -503,6 +501,6 @@ def _describe_macro(contrast: Contrast) -> str:
     interval = contrast.interval
     words = f"{signed(interval.estimate)} {interval.sentence()}, {describe_p(contrast.p)} (max-t)"
     if not contrast.clear:
-        return f"{contrast.a} and {contrast.b} are not separable: {words}"
+        return f"{contrast.a} and {contrast.b} do not differ significantly: {words}"
     how = "better" if contrast.difference > 0 else "worse"
     return f"{contrast.a} is {how} than {contrast.b}: {words}"

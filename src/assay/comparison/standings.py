@@ -17,14 +17,18 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats, or_none
 from assay.comparison.pairs import ComparisonSettings, Pair, shown_better
-from assay.comparison.verdict import describe_holes, describe_test, verdict_against, verdict_of_all
+from assay.comparison.verdict import Verdict, describe_holes, describe_test, sum_up
 from assay.core.text import signed
 from assay.stats import Interval, RankInterval, compact_letters, rank_intervals
-from assay.stats.corrections import ranks_of, split_letters
+from assay.stats.corrections import ranks_of
 from assay.tables.table import Cell, Table, table_of
 
 _BASELINE: Final = "baseline"
-_WORDS: Final = {"undecided": "–", "contradictory": "unclear"}
+_WORDS: Final = {
+    "undecided": "–",
+    "contradictory": "unclear",
+    "not separable": "not significant",
+}
 
 
 @dataclass(frozen=True)
@@ -32,9 +36,9 @@ class Standing:
     """One system on one measure: its mean and rank with intervals, and its group letters.
 
     Systems that share a letter are not separable; comparisons with a baseline, which do not test
-    all pairs, have no letters but an `outcome`, such as better. `leads` says that nothing was shown
-    to be better, or that it is better than the baseline. Over tasks, `borda` is the number of
-    systems that it beats, summed over tasks, ties counted half.
+    all pairs, have no letters but an `outcome`, such as better. `leads`: it may be the best, as it
+    has the highest mean, or a test did not show it to be worse than that. Over tasks, `borda` is
+    the number of systems that it beats, summed over tasks, ties counted half.
     """
 
     name: str
@@ -98,7 +102,7 @@ COLUMNS: Final = (
         "figure",
         applies=_have_borda,
     ),
-    Column("group letters", lambda s: s.letters or None, applies=lambda s: not _have_baseline(s)),
+    Column("group", lambda s: s.letters or None, applies=lambda s: not _have_baseline(s)),
     Column("vs {baseline}", lambda s: _WORDS.get(s.outcome, s.outcome), applies=_have_baseline),
 )
 
@@ -152,33 +156,32 @@ def rank_systems(
     estimates = [mean.estimate for mean in means]
     order = sorted(range(len(names)), key=lambda i: (math.isnan(estimates[i]), -estimates[i]))
     ranked = [names[i] for i in order]
+    leaders = _leaders(ranked[0], pairs) | {
+        name for name, mean in zip(names, estimates, strict=True) if mean == estimates[order[0]]
+    }
     if baseline is not None:
         ranks = rank_intervals(
             values, clusters=clusters, level=1 - settings.level, **settings.draws
         )
         outcomes = {pair.a: pair.outcome for pair in pairs} | {baseline: _BASELINE}
         return [
-            Standing(
-                names[i],
-                measure,
-                means[i],
-                ranks[i],
-                "",
-                outcomes[names[i]],
-                outcomes[names[i]].endswith("better"),
-            )
-            for i in order
+            Standing(name, measure, means[i], ranks[i], "", outcomes[name], name in leaders)
+            for i, name in zip(order, ranked, strict=True)
         ]
     undecided = all(pair.outcome == "undecided" for pair in pairs)
     ranks = _ranks(values, shown_better(names, pairs), settings, pairs[0] if undecided else None)
     better = shown_better(ranked, pairs)
     letters = [""] * len(names) if undecided else compact_letters(better | better.T)
-    first = set(split_letters(letters[0]))
-    leads = [bool(first & set(split_letters(group))) for group in letters]
     return [
-        Standing(names[i], measure, means[i], ranks[i], group, leads=lead)
-        for i, group, lead in zip(order, letters, leads, strict=True)
+        Standing(names[i], measure, means[i], ranks[i], group, leads=names[i] in leaders)
+        for i, group in zip(order, letters, strict=True)
     ]
+
+
+def _leaders(first: str, pairs: Sequence[Pair]) -> set[str]:
+    """Return the systems that a test compared with the first and did not show to be worse."""
+    tested = [pair for pair in pairs if first in (pair.a, pair.b) and pair.outcome != "undecided"]
+    return {pair.other(first) for pair in tested if pair.winner != first}
 
 
 def _ranks(
@@ -218,22 +221,22 @@ def pair_cells(pair: Pair, first: str) -> tuple[Cell, ...]:
     turn = 1 if first == pair.a else -1
     counts = (pair.effect.wins, pair.effect.ties, pair.effect.losses)[::turn]
     d = turn * pair.effect.standardised
-    name, clear = f"{first} − {pair.other(first)}", pair.winner is not None
+    name = f"{first} − {pair.other(first)}"
     return (
-        *difference_cells(name, pair.interval_of(first), pair.p, clear=clear),
+        *difference_cells(name, pair.interval_of(first), pair.p),
         Cell("/".join(map(str, counts)), "figure"),
         Cell(None if math.isnan(d) else f"{d:+.2f}", "figure"),
     )
 
 
-def difference_cells(name: str, interval: Interval, p: float, *, clear: bool) -> tuple[Cell, ...]:
-    """Return name, difference, interval and p; a clear difference is marked."""
+def difference_cells(name: str, interval: Interval, p: float) -> tuple[Cell, ...]:
+    """Return name, difference, interval and p."""
     difference = interval.estimate
     return (
         Cell(name),
-        Cell(None if math.isnan(difference) else signed(difference), "figure", clear),
+        Cell(None if math.isnan(difference) else signed(difference), "figure"),
         interval.cell(sign=True),
-        Cell(format_p(p), "figure", clear),
+        Cell(format_p(p), "figure"),
     )
 
 
@@ -344,14 +347,12 @@ class SystemBlock:
         )
 
     @property
-    def verdict(self) -> str:
-        """A sentence about the systems on these queries."""
+    def verdict(self) -> Verdict:
+        """A sentence about the systems on these queries, and its numbers."""
         if not self.pairs:
-            return f"Not tested on {self.measure}: {self.note}"
-        holes = describe_holes(self.bounds)
-        if self.baseline is not None:
-            return verdict_against(self.baseline, self.measure, self.pairs) + holes
-        return verdict_of_all(self.measure, self.ranked, self.pairs) + holes
+            return Verdict(f"Not tested on {self.measure}: {self.note}")
+        verdict = sum_up(self.measure, self.ranked, self.pairs, self.baseline)
+        return verdict.with_holes(describe_holes(self.bounds))
 
     @property
     def ordered_pairs(self) -> list[tuple[Pair, str]]:

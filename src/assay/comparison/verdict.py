@@ -36,37 +36,35 @@ _AGAINST_BASELINE: Final = {
     "probably better": f"probably better ({RESTS})",
     "worse": "worse",
     "probably worse": f"probably worse ({RESTS})",
-    "not separable": "not separable",
+    "not separable": "no significant difference",
     "identical": "identical",
     "contradictory": _OPPOSITE,
     "undecided": "cannot be compared",
 }
 
 
-def pair_verdict(pair: Pair) -> str:
-    """Return one sentence about two systems."""
-    a, b, measure = pair.a, pair.b, pair.measure
-    if pair.outcome == "undecided":
-        numbers = "" if math.isnan(pair.p) else f": {describe_difference(pair, a)}"
-        return f"{a} and {b} cannot be compared on {measure}: {pair.untestable}{numbers}"
-    if pair.outcome == "identical":
-        return f"{a} and {b} are identical on {measure}: equal on all {pair.effect.n} {pair.items}"
-    if pair.outcome == "contradictory":
-        return (
-            f"{a} and {b} differ on {measure}, but the test and the means disagree on the "
-            f"direction: {describe_difference(pair, a)}"
-        )
-    if pair.outcome == "not separable":
-        return (
-            f"{a} and {b} are not separable on {measure} at {_percent(pair.settings.level)}: "
-            f"{describe_difference(pair, a)}{describe_detectable(pair)}{_describe_margin(pair)}"
-        )
-    ahead = describe_difference(pair, pair.winner or a)
-    probably, doubt = ("probably ", f"; {RESTS}") if pair.doubt else ("", "")
-    return (
-        f"{pair.winner} is {probably}better than {pair.loser} on {measure}: {ahead}{doubt}"
-        f"{_describe_margin(pair)}"
-    )
+class Verdict(str):
+    """The outcome in one plain sentence (`headline`), and the `numbers` behind it.
+
+    As text it is both, one after the other.
+
+    >>> Verdict("a is better than b on AP", "Lead +0.012 (p = 0.013)").headline
+    'a is better than b on AP'
+    """
+
+    headline: str
+    numbers: str
+    holes: str
+
+    def __new__(cls, headline: str, numbers: str = "", holes: str = "") -> Verdict:
+        """Take the sentence, the numbers, and what unjudged documents could change."""
+        verdict = super().__new__(cls, ". ".join(filter(None, (headline, numbers, holes))))
+        verdict.headline, verdict.numbers, verdict.holes = headline, numbers, holes
+        return verdict
+
+    def with_holes(self, holes: str) -> Verdict:
+        """Return the verdict with what unjudged documents could change."""
+        return Verdict(self.headline, self.numbers, holes)
 
 
 def describe_difference(pair: Pair, of: str) -> str:
@@ -136,117 +134,128 @@ def _describe_margin(pair: Pair) -> str:
     return f"; equivalence within {margin:g} is not shown"
 
 
-def verdict_against(baseline: str, measure: str, pairs: Sequence[Pair]) -> str:
-    """Return one sentence about systems (a) and a baseline (b).
-
-    It says who is better, worse, or neither.
-    """
-    if len(pairs) == 1:
-        return pair_verdict(pairs[0])
-    parts = []
-    for outcome, word in _AGAINST_BASELINE.items():
-        members = [pair for pair in pairs if pair.outcome == outcome]
-        if not members:
-            continue
-        names = join_names([pair.a for pair in members])
-        named = [f"{p.a} {signed(p.difference)}, {describe_p(p.p)}" for p in members[:_NAMED]]
-        if len(members) > _NAMED:
-            named.append(f"and {len(members) - _NAMED} more")
-        if outcome == "undecided":
-            parts.append(f"{names} {word}: {members[0].untestable}")
-        else:
-            parts.append(f"{word}: {names if outcome == 'identical' else '; '.join(named)}")
-    words = describe_test(pairs[0].settings, pairs[0].n_pairs, pairs[0].n_slices)
-    return f"Against {baseline} on {measure}: {'; '.join(parts)} ({words})"
+# What is said of the first, by the outcome against others.
+_SAID: Final = {
+    "better": "is better than {names} on {measure}",
+    "probably better": f"is probably better than {{names}} on {{measure}}: {RESTS}",
+    "not separable": "its lead over {names} is not significant",
+    "behind": "{names} score higher on the queries that both have",
+    "contradictory": f"{_OPPOSITE} for {{names}}",
+    "undecided": "{names} cannot be compared with it",
+}
 
 
-def verdict_of_all(measure: str, ranked: Sequence[str], pairs: Sequence[Pair]) -> str:
-    """Return one sentence about several systems, given best first.
-
-    It says who is first, and how surely.
-    """
-    if len(pairs) == 1:
-        return pair_verdict(pairs[0])
+def sum_up(
+    measure: str, ranked: Sequence[str], pairs: Sequence[Pair], baseline: str | None = None
+) -> Verdict:
+    """Return the verdict on systems, given best first; with a baseline, pairs are against it."""
+    if baseline is not None and len(pairs) > 1:
+        return _sum_up_against(baseline, measure, pairs)
+    first, kinds = [ranked[0]], {kind: list[Pair]() for kind in _SAID}
     of_first = [pair for pair in pairs if ranked[0] in (pair.a, pair.b)]
     of_first.sort(key=lambda pair: ranked.index(pair.other(ranked[0])))
+    for pair in of_first:
+        if pair.outcome == "identical":
+            first.append(pair.other(ranked[0]))
+        else:  # undefined values can make the first a loser
+            ahead = "probably better" if pair.doubt else "better"
+            behind = pair.outcome if pair.winner is None else "behind"
+            kinds[ahead if pair.winner == ranked[0] else behind].append(pair)
+    n, items = of_first[0].effect.n, of_first[0].items
+    if not any(kinds.values()):
+        return Verdict(f"{join_names(first)} are identical on {measure}: equal on all {n} {items}")
     if all(pair.outcome == "undecided" for pair in pairs):
-        return (
-            f"The {len(ranked)} systems cannot be compared on {measure}: {of_first[0].untestable}"
-        )
-    same = [pair.other(ranked[0]) for pair in of_first if pair.outcome == "identical"]
-    if len(same) == len(of_first):
-        n, items = of_first[0].effect.n, of_first[0].items
-        who = "Both" if len(ranked) == 2 else f"All {len(ranked)}"
-        return f"{who} systems are identical on {measure}: equal on all {n} {items}"
-    doubtful = [
-        pair for pair in of_first if pair.winner != ranked[0] and pair.outcome != "identical"
-    ]
-    if same:
-        return _verdict_of_twins(measure, [ranked[0], *same], of_first, doubtful)
-    if not doubtful:
-        return (
-            f"{ranked[0]} is better than {_all_others(len(of_first))} on {measure}"
-            f"{_describe_unsure(ranked[0], of_first)}; the nearest is "
-            f"{of_first[0].other(ranked[0])}: {describe_difference(of_first[0], ranked[0])}"
-        )
-    return f"{ranked[0]} is first on {measure}, but {_describe_doubts(ranked[0], doubtful)}"
+        who = join_names(list(ranked))
+        return Verdict(f"{who} cannot be compared on {measure}: {of_first[0].untestable}")
+    rivals = {
+        kind: join_names([pair.other(ranked[0]) for pair in members])
+        for kind, members in kinds.items()
+        if members
+    }
+    if len(kinds["better"]) == len(of_first) > 1:
+        rivals["better"] = _all_others(len(of_first))
+    who = f"{join_names(first)}{' (identical)' if len(first) > 1 else ''}"
+    if set(rivals) <= {"better", "probably better"}:
+        said = f"{who} {_and_probably(rivals, measure).replace('is ', _are(first), 1)}"
+    else:
+        # Leads that are clear go without saying: every other system is named.
+        open_kinds = [kind for kind in rivals if "better" not in kind]
+        clauses = [_SAID[kind].format(names=rivals[kind]) for kind in open_kinds]
+        highest = "score" if len(first) > 1 else "scores"
+        said = f"{who} {highest} highest on {measure}; {'; '.join(clauses)}"
+    unsettled = [pair for kind in list(_SAID)[2:] for pair in kinds[kind]]
+    rivalling = [pair for pair in of_first if pair.outcome != "identical"]
+    nearest = (unsettled or rivalling)[0]
+    if len(pairs) == 1 and nearest.outcome == "not separable" and nearest.difference == 0:
+        said = f"{join_names(list(ranked))} have the same mean on {measure}"
+    return Verdict(said, _describe_lead(nearest, ranked[0], alone=len(pairs) == 1))
 
 
-def _describe_unsure(first: str, pairs: Sequence[Pair]) -> str:
-    """Name the systems that the first only probably leads."""
-    unsure = [pair.other(first) for pair in pairs if pair.doubt]
-    return f", only probably than {join_names(unsure)}: {RESTS}" if unsure else ""
+def _are(names: Sequence[str]) -> str:
+    return "are " if len(names) > 1 else "is "
 
 
-def _describe_doubts(first: str, pairs: Sequence[Pair]) -> str:
-    """Name the systems that the first does not clearly lead, and why; nearest first."""
-    clauses = []
-    for outcome, words in (
-        ("not separable", f"not separable from {{names}} at {_percent(pairs[0].settings.level)}"),
-        ("behind", "worse than {names} on the queries that both have"),
-        ("contradictory", f"{_OPPOSITE} for {{names}}"),
-        ("undecided", "cannot be compared with {names}"),
-    ):
-        # Undefined values can make the first a loser: it is `behind`.
-        of_kind = [p for p in pairs if outcome == (p.outcome if p.winner is None else "behind")]
-        if of_kind:
-            names = join_names([pair.other(first) for pair in of_kind])
-            nearest = of_kind[0]
-            why = nearest.untestable
-            if nearest.outcome != "undecided":
-                whom = f"{nearest.other(first)} " if len(of_kind) > 1 else ""
-                least = describe_detectable(nearest) if nearest.outcome == "not separable" else ""
-                why = f"{whom}{describe_difference(nearest, first)}{least}"
-            clauses.append(f"{words.format(names=names)}: {why}")
-    return "; ".join(clauses)
+def _and_probably(rivals: Mapping[str, str], measure: str) -> str:
+    """Return whom the first is better than, and whom only probably."""
+    sure, unsure = rivals.get("better"), rivals.get("probably better")
+    if sure is None or unsure is None:
+        kind = "better" if unsure is None else "probably better"
+        return _SAID[kind].format(names=rivals[kind], measure=measure)
+    clear = _SAID["better"].format(names=sure, measure=measure)
+    return f"{clear}, only probably than {unsure}: {RESTS}"
+
+
+def _sum_up_against(baseline: str, measure: str, pairs: Sequence[Pair]) -> Verdict:
+    words = []
+    for outcome, word in _AGAINST_BASELINE.items():
+        members = [pair for pair in pairs if pair.outcome == outcome]
+        why = f" ({members[0].untestable})" if members and outcome == "undecided" else ""
+        if members:
+            words.append(f"{word}: {join_names([pair.a for pair in members])}{why}")
+    leads = [f"{pair.a} {_describe_numbers(pair, pair.a)}" for pair in pairs[:_NAMED]]
+    leads += [f"{len(pairs) - _NAMED} more"] if len(pairs) > _NAMED else []
+    return Verdict(f"Against {baseline} on {measure}: {'; '.join(words)}", " · ".join(leads))
+
+
+def _describe_lead(pair: Pair, first: str, *, alone: bool) -> str:
+    """Return the numbers of the pair that decides, and what these queries could have shown."""
+    numbers = _describe_numbers(pair, first)
+    lead = f"Lead {numbers}" if alone else f"Lead over {pair.other(first)} {numbers}"
+    if pair.winner == first and not alone:
+        lead = f"Closest competitor: {pair.other(first)}, lead {numbers}"
+    least = describe_detectable(pair) if pair.outcome == "not separable" else ""
+    return f"{lead}{least}{_describe_margin(pair) if alone else ''}"
+
+
+def _describe_numbers(pair: Pair, of: str) -> str:
+    """Return a lead with its interval, where that is of the test, and p."""
+    span = pair.interval_of(of)
+    ends = f"{100 * span.level:g} % CI {_decimals(span.low)} to {_decimals(span.high)}, "
+    known = pair.coherent and not math.isnan(span.low)
+    return f"{_decimals(span.estimate)} ({ends if known else ''}{describe_p(pair.p)})"
+
+
+def _decimals(value: float) -> str:
+    """Return three decimals with a sign, more where these would be zeros."""
+    digits = 3
+    while digits < 6 and value and float(f"{value:.{digits}f}") == 0:
+        digits += 1
+    return f"{value:+.{digits}f}".replace("-", "−")
 
 
 def _all_others(number: int) -> str:
     return "both others" if number == 2 else f"all {number} others"
 
 
-def _verdict_of_twins(
-    measure: str, first: Sequence[str], of_first: Sequence[Pair], doubtful: Sequence[Pair]
-) -> str:
-    """Several systems with the same value on every query share the first place."""
-    item = "query" if of_first[0].items == "queries" else "task"
-    head = f"{join_names(first)} are first on {measure} and identical on every {item}"
-    if doubtful:
-        return f"{head}, but {_describe_doubts(first[0], doubtful)}"
-    rest = [pair.other(first[0]) for pair in of_first if pair.outcome != "identical"]
-    others = rest[0] if len(rest) == 1 else _all_others(len(rest))
-    return f"{head}; they are better than {others}{_describe_unsure(first[0], of_first)}"
-
-
 def describe_holes(bounds: Sequence[Any]) -> str:
     """Return whether the verdict depends on unjudged documents, in a line; empty if unknown."""
     if len(bounds) < 2:
-        return "".join(f"\n{each.sentence().capitalize()}" for each in bounds)
+        return "".join(f"{each.sentence().capitalize()}" for each in bounds)
     unsure = [f"{each.a} and {each.b}" for each in bounds if not each.holds]
     if not unsure:
-        return f"\nAll {len(bounds)} pairs hold whatever the unjudged documents are"
+        return f"All {len(bounds)} pairs hold whatever the unjudged documents are"
     which = "; ".join(unsure[:_NAMED]) + (f"; … ({len(unsure)})" if len(unsure) > _NAMED else "")
-    return f"\nUnjudged documents could change {len(unsure)} of {len(bounds)} pairs ({which})"
+    return f"Unjudged documents could change {len(unsure)} of {len(bounds)} pairs ({which})"
 
 
 def join_names(names: Sequence[str]) -> str:

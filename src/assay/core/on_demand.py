@@ -78,6 +78,10 @@ def open_door(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     def list_attributes() -> list[str]:
-        return sorted({*vars(import_module(package)), *read_homes()})
+        return sorted({*read_homes(), *filter(_is_dunder, vars(import_module(package)))})
 
     return find_attribute, list_attributes
+
+
+def _is_dunder(name: str) -> bool:
+    return name.startswith("__")

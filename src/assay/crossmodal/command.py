@@ -38,6 +38,7 @@ else:
 
 
 _FORMATS = output.offer_formats()
+_SUMMARY = "summary"  # the layout of the source document
 
 
 def _option(
@@ -129,7 +130,7 @@ _evaluation_options = options.add_options(
 @demo_option("made-up images and captions")
 @option(
     *("--format", "named"),
-    type=click.Choice(_FORMATS),
+    type=click.Choice((*_FORMATS, _SUMMARY)),
     help="Layout of the result.",
     section="Result",
     aside=True,
@@ -160,11 +161,11 @@ def command(*, saving: Saving, demo: str | None, **params: Any) -> None:
     if demo is not None:
         demo_files.show_demo(Path(demo))
         return
-    whole = params["full"] or params["json_wanted"] or params["named"] is not None
+    as_summary = params["named"] == _SUMMARY
+    whole = params["full"] or params["json_wanted"] or params["named"] not in (None, _SUMMARY)
     rich = whole or bool(params["measures"] or params["protocol"] or params["zero_shot"])
-    layout = output.choose_format(
-        params["named"], params["json_wanted"], params["file"], known=_FORMATS
-    )
+    named = None if as_summary else params["named"]
+    layout = output.choose_format(named, params["json_wanted"], params["file"], known=_FORMATS)
     _refuse_contradictions(params, rich, layout)
     result = _evaluate(params, saving)
     saving.save(result.records(), *_list_inputs(params))
@@ -173,12 +174,18 @@ def command(*, saving: Saving, demo: str | None, **params: Any) -> None:
     if result.protocol or result.zero_shot:
         remarks = output.own_remarks(result, layout)
         output.emit(result, layout, params["file"], remarks=remarks)
+    elif as_summary:
+        output.narrate_all(result.remarks)
+        _print_summary(result)
+        output.log("Label-Recall@K divides by K: it is P@k, precision. --full has R@k, too.")
     elif rich:
         _emit_tables(result, layout, params["file"])
     else:
-        output.narrate_all(result.remarks)
-        _print_summary(result, params["file"])
-        output.log("Label-Recall@K divides by K: it is P@k, precision. --full has R@k, too.")
+        _emit_tables(result, "text", None)
+    if params["file"] and not rich:
+        data = result if len(result) > 1 else next(iter(result.values()))
+        compat.save_results(data, params["file"])
+        output.log(f"written: {params['file']}")
 
 
 # What says nothing in a mode, or contradicts it.
@@ -345,24 +352,19 @@ def _read_prototypes(params: dict[str, Any], metric: str, saving: Saving) -> Pro
     return samples.map_prototypes(prototypes, _split(params, "label_maps"))
 
 
-def _print_summary(result: CrossmodalResult, file: str | None) -> None:
-    """Print the document's summary; write its JSON to a file."""
+def _print_summary(result: CrossmodalResult) -> None:
+    """Print the document's summary."""
     several = len(result) > 1
     for level, directions in result.items():
         output.write(compat.summary(directions, level=level if several else ""), None)
-    if file:
-        compat.save_results(result if several else next(iter(result.values())), file)
-        output.log(f"written: {file}")
 
 
 def _emit_tables(result: CrossmodalResult, layout: str, file: str | None) -> None:
     title = ""
     if layout == "text" and file is None:
-        if any(direction.headlines for direction in result.directions):
-            _print_summary(result, None)
         title = "95 % intervals over queries; micro: mean over queries, macro: mean over labels"
     # Without `table`, CSV has all tables.
-    methods = {name: getattr(result, name) for name in ("signature", "tables", "to_dict")}
+    methods = {name: getattr(result, name) for name in ("signature", "screen", "tables", "to_dict")}
     shape = SimpleNamespace(page=lambda: [Words(title, "verdict"), *result.page()[1:]], **methods)
     output.emit(shape, layout, file, remarks=result.remarks)
 

@@ -514,6 +514,12 @@ class CrossmodalResult(Mapping[str, Any]):
         start = 0 if len(self) > 1 else 1
         return [columns_of(part, range(start, len(part.columns))) for part in parts if part.rows]
 
+    def screen(self) -> Page:
+        """Return the numbers on one screen; labels and mistakes are on the page."""
+        if self.protocol or self.zero_shot:
+            return self.page()
+        return [tables.screen_table(self.directions), Words(self.signature, "signature")]
+
     def page(self) -> Page:
         """Return the tables, with what they show."""
         title = _PAGE_TITLE if self.zero_shot else ""

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Ints
+from assay.stats import Interval
 from assay.tables.svg import Drawing, heat_map
-from assay.tables.table import Cell, Table, table_of
+from assay.tables.table import Cell, Table, columns_of, table_of
 
 if TYPE_CHECKING:
     from assay.crossmodal.results import CrossmodalResult, DirectionResult
@@ -36,6 +37,21 @@ def measure_table(results: Iterable[DirectionResult], *, seed: int = 0) -> Table
             counts = (count.n, count.empty, count.tied_share)
             rows.append((result.level, result.direction.name, name, *ends, *counts))
     return table_of(columns, rows)
+
+
+def screen_table(results: Sequence[DirectionResult]) -> Table:
+    """Return mean, interval and chance of each direction and measure."""
+    rows = []
+    for result in results:
+        chance, ceiling = result.chance.mean(), result.ceiling.mean()
+        for (name, mean), span in zip(result.micro.items(), result.intervals(), strict=True):
+            front = (result.level, result.direction.name, name)
+            limits = (chance[name], ceiling[name], result.micro.counts[name].n)
+            rows.append((*front, mean, span.cell(), *limits))
+    heads = ("direction", "measure", "mean", Interval.heading(0.95), "chance", "ceiling", "queries")
+    table = table_of(("level", *heads), rows)
+    several = len({result.level for result in results}) > 1
+    return replace(columns_of(table, range(0 if several else 1, 8)), n_optional=2)
 
 
 def label_table(results: Sequence[DirectionResult]) -> Table:

@@ -16,7 +16,7 @@ import stat
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from itertools import chain, islice
@@ -628,3 +628,31 @@ def _remove_leftover(path: str) -> None:
             _remove_scratch(path, -1) if stat.S_ISDIR(state.st_mode) else os.unlink(path)
     finally:
         os.close(descriptor)
+
+
+_ENDINGS: Final = (
+    *(".gz", ".zst", ".txt", ".run", ".trec", ".csv", ".tsv"),
+    *(".json", ".jsonl", ".parquet", ".npy", ".npz"),
+)
+
+
+def unique_names(paths: Sequence[str]) -> list[str]:
+    """Return names of runs from their files: as short as they can be while no two are equal.
+
+    >>> unique_names(["a/bm25.txt.gz", "a/dense.txt"]), unique_names(["a/run.txt", "b/run.txt"])
+    (['bm25', 'dense'], ['a/run', 'b/run'])
+    """
+    parts = [Path(path).parts for path in paths]
+    for depth in range(1, max(map(len, parts)) + 1):
+        names = [_without_endings("/".join(part[-depth:])) for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    return [f"{path} ({number})" for number, path in enumerate(paths, 1)]
+
+
+def _without_endings(name: str) -> str:
+    stem, dot, ending = name.rpartition(".")
+    while stem and not stem.endswith("/") and dot + ending.lower() in _ENDINGS:
+        name = stem
+        stem, dot, ending = name.rpartition(".")
+    return name

@@ -42,6 +42,7 @@ _STEPS: Final = {
 }
 _UNIT = click.Choice(("percent", "fraction"))
 _IMPORTING = {"unit": "--unit", "f1_unit": "--f1-unit"}
+_CONFUSION_ENDINGS: Final = (".svg", ".csv", ".tsv", ".md", ".tex")
 _SETTINGS = settings_of(PredictionRequest)
 
 
@@ -53,6 +54,12 @@ _SETTINGS = settings_of(PredictionRequest)
     "--reliability FILE.svg",
     type=options.output_file,
     help="Draw accuracy over confidence.",
+    writes=True,
+)
+@options.in_result(
+    "--confusion FILE",
+    type=options.output_file,
+    help="Confusion matrix (.svg, .csv, .tsv, .md, .tex).",
     writes=True,
 )
 @options.in_input(
@@ -76,6 +83,7 @@ def command(
     results: tuple[str, ...],
     legacy_json: bool,
     reliability: str | None,
+    confusion: str | None,
     layout: str,
     file: str | None,
     saving: Saving,
@@ -87,7 +95,7 @@ def command(
 
     Scores or logits of all classes, or lists of candidates. Several files are several models,
     compared sample by sample; the same NAME in front of several files makes them seeds of one
-    model. Fractions are printed, never percent, but for --legacy-json.
+    model. The first table is in percent, all others and JSON hold fractions.
 
     \b
     Examples:
@@ -96,6 +104,7 @@ def command(
       assay predict predictions.tsv --candidates top10 --train train.csv:location_id \\
           --train-users train.csv:user_id --users user_id --new-places
       assay predict logits.npy --targets labels.npy --confidence --reliability calibration.svg
+      assay predict logits.npy --targets labels.npy --confusion confusion.svg
       assay predict a=a1.npz a=a2.npz a=a3.npz b=b1.npz b=b2.npz b=b3.npz
       assay predict --results mhsa=mhsa1.json --results mhsa=mhsa2.json --results mhsa=mhsa3.json \\
           --results lstm=lstm1.json --results lstm=lstm2.json --results lstm=lstm3.json
@@ -130,9 +139,11 @@ def command(
     settings["confidence"] = settings["confidence"] or reliability is not None
     stated = {name: value for name, value in settings.items() if value is not None}
     request = PredictionRequest(files=files, **stated)
-    for path in (file, reliability):
+    for path in (file, reliability, confusion):
         output.refuse_input(path, *request.paths())
-    output.refuse_same_file(file, reliability, gate.look_file)
+    output.refuse_same_file(file, reliability, confusion, gate.look_file)
+    if confusion is not None and Path(confusion).suffix.lower() not in _CONFUSION_ENDINGS:
+        raise click.UsageError(f"--confusion {confusion}: use {', '.join(_CONFUSION_ENDINGS)}.")
     from assay.prediction.models import evaluate_files
 
     bar = partial(progress_bar, listener=saving.listener)
@@ -141,6 +152,8 @@ def command(
         saving.save(evaluated.records(), *request.paths())
     if reliability is not None:
         output.write(evaluated.diagnostics.reliability_picture(), reliability)
+    if confusion is not None:
+        output.write(evaluated.lay_out_confusion(Path(confusion).suffix.lower()), confusion)
     if legacy_json:
         from assay.prediction import compat
 

@@ -6,8 +6,8 @@ has an ECE above 0 on any finite sample, so what such a model would have, with t
 stands beside it (Bröcker and Smith, "Increasing the reliability of reliability diagrams", 2007).
 
 Detection: samples whose target is none should score low. The top probability (Hendrycks and
-Gimpel, ICLR 2017), the margin between the two best, and the energy (Liu et al., NeurIPS 2020)
-are judged by AUROC, AUPR and FPR@95.
+Gimpel, ICLR 2017), the top score (Hendrycks et al., ICML 2022), the margin between the two best,
+and the energy (Liu et al., NeurIPS 2020) are judged by AUROC, AUPR-In, AUPR-Out and FPR@95.
 
 What can be computed depends on what the scores are: calibration needs probabilities or logits, the
 energy logits. Similarities, such as cosines, have neither; their top and margin detect.
@@ -50,9 +50,9 @@ _LEAST_TOLERANCE: Final = 1e-4  # float32 sums of many classes, in any order
 # Relative spacing and smallest number, the coarsest format first.
 _FORMATS: Final = {"bfloat16": (2.0**-7, 2.0**-133), "float16": (2.0**-10, 2.0**-24)}
 _SIGNALS: Final = {
-    "logits": ("probability", "margin", "energy"),
+    "logits": ("probability", "score", "margin", "energy"),
     "probabilities": ("probability", "margin"),
-    "similarities": ("similarity", "margin"),
+    "similarities": ("score", "margin"),
 }
 
 
@@ -74,13 +74,13 @@ class ScoreKind:
 class Confidence:
     """What the scores of each sample say of themselves, and the true class; −1 is none.
 
-    `probability` is the softmax of the top class, `similarity` its score, `margin` what it has over
+    `probability` is the softmax of the top class, `score` its raw score, `margin` what it has over
     the second, `energy` the log of the sum of all exponentials; a signal that the `kind` of scores
     does not have is NaN. `log_likelihood` and `brier` are NaN without a target.
     """
 
     probability: Floats
-    similarity: Floats
+    score: Floats
     margin: Floats
     energy: Floats
     right: Flags
@@ -124,8 +124,8 @@ class Confidence:
     @property
     def signals(self) -> tuple[str, ...]:
         """The signals that these scores have."""
-        names = _SIGNALS[self.kind.name]
-        return names[:-1] if self.has_log_shares else names
+        # The logarithm of a probability orders samples as the probability does.
+        return _SIGNALS["probabilities" if self.has_log_shares else self.kind.name]
 
     @property
     def has_log_shares(self) -> bool:
@@ -293,7 +293,8 @@ def _read_block(scores: Floats, targets: Ints, kind: ScoreKind) -> Confidence:
     true_share = np.where(has, shares[rows, np.maximum(targets, 0)], np.nan)
     likelihood = np.where(has, logits[rows, np.maximum(targets, 0)] - energy, np.nan)
     top = shares[rows, best]
-    signals = (top, unknown, top - _take_second(shares))
+    raw = scores[rows, best] if kind.name == "logits" else unknown
+    signals = (top, raw, top - _take_second(shares))
     brier = (shares**2).sum(axis=1) - 2 * true_share + 1
     known_energy = energy if kind.name == "logits" else unknown
     return Confidence(*signals, known_energy, has & (best == targets), has, likelihood, brier, kind)
@@ -399,15 +400,17 @@ class Detection:
     """How well a signal tells samples without an answer from the others.
 
     `auroc` is the share of pairs in which the sample with an answer scores higher (half of a tie
-    counts), `aupr` the average precision of finding those without one, `fpr95` the share of these
-    that pass where 95 % of the others do.
+    counts), `aupr_in` the average precision of finding those with one by high signals, `aupr_out`
+    that of finding those without by low ones (Hendrycks & Gimpel, ICLR 2017), `fpr95` the share of
+    these that pass where 95 % of the others do.
     """
 
     signal: str
     auroc: float
     auroc_low: float
     auroc_high: float
-    aupr: float
+    aupr_in: float
+    aupr_out: float
     fpr95: float
 
 
@@ -422,10 +425,11 @@ def detect_unanswerable(confidence: Confidence, users: Array | None = None) -> l
     results = []
     for name in confidence.signals:
         values = getattr(confidence, name)
-        sides, aupr = (values[inside], values[outside]), grouped_ap(values, outside)
+        sides = values[inside], values[outside]
+        areas = grouped_ap(-values, inside), grouped_ap(values, outside)
         jackknifed = None if users is None else _jackknife_auroc(values, inside, users)
         ends, fpr95 = jackknifed or auroc_interval(*sides), false_positive_rate(*sides, 0.95)
-        results.append(Detection(name, auroc(*sides), *ends, aupr, fpr95))
+        results.append(Detection(name, auroc(*sides), *ends, *areas, fpr95))
     return results
 
 
@@ -479,12 +483,16 @@ class ConfidenceResult:
                 ("ECE", self.calibration.ece, None, None, self.calibration.expected_ece),
                 *((name, x.estimate, x.low, x.high, None) for name, x in losses.items()),
             ]
-            head = ("calibration", self.name, "95 % from", "to", "if calibrated")
+            head = ("calibration", self.name, "95 % CI low", "high", "if calibrated")
             tables.append(table_of(head, rows))
         if self.detection:
-            rows = [tuple(vars(detection).values()) for detection in self.detection]
-            rows.append(("chance", 0.5, None, None, self.n_without_target / self.n_samples, 0.95))
-            columns = ("signal", "AUROC", "95 % from", "to", "AUPR", "FPR@95")
+            rows = [
+                (f"top {signal}" if signal in ("probability", "score") else signal, *numbers)
+                for signal, *numbers in (vars(detection).values() for detection in self.detection)
+            ]
+            outside = self.n_without_target / self.n_samples
+            rows.append(("chance", 0.5, None, None, 1 - outside, outside, 0.95))
+            columns = ("signal", "AUROC", "95 % CI low", "high", "AUPR-In", "AUPR-Out", "FPR@95")
             tables.append(table_of(columns, rows))
         return tables
 

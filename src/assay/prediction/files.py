@@ -24,8 +24,7 @@ from assay.core.text import parse_number
 from assay.errors import FormatError, MismatchError, UsageError, ValueRangeError
 from assay.io import columns as tables
 from assay.io.arrays import NpyRows, load_keyed, load_npy, load_npz, npz_keys
-from assay.io.streams import FilePath, ending_of, missing_file, split_array
-from assay.runs.run_files import unique_names
+from assay.io.streams import FilePath, ending_of, missing_file, split_array, unique_names
 
 SCORE_NAMES = ("scores", "logits")
 TARGET_NAMES = ("targets", "target", "true_y", "ground_truth", "label", "labels")

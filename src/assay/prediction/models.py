@@ -51,8 +51,11 @@ from assay.prediction.result import (
     average_means,
     class_table,
     compare_models,
+    confusion_table,
+    field_table,
     group_table,
     mistake_table,
+    name_in_field,
     rank_table,
     summary_table,
 )
@@ -60,7 +63,7 @@ from assay.runs.record import RunRecord
 from assay.scoring.scores import signature_of
 from assay.search.engine.workers import Progress
 from assay.tables.svg import Drawing
-from assay.tables.table import Page, Table, Words
+from assay.tables.table import Page, Table, Words, as_csv, as_latex, as_markdown
 
 # Makes a progress bar with a title; it gives None where nobody watches.
 ProgressBar = Callable[[str], AbstractContextManager[Progress | None]]
@@ -198,32 +201,62 @@ class ModelResults:
 
     def page(self) -> Page:
         """Return the tables with words between them, for people."""
-        first, *more = self._tables()
-        page: Page = [first]
-        if self.paired is not None:
-            guess, said = self.firsts[0].uniform() or {}, self.paired.verdicts
-            names = sorted(said, key=lambda name: guess.get(name) == 1)  # any guess is right: last
-            page += [Words(said[name], "verdict") for name in names]
-            page += [Words(words, "remark") for words in self.paired.remarks]
+        return self._lay_out(self._tables(), whole=True)
+
+    def screen(self) -> Page:
+        """Return the page without the table of every measure, and with one verdict."""
+        tables = self._tables(whole=False)
+        return self._lay_out(tables, whole=False)
+
+    def _lay_out(self, tables: list[Table], *, whole: bool) -> Page:
+        page: Page = [self._field_table()]
+        if (paired := self._named_paired()) is not None:
+            guess = {name_in_field(name): p for name, p in (self.firsts[0].uniform() or {}).items()}
+            # A measure on which any guess is right heads no verdict.
+            names = sorted(paired.verdicts, key=lambda name: guess.get(name) == 1)
+            shown = names if whole else names[:1]
+            page += [Words(paired.verdicts[name], "verdict") for name in shown]
+            page += [Words(words, "remark") for words in paired.remarks]
         if self.comparison is not None and self._has_seeds:
-            page.append(Words(self.comparison.advice))
+            page.append(Words(self.comparison.advice, "method"))
         if (clusters := self.firsts[0].clusters) is not None:
             page.append(Words(clusters.sentence))
         gate = [] if self.gate is None else self.gate.page()
-        return [*page, *more, *self.diagnostics.page(), *gate, Words(self.signature, "signature")]
+        return [*page, *tables, *self.diagnostics.page(), *gate, Words(self.signature, "signature")]
+
+    def _named_paired(self) -> Comparison | None:
+        """Return the comparison under the names of the field."""
+        if self.paired is None:
+            return None
+        return self.paired.called({name: name_in_field(name) for name in self.paired.verdicts})
 
     def tables(self) -> list[Table]:
         """Return the summary and every other table of the request."""
         more = [part for part in self.diagnostics.page() if isinstance(part, Table)]
         return [*self._tables(), *more]
 
-    def _tables(self) -> list[Table]:
-        by_group = [group_table(self.firsts, column) for column in self.columns]
-        tables = [summary_table(self.models, self.baselines), *by_group]
-        if self.comparison is not None and self._has_seeds:
+    def _field_table(self) -> Table:
+        """Return what papers print: a row per model, in percent."""
+        measures = [
+            name
+            for name in self.firsts[0].mean()
+            if name != "Success@3" or self.request.ks or self.request.measures
+        ]
+        measures += [] if self.request.measures else ["F1(avg=weighted)"]
+        return field_table(self.models, self.baselines, measures=measures, paired=self.paired)
+
+    def _tables(self, *, whole: bool = True) -> list[Table]:
+        """Return the tables of the request; a screen has no table of every measure and seed."""
+        tables: list[Table] = []
+        if whole:
+            with_classes = not self.request.measures
+            tables.append(summary_table(self.models, self.baselines, with_classes=with_classes))
+        tables += [group_table(self.firsts, column) for column in self.columns]
+        if whole and self.comparison is not None and self._has_seeds:
             tables.append(self.comparison.seed_table())
             tables += [self.comparison.welch_table()] if self.comparison.welch else []
-        tables += [] if self.paired is None else [self.paired.pair_table()]
+        paired = self.paired if whole else self._named_paired()
+        tables += [] if paired is None else [paired.pair_table()]
         tables += [rank_table(self.firsts)] if self.request.histogram else []
         if self.request.per_class:
             tables += [class_table(self.firsts), mistake_table(self.firsts)]
@@ -232,6 +265,15 @@ class ModelResults:
     @property
     def _has_seeds(self) -> bool:
         return any(len(results) > 1 for results in self.models.values())
+
+    def lay_out_confusion(self, ending: str) -> str:
+        """Return the confusion matrices of all models: a picture (.svg) or a table."""
+        if ending == ".svg":
+            return Drawing.stack([result.draw_confusion() for result in self.firsts]).to_svg()
+        table = confusion_table(self.firsts)
+        if ending in (".csv", ".tsv"):
+            return as_csv(table, "," if ending == ".csv" else "\t")
+        return as_markdown(table) if ending == ".md" else as_latex(table)
 
     def only_result(self) -> PredictionResult:
         """Return the result of one model with one seed; refuse several."""

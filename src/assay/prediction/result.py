@@ -31,6 +31,7 @@ from assay.scoring.chance import chance
 from assay.scoring.output import limit_remarks, tied_remark
 from assay.scoring.scores import Mean, Scores
 from assay.stats import Interval, TestResult, interval, intervals, welch_test
+from assay.tables.svg import Drawing, heat_map
 from assay.tables.table import Cell, Table, table_of
 
 _ENDS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
@@ -44,6 +45,10 @@ _REMARKS: Final = {
     "unlisted": "{} of {} samples have a true class that none of the lists names: they count 0",
     "empty": "{} of {} samples have an empty list: they count 0",
     "repeated": "repeated candidates in the lists: {}; the first mention counts",
+}
+_FIELD_NAMES: Final = {
+    **{"Success": "Acc", "RR": "MRR", "nDCG": "NDCG"},
+    **{"F1(avg=weighted)": "F1", "F1(avg=macro)": "macro F1"},
 }
 ADVICE: Final = (
     "Prefer the paired test over samples: it compares the models on the same samples, of which "
@@ -253,6 +258,38 @@ class PredictionResult:
         counts = Counter(pair for pair in pairs if pair[0] not in (-1, "") and pair[0] != pair[1])
         return [(*pair, n) for pair, n in counts.most_common(limit)]
 
+    def confusion_counts(self) -> list[tuple[str, str, int, float]]:
+        """Return true class, predicted class, samples and their share of the true class."""
+        pairs = np.stack([self.targets.astype(str), self.predicted.astype(str)], axis=1)
+        pairs[:, 1][np.isin(self.predicted.astype(str), ("-1", ""))] = "none"
+        pairs = pairs[~np.isin(self.targets.astype(str), ("-1", ""))]
+        unique, counts = np.unique(pairs, axis=0, return_counts=True)
+        sizes = Counter(pairs[:, 0].tolist())
+        rows = zip(unique.tolist(), counts.tolist(), strict=True)
+        return [(true, first, n, n / sizes[true]) for (true, first), n in rows]
+
+    def draw_confusion(self, largest: int = 60) -> Drawing:
+        """Draw the confusion matrix; beyond `largest` classes the rarest become one.
+
+        Returns:
+            A square: rows are true classes, columns predicted ones, colours shares of a row.
+        """
+        counts = self.confusion_counts()
+        weights = Counter[str]()
+        for true, first, n, _ in counts:
+            weights.update({true: n, first: 0})
+        names = [name for name, _ in weights.most_common()]
+        if len(names) > largest:
+            names = [*names[: largest - 1], f"{len(names) - largest + 1} other classes"]
+        place = {name: at for at, name in enumerate(names)}
+        square = np.zeros((len(names), len(names)))
+        for true, first, n, _ in counts:
+            square[place.get(true, len(names) - 1), place.get(first, len(names) - 1)] += n
+        total = square.sum(axis=1, keepdims=True)
+        shares = np.divide(square, total, out=np.full_like(square, np.nan), where=total > 0)
+        title = f"{self.name}: predicted classes"
+        return heat_map(names, shares, title=title, rows="true class", columns="predicted")
+
     def to_dict(
         self, *, per_class: bool = False, columns: Sequence[str] | None = None
     ) -> dict[str, Any]:
@@ -319,26 +356,92 @@ class PredictionResult:
 Row = Sequence[str | float | int | None]
 
 
+def field_table(
+    models: Mapping[str, Sequence[PredictionResult]],
+    baselines: Sequence[PredictionResult] = (),
+    *,
+    measures: Sequence[str],
+    paired: Comparison | None = None,
+) -> Table:
+    """Return a row per model in percent, under the names of the field.
+
+    Args:
+        models: Results of the seeds of each model; several show mean ± standard deviation.
+        baselines: Results shown below the models.
+        measures: Which of their means to show.
+        paired: The comparison of the models, which says which of them may be the best.
+
+    Returns:
+        The table. A model of one seed has its intervals below; the last rows are random guesses.
+    """
+    results = [result for seeds in models.values() for result in seeds]
+    rows: list[tuple[Cell, ...]] = []
+    for model, seeds in models.items():
+        each = [result.means() for result in seeds]
+        best = [paired is not None and _may_be_best(paired, name, model) for name in measures]
+        values = ([mean[name] for mean in each] for name in measures)
+        cells = map(_percent, values, best)
+        rows.append((Cell(model if len(seeds) == 1 else f"{model} ({len(seeds)} seeds)"), *cells))
+        if len(seeds) == 1:
+            ends = seeds[0].intervals()
+            below = (Cell(_ends_in_percent(ends.get(name)), "figure") for name in measures)
+            rows.append((Cell("  95 % CI"), *below))
+    guesses = _expect_guessing(results).items()
+    for name, means in [*((result.name, result.means()) for result in baselines), *guesses]:
+        rows.append((Cell(name), *(Cell(means.get(key), "percent") for key in measures)))
+    return Table(("model (%)", *map(name_in_field, measures)), tuple(rows))
+
+
+def name_in_field(measure: str) -> str:
+    """Return the name by which papers on predictions know a measure.
+
+    >>> [name_in_field(name) for name in ("Success@5", "RR", "nDCG@10", "F1(avg=weighted)")]
+    ['Acc@5', 'MRR', 'NDCG@10', 'F1']
+    """
+    for name, label in _FIELD_NAMES.items():
+        if measure == name or measure.startswith(f"{name}@"):
+            return label + measure.removeprefix(name)
+    return measure
+
+
+def _may_be_best(paired: Comparison, measure: str, model: str) -> bool:
+    rows = (row for row in paired.standings if (row.name, row.measure) == (model, measure))
+    return any(row.leads for row in rows)
+
+
+def _percent(values: Sequence[float], best: bool) -> Cell:
+    """Return one value, or mean ± standard deviation of several, in percent."""
+    if len(values) == 1:
+        return Cell(values[0], "percent", best)
+    sd = np.std(values, ddof=1)
+    return Cell(f"{100 * _average(values):.2f}±{100 * sd:.2f}", "figure", best)
+
+
+def _ends_in_percent(mean: Interval | None) -> str | None:
+    if mean is None or math.isnan(mean.low):
+        return None
+    return f"{100 * mean.low:.1f}–{100 * mean.high:.1f}"
+
+
 def summary_table(
-    models: Mapping[str, Sequence[PredictionResult]], baselines: Sequence[PredictionResult] = ()
+    models: Mapping[str, Sequence[PredictionResult]],
+    baselines: Sequence[PredictionResult] = (),
+    *,
+    with_classes: bool = True,
 ) -> Table:
     """Return a row per measure, a column per model (mean over seeds) and baseline.
 
     A single result has its interval beside it. The last columns are guessing at random, one for
-    each size of vocabulary.
+    each size of vocabulary. Without classes, only the ranked measures are shown.
     """
     values = [average_means(seeds) for seeds in models.values()]
     baseline_means = [average_means([result]) for result in baselines]
     results = [result for seeds in models.values() for result in seeds]
     ends = results[0].intervals() if len(results) == 1 else None
     uniform = _expect_guessing(results)
-    names = dict.fromkeys(name for column in values for name in column)
     rows = []
-    for name in names:
-        row = [column[name] for column in values]
-        defined = _drop_undefined(row)
-        best = max(defined) if len(set(defined)) > 1 else math.nan
-        cells = [Cell(value, "fraction", value == best) for value in row]
+    for name in values[0] if with_classes else results[0].mean():
+        cells = [Cell(column[name], "fraction") for column in values]
         if ends is not None:  # averages over classes have no interval
             mean = ends.get(name)
             low, high = (math.nan, math.nan) if mean is None else (mean.low, mean.high)
@@ -350,7 +453,7 @@ def summary_table(
         name if len(seeds) == 1 else f"{name} (mean of {len(seeds)} seeds)"
         for name, seeds in models.items()
     ]
-    titles += [] if ends is None else ["95 % from", "to"]
+    titles += [] if ends is None else ["95 % CI low", "high"]
     titles += [result.name for result in baselines]
     return Table(("measure", *titles, *uniform), tuple(rows))
 
@@ -359,7 +462,7 @@ def _expect_guessing(results: Sequence[PredictionResult]) -> dict[str, Mapping[s
     """Return the expectation of a random ranking for each size of vocabulary."""
     expected = {result.n_classes: result.uniform() for result in results}
     sizes = {size: values for size, values in expected.items() if values is not None}
-    title = "uniform" if len(sizes) == 1 else "uniform of {}"
+    title = "random guess" if len(sizes) == 1 else "random guess of {}"
     return {title.format(size): values for size, values in sorted(sizes.items())}
 
 
@@ -398,6 +501,12 @@ def mistake_table(models: Sequence[PredictionResult]) -> Table:
         return ((str(true), str(wrong), n) for true, wrong, n in result.mistakes())
 
     return _model_table(models, ("class", "predicted instead", "samples"), rows_of)
+
+
+def confusion_table(models: Sequence[PredictionResult]) -> Table:
+    """Return how often each class was predicted for each, with its share of the true class."""
+    columns = ("class", "predicted", "samples", "share")
+    return _model_table(models, columns, PredictionResult.confusion_counts)
 
 
 def rank_table(models: Sequence[PredictionResult]) -> Table:

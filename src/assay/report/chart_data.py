@@ -43,16 +43,14 @@ _NOT_RETRIEVED: Final = "none"
 def standing_rows(standings: Iterable[Standing]) -> list[Row]:
     """Return runs with means and intervals, best first.
 
-    `first` marks those that may be the best or, with a baseline, are better than it.
+    `first` marks those that may be the best.
     """
     rows = list(standings)
     names = unique_labels([row.name for row in rows])
-    has_baseline = any(row.outcome for row in rows)
     charted = []
     for place, row in enumerate(rows):
-        first = row.leads or (not place and not has_baseline)
-        charted.append({**_mean_row(names[row.name], place, row.mean), "first": first})
-        charted[-1]["letters"] = row.letters
+        marks = {"first": row.leads or not place, "letters": row.letters}
+        charted.append({**_mean_row(names[row.name], place, row.mean), **marks})
     return charted
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -146,6 +147,7 @@ def command(
         slices=slices,
         command=output.command_line(),
         aside=aside,
+        date=f"{date.today():%-d %B %Y}",
         **settings,
     )
     path = report.save(file)

@@ -12,6 +12,7 @@ import base64
 import gzip
 import hashlib
 import json
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from assay.core.hits import Hits
 from assay.core.text import printable
 from assay.errors import StorageError, UsageError
 from assay.io.streams import atomic_write
+from assay.measures import Measure
 from assay.report.charts import check_format, render_chart, report_charts
 from assay.report.sections import SECTIONS, options, plugin_sections
 from assay.report.tables import plugin_parts, report_page, section_words
@@ -49,6 +51,7 @@ class Report(Leaderboard):
         command: What makes the report again.
         notes: What a task wants its readers to know, a sentence each.
         aside: Records without values of queries, of which plugins tell.
+        date: The day of the report, as its head shows it.
 
     Example:
         report = make_report({"bm25": bm25, "dense": dense})
@@ -59,11 +62,34 @@ class Report(Leaderboard):
     command: str = ""
     notes: tuple[str, ...] = ()
     aside: tuple[RunRecord, ...] = ()
+    date: str = ""
 
     @cached_property
     def remarks(self) -> tuple[str, ...]:
-        """Notes of the task, and remarks on each run and the comparison."""
-        return (*self.notes, *self.run_remarks)
+        """Notes of the task, remarks on each run and the comparison, and short lists."""
+        lengths = {
+            r.name: int(r.hits.n_ret.max(initial=0)) for r in self.runs if r.hits is not None
+        }
+        longest = max(lengths.values(), default=0)
+        short = [
+            f"{name}: returns at most {length:,} documents for a query, others up to {longest:,}: "
+            f"beyond rank {length:,} it can gain nothing"
+            for name, length in lengths.items()
+            if length < longest
+        ]
+        return (*self.notes, *short, *self.run_remarks)
+
+    def plain_verdict(self, measure: Measure) -> tuple[str, str]:
+        """Return the verdict on a measure in one plain sentence, and its numbers."""
+        if self.comparison is not None:
+            (block,) = self.comparison.blocks_on(measure)
+            verdict = block.verdict
+            numbers = ". ".join(filter(None, (verdict.numbers, verdict.holes)))
+            return verdict.headline + self._below_chance(measure), numbers
+        mean, chance = self.standings_on(measure)[0].mean, self.chance_on(measure)
+        parts = [] if math.isnan(mean.low) else [f"{mean.heading(mean.level)} {mean.text()}"]
+        parts += [] if math.isnan(chance) else [f"a random order reaches {chance:.4f}"]
+        return f"{self.names[0]} scores {mean.estimate:.4f} on {measure}", " · ".join(parts)
 
     @cached_property
     def plugin_sections(self) -> list[tuple[str, Table | str]]:
@@ -167,6 +193,7 @@ def make_report(
     command: str = "",
     notes: Iterable[str] = (),
     aside: Iterable[RunRecord] = (),
+    date: str = "",
     **settings: Any,
 ) -> Report:
     """Compare runs as `assay.compare` does, and gather what a report shows.
@@ -177,6 +204,7 @@ def make_report(
         command: What a reader would type to make the report again.
         notes: What a task wants its readers to know, a sentence each without a full stop.
         aside: Records without values of queries; plugins tell of them in sections.
+        date: The day of the report, for its head.
         settings: Those of `rank_records`: baseline, test, correction, level, interval, resamples,
             seed, margin, by, slices.
 
@@ -205,6 +233,7 @@ def make_report(
         command=command,
         notes=tuple(notes),
         aside=tuple(aside),
+        date=date,
     )
 
 
@@ -318,9 +347,17 @@ def _header(report: Report) -> str:
             '<label>Systems <input type="search" id="systems" placeholder="filter"'
             ' autocomplete="off"></label>'
         )
-    n_queries = len(report.aligned.query_ids)
-    runs = f"{len(report.runs)} run{'' if len(report.runs) == 1 else 's'}"
-    size = f"{runs}, {n_queries:,} {'query' if n_queries == 1 else 'queries'}"
+    n_queries, n_runs = len(report.aligned.query_ids), len(report.runs)
+    datasets = list(dict.fromkeys(run.dataset for run in report.runs if run.dataset))
+    file = str(report.runs[0].provenance.get("judgments") or "")
+    judgments = os.path.basename(file.rpartition(" ")[0])  # without its checksum
+    facts = [
+        "" if n_runs == 1 or f"{n_runs} runs" in report.title else f"{n_runs} runs",
+        ", ".join(datasets) or (judgments and f"judgments {judgments}"),
+        f"{n_queries:,} {'query' if n_queries == 1 else 'queries'}",
+        report.date,
+    ]
+    size = html_text(" · ".join(filter(None, facts)))
     return (
         f'<header><div><h1>{html_text(report.title)}</h1><p class="size">{size}</p></div>'
         f'<div class="controls">{pick}<button type="button" id="theme">Dark</button></div></header>'

@@ -15,7 +15,7 @@ from assay.comparison.verdict import join_names
 from assay.report import chart_data, tables
 from assay.report.charts import difference_pair
 from assay.report.svg import cost_picture, curve_lines
-from assay.report.tables import table_figure
+from assay.report.tables import html_note, table_figure
 from assay.stats.choices import MOST_PAIRS
 from assay.tables.html import html_text
 from assay.tables.table import Cell, Table
@@ -29,6 +29,7 @@ _MOST_COLUMNS: Final = 8  # runs in a table of groups
 _OTHER: Final = "Data and systems"
 # The first pattern that is found names the kind.
 _KINDS: Final = (
+    ("Short lists", r"^returns at most "),
     (_OTHER, r"^(error|warning|note): "),
     ("Ties", r"\bties?\b|\btied\b"),
     ("Chance", r"\bchance\b|random order"),
@@ -39,17 +40,20 @@ _CHANGING: Final = re.compile(r"'[^']*'|[\d.,]+")
 _MORE: Final = re.compile(r" \(as for \d+ more\)")
 
 
-def _note(text: str) -> str:
-    return f'<p class="note">{html_text(text)}</p>' if text else ""
-
-
 def _verdicts(report: Report) -> Iterator[str]:
-    for number, verdict in enumerate(report.verdicts.values()):
-        yield f'<p class="verdict" data-measure="{number}">{html_text(verdict)}.</p>'
-    if len(report.verdicts) > 1:
-        items = "".join(f"<li>{html_text(verdict)}.</li>" for verdict in report.verdicts.values())
-        yield f"<details><summary>On all {len(report.verdicts)} measures</summary>"
-        yield f"<ul>{items}</ul></details>"
+    said = [report.plain_verdict(measure) for measure in report.measures]
+    items, comparison = "", report.comparison
+    method = "" if comparison is None else f"Test: {tables.test_words(comparison)}"
+    for number, (sentence, numbers) in enumerate(said):
+        small = f"<small>{html_text(numbers)}</small>" if numbers else ""
+        yield (
+            f'<div class="verdict" data-measure="{number}"><p>{html_text(sentence)}.</p>{small} '
+            f"<small>{html_text(method)}</small></div>"
+        )
+        items += f"<li>{html_text(sentence)}. {small}</li>"
+    yield tables.explain_terms([*map(str, report.measures[:4]), *tables.method_terms(comparison)])
+    if len(said) > 1:
+        yield f"<details><summary>On all {len(said)} measures</summary><ul>{items}</ul></details>"
 
 
 def _of_measures(
@@ -82,18 +86,16 @@ def _each_measure(
 def _board(report: Report, measure: Measure) -> Iterator[str]:
     name, comparison, chance = str(measure), report.comparison, report.chance_on(measure)
     rows = chart_data.standing_rows(report.standings_on(measure))
-    look = tables.BoardTable(rows, None if math.isnan(chance) else chance)
     if comparison is None:
         table, file_name = tables.single_table(report, measure), f"mean {name}"
     else:
-        table, file_name = comparison.table(name), f"leaderboard {name}"
+        table, file_name = tables.ranked_table(comparison, name), f"leaderboard {name}"
+    look = tables.BoardTable(rows, None if math.isnan(chance) else chance, table)
     yield table_figure(table, f"Runs on {name}", file_name=file_name, look=look, kind="systems")
     if comparison is not None and comparison.baseline is None:
-        yield _note("Runs that share a letter are not separable. Blue: may be the best.")
-    if comparison is not None and comparison.baseline is not None:
-        yield _note(f"Blue: better than {comparison.baseline}.")
-    yield _note("" if math.isnan(chance) else f"A random order reaches {chance:.4f}.")
-    yield _note("" if comparison is None else comparison.power_note(name))
+        yield html_note("Runs that share a letter do not differ significantly.")
+    yield html_note("" if math.isnan(chance) else f"A random order reaches {chance:.4f}.")
+    yield html_note("" if comparison is None else comparison.power_note(name))
 
 
 def _pairs(report: Report, measure: Measure) -> Iterator[str]:
@@ -105,9 +107,9 @@ def _pairs(report: Report, measure: Measure) -> Iterator[str]:
     if square:
         matrix = tables.pair_matrix(*tables.pair_marks(comparison, name))
         yield table_figure(matrix, f"All pairs on {name}", file_name=f"matrix {name}", kind="pairs")
-        yield _note(
-            "Above the diagonal: row minus column; below: p. Bold and shaded: separated by the "
-            "test, the stronger the larger. A click on a difference shows the pair query by query."
+        yield html_note(
+            "Above the diagonal: row minus column; below: p. Shaded: significant, the darker the "
+            "larger. A click on a difference shows the pair query by query."
         )
     if len(pairs) <= MOST_PAIRS:
         table = table_figure(
@@ -116,7 +118,7 @@ def _pairs(report: Report, measure: Measure) -> Iterator[str]:
         fold = f"<details><summary>Pairs with intervals ({len(pairs)})</summary>{table}</details>"
         yield fold if square else table
     elif not square:
-        yield _note(f"{len(pairs):,} pairs are not listed here; assay compare lists them.")
+        yield html_note(f"{len(pairs):,} pairs are not listed here; assay compare lists them.")
 
 
 def _costs(report: Report, measure: Measure) -> Iterator[str]:
@@ -136,7 +138,7 @@ def _overview(report: Report) -> Iterator[str]:
         yield table_figure(
             table, "Means of all measures", file_name="means", look=look, kind="systems means"
         )
-        yield _note(tables.marks_note(report))
+        yield html_note(tables.marks_note(report))
 
 
 def _slices(report: Report, measure: Measure) -> Iterator[str]:
@@ -169,7 +171,12 @@ def _curves(report: Report) -> Iterator[str]:
             chart = curve_lines(curves, family)
             table = table_figure(grid, f"{family} by cut-off", file_name=f"{family}")
             fold = f"<details><summary>As a table</summary>{table}</details>"
-            yield _of_measures(numbers, family, [chart, fold], said=False)
+            ends = {
+                run: curve[-1][0] for run, curve in curves.items() if curve[-1][0] < cutoffs[-1]
+            }
+            short = [f"{run} ends at {k}" for run, k in ends.items()]
+            note = html_note(f"Short lists: {join_names(short)}." if short else "")
+            yield _of_measures(numbers, family, [chart, note, fold], said=False)
 
 
 def _grid(
@@ -211,7 +218,7 @@ def _groups(report: Report, measure: Measure) -> Iterator[str]:
         )
         few = [f"the {len(runs)} best runs"] if len(report.runs) > len(runs) else []
         few += [f"the {n_groups} largest of {total:,} groups"] if n_groups < total else []
-        yield _note(f"Shown are {' and '.join(few)}." if few else "")
+        yield html_note(f"Shown are {' and '.join(few)}." if few else "")
 
 
 def _ranks(report: Report) -> Iterator[str]:

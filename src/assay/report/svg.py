@@ -173,7 +173,7 @@ def trend_line(points: Sequence[TrendPoint], measure: str) -> Markup:
     """Draw runs over time with intervals; triangles mark significant changes."""
     if not points:
         return _NOTHING
-    y = Scale.around(end for point in points for end in (point.value, point.low, point.high))
+    y = trend_scale(points)
     xs = [(i + 0.5) * 100 / len(points) for i in range(len(points))]
     places = [(percent(x), percent(100 - y.at(p.value))) for x, p in zip(xs, points, strict=True)]
     marks = [line(*old, *new, class_="path") for old, new in pairwise(places)]
@@ -186,10 +186,30 @@ def trend_line(points: Sequence[TrendPoint], measure: str) -> Markup:
     return _frame("trend", description, _ticks(y), "".join(marks))
 
 
+def trend_scale(points: Sequence[TrendPoint]) -> Scale:
+    """Return a scale of all means and usual intervals, which a very wide one does not flatten."""
+    values = [point.value for point in points]
+    widths = [p.high - p.low for p in points if p.low is not None and p.high is not None]
+    room = float(np.median(widths)) / 2 if widths else 0.0
+    return Scale.around([min(values) - room, max(values) + room])
+
+
+def sparkline(values: Sequence[float], description: str) -> Markup:
+    """Draw a few numbers as a line without axes, the last one marked; nothing of one."""
+    if len(values) < 2:
+        return _NOTHING
+    y = Scale.around(values, margin=0.2)
+    places = [(100 * i / (len(values) - 1), 100 - y.at(v)) for i, v in enumerate(values)]
+    path = tag("polyline", "", points=" ".join(f"{a:g},{b:g}" for a, b in places))
+    stretched = tag("svg", path, viewBox="0 0 100 100", preserveAspectRatio="none")
+    last = circle("100%", percent(places[-1][1]), 3)
+    return Markup(tag("svg", stretched + last, class_="spark", role="img", aria_label=description))
+
+
 def _trend_mark(point: TrendPoint, x: str, y: str, scale: Scale) -> str:
     interval = ""
     if point.low is not None and point.high is not None:
-        ends = (percent(100 - scale.at(end)) for end in (point.low, point.high))
+        ends = (percent(min(max(100 - scale.at(e), 0.0), 100.0)) for e in (point.low, point.high))
         interval = line(x, next(ends), x, next(ends), class_="range")
     mark = tag("svg", _SHAPES[point.change], class_="mark", x=x, y=y)
     tip = tag("title", html_text(point.tip))
@@ -216,8 +236,13 @@ def curve_lines(curves: Mapping[str, Sequence[tuple[int, float]]], measure: str)
     named = list(curves.values())[:_MOST_LABELS]
     needed = len(named) * _LABEL
     size = next((key for key, height in _HEIGHTS.items() if height >= needed), "higher")
-    ends = [100 - y.at(curve[-1][1]) for curve in named]
-    labels = _spread(ends, 100 * _LABEL / _HEIGHTS[size])
+    last = [curve[-1][0] for curve in named]
+    labels = [0.0] * len(named)
+    for cutoff in set(last):  # names stand at the ends of lines, and some lines end early
+        members = [i for i, end in enumerate(last) if end == cutoff]
+        ends = [100 - y.at(named[i][-1][1]) for i in members]
+        for i, place in zip(members, _spread(ends, 100 * _LABEL / _HEIGHTS[size]), strict=True):
+            labels[i] = place
     lines = []
     for number, (name, curve) in enumerate(curves.items()):
         places = [(x.at(math.log(k)), 100 - y.at(mean), k, mean) for k, mean in curve]
@@ -228,8 +253,8 @@ def curve_lines(curves: Mapping[str, Sequence[tuple[int, float]]], measure: str)
             tip = f"{name}, k = {k}: {mean:.4f}"
             marks.append(circle(percent(a), percent(b), 3, tip=tip))
         if number < len(labels):
-            at = percent(labels[number])
-            marks.append(svg_text("100%", at, _brief(name), dx=10, dy=".35em", class_="name"))
+            at = percent(places[-1][0]), percent(labels[number])
+            marks.append(svg_text(*at, _brief(name), dx=10, dy=".35em", class_="name"))
         colour = f"c{number}" if number < len(COLOURS) else "rest"
         lines.append(tag("g", "".join(marks), class_=f"system {colour}", data_system=name))
     numbered: list[int] = []  # cut-offs whose numbers do not touch below the axis

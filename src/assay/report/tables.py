@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from assay.comparison.verdict import describe_test
 from assay.core.text import guard_formula, printable
-from assay.errors import PluginError, error_text
+from assay.errors import MeasureError, PluginError, error_text
+from assay.measures import parse
 from assay.plugins import find_hooks
 from assay.report.chart_data import Row
 from assay.report.svg import interval_strip
@@ -25,13 +28,14 @@ from assay.tables.html import (
     Attributes,
     Decoration,
     ExtraColumn,
+    Markup,
     cell_text,
     html_table,
     html_text,
     tag,
 )
 from assay.tables.svg import Scale, percent, svg_text
-from assay.tables.table import Cell, Page, Table, Words, table_of
+from assay.tables.table import Cell, Page, Table, Words, columns_of, table_of
 
 if TYPE_CHECKING:
     from assay.comparison.compare import Comparison
@@ -44,7 +48,7 @@ _WORSE: Final = "†"
 
 
 def means_table(board: Leaderboard) -> tuple[Table, list[list[str]]]:
-    """Return runs × measures with the best in bold, and the marks of each row.
+    """Return runs × measures, in bold what may be the best, and the marks of each row.
 
     `marks_note` explains the marks. The last row is chance, where it is known.
     """
@@ -73,11 +77,9 @@ def overview_table(board: Leaderboard) -> Table:
 
 
 def _column(board: Leaderboard, measure: str) -> dict[str, Cell]:
-    """Return the cells of one measure; nothing is best where all are equal."""
-    means = {row.name: row.mean.estimate for row in board.standings_on(measure)}
-    values = {mean for mean in means.values() if not math.isnan(mean)}
-    top = max(values) if len(values) > 1 else math.nan
-    return {name: Cell(mean, "fraction", mean == top) for name, mean in means.items()}
+    """Return the cells of one measure."""
+    rows = board.standings_on(measure)
+    return {row.name: Cell(row.mean.estimate, "fraction", row.leads) for row in rows}
 
 
 def _marks(board: Leaderboard, measure: str) -> dict[str, str]:
@@ -132,9 +134,55 @@ def single_table(board: Leaderboard, measure: Measure) -> Table:
     """Return one run alone: its mean, interval, and chance where it is known."""
     standing = board.standings_on(measure)[0]
     mean = standing.mean
-    row = (standing.name, mean.estimate, mean.low, mean.high, board.chance_on(measure))
-    level = f"{100 * mean.level:g} %"
-    return table_of(("run", "mean", f"{level} from", f"{level} to", "chance"), [row])
+    row = (standing.name, mean.estimate, mean.cell(), board.chance_on(measure))
+    return table_of(("run", "mean", mean.heading(mean.level), "chance"), [row])
+
+
+def ranked_table(comparison: Comparison, measure: str) -> Table:
+    """Return the systems on one measure with their ranks in front."""
+    table = comparison.table(measure)
+    rank = table.columns.index("rank")
+    return columns_of(table, [rank, *(i for i in range(len(table.columns)) if i != rank)])
+
+
+_TERMS: Final = {
+    "group letters": "Runs that share a letter do not differ significantly from each other.",
+    "interval": "The range in which the mean of all such queries lies, at the stated confidence.",
+    "p": "How often chance alone gives a difference this large; small means significant.",
+    "max-t": "A correction for testing many pairs: the significance level holds for all of them "
+    "together.",
+    "nDCG": "Ranking quality from 0 to 1: relevant documents count more the higher they stand; "
+    "1 is the best possible order.",
+}
+
+
+def method_terms(comparison: Comparison | None) -> list[str]:
+    """Return the terms that a reader of a comparison meets."""
+    if comparison is None:
+        return ["interval"]
+    lettered = ["group letters"] if comparison.baseline is None else []
+    corrected = ["max-t"] if "max-t" in test_words(comparison) else []
+    return ["p", "interval", *lettered, *corrected]
+
+
+def test_words(comparison: Comparison) -> str:
+    """Return the test, its correction and the number of queries."""
+    tested = describe_test(comparison.settings, len(comparison.blocks[0].pairs))
+    return f"{tested}, {comparison.n_queries:,} queries"
+
+
+def explain_terms(words: Iterable[str]) -> Markup:
+    """Write terms as buttons that open their meaning, by mouse, keyboard and touch; once a page."""
+    written = []
+    for number, word in enumerate(dict.fromkeys(words)):
+        text = _TERMS.get(word) or _TERMS.get(word.partition("@")[0])
+        with suppress(MeasureError):
+            text = text or parse(word).definition.summary
+        if text:
+            id = f"term-{number}"
+            button = tag("button", html_text(word), type="button", class_="term", popovertarget=id)
+            written.append(button + tag("span", html_text(text), id=id, popover="auto"))
+    return Markup(tag("span", "Terms: " + " ".join(written), class_="terms") if written else "")
 
 
 def report_page(report: Report) -> Page:
@@ -273,11 +321,11 @@ def _brief(letters: str) -> str:
 
 
 class BoardTable(Sortable):
-    """A leaderboard: beside each system its interval, and the ends of the scale in the head."""
+    """A leaderboard: beside each interval its picture, and the ends of the scale in the head."""
 
-    best = 1
-
-    def __init__(self, rows: Sequence[Row], chance: float | None) -> None:
+    def __init__(self, rows: Sequence[Row], chance: float | None, table: Table) -> None:
+        self.best = at = table.columns.index("mean")
+        self._classes = {at - 1: "name", at + 1: "wide"}
         ends = [row[key] for row in rows for key in ("mean", "low", "high")]
         scale = Scale.around(ends).extend([chance])
         strips = [
@@ -292,7 +340,7 @@ class BoardTable(Sortable):
         ]
         words = tag("span", "interval", class_="unseen")
         head = words + tag("svg", "".join(ticks), class_="scale", aria_hidden="true")
-        self._strips = ExtraColumn(0, "picture", head, strips)
+        self._strips = ExtraColumn(at, "picture", head, strips)
 
     def extra_columns(self) -> Sequence[ExtraColumn]:
         """Return the intervals as pictures."""
@@ -301,18 +349,20 @@ class BoardTable(Sortable):
     def head(self, column: int, name: str, left: bool) -> tuple[Attributes, str]:
         """Mark what a phone leaves out."""
         attributes, text = super().head(column, name, left)
-        return _wide(attributes, column), text
+        return self._add_class(attributes, column), text
 
     def cell(self, row: int, column: int, cell: Cell, left: bool) -> tuple[Attributes, str]:
-        """Mark what a phone leaves out."""
+        """Mark the name, and what a phone leaves out."""
         attributes, text = super().cell(row, column, cell, left)
-        return _wide(attributes, column), text
+        if column < self.best - 1:  # a rank with its interval
+            rank, _, ends = text.partition(" ")
+            text = f"{rank} {tag('span', ends, class_='wide')}"
+        return self._add_class(attributes, column), text
 
-
-def _wide(attributes: Attributes, column: int) -> Attributes:
-    """Mark columns that a phone leaves out: a picture and letters say the same."""
-    kind = attributes.get("class_") or ""
-    return {**attributes, "class_": f"{kind} wide".strip()} if column in (2, 3) else attributes
+    def _add_class(self, attributes: Attributes, column: int) -> Attributes:
+        """Mark names; and the ends of intervals, which a picture shows on a phone, too."""
+        kind = " ".join(filter(None, (attributes.get("class_"), self._classes.get(column))))
+        return {**attributes, "class_": kind or None}
 
 
 def shade_steps(values: Sequence[Sequence[float]]) -> list[list[int | None]]:
@@ -358,6 +408,7 @@ def table_figure(
     `kind` says more of it to the style sheet and the script: `systems` has a row for each run.
     """
     label = html_text(caption)
+    note = "" if isinstance(table, str) else html_note(table.note.replace("Bold", "Bold and blue"))
     inside = table if isinstance(table, str) else html_table(table, look or Sortable())
     long = not isinstance(table, str) and len(table.rows) > _LONG
     return (
@@ -367,8 +418,13 @@ def table_figure(
         f'<button type="button" data-do="csv" aria-label="Download as CSV: {label}">CSV</button>'
         "</span></figcaption>"
         f'<div class="scroll{" long" if long else ""}" tabindex="0" role="region" '
-        f'aria-label="{label}">{inside}</div></figure>'
+        f'aria-label="{label}">{inside}</div>{note}</figure>'
     )
+
+
+def html_note(text: str) -> str:
+    """Write a small paragraph; nothing without a text."""
+    return f'<p class="note">{html_text(text)}</p>' if text else ""
 
 
 @dataclass(frozen=True)
@@ -416,7 +472,7 @@ def _square(marks: Mapping[tuple[int, int], PairMark], i: int, j: int) -> Cell:
     number = mark.difference if i < j else mark.p
     if math.isnan(number):
         return Cell(None, "figure")
-    return Cell(_short(number) if i < j else _short_p(number), "figure", mark.clear)
+    return Cell(_short(number) if i < j else _short_p(number), "figure")
 
 
 def _short(difference: float) -> str:

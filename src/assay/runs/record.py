@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
@@ -20,6 +21,8 @@ from assay.io.fingerprints import fingerprints
 from assay.io.streams import as_typed, split_array
 from assay.measures import Measure
 from assay.scoring.scores import Scores, describe_counts
+from assay.stats.bounded import mean_ends
+from assay.stats.choices import CONFIDENCE, INTERVAL
 from assay.tables.table import Cell, Table
 
 if TYPE_CHECKING:
@@ -346,18 +349,44 @@ def _kind(measure: Measure, percent: bool) -> str:
 
 
 def measure_table(record: RunRecord, percent: bool) -> Table:
-    """Return a row for each measure of one run, with its number of queries."""
+    """Return a row for each measure of one run, with its interval and number of queries."""
     mean = record.scored().mean()
+    ends = mean_intervals(record.scored())
     extra = [(key, end) for key, end in (*_bounds(record), *_ends(record)) if end]
     rows = []
     for measure, (name, value) in zip(record.scored().measures, mean.items(), strict=True):
         kind, aggregate = _kind(measure, percent), measure.definition.aggregate
-        numbers = (value, *(end[name] for _, end in extra))
+        cells = [_interval_cell(ends.get(name), kind)] if ends else []
+        cells += [Cell(end[name], kind) for _, end in extra]
         words = (mean.average if aggregate == "mean" else aggregate, mean.counts[name])
-        cells = (Cell(number, kind) for number in numbers)
-        rows.append((Cell(name), *cells, Cell(words[0]), Cell(describe_counts(words[1]))))
-    columns = ("measure", "value", *(key for key, _ in extra), "average", "queries")
+        front = (Cell(name), Cell(value, kind))
+        rows.append((*front, *cells, Cell(words[0]), Cell(describe_counts(words[1]))))
+    heading = (f"{100 * CONFIDENCE:g} % CI",) if ends else ()
+    columns = ("measure", "value", *heading, *(key for key, _ in extra), "average", "queries")
     return Table(columns, tuple(rows))
+
+
+def _interval_cell(ends: tuple[float, float] | None, kind: str) -> Cell:
+    text = ", ".join(Cell(end, kind).text for end in ends or ())
+    return Cell(f"[{text}]" if text else None, "figure")
+
+
+def mean_intervals(scores: Scores) -> dict[str, tuple[float, float]]:
+    """Return the ends of the default interval of each plain mean, by measure.
+
+    Sums, geometric means and measures without a largest value have none.
+    """
+    plain = [m.definition.aggregate == "mean" and m.bounds is not None for m in scores.measures]
+    rows = list(compress(zip(scores.measures, scores.averaged(), strict=True), plain))
+    if INTERVAL == "auto":
+        ends = [mean_ends(values, CONFIDENCE, m.bounds or (0.0, 1.0)) for m, values in rows]
+    else:
+        from assay.stats import interval
+
+        means = (interval(values, bounds=m.bounds) for m, values in rows)
+        ends = [(mean.low, mean.high) for mean in means]
+    named = zip((str(m) for m, _ in rows), ends, strict=True)
+    return {name: pair for name, pair in named if not math.isnan(pair[0])}
 
 
 def run_table(records: list[RunRecord], percent: bool) -> Table:

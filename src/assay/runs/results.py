@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from assay.arrays import Floats, or_none
+from assay.arrays import or_none
 from assay.comparison.alignment import cluster_labels
 from assay.core import checks
 from assay.core.conventions import Conventions
@@ -345,14 +345,8 @@ def _interval_fields(
     scores: Scores, clusters: str, resampling: Mapping[str, Any]
 ) -> dict[str, dict[str, Any]]:
     """Return the interval of each plain mean, as fields; sums and geometric means have none."""
-    rules = _without_errors(scores.conventions)
-    averaged: Floats = np.array(scores.values)  # NaN where the mean leaves a query out
-    if rules.empty == "zero":
-        averaged[np.isnan(averaged)] = 0.0
-    if rules.missing == "skip":
-        averaged[:, scores.missing] = np.nan
     means = intervals(
-        averaged,
+        scores.averaged(_without_errors(scores.conventions)),
         clusters=cluster_labels(scores, clusters),
         bounds=[measure.bounds for measure in scores.measures],
         **resampling,

@@ -19,6 +19,7 @@ from assay.errors import MismatchError
 from assay.io.fingerprints import fingerprints
 from assay.io.formats import as_judgments, as_ranking, read_questions
 from assay.io.streams import as_typed, split_array
+from assay.io.streams import unique_names as unique_names  # noqa: PLC0414
 from assay.measures import parse_many
 from assay.runs.record import RunRecord
 from assay.scoring.chance import ceiling, chance
@@ -30,10 +31,6 @@ else:
     read_groups = OnDemand("assay.io.columns").read_groups
 
 
-_ENDINGS: Final = (
-    *(".gz", ".zst", ".txt", ".run", ".trec", ".csv", ".tsv"),
-    *(".json", ".jsonl", ".parquet", ".npy", ".npz"),
-)
 _DIGITS: Final = 16
 
 
@@ -156,25 +153,3 @@ def score_ranking(
     if ranking.doc_ids.numbered:  # rows are all that ties could go by
         scores = replace(scores, remarks=tuple(r for r in scores.remarks if r != CUT_BY_ROW))
     return RunRecord(name, scores, task="retrieval")
-
-
-def unique_names(paths: Sequence[str]) -> list[str]:
-    """Return names of runs from their files: as short as they can be while no two are equal.
-
-    >>> unique_names(["a/bm25.txt.gz", "a/dense.txt"]), unique_names(["a/run.txt", "b/run.txt"])
-    (['bm25', 'dense'], ['a/run', 'b/run'])
-    """
-    parts = [Path(path).parts for path in paths]
-    for depth in range(1, max(map(len, parts)) + 1):
-        names = [_without_endings("/".join(part[-depth:])) for part in parts]
-        if len(set(names)) == len(names):
-            return names
-    return [f"{path} ({number})" for number, path in enumerate(paths, 1)]
-
-
-def _without_endings(name: str) -> str:
-    stem, dot, ending = name.rpartition(".")
-    while stem and not stem.endswith("/") and dot + ending.lower() in _ENDINGS:
-        name = stem
-        stem, dot, ending = name.rpartition(".")
-    return name

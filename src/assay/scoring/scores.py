@@ -254,6 +254,16 @@ class Scores:
             return self._micro(answered, rules)
         return self._macro(by, rules, weights)
 
+    def averaged(self, rules: Conventions | None = None) -> Floats:
+        """Return measures × queries as the mean counts them; NaN where it leaves a query out."""
+        rules = rules or self.conventions
+        values: Floats = np.array(self.values)
+        if rules.empty == "zero":
+            values[np.isnan(values)] = 0.0
+        if rules.missing == "skip":
+            values[:, self.missing] = np.nan
+        return values
+
     def bounds(self) -> dict[str, Any]:
         """Return the least and largest mean that unjudged documents allow, by measure.
 

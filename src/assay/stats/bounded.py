@@ -238,6 +238,34 @@ def effective_size(mean: float, error: float, n: int) -> float:
     return n * largest / ((n * error) ** 2 + _A_THIRD / 3)
 
 
+def mean_ends(values: Floats, level: float, bounds: Bounds) -> tuple[float, float]:
+    """Return the ends of the default interval of a mean of independent values.
+
+    `confidence.interval` gives the same ends, bit for bit, and chooses for other samples; this one
+    loads no test and no bootstrap. NaN values are left out; fewer than three have no ends.
+
+    >>> [round(end, 4) for end in mean_ends(np.array([1.0, 1.0, 0.0]), 0.95, (0.0, 1.0))]
+    [0.2077, 0.9385]
+    """
+    values = values[~np.isnan(values)]
+    n, (low, high) = len(values), bounds
+    if n < 3:
+        return math.nan, math.nan
+    mean = math.fsum(values.tolist()) / n
+    if bool(((values == 0) | (values == 1)).all()):
+        return wilson_ends(mean, n, level)
+    if values.min() == values.max():
+        return constant_ends(mean, n, level, bounds)
+    weights = float(n) / np.maximum(float(n) - np.ones(n), 1.0)
+    squares = float((((values - values.sum() / n) * weights) ** 2).sum())
+    error = math.sqrt(squares * (n - 1) / n) / n / (high - low)
+    share = min(max((mean - low) / (high - low), 0.0), 1.0)
+    size = effective_size(share, error, n)
+    ends = score_ends(share, size, -t_quantile((1 - level) / 2, n - 1.0))
+    first, last = (min(max(low + (high - low) * end, low), high) for end in ends)
+    return first, last
+
+
 def unseen_share(n: int, level: float) -> float:
     """Return the largest share that n draws may have missed (Clopper & Pearson 1934).
 

@@ -110,9 +110,9 @@ class Interval:
         """Return the heading of a column of intervals of this confidence level.
 
         >>> Interval.heading(0.95)
-        '95 % interval'
+        '95 % CI'
         """
-        return f"{100 * level:g} % interval"
+        return f"{100 * level:g} % CI"
 
     def to_dict(self, name: str = "estimate") -> dict[str, float | None]:
         """Return estimate (under this name) and ends as plain data; undefined numbers are None."""

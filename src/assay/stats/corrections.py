@@ -300,12 +300,11 @@ class RankInterval:
     note: str = ""
 
     def text(self) -> str | None:
-        """Return the rank and its ends, if any: `2 [1, 3]`; None without a rank."""
+        """Return the rank and its ends, where they differ: `2 (1–3)`; None without a rank."""
         if math.isnan(self.rank):
             return None
-        return f"{self.rank:g}" + (
-            "" if math.isnan(self.low) else f" [{self.low:g}, {self.high:g}]"
-        )
+        sure = math.isnan(self.low) or self.low == self.high
+        return f"{self.rank:g}" + ("" if sure else f" ({self.low:g}–{self.high:g})")
 
     def to_dict(self, name: str = "rank") -> dict[str, float | None]:
         """Return rank and ends as plain data; undefined numbers are None."""

@@ -294,11 +294,12 @@ def group_runs(
 
 @dataclass(frozen=True)
 class RunCosts:
-    """What a run cost, where its task stored that; `bytes` are those of vectors or an index."""
+    """What a run cost, where its task stored that; `bytes` are those of all vectors or an index."""
 
     seconds_per_query: float | None = None
     texts_per_second: float | None = None
     bytes: float | None = None
+    bytes_per_vector: float | None = None
 
     def __bool__(self) -> bool:
         return any(value is not None for value in vars(self).values())
@@ -325,7 +326,8 @@ def costs_of(n_queries: int, settings: dict[str, Any], steps: dict[str, Any]) ->
     return RunCosts(
         search / n_queries if search and n_queries else None,
         _number(costs.get("texts_per_second")),
-        _number(costs.get("bytes", settings.get("bytes_per_vector"))),
+        _number(costs.get("bytes")),
+        _number(costs.get("bytes_per_vector", settings.get("bytes_per_vector"))),
     )
 
 

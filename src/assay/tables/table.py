@@ -25,6 +25,11 @@ else:
 
 
 UNDEFINED = "–"
+# The one meaning of bold, in tables, reports, LaTeX and the dashboard.
+BOLD: Final = (
+    "Bold: may be the best, that is the highest or not significantly worse than it; "
+    "the highest only where nothing was tested."
+)
 
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>|])")
 
@@ -34,6 +39,7 @@ class Cell:
     """A value and its format.
 
     Its kind is text, fraction, difference (with a sign), percent, count or figure (ready to print).
+    `best` is bold wherever it is shown, and means what `BOLD` says.
     """
 
     value: str | float | int | None
@@ -77,6 +83,11 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     n_optional: int = 0
+
+    @property
+    def note(self) -> str:
+        """What bold means, where the table has some."""
+        return BOLD if any(cell.best for row in self.rows for cell in row) else ""
 
     @property
     def left(self) -> tuple[bool, ...]:
@@ -243,8 +254,8 @@ def _latex_cell(cell: Cell) -> str:
 
 @dataclass(frozen=True)
 class Words:
-    """A paragraph. Its role is verdict, note, signature, remark (what to know about the numbers),
-    method (how they were made) or next (what to type now).
+    """A paragraph. Its role is verdict, numbers (behind it), note, signature, remark (what to know
+    about the numbers), method (how they were made), footnote (below a table) or next (a command).
     """
 
     text: str
@@ -295,8 +306,8 @@ def _signature_id(words: Words) -> Words:
 
 
 def text_page(page: Page) -> str:
-    """Return plain text."""
-    return _lay_out(page, as_text, lambda words: printable(words.text))
+    """Return plain text; the numbers of a verdict stand in the line below it."""
+    return _lay_out(page, as_text, lambda words: printable(words.text), near="\n")
 
 
 def markdown_page(page: Page) -> str:
@@ -314,11 +325,28 @@ def html_page(page: Page) -> str:
     return _lay_out(page, html.as_html, _html_words, "")
 
 
+def explain_bold(page: Page) -> Page:
+    """Return the page with a footnote on bold below the last table that has some."""
+    last = max(
+        (i for i, part in enumerate(page) if isinstance(part, Table) and part.note), default=-1
+    )
+    return [*page[: last + 1], *([Words(BOLD, "footnote")] if last >= 0 else []), *page[last + 1 :]]
+
+
 def _lay_out(
-    page: Page, table: Callable[[Table], str], words: Callable[[Words], str], gap: str = "\n\n"
+    page: Page,
+    table: Callable[[Table], str],
+    words: Callable[[Words], str],
+    gap: str = "\n\n",
+    near: str = "",
 ) -> str:
     parts = [part for part in page if isinstance(part, Table) or part.text]
-    return gap.join(table(part) if isinstance(part, Table) else words(part) for part in parts)
+    text = ""
+    for part in parts if table is as_text else explain_bold(parts):
+        close = near if isinstance(part, Words) and part.role == "numbers" else ""
+        laid = table(part) if isinstance(part, Table) else words(part)
+        text += ((close or gap) if text else "") + laid
+    return text
 
 
 def _markdown_words(words: Words) -> str:
@@ -329,7 +357,10 @@ def _markdown_words(words: Words) -> str:
 
 
 def _latex_words(words: Words) -> str:
-    return latex_text(words.text) if words.role == "verdict" else latex_comment(words.text)
+    if words.role == "footnote":
+        return rf"{{\footnotesize {latex_text(words.text)}\par}}"
+    as_text = words.role in ("verdict", "numbers")
+    return latex_text(words.text) if as_text else latex_comment(words.text)
 
 
 def _html_words(words: Words) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,14 @@ from assay.cli.settings import argument, option, settings_of
 from assay.core.on_demand import OnDemand
 from assay.errors import UsageError
 from assay.tables.table import as_csv
-from assay.vision.settings import ESTIMATOR, INLIER, REPEATS, DescriptorSettings, KeypointSettings
+from assay.vision.settings import (
+    ESTIMATOR,
+    INLIER,
+    REPEATS,
+    DatasetSettings,
+    DescriptorSettings,
+    KeypointSettings,
+)
 
 if TYPE_CHECKING:
     from assay.vision.drawing import find_pair
@@ -202,6 +210,7 @@ def demo(
 @ESTIMATOR.declare()
 @INLIER.declare()
 @REPEATS.declare()
+@settings_of(DatasetSettings)["resize"].declare()
 @_scenes_option
 @_code_option
 @options.threads_option
@@ -216,6 +225,7 @@ def match(
     chart: str | None,
     layout: str,
     file: str | None,
+    resize: int | None,
     **how: Any,
 ) -> int:
     """Match images by descriptors and matchers: repeatability, MMA, homographies.
@@ -227,11 +237,14 @@ def match(
     \b
     Examples:
       assay descriptors match experiment.yaml --matcher mutual --matcher ratio
+      assay descriptors match experiment.yaml --resize 480
     """
     inputs = [experiment] if experiment else []
     output.refuse_input(file, *inputs)
     _check_chart(chart, file)
     read = _read_experiment(experiment, allow_code) if experiment else _demo(_DEMO_PATCHES, 200)
+    if resize is not None:
+        read = replace(read, dataset=replace(read.dataset, resize=resize))
     with progress_bar(f"{read.name}: scenes", saving.listener) as progress:
         names = ESTIMATOR.name, INLIER.name, REPEATS.name
         estimator = vision.Estimator(*(how.pop(name) for name in names))

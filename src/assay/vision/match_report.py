@@ -277,14 +277,15 @@ class MatchingReport:
 
     def tables(self) -> list[Table]:
         """Return tables of matches, homographies and, if wanted, scenes."""
-        tables = [self._table(_MATCHES), self._table(_HOMOGRAPHIES)]
+        tables = [self._table(_HOMOGRAPHIES), self._table(_MATCHES)]
         return [*tables, self._scene_table()] if self.per_scene else tables
 
     def _table(self, columns: tuple[str, ...]) -> Table:
         """Build a table of columns; `±` adds a measure's interval."""
         heads = []
         for name in columns:
-            bare = name.removesuffix(" ±").replace("_", " ")
+            bare = name.removesuffix(" ±").replace("_", " ").replace("AUC", "step AUC")
+            bare = bare.replace("field step ", "")  # as SuperGlue and those after it have it
             heads.append(bare.replace("score@", "matching score@"))
             if name.endswith("±"):
                 heads.append(report.level_heading(self.experiment.evaluation.level))
@@ -312,11 +313,11 @@ class MatchingReport:
 
     def page(self) -> Page:
         """Return tables with words between them, for people."""
-        matches, *rest = self.tables()
+        first, *rest = self.tables()
         sets = "; ".join(dict.fromkeys(result.settings["keypoints"] for result in self.results))
         how = f"homographies by {self.estimator.name}, {self.estimator.repeats} repeats"
         about = f"{how}; keypoints: {sets}"
-        head: Page = [Words(f"pixels in image k; {about}"), matches]
+        head: Page = [Words(f"pixels in image k; {about}"), first]
         compared = filter(None, [self.comparison])
         return report.lay_out(head, compared, list(rest), self.remarks, self.signature)
 
@@ -363,9 +364,10 @@ _MATCHES: Final = (
     *("MMA@5", "MMA@10", f"chance MMA@{HEADLINE}"),
 )
 _HOMOGRAPHIES: Final = (
-    *("descriptor", "matcher", "category", "pairs", "not_estimated"),
-    *("accuracy@1", f"accuracy@{HEADLINE} ±", f"SD accuracy@{HEADLINE}", "accuracy@5"),
-    *("AUC@1", f"AUC@{HEADLINE} ±", f"SD AUC@{HEADLINE}", "AUC@5", f"trapezoid AUC@{HEADLINE}"),
+    *("descriptor", "matcher", "category", "pairs"),
+    *(f"field AUC@{x}" for x in _CORNERS),
+    *("not_estimated", "accuracy@1", f"accuracy@{HEADLINE} ±", f"SD accuracy@{HEADLINE}"),
+    *("accuracy@5", "AUC@1", f"AUC@{HEADLINE} ±", f"SD AUC@{HEADLINE}", "AUC@5"),
 )
 _OF_SCENE: Final = tuple(
     f"{name}@{HEADLINE}" for name in ("repeatability", "score", "MMA", "accuracy", "AUC")
@@ -377,7 +379,7 @@ def _cells(summary: MatchingSummary, name: str) -> list[Cell]:
     if kind in _COUNTS:
         value = getattr(summary, kind)
         return [Cell(value) if isinstance(value, str) else Cell(value, "count")]
-    special = {"chance": summary.chance, "trapezoid": summary.trapezoids, "SD": summary.spreads}
+    special = {"chance": summary.chance, "field": summary.trapezoids, "SD": summary.spreads}
     if kind in special:
         return report.fractions([special[kind][rest]])
     mean = summary.intervals[kind]
@@ -439,7 +441,7 @@ def match_images(
             {
                 "matcher": matcher.name,
                 "estimator": f"{how.name},{how.pixels:g},{how.repeats}",
-                "keypoints": run.keypoint_name(context.keypoints),
+                "keypoints": run.keypoint_name(context.keypoints) + run.size_of(loaded),
             },
         )
         for context, scene_parts in parts

@@ -107,7 +107,14 @@ def load_scenes(dataset: DatasetSettings) -> list[Scene]:
         raise InputError(
             f"{dataset.path} has no scene {absent[0]!r}. Scenes: {', '.join(sorted(by_name))}."
         )
-    return [by_name[name] for name in sorted(dataset.scenes or by_name)]
+    scenes = [by_name[name] for name in sorted(dataset.scenes or by_name)]
+    return scenes if dataset.resize is None else [scene.resize(dataset.resize) for scene in scenes]
+
+
+def size_of(scenes: Iterable[Scene]) -> str:
+    """Return the size of images for a signature; nothing where they are as they are."""
+    sides = sorted({scene.side for scene in scenes if scene.side is not None})
+    return f" in images of {','.join(map(str, sides))} pixels" if sides else ""
 
 
 def run_experiment(
@@ -233,7 +240,7 @@ def join_scenes(parts: Sequence[ScenePart], context: SceneContext) -> Iterable[D
     for part in parts:
         add_seconds(seconds, part.seconds)
     shared: dict[str, Any] = {
-        "keypoints": keypoint_name(context.keypoints),
+        "keypoints": keypoint_name(context.keypoints) + size_of(context.scenes.values()),
         "timings": seconds,
         "metric": next((part.metric for part in parts if part.samples), "l2"),
         "failures": tuple(failure for part in parts for failure in part.failures),
@@ -364,6 +371,7 @@ def fingerprint(scene: Scene, context: SceneContext) -> str:
         "evaluation": evaluation,
         "descriptor": asdict(context.descriptor),
         "keypoints": asdict(context.keypoints),
+        **({} if scene.side is None else {"side": scene.side}),
     }
     digest.update(json.dumps(settings, sort_keys=True, default=str).encode())
     # Distractors come from all scenes.

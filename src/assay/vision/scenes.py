@@ -11,13 +11,13 @@ import re
 import struct
 import zlib
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from types import MappingProxyType
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,13 +148,15 @@ Parts = tuple[dict[int, Path], dict[int, Path]]
 class Scene:
     """Images 1, 2, … of a scene; `homographies[k]` maps points of image 1 into image k.
 
-    An image is the path of a file, or an array (rows × columns × blue, green, red).
+    An image is the path of a file, or an array (rows × columns × blue, green, red). With a `side`,
+    images are read with that length of their shorter side, which homographies already have.
     """
 
     name: str
     category: str
     images: tuple[Path | NDArray[Any], ...]
     homographies: Mapping[int, Floats] = field(repr=False)
+    side: int | None = None
 
     def __post_init__(self) -> None:
         """Check that each image after the first has its homography."""
@@ -182,7 +184,33 @@ class Scene:
             raise UsageError(
                 f"Scene {self.name!r} has the images 1 to {len(self.images)}; there is no {k!r}."
             )
-        return read_image(self.images[k - 1])
+        image = read_image(self.images[k - 1])
+        if self.side is None:
+            return image
+        cv2, size = opencv(), _resized(image, self.side)
+        return cast(Image, cv2.resize(image, size, interpolation=cv2.INTER_AREA))
+
+    def resize(self, side: int) -> Scene:
+        """Return the scene with images whose shorter side has this many pixels.
+
+        Homographies follow: the centre of pixel x moves to (x + ½)·factor − ½, as in OpenCV.
+        """
+        maps = []
+        for source in self.images:
+            image = read_image(source)
+            factors = np.divide(_resized(image, side), image.shape[1::-1])
+            maps.append(np.diag([*factors, 1.0]))
+            maps[-1][:2, 2] = (factors - 1) / 2
+        back = np.linalg.inv(maps[0])
+        moved = {k: maps[k - 1] @ H @ back for k, H in self.homographies.items()}
+        return replace(self, homographies=moved, side=side)
+
+
+def _resized(image: Image, side: int) -> tuple[int, int]:
+    """Return width and height with this length of the shorter side."""
+    height, width = image.shape[:2]
+    factor = side / min(height, width)
+    return max(round(width * factor), 1), max(round(height * factor), 1)
 
 
 def find_scenes(

@@ -103,9 +103,19 @@ class DatasetSettings:
     categories: Annotated[
         Mapping[str, str] | str | None, "Categories by scene, or a file that holds them."
     ] = None
+    resize: Annotated[
+        int | None,
+        About(
+            "Shorter side of images in pixels; papers on matching use 480.",
+            {"minimum": 16},
+            option={"section": "Input", "metavar": "PIXELS"},
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
-        """Refuse categories that are neither a file nor a table."""
+        """Refuse categories that are neither a file nor a table, and tiny images."""
+        if self.resize is not None and self.resize < 16:
+            raise UsageError(f"resize must be at least 16 pixels, found {self.resize!r}.")
         if not isinstance(self.categories, Mapping | str | None):
             raise UsageError(
                 f"categories: expected keys and values, or a file, found {self.categories!r:.60}."
@@ -219,6 +229,12 @@ class Experiment:
     def __post_init__(self) -> None:
         """Refuse an experiment without descriptors, or with two of one name."""
         names = [descriptor.name for descriptor in self.descriptors]
+        sources = [self.keypoints, *(each.keypoints for each in self.descriptors)]
+        if self.dataset.resize and any(each and each.source == "file" for each in sources):
+            raise UsageError(
+                "Keypoints from files belong to images of their own size. Remove resize, or detect "
+                "the keypoints."
+            )
         if not names:
             raise UsageError("An experiment needs at least one descriptor.")
         for name in names:

@@ -37,7 +37,7 @@ from assay.store.summaries import RunMean, query_checksums, read_query_texts
 
 MOST_COMPARED: Final = 100  # runs at a time: 4,950 pairs
 EQUAL: Final = "the same values"
-_LEVEL: Final = 0.95
+LEVEL: Final = 0.95
 _MOST_VALUES: Final = 10**7  # 80 MB
 _MOST_COMPARISONS: Final = 64
 _MOST_CHANGES: Final = 10_000
@@ -345,9 +345,9 @@ def _paired_change(differences: Any, labels: Sequence[str] | None) -> Change:
         return Change("same", 0.0, paired=True, note=EQUAL)
     nothing = np.zeros(differences.size)
     test = test_units(differences, nothing, labels)
-    separate = test.p <= 1 - _LEVEL
+    separate = test.p <= 1 - LEVEL
     interval = inverted_interval(
-        differences, nothing, test, level=1 - _LEVEL, separate=separate, clusters=labels
+        differences, nothing, test, level=1 - LEVEL, separate=separate, clusters=labels
     )
     if np.isnan(interval.estimate):
         return Change()

@@ -18,6 +18,7 @@ from assay.arrays import Floats, Ints
 from assay.core.ids import Ids
 from assay.core.text import printable
 from assay.report.svg import interval_strip
+from assay.stats import Interval
 from assay.store import Aggregate, Run
 from assay.store.summaries import RunMean, read_query_texts
 from assay.tables.html import (
@@ -53,6 +54,7 @@ class ListColumn(Generic[Row]):
         key: What `sort=` in the address calls it; empty where the list cannot be sorted by it.
         ascending: Whether the first click begins with the smallest; texts do.
         form: Write a value whose digits are for programs as people read it.
+        show: Write a row's value as people read it; empty hides it from them.
         link: Return the address that a cell leads to; empty for none.
         style: Return the class of a cell in the style sheet.
         heading_link: The address that the heading leads to.
@@ -64,6 +66,7 @@ class ListColumn(Generic[Row]):
     key: str = ""
     ascending: bool = False
     form: Callable[[Any], str] | None = None
+    show: Callable[[Row], str] | None = None
     link: Callable[[Row], str] | None = None
     style: Callable[[Row], str] | None = None
     heading_link: str = ""
@@ -81,6 +84,32 @@ def moment_column(
     return ListColumn(heading, lambda row: exact_moment(moment(row)), key=key, form=format_moment)
 
 
+def ci_column(
+    mean: Callable[[Row], Aggregate | RunMean | None], level: float = 0.95
+) -> ListColumn[Row]:
+    """Declare a column of the ends of intervals, as people read them."""
+
+    def ends(row: Row) -> Cell:
+        of_row = mean(row)
+        if of_row is None or of_row.low is None:
+            return Cell(None, "figure")
+        return Cell(f"[{of_row.low:.4f}, {of_row.high:.4f}]", "figure")
+
+    return ListColumn(Interval.heading(level), ends)
+
+
+def show_model(run: Any) -> str:
+    """Return a run's model without its folders; nothing where the name of the run says it.
+
+    >>> from types import SimpleNamespace as Run
+    >>> [show_model(Run(name="e5", model=path)) for path in ("/a/b/e5-base", "org/e5", "e5")]
+    ['…/e5-base', 'org/e5', '']
+    """
+    parts = run.model.rstrip("/").split("/")
+    shown = f"…/{parts[-1]}" if len(parts) > 2 else run.model
+    return "" if run.model == run.name else str(shown)
+
+
 def array_column(values: Any, heading: str, kind: str = "text", key: str = "") -> ListColumn[int]:
     """Declare a column of an array, whose rows are positions in it."""
     return ListColumn(heading, lambda i: values[i], kind, key)
@@ -89,9 +118,10 @@ def array_column(values: Any, heading: str, kind: str = "text", key: str = "") -
 def table_columns(
     table: Table, link: Callable[[tuple[Cell, ...]], str] | None = None
 ) -> list[ListColumn[tuple[Cell, ...]]]:
-    """Declare the columns of a finished table; `link` is for the cells of the first."""
+    """Declare the columns of a finished table; `link` is for names, first or behind a rank."""
+    name = int(table.columns[0] == "rank")
     return [
-        ListColumn(heading, lambda row, i=i: row[i], link=None if i else link)  # type: ignore[misc]
+        ListColumn(heading, lambda row, i=i: row[i], link=link if i == name else None)  # type: ignore[misc]
         for i, heading in enumerate(table.columns)
     ]
 
@@ -221,6 +251,11 @@ class Listing(Decoration, Generic[Row]):
         return Table(tuple(column.heading for column in self.columns), cells)
 
     @property
+    def note(self) -> str:
+        """What bold means, where the list has some."""
+        return self.table.note.replace("Bold", "Bold and blue")
+
+    @property
     def csv(self) -> str:
         """The address of the list as CSV."""
         return self.request.csv_address(self.name)
@@ -275,12 +310,14 @@ class Listing(Decoration, Generic[Row]):
         classes = [
             style,
             "" if left else "n",
-            "name" if column == 0 else "",
+            "name" if column == (self.columns[0].heading == "rank") else "",
             "short" if len(cell.text) <= _SHORT else "",
         ]
         text, exact = cell_text(cell), None
         if declared.form is not None and cell.value not in (None, ""):
             text, exact = html_text(declared.form(cell.value)), cell.text
+        if declared.show is not None:
+            text, exact = html_text(declared.show(record)), cell.text
         if style == _RUNNING and self.run is not None:  # the page's script follows it
             text = _progress(self.run(record), text)
         href = declared.link(record) if declared.link else ""

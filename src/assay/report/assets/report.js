@@ -51,11 +51,12 @@
     button.textContent = word;
     setTimeout(() => { button.textContent = before; }, 1500);
   };
+  const nameOf = (row) => row.querySelector(".name") ?? row.cells[0];
   const key = (row, column) => {
     const text = exact(row.cells[column]).replace(/^'/, "");
     const number = /^[<>]?\s*[+\-−[]*(\d|\.\d)/.test(text)
       ? parseFloat(text.replace("−", "-").replace(/^[<>[\s]+/, "")) : NaN;
-    return { text, number, last: row.cells[0].classList.contains("last") };
+    return { text, number, last: nameOf(row).classList.contains("last") };
   };
   const sort = (header, up) => {
     const table = header.closest("table"), column = header.cellIndex;
@@ -366,7 +367,7 @@
     for (const table of all(".systems table, .pairs table")) {
       const square = table.closest(".pairs") !== null;
       const hidden = [...table.tBodies[0].rows].map((row) => {
-        const cell = row.cells[0];
+        const cell = nameOf(row);
         row.hidden = misses(cell.textContent) && !cell.classList.contains("last");
         return row.hidden;
       });

@@ -17,7 +17,15 @@ from assay.core.text import signed
 from assay.errors import MeasureError, UsageError
 from assay.measures import parse
 from assay.report.svg import QueryBar, difference_bars
-from assay.report.tables import MOST_IN_MATRIX, pair_marks, pair_matrix
+from assay.report.tables import (
+    MOST_IN_MATRIX,
+    explain_terms,
+    method_terms,
+    pair_marks,
+    pair_matrix,
+    ranked_table,
+    test_words,
+)
 from assay.runs.record import names_of
 from assay.store import Aggregate, Run
 from assay.store.summaries import list_group_columns
@@ -33,6 +41,7 @@ from assay.web.page import PageRequest, PageRoute, WebPage
 _MOST_PAIRS: Final = 200  # rows of the page; all pairs are in the file
 _NOT_SETTINGS: Final = ("costs",)  # results, though they are stored with the settings
 _MOST_DIFFED: Final = 20
+_SEARCHED: Final = 50  # newest runs among which two of one dataset are looked for
 _LONGEST: Final = 200  # characters of a value on the page; the file has all of them
 
 
@@ -83,12 +92,12 @@ def compare_page(request: PageRequest) -> WebPage:
             _systems(request, comparison, runs),
             *_slices(request, comparison),
             _pairs(request, comparison),
-            *page.tables,
+            _overview(request, runs, names, measures, comparison),
             pair.queries.listing,
         ],
         context={
             **page.context,
-            "verdict": comparison.verdict,
+            **_verdict(comparison),
             "remarks": comparison.remarks,
             "method": comparison.method,
             "matrix": _matrix(comparison, runs),
@@ -99,6 +108,17 @@ def compare_page(request: PageRequest) -> WebPage:
             "retry_after": 0,
         },
     )
+
+
+def _verdict(comparison: Comparison) -> dict[str, Any]:
+    """Return the verdict in one sentence, its numbers, the test, and terms to explain."""
+    (block,) = comparison.blocks
+    return {
+        "verdict": block.verdict.headline,
+        "numbers": ". ".join(filter(None, (block.verdict.numbers, block.verdict.holes))),
+        "test": test_words(comparison),
+        "terms": explain_terms([block.measure, *method_terms(comparison)]),
+    }
 
 
 def find_comparison(
@@ -126,10 +146,21 @@ def _baseline_id(request: PageRequest) -> int | None:
 
 def _selection_page(request: PageRequest, runs: Sequence[Run]) -> WebPage:
     """Show how to select runs, where fewer than two are."""
-    last = [] if runs else request.store.runs(status="finished", limit=2)
-    link = web.address("/compare", run=[run.id for run in last]) if len(last) == 2 else ""
+    last = [] if runs else _comparable_pair(request.store.runs(status="finished", limit=_SEARCHED))
+    link = web.address("/compare", run=[run.id for run in last]) if last else ""
     data = {"runs": [run.id for run in runs], "comparison": None}
     return WebPage("choose", "Compare runs", data, [], {"runs": runs, "link": link, "last": last})
+
+
+def _comparable_pair(runs: Sequence[Run]) -> list[Run]:
+    """Return the two newest runs of one dataset that can be compared; nothing without such."""
+    newest: dict[tuple[Any, ...], Run] = {}
+    for run in runs:
+        key = (run.dataset, run.task, run.signature, run.query_set, run.n_queries)
+        other = newest.setdefault(key, run)
+        if other is not run and _shared_measures([other, run]):
+            return [other, run]
+    return []
 
 
 def _shared_measures(runs: Sequence[Run]) -> list[str]:
@@ -158,11 +189,11 @@ def _systems(
     means = [row.mean for row in comparison.standings_on(measure)]
     scale = Scale.around(end for mean in means for end in (mean.estimate, mean.low, mean.high))
     ids = {name: run.id for name, run in zip(comparison.names, runs, strict=True)}
-    table = comparison.table(measure)
+    table = ranked_table(comparison, measure)
     drawn = [Aggregate(measure, mean.estimate, low=mean.low, high=mean.high) for mean in means]
 
     def link(row: tuple[Cell, ...]) -> str:
-        return web.address(f"/run/{ids[str(row[0].value)]}", measure=measure)
+        return web.address(f"/run/{ids[str(row[1].value)]}", measure=measure)
 
     return Listing(
         request,
@@ -170,7 +201,7 @@ def _systems(
         f"{measure}, best first",
         lists.table_columns(table, link),
         table.rows,
-        picture=lists.interval_column(2, scale, drawn, [row[1].best for row in table.rows]),
+        picture=lists.interval_column(3, scale, drawn, [row[2].best for row in table.rows]),
     )
 
 
@@ -217,16 +248,23 @@ def _slices(request: PageRequest, comparison: Comparison) -> list[Listing[tuple[
 
 
 def _overview(
-    request: PageRequest, runs: Sequence[Run], names: Sequence[str], measures: Sequence[str]
+    request: PageRequest,
+    runs: Sequence[Run],
+    names: Sequence[str],
+    measures: Sequence[str],
+    comparison: Comparison | None = None,
 ) -> Listing[tuple[str, Run]]:
-    """Declare the list of stored means on all shared measures, the best of each in bold."""
+    """Declare the list of stored means on all shared measures; one of them may be tested."""
+    tested = () if comparison is None else comparison.standings
+    leaders = {(row.measure, row.name) for row in tested if row.leads}
 
     def mean_column(measure: str) -> ListColumn[tuple[str, Run]]:
         best = max((v for run in runs if (v := run.means()[measure]) is not None), default=None)
 
         def cell(row: tuple[str, Run]) -> Cell:
             value = row[1].means()[measure]
-            return Cell(value, "fraction", value is not None and value == best)
+            highest = value is not None and value == best
+            return Cell(value, "fraction", highest or (measure, row[0]) in leaders)
 
         return ListColumn(measure, cell)
 

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from assay.comparison.verdict import describe_test
 from assay.core.text import format_bytes, format_rate, format_time
 from assay.errors import AssayError
-from assay.report.svg import CostPoint, TrendPoint, cost_picture, trend_line
+from assay.report.svg import CostPoint, TrendPoint, cost_picture, trend_line, trend_scale
+from assay.report.tables import explain_terms, method_terms
 from assay.runs.record import names_of
-from assay.stats.corrections import split_letters
 from assay.store import Run, Store, summaries
 from assay.store.summaries import RunCosts, RunMean
+from assay.tables.html import tag
 from assay.tables.svg import Scale
 from assay.tables.table import Cell
 from assay.web import page as web
-from assay.web.caches import EQUAL, MOST_COMPARED, PENDING, Change, Pending
-from assay.web.listing import ListColumn, Listing, interval_column, moment_column
+from assay.web.caches import EQUAL, LEVEL, MOST_COMPARED, PENDING, Change, Pending
+from assay.web.listing import (
+    ListColumn,
+    Listing,
+    ci_column,
+    interval_column,
+    moment_column,
+    show_model,
+)
 from assay.web.page import PageRequest, PageRoute, WebPage
 
 _MOST_VALUES: Final = 500_000  # runs × queries whose letters take seconds, not minutes
@@ -44,16 +53,27 @@ def leaderboard_page(request: PageRequest) -> WebPage:
         costs = summaries.read_costs(connection, ids)
     letters = _find_letters(request, ranked, measure)
     entries = [
-        _Entry(place, run, letters.by_run.get(run.id, ""), means.get(run.id, {}), costs.get(run.id))
+        _Entry(
+            place,
+            run,
+            letters.by_run.get(run.id, ""),
+            place == 1 or run.id in letters.leaders,
+            means.get(run.id, {}),
+            costs.get(run.id),
+        )
         for place, run in enumerate(ranked, 1)
     ]
     named_like = request.params.get("named_like")
     matching = [entry for entry in entries if named_like.casefold() in entry.run.name.casefold()]
     lettered = bool(letters.by_run)
     columns = _board_columns(entries, measure, also, lettered=lettered)
-    caption = f"{measure}, best first"
-    whole = Listing(request, "leaderboard", caption, columns, matching, run=lambda row: row.run)
-    listing = _draw_intervals(whole.paged(), entries, 1 + lettered)
+    ends = _board_columns(entries, measure, also, lettered=lettered, ends=True)
+    whole = replace(
+        Listing(request, "leaderboard", f"{measure}, best first", columns, matching),
+        run=lambda row: row.run,
+        whole=lambda: Listing(request, "leaderboard", "", ends, matching).table,
+    )
+    listing = _draw_intervals(whole.paged())
     data = {
         "dataset": dataset,
         "measure": measure,
@@ -77,6 +97,7 @@ def leaderboard_page(request: PageRequest) -> WebPage:
             "named_like": named_like,
             "chosen": bool(request.params.get_all("also")),
             "note": letters.note,
+            "terms": explain_terms([measure, *letters.terms]),
             "retry_after": letters.retry_after,
             "compare": web.address("/compare", run=letters.family, measure=measure)
             if len(letters.family) > 1
@@ -97,11 +118,12 @@ def _choose_others(request: PageRequest, measures: Sequence[str], measure: str) 
 
 @dataclass(frozen=True)
 class _Entry:
-    """A run on the board: its place, letters, other means and costs."""
+    """A run on the board: its place, letters, whether it may be the best, other means, costs."""
 
     place: int
     run: RunMean
     letters: str
+    leads: bool
     means: dict[str, float | None]
     costs: RunCosts | None
 
@@ -126,12 +148,16 @@ def _rank(rows: Sequence[RunMean], *, newest: bool) -> list[RunMean]:
 
 @dataclass(frozen=True)
 class _Letters:
-    """Group letters by run, a note on them, seconds until they are ready, and who was compared."""
+    """Group letters by run, a note on them, seconds until they are ready, who was compared, and
+    which runs may be the best.
+    """
 
     by_run: dict[int, str] = field(default_factory=dict)
     note: str = ""
     retry_after: int = 0
     family: tuple[int, ...] = ()
+    leaders: frozenset[int] = frozenset()
+    terms: tuple[str, ...] = ("interval",)
 
 
 def _find_letters(request: PageRequest, ranked: Sequence[RunMean], measure: str) -> _Letters:
@@ -152,12 +178,15 @@ def _find_letters(request: PageRequest, ranked: Sequence[RunMean], measure: str)
     if isinstance(comparison, Pending):
         return _Letters({}, "Group letters are being computed.", comparison.retry_after, ids)
     by_name = dict(zip(names, ids, strict=True))
-    letters = {by_name[row.name]: row.letters for row in comparison.standings_on(measure)}
+    standings = comparison.standings_on(measure)
+    letters = {by_name[row.name]: row.letters for row in standings}
+    leaders = frozenset(by_name[row.name] for row in standings if row.leads)
     settings = comparison.settings
     unit = "" if settings.by is None else f", whole groups by {settings.by}"
     how = f"{describe_test(settings, len(comparison.pairs))}{unit}"
-    note = f"Runs that share a letter are not separable ({how}: {comparison.family}).{left_out}"
-    return _Letters(letters, note, 0, ids)
+    shared = "Runs that share a letter do not differ significantly"
+    note = f"{shared} ({how}: {comparison.family}).{left_out}"
+    return _Letters(letters, note, 0, ids, leaders, tuple(method_terms(comparison)))
 
 
 def _family(store: Store, ranked: Sequence[RunMean], measure: str) -> tuple[list[Run], str]:
@@ -195,9 +224,17 @@ def _largest(values: Iterable[float | None]) -> float | None:
 
 
 def _board_columns(
-    entries: Sequence[_Entry], measure: str, also: Sequence[str], *, lettered: bool
+    entries: Sequence[_Entry],
+    measure: str,
+    also: Sequence[str],
+    *,
+    lettered: bool,
+    ends: bool = False,
 ) -> list[ListColumn[_Entry]]:
-    """Declare the columns; letters, costs and models only where some run has them."""
+    """Declare the columns; letters, costs and models only where some run has them.
+
+    For programs the `ends` of intervals are columns of their own.
+    """
 
     def mean_column(name: str) -> ListColumn[_Entry]:
         """Declare the column of another measure, its best value in bold."""
@@ -216,39 +253,44 @@ def _board_columns(
     costs = [key for key in COSTS if _largest(entry.cost(key) for entry in entries) is not None]
     with_models = any(entry.run.model not in ("", entry.run.name) for entry in entries)
     letters: ListColumn[_Entry] = ListColumn("group letters", lambda entry: entry.letters or None)
-    model: ListColumn[_Entry] = ListColumn("model", lambda entry: entry.run.model)
+    model: ListColumn[_Entry] = ListColumn(
+        "model", lambda entry: entry.run.model, show=lambda entry: show_model(entry.run)
+    )
+    level = next((entry.run.level for entry in entries if entry.run.level), LEVEL)
+    interval: list[ListColumn[_Entry]] = [ci_column(lambda entry: entry.run, level)]
+    if ends:
+        interval = [
+            ListColumn("from", lambda entry: entry.run.low, "fraction"),
+            ListColumn("to", lambda entry: entry.run.high, "fraction"),
+        ]
     return [
+        ListColumn("rank", lambda entry: entry.place, "count"),
         ListColumn(
             "name",
             lambda entry: entry.run.name,
             link=lambda entry: web.address(f"/run/{entry.run.id}", measure=measure),
         ),
-        ListColumn(measure, lambda entry: entry.run.value, "fraction"),
+        ListColumn(measure, lambda entry: Cell(entry.run.value, "fraction", entry.leads)),
+        *interval,
         *([letters] if lettered else []),
         *map(mean_column, also),
         *map(cost_column, costs),
-        ListColumn("from", lambda entry: entry.run.low, "fraction"),
-        ListColumn("to", lambda entry: entry.run.high, "fraction"),
         ListColumn("chance", lambda entry: entry.run.chance, "fraction"),
         ListColumn("queries", lambda entry: entry.run.n, "count"),
-        ListColumn("place", lambda entry: entry.place, "count"),
         *([model] if with_models else []),
         ListColumn("run", lambda entry: entry.run.id, "count"),
         moment_column("began", lambda entry: entry.run.created),
     ]
 
 
-def _draw_intervals(
-    listing: Listing[_Entry], best: Sequence[_Entry], after: int
-) -> Listing[_Entry]:
-    """Return the list of a page with its intervals drawn; `best` begins with the best run."""
+def _draw_intervals(listing: Listing[_Entry]) -> Listing[_Entry]:
+    """Return the list of a page with its intervals drawn beside their ends."""
     runs = [entry.run for entry in listing.rows]
     ends = [end for run in runs for end in (run.value, run.low, run.high)]
     scale = Scale.around(ends).extend(run.chance for run in runs)
-    letters = {letter for entry in best[:1] for letter in split_letters(entry.letters)}
-    # A run that shares a letter with the best one may be the best.
-    first = [bool(letters & set(split_letters(entry.letters))) for entry in listing.rows]
-    return replace(listing, picture=interval_column(after, scale, runs, first))
+    leads = [entry.leads for entry in listing.rows]
+    picture = interval_column(3, scale, runs, leads)
+    return replace(listing, picture=replace(picture, head=tag("span", picture.head, class_="skip")))
 
 
 @dataclass(frozen=True)
@@ -270,6 +312,7 @@ COSTS: Final = {
         "texts/s", "time to encode a text", lambda rate: format_rate(rate) or "", format_time
     ),
     "bytes": Cost("memory", "memory", lambda size: format_bytes(int(size)) or ""),
+    "bytes_per_vector": Cost("vector", "size of a vector", lambda size: f"{size:,.0f} bytes"),
 }
 
 
@@ -318,7 +361,11 @@ def trends_page(request: PageRequest) -> WebPage:
         scored = [row for row in rows if row.name == system and row.value is not None]
         series = scored[:_MOST_RUNS][::-1]
         changes = request.cache.changes.along(connection, series, measure, request.timeout)
-    worse = [run.id for run, change in zip(series, changes, strict=True) if change.kind == "worse"]
+        between = partial(request.cache.changes.between, connection)
+        test = partial(between, measure=measure, timeout=request.timeout)
+        worse = [i for i, change in enumerate(changes) if change.kind == "worse"]
+        recoveries = {series[i].id: recovery_of(series, i, test) for i in worse}
+    points = _points(series, changes, measure)
     return WebPage(
         "trends",
         f"{measure} of {system} over time" if series else "Trends",
@@ -330,7 +377,8 @@ def trends_page(request: PageRequest) -> WebPage:
             "names": systems,
             "datasets": boards,
             "left_out": max(0, len(scored) - _MOST_RUNS),
-            "regressions": worse,
+            "regressions": list(recoveries),
+            "recovered": [run for run, good in recoveries.items() if good],
             "runs": [
                 {**run.to_dict(), "change": {**asdict(change), "words": change.words}}
                 for run, change in zip(series, changes, strict=True)
@@ -338,15 +386,20 @@ def trends_page(request: PageRequest) -> WebPage:
         },
         [_listing(request, series, changes, measure)],
         {
-            "chart": _chart(series, changes, measure),
-            "verdict": _verdict(series, changes, measure, worse),
+            "chart": trend_line(points, measure),
+            "verdict": _verdict(series, changes, measure, recoveries),
+            "numbers": describe_difference(changes[-1]) if changes else "",
+            "axis": trend_scale(points) if points else None,
             "retry_after": int(PENDING in changes),
         },
     )
 
 
 def _verdict(
-    series: Sequence[RunMean], changes: Sequence[Change], measure: str, worse: Sequence[int]
+    series: Sequence[RunMean],
+    changes: Sequence[Change],
+    measure: str,
+    recoveries: Mapping[int, int | None],
 ) -> str:
     if len(series) < 2:
         return ""
@@ -354,7 +407,7 @@ def _verdict(
     now = f"The newest run ({last.id}) reaches {last.value:.4f} on {measure}"
     if PENDING in changes:
         return f"{now}; the changes are being tested."
-    return f"{now}: {_describe_change(change)}. {_regressions(worse)}."
+    return f"{now}: {_describe_change(change)}. {_regressions(recoveries)}."
 
 
 def _describe_change(change: Change) -> str:
@@ -362,28 +415,54 @@ def _describe_change(change: Change) -> str:
         return f"{EQUAL} as the previous run"
     if change.note:
         return f"not comparable with the previous run ({change.note})"
-    ends = "" if change.low is None else f" [{change.low:+.4f}, {change.high:+.4f}]"
     words = {"better": "better than", "worse": "worse than", "same": "no significant change from"}
-    by = f", {change.difference:+.4f}{ends}" if change.difference is not None else ""
-    return f"{words[change.kind]} the previous run{by}"
+    return f"{words[change.kind]} the previous run"
 
 
-def _regressions(runs: Sequence[int]) -> str:
-    """Name the runs that are worse than the one before, the last few.
+def describe_difference(change: Change) -> str:
+    """Return a change in numbers; nothing where there are none."""
+    ends = (
+        ""
+        if change.low is None
+        else f" ({100 * LEVEL:g} % CI {change.low:+.4f} to {change.high:+.4f})"
+    )
+    return "" if change.difference is None else f"Change {change.difference:+.4f}{ends}"
 
-    >>> _regressions([7]), _regressions([1, 2, 3, 4, 5, 6])
-    ('Regression in run 7', '6 regressions, the last in runs 2, 3, 4, 5, 6')
+
+def recovery_of(
+    series: Sequence[RunMean], worse: int, test: Callable[[list[tuple[RunMean, RunMean]]], Any]
+) -> int | None:
+    """Return the first run after a regression that made it good; None while none did.
+
+    It makes up for more than half of the drop, and is not significantly worse than the run before
+    the drop. `test` compares pairs of runs.
     """
-    if not runs:
-        return "No regression"
-    listed = ", ".join(map(str, runs[-_LISTED:]))
-    if len(runs) > _LISTED:
-        return f"{len(runs)} regressions, the last in runs {listed}"
-    return f"Regression in run {listed}" if len(runs) == 1 else f"Regressions in runs {listed}"
+    before, drop = series[worse - 1], series[worse]
+    half = ((before.value or 0.0) + (drop.value or 0.0)) / 2
+    later = [run for run in series[worse + 1 :] if (run.value or 0.0) > half][:_LISTED]
+    changes = test([(before, run) for run in later])
+    good = (run.id for run, each in zip(later, changes, strict=True) if each.kind != "worse")
+    return next(good, None)
 
 
-def _chart(series: Sequence[RunMean], changes: Sequence[Change], measure: str) -> Any:
-    points = [
+def _regressions(recoveries: Mapping[int, int | None]) -> str:
+    """Name the runs that are worse than the one before, the last few, and which recovered.
+
+    >>> _regressions({7: 9}), _regressions(dict.fromkeys(range(1, 7)))[:36]
+    ('Regression in run 7 (recovered in run 9)', '6 regressions, the last in runs 2 (op')
+    """
+    named = ", ".join(
+        f"{run} ({f'recovered in run {good}' if good else 'open'})"
+        for run, good in list(recoveries.items())[-_LISTED:]
+    )
+    if len(recoveries) > _LISTED:
+        return f"{len(recoveries)} regressions, the last in runs {named}"
+    kind = "Regression in run" if len(recoveries) == 1 else "Regressions in runs"
+    return f"{kind} {named}" if recoveries else "No regression"
+
+
+def _points(series: Sequence[RunMean], changes: Sequence[Change], measure: str) -> list[TrendPoint]:
+    return [
         TrendPoint(
             run.created,
             float(run.value or 0.0),
@@ -395,7 +474,6 @@ def _chart(series: Sequence[RunMean], changes: Sequence[Change], measure: str) -
         )
         for run, change in zip(series, changes, strict=True)
     ]
-    return trend_line(points, measure)
 
 
 def _listing(

@@ -20,6 +20,7 @@ from assay.runs.record import names_of
 from assay.runs.results import QueryResults, ResultDoc
 from assay.scoring.output import disclosures
 from assay.scoring.scores import Scores
+from assay.stats import Interval
 from assay.store import Aggregate, Run
 from assay.store.summaries import costs_of
 from assay.store.tables import position_of, run_data
@@ -171,14 +172,16 @@ def _groups(request: PageRequest, scores: Scores) -> tuple[str, Listing[tuple[st
     return column, Listing(request, "groups", caption, columns, rows)
 
 
-def _verdict(run: Run, measure: str) -> str:
+def _verdict(run: Run, measure: str) -> tuple[str, str]:
+    """Return a sentence on one mean, and its numbers; nothing without a mean."""
     means = (row for row in run.aggregates if row.measure == measure and not row.by_column)
     mean = next(means, None)
     if run.status != "finished" or mean is None or mean.value is None:
-        return ""
-    ends = "" if mean.low is None else f" [{mean.low:.4f}, {mean.high:.4f}]"
-    chance = "" if mean.chance is None else f"; a random order reaches {mean.chance:.4f}"
-    return f"{run.name} reaches {mean.value:.4f}{ends} on {mean.measure}{chance}"
+        return "", ""
+    level = Interval.heading(mean.level or 0.95)
+    ends = [] if mean.low is None else [f"{level} [{mean.low:.4f}, {mean.high:.4f}]"]
+    chance = [] if mean.chance is None else [f"a random order reaches {mean.chance:.4f}"]
+    return f"{run.name} scores {mean.value:.4f} on {mean.measure}", " · ".join([*ends, *chance])
 
 
 def _facts(run: Run) -> list[tuple[str, str, str]]:

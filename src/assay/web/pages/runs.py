@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import pairwise
 from typing import Any, Final
 
@@ -13,14 +14,25 @@ from sqlalchemy import Connection
 
 from assay.core.text import format_time
 from assay.errors import UsageError
+from assay.report.svg import sparkline
 from assay.runs.results import canonical
 from assay.store import summaries
 from assay.store.summaries import RunGroup, RunMean, RunSummary
 from assay.store.tables import list_data
+from assay.tables.html import ExtraColumn
 from assay.web import page as web
 from assay.web.caches import PENDING, Change
-from assay.web.listing import ListColumn, Listing, Paging, SortOrder, moment_column
+from assay.web.listing import (
+    ListColumn,
+    Listing,
+    Paging,
+    SortOrder,
+    ci_column,
+    moment_column,
+    show_model,
+)
 from assay.web.page import PageRequest, PageRoute, QueryParams, WebPage
+from assay.web.pages.leaderboard import recovery_of
 
 _LISTED: Final = ("task", "dataset", "model", "tag")
 _FILTERS: Final = ("name", *_LISTED, "status", "measure")
@@ -61,14 +73,23 @@ RUN_COLUMNS: Final[dict[str, ListColumn[RunSummary]]] = {
             ascending=True,
             link=_leaderboard_link,
         ),
-        ListColumn("model", lambda run: run.model, key="model", ascending=True),
+        ListColumn("model", lambda run: run.model, key="model", ascending=True, show=show_model),
         ListColumn("queries", lambda run: run.n_queries or None, "count", "n_queries"),
         ListColumn("took", lambda run: run.seconds, "fraction", "seconds", form=format_time),
         ListColumn("tags", lambda run: " ".join(run.tags), key="tags", ascending=True),
         moment_column("began (UTC)", lambda run: run.created, "created"),
     )
 }
-_BEFORE: Final = tuple(RUN_COLUMNS)[:6]  # the measures stand between these and the others
+
+
+def _first_mean(run: RunSummary) -> tuple[str, float | None]:
+    return next(iter(run.means().items()), ("", None))
+
+
+_FIRST_MEAN: Final[list[ListColumn[RunSummary]]] = [
+    ListColumn("mean", lambda run: _first_mean(run)[1], "fraction"),
+    ListColumn("measure", lambda run: _first_mean(run)[0]),
+]
 _ASCENDING: Final = {"group", *(key for key, column in RUN_COLUMNS.items() if column.ascending)}
 
 
@@ -159,7 +180,7 @@ def _list_runs(
     )
     part = {"limit": paging.per_page, "offset": paging.rows.start}
     runs = summaries.find_summaries(connection, **part, order=order, **view.filters)
-    measures = view.choose_measures(_usual_measures(connection, runs, view))
+    measures = view.choose_measures(_usual_measures(runs, view))
 
     def every() -> list[RunSummary]:
         with request.store.database.reading() as again:
@@ -190,16 +211,15 @@ def _list_runs(
     return WebPage("runs", "Runs", data, [listing], context)
 
 
-def _usual_measures(
-    connection: Connection, runs: Sequence[RunSummary], view: _ListView
-) -> Sequence[str]:
-    """Return the measures of the task that most runs of the page are of."""
-    tasks = Counter(run.task for run in runs if run.means())
-    if len(tasks) < 2:
-        have = {name for run in runs for name in run.means()}
-        return [name for name in view.measures if name in have]
-    dataset = view.filters["dataset"]
-    return summaries.list_measures(connection, task=tasks.most_common(1)[0][0], dataset=dataset)
+def _usual_measures(runs: Sequence[RunSummary], view: _ListView) -> Sequence[str]:
+    """Return the measures of the runs; none where they are of several tasks.
+
+    Values of one measure are not comparable between tasks: the nDCG@10 of codes is against the
+    float vectors, that of a retrieval run against judgments.
+    """
+    have = {name for run in runs for name in run.means()}
+    several = len({run.task for run in runs if run.means()}) > 1
+    return [] if several else [name for name in view.measures if name in have]
 
 
 def live_rows(runs: Sequence[RunSummary]) -> list[dict[str, Any]]:
@@ -222,16 +242,16 @@ def _columns(
     """Return the chosen columns, else the usual ones without those that are empty."""
     if view.columns:
         return [_column(key) for key in dict.fromkeys(["name", *view.columns])]
-    filled = [
-        key
+    name, *filled = [
+        column
         for key, column in RUN_COLUMNS.items()
         if key not in _NOT_AT_FIRST
         and (key not in (*_LISTED, "tags") or any(column.value(run) for run in runs))
         and (key != "model" or any(run.model != run.name for run in runs))
+        and (key != "status" or any(run.status != "finished" for run in runs))
     ]
-    first = [key for key in filled if key in _BEFORE]
-    rest = [key for key in filled if key not in _BEFORE]
-    return [_column(key) for key in (*first, *measures, *rest)]
+    # Values stand beside the name, which is what a phone shows of a list.
+    return [name, *(map(_column, measures) if measures else _FIRST_MEAN), *filled]
 
 
 def _column(key: str) -> ListColumn[RunSummary]:
@@ -294,8 +314,9 @@ def _group_listing(
 
 # The front page: what is here, what is new, and what became worse
 
-_DAYS: Final = 7
-_MOST_TESTED: Final = 8  # drops that are tested, the largest first
+_PERIODS: Final = (7, 30, 90)  # days
+_MOST_TESTED: Final = 12  # drops that are tested, the largest first
+_MOST_POINTS: Final = 30  # of a sparkline
 _MOST_DATASETS: Final = 20
 _MOST_NEWS: Final = 12
 _NEWEST: Final = 8
@@ -303,17 +324,17 @@ _NEWEST: Final = 8
 
 def home_page(request: PageRequest) -> WebPage:
     """Show datasets, the newest runs, what changed lately, and regressions."""
-    days = request.params.get_int("days", _DAYS)
-    since = (datetime.now(UTC) - timedelta(days=min(days, 3650))).strftime("%Y-%m-%dT%H:%M:%S")
     with request.store.database.reading() as connection:
+        newest = summaries.find_summaries(connection, limit=_NEWEST)
+        days, since = _choose_period(request.params, newest[0].created if newest else "")
         counts = summaries.count_statuses(connection)
         heads = summaries.find_headlines(connection)
         groups = summaries.group_runs(connection, "dataset")
-        statuses = summaries.group_runs(connection, "status", since=since)
-        newest = summaries.find_summaries(connection, limit=_NEWEST)
-        drops, pending = _find_regressions(request, connection, heads, since)
-    news = list(_find_news(heads, since))
-    boards = [_board(group, heads) for group in groups[:_MOST_DATASETS]]
+        statuses = summaries.group_runs(connection, "status", since=since or None)
+        test = partial(request.cache.changes.between, connection, timeout=request.timeout)
+        drops, pending = _find_regressions(heads, since, test)
+        boards = [_board(group, heads, test) for group in groups[:_MOST_DATASETS]]
+    news = list(_find_news(heads, since)) if since else []
     return WebPage(
         "home",
         "Overview",
@@ -322,7 +343,7 @@ def home_page(request: PageRequest) -> WebPage:
             "since": since,
             "days": days,
             "recent": {status.name: status.runs for status in statuses},
-            "datasets": [asdict(board) for board in boards],
+            "datasets": [board.to_dict() for board in boards],
             "news": [asdict(event) for event in news],
             "regressions": [drop.to_dict() for drop in drops],
             "runs": live_rows(newest),
@@ -330,7 +351,9 @@ def home_page(request: PageRequest) -> WebPage:
         [_dataset_listing(request, boards), _newest_listing(request, newest)],
         {
             "drops": drops,
-            "retry_after": int(pending),
+            "open": [drop for drop in drops if not drop.recovered],
+            "periods": [(str(d), f"{d} days") for d in _PERIODS] + [("all", "all")],
+            "retry_after": int(pending or any(board.change == PENDING for board in boards)),
             "news": news[:_MOST_NEWS],
             "boards": boards,
             "n_news": len(news),
@@ -338,23 +361,45 @@ def home_page(request: PageRequest) -> WebPage:
     )
 
 
+def _choose_period(params: QueryParams, newest: str) -> tuple[int | None, str]:
+    """Return the days of the period and its start; by default the shortest that has runs."""
+    text, now = params.get("days"), datetime.now(UTC)
+    chosen = [] if text in ("", "all") else [params.get_int("days", _PERIODS[0])]
+    for days in chosen or (_PERIODS if text != "all" else ()):
+        since = (now - timedelta(days=min(days, 3650))).strftime("%Y-%m-%dT%H:%M:%S")
+        if chosen or newest >= since:
+            return days, since
+    return None, ""
+
+
 @dataclass(frozen=True)
 class Board:
-    """A dataset: how many runs it has, and which is the best on the measure of most of them."""
+    """A dataset: its best run on the measure of most, and the runs of one name over time."""
 
-    dataset: str
-    runs: int
-    last: str
-    measure: str = ""
-    best: str = ""
-    best_id: int | None = None
-    value: float | None = None
+    group: RunGroup
+    best: RunMean | None
+    series: tuple[RunMean, ...]
+    change: Change
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        facts = {"dataset": self.group.name, "runs": self.group.runs, "last": self.group.last}
+        keys = {"best": "name", "best_id": "id"}
+        for key in ("measure", "best", "best_id", "value", "low", "high"):
+            facts[key] = getattr(self.best, keys.get(key, key), None)
+        series = [{"run": run.id, "value": run.value} for run in self.series]
+        return {**facts, "series": series, "change": asdict(self.change)}
 
 
-def _board(group: RunGroup, heads: Sequence[RunMean]) -> Board:
-    best = _best(_comparable(head for head in heads if head.dataset == group.name))
-    facts = () if best is None else (best.measure, best.name, best.id, best.value)
-    return Board(group.name, group.runs, group.last, *facts)
+def _board(group: RunGroup, heads: Sequence[RunMean], test: Callable[..., list[Change]]) -> Board:
+    """Return a dataset; its series are the runs of the name that has most."""
+    alike = _comparable(head for head in heads if head.dataset == group.name)
+    scored = [head for head in alike if head.value is not None]
+    usual = Counter(head.name for head in scored).most_common(1)
+    series = [head for head in scored if head.name == usual[0][0]][:_MOST_POINTS][::-1]
+    pairs = list(pairwise(series))[-1:]
+    changes = test(pairs, measure=series[-1].measure) if pairs else [Change()]
+    return Board(group, _best(scored), tuple(series), changes[0])
 
 
 def _comparable(heads: Iterable[RunMean]) -> list[RunMean]:
@@ -412,36 +457,43 @@ class Regression:
     before: RunMean
     measure: str
     change: Change
+    recovered: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         runs = {"run": self.run.to_dict(), "before": self.before.to_dict()}
-        return {**runs, "measure": self.measure, "change": asdict(self.change)}
+        outcome = {"change": asdict(self.change), "recovered": self.recovered}
+        return {**runs, "measure": self.measure, **outcome}
 
 
 def _find_regressions(
-    request: PageRequest, connection: Connection, heads: Sequence[RunMean], since: str
+    heads: Sequence[RunMean], since: str, test: Callable[..., list[Change]]
 ) -> tuple[list[Regression], bool]:
-    """Test the largest drops since then; return those that are significant.
+    """Test the largest drops since then, and older ones that no run has made good.
 
-    The second value says whether some are still being tested.
+    Returns those that are significant, newest first, and whether some are still being tested.
     """
-    drops = sorted(_drops(heads, since), key=lambda pair: _change_of(*pair))[:_MOST_TESTED]
+    drops = sorted(_drops(heads, since), key=lambda drop: _change_of(*drop[1]))
+    drops.sort(key=lambda drop: drop[1][1].created < since)
     regressions, pending = [], False
-    for measure in dict.fromkeys(new.measure for _, new in drops):
-        pairs = [(old, new) for old, new in drops if new.measure == measure]
-        changes = request.cache.changes.between(connection, pairs, measure, request.timeout)
-        pending = pending or PENDING in changes
-        regressions += [
-            Regression(new, old, measure, change)
-            for (old, new), change in zip(pairs, changes, strict=True)
-            if change.kind == "worse"
-        ]
+    for series, (old, new) in drops[:_MOST_TESTED]:
+        of_measure = partial(test, measure=new.measure)
+        (change,) = of_measure([(old, new)])
+        pending = pending or change == PENDING
+        if change.kind == "worse":
+            recovered = recovery_of(series, series.index(new), of_measure)
+            if new.created >= since or not recovered:
+                regressions.append(Regression(new, old, new.measure, change, recovered))
     return sorted(regressions, key=lambda drop: drop.run.created, reverse=True), pending
 
 
-def _drops(heads: Sequence[RunMean], since: str) -> Iterable[tuple[RunMean, RunMean]]:
-    """Find runs since then with a smaller mean than the one of that name before."""
+def _drops(
+    heads: Sequence[RunMean], since: str
+) -> Iterable[tuple[list[RunMean], tuple[RunMean, RunMean]]]:
+    """Find runs with a smaller mean than the one of that name before: their series and the two.
+
+    Before the period, only where the newest run is still below.
+    """
     series: dict[tuple[str, ...], list[RunMean]] = {}
     for head in reversed(heads):
         if head.value is not None:
@@ -449,8 +501,9 @@ def _drops(heads: Sequence[RunMean], since: str) -> Iterable[tuple[RunMean, RunM
             series.setdefault(key, []).append(head)
     for runs in series.values():
         for old, new in pairwise(runs):
-            if new.created >= since and _change_of(old, new) < 0:
-                yield old, new
+            still = new.created >= since or _change_of(old, runs[-1]) < 0
+            if still and _change_of(old, new) < 0:
+                yield runs, (old, new)
 
 
 def _change_of(old: RunMean, new: RunMean) -> float:
@@ -459,40 +512,47 @@ def _change_of(old: RunMean, new: RunMean) -> float:
 
 def _dataset_listing(request: PageRequest, boards: Sequence[Board]) -> Listing[Board]:
     columns: list[ListColumn[Board]] = [
-        ListColumn("dataset", lambda board: board.dataset or "(none)", link=_board_link),
+        ListColumn("dataset", lambda board: board.group.name or "(none)", link=_board_link),
+        ListColumn("mean", lambda board: board.best and board.best.value, "fraction"),
+        ListColumn("measure", lambda board: board.best and board.best.measure),
         ListColumn(
             "best run",
-            lambda board: board.best or None,
-            link=lambda board: web.address(f"/run/{board.best_id}") if board.best_id else "",
+            lambda board: board.best and board.best.name,
+            link=lambda board: web.address(f"/run/{board.best.id}") if board.best else "",
         ),
-        ListColumn("mean", lambda board: board.value, "fraction"),
-        ListColumn("measure", lambda board: board.measure),
-        ListColumn("runs", lambda board: board.runs, "count"),
-        moment_column("last began (UTC)", lambda board: board.last),
+        ci_column(lambda board: board.best),
+        ListColumn("followed", lambda board: board.series[0].name if board.series[1:] else None),
+        ListColumn(
+            "change",
+            lambda board: board.change.difference,
+            "difference",
+            style=lambda board: f"change {board.change.kind}",
+        ),
+        ListColumn("runs", lambda board: board.group.runs, "count"),
+        moment_column("last run (UTC)", lambda board: board.group.last),
     ]
-    return Listing(request, "datasets", "Datasets", columns, boards)
+    lines = [
+        sparkline([run.value or 0.0 for run in board.series], f"its last {len(board.series)} runs")
+        for board in boards
+    ]
+    picture = ExtraColumn(5, "picture", "over time", lines)
+    return Listing(request, "datasets", "Datasets", columns, boards, picture=picture)
 
 
 def _board_link(board: Board) -> str:
-    if board.best_id:
-        return web.address("/leaderboard", dataset=board.dataset, measure=board.measure)
-    return web.address("/runs", dataset=board.dataset or None)
+    name, best = board.group.name, board.best
+    if best:
+        return web.address("/leaderboard", dataset=name, measure=best.measure)
+    return web.address("/runs", dataset=name or None)
 
 
 def _newest_listing(request: PageRequest, runs: Sequence[RunSummary]) -> Listing[RunSummary]:
     shared = {key: RUN_COLUMNS[key] for key in ("name", "status", "dataset", "id", "created")}
     shared["dataset"] = replace(shared["dataset"], link=None)
-    columns = [
-        shared.pop("name"),
-        ListColumn("mean", lambda run: _first_mean(run)[1], "fraction"),
-        ListColumn("measure", lambda run: _first_mean(run)[0]),
-        *shared.values(),
-    ]
+    if all(run.status == "finished" for run in runs):
+        del shared["status"]
+    columns = [shared.pop("name"), *_FIRST_MEAN, *shared.values()]
     return Listing(request, "newest", "Newest runs", columns, runs, run=lambda run: run)
-
-
-def _first_mean(run: RunSummary) -> tuple[str, float | None]:
-    return next(iter(run.means().items()), ("", None))
 
 
 ROUTES: Final = (PageRoute("/runs", runs_page, menu="Runs", position=1), PageRoute("/", home_page))
