@@ -265,13 +265,15 @@ class _Judging:
         return cls(chunkings, judged, _answerable(judged), parse_many(names), rules)
 
     def judge_all(self, ran: list[_Searched]) -> dict[str, Any]:
-        """Return the judged systems, and the scores of a random and a perfect order."""
+        """Return the judged systems, and what scores a random and a perfect order."""
         systems = tuple(self._judge(system) for system in ran)
+        return {"systems": systems, "orders": partial(self._score_orders, systems)}
+
+    def _score_orders(self, systems: Sequence[System]) -> tuple[Scores, Scores]:
         how: dict[str, Any] = {"conventions": self.rules, "n_docs": len(self.collection.doc_ids)}
         hits = next((system.hits for system in systems if system.result.n_texts), None)
         hits = hits or self._hits(_retrieve_nothing(self.collection, systems[0].ranking.query_ids))
-        low, high = (order(hits, self.measures, **how) for order in (chance, ceiling))
-        return {"systems": systems, "chance": low, "ceiling": high}
+        return chance(hits, self.measures, **how), ceiling(hits, self.measures, **how)
 
     def _judge(self, system: _Searched) -> System:
         fields = system._asdict()

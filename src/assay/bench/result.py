@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from math import fsum
@@ -130,7 +130,7 @@ class System:
 class BenchResult:
     """Systems on one collection, in the order in which they were named.
 
-    `chance` and `ceiling` are what a random and a perfect order of all documents would score.
+    `orders` computes what a random and a perfect order of all documents would score.
     Beside the `cache` lies what was found out about the texts of the collection before. `prices`
     are those of a million tokens by name; `by_answers` is the same judged by answers, where there
     are some beside judged documents. `data` is what systems without a chunking of their own
@@ -141,8 +141,7 @@ class BenchResult:
 
     collection: Collection
     systems: tuple[System, ...]
-    chance: Scores
-    ceiling: Scores
+    orders: Callable[[], tuple[Scores, Scores]]
     chunk: ChunkRule | None = None
     aggregation: ChunkAggregation = field(default_factory=ChunkAggregation)
     metric: str = "cosine"
@@ -156,6 +155,20 @@ class BenchResult:
     folder: TextFolder | None = None
     bases: Mapping[str, str] = field(default_factory=dict)
     look: int | None = None
+
+    @cached_property
+    def _orders(self) -> tuple[Scores, Scores]:
+        return self.orders()
+
+    @property
+    def chance(self) -> Scores:
+        """What a random order of all documents scores."""
+        return self._orders[0]
+
+    @property
+    def ceiling(self) -> Scores:
+        """What a perfect order of all documents scores."""
+        return self._orders[1]
 
     def __getitem__(self, name: str) -> System:
         for system in self.systems:
