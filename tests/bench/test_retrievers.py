@@ -32,6 +32,7 @@ from assay.io.checkpoint import Checkpoint
 from assay.io.collections import write_collection
 from assay.io.writers import write_run
 from tests.bench.samples import small
+from tests.bench.search_servers import serve
 from tests.docs_pages import ROOT, blocks
 
 DATA = small()
@@ -864,3 +865,82 @@ class TestCommand:
         result = command("--system", "run:nowhere.run")
         assert result.code != 0
         assert "nowhere.run" in result.err
+
+
+class TestSignatures:
+    """All that changes the answers of a system, or how they are read, stands in its signature."""
+
+    COLLECTION = small()
+
+    def sign(self, system: Any, **how: Any) -> str:
+        result = run_bench(self.COLLECTION, systems=[system], measures="nDCG@10", **how)
+        return result.systems[0].scores.signature
+
+    def test_every_option_of_a_function(self, tmp_path: Path) -> None:
+        docs = [str(id) for id in self.COLLECTION.doc_ids]
+
+        def retrieve(text: str, k: int) -> list[dict[str, Any]]:
+            return [{"id": d, "other": d, "score": -n} for n, d in enumerate(docs[:k])]
+
+        table = tmp_path / "ids.tsv"
+        table.write_text("chunk\tdoc\na\te\n")
+        first = self.sign(Retriever("x", "python:x", {"doc_of": str(table)}, retrieve))
+        table.write_text("chunk\tdoc\na\tf\n")
+        settings: list[dict[str, Any]] = [
+            *({}, {"id": "other"}, {"scores": "high"}, {"scores": "low"}, {"scores": "order"}),
+            *({"doc_of": "(.+)#.*"}, {"doc_of": {"a": "b"}}, {"doc_of": {"a": "c"}}),
+            {"doc_of": str(table)},
+        ]
+        signs = [self.sign(Retriever("x", "python:x", each, retrieve)) for each in settings]
+        signs.append(self.sign(Retriever("x", "python:x", {}, retrieve, "version 2")))
+        signs.append(self.sign(Retriever("x", "python:y", {}, retrieve)))
+        signs.append(self.sign(Retriever("x", "python:x", settings[5], retrieve), fold="sum:2"))
+        signs.append(self.sign(Retriever("x", "python:x", {}, retrieve), depth=7))
+        fields: dict[str, Any] = {
+            "query_fields": {str(id): {"tenant": "a"} for id in self.COLLECTION.query_ids},
+            "doc_fields": {id: {"tenant": "a"} for id in docs},
+        }
+        signs.append(
+            self.sign(Retriever("x", "python:x", {}, retrieve), filters="tenant", **fields)
+        )
+        assert len({*signs, first}) == len(signs) + 1
+        assert signs[0] == self.sign(usual, concurrency=3)
+
+    def test_every_option_of_an_endpoint(self) -> None:
+        docs = [str(id) for id in self.COLLECTION.doc_ids][:5]
+        hits = [{"id": d, "key": d, "score": 9 - n, "low": n} for n, d in enumerate(docs)]
+        with serve(lambda path, body, headers: {"hits": hits, "others": hits}) as server:
+            usual: dict[str, Any] = {"hits": "hits", "id": "id", "score": "score"}
+            usual["body"] = {"q": "{{query}}", "n": "{{k}}"}
+            changes: list[dict[str, Any]] = [
+                *({}, {"body": {"q": "{{query}}", "size": "{{k}}"}}, {"hits": "others"}),
+                *({"id": "key"}, {"score": "low"}, {"scores": "order"}, {"scores": "high"}),
+                *(
+                    {"method": "GET"},
+                    {"headers": {"X-Tenant": "a"}},
+                    {"most": 3},
+                    {"doc_of": "(.)x"},
+                ),
+            ]
+            specs = [f"http:{server.url}/search", f"http:{server.url}/other"]
+            signs = [self.sign(Retriever("x", specs[0], {**usual, **each})) for each in changes]
+            signs.append(self.sign(Retriever("x", specs[1], usual)))
+            preset = f"http:elasticsearch:{server.url}/docs?hits=hits&id=id&score=score"
+            signs += [self.sign(Retriever("x", preset + more)) for more in ("", "&field=title")]
+            assert len(set(signs)) == len(signs)
+            for same in ({"timeout": 9.0}, {"timeout": 8.0}):  # which changes no answer
+                assert self.sign(Retriever("x", specs[0], {**usual, **same})) == signs[0]
+
+    @pytest.mark.parametrize("in_address", [False, True])
+    def test_low_scores_of_an_endpoint_are_turned_round_once(self, in_address: bool) -> None:
+        docs = [str(id) for id in self.COLLECTION.doc_ids][:3]
+        hits = [{"id": d, "distance": n} for n, d in enumerate(docs)]
+        with serve(lambda path, body, headers: {"hits": hits[::-1]}) as server:
+            how: dict[str, Any] = {"hits": "hits", "id": "id", "score": "distance"}
+            how["body"] = {"q": "{{query}}", "n": "{{k}}"}
+            more = "?scores=low" if in_address else ""
+            how |= {} if in_address else {"scores": "low"}
+            system = Retriever("x", f"http:{server.url}/search{more}", how)
+            result = run_bench(self.COLLECTION, systems=[system], measures="nDCG@10")
+        ranking = result.systems[0].ranking
+        assert [doc for doc, _ in ranking.row(ranking.query_ids[0])] == docs

@@ -40,6 +40,7 @@ from assay.errors import (
 from assay.inspect.check import Finding
 from assay.io.checkpoint import Checkpoint
 from assay.io.columns import open_table
+from assay.io.fingerprints import fingerprint_of
 from assay.io.formats import as_ranking
 from assay.io.plain_data import parse_json
 from assay.io.streams import ending_of, read_text
@@ -167,8 +168,11 @@ class AnswerReader:
         columns |= {"docs": lines.numbers.astype(np.int32), "tiebreak": self.options.tiebreak}
         ranking = Ranking.from_lines(self.data.query_ids, lines.ids, **columns)
         rule = settings.get("doc_of")
-        rule = f"{len(rule)} ids" if isinstance(rule, Mapping) else rule
+        if isinstance(rule, Mapping) or (rule is not None and os.path.isfile(rule)):
+            mapping = rule if isinstance(rule, Mapping) else _read_mapping(os.fspath(rule))
+            rule = f"{len(mapping)} ids-{fingerprint_of({**mapping})[:8]}"
         how = {key: settings.get(key) for key in ("id", "scores")}
+        how["fingerprint"] = self.system.fingerprint
         how |= {"doc_of": rule, "fold": rule and self.options.aggregation, "n_docs": len(there)}
         signed = as_settings(model=mask_secrets(self.system.spec), **how)
         n_docs = 0 if unknown else len(there)
@@ -307,6 +311,9 @@ def search_retriever(
         retrieve = SYSTEMS[kind].load()(argument, system.settings)
     else:
         retrieve = as_retrieve(system.target)
+    if own := getattr(retrieve, "scores", ""):  # an address may say it, too
+        system = replace(system, settings={**system.settings, "scores": own})
+        reader = replace(reader, system=system)
     mark = system.fingerprint or getattr(retrieve, "fingerprint", None)
     fingerprint = f"{system.spec} {as_settings(own=system.settings)} {options.depth} {mark}"
     # Answers stay the same if they are read in another way.
