@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -904,7 +907,7 @@ class TestSignatures:
             self.sign(Retriever("x", "python:x", {}, retrieve), filters="tenant", **fields)
         )
         assert len({*signs, first}) == len(signs) + 1
-        assert signs[0] == self.sign(usual, concurrency=3)
+        assert signs[0] == self.sign(Retriever("x", "python:x", {}, retrieve), concurrency=3)
 
     def test_every_option_of_an_endpoint(self) -> None:
         docs = [str(id) for id in self.COLLECTION.doc_ids][:5]
@@ -944,3 +947,64 @@ class TestSignatures:
             result = run_bench(self.COLLECTION, systems=[system], measures="nDCG@10")
         ranking = result.systems[0].ranking
         assert [doc for doc, _ in ranking.row(ranking.query_ids[0])] == docs
+
+
+KILLED = """
+import os, pathlib, time
+folder = pathlib.Path(__file__).parent
+def retrieve(text, k):
+    with open(folder / "calls", "a") as file:
+        file.write(text + "\\n")
+    time.sleep(0.05)
+    if (folder / "fatal").exists() and len((folder / "calls").read_text().splitlines()) > 18:
+        os.kill(os.getpid(), 9)
+    return [f"d{n:02}" for n in range(k)]
+"""
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_a_killed_bench_asks_only_the_others(tmp_path: Path, concurrency: int) -> None:
+    write_collection(small(), tmp_path / "made")
+    (tmp_path / "killed.py").write_text(KILLED)
+    (tmp_path / "fatal").touch()
+    script = (
+        "from assay.bench import asking, run_bench\n"
+        "from assay.io.collections import load_collection\n"
+        "asking._SAVED_EVERY = 0.2\n"
+        f"how = {{'concurrency': {concurrency}, 'checkpoint': 'parts'}}\n"
+        "r = run_bench(load_collection('made'), systems=['retrieve:killed:retrieve'], **how)\n"
+        "system = r.systems[0]\n"
+        "print(system.scores.values.tolist(), system.result.costs.serving['resumed'])\n"
+    )
+    run = partial(subprocess.run, [sys.executable, "-c", script], cwd=tmp_path, text=True)
+    assert run(capture_output=True).returncode == -signal.SIGKILL
+    asked = (tmp_path / "calls").read_text().splitlines()
+    (tmp_path / "fatal").unlink()
+    (tmp_path / "calls").unlink()
+    done = run(capture_output=True)
+    assert done.returncode == 0, done.stderr
+    values, resumed = done.stdout.rsplit(" ", 1)
+    again = (tmp_path / "calls").read_text().splitlines()
+    assert 0 < int(resumed) < len(asked)
+    assert len(again) == 25 - int(resumed) + concurrency  # and the warm-up
+    assert not list((tmp_path / "parts").rglob("*.part"))
+    assert run(capture_output=True).stdout.rsplit(" ", 1)[0] == values
+
+
+def test_tables_of_costs_fit_80_columns(assay: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    write_collection(small(), tmp_path / "made")
+    (tmp_path / "mine.py").write_text(
+        "def search(text, k):\n    return [f'd{n:02}' for n in range(k)]\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    done = assay(
+        *("bench", "--corpus", "made", "--model", "bm25@sentences:1", "--no-cache"),
+        *("--model", "lsa:8", "--system", "mine=retrieve:mine:search", "--resamples", "200"),
+    )
+    lines = done.out.splitlines()
+    start = next(n for n, line in enumerate(lines) if line.startswith("model") and "memory" in line)
+    stop = next(n for n, line in enumerate(lines) if line.startswith("signature") or "⚠" in line)
+    assert max(map(len, lines[start:stop])) <= 80, done.out
+    assert sum(line.startswith("mine  ") for line in lines[start:stop]) == 4
+    assert any("tokens/chunk" in line for line in lines[start:stop])

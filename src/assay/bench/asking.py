@@ -28,7 +28,7 @@ from assay.io.checkpoint import Checkpoint
 from assay.stats import Interval
 from assay.stats.bounded import beta_tail
 
-_SAVED_EVERY: Final = 5.0  # seconds
+_SAVED_EVERY = 1.0  # seconds that a kill may cost
 _PAUSE: Final = 0.5  # seconds before the first retry; doubled each time
 _LONGEST_PAUSE: Final = 60.0
 _ENOUGH_FAILURES: Final = 10  # of queries, where one is too many, or where none succeeds
