@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 from scipy import stats
 
@@ -88,6 +89,9 @@ class TestReading:
             ([{"_id": "a", "_score": 0.0}], (["a"], [0.0])),
             ({"documents": [SimpleNamespace(id="a", score=0.5)]}, (["a"], [0.5])),
             ([SimpleNamespace(docid="a", score=None)], (["a"], None)),
+            (pandas.DataFrame({"docno": ["b", "a"], "score": [2, 1.5]}), (["b", "a"], [2.0, 1.5])),
+            (pandas.Series(["b", "a"]), (["b", "a"], None)),
+            (np.array(["b", "a"]), (["b", "a"], None)),
             ([SimpleNamespace(node=SimpleNamespace(node_id="n"), score=0.1)], (["n"], [0.1])),
             ([(SimpleNamespace(id="a", page_content="t"), 0.5)], (["a"], [0.5])),
         ],
