@@ -370,4 +370,8 @@ def test_stored_runs_are_taken_as_files_are(assay: Any, tmp_path: Path, monkeypa
     assert data["means"]["all"]["Overlap@2"]["mean"] == 0.5
     assert data["moved"][0]["appeared"] == ["c"]
     assert "holds no documents" in assay("diff", "run:1", "run:3").err
+    Path("assay.db").rename("other.db")
+    named = assay("diff", "run:1", "run:2", "-k", 2, "--store", "other.db", "--json")
+    assert json.loads(named.out)["signature"] == data["signature"]
+    Path("other.db").rename("assay.db")
     assert assay("diff", "run:1", "run:9").code != 0

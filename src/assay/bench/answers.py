@@ -230,8 +230,8 @@ class AnswerReader:
     def _number(self, lists: Iterable[list[str]]) -> tuple[Ids, Ints]:
         """Return the documents of the collection and other ids, and the number of each hit."""
         every, there = [*chain.from_iterable(lists)], self.data.doc_ids
-        known = map(self.data.doc_numbers.get, every, repeat(-1))
-        numbers = np.fromiter(known, np.int64, len(every))
+        places = map(self.data.doc_numbers.get, every, repeat(-1))
+        numbers = np.fromiter(places, np.int64, len(every))
         if (unknown := numbers < 0).any():
             others = [every[place] for place in np.flatnonzero(unknown).tolist()]
             further = dict(zip(dict.fromkeys(others), count(len(there)), strict=False))
@@ -311,8 +311,8 @@ def search_retriever(
         retrieve = SYSTEMS[kind].load()(argument, system.settings)
     else:
         retrieve = as_retrieve(system.target)
-    if own := getattr(retrieve, "scores", ""):  # an address may say it, too
-        system = replace(system, settings={**system.settings, "scores": own})
+    if direction := getattr(retrieve, "scores", ""):  # an address may say it, too
+        system = replace(system, settings={**system.settings, "scores": direction})
         reader = replace(reader, system=system)
     mark = system.fingerprint or getattr(retrieve, "fingerprint", None)
     fingerprint = f"{system.spec} {as_settings(own=system.settings)} {options.depth} {mark}"

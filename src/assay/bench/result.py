@@ -408,11 +408,11 @@ class BenchResult:
     def serving_table(self) -> Table | None:
         """Return latency with intervals, throughput and failures of systems that are asked."""
         costs = {system.name: system.result.costs.serving for system in self.systems}
-        asked = {name: data for name, data in costs.items() if data is not None}
+        serving = {name: data for name, data in costs.items() if data is not None}
         counts: tuple[str, ...] = ("errors", "timeouts", "failed")
-        counts = tuple(key for key in counts if any(data[key] for data in asked.values()))
+        counts = tuple(key for key in counts if any(data[key] for data in serving.values()))
         rows: list[tuple[Any, ...]] = []
-        for system, data in asked.items():
+        for system, data in serving.items():
             once = [format_rate(data["queries_per_second"]), *(str(data[key]) for key in counts)]
             for name, ends in data["latency"].items():
                 time, *interval = (end and format_time(end) for end in ends.values())

@@ -645,10 +645,10 @@ def _latency(
 ) -> dict[str, float]:
     """Return percentiles of the time for one query, over queries spread evenly."""
     some = [None] * len(ready) if among is None else among
-    asked = np.array([row for row, docs in enumerate(some) if docs is None or len(docs)])
-    rows = asked[np.linspace(0, len(asked) - 1, min(n_queries, len(asked))).astype(int)]
-    ones = ((ready[row : row + 1], k, some[row]) for row in rows.tolist())
-    taken = sorted(1000 * _seconds(index, *one) for one in ones)
+    usable = np.array([row for row, docs in enumerate(some) if docs is None or len(docs)])
+    rows = usable[np.linspace(0, len(usable) - 1, min(n_queries, len(usable))).astype(int)]
+    calls = ((ready[row : row + 1], k, some[row]) for row in rows.tolist())
+    taken = sorted(1000 * _seconds(index, *call) for call in calls)
     return {f"p{p}": taken[max(math.ceil(p / 100 * len(taken)) - 1, 0)] for p in (50, 95, 99)}
 
 
