@@ -79,7 +79,8 @@ def test_number_and_length_of_chunks_by_counting() -> None:
     }
     assert "chunks" not in by_name["bm25"]
     assert "chunks" not in by_name["rrf(bm25+bm25@tokens:5:2)"], "its members cut differently"
-    table = result.cost_table()
+    table = result.chunk_table()
+    assert table is not None
     assert {"chunks", "tokens/chunk", "median", "longest"} <= set(table.columns)
     assert str(len(pieces)) in {cell.text for row in table.rows for cell in row}
 

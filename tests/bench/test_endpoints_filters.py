@@ -121,8 +121,6 @@ def test_a_value_that_is_missing_is_named():
         run_bench(collection, ["bm25"], **how, query_fields=query_fields, doc_fields=doc_fields)
     with pytest.raises(UsageError, match="A filter is written"):
         run_bench(collection, ["bm25"], measures=["RR"], filters="a b")
-    with pytest.raises(UsageError, match="index"):
-        run_bench(collection, ["lsa:4"], indexes=["exact"], **how)
 
 
 def test_functions_get_the_fields_and_what_breaks_the_filter_is_counted():
@@ -320,3 +318,36 @@ def test_another_request_has_another_signature():
     signatures = {result.systems[0].scores.signature for result in results}
     assert len(signatures) == len(systems)
     assert not any("{{" in signature for signature in signatures)
+
+
+@pytest.mark.parametrize("chunk", [None, "tokens:2"])
+@pytest.mark.parametrize(
+    ("index", "how"), [("faiss:Flat", "engine"), ("faiss:HNSW8", "engine"), ("usearch", "after")]
+)
+def test_an_index_filters_as_exact_search_does(index, how, chunk):
+    collection, doc_fields, query_fields = made_collection()
+    fields = {"doc_fields": doc_fields, "query_fields": query_fields, "filters": "tenant"}
+    result = run_bench(collection, ["lsa:4"], indexes=[index], threads=1, chunk=chunk, **fields)
+    exact, indexed = result.systems
+    for system in result.systems:
+        for query in system.ranking.query_ids:
+            for doc, _ in system.ranking.row(query):
+                assert doc_fields[str(doc)]["tenant"] == query_fields[str(query)]["tenant"]
+    assert indexed.scores.settings["filtered"] == how
+    assert indexed.scores.settings["filter"] == "tenant"
+    report = indexed.result.index
+    if index == "faiss:Flat":
+        assert indexed.ranking.docs.tolist() == exact.ranking.docs.tolist()
+        assert report.recall == 1
+    if chunk is None:
+        message = describe_recall("x", indexed.ranking, "y", exact.ranking, 60).message
+        assert message.endswith(f"{report.recall:.4f}")
+
+
+def test_an_index_that_loses_documents_says_so():
+    collection, doc_fields, query_fields = made_collection(n_docs=400)
+    fields = {"doc_fields": doc_fields, "query_fields": query_fields, "filters": "tenant"}
+    indexes = ["faiss:IVF16,Flat?nprobe=1", "faiss:IVF16,Flat?nprobe=16"]
+    result = run_bench(collection, ["lsa:4"], indexes=indexes, threads=1, **fields)
+    few, every = (system.result.index.recall for system in result.systems[1:])
+    assert few < every == 1

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -13,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 from scipy import stats
 
@@ -32,6 +36,7 @@ from assay.io.checkpoint import Checkpoint
 from assay.io.collections import write_collection
 from assay.io.writers import write_run
 from tests.bench.samples import small
+from tests.bench.search_servers import serve
 from tests.docs_pages import ROOT, blocks
 
 DATA = small()
@@ -84,6 +89,9 @@ class TestReading:
             ([{"_id": "a", "_score": 0.0}], (["a"], [0.0])),
             ({"documents": [SimpleNamespace(id="a", score=0.5)]}, (["a"], [0.5])),
             ([SimpleNamespace(docid="a", score=None)], (["a"], None)),
+            (pandas.DataFrame({"docno": ["b", "a"], "score": [2, 1.5]}), (["b", "a"], [2.0, 1.5])),
+            (pandas.Series(["b", "a"]), (["b", "a"], None)),
+            (np.array(["b", "a"]), (["b", "a"], None)),
             ([SimpleNamespace(node=SimpleNamespace(node_id="n"), score=0.1)], (["n"], [0.1])),
             ([(SimpleNamespace(id="a", page_content="t"), 0.5)], (["a"], [0.5])),
         ],
@@ -864,3 +872,143 @@ class TestCommand:
         result = command("--system", "run:nowhere.run")
         assert result.code != 0
         assert "nowhere.run" in result.err
+
+
+class TestSignatures:
+    """All that changes the answers of a system, or how they are read, stands in its signature."""
+
+    COLLECTION = small()
+
+    def sign(self, system: Any, **how: Any) -> str:
+        result = run_bench(self.COLLECTION, systems=[system], measures="nDCG@10", **how)
+        return result.systems[0].scores.signature
+
+    def test_every_option_of_a_function(self, tmp_path: Path) -> None:
+        docs = [str(id) for id in self.COLLECTION.doc_ids]
+
+        def retrieve(text: str, k: int) -> list[dict[str, Any]]:
+            return [{"id": d, "other": d, "score": -n} for n, d in enumerate(docs[:k])]
+
+        table = tmp_path / "ids.tsv"
+        table.write_text("chunk\tdoc\na\te\n")
+        first = self.sign(Retriever("x", "python:x", {"doc_of": str(table)}, retrieve))
+        table.write_text("chunk\tdoc\na\tf\n")
+        settings: list[dict[str, Any]] = [
+            *({}, {"id": "other"}, {"scores": "high"}, {"scores": "low"}, {"scores": "order"}),
+            *({"doc_of": "(.+)#.*"}, {"doc_of": {"a": "b"}}, {"doc_of": {"a": "c"}}),
+            {"doc_of": str(table)},
+        ]
+        signs = [self.sign(Retriever("x", "python:x", each, retrieve)) for each in settings]
+        signs.append(self.sign(Retriever("x", "python:x", {}, retrieve, "version 2")))
+        signs.append(self.sign(Retriever("x", "python:y", {}, retrieve)))
+        signs.append(self.sign(Retriever("x", "python:x", settings[5], retrieve), fold="sum:2"))
+        signs.append(self.sign(Retriever("x", "python:x", {}, retrieve), depth=7))
+        fields: dict[str, Any] = {
+            "query_fields": {str(id): {"tenant": "a"} for id in self.COLLECTION.query_ids},
+            "doc_fields": {id: {"tenant": "a"} for id in docs},
+        }
+        signs.append(
+            self.sign(Retriever("x", "python:x", {}, retrieve), filters="tenant", **fields)
+        )
+        assert len({*signs, first}) == len(signs) + 1
+        assert signs[0] == self.sign(Retriever("x", "python:x", {}, retrieve), concurrency=3)
+
+    def test_every_option_of_an_endpoint(self) -> None:
+        docs = [str(id) for id in self.COLLECTION.doc_ids][:5]
+        hits = [{"id": d, "key": d, "score": 9 - n, "low": n} for n, d in enumerate(docs)]
+        with serve(lambda path, body, headers: {"hits": hits, "others": hits}) as server:
+            usual: dict[str, Any] = {"hits": "hits", "id": "id", "score": "score"}
+            usual["body"] = {"q": "{{query}}", "n": "{{k}}"}
+            changes: list[dict[str, Any]] = [
+                *({}, {"body": {"q": "{{query}}", "size": "{{k}}"}}, {"hits": "others"}),
+                *({"id": "key"}, {"score": "low"}, {"scores": "order"}, {"scores": "high"}),
+                *(
+                    {"method": "GET"},
+                    {"headers": {"X-Tenant": "a"}},
+                    {"most": 3},
+                    {"doc_of": "(.)x"},
+                ),
+            ]
+            specs = [f"http:{server.url}/search", f"http:{server.url}/other"]
+            signs = [self.sign(Retriever("x", specs[0], {**usual, **each})) for each in changes]
+            signs.append(self.sign(Retriever("x", specs[1], usual)))
+            preset = f"http:elasticsearch:{server.url}/docs?hits=hits&id=id&score=score"
+            signs += [self.sign(Retriever("x", preset + more)) for more in ("", "&field=title")]
+            assert len(set(signs)) == len(signs)
+            for same in ({"timeout": 9.0}, {"timeout": 8.0}):  # which changes no answer
+                assert self.sign(Retriever("x", specs[0], {**usual, **same})) == signs[0]
+
+    @pytest.mark.parametrize("in_address", [False, True])
+    def test_low_scores_of_an_endpoint_are_turned_round_once(self, in_address: bool) -> None:
+        docs = [str(id) for id in self.COLLECTION.doc_ids][:3]
+        hits = [{"id": d, "distance": n} for n, d in enumerate(docs)]
+        with serve(lambda path, body, headers: {"hits": hits[::-1]}) as server:
+            how: dict[str, Any] = {"hits": "hits", "id": "id", "score": "distance"}
+            how["body"] = {"q": "{{query}}", "n": "{{k}}"}
+            more = "?scores=low" if in_address else ""
+            how |= {} if in_address else {"scores": "low"}
+            system = Retriever("x", f"http:{server.url}/search{more}", how)
+            result = run_bench(self.COLLECTION, systems=[system], measures="nDCG@10")
+        ranking = result.systems[0].ranking
+        assert [doc for doc, _ in ranking.row(ranking.query_ids[0])] == docs
+
+
+KILLED = """
+import os, pathlib, time
+folder = pathlib.Path(__file__).parent
+def retrieve(text, k):
+    with open(folder / "calls", "a") as file:
+        file.write(text + "\\n")
+    time.sleep(0.05)
+    if (folder / "fatal").exists() and len((folder / "calls").read_text().splitlines()) > 18:
+        os.kill(os.getpid(), 9)
+    return [f"d{n:02}" for n in range(k)]
+"""
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_a_killed_bench_asks_only_the_others(tmp_path: Path, concurrency: int) -> None:
+    write_collection(small(), tmp_path / "made")
+    (tmp_path / "killed.py").write_text(KILLED)
+    (tmp_path / "fatal").touch()
+    script = (
+        "from assay.bench import asking, run_bench\n"
+        "from assay.io.collections import load_collection\n"
+        "asking._SAVED_EVERY = 0.2\n"
+        f"how = {{'concurrency': {concurrency}, 'checkpoint': 'parts'}}\n"
+        "r = run_bench(load_collection('made'), systems=['retrieve:killed:retrieve'], **how)\n"
+        "system = r.systems[0]\n"
+        "print(system.scores.values.tolist(), system.result.costs.serving['resumed'])\n"
+    )
+    run = partial(subprocess.run, [sys.executable, "-c", script], cwd=tmp_path, text=True)
+    assert run(capture_output=True).returncode == -signal.SIGKILL
+    asked = (tmp_path / "calls").read_text().splitlines()
+    (tmp_path / "fatal").unlink()
+    (tmp_path / "calls").unlink()
+    done = run(capture_output=True)
+    assert done.returncode == 0, done.stderr
+    values, resumed = done.stdout.rsplit(" ", 1)
+    again = (tmp_path / "calls").read_text().splitlines()
+    assert 0 < int(resumed) < len(asked)
+    assert len(again) == 25 - int(resumed) + concurrency  # and the warm-up
+    assert not list((tmp_path / "parts").rglob("*.part"))
+    assert run(capture_output=True).stdout.rsplit(" ", 1)[0] == values
+
+
+def test_tables_of_costs_fit_80_columns(assay: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    write_collection(small(), tmp_path / "made")
+    (tmp_path / "mine.py").write_text(
+        "def search(text, k):\n    return [f'd{n:02}' for n in range(k)]\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    done = assay(
+        *("bench", "--corpus", "made", "--model", "bm25@sentences:1", "--no-cache"),
+        *("--model", "lsa:8", "--system", "mine=retrieve:mine:search", "--resamples", "200"),
+    )
+    lines = done.out.splitlines()
+    start = next(n for n, line in enumerate(lines) if line.startswith("model") and "memory" in line)
+    stop = next(n for n, line in enumerate(lines) if line.startswith("signature") or "⚠" in line)
+    assert max(map(len, lines[start:stop])) <= 80, done.out
+    assert sum(line.startswith("mine  ") for line in lines[start:stop]) == 4
+    assert any("tokens/chunk" in line for line in lines[start:stop])

@@ -19,6 +19,7 @@ from assay.bench import (
     run_bench,
     sweep_curves,
 )
+from assay.bench import search as searches
 from assay.bench.sweep import SweepPoint
 from assay.cli.schema import result_schema
 from assay.errors import UsageError
@@ -106,6 +107,26 @@ def test_groups_stay_in_one_half_and_few_queries_are_refused() -> None:
         choose_point(quality, [1, 2], clusters=users % 5)
     with pytest.raises(UsageError, match="11 queries are too few"):
         choose_point(quality[:, :11], [1, 2])
+
+
+def test_a_sweep_of_a_search_option_builds_one_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[str] = []
+    make = searches.build_index
+
+    def build(spec: str, *rest: Any, **how: Any) -> Any:
+        built.append(spec)
+        return make(spec, *rest, **how)
+
+    monkeypatch.setattr(searches, "build_index", build)
+    indexes = [f"faiss:HNSW8?efSearch={value}" for value in (4, 16, 64)]
+    result = run_bench(small(), ["lsa:8"], indexes=indexes, threads=1)
+    assert built == indexes[:1]
+    alone = run_bench(small(), ["lsa:8"], indexes=indexes[-1:], threads=1)
+    assert len(built) == 2
+    a, b = result.systems[-1], alone.systems[-1]
+    assert a.ranking.docs.tolist() == b.ranking.docs.tolist()
+    assert a.scores.signature == b.scores.signature
+    assert a.result.costs.build_seconds == result.systems[1].result.costs.build_seconds
 
 
 def test_undefined_queries_are_left_out() -> None:

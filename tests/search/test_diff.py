@@ -112,7 +112,7 @@ def test_ties_stand_in_the_order_of_lines(tmp_path: Path) -> None:
         (tmp_path / f"{name}.run").write_text("".join(text))
     result = assay.diff(str(tmp_path / "a.run"), str(tmp_path / "b.run"), k=1)
     assert (result.first[0], result.values["Overlap@1"][0]) == (1, 0)
-    assert "ties:order of lines" in result.signature
+    assert "ties-in-order-of-lines" in result.signature
 
 
 def test_slices_and_texts(tmp_path: Path) -> None:
@@ -250,28 +250,113 @@ def test_the_command_has_json_by_its_schema_and_a_gate(
     assert assay("diff", old, new, "-o", old).code != 0
 
 
-def test_a_saved_diff_is_shown_and_reported(
-    assay: Any, files: tuple[Path, Path, Path], tmp_path: Path
+@pytest.mark.parametrize("judged", [False, True])
+def test_a_saved_diff_says_what_changed_and_never_how_good(
+    assay: Any, files: tuple[Path, Path, Path], tmp_path: Path, judged: bool
 ) -> None:
-    old, new, _ = files
-    store = tmp_path / "runs.db"
-    assert assay("diff", old, new, "--save", "--store", store).code == 0
-    shown = assay("runs", "show", 1, "--store", store).out
-    assert "new against old" in shown
-    assert "Overlap@10" in shown
-    report = tmp_path / "report.md"
-    assert assay("report", "run:1", "--store", store, "-o", report).code == 0
-    assert "Queries that moved: new against old" in report.read_text()
-    with stores.open(store) as opened:
-        (title, verdict), (_, table) = diffs.show_stored(opened.run(1))
-    assert (title, "queries changed" in str(verdict)) == ("What changed: new against old", True)
-    assert not isinstance(table, str)
-    assert len(table.rows) == 10
-    with stores.open(store) as opened:
-        opened.begin(RunRecord("begun", task="diff"))
+    old, new, qrels = files
+    store, result, export = (str(tmp_path / name) for name in ("runs.db", "d.json", "e.json"))
+    more = ("-r", qrels, "-m", "RR") if judged else ()
+    saved = assay("diff", old, new, *more, "--save", "--store", store, "-o", result)
+    assert saved.code == 0
+    data = json.loads(Path(result).read_text())
+    mean = f"{data['means']['all']['Overlap@10']['mean']:.4f}"
+    verdict = data["verdict"]
+    assert mean in verdict
+    texts = [
+        assay("runs", "show", 1, "--store", store).out,
+        assay("runs", "list", "--store", store).out,
+    ]
+    for ending in ("md", "html"):
+        report = tmp_path / f"report.{ending}"
+        assert assay("report", "run:1", "--store", store, "-o", report).code == 0
+        texts.append(report.read_text())
     page = Client(store)
-    assert "What changed: new against old" in page("/run/1").text
+    texts.append(page("/run/1").text)
+    for text in texts:
+        assert "Overlap@10" in text
+        assert "reaches" not in text
+        assert "R@10" not in text
+    for text in texts[2:]:
+        assert "queries changed" in text
+        assert "Queries that moved: new against old" in text
+        assert ("on RR" in text) == judged  # the sentence of the comparison
+    assert "Overlap" not in page("/leaderboard").text
+    with stores.open(store) as opened:
+        run = opened.run(1)
+        assert (run.signature, run.details()["verdict"]) == (data["signature"], verdict)
+        assert [each.average for each in run.aggregates] == ["overlap", "overlap"]
+        opened.begin(RunRecord("begun", task="diff"))
     assert page("/run/2").status == 200  # it has no result yet
+    assert assay("verify", result, "--folder", "/", "--outside").code == 0
+    assert assay("runs", "export", 1, "--store", store, "-o", export).code == 0
+    assert assay("verify", export, "--folder", "/", "--outside").code == 0
+    tampered = {**data, "means": {"all": {}}}
+    Path(result).write_text(json.dumps(tampered))
+    assert assay("verify", result, "--folder", "/", "--outside").code == 1
+
+
+def test_the_signature_has_all_that_changes_a_number(tmp_path: Path) -> None:
+    old, new = random_runs(7, n=20)
+    qrels = {q: {docs[0]: 1} for q, docs in old.items()}
+    usual: dict[str, Any] = {
+        "k": 3,
+        "qrels": qrels,
+        "measures": "RR",
+        "slices": dict.fromkeys(old, "a"),
+    }
+    moved = {**new, "q0": [*reversed(new["q0"]), "further"]}
+    variants: list[tuple[Run, Run, dict[str, Any]]] = [
+        (old, new, {}),
+        (moved, new, {}),
+        (old, moved, {}),
+        *(
+            (old, new, change)
+            for change in (
+                {"k": 4},
+                {"k": (3, 4)},
+                {"p": 0.8},
+                {"depth": 7},
+                {"level": 0.1},
+                {"resamples": 999},
+                {"seed": 5},
+                {"qrels": None},
+                {"measures": "AP"},
+                {"slices": None},
+                {"qrels": {**qrels, "q1": {"d1": 2}}},
+                {"slices": {**dict.fromkeys(old, "a"), "q1": "b"}},
+                {"names": ("a", "b")},
+            )
+        ),
+    ]
+    signatures = [assay.diff(a, b, **{**usual, **more}).signature for a, b, more in variants]
+    assert len(set(signatures)) == len(variants)
+    assert assay.diff(old, new, **usual).signature == signatures[0]
+    scored = {q: {d: -2.0 * i for i, d in enumerate(docs)} for q, docs in old.items()}
+    assert assay.diff(scored, new, **usual).signature == signatures[0]  # the order is the same
+
+
+def test_rbo_is_that_of_another_program() -> None:
+    """The values are those of rbo 0.1.3, for lists of one length and of two."""
+    cases = json.loads((Path(__file__).parent / "rbo.json").read_text())["cases"]
+    assert {len(a) == len(b) for a, b, _, _ in cases} == {True, False}
+    for a, b, p, value in cases:
+        result = assay.diff({"q": list(a)}, {"q": list(b)}, p=p)
+        assert result.values[f"RBO(p={p:g})"][0] == pytest.approx(value, abs=1e-12)
+    a, b, p, value = cases[0]
+    assert (a, b, p, round(value, 5)) == ("abcde", "bacdf", 0.9, 0.76878)
+
+
+def test_rbo_of_ties_is_that_of_the_lists_as_they_are_written(tmp_path: Path) -> None:
+    cases = json.loads((Path(__file__).parent / "rbo.json").read_text())["cases"]
+    runs = tmp_path / "old.run", tmp_path / "new.run"
+    for path, side in zip(runs, (0, 1), strict=True):
+        lines = (f"q{n} Q0 {doc} 1 0.5 x\n" for n, case in enumerate(cases) for doc in case[side])
+        path.write_text("".join(lines))
+    result = assay.diff(str(runs[0]), str(runs[1]), p=0.9)
+    for query, value in zip(result.query_ids, result.values["RBO(p=0.9)"], strict=True):
+        a, b, _, _ = cases[int(str(query)[1:])]
+        assert value == pytest.approx(brute_rbo(list(a), list(b), 0.9), abs=1e-12)
 
 
 def test_stored_runs_are_taken_as_files_are(assay: Any, tmp_path: Path, monkeypatch: Any) -> None:
@@ -285,4 +370,8 @@ def test_stored_runs_are_taken_as_files_are(assay: Any, tmp_path: Path, monkeypa
     assert data["means"]["all"]["Overlap@2"]["mean"] == 0.5
     assert data["moved"][0]["appeared"] == ["c"]
     assert "holds no documents" in assay("diff", "run:1", "run:3").err
+    Path("assay.db").rename("other.db")
+    named = assay("diff", "run:1", "run:2", "-k", 2, "--store", "other.db", "--json")
+    assert json.loads(named.out)["signature"] == data["signature"]
+    Path("other.db").rename("assay.db")
     assert assay("diff", "run:1", "run:9").code != 0

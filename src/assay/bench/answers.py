@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, count
+from itertools import chain, count, repeat
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -40,6 +40,7 @@ from assay.errors import (
 from assay.inspect.check import Finding
 from assay.io.checkpoint import Checkpoint
 from assay.io.columns import open_table
+from assay.io.fingerprints import fingerprint_of
 from assay.io.formats import as_ranking
 from assay.io.plain_data import parse_json
 from assay.io.streams import ending_of, read_text
@@ -138,7 +139,8 @@ class AnswerReader:
         hits = read_hits(answer, id=self.system.settings.get("id", ""))
         if self.system.settings.get("doc_of") is None:
             check_repeats(hits.ids)
-        if " ".join(hits.ids).split() != hits.ids or "\0" in "".join(hits.ids):
+        text = " ".join(hits.ids)
+        if text.split() != hits.ids or "\0" in text:
             odd = next(id for id in hits.ids if id.split() != [id] or "\0" in id)
             raise InputError(f"the id {odd!r:.60} is empty or holds white space. Return ids")
         return hits
@@ -153,20 +155,24 @@ class AnswerReader:
             findings.append(Finding("note", "distances", message, effect, 1, 1))
         lines = self._fold(lines, direction)
         if unknown := [
-            str(lines.ids[row])[:80] for row in np.flatnonzero(lines.ids.match(there) < 0).tolist()
+            str(id)[:80] for id in lines.ids.take(np.arange(len(there), len(lines.ids)))
         ]:
             how: Any = {"allow": self.allow_mismatch, "prefixes": False}
-            check_match(lines.ids, there, f"ids that {name} returned", "the collection", **how)
+            returned = lines.ids.take(np.unique(lines.numbers))
+            check_match(returned, there, f"ids that {name} returned", "the collection", **how)
             message = f"{name} returned {len(unknown):,} ids that are not in the collection"
             effect = "They take a rank and count as not relevant. Map ids of chunks with --doc-of."
-            counts = len(unknown), len(lines.ids), tuple(unknown[:3])
+            counts = len(unknown), len(returned), tuple(unknown[:3])
             findings.append(Finding("warning", "unknown-ids", message, effect, *counts))
         columns: Any = {"queries": lines.rows.astype(np.int32), "scores": lines.scores}
         columns |= {"docs": lines.numbers.astype(np.int32), "tiebreak": self.options.tiebreak}
         ranking = Ranking.from_lines(self.data.query_ids, lines.ids, **columns)
         rule = settings.get("doc_of")
-        rule = f"{len(rule)} ids" if isinstance(rule, Mapping) else rule
+        if isinstance(rule, Mapping) or (rule is not None and os.path.isfile(rule)):
+            mapping = rule if isinstance(rule, Mapping) else _read_mapping(os.fspath(rule))
+            rule = f"{len(mapping)} ids-{fingerprint_of({**mapping})[:8]}"
         how = {key: settings.get(key) for key in ("id", "scores")}
+        how["fingerprint"] = self.system.fingerprint
         how |= {"doc_of": rule, "fold": rule and self.options.aggregation, "n_docs": len(there)}
         signed = as_settings(model=mask_secrets(self.system.spec), **how)
         n_docs = 0 if unknown else len(there)
@@ -201,14 +207,12 @@ class AnswerReader:
         rows = sorted(row for row, hit in hits.items() if hit.ids)
         lengths = np.array([len(hits[row].ids) for row in rows], np.int64)
         offsets = offsets_of(lengths)
-        every = [*chain.from_iterable([hits[row].ids for row in rows])]
-        numbers = dict(zip(dict.fromkeys(every), count(), strict=False))
-        flat = np.fromiter(map(numbers.__getitem__, every), np.int64, len(every))
+        names, flat = self._number(hits[row].ids for row in rows)
         values = [hits[row].scores for row in rows]
         bare = values.count(None)
         if bare == len(rows) or direction == "order":
             direction = "order"
-            scores = np.repeat(offsets[:-1], lengths) - np.arange(len(every), dtype=np.float64)
+            scores = np.repeat(offsets[:-1], lengths) - np.arange(len(flat), dtype=np.float64)
         elif bare:
             other = next(row for row in rows if hits[row].scores is not None)
             raise InputError(
@@ -218,11 +222,22 @@ class AnswerReader:
             )
         else:
             flat_scores = chain.from_iterable(row_scores or () for row_scores in values)
-            scores = np.fromiter(flat_scores, np.float64, len(every))
+            scores = np.fromiter(flat_scores, np.float64, len(flat))
             direction = direction or self._direction(scores, offsets, rows)
             scores = -scores if direction == "low" else scores
-        names = Ids.of(list(numbers), "doc") if numbers else self.data.doc_ids.take([])
         return _Lines(names, np.repeat(rows, lengths).astype(np.int64), flat, scores), direction
+
+    def _number(self, lists: Iterable[list[str]]) -> tuple[Ids, Ints]:
+        """Return the documents of the collection and other ids, and the number of each hit."""
+        every, there = [*chain.from_iterable(lists)], self.data.doc_ids
+        places = map(self.data.doc_numbers.get, every, repeat(-1))
+        numbers = np.fromiter(places, np.int64, len(every))
+        if (unknown := numbers < 0).any():
+            others = [every[place] for place in np.flatnonzero(unknown).tolist()]
+            further = dict(zip(dict.fromkeys(others), count(len(there)), strict=False))
+            numbers[unknown] = [*map(further.__getitem__, others)]
+            there = Ids.concat([there.as_text(), Ids.of(list(further), "doc")])
+        return there, numbers
 
     def _direction(self, scores: Floats, offsets: Ints, rows: Sequence[int]) -> str:
         """Return whether scores fall or rise with the rank, the same way for all queries."""
@@ -257,16 +272,15 @@ class AnswerReader:
                 f"{self.system.name} has no scores that could be added: fold is {aggregation}. Use "
                 "max, the rank of a document's first chunk."
             )
-        named = [doc_of(str(id)) for id in lines.ids]
-        numbers = dict(zip(dict.fromkeys(named), count(), strict=False))
-        owner = np.fromiter(map(numbers.__getitem__, named), np.int64)[lines.numbers]
+        used, places = np.unique(lines.numbers, return_inverse=True)
+        ids, numbers = self._number([[doc_of(str(lines.ids[id])) for id in used]])
+        owner = numbers[places]
         order = np.lexsort((-lines.scores, owner, lines.rows))  # the best chunk of each is first
-        key = (lines.rows * max(len(numbers), 1) + owner)[order]
+        key = (lines.rows * max(len(ids), 1) + owner)[order]
         heads = np.flatnonzero(np.diff(key, prepend=-1))
         place = np.arange(len(key)) - np.repeat(heads, np.diff([*heads, len(key)]))
         counted = np.where(place < aggregation.best, lines.scores[order], 0.0)
         scores = np.add.reduceat(counted, heads) if len(heads) else counted
-        ids = Ids.of(list(numbers), "doc") if numbers else lines.ids
         return _Lines(ids, lines.rows[order][heads], owner[order][heads], scores)
 
 
@@ -297,6 +311,9 @@ def search_retriever(
         retrieve = SYSTEMS[kind].load()(argument, system.settings)
     else:
         retrieve = as_retrieve(system.target)
+    if direction := getattr(retrieve, "scores", ""):  # an address may say it, too
+        system = replace(system, settings={**system.settings, "scores": direction})
+        reader = replace(reader, system=system)
     mark = system.fingerprint or getattr(retrieve, "fingerprint", None)
     fingerprint = f"{system.spec} {as_settings(own=system.settings)} {options.depth} {mark}"
     # Answers stay the same if they are read in another way.

@@ -28,7 +28,7 @@ from assay.io.checkpoint import Checkpoint
 from assay.stats import Interval
 from assay.stats.bounded import beta_tail
 
-_SAVED_EVERY: Final = 5.0  # seconds
+_SAVED_EVERY = 1.0  # seconds that a kill may cost
 _PAUSE: Final = 0.5  # seconds before the first retry; doubled each time
 _LONGEST_PAUSE: Final = 60.0
 _ENOUGH_FAILURES: Final = 10  # of queries, where one is too many, or where none succeeds
@@ -259,87 +259,55 @@ def _ask_here(ask: Ask, _: Asking, rows: Sequence[int]) -> Iterator[list[Reply]]
     return ([ask(row)] for row in rows)
 
 
-@dataclass(eq=False)
-class _Slot:
-    """Hold the row that a thread is asking, and when it started."""
+def _ask_by_threads(ask: Ask, asking: Asking, rows: Sequence[int]) -> Iterator[list[Reply]]:
+    """Yield replies every now and then; waking up for each would slow the threads down.
 
-    row: int | None = None
-    began: float = 0.0
-    abandoned: bool = False
+    A thread that is late is abandoned, and another takes its place. Who takes the row out of `busy`
+    first decides, so that a reply is either in time or late, never both.
+    """
+    waiting, replies, news = deque(rows), deque[Reply](), threading.Event()
+    busy: dict[int, float] = {}  # when each row that is asked began
 
-
-class _Threads:
-    """Threads that ask; one that is late is abandoned, and another takes its place."""
-
-    def __init__(self, ask: Ask, rows: Sequence[int], number: int) -> None:
-        self._ask, self._waiting, self._lock = ask, deque(rows), threading.Lock()
-        self._slots: list[_Slot] = []
-        self.replies: list[Reply] = []
-        self.news = threading.Event()
-        for _ in range(min(number, len(rows))):
-            self._start()
-
-    def _start(self) -> None:
-        """Start one more thread, which does not keep the process alive."""
-        self._slots.append(_Slot())
-        threading.Thread(target=self._work, args=(self._slots[-1],), daemon=True).start()
-
-    def _work(self, slot: _Slot) -> None:
-        reply = None
+    def work() -> None:
         while True:
-            with self._lock:  # so that a reply is either taken or late, never both
-                if slot.abandoned:
-                    return
-                if reply is not None:
-                    self.replies.append(reply)
-                slot.row = row = self._waiting.popleft() if self._waiting else None
-                slot.began = time.perf_counter()
-            if row is None:
-                self.news.set()
-                return
             try:
-                reply = self._ask(row)
+                row = waiting.popleft()
+            except IndexError:
+                news.set()
+                return
+            busy[row] = time.perf_counter()
+            try:
+                reply = ask(row)
             except BaseException as error:
                 reply = Reply(row, None, error, 0.0)
+            if busy.pop(row, None) is None:
+                return
+            replies.append(reply)
 
-    def take(self) -> list[Reply]:
-        """Return the replies since the last time."""
-        with self._lock:
-            replies, self.replies = self.replies, []
-        return replies
+    def start() -> None:  # a thread that does not keep the process alive
+        threading.Thread(target=work, daemon=True).start()
 
-    def abandon_late(self, limit: float) -> Iterator[Reply]:
-        """Yield a reply for each query that took too long, and replace its thread."""
-        for slot in self._slots.copy():
-            with self._lock:
-                late = slot.row is not None and time.perf_counter() - slot.began > limit
-                slot.abandoned = late
-            if late and slot.row is not None:
-                self._slots.remove(slot)
-                self._start()
+    def abandon_late(limit: float) -> Iterator[Reply]:
+        for row, began in [*busy.items()]:
+            if time.perf_counter() - began > limit and busy.pop(row, None) is not None:
+                start()
                 error = TimedOutError(f"no answer within {limit:g} seconds")
-                yield Reply(slot.row, None, error, limit)
+                yield Reply(row, None, error, limit)
 
-    def stop(self) -> None:
-        """Give the threads nothing more to ask."""
-        with self._lock:
-            self._waiting.clear()
-
-
-def _ask_by_threads(ask: Ask, asking: Asking, rows: Sequence[int]) -> Iterator[list[Reply]]:
-    """Yield replies every now and then; waking up for each would slow the threads down."""
-    threads, n_open = _Threads(ask, rows, asking.concurrency), len(rows)
-    limit = asking.timeout
+    limit, n_open = asking.timeout, len(rows)
+    for _ in range(min(asking.concurrency, n_open)):
+        start()
     try:
         while n_open:
-            threads.news.wait(_POLL if limit is None else min(_POLL, limit / 4))
-            threads.news.clear()
-            late = [] if limit is None else [*threads.abandon_late(limit)]
-            if replies := [*threads.take(), *late]:
-                n_open -= len(replies)
-                yield replies
+            news.wait(_POLL if limit is None else min(_POLL, limit / 4))
+            news.clear()
+            taken = [replies.popleft() for _ in range(len(replies))]
+            taken += [] if limit is None else abandon_late(limit)
+            n_open -= len(taken)
+            if taken:
+                yield taken
     finally:
-        threads.stop()
+        waiting.clear()
 
 
 class _StoredAnswers:

@@ -340,8 +340,7 @@ class HttpSearch:
         if any(abs(score) > _WHOLE for score in scores):
             places = {score: place for place, score in enumerate(sorted(set(scores)))}
             scores = [places[score] for score in scores]
-        sign = -1 if self.scores == "low" else 1
-        return [(id, sign * score) for id, score in zip(ids, scores, strict=True)]
+        return [*zip(ids, scores, strict=True)]
 
     @cached_property
     def _client(self) -> Endpoint:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -195,8 +196,6 @@ def run_bench(
     data = chunkings.cut(rule)
     named = ",".join([filters] if isinstance(filters, str) else filters)
     if named:
-        if plan.indexes:
-            raise UsageError("An index takes no filters. Leave out index, or filter.")
         sides = data.query_ids, data.doc_ids, query_fields or {}, doc_fields or {}
         chunkings.add_filters(named, apply_filters(parse_filters(named), *sides))
         data = chunkings.cut(rule)
@@ -266,13 +265,15 @@ class _Judging:
         return cls(chunkings, judged, _answerable(judged), parse_many(names), rules)
 
     def judge_all(self, ran: list[_Searched]) -> dict[str, Any]:
-        """Return the judged systems, and the scores of a random and a perfect order."""
+        """Return the judged systems, and what scores a random and a perfect order."""
         systems = tuple(self._judge(system) for system in ran)
+        return {"systems": systems, "orders": partial(self._score_orders, systems)}
+
+    def _score_orders(self, systems: Sequence[System]) -> tuple[Scores, Scores]:
         how: dict[str, Any] = {"conventions": self.rules, "n_docs": len(self.collection.doc_ids)}
         hits = next((system.hits for system in systems if system.result.n_texts), None)
         hits = hits or self._hits(_retrieve_nothing(self.collection, systems[0].ranking.query_ids))
-        low, high = (order(hits, self.measures, **how) for order in (chance, ceiling))
-        return {"systems": systems, "chance": low, "ceiling": high}
+        return chance(hits, self.measures, **how), ceiling(hits, self.measures, **how)
 
     def _judge(self, system: _Searched) -> System:
         fields = system._asdict()
@@ -464,15 +465,17 @@ class _Run:
             key = f"{search.fingerprint} small letters"
             lower = parts.load_or_compute(key, search.search_small_letters, data_lower)
         yield _Searched(model.name, model.system, result, lower=lower.ranking if lower else None)
-        for index in self.plan.indexes:
-            name = plans.indexed_name(model.name, index)
-            compute = partial(search.search_index, name, index)
-            key = f"{search.fingerprint} {index}"
-            indexed = self._try(name, (), partial(parts.load_or_compute, key, compute, data))
-            if indexed is not None:
-                more = {**settings, "index": mask_secrets(index)}
-                result = _with_settings(indexed, more, model.chunk)
-                yield _Searched(name, plans.indexed_name(model.system, index), result, model.name)
+        with closing(search):
+            for index in self.plan.indexes:
+                name = plans.indexed_name(model.name, index)
+                compute = partial(search.search_index, name, index)
+                key = f"{search.fingerprint} {index}"
+                indexed = self._try(name, (), partial(parts.load_or_compute, key, compute, data))
+                if indexed is not None:
+                    how = as_settings(index=mask_secrets(index), filtered=indexed.filtered or None)
+                    result = _with_settings(indexed, {**settings, **how}, model.chunk)
+                    spec = plans.indexed_name(model.system, index)
+                    yield _Searched(name, spec, result, model.name)
 
     def _run_system(self, system: Retriever) -> _Searched:
         """Return a system that is asked, or a run of a file, of Python or of the store."""

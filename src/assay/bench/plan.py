@@ -543,6 +543,11 @@ class PreparedCollection:
         return digest_of_arrays(groups, *masks)
 
     @cached_property
+    def doc_numbers(self) -> dict[str, int]:
+        """The number of each document by its id, as text."""
+        return {str(id): number for number, id in enumerate(self.doc_ids)}
+
+    @cached_property
     def bounds(self) -> Ints:
         """Where the units of each document begin; at last, where all end."""
         return np.searchsorted(self.unit_doc, np.arange(len(self.doc_ids) + 1))
@@ -572,20 +577,21 @@ def prepare(collection: Collection, rules: Conventions, chunk: Rule) -> Prepared
     do not depend on the order of lines where ties go by id.
     """
     judged = collection.query_ids.match(collection.qrels.query_ids) >= 0
-    answerable = [at for at in collection.query_ids.order() if judged[at]]
-    rows = np.array([at for at in answerable if collection.query_texts[at].strip()], np.int64)
+    answerable = np.asarray(collection.query_ids.order(), np.int64)
+    answerable, texts_of = answerable[judged[answerable]], collection.query_texts
+    rows = np.array([at for at in answerable.tolist() if texts_of[at].strip()], np.int64)
     order: Ints = np.arange(len(collection.doc_ids))
     if rules.tiebreak != "index":
         descending = rules.tiebreak == "id-descending"
         order = np.array(collection.doc_ids.order(descending=descending), np.int64)
     doc_ids = collection.doc_ids.take(order)
-    texts = [collection.doc_texts[at] for at in order]
+    texts = [collection.doc_texts[at] for at in order.tolist()]
     if not len(rows):
         raise InputError("No judged query has a text, so there is nothing to search for.")
     spans = None
     if chunk is None:
         owner = np.flatnonzero([bool(text.strip()) for text in texts])
-        ids, units = doc_ids.take(owner), tuple(texts[at] for at in owner)
+        ids, units = doc_ids.take(owner), tuple(map(texts.__getitem__, owner.tolist()))
     else:
         chunks = chunk_docs(doc_ids, texts, chunk)
         ids, units, owner, spans = chunks.ids, chunks.texts, chunks.doc, chunks.spans

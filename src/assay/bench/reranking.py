@@ -9,13 +9,7 @@ import numpy as np
 
 from assay.arrays import Floats, Ints, offsets_of
 from assay.bench.plan import PreparedCollection, Rerank
-from assay.bench.search import (
-    SearchOptions,
-    SearchResult,
-    add_seconds,
-    number_entries,
-    rank_units,
-)
+from assay.bench.search import SearchOptions, SearchResult, add_seconds, number_entries, rank_units
 from assay.core.ranking import Ranking
 from assay.errors import InputError, UsageError
 from assay.models.rerankers import PairScores, Reranker

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from math import fsum
@@ -32,7 +32,7 @@ from assay.runs.leaderboard import Leaderboard, rank_records
 from assay.runs.record import RunRecord
 from assay.runs.results import LazyResults
 from assay.scoring.scores import Scores
-from assay.tables.table import Cell, Page, Table, Words, html_page, text_page
+from assay.tables.table import Cell, Page, Table, Words, html_page, table_of, text_page
 
 if TYPE_CHECKING:
     from assay.inspect.check import CheckReport
@@ -130,7 +130,7 @@ class System:
 class BenchResult:
     """Systems on one collection, in the order in which they were named.
 
-    `chance` and `ceiling` are what a random and a perfect order of all documents would score.
+    `orders` computes what a random and a perfect order of all documents would score.
     Beside the `cache` lies what was found out about the texts of the collection before. `prices`
     are those of a million tokens by name; `by_answers` is the same judged by answers, where there
     are some beside judged documents. `data` is what systems without a chunking of their own
@@ -141,8 +141,7 @@ class BenchResult:
 
     collection: Collection
     systems: tuple[System, ...]
-    chance: Scores
-    ceiling: Scores
+    orders: Callable[[], tuple[Scores, Scores]]
     chunk: ChunkRule | None = None
     aggregation: ChunkAggregation = field(default_factory=ChunkAggregation)
     metric: str = "cosine"
@@ -156,6 +155,20 @@ class BenchResult:
     folder: TextFolder | None = None
     bases: Mapping[str, str] = field(default_factory=dict)
     look: int | None = None
+
+    @cached_property
+    def _orders(self) -> tuple[Scores, Scores]:
+        return self.orders()
+
+    @property
+    def chance(self) -> Scores:
+        """What a random order of all documents scores."""
+        return self._orders[0]
+
+    @property
+    def ceiling(self) -> Scores:
+        """What a perfect order of all documents scores."""
+        return self._orders[1]
 
     def __getitem__(self, name: str) -> System:
         for system in self.systems:
@@ -373,7 +386,7 @@ class BenchResult:
         return Table(tuple(columns), tuple(tuple(row[name] for name in columns) for row in rows))
 
     def _cost_cells(self, system: System, coded: bool) -> dict[str, Cell]:
-        costs, n_cut, chunking = system.result.costs, system.result.n_cut, system.chunking
+        costs, n_cut = system.result.costs, system.result.n_cut
         cached = "cached" if system.result.n_texts and not system.spec.startswith("npy:") else None
         width = None  # a fusion and what is behind an index have no vectors of their own
         if coded and costs.dimension is not None and not (system.exact or system.first):
@@ -385,17 +398,48 @@ class BenchResult:
             "texts/s": Cell(format_rate(costs.texts_per_second) or cached, "figure"),
             "memory": Cell(format_bytes(costs.bytes), "figure"),
             "search/query": Cell(_format_search(system), "figure"),
-            **_serving_cells(costs.serving),
             "bytes/vector": Cell(width, "count"),
-            "chunks": Cell(chunking.number if chunking else None, "count"),
-            "tokens/chunk": Cell(f"{chunking.mean:.1f}" if chunking else None, "figure"),
-            "median": Cell(f"{chunking.median:g}" if chunking else None, "figure"),
-            "longest": Cell(chunking.longest if chunking else None, "count"),
             "truncated": Cell(cut, "figure"),
             "pairs": Cell(costs.pairs, "count"),
             "tokens": Cell(self.tokens_of(system.name), "count"),
             "price": Cell(_format_price(self.price_of(system.name)), "figure"),
         }
+
+    def serving_table(self) -> Table | None:
+        """Return latency with intervals, throughput and failures of systems that are asked."""
+        costs = {system.name: system.result.costs.serving for system in self.systems}
+        serving = {name: data for name, data in costs.items() if data is not None}
+        counts: tuple[str, ...] = ("errors", "timeouts", "failed")
+        counts = tuple(key for key in counts if any(data[key] for data in serving.values()))
+        rows: list[tuple[Any, ...]] = []
+        for system, data in serving.items():
+            once = [format_rate(data["queries_per_second"]), *(str(data[key]) for key in counts)]
+            for name, ends in data["latency"].items():
+                time, *interval = (end and format_time(end) for end in ends.values())
+                figures = (time, _format_ends(*interval), *once)
+                rows.append((system, name, *(Cell(figure, "figure") for figure in figures)))
+                once = [""] * len(once)
+        columns = ("system", "latency", "time", "95 % interval", "queries/s", *counts)
+        return table_of(columns, rows) if rows else None
+
+    def chunk_table(self) -> Table | None:
+        """Return number and length of the chunks of systems that cut documents, in tokens."""
+
+        def sizes(*texts: str) -> list[Cell]:
+            return [Cell(text, "figure") for text in texts]
+
+        cut = [(system.name, system.chunking) for system in self.systems if system.chunking]
+        rows = [
+            (name, c.rule, c.number, *sizes(f"{c.mean:.1f}", f"{c.median:g}"), c.longest)
+            for name, c in cut
+        ]
+        columns = ("model", "rule", "chunks", "tokens/chunk", "median", "longest")
+        return table_of(columns, rows) if rows else None
+
+    def tables_of_costs(self) -> list[Table]:
+        """Return what systems cost, how those that are asked serve, and their chunks."""
+        tables = self.cost_table(), self.serving_table(), self.chunk_table()
+        return [table for table in tables if table is not None]
 
     def table(self, board: Leaderboard | None = None) -> Table:
         """Return every number with all digits, a row for each system, best first; for CSV.
@@ -455,7 +499,7 @@ class BenchResult:
         """Return verdict, leaderboard, costs and diagnosis as words and tables."""
         board = board or self.standing
         page: Page = [Words(verdict, "verdict") for verdict in board.verdicts.values()]
-        page += [self.leaderboard(board), self.cost_table()]
+        page += [self.leaderboard(board), *self.tables_of_costs()]
         page += [Words(sentence) for sentence in _describe_tuning(self)]
         page += [*_rerank_page(self, board), *_variant_page(self, board)]
         other = self.answer_board(board)
@@ -532,28 +576,15 @@ class BenchResult:
         return html_page(self.page())
 
 
-def _serving_cells(serving: Mapping[str, Any] | None) -> dict[str, Cell]:
-    """Return latency with intervals, throughput and failures of a system that is asked."""
-    data = serving or {"latency": {}}
-    latency = {name: _format_latency(data["latency"].get(name)) for name in ("p50", "p95", "p99")}
-    return {
-        **{name: Cell(text, "figure") for name, text in latency.items()},
-        "queries/s": Cell(format_rate(data.get("queries_per_second")), "figure"),
-        **{name: Cell(data.get(name), "count") for name in ("errors", "timeouts", "failed")},
-    }
+def _format_ends(low: str | None, high: str | None) -> str | None:
+    """Format the ends of an interval; one is missing where there are too few queries for it.
 
-
-def _format_latency(quantile: Mapping[str, float | None] | None) -> str | None:
-    """Format a quantile with the ends of its interval, where there are enough queries for them.
-
-    >>> _format_latency({"seconds": 0.012, "low": 0.011, "high": None})
-    '12.0 ms (≥ 11.0 ms)'
+    >>> _format_ends("11.0 ms", None), _format_ends("1 s", "2 s")
+    ('≥ 11.0 ms', '1 s–2 s')
     """
-    if quantile is None or quantile["seconds"] is None:
-        return None
-    low, high = (None if end is None else format_time(end) for end in list(quantile.values())[1:])
-    ends = f"{low}–{high}" if low and high else f"≥ {low}" if low else f"≤ {high}" if high else ""
-    return format_time(quantile["seconds"]) + f" ({ends})" * bool(ends)
+    if low and high:
+        return f"{low}–{high}"
+    return f"≥ {low}" if low else f"≤ {high}" if high else None
 
 
 def _format_price(amount: float | None) -> str | None:

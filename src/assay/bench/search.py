@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from assay.inspect.check import Finding
     from assay.models import EmbeddingCache, Encoded
     from assay.search.fusion import Tuning
-    from assay.search.indexes import IndexReport
+    from assay.search.indexes import Index, IndexReport
 
 
 # Called with the name of a system, what it is doing, how much of that is done, and how much there
@@ -176,7 +176,8 @@ class SearchResult:
     texts have no vector, or one of zeros: they cannot be retrieved. Of documents that are cut,
     `chunks` has the chunk that matched each ranked one best: its number in the document, begin and
     end. `units` are ranked chunks, where a reranker or a measure of passages needs them. `words`
-    is what a lexical model takes for words. A system that Assay does not run itself has no texts
+    is what a lexical model takes for words, `filtered` whether an index filters by its engine or
+    after its search. A system that Assay does not run itself has no texts
     (`n_texts` is 0), and `findings` about its answers.
     """
 
@@ -191,6 +192,7 @@ class SearchResult:
     chunks: Ints | None = None
     units: Ranking | None = None
     words: str = ""
+    filtered: str = ""
     remarks: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
 
@@ -251,6 +253,8 @@ class ModelSearch:
         options = replace(options, metric=model.metric or options.metric)
         self.model, self._data, self._options = model, data, options
         self._same = same  # a search of the same vectors, which are made once
+        self._index: Index | None = None  # the last one, for others that only search differently
+        self._exact: Ranking | None = None
         self._maker: Any
         self._remarks: list[str] = []
         if same is not None:
@@ -433,32 +437,38 @@ class ModelSearch:
         encoded, options = self._vectors, self._options
         if encoded is None or self.model.codes is not None:
             return None
-        usable, asking = encoded.usable, _asking(name, encoded)
-        queries = encoded.queries[asking]
-        options.tell(name, "building", 0, None)
+        usable, asking, data = encoded.usable, _asking(name, encoded), self._data
+        queries, k = encoded.queries[asking], min(options.depth, len(usable))
         how: Any = {"metric": options.metric, "threads": options.threads}
-        with of_collection():
-            built = build_index(spec, encoded.corpus, **how)
-        with built as index:
+        if self._index is None or not self._index.tune(spec):
+            self.close()
+            options.tell(name, "building", 0, None)
+            with of_collection():
+                self._index = build_index(spec, encoded.corpus, **how)
+        index, allowed = self._index, None
 
-            def search(rows: Ints, k: int, _: Ints | None) -> Ranking:
-                ranking = index.rank(queries[rows], min(k, len(usable)))
-                return _renumber(ranking, usable, self._data.query_ids.take(asking[rows]))
+        def search(rows: Ints, k: int, among: Ints | None) -> Ranking:
+            some = None if among is None else _places_of(among, usable)
+            ranking = index.rank(queries[rows], min(k, len(usable)), among=some)
+            return _renumber(ranking, usable, data.query_ids.take(asking[rows]))
 
-            ranked = self._rank(search, asking, name)
-            k = min(options.depth, len(usable))
-            report = measure_index(index, queries, k, exact=self._exact)
+        ranked = self._rank(search, asking, name, usable=usable)
+        if data.allowed is not None:
+            passing = [np.flatnonzero(mask[data.unit_doc[usable]]) for mask in data.allowed.masks]
+            allowed = [passing[group] for group in data.allowed.groups[asking]]
+        elif self._exact is None:  # made once for all indexes
+            self._exact = rank(queries, encoded.corpus, k, **how)
+        report = measure_index(index, queries, k, exact=self._exact, among=allowed)
         size = report.memory_bytes or report.disk_bytes or encoded.costs.bytes
         costs: Any = {"build_seconds": report.build_seconds, "bytes": size}
-        return replace(encoded.as_result(ranked, report.spec, **costs), index=report)
+        result = encoded.as_result(ranked, report.spec, **costs)
+        return replace(result, index=report, filtered=index.filtered)
 
-    @cached_property
-    def _exact(self) -> Ranking:
-        """Exact search as deep as that of an index, made once for all indexes."""
-        options, encoded = self._options, cast("EncodedTexts", self._vectors)
-        k = min(options.depth, len(encoded.usable))
-        how: Any = {"metric": options.metric, "threads": options.threads}
-        return rank(encoded.queries[encoded.asking], encoded.corpus, k, **how)
+    def close(self) -> None:
+        """Close the index, if one is open."""
+        if self._index is not None:
+            self._index.close()
+        self._index = None
 
     def _rank(
         self,

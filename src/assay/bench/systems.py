@@ -89,7 +89,7 @@ def read_hits(answer: Any, *, id: str = "") -> HitList:
     Args:
         answer: A sequence of ids, of (id, score) pairs, of dictionaries with `id` and perhaps
             `score`, or of the documents of LangChain, LlamaIndex, Haystack and others; {id: score},
-            highest first; or {"documents": such a sequence}.
+            highest first; {"documents": such a sequence}; or a frame with these columns.
         id: Path of the id in a hit, such as "metadata.source"; by default it is found by name.
 
     Returns:
@@ -137,6 +137,8 @@ def _items_of(answer: Any) -> list[Any]:
         return sorted(scores.items(), key=lambda item: -item[1])
     if isinstance(answer, list | tuple):
         return list(answer)
+    if hasattr(answer, "columns") and hasattr(answer, "to_dict"):  # a frame, of rows
+        return list(answer.to_dicts() if hasattr(answer, "to_dicts") else answer.to_dict("records"))
     if isinstance(answer, np.ndarray) and answer.ndim == 1:
         items: list[Any] = answer.tolist()
         return items

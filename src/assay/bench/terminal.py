@@ -30,7 +30,8 @@ _WIDEST: Final = 32
 def print_bench(result: BenchResult, report: Any, page: Page) -> None:
     """Print the leaderboard with intervals drawn, costs, and the rest."""
     print_board(result, report)
-    print_page(page[len(report.verdicts) + 2 :])  # these and the two tables are printed
+    printed = len(report.verdicts) + 1 + len(result.tables_of_costs())
+    print_page(page[printed:])
 
 
 def _open_console() -> Console:
@@ -41,7 +42,8 @@ def print_board(result: BenchResult, report: Any) -> None:
     """Print the leaderboard with intervals drawn, and what each system costs."""
     console = _open_console()
     print_leaderboard(console, result, report)
-    print_blocks(console, result.cost_table())
+    for table in result.tables_of_costs():
+        print_blocks(console, table)
 
 
 def print_leaderboard(console: Console, result: BenchResult, report: Any) -> None:

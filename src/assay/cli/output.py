@@ -548,11 +548,12 @@ def saving_runs(
     task: str, *, wanted: bool, store: str | None, dataset: str | None, tags: tuple[str, ...]
 ) -> Iterator[Saving]:
     """Give what a command saves with; open the store before any work is done."""
-    values = {"--store": store, "--dataset": dataset, "--tag": tags}
-    idle = [option for option, value in values.items() if value]
+    typed = click.get_current_context().meta.get("assay.arguments", ())
+    unread = not any("run:" in word for word in typed)  # or the store holds inputs
+    values = {"--store": store and unread, "--dataset": dataset, "--tag": tags}
     if not wanted:
-        if idle:
-            raise click.UsageError(f"{idle[0]} changes nothing without --save. Add it.")
+        if idle := next((option for option, value in values.items() if value), None):
+            raise click.UsageError(f"{idle} changes nothing without --save. Add it.")
         yield Saving()
         return
     with find_hook("open_store")(store) as opened:
@@ -576,8 +577,7 @@ def _describe_call(task: str, dataset: str, tags: tuple[str, ...]) -> dict[str, 
     command = without_options(typed, {"--save": False, "--store": True})
     # Where results go does not belong to what was run, and a URL may hold a password.
     aside = {name for name, facts in facts_of(context.command) if facts.aside}
-    params = context.params.items()
-    config = {key: as_typed(value) for key, value in params if key not in aside}
+    config = {key: as_typed(value) for key, value in context.params.items() if key not in aside}
     return {
         "task": task,
         "dataset": dataset or str(context.params.get("dataset_name") or ""),

@@ -331,8 +331,12 @@ class TieView(_View):
 
 
 def discount(rank: Floats) -> Floats:
-    """1 / log2(1 + r): how nDCG weighs a rank."""
-    return np.asarray(1.0 / np.log2(1.0 + rank))
+    """1 / log2(1 + r): how nDCG weighs a rank.
+
+    In extended precision: numpy's logarithm of doubles has other last digits on other processors.
+    """
+    logs = np.log2(np.asarray(1.0 + rank, dtype=np.longdouble))
+    return np.asarray(1.0 / logs.astype(np.float64))
 
 
 def documents_needed(n_rel: Ints, levels: tuple[float, ...], rounding: str) -> Ints:

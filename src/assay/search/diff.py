@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -24,7 +24,7 @@ import numpy as np
 
 from assay.arrays import Flags, Floats, Ints, offsets_of, rows_of
 from assay.core import checks
-from assay.core.conventions import Conventions
+from assay.core.conventions import Conventions, as_settings, query_digest, setting_parts
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Qrels
 from assay.core.mismatches import check_match
@@ -33,10 +33,10 @@ from assay.core.ranking import Ranking
 from assay.core.text import natural_order
 from assay.errors import UsageError
 from assay.io.columns import read_groups
+from assay.io.fingerprints import digest_of_arrays
 from assay.io.formats import as_judgments, as_ranking, read_questions
 from assay.runs.record import RunRecord
 from assay.runs.results import Aggregate
-from assay.scoring.evaluate import evaluate
 from assay.search.neighbours import check_persistence
 from assay.stats import Interval, intervals
 from assay.stats.choices import LEVEL, RESAMPLES, SEED
@@ -52,6 +52,7 @@ else:
 _RULES: Final = Conventions(tiebreak="index")
 _BLOCK: Final = 1 << 16  # documents to join at once; their keys fit into the caches
 _SHOWN: Final = 3  # documents of a query in a table
+_MEANS: Final = ("queries", "measure", "mean", "low", "high", "n")
 _MOVED: Final = ("query", "overlap", "RBO", "first change", "text", "appeared", "vanished")
 
 
@@ -97,7 +98,6 @@ class RunDiff:
     slices: Mapping[str, Flags]
     column: str
     settings: Mapping[str, Any]
-    judgments: Judgments | None
     comparison: Comparison | None
     unjudged: tuple[int, int] | None
     remarks: tuple[str, ...]
@@ -191,36 +191,35 @@ class RunDiff:
         }
 
     def record(self) -> RunRecord:
-        """Return the diff as a record of the new run, for stores, reports and the dashboard.
+        """Return the diff as a record, for stores, reports and the dashboard.
 
-        It is scored by the judgments, or by the first documents of the old run where there are
-        none: their recall is the overlap where lists are long enough.
+        It has no scores: overlap is likeness of two runs, not quality of one.
         """
         facts = ("low", "high", "level", "method", "note", "n")
         aggregates = [
             Aggregate(
                 name,
                 span.estimate,
+                "overlap",
                 subset="" if part == "all" else f"{self.column}: {part}",
                 **{key: getattr(span, key) for key in facts},
             )
             for part, spans in self.means.items()
             for name, span in spans.items()
         ]
-        k = int(next(iter(self.values)).partition("@")[2])
-        old, new = self.join.old.ranking, self.join.new.ranking
-        judgments, measures = self.judgments or _take_first(old, k), [f"R@{k}"]
-        if self.comparison is not None:
-            measures = list(map(str, self.comparison.measures))
-        rules: dict[str, Any] = {"conventions": _RULES, "allow_mismatch": True}
+        judged = [] if self.comparison is None else [*self.comparison.verdicts.values()]
+        details = {
+            "signature": self.signature,
+            "verdict": self.verdict,
+            "remarks": [*judged, *self.remarks],
+            "moved": [change.cells for change in self.moved],
+        }
         return RunRecord(
             f"{self.names[1]} against {self.names[0]}",
-            evaluate(new, judgments, measures, **rules),
             task="diff",
             model=self.names[1],
-            config={"relevant": "judged" if self.comparison else f"first {k} of {self.names[0]}"},
             aggregates=aggregates,
-            details={"verdict": self.verdict, "moved": [change.cells for change in self.moved]},
+            details=details,
             seeds={"seed": self.settings["seed"]},
         )
 
@@ -295,7 +294,7 @@ def diff(
             which = "query is" if n == 1 else "queries are"
             remarks.append(f"{n:,} {which} in {name} only (counted as overlap 0)")
     drawn = {"resamples": resamples, "seed": seed}
-    comparison, unjudged, judgments = None, None, None
+    comparison = unjudged = judgments = None
     if qrels is not None:
         judgments = as_judgments(qrels, questions)
         about: dict[str, Any] = {"baseline": names[0], "level": level, **drawn}
@@ -305,6 +304,20 @@ def diff(
         if isinstance(judgments, Qrels):
             unjudged = _count_unjudged(join, judgments, cutoffs[0])
             remarks += _describe_pools(unjudged, names, cutoffs[0])
+    deciding: dict[str, Any] = {
+        "old": f"{names[0]}-{_digest(before)}",
+        "new": f"{names[1]}-{_digest(after)}",
+        "k": cutoffs,
+        "RBO_ext": f"p={persistence:g}",
+        "ranks": f"{depth}-ties-in-order-of-lines",
+        "union": query_digest(join.query_ids),
+        "slices": f"{column}-{digest_of_arrays(*groups.values())[:8]}" if column else None,
+        "level": level,
+        **drawn,
+        "judgments": None if judgments is None else _digest(judgments),
+        "measures": None if comparison is None else [*map(str, comparison.measures)],
+    }
+    rules = "" if comparison is None else f"|{_RULES.signature()}"
     texts = {} if questions is None else questions.texts
     changes = _find_moved(join, values, first, cutoffs[0], names, texts)
     result = RunDiff(
@@ -316,13 +329,10 @@ def diff(
         slices=groups,
         column=column,
         settings={"level": 1 - level, **drawn},
-        judgments=judgments,
         comparison=comparison,
         unjudged=unjudged,
         remarks=tuple(remarks),
-        signature=f"diff|k:{','.join(map(str, cutoffs))}|RBO_ext:p={persistence:g}|depth:{depth}|"
-        f"ties:order of lines|queries:union {len(first)}|level:{level:g}|resamples:{resamples}|"
-        f"seed:{seed}",
+        signature="|".join(["diff", *setting_parts(as_settings(**deciding))]) + rules,
     )
     _ = result.means  # settings that make no interval are refused here
     return result
@@ -497,13 +507,6 @@ def _find_moved(
         yield QueryChange(query, texts.get(str(query), ""), *numbers, int(first[row]), *docs, only)
 
 
-def _take_first(run: Ranking, k: int) -> Judgments:
-    """Return the first k documents of each query of a run as its relevant ones."""
-    docs = np.arange(len(run.doc_ids))
-    row, _, doc = _Lists.of(run, np.arange(len(run)), docs, k).block(0, len(run))
-    return Judgments.from_pairs(run.query_ids, run.doc_ids, row, doc, np.ones(len(row)))
-
-
 def _count_unjudged(join: _Join, judged: Qrels, k: int) -> tuple[int, int]:
     """Count unjudged documents of judged queries that one run alone has among its first k."""
     (rank_bits, doc_bits), n_docs = join.bits, len(judged.doc_ids)
@@ -561,6 +564,17 @@ def _check_ids(old: Ranking, new: Ranking, names: Sequence[str], *, allow: bool)
         yield from check_match(ids, there, *labels, allow=allow, none=False)
 
 
+def _digest(data: Ranking | Judgments) -> str:
+    """Return a digest of judgments, or of a run's lists: only the order of its scores counts."""
+    names = [part.name for part in fields(cast("Any", data))]
+    if isinstance(data, Ranking):
+        names = ["query_ids", "doc_ids", "offsets", "docs"]
+    parts = [getattr(data, name) for name in names]
+    arrays = [part for part in parts if isinstance(part, np.ndarray)]
+    texts = (part.as_text().utf8 for part in parts if isinstance(part, Ids))
+    return digest_of_arrays(*arrays, *(array for pair in texts for array in pair))[:8]
+
+
 def _name_few(ids: Sequence[object]) -> str:
     """Return the first ids, and how many more there are."""
     more = f" +{len(ids) - _SHOWN}" if len(ids) > _SHOWN else ""
@@ -568,18 +582,23 @@ def _name_few(ids: Sequence[object]) -> str:
 
 
 def show_stored(run: Any) -> list[tuple[str, Table | str]]:
-    """Return verdict and moved queries for a stored diff's page of the dashboard."""
-    return _show(run.name, run.details()) if run.task == "diff" else []
+    """Return verdict and moved queries of a stored diff, for its page; its numbers are there."""
+    stored = run.task == "diff" and run.status == "finished"
+    return show_records([run.record()])[::2] if stored else []
 
 
 def show_records(runs: Iterable[RunRecord]) -> list[tuple[str, Table | str]]:
-    """Return verdict and moved queries of each diff, for reports."""
-    return [part for run in runs if run.task == "diff" for part in _show(run.name, run.details)]
-
-
-def _show(name: str, details: Mapping[str, Any]) -> list[tuple[str, Table | str]]:
-    """Return nothing for a run that has not finished."""
-    if "moved" not in details:
-        return []
-    moved = table_of(_MOVED, details["moved"])
-    return [(f"What changed: {name}", details["verdict"]), (f"Queries that moved: {name}", moved)]
+    """Return verdict, means and moved queries of each diff, for reports."""
+    parts: list[tuple[str, Table | str]] = []
+    for run in (run for run in runs if run.task == "diff"):
+        about = run.details
+        means = [
+            (m.subset or "all", m.measure, m.value, m.low, m.high, m.n) for m in run.aggregates
+        ]
+        parts += [
+            (f"What changed: {run.name}", "\n".join([about["verdict"], *about["remarks"]])),
+            (f"Likeness of both runs: {run.name}", table_of(_MEANS, means)),
+            (f"Queries that moved: {run.name}", table_of(_MOVED, about["moved"])),
+            (f"Signature: {run.name}", about["signature"]),
+        ]
+    return parts

@@ -24,7 +24,7 @@ else:
 _STORED = "run:"
 
 
-@click.command("diff", cls=Command)
+@click.command("diff", cls=Command, verified=True)
 @argument("old", metavar="OLD", reads=True)
 @argument("new", metavar="NEW", reads=True)
 @options.in_measures(

@@ -272,7 +272,7 @@ def unseen_share(n: int, level: float) -> float:
     >>> round(unseen_share(30, 0.95), 4)
     0.1157
     """
-    return float(-np.expm1(math.log((1 - level) / 2) / n))
+    return -math.expm1(math.log((1 - level) / 2) / n)
 
 
 def constant_ends(value: float, n: int, level: float, bounds: Bounds) -> tuple[float, float]:

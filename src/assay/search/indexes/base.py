@@ -103,7 +103,12 @@ class Setup:
 
 
 class Engine(Protocol):
-    """Describe a search engine that holds the vectors 0, 1, …"""
+    """Describe a search engine that holds the vectors 0, 1, …
+
+    It may have two more methods. `find_among(queries, k, numbers)` finds only some of the vectors,
+    by the engine's own filter; it returns None where this engine cannot. `tune(options)` reads and
+    sets the options named in `tunable`, also when vectors are there already.
+    """
 
     version: str
     exactness: Exactness

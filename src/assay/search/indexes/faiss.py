@@ -13,19 +13,20 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from assay.arrays import Floats32
+from assay.arrays import Floats32, Ints
 from assay.errors import UsageError, need
-from assay.search.indexes.base import EngineBytes, Exactness, Setup, describe_lesson
+from assay.search.indexes.base import EngineBytes, Exactness, Options, Setup, describe_lesson
 
 
 class _Faiss:
+    tunable = ("nprobe", "efSearch", "k_factor", "k_factor_rf", "ht", "max_codes")
+
     def __init__(self, setup: Setup) -> None:
         self._faiss = need("faiss", "The index 'faiss'", "faiss")
         self.version = f"faiss {self._faiss.__version__}"
         self._setup = setup
         self._index = self._create()
-        for name, value in setup.options.rest().items():
-            self._set(name, value)
+        self.tune(setup.options)
         self._n_centroids = self._ask_for_no_more_points(self._index)
         self.learnt = ""
 
@@ -35,6 +36,10 @@ class _Faiss:
         index, faiss = self._index, self._faiss
         every_list = isinstance(index, faiss.IndexIVFFlat) and index.nprobe >= index.nlist
         return "exact" if isinstance(index, faiss.IndexFlat) or every_list else "approximate"
+
+    def tune(self, options: Options) -> None:
+        for name, value in options.rest().items():
+            self._set(name, value)
 
     def add(self, vectors: Floats32) -> None:
         try:
@@ -49,6 +54,23 @@ class _Faiss:
     def find(self, queries: Floats32, k: int) -> NDArray[Any]:
         with self._threads():
             neighbours: NDArray[Any] = self._index.search(queries, k)[1]
+        return neighbours
+
+    def find_among(self, queries: Floats32, k: int, numbers: Ints) -> NDArray[Any] | None:
+        """Search by Faiss's own selector; kinds that take none are told by what they raise."""
+        faiss, index = self._faiss, self._index
+        how: Any = {"sel": faiss.IDSelectorBatch(numbers)}
+        if isinstance(index, faiss.IndexHNSW):
+            params = faiss.SearchParametersHNSW(efSearch=index.hnsw.efSearch, **how)
+        elif isinstance(index, faiss.IndexIVF):
+            params = faiss.SearchParametersIVF(nprobe=index.nprobe, **how)
+        else:
+            params = faiss.SearchParameters(**how)
+        try:
+            with self._threads():
+                neighbours: NDArray[Any] = index.search(queries, k, params=params)[1]
+        except RuntimeError:
+            return None
         return neighbours
 
     def size(self) -> EngineBytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Final, Literal, Self
@@ -154,6 +155,7 @@ class Index:
         self.spec = setup.spec
         self.build_seconds = seconds
         self.doc_ids = doc_ids
+        self.filtered = ""  # by whom the last search among some documents was: "engine" or "after"
         self.exactness: base.Exactness = engine.exactness
         self.version = engine.version
         self.learnt: str = getattr(engine, "learnt", "")
@@ -191,27 +193,81 @@ class Index:
         indices[used], scores[used] = ranking.docs, ranking.scores
         return indices, scores
 
-    def rank(self, queries: Any, k: int, *, query_ids: Any = None) -> Ranking:
-        """Rank the best documents, by id where the index has ids."""
-        k = min(checks.check_cutoff(k), self.n_docs)
+    def tune(self, spec: str) -> bool:
+        """Take the spec of the same index with other values of options of its search.
+
+        Returns:
+            Whether it did; otherwise nothing is changed, and an index must be built for the spec.
+        """
+        before, parsed = base.parse_spec(self.spec), base.parse_spec(spec)
+        engine = self._running()
+        changed = dict(parsed.options.items() - before.options.items())
+        same = (parsed.kind, parsed.argument) == (before.kind, before.argument)
+        if not same or parsed.options.keys() != before.options.keys():
+            return False
+        if changed.keys() - set(getattr(engine, "tunable", ())):
+            return False
+        tunable = {name: parsed.options[name] for name in engine.tunable if name in parsed.options}  # type: ignore[attr-defined]
+        _call(parsed.text, engine.tune, base.Options(parsed.text, tunable))  # type: ignore[attr-defined]
+        self.spec, self.exactness = parsed.text, engine.exactness
+        return True
+
+    def rank_exactly(self, queries: Any, k: int, among: Ints | None = None) -> Ranking:
+        """Rank all documents, or some by number, exactly, without the engine."""
+        docs = self._docs.rows
+        how: Any = {"metric": self.metric, "threads": self._threads}
+        if among is None:
+            return rank(queries, docs, k, **how)
+        ranking = rank(queries, docs[among], k, **how)
+        numbers, ids = among[ranking.docs].astype(np.int32), Ids.count(self.n_docs)
+        whole: Any = {"given_docs": numbers, "given_scores": ranking.scores}
+        return replace(ranking, doc_ids=ids, n_docs=self.n_docs, **whole)
+
+    def rank(
+        self, queries: Any, k: int, *, query_ids: Any = None, among: Ints | None = None
+    ) -> Ranking:
+        """Rank the best documents, by id where the index has ids; `among` some, by number."""
+        k = min(checks.check_cutoff(k), self.n_docs if among is None else len(among))
         rows, ready = self._docs.queries(queries)
         self._running()
         if self.exactness == "certified":
-            ranking = rank(rows, self._docs.rows, k, metric=self.metric, threads=self._threads)
+            ranking = self.rank_exactly(rows, k, among)
         elif self.exactness == "exact":
-            ranking = self._rank_enclosed(rows, ready, k)
+            ranking = self._rank_enclosed(rows, ready, k, among)
         else:
-            ranking = self._rerank(rows, self._find_checked(ready, k)).first(k)
+            ranking = self._rerank(rows, self._find_checked(ready, k, among)).first(k)
         return self._with_ids(ranking, query_ids, k)
 
     def raw(self, queries: Any) -> Floats32:
         """Check queries and return them as `find` takes them."""
         return self._docs.queries(queries)[1]
 
-    def find(self, ready: Floats32, k: int) -> NDArray[Any]:
-        """Return the engine's answer, unchecked and unordered: what is timed."""
-        neighbours: NDArray[Any] = _call(self.spec, self._running().find, ready, k)
-        return neighbours
+    def find(self, ready: Floats32, k: int, among: Ints | None = None) -> NDArray[Any]:
+        """Return the engine's answer, unchecked and unordered: what is timed.
+
+        `among` some documents the engine filters, if it can; or it is asked for more until k pass.
+        """
+        engine = self._running()
+        if among is None:
+            neighbours: NDArray[Any] = _call(self.spec, engine.find, ready, k)
+            return neighbours
+        allowed = np.append(np.zeros(self.n_docs, bool), True)  # -1 is no document
+        allowed[among] = True
+        find = getattr(engine, "find_among", lambda *_: None)
+        answer = _call(self.spec, find, ready, k, among)
+        if answer is not None and allowed[answer].all():
+            self.filtered = "engine"
+            return np.asarray(answer)
+        self.filtered, depth = "after", k * self.n_docs // len(among) + _SPARE
+        while True:
+            depth = min(depth, self.n_docs)
+            answer = _call(self.spec, engine.find, ready, depth).astype(np.int64)
+            passing = allowed[answer] & (answer >= 0)
+            if depth == self.n_docs or (passing.sum(axis=1) >= k).all():
+                break
+            depth *= _GROWTH
+        order = np.argsort(~passing, axis=1, kind="stable")[:, :k]
+        return np.take_along_axis(np.where(passing, answer, -1), order, axis=1)
 
     def close(self) -> None:
         """Close the engine and delete everything it has written."""
@@ -241,15 +297,18 @@ class Index:
             raise UsageError(f"The index {self.spec} is closed. Build it again.")
         return self._engine
 
-    def _find_checked(self, ready: Floats32, k: int) -> Ints:
-        return check_answer(self.find(ready, k), len(ready), self.n_docs, self.spec)
+    def _find_checked(self, ready: Floats32, k: int, among: Ints | None) -> Ints:
+        answer = self.find(ready, k) if among is None else self.find(ready, k, among)
+        return check_answer(answer, len(ready), self.n_docs, self.spec)
 
     def _rerank(self, rows: Any, neighbours: Ints) -> Ranking:
         """Order answers by exact scores."""
         ranking = Ranking.from_arrays(neighbours, n_docs=self.n_docs)
         return rerank(ranking, rows, docs=self._docs.rows, metric=self.metric)
 
-    def _rank_enclosed(self, rows: Any, ready: Floats32, k: int) -> Ranking:
+    def _rank_enclosed(
+        self, rows: Any, ready: Floats32, k: int, among: Ints | None = None
+    ) -> Ranking:
         """Rank the exact best k from an engine that searches all documents in float32.
 
         A document that it did not name scores at most as much as the last one it named, but for
@@ -257,16 +316,17 @@ class Index:
         """
         margins = 2 * self._docs.margins(rows)
         answers = np.full((len(ready), k), -1, np.int64)
-        left, depth = np.arange(len(ready)), min(self.n_docs, k + _SPARE)
+        n_docs = self.n_docs if among is None else len(among)
+        left, depth = np.arange(len(ready)), min(n_docs, k + _SPARE)
         while len(left):
-            ranking = self._rerank(rows[left], self._find_checked(ready[left], depth))
-            safe = self._is_enclosed(ranking, k, margins[left]) | (depth == self.n_docs)
+            ranking = self._rerank(rows[left], self._find_checked(ready[left], depth, among))
+            safe = self._is_enclosed(ranking, k, margins[left]) | (depth == n_docs)
             best = ranking.first(k)
             used = np.arange(k) < best.lengths[:, None]
             table = np.full((len(left), k), -1, np.int64)
             table[used] = best.docs
             answers[left[safe]] = table[safe]
-            left, depth = left[~safe], min(self.n_docs, depth * _GROWTH)
+            left, depth = left[~safe], min(n_docs, depth * _GROWTH)
         return self._rerank(rows, answers).first(k)
 
     def _is_enclosed(self, ranking: Ranking, k: int, margins: Floats) -> Flags:
@@ -461,7 +521,13 @@ class IndexReport:
 
 
 def measure_index(
-    index: Index, queries: Any, k: int, *, exact: Ranking | None = None, latency_queries: int = 100
+    index: Index,
+    queries: Any,
+    k: int,
+    *,
+    exact: Ranking | None = None,
+    latency_queries: int = 100,
+    among: Sequence[Ints] | None = None,
 ) -> IndexReport:
     """Measure recall and overlap at k against exact search, build time, speed and size.
 
@@ -472,6 +538,8 @@ def measure_index(
         exact: Ranking of the same queries by exact search, at least k deep; by default the
             search is made here.
         latency_queries: Number of queries that are timed one by one.
+        among: Numbers of the documents that each query may get. Recall is then against exact
+            search among these, and a query that may get none is left out.
 
     Returns:
         The measurements.
@@ -488,14 +556,22 @@ def measure_index(
     checks.require(index, Index, "index", "an Index; build_index() makes one")
     k = min(checks.check_cutoff(k), index.n_docs)
     ready = index.raw(queries)
-    if exact is None:
+    if exact is None and among is None:
         exact = rank(queries, index.vectors, k, metric=index.metric)
-    exact = _check_exact(exact, index, len(ready), k)
+    if exact is not None:
+        exact = _check_exact(exact, index, len(ready), k)
+    groups = _group_queries(among, len(ready))
     index.find(ready[:_WARM_UP], k)
-    seconds = _seconds(index, ready, k)
-    latency = _latency(index, ready, k, checks.check_cutoff(latency_queries, "latency_queries"))
-    ranking = index.rank(queries, k)
-    recalls, overlaps = _agreement(ranking, exact, k)
+    seconds = sum(_seconds(index, ready[rows], k, some) for rows, some in groups)
+    n_timed = checks.check_cutoff(latency_queries, "latency_queries")
+    latency = _latency(index, ready, k, n_timed, among)
+    recalls, overlaps, short = np.full(len(ready), np.nan), np.full(len(ready), np.nan), 0
+    for rows, some in groups:
+        part, most = (queries, k) if some is None else (queries[rows], min(k, len(some)))
+        ranking = index.rank(part, most, among=some)
+        best = index.rank_exactly(part, most, some) if exact is None else exact
+        recalls[rows], overlaps[rows] = _agreement(ranking, best, most)
+        short += int((ranking.lengths < most).sum())
     size = index.size()
     return IndexReport(
         spec=index.spec,
@@ -507,7 +583,7 @@ def measure_index(
         exactness=index.exactness,
         recall=_mean(recalls),
         overlap=_mean(overlaps),
-        short=int((ranking.lengths < k).sum()),
+        short=short,
         build_seconds=index.build_seconds,
         queries_per_second=len(ready) / seconds,
         latency_ms=latency,
@@ -543,21 +619,42 @@ def _agreement(ranking: Ranking, exact: Ranking, k: int) -> tuple[Floats, Floats
     return as_good / k, named_too / k
 
 
-def _seconds(index: Index, ready: Floats32, k: int) -> float:
+Groups = list[tuple[Any, Ints | None]]
+
+
+def _group_queries(among: Sequence[Ints] | None, n_queries: int) -> Groups:
+    """Return the rows of queries that may get the same documents, and these."""
+    if among is None:
+        return [(slice(None), None)]
+    checks.check_lengths(among=len(among), queries=n_queries)
+    rows: dict[int, list[int]] = {}
+    for row, numbers in enumerate(among):
+        if len(numbers):
+            rows.setdefault(id(numbers), []).append(row)
+    return [(np.array(group), among[group[0]]) for group in rows.values()]
+
+
+def _seconds(index: Index, ready: Floats32, k: int, among: Ints | None = None) -> float:
     start = time.perf_counter()
-    index.find(ready, k)
+    index.find(ready, k if among is None else min(k, len(among)), among)
     return max(time.perf_counter() - start, 1e-9)
 
 
-def _latency(index: Index, ready: Floats32, k: int, n_queries: int) -> dict[str, float]:
+def _latency(
+    index: Index, ready: Floats32, k: int, n_queries: int, among: Sequence[Ints] | None
+) -> dict[str, float]:
     """Return percentiles of the time for one query, over queries spread evenly."""
-    rows = np.linspace(0, len(ready) - 1, min(n_queries, len(ready))).astype(int)
-    taken = sorted(1000 * _seconds(index, ready[row : row + 1], k) for row in rows.tolist())
+    some = [None] * len(ready) if among is None else among
+    usable = np.array([row for row, docs in enumerate(some) if docs is None or len(docs)])
+    rows = usable[np.linspace(0, len(usable) - 1, min(n_queries, len(usable))).astype(int)]
+    calls = ((ready[row : row + 1], k, some[row]) for row in rows.tolist())
+    taken = sorted(1000 * _seconds(index, *call) for call in calls)
     return {f"p{p}": taken[max(math.ceil(p / 100 * len(taken)) - 1, 0)] for p in (50, 95, 99)}
 
 
 def _mean(values: Floats) -> float:
-    return math.fsum(values.tolist()) / len(values)
+    defined = values[~np.isnan(values)].tolist()
+    return math.fsum(defined) / len(defined) if defined else math.nan
 
 
 class _Exact:
@@ -574,9 +671,12 @@ class _Exact:
         self._vectors = vectors
 
     def find(self, queries: Floats32, k: int) -> NDArray[Any]:
+        return self.find_among(queries, k, np.arange(len(self._vectors)))
+
+    def find_among(self, queries: Floats32, k: int, numbers: Ints) -> NDArray[Any]:
         metric, threads = self._setup.metric, self._setup.threads
-        ranking = rank(queries, self._vectors, k, metric=metric, threads=threads)
-        return ranking.docs.reshape(len(queries), -1)
+        ranking = rank(queries, self._vectors[numbers], k, metric=metric, threads=threads)
+        return np.asarray(numbers[ranking.docs].reshape(len(queries), -1))
 
     def size(self) -> base.EngineBytes:
         return base.EngineBytes(memory=self._vectors.nbytes)

@@ -12,10 +12,17 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats32
+from assay.arrays import Floats32, Ints
 from assay.errors import UsageError, need
 from assay.io.streams import ScratchFolder
-from assay.search.indexes.base import EngineBytes, Exactness, Setup, describe_lesson, folder_bytes
+from assay.search.indexes.base import (
+    EngineBytes,
+    Exactness,
+    Options,
+    Setup,
+    describe_lesson,
+    folder_bytes,
+)
 
 _TYPES: Final = {
     "IVF_FLAT": "IvfFlat",
@@ -28,13 +35,14 @@ _QUERIES: Final = 32  # in one call: each becomes a part of one plan
 
 
 class _LanceDB:
+    tunable = ("nprobes", "ef", "refine_factor")
+
     def __init__(self, setup: Setup) -> None:
         package = need("lancedb", "The index 'lancedb'", "lancedb")
         self.version = f"lancedb {package.__version__}"
         self._setup = setup
         self._config = self._index_settings()
-        search = ("nprobes", "ef", "refine_factor")
-        self._search = {name: setup.options.whole(name) for name in search} if self._config else {}
+        self.tune(setup.options)
         self.exactness: Exactness = "approximate" if self._config else "exact"
         self._folder = ScratchFolder("index")
         try:
@@ -44,6 +52,10 @@ class _LanceDB:
             raise
         self._table: Any = None
         self.learnt = ""
+
+    def tune(self, options: Options) -> None:
+        names = self.tunable if self._config else ()
+        self._search = {name: options.whole(name) for name in names}
 
     def add(self, vectors: Floats32) -> None:
         arrow = need("pyarrow", "The index 'lancedb'", "lancedb")
@@ -58,14 +70,22 @@ class _LanceDB:
             self.learnt = describe_lesson(len(vectors))
 
     def find(self, queries: Floats32, k: int) -> NDArray[Any]:
+        return self._find(queries, k, "")
+
+    def find_among(self, queries: Floats32, k: int, numbers: Ints) -> NDArray[Any]:
+        return self._find(queries, k, f"id IN ({', '.join(map(str, numbers))})")
+
+    def _find(self, queries: Floats32, k: int, where: str) -> NDArray[Any]:
         rows = np.full((len(queries), k), -1, np.int64)
         for start in range(0, len(queries), _QUERIES):
-            self._find_some(queries[start : start + _QUERIES], k, rows[start : start + _QUERIES])
+            part = slice(start, start + _QUERIES)
+            self._find_some(queries[part], k, rows[part], where)
         return rows
 
-    def _find_some(self, queries: Floats32, k: int, neighbours: NDArray[np.int64]) -> None:
+    def _find_some(self, queries: Floats32, k: int, neighbours: Ints, where: str) -> None:
         search = self._table.search(queries if len(queries) > 1 else queries[0])
         search = search.distance_type(self._setup.metric).limit(k).select(["id", "_distance"])
+        search = search.where(where, prefilter=True) if where else search
         for name, value in self._search.items():
             if value is not None:
                 search = getattr(search, name)(value)

@@ -13,10 +13,10 @@ from urllib.parse import urlencode
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats32
+from assay.arrays import Floats32, Ints
 from assay.core.text import mask_secrets
 from assay.errors import StorageError, UsageError, need
-from assay.search.indexes.base import EngineBytes, Exactness, Setup, describe_lesson
+from assay.search.indexes.base import EngineBytes, Exactness, Options, Setup, describe_lesson
 
 _OPERATORS: Final = {"cosine": "<=>", "dot": "<#>", "l2": "<->"}
 _CLASSES: Final = {"cosine": "vector_cosine_ops", "dot": "vector_ip_ops", "l2": "vector_l2_ops"}
@@ -26,6 +26,8 @@ _LEAST_EF, _MOST_EF = 40, 1000
 
 
 class _Pgvector:
+    tunable = ("ef_search", "probes")
+
     def __init__(self, setup: Setup) -> None:
         self._psycopg = need("psycopg", "The index 'pgvector'", "pgvector")
         self._adapter = need("pgvector.psycopg", "The index 'pgvector'", "pgvector")
@@ -33,8 +35,7 @@ class _Pgvector:
         options = setup.options
         self._index = options.choice("index", ("none", "hnsw", "ivfflat"))
         self._build = {name: options.whole(name) for name in _BUILD[self._index]}
-        search = _SEARCH[self._index]
-        self._effort = options.whole(search) if search else None
+        self.tune(options)
         self.exactness: Exactness = "exact" if self._index == "none" else "approximate"
         self.learnt = ""
         self._connection = self._connected(_with_rest(setup.argument, options.rest()))
@@ -43,6 +44,10 @@ class _Pgvector:
         except BaseException:
             self._connection.close()
             raise
+
+    def tune(self, options: Options) -> None:
+        search = _SEARCH[self._index]
+        self._effort = options.whole(search) if search else None
 
     def add(self, vectors: Floats32) -> None:
         self._run(f"CREATE TEMPORARY TABLE docs (id integer, v vector({self._setup.dimension}))")
@@ -63,13 +68,17 @@ class _Pgvector:
         self._run("ANALYZE docs")
 
     def find(self, queries: Floats32, k: int) -> NDArray[Any]:
+        return self.find_among(queries, k, None)
+
+    def find_among(self, queries: Floats32, k: int, among: Ints | None) -> NDArray[Any]:
         self._set_effort(k)
         operator = _OPERATORS[self._setup.metric]
-        statement = f"SELECT id FROM docs ORDER BY v {operator} %s LIMIT {int(k)}"
+        where, some = ("", ()) if among is None else ("WHERE id = ANY(%s)", (among.tolist(),))
+        statement = f"SELECT id FROM docs {where} ORDER BY v {operator} %s LIMIT {int(k)}"
         neighbours = np.full((len(queries), k), -1, np.int64)
         with self._connection.cursor() as cursor:
             for row, query in enumerate(queries):
-                numbers = cursor.execute(statement, (query,), binary=True).fetchall()
+                numbers = cursor.execute(statement, (*some, query), binary=True).fetchall()
                 neighbours[row, : len(numbers)] = [number for (number,) in numbers]
         return neighbours
 

@@ -18,11 +18,11 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats32
+from assay.arrays import Floats32, Ints
 from assay.core.specs import is_loopback
 from assay.errors import StorageError, UsageError, need
 from assay.io.streams import ScratchFolder
-from assay.search.indexes.base import EngineBytes, Exactness, Setup
+from assay.search.indexes.base import EngineBytes, Exactness, Options, Setup
 
 _DISTANCES: Final = {"cosine": "COSINE", "dot": "DOT", "l2": "EUCLID"}
 _POINTS: Final = 512  # in one call
@@ -31,20 +31,29 @@ _PATIENCE: Final = 3600.0  # seconds that a server may take to build its graph
 
 
 class _Qdrant:
+    tunable = ("hnsw_ef", "exact")
+
     def __init__(self, setup: Setup) -> None:
         package = need("qdrant_client", "The index 'qdrant'", "qdrant")
         self._models = package.models
         self._setup = setup
         self._name = f"assay-{uuid4().hex}"
         self._served = setup.argument.startswith(("http://", "https://"))
-        self._graph, self._params = self._settings()
-        self.exactness: Exactness = (
-            "approximate" if self._served and not self._params.exact else "exact"
-        )
+        self._graph = self._describe_graph()
+        self.tune(setup.options)
         self._has_collection = False
         self._folder: ScratchFolder | None = None
         self._client = self._connected(package.QdrantClient)
         self.version = f"qdrant {self._client.info().version if self._served else 'in process'}"
+
+    def tune(self, options: Options) -> None:
+        """Describe the search of a graph; in process there is none."""
+        params: dict[str, Any] = {}
+        if self._served:
+            params = {"hnsw_ef": options.whole("hnsw_ef"), "exact": options.flag("exact")}
+        self._params = self._models.SearchParams(**params)
+        whole = params.get("exact", True)
+        self.exactness: Exactness = "exact" if whole else "approximate"
 
     def add(self, vectors: Floats32) -> None:
         models, distance = self._models, _DISTANCES[self._setup.metric]
@@ -64,11 +73,17 @@ class _Qdrant:
             self._wait()
 
     def find(self, queries: Floats32, k: int) -> NDArray[Any]:
+        return self.find_among(queries, k, None)
+
+    def find_among(self, queries: Floats32, k: int, among: Ints | None) -> NDArray[Any]:
+        models, only = self._models, None
+        if among is not None:
+            only = models.Filter(must=[models.HasIdCondition(has_id=among.tolist())])
         neighbours = np.full((len(queries), k), -1, np.int64)
         for start in range(0, len(queries), _QUERIES):
             requests = [
-                self._models.QueryRequest(
-                    query=query, limit=k, with_payload=False, params=self._params
+                models.QueryRequest(
+                    query=query, limit=k, with_payload=False, params=self._params, filter=only
                 )
                 for query in queries[start : start + _QUERIES].tolist()
             ]
@@ -93,17 +108,11 @@ class _Qdrant:
             if self._folder is not None:
                 self._folder.cleanup()
 
-    def _settings(self) -> tuple[Any, Any]:
-        """Describe the graph and its search; in process there is none."""
+    def _describe_graph(self) -> Any:
         if not self._served:
-            return None, self._models.SearchParams()
-        options = self._setup.options
-        numbers = {name: options.whole(name) for name in ("m", "ef_construct")}
-        graph = self._models.HnswConfigDiff(**numbers)
-        params = self._models.SearchParams(
-            hnsw_ef=options.whole("hnsw_ef"), exact=options.flag("exact")
-        )
-        return graph, params
+            return None
+        numbers = {name: self._setup.options.whole(name) for name in ("m", "ef_construct")}
+        return self._models.HnswConfigDiff(**numbers)
 
     def _connected(self, client: Any) -> Any:
         place = self._setup.argument

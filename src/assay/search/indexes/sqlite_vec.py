@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats32
+from assay.arrays import Floats32, Ints
 from assay.errors import MissingPackageError, UsageError, need
 from assay.io.streams import ScratchFolder
 from assay.search.indexes.base import EngineBytes, Exactness, Setup
@@ -52,11 +52,15 @@ class _SqliteVec:
             )
 
     def find(self, queries: Floats32, k: int) -> NDArray[Any]:
+        return self.find_among(queries, k, None)
+
+    def find_among(self, queries: Floats32, k: int, among: Ints | None) -> NDArray[Any]:
+        some = "" if among is None else f"rowid IN ({','.join(map(str, among))})"
         if k <= _MOST_NEAREST:
-            statement = "SELECT rowid FROM docs WHERE v MATCH ? AND k = ?"
+            statement = f"SELECT rowid FROM docs WHERE v MATCH ? AND k = ? {some and f'AND {some}'}"
         else:
-            function = f"vec_distance_{self._distance}"
-            statement = f"SELECT rowid FROM docs ORDER BY {function}(v, ?) LIMIT ?"
+            order = f"ORDER BY vec_distance_{self._distance}(v, ?) LIMIT ?"
+            statement = f"SELECT rowid FROM docs {some and f'WHERE {some}'} {order}"
         neighbours = np.full((len(queries), k), -1, np.int64)
         for row, query in enumerate(queries):
             numbers = self._database.execute(statement, (query.tobytes(), k)).fetchall()

@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats32
 from assay.errors import UsageError, need
-from assay.search.indexes.base import EngineBytes, Exactness, Setup
+from assay.search.indexes.base import EngineBytes, Exactness, Options, Setup
 
 _METRICS = {"cosine": "cos", "dot": "ip", "l2": "l2sq"}
 
 
 class _Usearch:
+    tunable = ("expansion_search",)
+
     def __init__(self, setup: Setup) -> None:
         _load_faiss_first()
         package = need("usearch", "The index 'usearch'", "usearch")
@@ -36,12 +38,17 @@ class _Usearch:
         self._exhaustive = options.flag("exact")
         whole = self._exhaustive and dtype == "f32"
         self.exactness: Exactness = "exact" if whole else "approximate"
-        names = ("connectivity", "expansion_add", "expansion_search")
+        names = ("connectivity", "expansion_add")
         numbers = {name: options.whole(name) for name in names}
         settings = {name: value for name, value in numbers.items() if value is not None}
         self._index = make(
             ndim=setup.dimension, metric=_METRICS[setup.metric], dtype=dtype, **settings
         )
+        self.tune(options)
+
+    def tune(self, options: Options) -> None:
+        if (effort := options.whole("expansion_search")) is not None:
+            self._index.expansion_search = effort
 
     def add(self, vectors: Floats32) -> None:
         self._index.add(np.arange(len(vectors)), vectors, threads=self._threads)

@@ -174,6 +174,8 @@ def _groups(request: PageRequest, scores: Scores) -> tuple[str, Listing[tuple[st
 
 def _verdict(run: Run, measure: str) -> tuple[str, str]:
     """Return a sentence on one mean, and its numbers; nothing without a mean."""
+    if run.signature and not run.conventions:  # its numbers are not those of a ranking
+        return str(run.details().get("verdict", "")), ""
     means = (row for row in run.aggregates if row.measure == measure and not row.by_column)
     mean = next(means, None)
     if run.status != "finished" or mean is None or mean.value is None:
