@@ -30,7 +30,6 @@ METHOD_NAMES: Final = {
 _SMALLEST_SHOWN: Final = 0.0001
 _NAMED: Final = 5
 RESTS: Final = "the difference rests on few or one-sided queries"
-_NO_DIFFERENCE: Final = "no significant difference"
 _OPPOSITE: Final = "test and means point in opposite directions"
 _AGAINST_BASELINE: Final = {
     "better": "better",
@@ -193,16 +192,6 @@ def verdict_of_all(measure: str, ranked: Sequence[str], pairs: Sequence[Pair]) -
     return f"{ranked[0]} is first on {measure}, but {_describe_doubts(ranked[0], doubtful)}"
 
 
-_PLAIN: Final = {
-    "better": "significantly higher than {names}",
-    "probably better": f"probably higher than {{names}} ({RESTS})",
-    "not separable": "its lead over {names} is not significant",
-    "behind": "{names} score higher on the queries that both have",
-    "contradictory": f"{_OPPOSITE} for {{names}}",
-    "undecided": "not comparable with {names}",
-}
-
-
 def plain_verdict(
     measure: str, ranked: Sequence[str], pairs: Sequence[Pair], baseline: str | None = None
 ) -> tuple[str, str]:
@@ -211,38 +200,28 @@ def plain_verdict(
     Systems are ranked best first; with a baseline (b), pairs are all against it.
     """
     if baseline is not None and len(pairs) > 1:
-        words = [
-            f"{word}: {join_names(members)}"
-            for outcome, word in {**_AGAINST_BASELINE, "not separable": _NO_DIFFERENCE}.items()
-            if (members := [pair.a for pair in pairs if pair.outcome == outcome])
-        ]
-        leads = [f"{pair.a} {_plain_numbers(pair, pair.a)}" for pair in pairs[:_NAMED]]
-        return f"Against {baseline} on {measure}: {'; '.join(words)}", " · ".join(leads)
-    first, kinds = [ranked[0]], {kind: list[Pair]() for kind in _PLAIN}
-    of_first = [pair for pair in pairs if ranked[0] in (pair.a, pair.b)]
-    for pair in sorted(of_first, key=lambda pair: ranked.index(pair.other(ranked[0]))):
-        if pair.outcome == "identical":
-            first.append(pair.other(ranked[0]))
-        else:  # undefined values can make the first a loser
-            ahead = "probably better" if pair.doubt else "better"
-            behind = pair.outcome if pair.winner is None else "behind"
-            kinds[ahead if pair.winner == ranked[0] else behind].append(pair)
-    if not any(kinds.values()):
-        return f"{join_names(first)} are identical on {measure}", ""
-    if len(kinds["undecided"]) == len(of_first):
-        return f"{join_names(ranked)} cannot be compared on {measure}: {of_first[0].untestable}", ""
-    if kinds["not separable"]:
-        kinds["better"] = []  # all that is not named here
-    rivals = {
-        kind: [pair.other(ranked[0]) for pair in kinds[kind]] for kind in kinds if kinds[kind]
-    }
-    if len(rivals.get("better", ())) == len(of_first) > 1:
-        rivals["better"] = [_all_others(len(of_first))]
-    said = "; ".join(_PLAIN[kind].format(names=join_names(rivals[kind])) for kind in rivals)
-    head = f"{join_names(first)} score{'s' if len(first) == 1 else ''} highest on {measure}"
-    nearest = next(pair for kind in (*list(_PLAIN)[2:], *_PLAIN) for pair in kinds[kind])
-    numbers = f"Lead over {nearest.other(ranked[0])} {_plain_numbers(nearest, ranked[0])}"
-    return f"{head}{',' if 'better' in rivals else ';'} {said}", numbers
+        words = {**_AGAINST_BASELINE, "not separable": "no significant difference"}
+        kinds = {kind: [pair.a for pair in pairs if pair.outcome == kind] for kind in words}
+        said = "; ".join(
+            f"{words[kind]}: {join_names(kinds[kind])}" for kind in words if kinds[kind]
+        )
+        numbers = " · ".join(f"{pair.a} {_plain_numbers(pair, pair.a)}" for pair in pairs[:_NAMED])
+        return f"Against {baseline} on {measure}: {said}", numbers
+    first, of_first = ranked[0], [pair for pair in pairs if ranked[0] in (pair.a, pair.b)]
+    of_first.sort(key=lambda pair: ranked.index(pair.other(first)))
+    unclear = [pair for pair in of_first if pair.outcome == "not separable"]
+    ahead = [pair for pair in of_first if pair.winner == first and not pair.doubt]
+    if len(unclear) + len(ahead) < len(of_first):  # identical, untestable, doubtful
+        sentence, _, numbers = verdict_of_all(measure, ranked, pairs).partition(": ")
+        return sentence, numbers
+    names = join_names([pair.other(first) for pair in unclear or of_first])
+    said = f"; its lead over {names} is not significant"
+    if not unclear:
+        others = ahead[0].other(first) if len(ahead) == 1 else _all_others(len(ahead))
+        said = f", significantly higher than {others}"
+    nearest = (unclear or ahead)[0]
+    numbers = f"Lead over {nearest.other(first)} {_plain_numbers(nearest, first)}"
+    return f"{first} scores highest on {measure}{said}", numbers
 
 
 def _plain_numbers(pair: Pair, of: str) -> str:

@@ -24,7 +24,6 @@ from typing import Any, Final
 import numpy as np
 
 from assay.arrays import Floats, Ints
-from assay.comparison.verdict import describe_holes, plain_verdict
 from assay.core.checks import as_list
 from assay.core.hits import Hits
 from assay.core.text import printable
@@ -33,7 +32,7 @@ from assay.io.streams import atomic_write
 from assay.measures import Measure
 from assay.report.charts import check_format, render_chart, report_charts
 from assay.report.sections import SECTIONS, options, plugin_sections
-from assay.report.tables import plugin_parts, report_page, section_words
+from assay.report.tables import plugin_parts, report_page, say_verdict, section_words
 from assay.runs.leaderboard import Leaderboard, rank_records
 from assay.runs.record import RecordsLike, RunRecord
 from assay.runs.results import QueryResults, ResultDoc
@@ -80,16 +79,15 @@ class Report(Leaderboard):
         ]
         return (*self.notes, *short, *self.run_remarks)
 
-    def plain_verdict(self, measure: Measure) -> tuple[str, str]:
-        """Return the verdict on a measure in one plain sentence, and its numbers."""
+    def plain_verdict(self, measure: Measure) -> tuple[str, str, str]:
+        """Return the verdict on a measure in one plain sentence, its numbers, and the test."""
         if self.comparison is not None:
-            (block,) = self.comparison.blocks_on(measure)
-            said, numbers = plain_verdict(block.measure, block.ranked, block.pairs, block.baseline)
-            return said + self._below_chance(measure), numbers + describe_holes(block.bounds)
+            said, numbers, test = say_verdict(self.comparison, str(measure))
+            return said + self._below_chance(measure), numbers, test
         mean, chance = self.standings_on(measure)[0].mean, self.chance_on(measure)
         parts = [] if math.isnan(mean.low) else [f"{mean.heading(mean.level)} {mean.text()}"]
         parts += [] if math.isnan(chance) else [f"a random order reaches {chance:.4f}"]
-        return f"{self.names[0]} scores {mean.estimate:.4f} on {measure}", " · ".join(parts)
+        return f"{self.names[0]} scores {mean.estimate:.4f} on {measure}", " · ".join(parts), ""
 
     @cached_property
     def plugin_sections(self) -> list[tuple[str, Table | str]]:
