@@ -383,3 +383,29 @@ def test_tables_can_be_downloaded(visited, sites):
         rows = list(csv.reader(file))
     assert len(rows) == len(HOSTILE) + 3
     assert not [cell for row in rows for cell in row if re.match(r"[=+\-@\t\r]", cell)]
+
+
+ALL_PAGES = (
+    "",
+    "runs",
+    "leaderboard?dataset=cranfield",
+    "compare",
+    "compare?run=1&run=2&run=3",
+    "diff?run=1&run=2",
+    "run/1",
+    "query?run=1&run=2&query=q07",
+    "trends?dataset=cranfield",
+)
+
+
+@pytest.mark.parametrize("width", [1400, pytest.param(420, marks=pytest.mark.slow)])
+def test_axe_finds_nothing_wrong(visited, sites, axe, width):
+    wrong = {}
+    for path in ALL_PAGES:
+        page = visited(f"{sites['demo']}/{path}", width=width)
+        page.locator("details").evaluate_all("all => all.forEach(one => { one.open = true; })")
+        wrong[path] = axe(page)
+        page.emulate_media(color_scheme="dark")
+        wrong[path] += axe(page, "color-contrast", "link-in-text-block")
+        page.context.close()
+    assert wrong == {path: [] for path in ALL_PAGES}
