@@ -75,7 +75,7 @@ class Report(Leaderboard):
             f"{name}: returns at most {length:,} documents for a query, others up to {longest:,}: "
             f"beyond rank {length:,} it can gain nothing"
             for name, length in lengths.items()
-            if length < longest
+            if 2 * length <= longest  # one or two documents fewer hardly matter
         ]
         return (*self.notes, *short, *self.run_remarks)
 
