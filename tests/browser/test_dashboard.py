@@ -276,7 +276,7 @@ def test_fits_a_phone(visited, sites, picture, site):
 @pytest.mark.parametrize(
     ("path", "table", "columns"),
     [
-        ("runs", "runs", ("name", "mean")),
+        ("runs", "runs", ("name", "nDCG@10")),
         ("leaderboard?dataset=demo", "leaderboard", ("rank", "name", "nDCG@10", "picture")),
         ("compare?run=1&run=2&run=3", "systems", ("rank", "system", "mean", "picture")),
     ],
@@ -284,14 +284,15 @@ def test_fits_a_phone(visited, sites, picture, site):
 def test_a_phone_shows_the_value_and_the_interval(visited, sites, path, table, columns):
     page = visited(f"{sites['demo']}/{path}", width=420)
     heads = page.locator(f"#{table} th").evaluate_all(
-        "all => all.map(one => [one.classList.contains('picture') ? 'picture' : one.innerText.trim(),"
-        " one.getBoundingClientRect().right])"
+        "all => all.map(one => [one.classList.contains('picture') ? 'picture'"
+        " : one.innerText.trim(), one.getBoundingClientRect().right])"
     )
     right = dict(heads)
     for name in columns:
         assert 0 < right[name] <= 420, (name, right)
     labels = page.locator(".costs text:visible").evaluate_all(
-        "all => all.map(one => one.getBoundingClientRect()).map(b => [b.left, b.top, b.right, b.bottom])"
+        "all => all.map(one => one.getBoundingClientRect())"
+        ".map(box => [box.left, box.top, box.right, box.bottom])"
     )
     for i, a in enumerate(labels):
         for b in labels[:i]:
@@ -382,3 +383,29 @@ def test_tables_can_be_downloaded(visited, sites):
         rows = list(csv.reader(file))
     assert len(rows) == len(HOSTILE) + 3
     assert not [cell for row in rows for cell in row if re.match(r"[=+\-@\t\r]", cell)]
+
+
+ALL_PAGES = (
+    "",
+    "runs",
+    "leaderboard?dataset=cranfield",
+    "compare",
+    "compare?run=1&run=2&run=3",
+    "diff?run=1&run=2",
+    "run/1",
+    "query?run=1&run=2&query=q07",
+    "trends?dataset=cranfield",
+)
+
+
+@pytest.mark.parametrize("width", [1400, pytest.param(420, marks=pytest.mark.slow)])
+def test_axe_finds_nothing_wrong(visited, sites, axe, width):
+    wrong = {}
+    for path in ALL_PAGES:
+        page = visited(f"{sites['demo']}/{path}", width=width)
+        page.locator("details").evaluate_all("all => all.forEach(one => { one.open = true; })")
+        wrong[path] = axe(page)
+        page.emulate_media(color_scheme="dark")
+        wrong[path] += axe(page, "color-contrast", "link-in-text-block")
+        page.context.close()
+    assert wrong == {path: [] for path in ALL_PAGES}

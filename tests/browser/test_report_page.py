@@ -226,7 +226,7 @@ def test_choosing_a_measure_changes_every_part(opened, files):
     page.select_option("#measure", "2")
     expect(page.locator("#difference-note")).to_contain_text("P@5")
     report = rich_report()
-    said, numbers = report.plain_verdict(report.measures[2])
+    said, numbers, _ = report.plain_verdict(report.measures[2])
     assert page.locator(".verdict:visible p").all_inner_texts() == [f"{said}."]
     assert page.locator(".verdict:visible small").first.inner_text() == numbers
     for part in ("leaderboard", "pairs", "costs", "curve", "groups"):

@@ -50,6 +50,7 @@ TAGS = {
     "th",
     "tbody",
     "td",
+    "small",
     "strong",
     "footer",
     "ul",

@@ -57,6 +57,7 @@ def test_names_are_shown_literally_and_make_no_markup(report):
         "th",
         "tbody",
         "td",
+        "small",
         "strong",
         "code",
         "pre",

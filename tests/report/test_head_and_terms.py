@@ -92,6 +92,18 @@ def test_short_lists_are_something_to_know(cut_report):
     assert not [remark for remark in demo_report().remarks if "returns at most" in remark]
 
 
+@pytest.mark.parametrize(("length", "said"), [(50, True), (51, False), (99, False)])
+def test_only_lists_of_half_the_length_or_less_are_short(length, said):
+    rankings, qrels = make_demo()
+    runs = []
+    for name, depth in (("dense", 100), ("lexical", length)):
+        ranked = as_ranking(first_of(rankings[name], depth), preset("trec_eval"))
+        hits = judge(ranked, qrels)
+        runs.append(RunRecord(name, score(hits, ["nDCG@10"]), hits=hits))
+    remarks = make_report(runs, resamples=100).remarks
+    assert any("returns at most" in remark for remark in remarks) is said
+
+
 def test_a_name_stands_at_the_end_of_its_line():
     chart = curve_lines(
         {"long": [(1, 0.9), (10, 0.5), (100, 0.6)], "cut": [(1, 0.8), (10, 0.4)]}, "x"

@@ -32,7 +32,7 @@ from assay.io.streams import atomic_write
 from assay.measures import Measure
 from assay.report.charts import check_format, render_chart, report_charts
 from assay.report.sections import SECTIONS, options, plugin_sections
-from assay.report.tables import plugin_parts, report_page, section_words
+from assay.report.tables import plugin_parts, report_page, say_verdict, section_words
 from assay.runs.leaderboard import Leaderboard, rank_records
 from assay.runs.record import RecordsLike, RunRecord
 from assay.runs.results import QueryResults, ResultDoc
@@ -75,21 +75,19 @@ class Report(Leaderboard):
             f"{name}: returns at most {length:,} documents for a query, others up to {longest:,}: "
             f"beyond rank {length:,} it can gain nothing"
             for name, length in lengths.items()
-            if length < longest
+            if 2 * length <= longest  # one or two documents fewer hardly matter
         ]
         return (*self.notes, *short, *self.run_remarks)
 
-    def plain_verdict(self, measure: Measure) -> tuple[str, str]:
-        """Return the verdict on a measure in one plain sentence, and its numbers."""
+    def plain_verdict(self, measure: Measure) -> tuple[str, str, str]:
+        """Return the verdict on a measure in one plain sentence, its numbers, and the test."""
         if self.comparison is not None:
-            (block,) = self.comparison.blocks_on(measure)
-            verdict = block.verdict
-            numbers = ". ".join(filter(None, (verdict.numbers, verdict.holes)))
-            return verdict.headline + self._below_chance(measure), numbers
+            said, numbers, test = say_verdict(self.comparison, str(measure))
+            return said + self._below_chance(measure), numbers, test
         mean, chance = self.standings_on(measure)[0].mean, self.chance_on(measure)
         parts = [] if math.isnan(mean.low) else [f"{mean.heading(mean.level)} {mean.text()}"]
         parts += [] if math.isnan(chance) else [f"a random order reaches {chance:.4f}"]
-        return f"{self.names[0]} scores {mean.estimate:.4f} on {measure}", " · ".join(parts)
+        return f"{self.names[0]} scores {mean.estimate:.4f} on {measure}", " · ".join(parts), ""
 
     @cached_property
     def plugin_sections(self) -> list[tuple[str, Table | str]]:

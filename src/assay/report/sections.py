@@ -17,7 +17,7 @@ from assay.report.charts import difference_pair
 from assay.report.svg import cost_picture, curve_lines
 from assay.report.tables import html_note, table_figure
 from assay.stats.choices import MOST_PAIRS
-from assay.tables.html import html_text
+from assay.tables.html import html_text, tag
 from assay.tables.table import Cell, Table
 
 if TYPE_CHECKING:
@@ -42,16 +42,12 @@ _MORE: Final = re.compile(r" \(as for \d+ more\)")
 
 def _verdicts(report: Report) -> Iterator[str]:
     said = [report.plain_verdict(measure) for measure in report.measures]
-    items, comparison = "", report.comparison
-    method = "" if comparison is None else f"Test: {tables.test_words(comparison)}"
-    for number, (sentence, numbers) in enumerate(said):
-        small = f"<small>{html_text(numbers)}</small>" if numbers else ""
-        yield (
-            f'<div class="verdict" data-measure="{number}"><p>{html_text(sentence)}.</p>{small} '
-            f"<small>{html_text(method)}</small></div>"
-        )
-        items += f"<li>{html_text(sentence)}. {small}</li>"
-    yield tables.explain_terms([*map(str, report.measures[:4]), *tables.method_terms(comparison)])
+    items, terms = "", tables.method_terms(report.comparison)
+    for number, (sentence, *small) in enumerate(said):
+        head, lines = html_text(sentence), [tag("small", html_text(line)) for line in small if line]
+        yield f'<div class="verdict" data-measure="{number}"><p>{head}.</p>{"".join(lines)}</div>'
+        items += f"<li>{head}. {''.join(lines[:1])}</li>"
+    yield tables.explain_terms([*map(str, report.measures[:4]), *terms])
     if len(said) > 1:
         yield f"<details><summary>On all {len(said)} measures</summary><ul>{items}</ul></details>"
 

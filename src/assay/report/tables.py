@@ -8,12 +8,12 @@ to s9, light and dark.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.comparison.verdict import describe_test
 from assay.core.text import guard_formula, printable
 from assay.errors import MeasureError, PluginError, error_text
 from assay.measures import parse
@@ -160,15 +160,17 @@ def method_terms(comparison: Comparison | None) -> list[str]:
     """Return the terms that a reader of a comparison meets."""
     if comparison is None:
         return ["interval"]
-    lettered = ["group letters"] if comparison.baseline is None else []
-    corrected = ["max-t"] if "max-t" in test_words(comparison) else []
-    return ["p", "interval", *lettered, *corrected]
+    letters = ["group letters"] if comparison.baseline is None else []
+    return ["p", "interval", *letters, *re.findall("max-t", comparison.method)[:1]]
 
 
-def test_words(comparison: Comparison) -> str:
-    """Return the test, its correction and the number of queries."""
-    tested = describe_test(comparison.settings, len(comparison.blocks[0].pairs))
-    return f"{tested}, {comparison.n_queries:,} queries"
+def say_verdict(comparison: Comparison, measure: str) -> tuple[str, str, str]:
+    """Return the verdict in one plain sentence, its numbers, and how they were tested."""
+    (block,) = comparison.blocks_on(measure)
+    verdict = block.verdict
+    numbers = ". ".join(filter(None, (verdict.numbers, verdict.holes)))
+    how = comparison.method.partition(". ")[0].removeprefix("p: ")
+    return verdict.headline, numbers, f"Test: {how}"
 
 
 def explain_terms(words: Iterable[str]) -> Markup:
@@ -354,7 +356,7 @@ class BoardTable(Sortable):
     def cell(self, row: int, column: int, cell: Cell, left: bool) -> tuple[Attributes, str]:
         """Mark the name, and what a phone leaves out."""
         attributes, text = super().cell(row, column, cell, left)
-        if column < self.best - 1:  # a rank with its interval
+        if not column and 0 not in self._classes:  # a rank with its interval
             rank, _, ends = text.partition(" ")
             text = f"{rank} {tag('span', ends, class_='wide')}"
         return self._add_class(attributes, column), text

@@ -251,11 +251,6 @@ class Listing(Decoration, Generic[Row]):
         return Table(tuple(column.heading for column in self.columns), cells)
 
     @property
-    def note(self) -> str:
-        """What bold means, where the list has some."""
-        return self.table.note.replace("Bold", "Bold and blue")
-
-    @property
     def csv(self) -> str:
         """The address of the list as CSV."""
         return self.request.csv_address(self.name)

@@ -16,16 +16,8 @@ from assay.comparison.compare import Comparison
 from assay.core.text import signed
 from assay.errors import MeasureError, UsageError
 from assay.measures import parse
+from assay.report import tables as parts
 from assay.report.svg import QueryBar, difference_bars
-from assay.report.tables import (
-    MOST_IN_MATRIX,
-    explain_terms,
-    method_terms,
-    pair_marks,
-    pair_matrix,
-    ranked_table,
-    test_words,
-)
 from assay.runs.record import names_of
 from assay.store import Aggregate, Run
 from assay.store.summaries import list_group_columns
@@ -97,7 +89,8 @@ def compare_page(request: PageRequest) -> WebPage:
         ],
         context={
             **page.context,
-            **_verdict(comparison),
+            "verdict": parts.say_verdict(comparison, measure),
+            "terms": parts.explain_terms([measure, *parts.method_terms(comparison)]),
             "remarks": comparison.remarks,
             "method": comparison.method,
             "matrix": _matrix(comparison, runs),
@@ -108,17 +101,6 @@ def compare_page(request: PageRequest) -> WebPage:
             "retry_after": 0,
         },
     )
-
-
-def _verdict(comparison: Comparison) -> dict[str, Any]:
-    """Return the verdict in one sentence, its numbers, the test, and terms to explain."""
-    (block,) = comparison.blocks
-    return {
-        "verdict": block.verdict.headline,
-        "numbers": ". ".join(filter(None, (block.verdict.numbers, block.verdict.holes))),
-        "test": test_words(comparison),
-        "terms": explain_terms([block.measure, *method_terms(comparison)]),
-    }
 
 
 def find_comparison(
@@ -189,7 +171,7 @@ def _systems(
     means = [row.mean for row in comparison.standings_on(measure)]
     scale = Scale.around(end for mean in means for end in (mean.estimate, mean.low, mean.high))
     ids = {name: run.id for name, run in zip(comparison.names, runs, strict=True)}
-    table = ranked_table(comparison, measure)
+    table = parts.ranked_table(comparison, measure)
     drawn = [Aggregate(measure, mean.estimate, low=mean.low, high=mean.high) for mean in means]
 
     def link(row: tuple[Cell, ...]) -> str:
@@ -225,13 +207,13 @@ def _matrix(comparison: Comparison, runs: Sequence[Run]) -> Markup:
     measure = str(comparison.measures[0])
     if len(runs) < 3 or comparison.baseline is not None:
         return Markup("")
-    names, marks = pair_marks(comparison, measure)
+    names, marks = parts.pair_marks(comparison, measure)
     ids = {name: run.id for name, run in zip(comparison.names, runs, strict=True)}
 
     def link(i: int, j: int) -> str:
         return web.address("/compare", run=[ids[names[i]], ids[names[j]]], measure=measure)
 
-    return Markup(pair_matrix(names[:MOST_IN_MATRIX], marks, link))
+    return Markup(parts.pair_matrix(names[: parts.MOST_IN_MATRIX], marks, link))
 
 
 def _slices(request: PageRequest, comparison: Comparison) -> list[Listing[tuple[Cell, ...]]]:

@@ -12,23 +12,17 @@ from assay.comparison.verdict import describe_test
 from assay.core.text import format_bytes, format_rate, format_time
 from assay.errors import AssayError
 from assay.report.svg import CostPoint, TrendPoint, cost_picture, trend_line, trend_scale
-from assay.report.tables import explain_terms, method_terms
+from assay.report.tables import explain_terms
 from assay.runs.record import names_of
 from assay.store import Run, Store, summaries
 from assay.store.summaries import RunCosts, RunMean
 from assay.tables.html import tag
 from assay.tables.svg import Scale
 from assay.tables.table import Cell
+from assay.web import listing as lists
 from assay.web import page as web
 from assay.web.caches import EQUAL, LEVEL, MOST_COMPARED, PENDING, Change, Pending
-from assay.web.listing import (
-    ListColumn,
-    Listing,
-    ci_column,
-    interval_column,
-    moment_column,
-    show_model,
-)
+from assay.web.listing import ListColumn, Listing
 from assay.web.page import PageRequest, PageRoute, WebPage
 
 _MOST_VALUES: Final = 500_000  # runs × queries whose letters take seconds, not minutes
@@ -52,27 +46,17 @@ def leaderboard_page(request: PageRequest) -> WebPage:
         means = summaries.read_means(connection, ids, also)
         costs = summaries.read_costs(connection, ids)
     letters = _find_letters(request, ranked, measure)
-    entries = [
-        _Entry(
-            place,
-            run,
-            letters.by_run.get(run.id, ""),
-            place == 1 or run.id in letters.leaders,
-            means.get(run.id, {}),
-            costs.get(run.id),
-        )
-        for place, run in enumerate(ranked, 1)
-    ]
+    entries = []
+    for place, run in enumerate(ranked, 1):
+        marks = letters.by_run.get(run.id, ""), place == 1 or run.id in letters.leaders
+        entries.append(_Entry(place, run, *marks, means.get(run.id, {}), costs.get(run.id)))
     named_like = request.params.get("named_like")
     matching = [entry for entry in entries if named_like.casefold() in entry.run.name.casefold()]
     lettered = bool(letters.by_run)
-    columns = _board_columns(entries, measure, also, lettered=lettered)
-    ends = _board_columns(entries, measure, also, lettered=lettered, ends=True)
-    whole = replace(
-        Listing(request, "leaderboard", f"{measure}, best first", columns, matching),
-        run=lambda row: row.run,
-        whole=lambda: Listing(request, "leaderboard", "", ends, matching).table,
-    )
+    columns, exact = (_board_columns(entries, measure, also, lettered, e) for e in (False, True))
+    whole = Listing(request, "leaderboard", f"{measure}, best first", columns, matching)
+    csv = replace(whole, columns=exact)
+    whole = replace(whole, run=lambda row: row.run, whole=lambda: csv.table)
     listing = _draw_intervals(whole.paged())
     data = {
         "dataset": dataset,
@@ -97,7 +81,7 @@ def leaderboard_page(request: PageRequest) -> WebPage:
             "named_like": named_like,
             "chosen": bool(request.params.get_all("also")),
             "note": letters.note,
-            "terms": explain_terms([measure, *letters.terms]),
+            "terms": explain_terms([measure, "interval", *(["group letters"] if lettered else [])]),
             "retry_after": letters.retry_after,
             "compare": web.address("/compare", run=letters.family, measure=measure)
             if len(letters.family) > 1
@@ -157,7 +141,6 @@ class _Letters:
     retry_after: int = 0
     family: tuple[int, ...] = ()
     leaders: frozenset[int] = frozenset()
-    terms: tuple[str, ...] = ("interval",)
 
 
 def _find_letters(request: PageRequest, ranked: Sequence[RunMean], measure: str) -> _Letters:
@@ -186,7 +169,7 @@ def _find_letters(request: PageRequest, ranked: Sequence[RunMean], measure: str)
     how = f"{describe_test(settings, len(comparison.pairs))}{unit}"
     shared = "Runs that share a letter do not differ significantly"
     note = f"{shared} ({how}: {comparison.family}).{left_out}"
-    return _Letters(letters, note, 0, ids, leaders, tuple(method_terms(comparison)))
+    return _Letters(letters, note, 0, ids, leaders)
 
 
 def _family(store: Store, ranked: Sequence[RunMean], measure: str) -> tuple[list[Run], str]:
@@ -224,16 +207,11 @@ def _largest(values: Iterable[float | None]) -> float | None:
 
 
 def _board_columns(
-    entries: Sequence[_Entry],
-    measure: str,
-    also: Sequence[str],
-    *,
-    lettered: bool,
-    ends: bool = False,
+    entries: Sequence[_Entry], measure: str, also: Sequence[str], lettered: bool, exact: bool
 ) -> list[ListColumn[_Entry]]:
     """Declare the columns; letters, costs and models only where some run has them.
 
-    For programs the `ends` of intervals are columns of their own.
+    `exact` is for programs: the ends of intervals are columns of their own.
     """
 
     def mean_column(name: str) -> ListColumn[_Entry]:
@@ -254,15 +232,12 @@ def _board_columns(
     with_models = any(entry.run.model not in ("", entry.run.name) for entry in entries)
     letters: ListColumn[_Entry] = ListColumn("group letters", lambda entry: entry.letters or None)
     model: ListColumn[_Entry] = ListColumn(
-        "model", lambda entry: entry.run.model, show=lambda entry: show_model(entry.run)
+        "model", lambda entry: entry.run.model, show=lambda entry: lists.show_model(entry.run)
     )
     level = next((entry.run.level for entry in entries if entry.run.level), LEVEL)
-    interval: list[ListColumn[_Entry]] = [ci_column(lambda entry: entry.run, level)]
-    if ends:
-        interval = [
-            ListColumn("from", lambda entry: entry.run.low, "fraction"),
-            ListColumn("to", lambda entry: entry.run.high, "fraction"),
-        ]
+    low: ListColumn[_Entry] = ListColumn("from", lambda entry: entry.run.low, "fraction")
+    high: ListColumn[_Entry] = ListColumn("to", lambda entry: entry.run.high, "fraction")
+    ends = [low, high] if exact else [lists.ci_column(lambda entry: entry.run, level)]
     return [
         ListColumn("rank", lambda entry: entry.place, "count"),
         ListColumn(
@@ -271,7 +246,7 @@ def _board_columns(
             link=lambda entry: web.address(f"/run/{entry.run.id}", measure=measure),
         ),
         ListColumn(measure, lambda entry: Cell(entry.run.value, "fraction", entry.leads)),
-        *interval,
+        *ends,
         *([letters] if lettered else []),
         *map(mean_column, also),
         *map(cost_column, costs),
@@ -279,7 +254,7 @@ def _board_columns(
         ListColumn("queries", lambda entry: entry.run.n, "count"),
         *([model] if with_models else []),
         ListColumn("run", lambda entry: entry.run.id, "count"),
-        moment_column("began", lambda entry: entry.run.created),
+        lists.moment_column("began", lambda entry: entry.run.created),
     ]
 
 
@@ -289,7 +264,7 @@ def _draw_intervals(listing: Listing[_Entry]) -> Listing[_Entry]:
     ends = [end for run in runs for end in (run.value, run.low, run.high)]
     scale = Scale.around(ends).extend(run.chance for run in runs)
     leads = [entry.leads for entry in listing.rows]
-    picture = interval_column(3, scale, runs, leads)
+    picture = lists.interval_column(3, scale, runs, leads)
     return replace(listing, picture=replace(picture, head=tag("span", picture.head, class_="skip")))
 
 

@@ -20,17 +20,10 @@ from assay.store import summaries
 from assay.store.summaries import RunGroup, RunMean, RunSummary
 from assay.store.tables import list_data
 from assay.tables.html import ExtraColumn
+from assay.web import listing as lists
 from assay.web import page as web
 from assay.web.caches import PENDING, Change
-from assay.web.listing import (
-    ListColumn,
-    Listing,
-    Paging,
-    SortOrder,
-    ci_column,
-    moment_column,
-    show_model,
-)
+from assay.web.listing import ListColumn, Listing, Paging, SortOrder
 from assay.web.page import PageRequest, PageRoute, QueryParams, WebPage
 from assay.web.pages.leaderboard import recovery_of
 
@@ -73,11 +66,13 @@ RUN_COLUMNS: Final[dict[str, ListColumn[RunSummary]]] = {
             ascending=True,
             link=_leaderboard_link,
         ),
-        ListColumn("model", lambda run: run.model, key="model", ascending=True, show=show_model),
+        ListColumn(
+            "model", lambda run: run.model, key="model", ascending=True, show=lists.show_model
+        ),
         ListColumn("queries", lambda run: run.n_queries or None, "count", "n_queries"),
         ListColumn("took", lambda run: run.seconds, "fraction", "seconds", form=format_time),
         ListColumn("tags", lambda run: " ".join(run.tags), key="tags", ascending=True),
-        moment_column("began (UTC)", lambda run: run.created, "created"),
+        lists.moment_column("began (UTC)", lambda run: run.created, "created"),
     )
 }
 
@@ -307,7 +302,7 @@ def _group_listing(
         ListColumn("running", lambda group: group.running or None, "count"),
         ListColumn("failed", lambda group: group.failed or None, "count"),
         *map(best, measures),
-        moment_column("last began (UTC)", lambda group: group.last, "created"),
+        lists.moment_column("last began (UTC)", lambda group: group.last, "created"),
     ]
     return Listing(request, "groups", f"Runs by {view.group}", columns, groups, view.order)
 
@@ -520,7 +515,7 @@ def _dataset_listing(request: PageRequest, boards: Sequence[Board]) -> Listing[B
             lambda board: board.best and board.best.name,
             link=lambda board: web.address(f"/run/{board.best.id}") if board.best else "",
         ),
-        ci_column(lambda board: board.best),
+        lists.ci_column(lambda board: board.best),
         ListColumn("followed", lambda board: board.series[0].name if board.series[1:] else None),
         ListColumn(
             "change",
@@ -529,7 +524,7 @@ def _dataset_listing(request: PageRequest, boards: Sequence[Board]) -> Listing[B
             style=lambda board: f"change {board.change.kind}",
         ),
         ListColumn("runs", lambda board: board.group.runs, "count"),
-        moment_column("last run (UTC)", lambda board: board.group.last),
+        lists.moment_column("last run (UTC)", lambda board: board.group.last),
     ]
     lines = [
         sparkline([run.value or 0.0 for run in board.series], f"its last {len(board.series)} runs")
