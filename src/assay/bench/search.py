@@ -369,7 +369,7 @@ class ModelSearch:
 
         def search(rows: Ints, k: int, among: Ints | None) -> Ranking:
             # Weights of words stay those of all documents, as in engines that filter.
-            part = fitted if among is None else replace(fitted, matrix=fitted.matrix[:, among])
+            part = fitted if among is None else fitted.among(among)
             docs, scores = part.search([data.query_texts[row] for row in rows], k + 1)
             docs = docs if among is None else np.where(docs < 0, -1, among[docs])
             ids = data.query_ids.take(rows)

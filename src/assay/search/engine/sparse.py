@@ -195,9 +195,16 @@ def count_sparse_targets(
 
     def count(start: int, stop: int, control: Control) -> None:
         part = slice(start, stop)
-        counted = targets[part], scores[part], above[part], tied[part], before[part]
-        barred = ready.excluded.part(start, stop)
-        ready.index.count_targets(*ready.rows(start, stop), *counted, *barred, *control)
+        ready.index.count_targets(
+            *ready.rows(start, stop),
+            targets[part],
+            scores[part],
+            above[part],
+            tied[part],
+            before[part],
+            *ready.excluded.part(start, stop),
+            *control,
+        )
 
     ready.run(count, progress)
     return above, tied, before

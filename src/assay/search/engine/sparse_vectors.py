@@ -87,11 +87,15 @@ class SparseVectors:
         return len(self.offsets) - 1
 
     def __getitem__(self, rows: slice) -> SparseVectors:
-        """Return rows in a row, as values of their own."""
-        start, stop, _ = rows.indices(len(self))
-        offsets = self.offsets[start : stop + 1]
-        inside = slice(offsets[0], offsets[-1])
-        parts = offsets - offsets[0], self.columns[inside], self.weights[inside]
+        """Return some rows."""
+        return self.take(np.arange(len(self))[rows])
+
+    def take(self, rows: Ints) -> SparseVectors:
+        """Return rows by number."""
+        lengths = np.diff(self.offsets)[rows]
+        offsets = offsets_of(lengths)
+        places = np.arange(offsets[-1]) + np.repeat(self.offsets[rows] - offsets[:-1], lengths)
+        parts = offsets, self.columns[places], self.weights[places]
         return SparseVectors(*parts, self.width, self.names)
 
     def arrays(self) -> tuple[Array, ...]:

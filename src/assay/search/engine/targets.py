@@ -35,7 +35,7 @@ from assay.search.engine.plan import SearchPlan, plan, search_settings
 from assay.search.engine.prepared import Prepared
 from assay.search.engine.search import candidates_near, run_on
 from assay.search.engine.sparse import SparseSearch, count_sparse_targets
-from assay.search.engine.sparse_vectors import is_sparse
+from assay.search.engine.sparse_vectors import SparseVectors, is_sparse
 from assay.search.engine.workers import Control, Progress, run
 
 if TYPE_CHECKING:
@@ -123,8 +123,8 @@ class _Counts:
 
 
 def target_ranks(
-    queries: VectorsLike,
-    docs: VectorsLike | Prepared,
+    queries: VectorsLike | SparseVectors,
+    docs: VectorsLike | Prepared | SparseVectors,
     targets: ArrayLike | Iterable[object],
     *,
     metric: Literal["cosine", "dot", "l2"] = "cosine",
