@@ -283,10 +283,8 @@ class ModelSearch:
         vectors = getattr(fitted, "doc_vectors", None)
         if vectors is not None:
             width, size = vectors.shape[1], vectors.nbytes
-        else:  # the memory of a sparse matrix
-            matrix, width = getattr(fitted, "matrix", None), None
-            parts = [getattr(matrix, name, None) for name in ("data", "indices", "indptr")]
-            size = sum(part.nbytes for part in parts if isinstance(part, np.ndarray)) or None
+        else:
+            width, size = None, sum(array.nbytes for array in fitted.docs.arrays()[:3])
         return fitted, Costs(timer.seconds, self._data.n_units, width, size)
 
     @cached_property
