@@ -15,6 +15,7 @@ namespace {
 constexpr size_t block_docs = 1 << 16;     // whose sums stay in the second-level cache
 constexpr size_t run_docs = 32;            // of which the largest sum is looked at first
 constexpr size_t most_lists = 4000;        // of a query, or sums have no digits left
+constexpr int64_t listed_terms = 256;
 constexpr int largest_code = 32767;
 constexpr int most_units = 16383;          // of one product: factors have 16 bits
 constexpr size_t frequent = 8;            // a term that one of so many documents holds
@@ -236,12 +237,22 @@ void Index<Weight>::add_block(const Query& query, size_t block, int16_t* sums) c
     }
 }
 
+// Terms that both rows hold are listed without a branch, which nobody could predict.
 template <class Weight>
 double Index<Weight>::score_row(const Dense& dense, size_t doc) const {
     double score = 0.0;
-    for (int64_t at = docs_.offsets[doc], end = docs_.offsets[doc + 1]; at < end; ++at) {
-        const size_t term = static_cast<size_t>(docs_.terms[at]);
-        if (dense.holds(term)) score += dense.weights[term] * static_cast<double>(docs_.weights[at]);
+    for (int64_t start = docs_.offsets[doc], end = docs_.offsets[doc + 1]; start < end; start += listed_terms) {
+        const int32_t* terms = docs_.terms + start;
+        const Weight* weights = docs_.weights + start;
+        const uint32_t count = static_cast<uint32_t>(std::min<int64_t>(listed_terms, end - start));
+        uint32_t shared[listed_terms], n_shared = 0;
+        for (uint32_t i = 0; i < count; ++i) {
+            shared[n_shared] = i;
+            n_shared += dense.holds(static_cast<size_t>(terms[i]));
+        }
+        for (uint32_t i = 0; i < n_shared; ++i) {
+            score += dense.weights[static_cast<size_t>(terms[shared[i]])] * static_cast<double>(weights[shared[i]]);
+        }
     }
     return score;
 }
