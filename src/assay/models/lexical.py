@@ -130,10 +130,10 @@ class SparseFitted:
         texts = checked_texts(query_texts, "The queries")
         ranking = rank(self.query_rows(texts), self.docs, checks.check_cutoff(k), metric="dot")
         docs, scores = np.full((len(texts), k), -1, np.int64), np.zeros((len(texts), k))
-        found = ranking.scores != 0  # no weight is negative, so zeros stand at the end
-        rows = rows_of(ranking.offsets)[found]
-        places = (np.arange(len(ranking.docs)) - ranking.offsets[rows_of(ranking.offsets)])[found]
-        docs[rows, places], scores[rows, places] = ranking.docs[found], ranking.scores[found]
+        matched = ranking.scores != 0  # no weight is negative, so zeros stand at the end
+        rows = rows_of(ranking.offsets)[matched]
+        places = (np.arange(len(ranking.docs)) - ranking.offsets[rows_of(ranking.offsets)])[matched]
+        docs[rows, places], scores[rows, places] = ranking.docs[matched], ranking.scores[matched]
         return docs, scores
 
 
