@@ -78,7 +78,7 @@ def test_a_missing_package_is_named_with_the_extra(
 ) -> None:
     import sys
 
-    monkeypatch.setitem(sys.modules, "bm25s", None)
+    monkeypatch.setitem(sys.modules, "sklearn", None)
     done = assay("demo")
     assert done.code == 4
     assert 'pip install "assay-eval[demo]"' in done.err

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from assay import SparseVectors
+from assay.arrays import offsets_of
 from assay.core.mismatches import CUT_BY_ROW
 from assay.core.ranking import Ranking
 from assay.scoring.scores import Scores
@@ -107,3 +109,19 @@ def scores_bytes(scores: Scores) -> tuple[Any, ...]:
         scores.signature,
         CUT_BY_ROW in scores.remarks,
     )
+
+
+def as_sparse(rows: np.ndarray) -> SparseVectors:
+    counts = np.count_nonzero(rows, axis=1)
+    columns = np.nonzero(rows)[1].astype(np.int32)
+    return SparseVectors(offsets_of(counts), columns, rows[rows != 0], rows.shape[1])
+
+
+def write_sparse(folder: Path, docs: np.ndarray, cuts: tuple[int, ...] = CUTS) -> str:
+    """Write shards as scipy.sparse.save_npz does; return a pattern."""
+    folder.mkdir(parents=True)
+    for start, stop in pairwise(cuts):
+        rows = as_sparse(docs[start:stop])
+        arrays = {"indptr": rows.offsets, "indices": rows.columns, "data": rows.weights}
+        np.savez(folder / f"part-{start}.npz", format="csr", shape=rows.shape, **arrays)
+    return f"{folder}/*.npz"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +21,15 @@ from assay.cluster import (
 )
 from assay.search.engine import count_labels, rank, rank_codes, target_ranks
 from tests.cluster.corpora import (
+    CUTS,
     Sample,
+    as_sparse,
     ranking_bytes,
     sample,
     scores_bytes,
     write_npy,
     write_npz,
+    write_sparse,
 )
 
 MEASURES = ["nDCG@10", "AP", "RR", "P@5", "R@20", "Judged@10"]
@@ -42,6 +47,7 @@ def jobs(folder: Path) -> dict[str, tuple[Any, Any]]:
         for ties in (False, True):
             _add_ranking(found, s, plain, f"rank-{metric}-{ties}", metric=metric, keep_ties=ties)
     _add_ranking(found, s, plain, "rank-pairs", exclude=s.pairs)
+    _add_sparse(found, s, folder)
     _add_ranking(found, s, named, "rank-self", ids=True, exclude="self", keep_ties=True)
     _add_ranking(found, s, named, "rank-named-pairs", ids=True, exclude=s.named_pairs)
     _add_targets(found, s, plain, named)
@@ -60,6 +66,54 @@ def _add_ranking(found, s: Sample, shards: str, name: str, ids: bool = False, **
             rank(s.queries, s.docs, 9, doc_ids=s.doc_ids if ids else None, **both)
         ),
     )
+
+
+def _add_sparse(found, s: Sample, folder: Path) -> None:
+    """Sparse rows by column, in shards of scipy's format, and by term, in JSON lines with ids."""
+    queries, docs = (np.maximum(rows, 0) for rows in (s.queries, s.docs))
+    numbered = write_sparse(folder / "sparse", docs)
+    terms, named = [_by_term(rows) for rows in (queries, docs)], folder / "terms"
+    named.mkdir()
+    for start, stop in pairwise(CUTS):
+        lines = [
+            json.dumps({"id": s.doc_ids[row], "vector": terms[1][row]})
+            for row in range(start, stop)
+        ]
+        (named / f"part-{start}.jsonl").write_text("\n".join(lines), "utf-8")
+    options: Any = {"metric": "dot", "keep_ties": True, "exclude": s.pairs}
+    found["rank-sparse"] = (
+        lambda cluster: ranking_bytes(
+            rank_shards(as_sparse(queries), numbered, 9, cluster=cluster, **options)
+        ),
+        lambda: ranking_bytes(rank(as_sparse(queries), as_sparse(docs), 9, **options)),
+    )
+    found["rank-terms"] = (
+        lambda cluster: ranking_bytes(
+            rank_shards(
+                terms[0],
+                f"{named}/*.jsonl",
+                9,
+                query_ids=s.query_ids,
+                exclude="self",
+                metric="dot",
+                cluster=cluster,
+            )
+        ),
+        lambda: ranking_bytes(
+            rank(
+                *terms,
+                9,
+                query_ids=s.query_ids,
+                doc_ids=s.doc_ids,
+                exclude="self",
+                metric="dot",
+            )
+        ),
+    )
+
+
+def _by_term(rows: np.ndarray) -> list[dict[str, float]]:
+    return [{f"t{t}": float(row[t]) for t in np.flatnonzero(row)} or {"t0": 0.0} for row in rows]
 
 
 def _tally(ranks) -> tuple[Any, ...]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from assay import read_run
+from assay import read_run, read_sparse
 from assay.cli.main import assay
 from assay.core.mismatches import CUT_BY_ROW
 from assay.search.engine import rank
+from assay.store import open as open_store
 
 
 @pytest.fixture
@@ -104,3 +107,82 @@ def test_ties_that_are_cut_by_row_are_said_once_where_documents_have_ids(folder)
     numbered = call("q.npy", "same.npy", "-k", "2", "-o", "run.txt", "-r", "qrels")
     assert numbered.exit_code == 0
     assert CUT_BY_ROW not in numbered.output
+
+
+@pytest.fixture
+def sparse_files(folder):
+    rng = np.random.default_rng(4)
+    rows = [
+        {f"t{t}": float(w) for t, w in zip(rng.permutation(9)[:4], rng.random(4), strict=True)}
+        for _ in range(30)
+    ]
+    for name, some in (("q", rows[:5]), ("d", rows)):
+        lines = [json.dumps({"id": f"d{i}", "vector": row}) for i, row in enumerate(some)]
+        Path(f"{name}.jsonl").write_text("\n".join(lines), "utf-8")
+    return rows
+
+
+def test_sparse_vectors_by_id(sparse_files):
+    done = call("q.jsonl", "d.jsonl", "-k", "4", "--metric", "dot", "--exclude-self", "-o", "r.npz")
+    assert done.exit_code == 0, done.output
+    pairs = [(row, row) for row in range(5)]
+    want = rank(sparse_files[:5], sparse_files, 4, metric="dot", exclude=pairs)
+    run = read_run("r.npz")
+    assert run.scores.tolist() == want.scores.tolist()
+    for query in range(5):
+        named = [(f"d{doc}", score) for doc, score in want.row(query)]
+        assert run.row(f"d{query}") == named
+
+
+def test_sparse_matrices_and_their_shards(sparse_files):
+    rows = read_sparse(sparse_files)
+    arrays = {"indptr": rows.offsets, "indices": rows.columns, "data": rows.weights}
+    np.savez("d.npz", format="csr", shape=rows.shape, ids=[f"d{i}" for i in range(30)], **arrays)
+    np.savez("plain.npz", format="csr", shape=rows.shape, **arrays)
+    Path("ids.txt").write_text("\n".join(f"d{i}" for i in range(30)), "utf-8")
+    one = call("d.npz", "d.npz", "-k", "99", "-o", "one.txt")
+    assert one.exit_code == 0, one.output
+    assert "-k 99 is more than the 30 documents" in one.output
+    ids = ("--query-ids", "ids.txt", "--doc-ids", "ids.txt")
+    assert call("plain.npz", "plain.npz", "-k", "99", *ids, "-o", "two.txt").exit_code == 0
+    three = call("d.npz", "d.npz", "-k", "99", "--cluster", "serial", "-o", "three.txt")
+    assert three.exit_code == 0, three.output
+    texts = {Path(f"{name}.txt").read_text() for name in ("one", "two", "three")}
+    assert len(texts) == 1
+
+
+def test_a_stored_run_of_sparse_vectors_names_its_files(sparse_files):
+    Path("qrels.txt").write_text("".join(f"d{i} 0 d{i + 1} 1\n" for i in range(5)), "utf-8")
+    arguments = ("q.jsonl", "d.jsonl", "--metric", "dot", "-r", "qrels.txt")
+    done = call(*arguments, "--signature", "--save", "--store", "runs.db", "-o", "run.txt")
+    assert done.exit_code == 0, done.output
+    assert "sparse-dot" in done.output
+    with open_store("runs.db") as store:
+        data = store.runs()[0].data
+    for name in ("q.jsonl", "d.jsonl"):
+        digest = hashlib.sha256(Path(name).read_bytes()).hexdigest()
+        assert data[name]["sha256"] == digest
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "code", "message"),
+    [
+        ('{"a": NaN}', [], 3, "line 1"),
+        ('{"a": 1}\n{"a": "x"}', [], 3, "line 2"),
+        ('{"a": 1', [], 3, "line 1"),
+        ("", [], 3, "empty"),
+        ("{}", [], 3, "no weight"),
+        ('{"zz": 1}', [], 3, "share no term"),
+        ('{"t1": 1}', ["--metric", "l2"], 2, "'dot' or 'cosine'"),
+        ('{"t1": 1}', ["--zero", "drop"], 2, "zero='error'"),
+        ('{"t1": 1}', ["--prepare", "lists"], 2, "in memory only"),
+        ('{"t1": 1}', ["--doc-ids", "q.npy"], 3, "q.npy"),
+    ],
+)
+def test_sparse_files_that_do_not_fit(sparse_files, capsys, text, arguments, code, message):
+    from assay.cli.main import main
+
+    Path("docs.jsonl").write_text(text, "utf-8")
+    assert main(["rank", "q.jsonl", "docs.jsonl", *arguments, "-o", "run.txt"]) == code
+    assert message in capsys.readouterr().err
+    assert not Path("run.txt").exists()

@@ -26,6 +26,8 @@ CUTS = tuple(range(0, driver.N_DOCS + 1, 200))
 FEW = (
     "rank-dot-True",
     "rank-self",
+    "rank-sparse",
+    "rank-terms",
     "targets-named",
     "codes-packed-False",
     "labels",

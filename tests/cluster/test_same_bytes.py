@@ -8,7 +8,14 @@ import pytest
 from assay import write_run
 from assay.cluster import Cluster, SerialExecutor, ThreadExecutor, rank_shards
 from assay.search.engine import rank
-from tests.cluster.corpora import ranking_bytes, sample, write_npy, write_npz
+from tests.cluster.corpora import (
+    as_sparse,
+    ranking_bytes,
+    sample,
+    write_npy,
+    write_npz,
+    write_sparse,
+)
 from tests.cluster.jobs import check, jobs
 
 
@@ -48,6 +55,20 @@ def test_cuts_into_shards(cuts, tmp_path):
         )
         assert ranking_bytes(got) == ranking_bytes(want)
         assert got.docs.tobytes() == want.docs.tobytes()
+
+
+@pytest.mark.parametrize("n_shards", [1, 2, 6])
+def test_sparse_cuts_into_shards(n_shards, tmp_path):
+    s = sample()
+    queries, docs = np.maximum(s.queries, 0), np.maximum(s.docs, 0)
+    shards = write_sparse(tmp_path / "shards", docs, tuple(range(0, 241, 240 // n_shards)))
+    want = rank(as_sparse(queries), as_sparse(docs), 7, metric="dot")
+    checkpoint = tmp_path / "checkpoint"
+    for _ in range(2):  # the second time from what the first one kept
+        cluster = Cluster(query_block=16, checkpoint=checkpoint)
+        got = rank_shards(as_sparse(queries), shards, 7, metric="dot", cluster=cluster)
+        assert ranking_bytes(got) == ranking_bytes(want)
+    assert cluster.journal.computed == 0
 
 
 def test_order_of_shards_does_not_matter(tmp_path):

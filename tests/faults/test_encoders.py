@@ -106,7 +106,8 @@ def test_a_missing_package_gives_the_command(monkeypatch, tmp_path, kind, packag
 
 
 @pytest.mark.parametrize(
-    ("spec", "package"), [("bm25", "bm25s"), ("tfidf", "sklearn"), ("lsa:2", "sklearn")]
+    ("spec", "package"),
+    [("bm25?engine=bm25s", "bm25s"), ("tfidf", "sklearn"), ("lsa:2", "sklearn")],
 )
 def test_lexical_models_too(monkeypatch, spec, package):
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:

@@ -8,9 +8,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from assay import SparseVectors
 from assay.errors import InputError, ShapeError, UsageError, ValueRangeError
 from assay.models import LEXICAL, is_lexical, lexical_model
-from assay.models.lexical import best_of_row
+from assay.models.lexical import SparseFitted
 from tests.collections_at_hand import ndcg_at_10, scifact
 
 pytest.importorskip("bm25s")
@@ -123,14 +124,40 @@ def test_lsa_finds_by_meaning_and_leaves_out_rows_of_zeros():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_best_of_a_row_with_many_ties(seed):
+def test_the_best_of_many_ties(seed):
     rng = np.random.default_rng(seed)
-    docs = rng.permutation(40)
-    scores = rng.integers(0, 4, 40).astype(float)
+    weights = rng.integers(0, 4, 40).astype(float)
     k = int(rng.integers(1, 45))
-    expected = sorted((-s, d) for s, d in zip(scores, docs, strict=True) if s)[:k]
-    best = best_of_row(docs, scores, k)
-    assert [(-scores[i], docs[i]) for i in best] == expected
+    expected = sorted((-s, d) for d, s in enumerate(weights) if s)[:k]
+    docs = SparseVectors(np.arange(41), np.zeros(40, np.int32), weights, 1)
+    fitted = SparseFitted(docs, lambda texts: docs.take(np.flatnonzero(weights == 1)[:1]))
+    found, scores = fitted.search(["any"], k)
+    assert [(-s, d) for s, d in zip(scores[0], found[0], strict=True) if s] == expected
+    assert (found[0, len(expected) :] == -1).all()
+
+
+@pytest.mark.parametrize("method", ["lucene", "robertson", "atire", "bm25l", "bm25+"])
+@pytest.mark.parametrize(("k1", "b"), [(0.9, 0.4), (0.5, 1.0), (1.2, 0.75)])
+def test_weights_are_those_of_the_package(method, k1, b):
+    pytest.importorskip("bm25s")
+    rng = np.random.default_rng(3)
+    texts = [
+        " ".join(f"w{word}" for word in rng.zipf(1.5, rng.integers(0, 40)).clip(0, 30))
+        for _ in range(60)
+    ]
+    exact, package = (
+        lexical_model("bm25", method=method, k1=k1, b=b, engine=engine).fit(texts)
+        for engine in ("exact", "bm25s")
+    )
+    for name in ("offsets", "columns", "weights"):
+        assert getattr(exact.docs, name).tobytes() == getattr(package.docs, name).tobytes()
+
+
+@pytest.mark.parametrize("method", ["lucene", "robertson", "atire", "bm25l", "bm25+"])
+def test_weights_at_the_ends_of_the_settings(method):
+    for k1, delta in ((0, 0), (0, 0.5), (1000, 1000)):
+        fitted = lexical_model("bm25", method=method, k1=k1, delta=delta, b=1).fit(DOCS)
+        assert (fitted.docs.weights >= 0).all()
 
 
 def test_settings_enter_the_fingerprint():

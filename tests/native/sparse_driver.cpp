@@ -47,6 +47,16 @@ bool round_is_right(std::mt19937& random, size_t n_docs) {
     int64_t done = 0;
     const Index<Weight> index(docs.rows(), n_terms);
     const Best best = index.search(queries.rows(), {k, keep_ties}, {offsets.data(), excluded.data()}, {&stop, &done});
+    // Some targets are not among the documents: their number is beyond these.
+    std::vector<int64_t> targets, above(n_queries), tied(n_queries), before(n_queries);
+    std::vector<double> target_scores(n_queries);
+    for (size_t query = 0; query < n_queries; ++query) targets.push_back(static_cast<int64_t>(random() % (n_docs + 1)) - 1);
+    index.score(queries.rows(), targets.data(), target_scores.data());
+    for (size_t query = 0; query < n_queries; ++query) {
+        if (random() % 4 == 0 && targets[query] >= 0) targets[query] = static_cast<int64_t>(n_docs) + 5;
+    }
+    index.count_targets(queries.rows(), {targets.data(), target_scores.data(), above.data(), tied.data(), before.data()}, {offsets.data(), excluded.data()},
+                        {&stop, &done});
     size_t at = 0;
     for (size_t query = 0; query < n_queries; ++query) {
         std::vector<double> dense(n_terms, 0.0);
@@ -57,7 +67,13 @@ bool round_is_right(std::mt19937& random, size_t n_docs) {
             double score = 0.0;
             for (int64_t i = docs.offsets[doc]; i < docs.offsets[doc + 1]; ++i) score += dense[docs.terms[i]] * static_cast<double>(docs.weights[i]);
             if (!barred) all.push_back({-score, static_cast<int32_t>(doc)});
+            if (barred || targets[query] < 0) continue;
+            const bool ties = score == target_scores[query] && static_cast<int64_t>(doc) != targets[query];
+            above[query] -= score > target_scores[query];
+            tied[query] -= ties;
+            before[query] -= ties && static_cast<int64_t>(doc) < targets[query];
         }
+        if (above[query] != 0 || tied[query] != 0 || before[query] != 0) return false;
         std::sort(all.begin(), all.end());
         size_t count = std::min(k, all.size());
         while (keep_ties && count > 0 && count < all.size() && all[count].first == all[count - 1].first) ++count;
@@ -68,7 +84,7 @@ bool round_is_right(std::mt19937& random, size_t n_docs) {
         const bool split = !keep_ties && count > 0 && count < all.size() && all[count].first == all[count - 1].first;
         if ((best.tie_split.data()[query] != 0) != split) return false;
     }
-    return done == static_cast<int64_t>(n_queries * n_docs);
+    return done == static_cast<int64_t>(2 * n_queries * n_docs);
 }
 
 }  // namespace
@@ -76,7 +92,7 @@ bool round_is_right(std::mt19937& random, size_t n_docs) {
 int main() {
     std::mt19937 random(7);
     for (int round = 0; round < 200; ++round) {
-        const size_t n_docs = round % 20 == 0 ? 40000 : random() % 300;
+        const size_t n_docs = round % 50 == 0 ? 140000 : random() % 300;
         if (!round_is_right<float>(random, n_docs) || !round_is_right<double>(random, n_docs)) return std::printf("round %d is wrong\n", round), 1;
     }
     std::puts("ok");

@@ -64,7 +64,7 @@ def walk_through(folder: Path) -> None:
 
 MODELS: Final = ("bm25", "tfidf", "lsa:200", "wordllama")
 _FUSIONS: Final = ("hybrid=rrf:bm25+wordllama",)
-_NEEDED: Final = ("bm25s", "sklearn", "wordllama", "sqlalchemy", "alembic", "altair", "vl_convert")
+_NEEDED: Final = ("sklearn", "wordllama", "sqlalchemy", "alembic", "altair", "vl_convert")
 _STORY: Final = (
     "Python's own documentation, searched in five ways. A query is the first line of a docstring "
     "of the standard library; the one relevant document is the rest of that docstring."

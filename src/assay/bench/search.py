@@ -287,10 +287,8 @@ class ModelSearch:
         vectors = getattr(fitted, "doc_vectors", None)
         if vectors is not None:
             width, size = vectors.shape[1], vectors.nbytes
-        else:  # the memory of a sparse matrix
-            matrix, width = getattr(fitted, "matrix", None), None
-            parts = [getattr(matrix, name, None) for name in ("data", "indices", "indptr")]
-            size = sum(part.nbytes for part in parts if isinstance(part, np.ndarray)) or None
+        else:
+            width, size = None, sum(array.nbytes for array in fitted.docs.arrays()[:3])
         return fitted, Costs(timer.seconds, self._data.n_units, width, size)
 
     @cached_property
@@ -373,7 +371,7 @@ class ModelSearch:
 
         def search(rows: Ints, k: int, among: Ints | None) -> Ranking:
             # Weights of words stay those of all documents, as in engines that filter.
-            part = fitted if among is None else replace(fitted, matrix=fitted.matrix[:, among])
+            part = fitted if among is None else fitted.among(among)
             docs, scores = part.search([data.query_texts[row] for row in rows], k + 1)
             docs = docs if among is None else np.where(docs < 0, -1, among[docs])
             ids = data.query_ids.take(rows)

@@ -42,6 +42,7 @@ from assay.io.fingerprints import digest_of_arrays, fingerprint_of
 from assay.io.mapped import steady_files
 from assay.search.engine import inputs
 from assay.search.engine.blocks import Metric, measure_rows
+from assay.search.engine.sparse_vectors import SparseVectors
 
 _SCHEMA: Final = 1
 
@@ -396,6 +397,10 @@ def _pairs_by_id(exclude: Any, query_ids: Ids, corpus: Corpus) -> Ints:
     return np.stack([queries, docs], axis=1)
 
 
+def _digest(block: Any) -> str:
+    return digest_of_arrays(*(block.arrays() if isinstance(block, SparseVectors) else (block,)))
+
+
 @dataclass(frozen=True, eq=False)
 class SearchRequest:
     """Hold checked queries, cut into blocks, and what they must not find."""
@@ -426,10 +431,11 @@ class SearchRequest:
         """Return the number of queries of each block."""
         return [stop - start for start, stop in self.blocks]
 
-    def block(self, number: int) -> NDArray[Any]:
+    def block(self, number: int) -> Any:
         """Return the queries of a block."""
         start, stop = self.blocks[number]
-        return np.ascontiguousarray(self.queries[start:stop])
+        rows = self.queries[start:stop]
+        return rows if isinstance(rows, SparseVectors) else np.ascontiguousarray(rows)
 
     def pairs(self, block: int, shard: int) -> Ints | None:
         """Return what a block must not find in a shard: (query, document) from their first."""
@@ -457,7 +463,7 @@ class SearchRequest:
                 {"path": str(piece.shard.path), "rows": piece.rows, "sha256": sha256}
                 for piece, sha256 in zip(self.corpus.pieces, self.corpus.sha256, strict=True)
             ]
-            queries = [digest_of_arrays(self.block(block)) for block in range(len(self.blocks))]
+            queries = [_digest(self.block(block)) for block in range(len(self.blocks))]
             about = {**job, "query_blocks": self.blocks, "queries": queries, "excluded": excluded}
             checkpoint = ShardCheckpoint(cluster.checkpoint, {**about, "shards": shards})
         flow = Flow(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from assay.runs import run_files
     from assay.scoring.output import zero_remark
     from assay.search import engine
+    from assay.search.engine.sparse_vectors import is_sparse, read_sparse_file
 else:
     sharded = OnDemand("assay.cluster")
     remote_marks = OnDemand("assay.cluster.remote_files").remote_marks
@@ -41,6 +42,8 @@ else:
     run_files = OnDemand("assay.runs.run_files")
     zero_remark = OnDemand("assay.scoring.output").zero_remark
     engine = OnDemand("assay.search.engine")
+    _sparse_vectors = OnDemand("assay.search.engine.sparse_vectors")
+    is_sparse, read_sparse_file = _sparse_vectors.is_sparse, _sparse_vectors.read_sparse_file
 
 _SAMPLE = 1000  # queries of a sample, where none is stated
 _SHARD_ENDINGS = (".json", ".parquet", ".pq", ".safetensors")
@@ -134,6 +137,9 @@ def command(*, save: bool, store: str | None, dataset: str | None, **settings: A
     a .npz may hold ids, and FILE.npz:NAME names one of its arrays. Files larger than memory are
     read in windows. Scores are the exact ones, rounded to float64: the same bytes on every machine.
 
+    Both may be sparse instead: .npz files of scipy.sparse.save_npz, or JSON lines of
+    {"id": …, "vector": {term: weight}} or {term: weight}.
+
     DOCS may also be shards: a pattern in quotes, or a manifest (.json) of .npy, .npz, .parquet or
     .safetensors files, searched here or on a cluster with the same bytes.
 
@@ -142,6 +148,7 @@ def command(*, save: bool, store: str | None, dataset: str | None, **settings: A
       assay rank queries.npy docs.npy -k 100 -o run.txt
       assay rank docs.npy docs.npy --metric dot --exclude-self -o run.parquet
       assay rank queries.npy docs.npy --prepare docs.prepared -o run.txt
+      assay rank queries.jsonl docs.jsonl --metric dot -o run.txt # sparse
       assay rank queries.npy 'docs-*.npy' --cluster threads --dry-run
       assay rank queries.npy shards.json --cluster auto --checkpoint ck -o run.txt # needs Ray
       assay rank queries.npy shards.json -k 10 --sample 50 --recall-of run.txt
@@ -199,6 +206,9 @@ def _describe(params: dict[str, Any]) -> dict[str, Any] | None:
 
 def _read_side(path: str, ids: str | None, side: str) -> tuple[Any, Any]:
     """Read vectors of one side, and its ids where there are any."""
+    if is_sparse(path):
+        rows, names = read_sparse_file(path, side)
+        return rows, names if ids is None else arrays.read_ids(ids, side)
     if path.lower().endswith(".npy"):
         return path, None if ids is None else arrays.read_ids(ids, side)
     vectors = arrays.read_vectors(path, side)

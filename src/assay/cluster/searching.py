@@ -31,7 +31,7 @@ from assay.core import checks
 from assay.core.conventions import Settings
 from assay.core.ids import Ids, IntegerIds, TextIds
 from assay.core.ranking import Ranking, sort_rows
-from assay.errors import MismatchError
+from assay.errors import MismatchError, UsageError
 from assay.io.arrays import open_rows
 from assay.native import Engine
 from assay.search.engine.blocks import Metric
@@ -39,6 +39,8 @@ from assay.search.engine.codes import Codes, as_codes, rank_codes
 from assay.search.engine.inputs import check_columns, check_ids, choose_kernels, refuse_short
 from assay.search.engine.plan import search_settings
 from assay.search.engine.search import rank
+from assay.search.engine.sparse import rank_sparse
+from assay.search.engine.sparse_vectors import SparseVectors, is_sparse, read_sparse
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -89,6 +91,20 @@ class VectorTask(ListTask):
     ) -> Lists:
         """Search a block of queries in one shard."""
         with piece.open() as content:
+            if isinstance(queries, SparseVectors) or isinstance(content.docs, SparseVectors):
+                ranking = rank_sparse(
+                    queries,
+                    content.docs,
+                    self.k,
+                    metric=self.metric,
+                    exclude=barred,
+                    keep_ties=self.keep_ties,
+                    progress=None,
+                    threads=self.threads,
+                    engine=self.engine,
+                    part=True,
+                )
+                return lists_of(ranking, piece.first, content.ids)
             ranking = rank(
                 queries,
                 content.docs,
@@ -198,7 +214,7 @@ def rank_shards(
     were found.
 
     Args:
-        queries: Vectors of the queries.
+        queries: Vectors of the queries; sparse ones where the shards are.
         shards: A manifest, a pattern or a list of files, in any order; ids come from the files.
         k: Number of documents for each query.
         metric: How vectors are compared.
@@ -240,15 +256,24 @@ def prepare_search(
     k = min(checks.check_cutoff(k), _LARGEST_DOC)
     metric_of_search = Metric.of(metric, zero)
     name, _ = choose_kernels(cluster.engine)
-    matrix, ids = check_queries(queries, query_ids, metric_of_search, cluster)
+    sparse, matrix = is_sparse(queries), queries
+    if sparse:
+        if zero != "error":
+            raise UsageError("Sparse vectors are searched with zero='error'.")
+        matrix = read_sparse(queries, "queries")
+        ids = check_ids(query_ids, len(matrix), "query")
+    else:
+        matrix, ids = check_queries(queries, query_ids, metric_of_search, cluster)
 
     def check(corpus: Corpus) -> None:
-        check_columns(corpus.columns, matrix.shape[1])
+        if not sparse or matrix.names is None:
+            check_columns(corpus.columns, matrix.shape[1])
 
     request = make_request(matrix, ids, shards, exclude, cluster, check=check, requested=lookup)
     work = VectorTask(
         k, bool(keep_ties), cluster.threads, cluster.engine, metric, zero, job=token_hex(8)
     )
+    metric = f"sparse-{metric}" if sparse else metric
     return _prepare(request, work, cluster, name, metric, zero, exclude)
 
 

@@ -1,7 +1,7 @@
 """Shards: a corpus in many files, in an order that does not depend on how they were listed.
 
 `open_shards` lists them, `open_shard` reads vectors and ids from one (.npy, .npz, .parquet,
-.safetensors), `read_text_shard` reads texts.
+.safetensors; sparse ones from .npz or .jsonl), `read_text_shard` reads texts.
 
 A manifest is a JSON file, its paths relative to itself. Those elsewhere on the net are refused, and
 absolute ones, too, where the manifest is not on this disk:
@@ -56,6 +56,7 @@ from assay.io.streams import ending_of, read_lines, read_text, split_array
 from assay.io.texts import find_text_columns, read_texts
 from assay.models.safetensors import load_safetensors
 from assay.search.engine.inputs import check_shape
+from assay.search.engine.sparse_vectors import is_sparse, read_sparse_file
 
 TEXT_ENDINGS: Final = (".jsonl", ".ndjson", ".txt")
 _PATTERN: Final = re.compile(r"[*?\[]")
@@ -243,8 +244,16 @@ def _read_arrays(path: str, key: str | None) -> ShardContent:
                 f"a .npy file holds one array without a name; the key {key!r} is none."
             )
         return ShardContent(path, NpyRows(path).shape, None)
+    if key is None and is_sparse(path):
+        return _read_sparse(path, key)
     vectors = read_vectors(path, "doc", key=key)
     return ShardContent(vectors.vectors, vectors.vectors.shape, vectors.ids)
+
+
+def _read_sparse(path: str, key: str | None) -> ShardContent:
+    """Read sparse rows; terms with names may be others in each shard, so their number is not."""
+    rows, ids = read_sparse_file(path)
+    return ShardContent(rows, (len(rows), rows.width if rows.names is None else 1), ids)
 
 
 def _read_safetensors(path: str, key: str | None) -> ShardContent:
@@ -300,6 +309,7 @@ def _find_vectors(names: list[str], key: str | None) -> str:
 _READ: Final = {
     ".npy": _read_arrays,
     ".npz": _read_arrays,
+    ".jsonl": _read_sparse,
     ".parquet": _read_parquet,
     ".pq": _read_parquet,
     ".safetensors": _read_safetensors,

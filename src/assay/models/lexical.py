@@ -1,6 +1,6 @@
 """Search by words: a lexical model has settings and a fingerprint, and is fitted to a collection.
 
-    bm25        BM25 scores of the package bm25s
+    bm25        BM25 scores, summed exactly; or by the weights of the package bm25s
     tfidf       TF-IDF vectors of scikit-learn, compared by cosine
     lsa:DIM     the same, brought down to DIM dimensions by a truncated SVD
 
@@ -12,6 +12,7 @@ Packages are imported when they are used.
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from array import array
@@ -24,24 +25,22 @@ from itertools import chain, groupby
 from typing import Any, Final, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from assay.arrays import Floats, Floats32, Ints
+from assay.arrays import Floats, Floats32, Ints, Ints32, offsets_of, rows_of
 from assay.core import checks
-from assay.core.ranking import sort_rows
 from assay.core.text import did_you_mean
 from assay.errors import InputError, ShapeError, UsageError, ValueRangeError, need
 from assay.io.fingerprints import fingerprint_of, version_of
 from assay.models import languages
 from assay.models.languages import AUTO, find_code, find_stemmer, find_stop_words, language_of
 from assay.search.engine import rank
+from assay.search.engine.sparse_vectors import SparseVectors, read_sparse
 
 # Document numbers (queries × k, −1 where no document is left) and their scores (0 there).
 Best = tuple[Ints, Floats]
 Splitter = Callable[[str], list[str]]
 
 _WARM_UP: Final = ("warm up 1", "warm up 東京 2")  # words of both kinds of scripts
-_QUERIES_AT_ONCE: Final = 64
 _BM25_METHODS: Final = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 _EXTRA: Final = "lexical"
 _NO_WORDS: Final = "No document has a word that is not a stop word."
@@ -111,43 +110,31 @@ def check_number(value: Any, name: str, *, least: float, most: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class SparseFitted:
-    """Search by weights of words (words × documents); `query_rows` makes rows of queries."""
+    """Search by weights of words (documents × words); `query_rows` makes rows of queries."""
 
-    matrix: Any
-    query_rows: Callable[[list[str]], Any]
+    docs: SparseVectors
+    query_rows: Callable[[list[str]], SparseVectors]
     remarks: tuple[str, ...] = ()
 
     @property
     def n_docs(self) -> int:
         """Return the number of documents."""
-        return int(self.matrix.shape[1])
+        return len(self.docs)
+
+    def among(self, rows: Ints) -> SparseFitted:
+        """Return a search among some documents; their weights stay."""
+        return replace(self, docs=self.docs.take(rows))
 
     def search(self, query_texts: Sequence[str], k: int) -> Best:
         """Find the k best documents of each query among those that share a word with it."""
         texts = checked_texts(query_texts, "The queries")
-        k = checks.check_cutoff(k)
-        docs = np.full((len(texts), k), -1, np.int64)
-        scores = np.zeros((len(texts), k))
-        for start in range(0, len(texts), _QUERIES_AT_ONCE):
-            rows = self.query_rows(texts[start : start + _QUERIES_AT_ONCE])
-            sums = (rows @ self.matrix).tocsr()
-            for row, (first, last) in enumerate(zip(sums.indptr, sums.indptr[1:], strict=False)):
-                numbers, values = sums.indices[first:last], sums.data[first:last]
-                best = best_of_row(numbers, values, k)
-                docs[start + row, : len(best)] = numbers[best]
-                scores[start + row, : len(best)] = values[best]
+        ranking = rank(self.query_rows(texts), self.docs, checks.check_cutoff(k), metric="dot")
+        docs, scores = np.full((len(texts), k), -1, np.int64), np.zeros((len(texts), k))
+        matched = ranking.scores != 0  # no weight is negative, so zeros stand at the end
+        rows = rows_of(ranking.offsets)[matched]
+        places = (np.arange(len(ranking.docs)) - ranking.offsets[rows_of(ranking.offsets)])[matched]
+        docs[rows, places], scores[rows, places] = ranking.docs[matched], ranking.scores[matched]
         return docs, scores
-
-
-def best_of_row(docs: NDArray[np.integer[Any]], scores: Floats, k: int) -> Ints:
-    """Return places of the k best that are not zero: by score, then by document."""
-    places = np.flatnonzero(scores)
-    if len(places) > k:
-        values = scores[places]
-        places = places[values >= np.partition(values, len(values) - k)[len(values) - k]]
-    whole = np.array([0, len(places)], np.int64)
-    order = sort_rows(whole, scores[places], docs[places].astype(np.int64))
-    return places[order[:k]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -303,9 +290,10 @@ def _words_by(tokenizer: str) -> Splitter:
 class Bm25(WordSettings):
     """Set BM25; k1 and b are by default those of Anserini and of BEIR's published baseline.
 
-    The package bm25s works the weights of all words out beforehand. The names of methods are its
-    own, after Kamphuis et al., "Which BM25 do you mean?" (ECIR 2020). `delta` is used by bm25l and
-    bm25+ only. Repeated query words count as often as they occur.
+    The methods are those of Kamphuis et al., "Which BM25 do you mean?" (ECIR 2020), in float64.
+    `delta` is used by bm25l and bm25+ only, of which only what exceeds a document without the word
+    counts. Repeated query words count as often as they occur. With `engine` "bm25s" that package
+    weighs the words; its weights are the same.
     """
 
     spec = "bm25"
@@ -314,6 +302,7 @@ class Bm25(WordSettings):
     b: float = 0.4
     method: str = "lucene"
     delta: float = 0.5
+    engine: str = "exact"
 
     def __post_init__(self) -> None:
         """Check the settings before any text is read."""
@@ -322,52 +311,104 @@ class Bm25(WordSettings):
         check_number(self.delta, "delta", least=0, most=1000)
         if self.method not in _BM25_METHODS:
             raise UsageError(f"method is one of {', '.join(_BM25_METHODS)}, found {self.method!r}.")
+        checks.check_choice(self.engine, ("exact", "bm25s"), "engine")
         self.check_words()
 
     @property
     def fingerprint(self) -> str:
-        """Return a digest of the settings and the version of bm25s."""
+        """Return a digest of the settings, and of the version of bm25s where it is used."""
         numbers = {name: float(getattr(self, name)) for name in ("k1", "b", "delta")}
         settings = {"method": self.method, **numbers, **self.words_identity}
-        return fingerprint_of({"model": "bm25", "bm25s": version_of("bm25s"), **settings})
+        if self.engine == "bm25s":
+            settings["bm25s"] = version_of("bm25s")
+        return fingerprint_of({"model": "bm25", **settings})
 
     def fit(self, doc_texts: Sequence[str]) -> SparseFitted:
         """Weigh the words of these documents."""
-        package = need("bm25s", "The model 'bm25'", _EXTRA)
         texts = checked_texts(doc_texts, "The documents")
         split = self.for_texts(texts)[0].splitter()
-        numbers, rows = _number_words(split, texts)
+        numbers, words, lengths = _number_words(split, texts)
         if not numbers:
             raise InputError(_NO_WORDS)
-        sparse = need("scipy.sparse", "The model 'bm25'", _EXTRA)
+        make = self._weigh if self.engine == "exact" else self._weigh_by_package
+        docs = make(words, lengths, len(numbers))
+        return SparseFitted(docs, partial(_query_rows, numbers, split))
+
+    def _weigh(self, words: Ints32, lengths: Ints, n_words: int) -> SparseVectors:
+        """Return the weight of every word in every document; `words` of one follow on another."""
+        n_docs = len(lengths)
+        cells = np.sort(np.repeat(np.arange(n_docs) * n_words, lengths) + words)
+        first = np.flatnonzero(np.diff(cells, prepend=-1))
+        counts = np.diff(first, append=len(cells)).astype(np.float64)
+        doc, word = np.divmod(cells[first], n_words)
+        scale = 1 - self.b + self.b * lengths / lengths.mean()  # 1 for the mean length
+        weights = self._saturate(counts, scale[doc])
+        idf = self._idf(np.bincount(word, minlength=n_words), n_docs)[word]
+        weights *= idf
+        if self.method in ("bm25l", "bm25+"):
+            absent = self.delta  # what documents without the word have, too
+            if self.method == "bm25l" and self.delta:
+                absent = (self.k1 + 1) * self.delta / (self.k1 + self.delta)
+            weights -= idf * absent
+        offsets = offsets_of(np.bincount(doc, minlength=n_docs))
+        return SparseVectors(offsets, word.astype(np.int32), weights, n_words)
+
+    def _saturate(self, counts: Floats, scale: Floats) -> Floats:
+        """Return what so many occurrences count in documents of so many mean lengths."""
+        if self.method == "bm25l":
+            counts = counts / scale
+            return (self.k1 + 1) * (counts + self.delta) / (self.k1 + counts + self.delta)
+        if self.method in ("lucene", "robertson"):
+            return counts / (self.k1 * scale + counts)
+        more = self.delta if self.method == "bm25+" else 0.0
+        return (self.k1 + 1) * counts / (self.k1 * scale + counts) + more
+
+    def _idf(self, frequencies: Ints, n_docs: int) -> Floats:
+        """Return how much a word counts that occurs in so many documents."""
+        formulas: dict[str, Callable[[int], float]] = {
+            "lucene": lambda df: 1 + (n_docs - df + 0.5) / (df + 0.5),
+            "robertson": lambda df: max(1.0, (n_docs - df + 0.5) / (df + 0.5)),
+            "atire": lambda df: n_docs / df,
+            "bm25l": lambda df: (n_docs + 1) / (df + 0.5),
+            "bm25+": lambda df: (n_docs + 1) / df,
+        }
+        formula = formulas[self.method]
+        distinct, place = np.unique(frequencies, return_inverse=True)
+        return np.array([math.log(formula(df)) for df in distinct.tolist()])[place]
+
+    def _weigh_by_package(self, words: Ints32, lengths: Ints, n_words: int) -> SparseVectors:
+        package = need("bm25s", "The model 'bm25' with engine=bm25s", _EXTRA)
         names = ("k1", "b", "delta", "method")
         model = package.BM25(**{name: getattr(self, name) for name in names}, dtype="float64")
-        index = model.build_index_from_ids(list(range(len(numbers))), rows, show_progress=False)
-        parts = index["data"], index["indices"], index["indptr"]
-        by_word = sparse.csr_array(parts, shape=(len(numbers), len(rows)))  # words × documents
-        by_word.sort_indices()
-        return SparseFitted(by_word, partial(_query_rows, numbers, split))
+        rows = [row.tolist() for row in np.split(words, np.cumsum(lengths)[:-1])]
+        index = model.build_index_from_ids(list(range(n_words)), rows, show_progress=False)
+        word = np.repeat(np.arange(n_words, dtype=np.int32), np.diff(index["indptr"]))
+        order = np.lexsort((word, index["indices"]))
+        offsets = offsets_of(np.bincount(index["indices"], minlength=len(lengths)))
+        return SparseVectors(offsets, word[order], index["data"][order], n_words)
 
 
-def _number_words(split: Splitter, texts: list[str]) -> tuple[dict[str, int], list[array[int]]]:
-    """Assign numbers to words in alphabetical order; return each document as numbers."""
+def _number_words(split: Splitter, texts: list[str]) -> tuple[dict[str, int], Ints32, Ints]:
+    """Assign numbers to words in alphabetical order; return them, and how many each text has."""
     seen: dict[str, int] = {}
-    rows = [array("i", [seen.setdefault(word, len(seen)) for word in split(t)]) for t in texts]
-    words = sorted(seen)
+    words, lengths = array("i"), []
+    for text in texts:
+        before = len(words)
+        words.extend([seen.setdefault(word, len(seen)) for word in split(text)])
+        lengths.append(len(words) - before)
+    names = sorted(seen)
     number = np.empty(len(seen), np.int32)
-    number[[seen[word] for word in words]] = np.arange(len(seen))
-    sorted_rows = [array("i", number[np.frombuffer(row, np.int32)].tobytes()) for row in rows]
-    return {word: i for i, word in enumerate(words)}, sorted_rows
+    number[[seen[word] for word in names]] = np.arange(len(seen))
+    numbers = {word: i for i, word in enumerate(names)}
+    return numbers, number[np.frombuffer(words, np.int32)], np.array(lengths)
 
 
-def _query_rows(numbers: dict[str, int], split: Splitter, texts: list[str]) -> Any:
+def _query_rows(numbers: dict[str, int], split: Splitter, texts: list[str]) -> SparseVectors:
     """Count words in queries: queries × words."""
-    sparse = need("scipy.sparse", "The model 'bm25'", _EXTRA)
     counts = [Counter(numbers[word] for word in split(text) if word in numbers) for text in texts]
-    starts = np.cumsum([0, *map(len, counts)])
-    words = [word for row in counts for word in sorted(row)]
-    times = [float(row[word]) for row in counts for word in sorted(row)]
-    return sparse.csr_array((times, words, starts), shape=(len(texts), len(numbers)))
+    words = np.array([word for row in counts for word in row], np.int32)
+    times = np.array([row[word] for row in counts for word in row], np.float64)
+    return SparseVectors(offsets_of([*map(len, counts)]), words, times, len(numbers))
 
 
 class _Weighted(WordSettings):
@@ -413,7 +454,9 @@ class TfIdf(_Weighted):
     def fit(self, doc_texts: Sequence[str]) -> SparseFitted:
         """Weigh the words of these documents."""
         vectorizer, rows = self._fit_vectorizer(doc_texts)
-        return SparseFitted(rows.T.tocsr(), vectorizer.transform)
+        return SparseFitted(
+            read_sparse(rows), lambda texts: read_sparse(vectorizer.transform(texts))
+        )
 
 
 @dataclass(frozen=True)

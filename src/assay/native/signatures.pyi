@@ -178,6 +178,26 @@ class SparseHandle(Protocol):
     ) -> tuple[Ints, Ints32, Floats, Bytes]:
         """Return counts, documents, scores, and whether the cut divides a tie."""
 
+    def count_targets(
+        self,
+        offsets: Ints,
+        terms: Ints32,
+        weights: Floats,
+        targets: Ints,
+        scores: Floats,
+        above: Ints,
+        tied: Ints,
+        before: Ints,
+        excluded_offsets: Ints,
+        excluded_docs: Ints,
+        stop: Ints32,
+        done: Ints,
+    ) -> None:
+        """Add to the counts the documents above each target, tied, and tied with a lower number."""
+
+    def score(self, offsets: Ints, terms: Ints32, weights: Floats, docs: Ints) -> Floats:
+        """Return the score of one document for each query; 0 where its number is −1."""
+
 class Kernels(Protocol):
     """A module of kernels."""
 

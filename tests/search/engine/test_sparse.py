@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay import SparseVectors, rank, read_sparse
+from assay import SparseVectors, prepare, rank, read_sparse, target_ranks
 from assay.errors import AssayError
 from assay.native import engine_name
 
 ENGINES = ["numpy", "native"] if engine_name() == "native" else ["numpy"]
-BLOCK = 1 << 14  # documents that the compiled search takes at a time
+BLOCK = 1 << 16  # documents that the compiled search takes at a time
 
 
 def make_rows(n: int, width: int, length: int, seed: int, kind: str = "float") -> SparseVectors:
@@ -79,19 +79,27 @@ def test_the_best_documents_are_those_of_the_definition(engine: Any, kind: str, 
 
 @pytest.mark.skipif(len(ENGINES) == 1, reason="the compiled kernels are not installed")
 @pytest.mark.parametrize("kind", ["float", "ties", "signs"])
-def test_lists_that_are_left_out_lose_no_document(kind: str):
-    """Several blocks of documents, frequent light terms: the compiled search leaves lists out."""
-    docs = make_rows(2 * BLOCK + 100, 300, 12, 3, kind)
-    light = docs.weights * np.where(docs.columns < 150, 0.01, 1.0)
-    docs = SparseVectors(docs.offsets, docs.columns, light, 300)
-    queries = make_rows(5, 300, 12, 4, kind)
-    for metric in ("dot", "cosine"):
-        results = [
-            rank(queries, docs, 10, metric=metric, engine=engine, threads=threads)
-            for engine, threads in (("native", 1), ("native", 3), ("numpy", 1))
-        ]
-        assert_equal(results[0], results[1])
-        assert_equal(results[0], results[2])
+def test_16_bit_sums_lose_no_document(kind: str):
+    """Two blocks of documents, small weights among large ones, terms of half the documents."""
+    docs = make_rows(BLOCK + 100, 60, 12, 3, kind)
+    rare = np.arange(len(docs.weights)) % 5 == 0
+    held = (docs.columns < 10) | rare
+    offsets = np.concatenate([[0], np.cumsum(held)])[docs.offsets]
+    weights = docs.weights * np.where(docs.columns % 3 == 0, 0.01, 1.0)
+    docs = SparseVectors(offsets, docs.columns[held], weights[held], 60)
+    queries = make_rows(5, 60, 12, 4, kind)
+    narrow = SparseVectors(docs.offsets, docs.columns, docs.weights.astype(np.float32), 60)
+    targets = [0, BLOCK + 1, 7, BLOCK, 9]
+    for rows in (docs, narrow):
+        rankings, counts = [], []
+        for engine, threads in (("native", 1), ("native", 3), ("numpy", 1)):
+            options: Any = {"metric": "dot", "engine": engine, "threads": threads}
+            rankings.append(rank(queries, rows, 10, **options))
+            counts.append(target_ranks(queries, rows, targets, **options))
+        assert_equal(rankings[0], rankings[1])
+        assert_equal(rankings[0], rankings[2])
+        for name in ("above", "tied", "before"):
+            assert len({getattr(count, name).tobytes() for count in counts}) == 1
 
 
 @settings(max_examples=50, deadline=None)
@@ -253,3 +261,91 @@ def test_a_document_of_ten_thousand_terms():
     for engine in ENGINES:
         ranking = rank(docs, docs, 2, metric="dot", engine=engine)
         assert ranking.row(0) == [(0, 10_000.0), (1, 1.0)]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("kind", ["float", "ties", "signs"])
+@pytest.mark.parametrize("metric", ["dot", "cosine"])
+def test_ranks_of_targets_are_those_of_the_whole_ranking(engine: Any, kind: str, metric: Any):
+    queries, docs = make_rows(12, 30, 7, 8, kind), make_rows(200, 30, 5, 9, kind)
+    targets = [*range(0, 44, 4), -1]
+    exclude = [(2, 5), (3, 6), (3, 7)]
+    whole = rank(queries, docs, 200, metric=metric, exclude=exclude, engine=engine)
+    ranks = target_ranks(
+        queries, docs, targets, metric=metric, exclude=exclude, engine=engine, threads=2
+    )
+    for query, target in enumerate(targets[:-1]):
+        row = whole.row(query)
+        score = dict(row)[target]
+        assert ranks.rank[query] == [doc for doc, _ in row].index(target) + 1
+        assert ranks.tied[query] == sum(value == score for _, value in row) - 1
+    assert (ranks.above[-1], ranks.tied[-1], ranks.rank[-1]) == (-1, -1, 0)
+    assert ranks.settings["metric"] == f"sparse-{metric}"
+
+
+def test_targets_by_id_and_those_that_do_not_fit():
+    rows = [{"a": 1.0}, {"a": 2.0}, {"b": 1.0}]
+    ranks = target_ranks([{"a": 1.0}], rows, ["x"], metric="dot", doc_ids=["x", "y", "z"])
+    assert ranks.rank.tolist() == [2]
+    for targets, message in (([3], "targets"), ([0, 1], "targets"), ([-2], "no target")):
+        with pytest.raises(AssayError, match=message):
+            target_ranks([{"a": 1.0}], rows, targets, metric="dot")
+    with pytest.raises(AssayError, match="excluded"):
+        target_ranks([{"a": 1.0}], rows, [0], metric="dot", exclude=[(0, 0)])
+    with pytest.raises(AssayError, match="zero='error'"):
+        target_ranks([{"a": 1.0}], rows, [0], zero="last")
+
+
+def test_prepared_rows_give_the_same_bytes(tmp_path: Path):
+    rows = [{"a": 1.0, "b": 2.0}, {"a": 2.0}, {"b": 1.0}]
+    prepared = prepare(rows)
+    assert prepared.indexes
+    assert_equal(rank(rows, prepared, 2, metric="dot"), rank(rows, rows, 2, metric="dot"))
+    with pytest.raises(AssayError, match="in memory only"):
+        prepare(rows, tmp_path / "lists")
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int64, np.float16, np.float32])
+def test_weights_of_other_types_score_as_float64(dtype: Any):
+    rows = make_rows(20, 15, 5, 10, "ties")
+    narrow = SparseVectors(rows.offsets, rows.columns, rows.weights.astype(dtype), 15)
+    assert_equal(rank(rows, rows, 5, metric="dot"), rank(narrow, narrow, 5, metric="dot"))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_queries_and_documents_without_weights(engine: Any):
+    docs = SparseVectors([0, 0, 2, 2, 3], [0, 2, 2], [1.0, 0.0, 5.0], 3)
+    queries = SparseVectors([0, 0, 1, 2], [1, 2], [1.0, 0.0], 3)  # nothing, no such term, a zero
+    ranking = rank(queries, docs, 9, metric="dot", engine=engine)
+    for query in range(3):
+        assert ranking.row(query) == [(0, 0.0), (1, 0.0), (2, 0.0), (3, 0.0)]
+    ranks = target_ranks(queries, docs, [3, 0, 2], metric="dot", engine=engine)
+    assert ranks.rank.tolist() == [4, 1, 3]
+    assert ranks.tied.tolist() == [3, 3, 3]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("size", [1e-305, 1e-160, 1e150, 1e307])
+def test_tiny_and_huge_weights(engine: Any, size: float):
+    """Sums of 16 bits cannot hold them all; every row is looked at then."""
+    docs = [{"a": size, "b": 1.0}, {"a": -size}, {"a": size / 2, "c": size}, {"b": 2.0}]
+    ranking = rank([{"a": 0.5, "b": 0.25}], docs, 4, metric="dot", engine=engine)
+    expected = [0.5 * size + 0.25, 0.5 * -size, 0.5 * (size / 2), 0.5]
+    order = sorted(range(4), key=lambda doc: (-expected[doc], doc))
+    assert ranking.row(0) == [(doc, expected[doc]) for doc in order]
+
+
+def test_all_scores_equal():
+    docs = SparseVectors(np.arange(501), np.zeros(500, np.int32), np.full(500, 0.3), 1)
+    for engine in ENGINES:
+        ranking = rank(docs[:2], docs, 10, metric="dot", engine=engine)
+        assert ranking.docs.tolist() == [*range(10)] * 2
+        assert ranking.tie_split is not None
+        assert target_ranks(docs[:1], docs, [7], metric="dot", engine=engine).rank.tolist() == [8]
+
+
+def test_ids_of_files(tmp_path: Path):
+    lines = tmp_path / "docs.jsonl"
+    lines.write_text('{"id": "x", "vector": {"a": 1}}\n{"vector": {"a": 2}}\n', "utf-8")
+    with pytest.raises(AssayError, match='1 of 2 lines have no "id"'):
+        read_sparse(lines)

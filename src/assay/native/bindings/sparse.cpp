@@ -40,9 +40,7 @@ public:
                      In<int64_t> excluded_docs, Stop stop, Done done) const {
         const auto queries = rows_of(offsets, terms, weights, n_terms_);
         require(k >= 1, "k must be at least 1");
-        require(stop.size() >= 1 && done.size() >= 1, "stop and done must hold one number");
-        check_offsets(excluded_offsets, excluded_docs.size());
-        require(excluded_offsets.size() == queries.count + 1, "there must be one row of excluded docs for each query");
+        check(queries.count, excluded_offsets, excluded_docs, stop, done);
         sparse::Best best;
         {
             nb::gil_scoped_release release;
@@ -52,7 +50,36 @@ public:
                               to_numpy(std::move(best.tie_split)));
     }
 
+    // Adds to above, tied and before.
+    void count_targets(In<int64_t> offsets, In<int32_t> terms, In<double> weights, In<int64_t> targets, In<double> scores, Done above, Done tied, Done before,
+                       In<int64_t> excluded_offsets, In<int64_t> excluded_docs, Stop stop, Done done) const {
+        const auto queries = rows_of(offsets, terms, weights, n_terms_);
+        check(queries.count, excluded_offsets, excluded_docs, stop, done);
+        for (size_t size : {targets.size(), scores.size(), above.size(), tied.size(), before.size()}) require(size == queries.count, "there must be one target for each query");
+        const int64_t n_docs = static_cast<int64_t>(offsets_.size()) - 1;
+        for (size_t i = 0; i < excluded_docs.size(); ++i) require(excluded_docs.data()[i] >= 0 && excluded_docs.data()[i] < n_docs, "an excluded doc is out of range");
+        nb::gil_scoped_release release;
+        index_->count_targets(queries, {targets.data(), scores.data(), above.data(), tied.data(), before.data()},
+                              {excluded_offsets.data(), excluded_docs.data()}, {stop.data(), done.data()});
+    }
+
+    Out<double> score(In<int64_t> offsets, In<int32_t> terms, In<double> weights, In<int64_t> docs) const {
+        const auto queries = rows_of(offsets, terms, weights, n_terms_);
+        require(docs.size() == queries.count, "there must be one doc for each query");
+        const int64_t n_docs = static_cast<int64_t>(offsets_.size()) - 1;
+        for (size_t i = 0; i < docs.size(); ++i) require(docs.data()[i] < n_docs, "a doc is out of range");
+        Column<double> scores(queries.count);
+        index_->score(queries, docs.data(), scores.data());
+        return to_numpy(std::move(scores));
+    }
+
 private:
+    static void check(size_t n_queries, const In<int64_t>& excluded_offsets, const In<int64_t>& excluded_docs, const Stop& stop, const Done& done) {
+        require(stop.size() >= 1 && done.size() >= 1, "stop and done must hold one number");
+        check_offsets(excluded_offsets, excluded_docs.size());
+        require(excluded_offsets.size() == n_queries + 1, "there must be one row of excluded docs for each query");
+    }
+
     In<int64_t> offsets_;
     In<int32_t> terms_;
     In<Weight> weights_;
@@ -65,7 +92,10 @@ void bind_index(nb::module_& module, const char* name) {
     nb::class_<SparseIndex<Weight>>(module, name)
         .def(nb::init<In<int64_t>, In<int32_t>, In<Weight>, size_t>(), "offsets"_a, "terms"_a, "weights"_a, "n_terms"_a)
         .def("search", &SparseIndex<Weight>::search, "offsets"_a, "terms"_a, "weights"_a, "k"_a, "keep_ties"_a, "excluded_offsets"_a,
-             "excluded_docs"_a, "stop"_a, "done"_a);
+             "excluded_docs"_a, "stop"_a, "done"_a)
+        .def("count_targets", &SparseIndex<Weight>::count_targets, "offsets"_a, "terms"_a, "weights"_a, "targets"_a, "scores"_a, "above"_a, "tied"_a,
+             "before"_a, "excluded_offsets"_a, "excluded_docs"_a, "stop"_a, "done"_a)
+        .def("score", &SparseIndex<Weight>::score, "offsets"_a, "terms"_a, "weights"_a, "docs"_a);
 }
 
 }  // namespace

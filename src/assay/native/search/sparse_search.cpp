@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 
 #include "exact/tie_order.hpp"
 
@@ -11,9 +12,15 @@ namespace assay::sparse {
 
 namespace {
 
-constexpr size_t block_docs = 1 << 14;     // whose sums stay in the second-level cache
-constexpr double share_left_out = 0.25;    // of the k-th score: more would leave too many candidates
+constexpr size_t block_docs = 1 << 16;     // whose sums stay in the second-level cache
+constexpr size_t run_docs = 32;            // of which the largest sum is looked at first
+constexpr size_t most_lists = 4000;        // of a query, or sums have no digits left
+constexpr int64_t listed_terms = 256;
+constexpr int largest_code = 32767;
+constexpr int most_units = 16383;          // of one product: factors have 16 bits
+constexpr size_t frequent = 8;            // a term that one of so many documents holds
 constexpr double roundoff = 0x1p-53;
+constexpr double least_bound = 0x1p-930;  // nothing below is left out by rounding to zero
 
 bool stopped(const Control& control) {
     return reinterpret_cast<const std::atomic<int32_t>*>(control.stop)->load(std::memory_order_relaxed) != 0;
@@ -23,28 +30,30 @@ void add_done(const Control& control, size_t pairs) {
     reinterpret_cast<std::atomic<int64_t>*>(control.done)->fetch_add(static_cast<int64_t>(pairs), std::memory_order_relaxed);
 }
 
+size_t padded(size_t count) { return (count + run_docs - 1) / run_docs * run_docs; }
+
 struct Candidate {
     double score;
     int32_t doc;
     bool operator<(const Candidate& other) const { return ranks_before(score, doc, other.score, other.doc); }
 };
 
-// The best documents of one query so far. Documents come in ascending order, so among equal scores the
-// first to come is the first to stay. One more than k shows whether the cut divides a tie.
+// The best documents of one query so far. One more than k shows whether the cut divides a tie.
 class Shortlist {
 public:
     Shortlist(const Request& request, const int64_t* excluded, const int64_t* excluded_end)
         : k_(request.k), keep_ties_(request.keep_ties), depth_(request.k + (request.keep_ties ? 0 : 1)), excluded_(excluded), excluded_end_(excluded_end) {}
 
     // What a document must reach; below every score while there are too few.
-    double floor() const { return floor_; }
+    double floor() const { return floor_.score; }
+    size_t depth() const { return depth_; }
     bool full() const { return full_; }
 
     void offer(int32_t doc, double score) {
-        if (full_ && !scores_above(score, floor_) && !(keep_ties_ && scores_tie(score, floor_))) return;
-        while (excluded_ != excluded_end_ && *excluded_ < doc) ++excluded_;
-        if (excluded_ != excluded_end_ && *excluded_ == doc) return;
-        candidates_.push_back({score, doc});
+        const Candidate candidate{score, doc};
+        if (full_ && !(candidate < floor_) && !(keep_ties_ && scores_tie(score, floor_.score))) return;
+        if (std::binary_search(excluded_, excluded_end_, int64_t{doc})) return;
+        candidates_.push_back(candidate);
         if (!full_ ? candidates_.size() >= depth_ : candidates_.size() >= room_) shorten();
     }
 
@@ -53,9 +62,9 @@ public:
         if (candidates_.size() < depth_) return;
         const auto last = candidates_.begin() + static_cast<std::ptrdiff_t>(depth_ - 1);
         std::nth_element(candidates_.begin(), last, candidates_.end());
-        floor_ = last->score;
+        floor_ = *last;
         full_ = true;
-        const auto end = keep_ties_ ? std::partition(last + 1, candidates_.end(), [&](const Candidate& c) { return scores_tie(c.score, floor_); }) : last + 1;
+        const auto end = keep_ties_ ? std::partition(last + 1, candidates_.end(), [&](const Candidate& c) { return scores_tie(c.score, floor_.score); }) : last + 1;
         candidates_.erase(end, candidates_.end());
         room_ = candidates_.size() + std::max<size_t>(depth_, 256);
     }
@@ -77,71 +86,183 @@ private:
     size_t depth_;
     size_t room_ = 0;
     bool full_ = false;
-    double floor_ = -std::numeric_limits<double>::infinity();
+    Candidate floor_{-std::numeric_limits<double>::infinity(), 0};
     std::vector<Candidate> candidates_;
     const int64_t* excluded_;
     const int64_t* excluded_end_;
 };
 
-// One term of a query and what is left of its inverted list.
+// One term of a query.
 struct List {
     size_t term;
     double weight;
-    double bound;  // of the size of its products
-    int64_t at, end;
-    bool left_out;
+    int16_t factor;
 };
 
 }  // namespace
 
+// The weights of one query by term, and a bit for each term that it holds, which stay near.
+struct Dense {
+    explicit Dense(size_t n_terms) : weights(n_terms), bits(n_terms / 64 + 1, 0) {}
+    bool holds(size_t term) const { return bits[term / 64] >> term % 64 & 1; }
+    void set(size_t term, double weight) { weights[term] = weight, bits[term / 64] |= uint64_t{1} << term % 64; }
+    void clear(size_t term) { bits[term / 64] &= ~(uint64_t{1} << term % 64); }
+
+    std::vector<double> weights;
+    std::vector<uint64_t> bits;
+};
+
 struct Query {
-    std::vector<List> lists;        // by term
-    std::vector<uint32_t> cheapest;  // of the lists: those first whose products are small for their length
-    double off = 0.0;               // two sums of these products, in different orders, differ by less
+    std::vector<List> lists;  // by term
+    double unit = 0.0;        // of the sums; 0 where every row must be looked at
+    double off = 0.0;         // the score and the sum of the same products without rounding differ by less
+    double raised = 0.0;      // what is not added to the sums of all documents, but counts there
+    bool zeros = false;       // a sum of 0 is a score of 0
     Shortlist shortlist;
 };
 
 namespace {
 
-double length_of(const List& list) { return static_cast<double>(list.end - list.at); }
-
-// Chooses the lists that the k-th document can do without; returns what they can add to a score at most.
-double leave_out(Query& query) {
-    double most = 0.0;
-    if (!query.shortlist.full() || !(query.shortlist.floor() > 0.0)) return most;
-    for (List& list : query.lists) list.left_out = false;
-    for (const uint32_t i : query.cheapest) {
-        List& list = query.lists[i];
-        if (most + list.bound > share_left_out * query.shortlist.floor()) break;
-        most += list.bound;
-        list.left_out = true;
-    }
-    return most;
+// The smallest sum whose score may reach `score`.
+int least_sum(const Query& query, double score) {
+    const double sum = (score - query.raised - query.off) / query.unit;
+    return sum <= -largest_code ? -largest_code - 1 : sum > largest_code ? largest_code + 1 : static_cast<int>(std::ceil(sum)) - 1;
 }
 
-template <class Weight>
-void add_products(const int32_t* docs, const Weight* weights, int64_t count, double factor, int32_t first, double* sums) {
-    for (int64_t i = 0; i < count; ++i) sums[docs[i] - first] += factor * static_cast<double>(weights[i]);
+// Calls `visit` with the number and the sum of each document whose sum lies from `least`, which may rise
+// meanwhile, up to below `end`.
+template <class Visit>
+void visit_sums(const int16_t* sums, size_t count, const int& least, int end, Visit&& visit) {
+    for (size_t start = 0; start < count; start += run_docs) {
+        int16_t largest = sums[start];
+        for (size_t i = 1; i < run_docs; ++i) largest = std::max(largest, sums[start + i]);  // zeros pad the last run
+        const int low = least;
+        if (largest < low && low > 0) continue;
+        for (size_t i = start, last = std::min(count, start + run_docs); i < last; ++i) {
+            if (sums[i] >= low && sums[i] < end) visit(i, sums[i]);
+        }
+    }
 }
 
 }  // namespace
 
 template <class Weight>
-Index<Weight>::Index(const Rows<Weight>& docs, size_t n_terms)
-    : docs_(docs), offsets_(n_terms + 1, 0), numbers_(static_cast<size_t>(docs.offsets[docs.count])), weights_(numbers_.size()), largest_(n_terms, 0.0) {
-    const size_t n_elements = numbers_.size();
-    for (size_t i = 0; i < n_elements; ++i) ++offsets_[static_cast<size_t>(docs.terms[i]) + 1];
-    for (size_t term = 0; term < n_terms; ++term) offsets_[term + 1] += offsets_[term];
-    std::vector<int64_t> next(offsets_.begin(), offsets_.end() - 1);
-    for (size_t doc = 0; doc < docs.count; ++doc) {
-        for (int64_t i = docs.offsets[doc]; i < docs.offsets[doc + 1]; ++i) {
-            const size_t term = static_cast<size_t>(docs.terms[i]);
-            const size_t place = static_cast<size_t>(next[term]++);
-            numbers_[place] = static_cast<int32_t>(doc);
-            weights_[place] = docs.weights[i];
-            largest_[term] = std::max(largest_[term], std::fabs(static_cast<double>(docs.weights[i])));
+Index<Weight>::Index(const Rows<Weight>& docs, size_t n_terms) : docs_(docs), n_terms_(n_terms), largest_(n_terms, 0.0), lengths_(n_terms, 0) {
+    const size_t n_entries = static_cast<size_t>(docs.offsets[docs.count]), n_blocks = (docs.count + block_docs - 1) / block_docs;
+    for (size_t i = 0; i < n_entries; ++i) {
+        const size_t term = static_cast<size_t>(docs.terms[i]);
+        largest_[term] = std::max(largest_[term], std::fabs(static_cast<double>(docs.weights[i])));
+        ++lengths_[term];
+        signs_ |= docs.weights[i] < 0;
+    }
+    starts_ = Column<uint32_t>(n_blocks * (n_terms + 1), 0);
+    std::vector<double> codes(n_terms);  // in a weight of one
+    for (size_t term = 0; term < n_terms; ++term) codes[term] = largest_[term] < least_bound ? 0.0 : largest_code / largest_[term];
+    for (size_t block = 0; block < n_blocks; ++block) {
+        const size_t first = block * block_docs, last = std::min(docs.count, first + block_docs);
+        uint32_t* start = starts_.data() + block * (n_terms + 1);
+        for (int64_t i = docs.offsets[first]; i < docs.offsets[last]; ++i) ++start[docs.terms[i] + 1];
+        uint64_t size = 0;
+        for (size_t term = 0; term < n_terms; ++term) {
+            size += is_frequent(term) ? padded(last - first) / 2 : start[term + 1];
+            start[term + 1] = static_cast<uint32_t>(size);
+        }
+        if (size > UINT32_MAX) throw std::length_error("too many weights in 65,536 rows");
+        bases_.push_back(entries_.size());
+        uint32_t* entries = entries_.extend(size);
+        std::fill_n(entries, size, 0);
+        std::vector<uint32_t> next(start, start + n_terms);
+        for (size_t doc = first; doc < last; ++doc) {
+            for (int64_t i = docs.offsets[doc]; i < docs.offsets[doc + 1]; ++i) {
+                const size_t term = static_cast<size_t>(docs.terms[i]), number = doc - first;
+                const auto code = static_cast<int16_t>(std::nearbyint(static_cast<double>(docs.weights[i]) * codes[term]));
+                if (is_frequent(term)) reinterpret_cast<int16_t*>(entries + next[term])[number] = code;
+                else entries[next[term]++] = static_cast<uint32_t>(static_cast<uint16_t>(code)) << 16 | static_cast<uint32_t>(number);
+            }
         }
     }
+}
+
+template <class Weight>
+bool Index<Weight>::is_frequent(size_t term) const {
+    return static_cast<size_t>(lengths_[term]) >= docs_.count / frequent + 64;
+}
+
+template <class Weight>
+Query Index<Weight>::read_query(const Rows<double>& rows, size_t row) const {
+    Query query{{}, 0.0, 0.0, 0.0, !signs_, Shortlist({1, false}, nullptr, nullptr)};
+    double sum = 0.0, largest = 0.0, n_frequent = 0.0;
+    bool fits = true;
+    for (int64_t i = rows.offsets[row]; i < rows.offsets[row + 1]; ++i) {
+        const size_t term = static_cast<size_t>(rows.terms[i]);
+        if (rows.weights[i] == 0.0 || lengths_[term] == 0) continue;
+        const double bound = std::fabs(rows.weights[i]) * largest_[term];
+        query.lists.push_back({term, rows.weights[i], 0});
+        query.zeros &= rows.weights[i] > 0.0 && !is_frequent(term);
+        n_frequent += is_frequent(term);
+        fits &= largest_[term] >= least_bound;
+        sum += bound;
+        largest = std::max(largest, bound);
+    }
+    const size_t n_lists = query.lists.size();
+    query.off = sum * 4.0 * roundoff * static_cast<double>(n_lists + 2);  // Higham, Accuracy and Stability, ch. 4
+    if (!fits || n_lists > most_lists || sum < least_bound || sum > 1.0 / least_bound) return query;
+    query.unit = std::max(sum / static_cast<double>(largest_code - 4 * n_lists), largest / most_units);
+    query.raised = 2.0 * n_frequent * query.unit;
+    for (List& list : query.lists) {
+        list.factor = static_cast<int16_t>(std::nearbyint(list.weight / query.unit * (largest_[list.term] / largest_code) * 65536.0));
+    }
+    return query;
+}
+
+// Adds to each sum the product in units, rounded up by at least 0 and less than 2.51: a weight is off by
+// half a code (0.2505 units), the factor by a half (0.2505 units), and the shift takes less than 1 away.
+template <class Weight>
+void Index<Weight>::add_block(const Query& query, size_t block, int16_t* sums) const {
+    const uint32_t* start = starts_.data() + block * (n_terms_ + 1);
+    const size_t count = std::min(block_docs, docs_.count - block * block_docs);
+    for (const List& list : query.lists) {
+        const uint32_t* entries = entries_.data() + bases_[block];
+        const int32_t factor = list.factor;
+        if (is_frequent(list.term)) {  // the 2 is `raised`
+            const int16_t* codes = reinterpret_cast<const int16_t*>(entries + start[list.term]);
+            for (size_t i = 0; i < count; ++i) sums[i] = static_cast<int16_t>(sums[i] + static_cast<int16_t>(codes[i] * factor >> 16));
+            continue;
+        }
+        for (uint32_t i = start[list.term], end = start[list.term + 1]; i < end; ++i) {
+            const int32_t product = (static_cast<int32_t>(entries[i]) >> 16) * factor;
+            int16_t& sum = sums[entries[i] & 0xffff];
+            sum = static_cast<int16_t>(sum + (product >> 16) + 2);
+        }
+    }
+}
+
+// Terms that both rows hold are listed without a branch, which nobody could predict.
+template <class Weight>
+double Index<Weight>::score_row(const Dense& dense, size_t doc) const {
+    double score = 0.0;
+    for (int64_t start = docs_.offsets[doc], end = docs_.offsets[doc + 1]; start < end; start += listed_terms) {
+        const int32_t* terms = docs_.terms + start;
+        const Weight* weights = docs_.weights + start;
+        const uint32_t count = static_cast<uint32_t>(std::min<int64_t>(listed_terms, end - start));
+        uint32_t shared[listed_terms], n_shared = 0;
+        for (uint32_t i = 0; i < count; ++i) {
+            shared[n_shared] = i;
+            n_shared += dense.holds(static_cast<size_t>(terms[i]));
+        }
+        for (uint32_t i = 0; i < n_shared; ++i) {
+            score += dense.weights[static_cast<size_t>(terms[shared[i]])] * static_cast<double>(weights[shared[i]]);
+        }
+    }
+    return score;
+}
+
+// Asks for a row soon needed, which lies anywhere in memory.
+template <class Weight>
+void Index<Weight>::fetch_row(size_t doc) const {
+#if defined(__GNUC__)
+    for (int64_t i = docs_.offsets[doc], end = docs_.offsets[doc + 1]; i < end; i += 16) __builtin_prefetch(docs_.terms + i), __builtin_prefetch(docs_.weights + i);
+#endif
 }
 
 template <class Weight>
@@ -149,28 +270,21 @@ Best Index<Weight>::search(const Rows<double>& rows, const Request& request, con
     std::vector<Query> queries;
     queries.reserve(rows.count);
     for (size_t q = 0; q < rows.count; ++q) {
-        queries.push_back({{}, {}, 0.0, Shortlist(request, excluded.docs + excluded.offsets[q], excluded.docs + excluded.offsets[q + 1])});
-        Query& query = queries.back();
-        for (int64_t i = rows.offsets[q]; i < rows.offsets[q + 1]; ++i) {
-            const size_t term = static_cast<size_t>(rows.terms[i]);
-            const List list{term, rows.weights[i], std::fabs(rows.weights[i]) * largest_[term], offsets_[term], offsets_[term + 1], false};
-            if (list.weight == 0.0 || list.at == list.end) continue;
-            query.cheapest.push_back(static_cast<uint32_t>(query.lists.size()));
-            query.lists.push_back(list);
-            query.off += list.bound;
-        }
-        query.off *= 4.0 * roundoff * static_cast<double>(query.lists.size() + 2);  // Higham, Accuracy and Stability, ch. 4
-        std::sort(query.cheapest.begin(), query.cheapest.end(), [&](uint32_t a, uint32_t b) {
-            return query.lists[a].bound * length_of(query.lists[b]) < query.lists[b].bound * length_of(query.lists[a]);
-        });
+        queries.push_back(read_query(rows, q));
+        queries.back().shortlist = Shortlist(request, excluded.docs + excluded.offsets[q], excluded.docs + excluded.offsets[q + 1]);
     }
-    std::vector<double> sums(block_docs, 0.0), dense(largest_.size(), 0.0);
-    for (size_t start = 0; start < docs_.count; start += block_docs) {
-        const size_t end = std::min(docs_.count, start + block_docs);
+    std::vector<int16_t> sums(padded(std::min(block_docs, docs_.count)), 0);
+    Dense dense(n_terms_);
+    for (size_t block = 0; block < bases_.size(); ++block) {
+        const size_t count = std::min(block_docs, docs_.count - block * block_docs);
         for (Query& query : queries) {
             if (stopped(control)) return {};
-            search_block(query, start, end, sums, dense);
-            add_done(control, end - start);
+            for (const List& list : query.lists) dense.set(list.term, list.weight);
+            if (query.unit > 0.0) add_block(query, block, sums.data());
+            decide_block(query, block, sums.data(), dense);
+            for (const List& list : query.lists) dense.clear(list.term);
+            std::fill_n(sums.begin(), count, int16_t{0});
+            add_done(control, count);
         }
     }
     Best best;
@@ -178,40 +292,101 @@ Best Index<Weight>::search(const Rows<double>& rows, const Request& request, con
     return best;
 }
 
-// `sums` and `dense` hold zeros before and after.
+// Offers all documents of a block that may be among the best.
 template <class Weight>
-void Index<Weight>::search_block(Query& query, size_t start, size_t end, std::vector<double>& sums, std::vector<double>& dense) const {
+void Index<Weight>::decide_block(Query& query, size_t block, const int16_t* sums, const Dense& dense) const {
     Shortlist& shortlist = query.shortlist;
-    const double left_out = leave_out(query);
-    for (List& list : query.lists) {
-        if (list.left_out) continue;
-        const auto first = numbers_.begin(), last = first + list.end;
-        const auto from = std::lower_bound(first + list.at, last, static_cast<int32_t>(start));
-        const auto to = std::lower_bound(from, last, static_cast<int32_t>(end));
-        add_products(numbers_.data() + (from - first), weights_.data() + (from - first), to - from, list.weight,
-                     static_cast<int32_t>(start), sums.data());
-        list.at = to - first;
+    const size_t first = block * block_docs, count = std::min(block_docs, docs_.count - first);
+    if (query.unit == 0.0) {
+        for (size_t doc = first; doc < first + count; ++doc) shortlist.offer(static_cast<int32_t>(doc), query.lists.empty() ? 0.0 : score_row(dense, doc));
+        return;
     }
-    const size_t count = end - start;
-    if (left_out == 0.0) {
-        for (size_t i = 0; i < count; ++i) {
-            if (!(sums[i] < shortlist.floor())) shortlist.offer(static_cast<int32_t>(start + i), sums[i]);
-        }
-    } else {
-        for (const List& list : query.lists) dense[list.term] = list.weight;
-        for (size_t i = 0; i < count; ++i) {
-            if (sums[i] + left_out + query.off < shortlist.floor()) continue;
-            double score = 0.0;
-            for (int64_t at = docs_.offsets[start + i]; at < docs_.offsets[start + i + 1]; ++at) {
-                const double weight = dense[static_cast<size_t>(docs_.terms[at])];
-                if (weight != 0.0) score += weight * static_cast<double>(docs_.weights[at]);
-            }
-            shortlist.offer(static_cast<int32_t>(start + i), score);
-        }
-        for (const List& list : query.lists) dense[list.term] = 0.0;
+    // Those with the largest sums first: what they score spares others.
+    const bool zeros = query.zeros;
+    const auto least_now = [&] { return shortlist.full() ? least_sum(query, shortlist.floor()) : -largest_code - 1; };
+    int least = zeros ? std::max(1, least_now()) : least_now();
+    const int limit = least;
+    std::vector<std::pair<int16_t, uint32_t>> largest;
+    size_t room = 4 * shortlist.depth();
+    const auto keep_largest = [&] {
+        const auto last = largest.begin() + static_cast<std::ptrdiff_t>(shortlist.depth() - 1);
+        std::nth_element(largest.begin(), last, largest.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+        least = last->first;
+        largest.erase(std::remove_if(last, largest.end(), [&](const auto& entry) { return entry.first < least; }), largest.end());
+        room = std::max(room, 2 * largest.size());
+    };
+    visit_sums(sums, count, least, largest_code + 1, [&](size_t i, int16_t sum) {
+        if (sum < least) return;  // which was lower when this run of documents began
+        largest.push_back({sum, static_cast<uint32_t>(i)});
+        if (!shortlist.full() && largest.size() >= room) keep_largest();
+    });
+    std::sort(largest.begin(), largest.end(), [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
+    for (size_t at = 0; at < largest.size() && largest[at].first >= least_now(); ++at) {
+        if (at + 8 < largest.size()) fetch_row(first + largest[at + 8].second);
+        const size_t doc = first + largest[at].second;
+        shortlist.offer(static_cast<int32_t>(doc), score_row(dense, doc));
     }
     shortlist.shorten();
-    std::fill(sums.begin(), sums.begin() + static_cast<std::ptrdiff_t>(count), 0.0);
+    if (limit == least && !(zeros && !(shortlist.floor() > 0.0))) return;
+    int rest = least_now();
+    visit_sums(sums, count, rest, least, [&](size_t i, int16_t sum) {
+        const bool nothing = zeros && sum == 0;
+        shortlist.offer(static_cast<int32_t>(first + i), nothing ? 0.0 : score_row(dense, first + i));
+        rest = least_now();
+    });
+    shortlist.shorten();
+}
+
+template <class Weight>
+void Index<Weight>::count_targets(const Rows<double>& rows, const Targets& targets, const Excluded& excluded, Control control) const {
+    std::vector<int16_t> sums(padded(std::min(block_docs, docs_.count)), 0);
+    Dense dense(n_terms_);
+    for (size_t q = 0; q < rows.count; ++q) {
+        const int64_t target = targets.docs[q];
+        const double score = targets.scores[q];
+        const Query query = read_query(rows, q);
+        const auto add = [&](int64_t doc, double other, int64_t times) {
+            const bool tied = doc != target && scores_tie(other, score);
+            targets.above[q] += scores_above(other, score) ? times : 0;
+            targets.tied[q] += tied ? times : 0;
+            targets.before[q] += tied && doc < target ? times : 0;
+        };
+        const bool nothing = query.lists.empty() || (query.unit > 0.0 && query.zeros);
+        for (const List& list : query.lists) dense.set(list.term, list.weight);
+        for (size_t block = 0; block < bases_.size(); ++block) {
+            if (stopped(control)) return;
+            const size_t first = block * block_docs, count = std::min(block_docs, docs_.count - first);
+            add_done(control, count);
+            if (target < 0) continue;
+            int least = -largest_code - 1, certain = largest_code + 1;
+            if (query.unit > 0.0) {
+                add_block(query, block, sums.data());
+                least = least_sum(query, score);
+                certain = std::min<int>(certain, least_sum(query, score + 2.0 * query.off) + 3 * static_cast<int>(query.lists.size() + 1));
+            }
+            for (size_t i = 0; i < count; ++i) {
+                if (sums[i] < least) continue;
+                const int64_t doc = static_cast<int64_t>(first + i);
+                if (sums[i] >= certain) ++targets.above[q];
+                else add(doc, nothing && sums[i] == 0 ? 0.0 : score_row(dense, first + i), 1);
+            }
+            std::fill_n(sums.begin(), count, int16_t{0});
+        }
+        for (int64_t i = excluded.offsets[q]; target >= 0 && i < excluded.offsets[q + 1]; ++i) {
+            add(excluded.docs[i], score_row(dense, static_cast<size_t>(excluded.docs[i])), -1);
+        }
+        for (const List& list : query.lists) dense.clear(list.term);
+    }
+}
+
+template <class Weight>
+void Index<Weight>::score(const Rows<double>& rows, const int64_t* docs, double* scores) const {
+    Dense dense(n_terms_);
+    for (size_t q = 0; q < rows.count; ++q) {
+        for (int64_t i = rows.offsets[q]; i < rows.offsets[q + 1]; ++i) dense.set(static_cast<size_t>(rows.terms[i]), rows.weights[i]);
+        scores[q] = docs[q] < 0 ? 0.0 : score_row(dense, static_cast<size_t>(docs[q]));
+        for (int64_t i = rows.offsets[q]; i < rows.offsets[q + 1]; ++i) dense.clear(static_cast<size_t>(rows.terms[i]));
+    }
 }
 
 template class Index<float>;

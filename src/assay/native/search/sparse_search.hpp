@@ -1,11 +1,11 @@
 // Exact search among sparse rows by inner product.
 //
 // A score is the sum of the products of the terms that both rows hold, in float64, in the order of the
-// terms. Inverted lists are added up in that order, so a sum over all of a query's lists is the score.
+// terms. It is summed from a document's row; inverted lists of 16-bit numbers tell which rows to look at.
 //
-// Some lists may be left out: where the largest products of all of them together are a small share of
-// what the k-th document has, only documents that the other lists bring near enough to it are candidates,
-// and their scores are summed from their own rows.
+// A list holds weights as whole multiples of 1/32767 of its largest one. A query's weight, in units of the
+// query, becomes a whole factor, and what both roundings may hide is added to each product. So 16-bit sums
+// are at least the scores, by little more than a unit for each term that both rows hold.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,18 @@ struct Request {
     bool keep_ties;  // keep every document with the k-th score
 };
 
+// Of each query the document (−1: none) and its score, and the documents that score higher, the same, or the
+// same with a lower number. Documents that are not among these rows have a number beyond theirs.
+struct Targets {
+    const int64_t* docs;
+    const double* scores;
+    int64_t* above;
+    int64_t* tied;
+    int64_t* before;
+};
+
 struct Query;
+struct Dense;
 
 // Inverted lists of documents, which must outlive them.
 template <class Weight>
@@ -52,14 +63,28 @@ public:
 
     Best search(const Rows<double>& queries, const Request& request, const Excluded& excluded, Control control) const;
 
+    void count_targets(const Rows<double>& queries, const Targets& targets, const Excluded& excluded, Control control) const;
+
+    // The score of one document for each query; 0 where its number is −1.
+    void score(const Rows<double>& queries, const int64_t* docs, double* scores) const;
+
 private:
-    void search_block(Query& query, size_t start, size_t end, std::vector<double>& sums, std::vector<double>& dense) const;
+    bool is_frequent(size_t term) const;
+    Query read_query(const Rows<double>& queries, size_t row) const;
+    void add_block(const Query& query, size_t block, int16_t* sums) const;
+    void fetch_row(size_t doc) const;
+    double score_row(const Dense& dense, size_t doc) const;
+    void decide_block(Query& query, size_t block, const int16_t* sums, const Dense& dense) const;
 
     Rows<Weight> docs_;
-    std::vector<int64_t> offsets_;   // of each term's list
-    std::vector<int32_t> numbers_;   // of documents, ascending in a list
-    std::vector<Weight> weights_;
+    size_t n_terms_;
+    bool signs_ = false;             // some weight is negative
     std::vector<double> largest_;    // size of a weight, of each term
+    std::vector<int64_t> lengths_;   // of the lists
+    std::vector<size_t> bases_;      // where the lists of each block of documents begin
+    Column<uint32_t> starts_;        // of each term in a block, from its base on; and the end of the last
+    // The number in the block of documents, and the weight above it; of frequent terms a weight of each document.
+    Column<uint32_t> entries_;
 };
 
 extern template class Index<float>;

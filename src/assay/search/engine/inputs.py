@@ -91,7 +91,10 @@ def check_ids(ids: Any, count: int | None, what: str) -> Ids | None:
 def matrix_of(vectors: Any, what: str) -> Vectors:
     """Return vectors as a checked matrix; a file is opened by the caller."""
     if is_sparse(vectors):
-        raise UsageError(f"{what} is sparse, which only `rank` takes, for queries and docs alike.")
+        raise UsageError(
+            f"{what}: sparse vectors are for rank, rank_shards, target_ranks and prepare, on both "
+            "sides."
+        )
     if not isinstance(vectors, NpyRows | CopiedRows):
         vectors = open_rows(checks.plain_array(vectors, what))
     check_shape(vectors.shape, what)

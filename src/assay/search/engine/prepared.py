@@ -15,7 +15,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, overload
 
 import numpy as np
 
@@ -47,6 +47,7 @@ from assay.search.engine.blocks import (
     measure_rows,
 )
 from assay.search.engine.inputs import Rows, Vectors, is_stream, matrix_of, widen, window_rows
+from assay.search.engine.sparse_vectors import SparseVectors, is_sparse, read_sparse
 
 _MAGIC: Final = b"assay prepared corpus\n"
 VERSION: Final = 2
@@ -134,16 +135,26 @@ def _whole_panels(columns: int) -> int:
     return max(1, window_rows(columns) // PANEL) * PANEL
 
 
+@overload
+def prepare(docs: SparseVectors, path: None = None, *, threads: int | None = None) -> SparseVectors:
+    pass
+
+
+@overload
 def prepare(
     docs: VectorsLike, path: str | os.PathLike[str] | None = None, *, threads: int | None = None
 ) -> Prepared:
+    pass
+
+
+def prepare(docs: Any, path: Any = None, *, threads: int | None = None) -> Any:
     """Measure and quantise documents once, for every search by any metric.
 
     Args:
         docs: An array, a memory map or the path of a .npy file, which must not change while the
-            result is used.
+            result is used; or sparse vectors, of which inverted lists are made.
         path: File to keep the result in. Where it holds the result for these documents, it is
-            mapped into memory; else it is written anew.
+            mapped into memory; else it is written anew. Lists of sparse vectors stay in memory.
         threads: Number of threads, by default one for each core.
 
     Returns:
@@ -156,6 +167,16 @@ def prepare(
         >>> prepare([[0.0, 1.0], [2.0, 0.0]])
         Prepared(2 documents × 2 columns)
     """
+    if is_sparse(docs):
+        if path is not None:
+            raise UsageError(
+                "Inverted lists of sparse vectors are kept in memory only. Prepare without a file."
+            )
+        from assay.search.engine.sparse import make_lists  # it needs this module
+
+        sparse = read_sparse(docs, "docs")
+        make_lists(sparse, "dot", None)
+        return sparse
     opened = open_rows(docs)
     if is_stream(opened):
         raise UsageError(

@@ -25,7 +25,7 @@ from assay.search.engine.inputs import Excluded, refuse_short
 from assay.search.engine.plan import SearchPlan, plan, search_settings
 from assay.search.engine.prepared import Prepared
 from assay.search.engine.sparse import rank_sparse
-from assay.search.engine.sparse_vectors import is_sparse
+from assay.search.engine.sparse_vectors import SparseVectors, is_sparse
 from assay.search.engine.workers import Control, Progress, Task, only_forward, run
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ class RankedLists(NamedTuple):
 
 
 def rank(
-    queries: VectorsLike,
-    docs: VectorsLike | Prepared,
+    queries: VectorsLike | SparseVectors,
+    docs: VectorsLike | Prepared | SparseVectors,
     k: int,
     *,
     metric: Literal["cosine", "dot", "l2"] = "cosine",

@@ -9,14 +9,14 @@ divided by its norm, which is summed in the same way.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
-from assay.arrays import Array, Floats, offsets_of
+from assay.arrays import Floats, Ints, Ints32, offsets_of
 from assay.core import checks
 from assay.core.checks import thread_count
 from assay.core.ids import Ids
@@ -51,7 +51,7 @@ def _divide_by_norms(rows: SparseVectors, what: str) -> Floats:
     return scaled / np.sqrt(np.bincount(number, scaled * scaled))[number]
 
 
-def _index_of(rows: SparseVectors, metric: str, engine: Engine | None) -> SparseHandle:
+def make_lists(rows: SparseVectors, metric: str, engine: Engine | None) -> SparseHandle:
     """Return inverted lists of the rows, which are made once."""
     name, kernels = choose_kernels(engine)
     if (name, metric) not in rows.indexes:
@@ -63,7 +63,7 @@ def _index_of(rows: SparseVectors, metric: str, engine: Engine | None) -> Sparse
     return cast("SparseHandle", rows.indexes[name, metric])
 
 
-def _match_columns(queries: SparseVectors, docs: SparseVectors) -> SparseVectors:
+def _match_columns(queries: SparseVectors, docs: SparseVectors, part: bool) -> SparseVectors:
     """Give terms the columns they have in the documents; leave out those without one."""
     if (queries.names is None) != (docs.names is None):
         raise MismatchError(
@@ -76,13 +76,71 @@ def _match_columns(queries: SparseVectors, docs: SparseVectors) -> SparseVectors
     place = {name: number for number, name in enumerate(docs.names)}
     columns = np.array([place.get(name, -1) for name in queries.names])[queries.columns]
     shared = columns >= 0
-    if not shared.any():
+    if not shared.any() and not part:
         raise MismatchError(
             f"Queries and documents share no term: queries have {checks.name_few(queries.names)}, "
             f"documents {checks.name_few(docs.names)}."
         )
     offsets = np.concatenate([[0], np.cumsum(shared)])[queries.offsets]
     return SparseVectors(offsets, columns[shared], queries.weights[shared], docs.width, docs.names)
+
+
+class SparseSearch:
+    """Hold checked queries and documents, ready to be searched."""
+
+    def __init__(
+        self,
+        queries: Any,
+        docs: Any,
+        *,
+        metric: str,
+        exclude: Any = None,
+        query_ids: Iterable[object] | None = None,
+        doc_ids: Iterable[object] | None = None,
+        threads: int | None = None,
+        engine: Engine | None = None,
+        part: bool = False,
+    ) -> None:
+        """Check everything; a part of the documents may share no term with the queries."""
+        if checks.check_choice(metric, ("cosine", "dot", "l2"), "metric") == "l2":
+            raise UsageError("Sparse vectors are compared by metric='dot' or 'cosine'.")
+        self.queries, self.docs = read_sparse(queries, "queries"), read_sparse(docs, "docs")
+        if metric == "cosine":
+            weights = _divide_by_norms(self.queries, "queries")
+            self.queries = replace(self.queries, weights=weights, indexes={})
+        self.queries = _match_columns(self.queries, self.docs, part)
+        self._weights = self.queries.weights.astype(np.float64)
+        if metric == "dot":
+            _refuse_beyond_range(self.queries, self.docs)
+        self.n_queries, self.n_docs = len(self.queries), len(self.docs)
+        self.query_ids = check_ids(query_ids, self.n_queries, "query")
+        self.doc_ids = check_ids(doc_ids, self.n_docs, "doc")
+        self.excluded = exclusions_of(
+            exclude, self.n_queries, self.n_docs, self.query_ids, self.doc_ids
+        )
+        self.index, self.threads = make_lists(self.docs, metric, engine), threads
+        self.engine = f"{choose_kernels(engine)[0]}-certified"
+
+    def rows(self, start: int, stop: int) -> tuple[Ints, Ints32, Floats]:
+        """Return some queries as kernels take them."""
+        offsets = self.queries.offsets[start : stop + 1]
+        inside = slice(offsets[0], offsets[-1])
+        return offsets - offsets[0], self.queries.columns[inside], self._weights[inside]
+
+    def run(self, search: Callable[..., Any], progress: Progress | None) -> list[Any]:
+        """Call `search(start, stop, control)` for all blocks of queries."""
+        step = min(_QUERIES_AT_ONCE, -(-self.n_queries // thread_count(self.threads)))
+        starts = range(0, self.n_queries, step)
+        results: list[Any] = [None] * len(starts)
+
+        def work(number: int, control: Control) -> None:
+            stop = min(starts[number] + step, self.n_queries)
+            results[number] = search(starts[number], stop, control)
+
+        tasks = [partial(work, number) for number in range(len(starts))]
+        total = self.n_queries * self.n_docs
+        run(tasks, threads=self.threads, progress=progress, total=total)
+        return results
 
 
 def rank_sparse(
@@ -92,59 +150,31 @@ def rank_sparse(
     *,
     metric: str,
     exclude: Any,
-    query_ids: Iterable[object] | None,
-    doc_ids: Iterable[object] | None,
     keep_ties: bool,
-    threads: int | None,
-    engine: Engine | None,
     progress: Progress | None,
+    **options: Any,
 ) -> Ranking:
     """Rank the k best documents of each query, as `rank` does, by sparse vectors."""
-    if checks.check_choice(metric, ("cosine", "dot", "l2"), "metric") == "l2":
-        raise UsageError("Sparse vectors are compared by metric='dot' or 'cosine'.")
-    left, right = read_sparse(queries, "queries"), read_sparse(docs, "docs")
-    if metric == "cosine":
-        left = replace(left, weights=_divide_by_norms(left, "queries"), indexes={})
-    left = _match_columns(left, right)
-    weights = left.weights.astype(np.float64)
-    if metric == "dot":
-        _refuse_beyond_range(weights, right.weights, int(np.diff(left.offsets).max()))
-    n_queries, n_docs = len(left), len(right)
-    names = check_ids(query_ids, n_queries, "query"), check_ids(doc_ids, n_docs, "doc")
-    unwanted = exclusions_of(exclude, n_queries, n_docs, *names)
-    index, k = _index_of(right, metric, engine), min(k, n_docs)
-    blocks = range(0, n_queries, min(_QUERIES_AT_ONCE, -(-n_queries // thread_count(threads))))
-    lists: list[Any] = [None] * len(blocks)
+    ready = SparseSearch(queries, docs, metric=metric, exclude=exclude, **options)
+    n_docs, k = ready.n_docs, min(k, ready.n_docs)
 
-    def search(number: int, control: Control) -> None:
-        start = blocks[number]
-        stop = min(start + blocks.step, n_queries)
-        offsets = left.offsets[start : stop + 1]
-        row = slice(offsets[0], offsets[-1])
-        lists[number] = index.search(
-            offsets - offsets[0],
-            left.columns[row],
-            weights[row],
-            k,
-            keep_ties,
-            *unwanted.part(start, stop),
-            *control,
-        )
+    def search(start: int, stop: int, control: Control) -> Any:
+        barred = ready.excluded.part(start, stop)
+        return ready.index.search(*ready.rows(start, stop), k, keep_ties, *barred, *control)
 
-    tasks = [partial(search, number) for number in range(len(blocks))]
-    run(tasks, threads=threads, progress=progress, total=n_queries * n_docs)
+    lists = ready.run(search, progress)
     counts, best, scores, tie_split = map(np.concatenate, zip(*lists, strict=True))
-    refuse_short(counts, np.minimum(k, n_docs - np.diff(unwanted.offsets)))
+    refuse_short(counts, np.minimum(k, n_docs - np.diff(ready.excluded.offsets)))
     return Ranking(
-        names[0] or Ids.count(n_queries),
-        names[1] or Ids.count(n_docs),
+        ready.query_ids or Ids.count(ready.n_queries),
+        ready.doc_ids or Ids.count(n_docs),
         offsets_of(counts),
         best,
         scores,
         n_docs=n_docs,
-        has_ids=None not in names,
+        has_ids=ready.query_ids is not None and ready.doc_ids is not None,
         tie_split=tie_split.astype(bool) if tie_split.any() else None,
-        search=f"{choose_kernels(engine)[0]}-certified",
+        search=ready.engine,
         settings=search_settings(
             metric=f"sparse-{metric}",
             zero="error",
@@ -156,9 +186,33 @@ def rank_sparse(
     )
 
 
-def _refuse_beyond_range(queries: Floats, docs: Array, n_terms: int) -> None:
-    query, doc = (float(np.abs(side).max(initial=0.0)) for side in (queries, docs))
-    if not math.isfinite(query * doc * n_terms):
+def count_sparse_targets(
+    ready: SparseSearch, targets: Ints, progress: Progress | None = None
+) -> tuple[Ints, Ints, Ints]:
+    """Count documents above each target, tied with it, and tied with a lower number."""
+    scores = ready.index.score(*ready.rows(0, ready.n_queries), targets)
+    above, tied, before = (np.zeros(ready.n_queries, np.int64) for _ in range(3))
+
+    def count(start: int, stop: int, control: Control) -> None:
+        part = slice(start, stop)
+        ready.index.count_targets(
+            *ready.rows(start, stop),
+            targets[part],
+            scores[part],
+            above[part],
+            tied[part],
+            before[part],
+            *ready.excluded.part(start, stop),
+            *control,
+        )
+
+    ready.run(count, progress)
+    return above, tied, before
+
+
+def _refuse_beyond_range(queries: SparseVectors, docs: SparseVectors) -> None:
+    n_terms = int(np.diff(queries.offsets).max())
+    if not math.isfinite(queries.largest * docs.largest * n_terms):
         raise ValueRangeError(
             "Some scores may be beyond the range of float64 (1.8e308). Scale the weights down."
         )

@@ -54,6 +54,47 @@ class SparseIndex:
         numbers: Ints32 = np.concatenate([docs for docs, _ in lists])
         return counts, numbers, np.concatenate([s for _, s in lists]), tie_split[: len(lists)]
 
+    def count_targets(
+        self,
+        offsets: Ints,
+        terms: Ints32,
+        weights: Floats,
+        targets: Ints,
+        scores: Floats,
+        above: Ints,
+        tied: Ints,
+        before: Ints,
+        excluded_offsets: Ints,
+        excluded_docs: Ints,
+        stop: Ints32,
+        done: Ints,
+    ) -> None:
+        """Add to the counts the documents above each target, tied, and tied with a lower number."""
+        for query, target in enumerate(targets):
+            if stop[0]:
+                return
+            done[0] += self.n_docs
+            if target < 0:
+                continue
+            row = slice(offsets[query], offsets[query + 1])
+            others = np.ones(self.n_docs, bool)
+            others[excluded_docs[excluded_offsets[query] : excluded_offsets[query + 1]]] = False
+            others[target : target + 1] = False
+            values = self._scores(terms[row], weights[row])
+            ties = others & (values == scores[query])
+            above[query] += np.count_nonzero(others & (values > scores[query]))
+            tied[query] += np.count_nonzero(ties)
+            before[query] += np.count_nonzero(ties[:target])
+
+    def score(self, offsets: Ints, terms: Ints32, weights: Floats, docs: Ints) -> Floats:
+        """Return the score of one document for each query; 0 where its number is −1."""
+        scores = np.zeros(len(docs))
+        for query, doc in enumerate(docs):
+            row = slice(offsets[query], offsets[query + 1])
+            if doc >= 0:
+                scores[query] = self._scores(terms[row], weights[row])[doc]
+        return scores
+
     def _scores(self, terms: Ints32, weights: Floats) -> Floats:
         """Add the products up in the order of the terms: bincount adds one after the other."""
         lengths = self.offsets[terms + 1] - self.offsets[terms]

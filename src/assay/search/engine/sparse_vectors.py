@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from assay.arrays import Array, Ints, Ints32, offsets_of
 from assay.core import checks
 from assay.core.checks import is_real
+from assay.core.ids import Ids
 from assay.errors import FormatError, ShapeError, ValueRangeError
 from assay.io.arrays import load_npz, npz_keys
 from assay.io.plain_data import parse_json
@@ -70,6 +72,11 @@ class SparseVectors:
         for name, value in names.items():
             object.__setattr__(self, name, value)
 
+    @cached_property
+    def largest(self) -> float:
+        """Return the size of the largest weight."""
+        return float(max(self.weights.max(initial=0), -self.weights.min(initial=0)))
+
     @property
     def shape(self) -> tuple[int, int]:
         """Return the numbers of rows and columns."""
@@ -78,6 +85,25 @@ class SparseVectors:
     def __len__(self) -> int:
         """Return the number of rows."""
         return len(self.offsets) - 1
+
+    def __getitem__(self, rows: slice) -> SparseVectors:
+        """Return some rows."""
+        return self.take(np.arange(len(self))[rows])
+
+    def take(self, rows: Ints) -> SparseVectors:
+        """Return rows by number."""
+        lengths = np.diff(self.offsets)[rows]
+        offsets = offsets_of(lengths)
+        places = np.arange(offsets[-1]) + np.repeat(self.offsets[rows] - offsets[:-1], lengths)
+        parts = offsets, self.columns[places], self.weights[places]
+        return SparseVectors(*parts, self.width, self.names)
+
+    def arrays(self) -> tuple[Array, ...]:
+        """Return plain arrays that tell these rows from others."""
+        names = np.frombuffer(
+            "\n".join(self.names or ()).encode("utf-8", "surrogatepass"), np.uint8
+        )
+        return self.offsets, self.columns, self.weights, np.array([self.width]), names
 
     def __repr__(self) -> str:
         """Show sizes in one line."""
@@ -161,14 +187,25 @@ def read_sparse(vectors: Any, what: str = "vectors") -> SparseVectors:
         matrix = vectors.tocsr()
         return SparseVectors(matrix.indptr, matrix.indices, matrix.data, matrix.shape[1])
     if isinstance(vectors, str | os.PathLike):
-        name = os.fspath(vectors)
-        return _read_npz(name) if name.endswith(".npz") else _from_rows(_read_rows(name))
+        return read_sparse_file(os.fspath(vectors))[0]
     rows = checks.as_list(vectors, what)
     return _from_rows((f"{what} row {row}", weights) for row, weights in enumerate(rows))
 
 
-def _read_npz(name: str) -> SparseVectors:
-    arrays = load_npz(name, _NPZ)
+def read_sparse_file(name: str, what: str = "doc") -> tuple[SparseVectors, Ids | None]:
+    """Read rows and, where the file has them, ids: `ids` of a .npz, or "id" of every line."""
+    if name.endswith(".npz"):
+        return _read_npz(name, what)
+    ids: list[Any] = []
+    rows = _from_rows(_read_rows(name, ids))
+    named = [key for key in ids if key is not None]
+    if named and len(named) < len(ids):
+        raise FormatError(f'{name}: {len(ids) - len(named)} of {len(ids)} lines have no "id".')
+    return rows, Ids.of(named, what=what) if named else None
+
+
+def _read_npz(name: str, what: str) -> tuple[SparseVectors, Ids | None]:
+    arrays = load_npz(name, (*_NPZ, "ids"))
     missing = [key for key in _NPZ if key not in arrays]
     if missing or arrays["format"].tolist() != "csr" or arrays["shape"].shape != (2,):
         raise FormatError(
@@ -179,15 +216,16 @@ def _read_npz(name: str) -> SparseVectors:
     rows = SparseVectors(arrays["indptr"], arrays["indices"], arrays["data"], width)
     if len(rows) != n_rows:
         raise FormatError(f"{name} says {n_rows} rows and holds {len(rows)}. Write it again.")
-    return rows
+    return rows, Ids.of(arrays["ids"], what=what) if "ids" in arrays else None
 
 
-def _read_rows(name: str) -> Iterator[tuple[str, Any]]:
+def _read_rows(name: str, ids: list[Any]) -> Iterator[tuple[str, Any]]:
     for number, line in enumerate(read_lines(name), 1):
         if line.strip():
             place = f"{name}, line {number}"
             row = parse_json(line, place)
             nested = isinstance(row, dict) and isinstance(row.get("vector"), dict)
+            ids.append(row.get("id") if nested else None)
             yield place, row["vector"] if nested else row
 
 

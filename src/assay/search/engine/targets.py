@@ -34,6 +34,8 @@ from assay.search.engine.inputs import Excluded, choose_kernels
 from assay.search.engine.plan import SearchPlan, plan, search_settings
 from assay.search.engine.prepared import Prepared
 from assay.search.engine.search import candidates_near, run_on
+from assay.search.engine.sparse import SparseSearch, count_sparse_targets
+from assay.search.engine.sparse_vectors import SparseVectors, is_sparse
 from assay.search.engine.workers import Control, Progress, run
 
 if TYPE_CHECKING:
@@ -121,8 +123,8 @@ class _Counts:
 
 
 def target_ranks(
-    queries: VectorsLike,
-    docs: VectorsLike | Prepared,
+    queries: VectorsLike | SparseVectors,
+    docs: VectorsLike | Prepared | SparseVectors,
     targets: ArrayLike | Iterable[object],
     *,
     metric: Literal["cosine", "dot", "l2"] = "cosine",
@@ -137,7 +139,8 @@ def target_ranks(
     """Count for each query the documents that score above its target or tie with it.
 
     Args:
-        queries: Vectors of the queries: an array, a memory map or the path of a .npy file.
+        queries: Vectors of the queries: an array, a memory map or the path of a .npy file; or
+            sparse ones, in whatever `read_sparse` takes.
         docs: Vectors of the documents, likewise; they are read twice.
         targets: A document id for each query where `doc_ids` are given, else a row number;
             −1 or None is no target.
@@ -168,6 +171,18 @@ def target_ranks(
         )
     if checks.check_choice(zero, ("error", "drop", "last"), "zero") == "drop":
         raise UsageError("target_ranks takes zero='error' or 'last': a dropped target has no rank.")
+    if is_sparse(queries) or is_sparse(docs):
+        sparse = SparseSearch(
+            queries,
+            docs,
+            metric=metric,
+            exclude=exclude,
+            query_ids=query_ids,
+            doc_ids=doc_ids,
+            threads=threads,
+            engine=engine,
+        )
+        return _sparse_target_ranks(sparse, targets, metric, zero, exclude, progress)
     queries, docs = open_rows(queries), open_rows(docs)
     with steady_files(queries, docs):
         ready = plan(
@@ -183,14 +198,41 @@ def target_ranks(
             engine=engine,
             coarse=True,
         )
-        if ready.doc_ids is None:
-            numbers = row_targets(targets)
-        else:
-            numbers = _match_targets(checks.as_list(targets, "targets"), ready.doc_ids)
-        checks.check_lengths(targets=len(numbers), queries=ready.n_queries)
+        numbers = _number_targets(targets, ready.doc_ids, ready.n_queries)
         counts = _count_targets(ready, numbers, progress)
     settings = search_settings(metric=metric, zero=zero, exclude=exclude, n_docs=counts.n_docs)
     return replace(counts, settings=settings)
+
+
+def _number_targets(targets: Any, doc_ids: Ids | None, n_queries: int) -> Ints:
+    if doc_ids is None:
+        numbers = row_targets(targets)
+    else:
+        numbers = _match_targets(checks.as_list(targets, "targets"), doc_ids)
+    checks.check_lengths(targets=len(numbers), queries=n_queries)
+    return numbers
+
+
+def _sparse_target_ranks(
+    ready: SparseSearch,
+    targets: Any,
+    metric: str,
+    zero: str,
+    exclude: Any,
+    progress: Progress | None,
+) -> TargetRanks:
+    if zero != "error":
+        raise UsageError("Sparse vectors are searched with zero='error'.")
+    numbers = _number_targets(targets, ready.doc_ids, ready.n_queries)
+    checks.check_numbers(numbers[numbers >= 0], ready.n_docs, "targets")
+    refuse_excluded_targets(ready.excluded, numbers)
+    counts = count_sparse_targets(ready, numbers, progress)
+    above, tied, before = (np.where(numbers < 0, -1, count) for count in counts)
+    settings = search_settings(
+        metric=f"sparse-{metric}", zero=zero, exclude=exclude, n_docs=ready.n_docs
+    )
+    n_docs = ready.n_docs - count_excluded(ready.excluded)
+    return TargetRanks(above, tied, before, n_docs, ready.engine, settings)
 
 
 def row_targets(targets: Any) -> Ints:
