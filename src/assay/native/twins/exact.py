@@ -398,3 +398,28 @@ def _shuffle(table: Ints, halves: Words) -> Ints:
 def _half_words(drawn: Words, rows: int) -> Words:
     """Split 64-bit words into 32-bit numbers, the low one first; one row per resample."""
     return drawn.astype("<u8", copy=False).view("<u4").reshape(rows, -1).astype(np.uint64)
+
+
+def count_pairs(offsets: Ints, a: Ints, b: Ints) -> tuple[Ints, Ints]:
+    """Count pairs that tie or stand in opposite order; see `signatures.Kernels.count_pairs`."""
+    check_offsets(offsets, len(a))
+    require(len(a) == len(b), "both rankings must have one length")
+    n_rows, sizes = len(offsets) - 1, np.diff(offsets)
+    row = np.repeat(np.arange(n_rows), sizes)
+    inside = all(((ranks >= 1) & (ranks <= sizes[row])).all() for ranks in (a, b))
+    require(inside, "ranks must be from 1 to the length of the row")
+    step = 1 + b.max(initial=0)
+    keys, counts = np.unique((offsets[row] + a - 1) * step + b, return_counts=True)
+    row_of_key = np.searchsorted(offsets, keys // step, side="right") - 1
+    tied = np.bincount(row_of_key, counts * (counts - 1) // 2, minlength=n_rows)
+    ranks, discordant = np.repeat(keys % step, counts), np.zeros(n_rows)
+    # Bit by bit: among ranks that agree in all higher bits, a one before a zero is such a pair.
+    for bit in range(int(step).bit_length()):
+        group = row * step + (ranks >> bit + 1)
+        order = np.argsort(group, kind="stable")
+        ones = ranks[order] >> bit & 1
+        before = np.cumsum(ones) - ones
+        starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+        before -= np.repeat(before[starts], np.diff(np.append(starts, len(ones))))
+        discordant += np.bincount(row, np.where(ones, 0, before), minlength=n_rows)
+    return tied.astype(np.int64), discordant.astype(np.int64)
