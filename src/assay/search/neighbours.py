@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from assay.arrays import Flags, Floats, Ints, offsets_of, rows_of
 from assay.core import checks
-from assay.core.ranking import Ranking, tie_groups
+from assay.core.ranking import Ranking
 from assay.errors import MismatchError, UsageError
 from assay.native import kernels
 
@@ -48,7 +48,7 @@ def overlap(a: Ranking, b: Ranking, *, k: int, ties: str = "order") -> Floats:
     [[1.0], [0.6666666666666666], [1.0], [0.5]]
     """
     value = _overlap_of(checks.check_cutoff(k), checks.check_choice(ties, TIES, "ties"))
-    return _by_row(a, b, [value], ties)[0]
+    return _by_row(a, b, [value], ties, k)[0]
 
 
 def rbo(a: Ranking, b: Ranking, *, p: float = 0.9, ties: str = "expected") -> Floats:
@@ -66,7 +66,7 @@ def rbo(a: Ranking, b: Ranking, *, p: float = 0.9, ties: str = "expected") -> Fl
     weight = check_persistence(p)
     if checks.check_choice(ties, TIES, "ties") not in ("order", "expected"):
         raise UsageError(f"RBO takes ties 'order' or 'expected', found {ties!r}.")
-    return _by_row(a, b, [lambda pairs: _rbo(pairs, weight, ties)], ties)[0]
+    return _by_row(a, b, [lambda pairs: _rbo(pairs, weight, ties)], ties, 0)[0]
 
 
 def kendall(a: Ranking, b: Ranking) -> Floats:
@@ -119,9 +119,9 @@ def ranking_similarity(
     cuts = [(checks.check_cutoff(values_of_pair), ties) for values_of_pair in k for ties in TIES]
     weight = check_persistence(p)
     values = [_overlap_of(cut, ties) for cut, ties in cuts]
-    *rows_of_values, biased = _by_row(
-        a, b, [*values, lambda values_of_pair: _rbo(values_of_pair, weight, "expected")], "expected"
-    )
+    values.append(lambda pairs: _rbo(pairs, weight, "expected"))
+    top = max((cut for cut, _ in cuts), default=0)
+    *rows_of_values, biased = _by_row(a, b, values, "expected", top)
     overlaps: dict[int, dict[str, Floats]] = {}
     for (cut, ties), values_of_pair in zip(cuts, rows_of_values, strict=True):
         overlaps.setdefault(cut, {})[ties] = values_of_pair
@@ -147,14 +147,21 @@ def check_persistence(p: Any) -> float:
 
 
 def _by_row(
-    a: Ranking, b: Ranking, values: list[Callable[[RankPairs], Floats]], ties: str
+    a: Ranking,
+    b: Ranking,
+    values: list[Callable[[RankPairs], Floats]],
+    ties: str,
+    top: int | None = None,
 ) -> list[Floats]:
-    """Return each value for every query; the rankings are joined once for all of them."""
+    """Return each value for every query; the rankings are joined once for all of them.
+
+    `top` is the deepest cut of values that need no documents beyond it.
+    """
     for which, ranking in (("first", a), ("second", b)):
         checks.require(ranking, Ranking, f"The {which} ranking", "a Ranking")
         if ties != "order":
             _refuse_split_ties(which, ranking)
-    parts = [[value(pairs) for value in values] for pairs in pair_up(a, b)]
+    parts = [[value(pairs) for value in values] for pairs in pair_up(a, b, top)]
     return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
 
@@ -385,8 +392,11 @@ class RankPairs:
         return np.diff(running[self.offsets])
 
 
-def pair_up(a: Ranking, b: Ranking) -> Iterator[RankPairs]:
-    """Two rankings of the same queries side by side, some queries at a time."""
+def pair_up(a: Ranking, b: Ranking, top: int | None = None) -> Iterator[RankPairs]:
+    """Two rankings of the same queries side by side, some queries at a time.
+
+    With `top` they hold no document beyond that rank, or the end of the shorter row, and its ties.
+    """
     rows_of_b = a.query_ids.match(b.query_ids)
     if (rows_of_b < 0).any() or len(a) != len(b):
         absent = [a.query_ids[i] for i in np.flatnonzero(rows_of_b < 0).tolist()]
@@ -404,8 +414,12 @@ def pair_up(a: Ranking, b: Ranking) -> Iterator[RankPairs]:
     block = np.cumsum(size) // BLOCK
     edges = np.concatenate([[0], np.flatnonzero(np.diff(block)) + 1, [len(a)]])
     for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        left = _part(a, np.arange(start, stop))
-        right = _part(b, rows_of_b[start:stop], doc_of_b)
+        rows = np.arange(start, stop), rows_of_b[start:stop]
+        limit = (
+            None if top is None else np.minimum(a.lengths[rows[0]], b.lengths[rows[1]]).clip(top)
+        )
+        left = _part(a, rows[0], limit)
+        right = _part(b, rows[1], limit, doc_of_b)
         yield _join(left, right, stop - start, n_docs)
 
 
@@ -421,22 +435,34 @@ class _Part:
     length: Ints
 
 
-def _part(ranking: Ranking, rows: Ints, numbers: Ints | None = None) -> _Part:
+def _part(ranking: Ranking, rows: Ints, limit: Ints | None, numbers: Ints | None = None) -> _Part:
     lengths = ranking.lengths[rows]
     offsets = offsets_of(lengths)
     row = rows_of(offsets)
-    at = np.arange(offsets[-1]) - offsets[:-1][row] + ranking.offsets[rows][row]
+    at = np.arange(offsets[-1]) + (ranking.offsets[rows] - offsets[:-1])[row]
     scores = ranking.scores[at]
-    rank, first, last = tie_groups(offsets, scores, np.arange(len(at)))
+    if limit is not None and (lengths > limit).any():
+        last = np.maximum(offsets[:-1] + np.minimum(limit, lengths) - 1, 0)
+        inside = scores >= scores[last][row]
+        at, scores, row = at[inside], scores[inside], row[inside]
+        lengths = np.bincount(row, minlength=len(rows))
+        offsets = offsets_of(lengths)
+    rank = np.arange(1, len(at) + 1) - offsets[:-1][row]
+    leads = np.ones(len(at) + 1, bool)  # the first document of each tie group, and the end
+    np.not_equal(scores[1:], scores[:-1], out=leads[1:-1])
+    leads[offsets] = True
+    edges = np.flatnonzero(leads)
+    sizes = np.diff(edges)
+    first = np.repeat(rank[edges[:-1]], sizes)
     docs = ranking.docs[at]
     doc = docs.astype(np.int64) if numbers is None else numbers[docs]
-    return _Part(row, doc, rank, first, last, lengths)
+    return _Part(row, doc, rank, first, first + np.repeat(sizes, sizes) - 1, lengths)
 
 
 def _join(left: _Part, right: _Part, n_rows: int, n_docs: int) -> RankPairs:
     """Return a place for each document of each row, in order of rows and of document numbers."""
     keys = np.concatenate([part.row * n_docs + part.doc for part in (left, right)])
-    if n_rows * n_docs <= 4 * len(keys):  # most documents are there: count them, unsorted
+    if n_rows * n_docs <= 16 * len(keys):  # most documents are there: count them, unsorted
         there = np.zeros(n_rows * n_docs, bool)
         there[keys] = True
         at, row = (np.cumsum(there) - 1)[keys], np.flatnonzero(there) // n_docs
