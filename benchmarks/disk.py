@@ -83,6 +83,9 @@ def main() -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     if not (options.folder / "docs.npy").exists():
         write_vectors(options.folder / "docs.npy", options.docs)
+    import assay
+
+    assay.prepare(options.folder / "docs.npy", options.folder / "docs.prepared")
     again = [str(options.folder), "--memory", str(options.memory), "--child"]
     subprocess.run([sys.executable, __file__, *again], check=True)
 

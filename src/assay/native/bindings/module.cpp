@@ -257,7 +257,7 @@ Out<int64_t> shuffled_ranges_of(In<int64_t> values, size_t systems, uint64_t key
 
 nb::tuple count_pairs_of(In<int64_t> offsets, In<int64_t> a, In<int64_t> b) {
     check_offsets(offsets, a.size());
-    require(a.size() == b.size(), "both rankings must have one length");
+    require(a.size() == b.size(), "ranks must fit their rows");
     const size_t rows = offsets.size() - 1;
     const int64_t *offset = offsets.data(), *left = a.data(), *right = b.data();
     Column<int64_t> tied(rows, 0), discordant(rows, 0);
@@ -274,7 +274,7 @@ nb::tuple count_pairs_of(In<int64_t> offsets, In<int64_t> a, In<int64_t> b) {
             if (inside) counter.count(left + offset[row], right + offset[row], static_cast<size_t>(size), tied[row], discordant[row]);
         }
     }
-    require(inside, "ranks must be from 1 to the length of the row");
+    require(inside, "ranks must fit their rows");
     return nb::make_tuple(to_numpy(std::move(tied)), to_numpy(std::move(discordant)));
 }
 

@@ -18,7 +18,7 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from assay.arrays import Array, Flags, Floats, Ints, Ints32, Words, words
+from assay.arrays import Array, Flags, Floats, Ints, Ints32, Words, rows_of, words
 from assay.native.twins.trec import check_offsets, require
 
 Pair = tuple[Floats, Floats]  # a number as hi + lo, lo its rounding error
@@ -403,23 +403,20 @@ def _half_words(drawn: Words, rows: int) -> Words:
 def count_pairs(offsets: Ints, a: Ints, b: Ints) -> tuple[Ints, Ints]:
     """Count pairs that tie or stand in opposite order; see `signatures.Kernels.count_pairs`."""
     check_offsets(offsets, len(a))
-    require(len(a) == len(b), "both rankings must have one length")
-    n_rows, sizes = len(offsets) - 1, np.diff(offsets)
-    row = np.repeat(np.arange(n_rows), sizes)
-    inside = all(((ranks >= 1) & (ranks <= sizes[row])).all() for ranks in (a, b))
-    require(inside, "ranks must be from 1 to the length of the row")
+    row, sizes = rows_of(offsets), np.diff(offsets)
+    inside = all(len(side) == len(row) and (side <= sizes[row]).all() for side in (a, b))
+    require(inside and min(a.min(initial=1), b.min(initial=1)) > 0, "ranks must fit their rows")
     step = 1 + b.max(initial=0)
     keys, counts = np.unique((offsets[row] + a - 1) * step + b, return_counts=True)
     row_of_key = np.searchsorted(offsets, keys // step, side="right") - 1
-    tied = np.bincount(row_of_key, counts * (counts - 1) // 2, minlength=n_rows)
-    ranks, discordant = np.repeat(keys % step, counts), np.zeros(n_rows)
+    tied = np.bincount(row_of_key, counts * (counts - 1) // 2, len(sizes))
+    ranks, discordant = np.repeat(keys % step, counts), np.zeros(len(sizes))
     # Bit by bit: among ranks that agree in all higher bits, a one before a zero is such a pair.
     for bit in range(int(step).bit_length()):
         group = row * step + (ranks >> bit + 1)
         order = np.argsort(group, kind="stable")
         ones = ranks[order] >> bit & 1
         before = np.cumsum(ones) - ones
-        starts = np.flatnonzero(np.diff(group[order], prepend=-1))
-        before -= np.repeat(before[starts], np.diff(np.append(starts, len(ones))))
-        discordant += np.bincount(row, np.where(ones, 0, before), minlength=n_rows)
+        before -= before[np.searchsorted(group[order], group[order])]
+        discordant += np.bincount(row, np.where(ones, 0, before), len(sizes))
     return tied.astype(np.int64), discordant.astype(np.int64)
