@@ -367,6 +367,45 @@ def overhead(model: str, data: str, repeats: int) -> dict[str, Any]:
     }
 
 
+def bare_packages(repeats: int) -> dict[str, Any]:
+    """`run_bench` of bm25 and wordllama on SciFact over the packages' own calls, taking turns."""
+    import bm25s
+    import wordllama
+
+    from assay.bench import run_bench
+    from assay.io.collections import load_collection
+
+    files = ("corpus.jsonl.gz", "queries.jsonl", "qrels.trec")
+    collection = load_collection(*(DATA / "scifact" / name for name in files))
+    texts = list(collection.doc_texts), list(collection.query_texts)
+    depth = run_bench(collection, ["bm25"]).depth
+
+    def lexical() -> None:
+        docs, queries = (bm25s.tokenize(part, show_progress=False) for part in texts)
+        index = bm25s.BM25()
+        index.index(docs, show_progress=False)
+        index.retrieve(queries, k=depth, show_progress=False)
+
+    def dense() -> None:
+        folder = Path(wordllama.__file__).parent
+        model = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
+        docs, queries = (model.embed(part, norm=True) for part in texts)
+        scores = queries @ docs.T
+        top = np.argpartition(-scores, depth, axis=1)[:, :depth]
+        np.take_along_axis(
+            top, np.argsort(-np.take_along_axis(scores, top, axis=1), axis=1), axis=1
+        )
+
+    ways: dict[str, Callable[[], Any]] = {
+        "bm25s": lexical,
+        "wordllama": dense,
+        "bench": lambda: run_bench(collection, ["bm25", "wordllama"]),
+    }
+    turns = [{name: turn(work).cpu for name, work in ways.items()} for _ in range(repeats)]
+    cpu = {name: min(one[name] for one in turns) for name in ways}
+    return {**cpu, "ratio": cpu["bench"] / (cpu["bm25s"] + cpu["wordllama"])}
+
+
 # The program -----------------------------------------------------------------------------------
 
 
@@ -376,6 +415,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--data", nargs="*", help="scifact, or QUERIESxDOCSxDIMENSION")
     parser.add_argument("--models", nargs="*", help="whose overhead is measured")
     parser.add_argument("--peers", nargs="*", choices=list(PEERS), default=list(PEERS))
+    parser.add_argument("--packages", action="store_true", help="bm25s and wordllama by themselves")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--cpu", action="store_true", help="evaluation by seconds of all cores")
     parser.add_argument("--json", action="store_true", help="print everything for a program")
@@ -392,7 +432,9 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
 def report(chosen: argparse.Namespace) -> dict[str, Any]:
     there = [peer for peer in chosen.peers if find_spec(PEERS[peer])]
     real = "scifact" if "scifact" in chosen.data else "stdlib"
+    both = [bare_packages(chosen.repeats)] if chosen.packages else []
     return {
+        "packages": both,
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
         "left_out": [peer for peer in chosen.peers if peer not in there],
         "overhead": [overhead(model, real, chosen.repeats) for model in chosen.models],
@@ -406,6 +448,11 @@ def report(chosen: argparse.Namespace) -> dict[str, Any]:
 
 def show(found: dict[str, Any]) -> None:
     print(found["machine"])
+    for one in found["packages"]:
+        print(
+            f"scifact, seconds of all cores: bm25s {one['bm25s']:.2f}, wordllama "
+            f"{one['wordllama']:.2f}, run_bench of both {one['bench']:.2f} (× {one['ratio']:.2f})"
+        )
     for one in found["overhead"]:
         print(
             f"{one['model']} on {one['data']} ({one['documents']} documents), seconds of all "

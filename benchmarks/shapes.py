@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from assay.search.engine import prepare, rank
 
 Floats = NDArray[np.float32]
-PARTS = ("few", "small", "types")
+PARTS = ("few", "small", "types", "sorted")
 DEPTH = 100
 SMALL = ((10, 1_000), (300, 5_183), (100, 20_000))
 
@@ -130,6 +130,22 @@ def narrow_types(options: argparse.Namespace) -> None:
             show(f"{n_queries} × {len(docs):,} × 384, k = {DEPTH}, mapped", times, "float32")
 
 
+def sorted_documents(options: argparse.Namespace) -> None:
+    """Documents sorted by their score against the same in any order."""
+    for columns in (384, 128):
+        docs, queries = unit_rows(options.docs, columns, 1), unit_rows(1, columns, 2)
+        falling = docs[np.argsort(-(docs @ queries[0]))]
+        orders = {"shuffled": docs, "falling": falling, "rising": falling[::-1].copy()}
+        times = {
+            name: seconds(lambda q=queries, d=rows: rank(q, d, DEPTH, threads=1), options.budget)
+            for name, rows in orders.items()
+        }
+        times["numpy, matrix by vector"] = seconds(
+            lambda q=queries, d=docs: d @ q[0], options.budget
+        )
+        show(f"1 × {len(docs):,} × {columns}, k = {DEPTH}, sorted", times, "shuffled")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--docs", type=int, default=200_000)
@@ -137,7 +153,7 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS)
     options = parser.parse_args()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()}")
-    parts = (few_queries, small_shapes, narrow_types)
+    parts = (few_queries, small_shapes, narrow_types, sorted_documents)
     for name, part in zip(PARTS, parts, strict=True):
         if name in options.parts:
             part(options)

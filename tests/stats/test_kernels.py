@@ -106,8 +106,32 @@ def test_every_order_is_as_likely(engine: Kernels) -> None:
         lambda k: k.bootstrap_sums(np.arange(4), 1, np.array([], np.int64), 1, 0, 1),
         lambda k: k.shuffled_ranges(np.arange(5), 2, 1, 0, 1),
         lambda k: k.shuffled_ranges(np.arange(5), 1, 1, 0, 1),
+        lambda k: k.count_pairs(np.array([0, 2]), np.array([0, 1]), np.array([1, 2])),
+        lambda k: k.count_pairs(np.array([0, 2]), np.array([1, 2]), np.array([1, 3])),
+        lambda k: k.count_pairs(np.array([0, 1, 2]), np.array([1, 2]), np.array([1, 1])),
+        lambda k: k.count_pairs(np.array([0, 2]), np.array([1, 2]), np.array([1])),
+        lambda k: k.count_pairs(np.array([0, 3]), np.array([1, 2]), np.array([1, 2])),
     ],
 )
 def test_wrong_sizes_never_reach_memory(engine: Kernels, call: object) -> None:
     with pytest.raises(ValueError, match="must"):
         call(engine)  # type: ignore[operator]
+
+
+def test_pairs_are_counted_as_one_after_the_other(engine: Kernels) -> None:
+    sizes = [0, 1, 2, 7, 0, 40, 3, 130]
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    for ties in (1, 3, 40):
+        ranks = [[RNG.integers(0, -(-size // ties), size) * ties + 1 for size in sizes if size]]
+        ranks.append([RNG.permutation(size) + 1 for size in sizes if size])
+        a, b = (np.concatenate(side) for side in ranks)
+        tied, discordant = engine.count_pairs(offsets, a, b)
+        for row, (start, stop) in enumerate(itertools.pairwise(offsets.tolist())):
+            pairs = list(itertools.combinations(range(start, stop), 2))
+            assert tied[row] == sum(a[i] == a[j] and b[i] == b[j] for i, j in pairs)
+            assert discordant[row] == sum((a[i] - a[j]) * (b[i] - b[j]) < 0 for i, j in pairs)
+        assert engine.count_pairs(offsets, a, a)[0].sum() == sum(
+            count * (count - 1) // 2
+            for start, stop in itertools.pairwise(offsets.tolist())
+            for count in Counter(a[start:stop].tolist()).values()
+        )

@@ -66,7 +66,7 @@ class EvaluationTask(VectorTask):
         names, labels, rows_of_labels = docs or (query_ids, None, np.zeros(0, np.int64))
         judgments = replace(judged, doc_ids=names, doc_labels=labels) if docs else judged
         if part.ids is None:
-            rows = np.unique(part.docs)
+            rows = np.unique(part.docs, return_counts=True)[0]  # sorted, not hashed
             ids: Ids = IntegerIds(rows, rising=True, numbered=True)
         else:
             here = np.flatnonzero(self_docs >= 0)
@@ -454,7 +454,7 @@ def _recalls(approximate: Ranking, exact: Ranking, k: int) -> Floats:
     if (places < 0).any():
         stranger = exact.query_ids[int(np.argmax(places < 0))]
         raise MismatchError(f"The approximate ranking has no query {stranger!r}.")
-    docs = np.unique(exact.docs).astype(np.int64)
+    docs = np.unique(exact.docs, return_counts=True)[0].astype(np.int64)
     names = exact.doc_ids.take(docs)
     if not exact.has_ids and approximate.doc_ids.kind == "text":
         names = _as_text(names)

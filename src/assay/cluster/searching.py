@@ -413,7 +413,7 @@ def lists_of(ranking: Ranking, first: int, ids: Ids | None) -> Lists:
     """Return the lists of one shard, whose documents are numbered from `first` on."""
     rows = np.zeros(0, np.int64)
     if ids is not None:
-        rows = np.unique(ranking.docs).astype(np.int64)
+        rows = np.unique(ranking.docs, return_counts=True)[0].astype(np.int64)
         ids = ids.take(rows)
     tie_split = ranking.tie_split
     return Lists(
@@ -502,7 +502,7 @@ def _ids_of_docs(parts: Sequence[Lists], docs: Ints) -> tuple[Ints, Ids | None]:
         return np.zeros(0, np.int64), None
     rows = np.concatenate([part.rows for part in parts])
     ids = Ids.concat([part.ids for part in parts if part.ids is not None])
-    numbers = np.unique(docs)
+    numbers = np.unique(docs, return_counts=True)[0]
     by_row = np.argsort(rows, kind="stable")
     return numbers, ids.take(by_row[np.searchsorted(rows[by_row], numbers)])
 

@@ -180,7 +180,9 @@ def evaluate_codes(
         settings=settings,
         n_queries=len(task.queries),
         n_docs=task.n_candidates,
-        intervals={item.name: _intervals(item, settings) for item in results},
+        intervals=dict(
+            zip((item.name for item in results), _intervals(results, settings), strict=True)
+        ),
         comparison=comparison,
         chance_map=baseline.chance_map,
         radius_intervals={
@@ -273,12 +275,17 @@ def _read_ready(codes: Any, task: VectorSearch, same: bool) -> dict[str, tuple[C
     return ready
 
 
-def _intervals(result: QuantizationResult, settings: CodesSettings) -> dict[str, Interval]:
-    how = settings.resampling
-    values = result.neighbour_values(settings)
-    *tops, tau, rho = values.values()  # correlations may be of fewer queries
-    spans = [*intervals(np.array(tops), **how), *intervals(np.array([tau, rho]), **how)]
-    return dict(zip(values, spans, strict=True))
+def _intervals(
+    results: list[QuantizationResult], settings: CodesSettings
+) -> Iterator[dict[str, Interval]]:
+    """Yield the intervals of each result."""
+    how, order = settings.resampling, None
+    for result in results:
+        values = result.neighbour_values(settings)
+        *tops, tau, rho = values.values()  # correlations may be of fewer queries
+        if order != (id(tau), id(rho)):  # re-ranked codes have those of the code itself
+            order, of_order = (id(tau), id(rho)), intervals(np.array([tau, rho]), **how)
+        yield dict(zip(values, [*intervals(np.array(tops), **how), *of_order], strict=True))
 
 
 def _compare(results: list[QuantizationResult], settings: CodesSettings) -> Comparison | None:

@@ -123,7 +123,7 @@ class Hits:
     def tied_rows(self) -> Ints:
         """Queries in which a judged document ties with another document."""
         in_ties = np.flatnonzero(self.rank_hi > self.rank_lo)
-        return np.unique(self.row[in_ties]) if len(in_ties) else in_ties
+        return np.unique(self.row[in_ties], return_counts=True)[0] if len(in_ties) else in_ties
 
     @cached_property
     def coverage(self) -> Coverage | None:

@@ -313,7 +313,12 @@ class TieView(_View):
         self.bad_above = sum_before_in_row(self.row, self.bad)
         if hits.exhaustive:
             self.bad, self.bad_above = self.size - self.good, self.above - self.good_above
-        self.members = np.split(gains, first[1:]) if len(first) else []
+        self._first, self._gains = first, gains
+
+    @cached_property
+    def members(self) -> list[Floats]:
+        """The gains of each group."""
+        return np.split(self._gains, self._first[1:]) if len(self._first) else []
 
     def inside(self, k: int | Ints | None) -> Ints:
         """Return how many places of each group are at ranks up to k."""

@@ -43,6 +43,7 @@ def engine_name() -> Engine:
     return "native"
 
 
+@cache
 def load(engine: Engine) -> Kernels:
     """Import the kernels of one engine; ImportError if they were not built."""
     if engine == "numpy":

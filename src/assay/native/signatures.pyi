@@ -342,6 +342,12 @@ class Kernels(Protocol):
     ) -> Ints:
         """Shuffle each row of queries × systems; return largest less smallest sum of a system."""
 
+    def count_pairs(self, offsets: Ints, a: Ints, b: Ints) -> tuple[Ints, Ints]:
+        """Count each row's pairs of elements that tie in a and in b, and those in opposite order.
+
+        The elements of a row have ranks from 1 to the length of the row; tied ones have the same.
+        """
+
     def widen(self, rows: Array, stored: int, wide: Floats32, threads: int, /) -> None:
         """Widen elements of a narrower type, given by their bits, row after row."""
 

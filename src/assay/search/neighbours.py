@@ -22,15 +22,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Flags, Floats, Ints, Ints32, offsets_of, rows_of
+from assay.arrays import Flags, Floats, Ints, offsets_of, rows_of
 from assay.core import checks
-from assay.core.ranking import Ranking, tie_groups
+from assay.core.ranking import Ranking
 from assay.errors import MismatchError, UsageError
+from assay.native import kernels
 
 TIES: Final = ("order", "expected", "best", "worst")
 
@@ -47,7 +48,7 @@ def overlap(a: Ranking, b: Ranking, *, k: int, ties: str = "order") -> Floats:
     [[1.0], [0.6666666666666666], [1.0], [0.5]]
     """
     value = _overlap_of(checks.check_cutoff(k), checks.check_choice(ties, TIES, "ties"))
-    return _by_row(a, b, [value], ties)[0]
+    return _by_row(a, b, [value], ties, k)[0]
 
 
 def rbo(a: Ranking, b: Ranking, *, p: float = 0.9, ties: str = "expected") -> Floats:
@@ -65,7 +66,7 @@ def rbo(a: Ranking, b: Ranking, *, p: float = 0.9, ties: str = "expected") -> Fl
     weight = check_persistence(p)
     if checks.check_choice(ties, TIES, "ties") not in ("order", "expected"):
         raise UsageError(f"RBO takes ties 'order' or 'expected', found {ties!r}.")
-    return _by_row(a, b, [lambda pairs: _rbo(pairs, weight, ties)], ties)[0]
+    return _by_row(a, b, [lambda pairs: _rbo(pairs, weight, ties)], ties, 0)[0]
 
 
 def kendall(a: Ranking, b: Ranking) -> Floats:
@@ -118,9 +119,9 @@ def ranking_similarity(
     cuts = [(checks.check_cutoff(values_of_pair), ties) for values_of_pair in k for ties in TIES]
     weight = check_persistence(p)
     values = [_overlap_of(cut, ties) for cut, ties in cuts]
-    *rows_of_values, biased = _by_row(
-        a, b, [*values, lambda values_of_pair: _rbo(values_of_pair, weight, "expected")], "expected"
-    )
+    values.append(lambda pairs: _rbo(pairs, weight, "expected"))
+    top = max((cut for cut, _ in cuts), default=0)
+    *rows_of_values, biased = _by_row(a, b, values, "expected", top)
     overlaps: dict[int, dict[str, Floats]] = {}
     for (cut, ties), values_of_pair in zip(cuts, rows_of_values, strict=True):
         overlaps.setdefault(cut, {})[ties] = values_of_pair
@@ -146,14 +147,21 @@ def check_persistence(p: Any) -> float:
 
 
 def _by_row(
-    a: Ranking, b: Ranking, values: list[Callable[[RankPairs], Floats]], ties: str
+    a: Ranking,
+    b: Ranking,
+    values: list[Callable[[RankPairs], Floats]],
+    ties: str,
+    top: int | None = None,
 ) -> list[Floats]:
-    """Return each value for every query; the rankings are joined once for all of them."""
+    """Return each value for every query; the rankings are joined once for all of them.
+
+    `top` is the deepest cut of values that need no documents beyond it.
+    """
     for which, ranking in (("first", a), ("second", b)):
         checks.require(ranking, Ranking, f"The {which} ranking", "a Ranking")
         if ties != "order":
             _refuse_split_ties(which, ranking)
-    parts = [[value(pairs) for value in values] for pairs in pair_up(a, b)]
+    parts = [[value(pairs) for value in values] for pairs in pair_up(a, b, top)]
     return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
 
@@ -168,13 +176,12 @@ def _refuse_split_ties(which: str, ranking: Ranking) -> None:
 
 
 def _in_order(pairs: RankPairs, k: int) -> Floats:
-    both = pairs.both & (pairs.a.rank <= k) & (pairs.b.rank <= k)
-    return pairs.sums(both).astype(np.float64)
+    return pairs.tops.at(pairs.tops.in_order, k).astype(np.float64)
 
 
 def _expected(pairs: RankPairs, k: int) -> Floats:
     """Return a document counts the product of its chances: all in one tie group have the same."""
-    cut = _Cut(pairs, k)
+    cut = pairs.tops.cut(k)
     share_a = cut.places_a / np.maximum(cut.size_a, 1)
     share_b = cut.places_b / np.maximum(cut.size_b, 1)
     alone = cut.only_a_open * share_a + cut.only_b_open * share_b
@@ -183,7 +190,7 @@ def _expected(pairs: RankPairs, k: int) -> Floats:
 
 def _best(pairs: RankPairs, k: int) -> Floats:
     """Places that a tie leaves open go first to documents that the other ranking is sure of."""
-    cut = _Cut(pairs, k)
+    cut = pairs.tops.cut(k)
     for_a = np.minimum(cut.only_a_open, cut.places_a)
     for_b = np.minimum(cut.only_b_open, cut.places_b)
     left = np.minimum(cut.places_a - for_a, cut.places_b - for_b)
@@ -192,9 +199,9 @@ def _best(pairs: RankPairs, k: int) -> Floats:
 
 def _worst(pairs: RankPairs, k: int) -> Floats:
     """Open places go first to documents that the other ranking cannot hold."""
-    cut = _Cut(pairs, k)
-    forced_a = np.maximum(0, cut.places_a - cut.free_a)
-    forced_b = np.maximum(0, cut.places_b - cut.free_b)
+    cut = pairs.tops.cut(k)
+    forced_a = np.maximum(0, cut.places_a - (cut.size_a - cut.only_a_open - cut.both_open))
+    forced_b = np.maximum(0, cut.places_b - (cut.size_b - cut.only_b_open - cut.both_open))
     hidden_a = np.minimum(forced_a, cut.both_open)
     hidden_b = np.minimum(forced_b, cut.both_open)
     met = np.maximum(0, hidden_a + hidden_b - cut.both_open)
@@ -210,40 +217,86 @@ _COUNTS: Final[dict[str, Callable[[RankPairs, int], Floats]]] = {
 }
 
 
-class _Cut:
+class _Cut(NamedTuple):
     """What a cut at k leaves open, counted for each query.
 
     `sure` documents are among the first k of both however ties fall. A group of `size` tied
     documents that the cut runs through leaves them `places`; of these documents `only_a_open` are
-    sure in b, `both_open` are in such a group of both, `free` are beyond the other's cut.
+    sure in b, `both_open` are in such a group of both.
     """
 
-    def __init__(self, pairs: RankPairs, k: int) -> None:
-        sure_a, sure_b = pairs.a.is_inside(k), pairs.b.is_inside(k)
-        open_a, open_b = pairs.a.is_cut(k), pairs.b.is_cut(k)
-        self.sure = pairs.sums(sure_a & sure_b)
-        self.only_a_open = pairs.sums(open_a & sure_b)
-        self.only_b_open = pairs.sums(open_b & sure_a)
-        self.both_open = pairs.sums(open_a & open_b)
-        self.size_a, self.places_a = _open_group(pairs, pairs.a, open_a, k)
-        self.size_b, self.places_b = _open_group(pairs, pairs.b, open_b, k)
-        self.free_a = self.size_a - self.only_a_open - self.both_open
-        self.free_b = self.size_b - self.only_b_open - self.both_open
+    sure: Ints
+    only_a_open: Ints
+    only_b_open: Ints
+    both_open: Ints
+    size_a: Ints
+    size_b: Ints
+    places_a: Ints
+    places_b: Ints
 
 
-def _open_group(
-    pairs: RankPairs, side: Places, inside: NDArray[np.bool_], k: int
-) -> tuple[Ints, Ints]:
-    """Size of the tie group that the cut runs through, and its places before the cut; 0 if none."""
-    n_listed = np.maximum(pairs.sums(inside), 1)  # all of the group that are listed say the same
-    size = pairs.sums(np.where(inside, side.last - side.first + 1, 0)) // n_listed
-    places = pairs.sums(np.where(inside, k - side.first + 1, 0)) // n_listed
-    return size, places
+class _Tops:
+    """The counts of `_Cut` at every depth of every row, from where each document enters them.
+
+    A document is open from the first rank of its tie group on, and sure from the last. So each
+    count is a running sum over the depths of a row, all of which lie one after the other.
+    """
+
+    def __init__(self, pairs: RankPairs) -> None:
+        # No rank is beyond the longer list: there nothing changes any more.
+        self.last = np.maximum(pairs.a.length, pairs.b.length)
+        self.starts = offsets_of(self.last + 1)
+        both = pairs.both
+        base, a, b = self.starts[pairs.row[both]], pairs.a.take(both), pairs.b.take(both)
+        self.in_order = self._count(base + np.maximum(a.rank, b.rank))
+        counts = [self._count(base + np.maximum(a.last, b.last))]
+        for start, stop in (
+            (np.maximum(a.first, b.last), a.last),
+            (np.maximum(b.first, a.last), b.last),
+            (np.maximum(a.first, b.first), np.minimum(a.last, b.last)),
+        ):
+            is_open = start < stop
+            at = base[is_open]
+            counts.append(self._count(at + start[is_open], at + stop[is_open]))
+        groups = [self._groups(pairs, side) for side in (pairs.a, pairs.b)]
+        self._counts = (*counts, *(size for size, _ in groups))
+        self._firsts = tuple(first for _, first in groups)
+
+    def _count(self, starts: Ints, stops: Ints | None = None) -> Ints:
+        """Count at each depth the documents that start there or before, and do not stop."""
+        size = int(self.starts[-1])
+        steps = np.bincount(starts, minlength=size)
+        if stops is not None:
+            return np.asarray(np.cumsum(steps - np.bincount(stops, minlength=size)), np.int64)
+        running = np.cumsum(steps)
+        return np.asarray(running - np.repeat(running[self.starts[:-1]], self.last + 1), np.int64)
+
+    def _groups(self, pairs: RankPairs, side: Places) -> tuple[Ints, Ints]:
+        """Return the size and the first rank of the tie group that a cut at each depth splits."""
+        steps = np.zeros((2, int(self.starts[-1])), np.int64)
+        split = (side.rank > 0) & (side.first < side.last)
+        base, first, last = self.starts[pairs.row[split]], side.first[split], side.last[split]
+        # All documents of a group write the same; the end of a group is no group's beginning.
+        steps[:, base + first] = last - first + 1, first
+        steps[:, base + last] = first - last - 1, -first
+        size, first = np.cumsum(steps, axis=1)
+        return size, first
+
+    def at(self, counts: Ints, k: int) -> Ints:
+        """Return the counts of every row at a depth."""
+        return counts[self.starts[:-1] + np.minimum(k, self.last)]
+
+    def cut(self, k: int) -> _Cut:
+        """Return what a cut at k leaves open."""
+        counts = [self.at(values, k) for values in self._counts]
+        firsts = [self.at(first, k) for first in self._firsts]
+        places = (np.where(first > 0, k - first + 1, 0) for first in firsts)
+        return _Cut(*counts, *places)
 
 
 def _rbo(pairs: RankPairs, p: float, ties: str) -> Floats:
     """One less the weighted disagreement: weights add up to 1, and equal rankings give just 1."""
-    count, pairs = _COUNTS[ties], pairs.shared()
+    count = _COUNTS[ties]
     depth = np.minimum(pairs.a.length, pairs.b.length)
     total, last = np.zeros(pairs.n_rows), np.zeros(pairs.n_rows)
     for d in range(1, int(depth.max(initial=0)) + 1):
@@ -260,7 +313,7 @@ def _kendall(pairs: RankPairs) -> Floats:
     n_pairs = size * (size - 1) // 2
     tied_a = pairs.sums(pairs.a.last - pairs.a.first) // 2
     tied_b = pairs.sums(pairs.b.last - pairs.b.first) // 2
-    tied_both, discordant = pairs.count_pairs()
+    tied_both, discordant = kernels().count_pairs(pairs.offsets, pairs.a.first, pairs.b.first)
     top = n_pairs - tied_a - tied_b + tied_both - 2 * discordant
     return _correlation(top, n_pairs - tied_a, n_pairs - tied_b)
 
@@ -299,14 +352,6 @@ class Places:
         """Return some of the documents."""
         return Places(self.rank[which], self.first[which], self.last[which], self.length)
 
-    def is_inside(self, k: int) -> Flags:
-        """Which documents are among the first k, however ties fall."""
-        return (self.rank > 0) & (self.last <= k)
-
-    def is_cut(self, k: int) -> Flags:
-        """Which documents are in a tie group that the cut at k runs through."""
-        return (self.rank > 0) & (self.first <= k) & (k < self.last)
-
 
 @dataclass(frozen=True, eq=False)
 class RankPairs:
@@ -336,58 +381,22 @@ class RankPairs:
         """Which documents both rankings hold."""
         return (self.a.rank > 0) & (self.b.rank > 0)
 
-    def shared(self) -> RankPairs:
-        """Return only the documents that both rankings hold, at the places where they are."""
-        offsets = np.concatenate([[0], np.cumsum(self.both)])[self.offsets]
-        return RankPairs(offsets, self.a.take(self.both), self.b.take(self.both))
+    @cached_property
+    def tops(self) -> _Tops:
+        """What the first documents of both rankings have in common, at every depth."""
+        return _Tops(self)
 
     def sums(self, values: NDArray[Any]) -> Ints:
         """Exact sums of whole numbers over each row."""
         running = np.concatenate([[0], np.cumsum(values, dtype=np.int64)])
         return np.diff(running[self.offsets])
 
-    def count_pairs(self) -> tuple[Ints, Ints]:
-        """Pairs of documents that tie in both rankings, and pairs in opposite order, per row."""
-        by_a = self.offsets[self.row] + self.a.first  # no rank is beyond the length of its row
-        step = 1 + self.b.first.max(initial=0)
-        keys = np.sort(by_a * step + self.b.first)  # at most documents × the longest row
-        starts = np.flatnonzero(np.diff(keys, prepend=-1))
-        size = np.diff(np.append(starts, len(keys)))
-        tied = np.zeros(len(keys), np.int64)
-        tied[starts] = size * (size - 1) // 2
-        return self.sums(tied), self._inversions((keys % step).astype(np.int32))
 
-    def _inversions(self, values: Ints32) -> Ints:
-        """Return how many pairs of each row stand in falling order.
+def pair_up(a: Ranking, b: Ranking, top: int | None = None) -> Iterator[RankPairs]:
+    """Two rankings of the same queries side by side, some queries at a time.
 
-        Bit by bit from the highest: among values that agree in all higher bits, a one before a
-        zero is such a pair. Then zeros move before ones, in their order, and are a group of their
-        own; so nothing need be sorted.
-        """
-        place = np.arange(len(values), dtype=np.int32)
-        start, stop = (
-            ends[self.row].astype(np.int32) for ends in (self.offsets[:-1], self.offsets[1:])
-        )
-        counted = np.zeros(len(values), np.int64)
-        ones = np.zeros(len(values) + 1, np.int32)
-        for bit in range(int(values.max(initial=0)).bit_length() - 1, -1, -1):
-            bits = (values & (1 << bit)) != 0
-            np.cumsum(bits, out=ones[1:])
-            first = ones[start]
-            before = ones[:-1] - first
-            counted += np.where(bits, 0, before)
-            if not bit:
-                break
-            middle = stop - (ones[stop] - first)  # where the ones of the group will begin
-            to = np.where(bits, middle + before, place - before)
-            moved = np.empty((3, len(values)), np.int32)
-            moved[:, to] = values, np.where(bits, middle, start), np.where(bits, stop, middle)
-            values, start, stop = moved
-        return self.sums(counted)
-
-
-def pair_up(a: Ranking, b: Ranking) -> Iterator[RankPairs]:
-    """Two rankings of the same queries side by side, some queries at a time."""
+    With `top` they hold no document beyond that rank, or the end of the shorter row, and its ties.
+    """
     rows_of_b = a.query_ids.match(b.query_ids)
     if (rows_of_b < 0).any() or len(a) != len(b):
         absent = [a.query_ids[i] for i in np.flatnonzero(rows_of_b < 0).tolist()]
@@ -405,8 +414,12 @@ def pair_up(a: Ranking, b: Ranking) -> Iterator[RankPairs]:
     block = np.cumsum(size) // BLOCK
     edges = np.concatenate([[0], np.flatnonzero(np.diff(block)) + 1, [len(a)]])
     for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        left = _part(a, np.arange(start, stop))
-        right = _part(b, rows_of_b[start:stop], doc_of_b)
+        rows = np.arange(start, stop), rows_of_b[start:stop]
+        limit = (
+            None if top is None else np.minimum(a.lengths[rows[0]], b.lengths[rows[1]]).clip(top)
+        )
+        left = _part(a, rows[0], limit)
+        right = _part(b, rows[1], limit, doc_of_b)
         yield _join(left, right, stop - start, n_docs)
 
 
@@ -422,22 +435,34 @@ class _Part:
     length: Ints
 
 
-def _part(ranking: Ranking, rows: Ints, numbers: Ints | None = None) -> _Part:
+def _part(ranking: Ranking, rows: Ints, limit: Ints | None, numbers: Ints | None = None) -> _Part:
     lengths = ranking.lengths[rows]
     offsets = offsets_of(lengths)
     row = rows_of(offsets)
-    at = np.arange(offsets[-1]) - offsets[:-1][row] + ranking.offsets[rows][row]
+    at = np.arange(offsets[-1]) + (ranking.offsets[rows] - offsets[:-1])[row]
     scores = ranking.scores[at]
-    rank, first, last = tie_groups(offsets, scores, np.arange(len(at)))
+    if limit is not None and (lengths > limit).any():
+        last = np.maximum(offsets[:-1] + np.minimum(limit, lengths) - 1, 0)
+        inside = scores >= scores[last][row]
+        at, scores, row = at[inside], scores[inside], row[inside]
+        lengths = np.bincount(row, minlength=len(rows))
+        offsets = offsets_of(lengths)
+    rank = np.arange(1, len(at) + 1) - offsets[:-1][row]
+    leads = np.ones(len(at) + 1, bool)  # the first document of each tie group, and the end
+    np.not_equal(scores[1:], scores[:-1], out=leads[1:-1])
+    leads[offsets] = True
+    edges = np.flatnonzero(leads)
+    sizes = np.diff(edges)
+    first = np.repeat(rank[edges[:-1]], sizes)
     docs = ranking.docs[at]
     doc = docs.astype(np.int64) if numbers is None else numbers[docs]
-    return _Part(row, doc, rank, first, last, lengths)
+    return _Part(row, doc, rank, first, first + np.repeat(sizes, sizes) - 1, lengths)
 
 
 def _join(left: _Part, right: _Part, n_rows: int, n_docs: int) -> RankPairs:
     """Return a place for each document of each row, in order of rows and of document numbers."""
     keys = np.concatenate([part.row * n_docs + part.doc for part in (left, right)])
-    if n_rows * n_docs <= 4 * len(keys):  # most documents are there: count them, unsorted
+    if n_rows * n_docs <= 16 * len(keys):  # most documents are there: count them, unsorted
         there = np.zeros(n_rows * n_docs, bool)
         there[keys] = True
         at, row = (np.cumsum(there) - 1)[keys], np.flatnonzero(there) // n_docs

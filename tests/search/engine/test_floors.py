@@ -75,3 +75,17 @@ def test_the_tie_at_the_cut_is_still_told():
 def test_a_floor_for_each_query():
     with pytest.raises(AssayError, match="floors"):
         rank([[1.0]], [[1.0]], 1, floors=[0.0, 1.0])
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("k", [1, 10, 100])
+@pytest.mark.parametrize("engine", [None, "numpy"])
+def test_documents_sorted_by_score_are_found_as_in_any_order(engine, order, k):
+    rng = np.random.default_rng(8)
+    docs = rng.normal(size=(20_000, 8)).astype(np.float32)
+    queries = docs[:1] + np.float32(0.1) * rng.normal(size=(3, 8)).astype(np.float32)
+    places = np.argsort(order * (docs @ queries[0]))
+    shuffled = rank(queries, docs, k, metric="dot", engine=engine)
+    by_score = rank(queries, docs[places], k, metric="dot", engine=engine)
+    assert places[by_score.docs].tolist() == shuffled.docs.tolist()
+    assert by_score.scores.tobytes() == shuffled.scores.tobytes()

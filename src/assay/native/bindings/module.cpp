@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "bindings/bindings.hpp"
+#include "exact/pair_counts.hpp"
 #include "exact/resampling.hpp"
 #include "search/mapped_files.hpp"
 #include "trec/ids.hpp"
@@ -254,7 +255,31 @@ Out<int64_t> shuffled_ranges_of(In<int64_t> values, size_t systems, uint64_t key
     return to_numpy(std::move(ranges));
 }
 
+nb::tuple count_pairs_of(In<int64_t> offsets, In<int64_t> a, In<int64_t> b) {
+    check_offsets(offsets, a.size());
+    require(a.size() == b.size(), "ranks must fit their rows");
+    const size_t rows = offsets.size() - 1;
+    const int64_t *offset = offsets.data(), *left = a.data(), *right = b.data();
+    Column<int64_t> tied(rows, 0), discordant(rows, 0);
+    bool inside = true;
+    {
+        nb::gil_scoped_release release;
+        PairCounter counter;
+        for (size_t row = 0; row < rows && inside; ++row) {
+            const int64_t size = offset[row + 1] - offset[row];
+            inside = size < int64_t{1} << 32;
+            for (int64_t i = offset[row]; i < offset[row + 1]; ++i) {
+                inside &= left[i] >= 1 && left[i] <= size && right[i] >= 1 && right[i] <= size;
+            }
+            if (inside) counter.count(left + offset[row], right + offset[row], static_cast<size_t>(size), tied[row], discordant[row]);
+        }
+    }
+    require(inside, "ranks must fit their rows");
+    return nb::make_tuple(to_numpy(std::move(tied)), to_numpy(std::move(discordant)));
+}
+
 void bind_statistics(nb::module_& module) {
+    module.def("count_pairs", &count_pairs_of, "offsets"_a, "a"_a, "b"_a);
     module.def("flip_sums", &flip_sums_of, "values"_a, "key"_a, "first"_a, "resamples"_a, "threads"_a = 0);
     module.def("bootstrap_sums", &bootstrap_sums_of, "values"_a, "columns"_a, "offsets"_a, "key"_a, "first"_a, "resamples"_a, "threads"_a = 0);
     module.def("shuffled_ranges", &shuffled_ranges_of, "values"_a, "systems"_a, "key"_a, "first"_a, "resamples"_a, "threads"_a = 0);

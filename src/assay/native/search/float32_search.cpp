@@ -145,6 +145,7 @@ public:
 
 private:
     static constexpr size_t kMostPruned = 4096, kMostAtOnce = 32, kMostDecided = 1 << 18;
+    static constexpr size_t kNeighbours = 16;  // what lies within this part of all documents
 
     struct Candidate {
         float low;  // what it scores at least
@@ -185,10 +186,23 @@ private:
 
     void guess(size_t query, size_t rank) {
         const float floor = reached(query, rank);
-        if (!(floor > floor_[query])) return;
+        if (!(floor > floor_[query]) || lie_together(query, floor)) return;
         floor_[query] = floor;
         guessed_[query] = true;
         cut(query);
+    }
+
+    // Whether the candidates that reach a score are neighbours, as those of documents sorted by score are: they
+    // are no sample, and a floor guessed from them would be too high.
+    bool lie_together(size_t query, float floor) {
+        const Candidate* candidate = candidates_of(query);
+        uint32_t first = UINT32_MAX, last = 0;
+        for (size_t i = 0; i < counts_[query]; ++i) {
+            if (candidate[i].low < floor) continue;
+            first = std::min(first, candidate[i].at);
+            last = std::max(last, candidate[i].at);
+        }
+        return last - first < docs_.exact.count / kNeighbours;
     }
 
     // Nothing of it is found any more.

@@ -18,7 +18,7 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from assay.arrays import Array, Flags, Floats, Ints, Ints32, Words, words
+from assay.arrays import Array, Flags, Floats, Ints, Ints32, Words, rows_of, words
 from assay.native.twins.trec import check_offsets, require
 
 Pair = tuple[Floats, Floats]  # a number as hi + lo, lo its rounding error
@@ -398,3 +398,25 @@ def _shuffle(table: Ints, halves: Words) -> Ints:
 def _half_words(drawn: Words, rows: int) -> Words:
     """Split 64-bit words into 32-bit numbers, the low one first; one row per resample."""
     return drawn.astype("<u8", copy=False).view("<u4").reshape(rows, -1).astype(np.uint64)
+
+
+def count_pairs(offsets: Ints, a: Ints, b: Ints) -> tuple[Ints, Ints]:
+    """Count pairs that tie or stand in opposite order; see `signatures.Kernels.count_pairs`."""
+    check_offsets(offsets, len(a))
+    row, sizes = rows_of(offsets), np.diff(offsets)
+    inside = all(len(side) == len(row) and (side <= sizes[row]).all() for side in (a, b))
+    require(inside and min(a.min(initial=1), b.min(initial=1)) > 0, "ranks must fit their rows")
+    step = 1 + b.max(initial=0)
+    keys, counts = np.unique((offsets[row] + a - 1) * step + b, return_counts=True)
+    row_of_key = np.searchsorted(offsets, keys // step, side="right") - 1
+    tied = np.bincount(row_of_key, counts * (counts - 1) // 2, len(sizes))
+    ranks, discordant = np.repeat(keys % step, counts), np.zeros(len(sizes))
+    # Bit by bit: among ranks that agree in all higher bits, a one before a zero is such a pair.
+    for bit in range(int(step).bit_length()):
+        group = row * step + (ranks >> bit + 1)
+        order = np.argsort(group, kind="stable")
+        ones = ranks[order] >> bit & 1
+        before = np.cumsum(ones) - ones
+        before -= before[np.searchsorted(group[order], group[order])]
+        discordant += np.bincount(row, np.where(ones, 0, before), len(sizes))
+    return tied.astype(np.int64), discordant.astype(np.int64)
