@@ -54,7 +54,7 @@ from assay.io.fingerprints import digest_of_file
 from assay.io.plain_data import parse_json
 from assay.io.streams import ending_of, read_lines, read_text, split_array
 from assay.io.texts import find_text_columns, read_texts
-from assay.models.safetensors import load_safetensors
+from assay.search.safetensors import load_safetensors
 from assay.search.engine.inputs import check_shape
 
 TEXT_ENDINGS: Final = (".jsonl", ".ndjson", ".txt")

@@ -12,6 +12,8 @@ from assay.search.engine.labels import LabelCounts, count_labels
 from assay.search.engine.prepared import Prepared, prepare
 from assay.search.engine.search import rank, rerank
 from assay.search.engine.sparse_vectors import SparseVectors, read_sparse
+from assay.search.engine.token_vectors import TokenVectors, read_tokens
+from assay.search.engine.tokens import score_pairs
 from assay.search.engine.targets import TargetRanks, target_ranks, target_ranks_from_scores
 
 __all__ = [
