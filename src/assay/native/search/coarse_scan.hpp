@@ -266,9 +266,7 @@ void multiply_all(const float* queries, size_t n_queries, const float* docs, siz
             for (size_t at = i; at < i + 2 && at < n_queries; ++at) {
                 const float* of_row = sums + 4 * (at - i);
                 std::memcpy(products + at * n_docs + j, of_row, (n_docs - j < 4 ? n_docs - j : 4) * sizeof(float));
-                // rows beyond the last repeat it
-                const float most = std::fmax(std::fmax(of_row[0], of_row[1]), std::fmax(of_row[2], of_row[3]));
-                largest[at] = most > largest[at] ? most : largest[at];
+                for (size_t k = 0; k < 4; ++k) largest[at] = of_row[k] > largest[at] ? of_row[k] : largest[at];  // rows beyond the last repeat it
             }
         }
     }

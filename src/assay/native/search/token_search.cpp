@@ -102,18 +102,18 @@ struct MeasuredTokens {
     std::vector<int32_t> exponents;      // as are these
     double largest = 0.0;                // norm; infinite where products of float32 cannot be compared
 
-    void measure(const TokenRows& all, size_t text) {
+    void measure(const CoarseKernels& kernels, const TokenRows& all, size_t text) {
         rows = all.rows + static_cast<size_t>(all.offsets[text]) * all.columns;
         count = static_cast<size_t>(all.offsets[text + 1] - all.offsets[text]);
         squares.resize(count);
         rests.resize(count);
         exponents.resize(count);
-        largest = coarse_kernels().multiply == nullptr ? kUnknown : 0.0;
+        largest = kernels.multiply == nullptr ? kUnknown : 0.0;
         constexpr uint32_t first = 0;
         for (size_t i = 0; i < count; ++i) {
             const float* row = rows + i * all.columns;
             float square = 0.0f;
-            if (coarse_kernels().multiply != nullptr) coarse_kernels().multiply(row, row, all.columns, {&first, &first, 1}, &square);
+            if (kernels.multiply != nullptr) kernels.multiply(row, row, all.columns, {&first, &first, 1}, &square);
             squares[i] = square * (1.0 + 0x1p-22 * static_cast<double>(all.columns + 64));
             if (!(square > 0x1p-80f && square < 0x1p80f)) {
                 const double norm = norm_of(row, all.columns);
@@ -130,12 +130,12 @@ struct MeasuredTokens {
 class TokenScorer {
 public:
     TokenScorer(const TokenRows& queries, const TokenRows& docs)
-        : queries_(queries), docs_(docs), columns_(docs.columns), share_(1.1 * static_cast<double>(docs.columns + 32) * 0x1p-24) {}
+        : kernels_(coarse_kernels()), queries_(queries), docs_(docs), columns_(docs.columns), share_(1.1 * static_cast<double>(docs.columns + 32) * 0x1p-24) {}
 
-    void start_query(size_t query) { query_.measure(queries_, query); }
+    void start_query(size_t query) { query_.measure(kernels_, queries_, query); }
 
     double score(size_t doc) {
-        doc_.measure(docs_, doc);
+        doc_.measure(kernels_, docs_, doc);
         double sum = 0.0;
         for (size_t from = 0; from < query_.count; from += kQueryTokensAtOnce) {
             const size_t to = std::min(query_.count, from + kQueryTokensAtOnce);
@@ -162,7 +162,7 @@ private:
         products_.resize(comparable ? (to - from) * count : 0);
         float largest[kQueryTokensAtOnce] = {};
         if (comparable) {
-            coarse_kernels().multiply_all(query_.rows + from * columns_, to - from, doc_.rows, count, columns_, products_.data(), largest);
+            kernels_.multiply_all(query_.rows + from * columns_, to - from, doc_.rows, count, columns_, products_.data(), largest);
         }
         for (size_t i = from; i < to; ++i) {
             const float* products = products_.data() + (i - from) * count;
@@ -177,6 +177,7 @@ private:
         }
     }
 
+    const CoarseKernels& kernels_;
     const TokenRows& queries_;
     const TokenRows& docs_;
     size_t columns_;

@@ -439,8 +439,8 @@ def rerank(
     if metric == "maxsim":
         ready = TokenSearch.new(queries, docs, **options)
         _check_fit(ranking, len(ready.queries), len(ready.docs))
-        with steady_files(ready.queries.values, ready.docs.values):
-            scores = score_ragged(ready, ranking.offsets, ranking.docs)
+        with steady_files(ready.queries, ready.docs):
+            scores = score_ragged(ready, ranking.offsets, ranking.docs.astype(np.int64))
         ranked = np.isfinite(scores)
     else:
         queries, docs = open_rows(queries), open_rows(docs)

@@ -34,6 +34,13 @@ from assay.search.engine.inputs import Excluded, choose_kernels
 from assay.search.engine.plan import SearchPlan, plan, search_settings
 from assay.search.engine.prepared import Prepared
 from assay.search.engine.search import candidates_near, run_on
+from assay.search.engine.token_vectors import TokenVectors
+from assay.search.engine.tokens import (
+    TokenSearch,
+    check_targets,
+    count_token_targets,
+    score_ragged,
+)
 from assay.search.engine.workers import Control, Progress, run
 
 if TYPE_CHECKING:
@@ -121,11 +128,11 @@ class _Counts:
 
 
 def target_ranks(
-    queries: VectorsLike,
-    docs: VectorsLike | Prepared,
+    queries: VectorsLike | TokenVectors,
+    docs: VectorsLike | Prepared | TokenVectors,
     targets: ArrayLike | Iterable[object],
     *,
-    metric: Literal["cosine", "dot", "l2"] = "cosine",
+    metric: Literal["cosine", "dot", "l2", "maxsim"] = "cosine",
     exclude: Any = None,
     query_ids: Iterable[object] | None = None,
     doc_ids: Iterable[object] | None = None,
@@ -137,7 +144,8 @@ def target_ranks(
     """Count for each query the documents that score above its target or tie with it.
 
     Args:
-        queries: Vectors of the queries: an array, a memory map or the path of a .npy file.
+        queries: Vectors of the queries: an array, a memory map or the path of a .npy file; for
+            "maxsim" token vectors, in whatever `read_tokens` takes.
         docs: Vectors of the documents, likewise; they are read twice.
         targets: A document id for each query where `doc_ids` are given, else a row number;
             −1 or None is no target.
@@ -168,29 +176,46 @@ def target_ranks(
         )
     if checks.check_choice(zero, ("error", "drop", "last"), "zero") == "drop":
         raise UsageError("target_ranks takes zero='error' or 'last': a dropped target has no rank.")
-    queries, docs = open_rows(queries), open_rows(docs)
-    with steady_files(queries, docs):
-        ready = plan(
-            queries,
-            docs,
-            k=1,
-            metric=metric,
-            zero=zero,
-            exclude=exclude,
-            query_ids=query_ids,
-            doc_ids=doc_ids,
-            threads=threads,
-            engine=engine,
-            coarse=True,
-        )
-        if ready.doc_ids is None:
-            numbers = row_targets(targets)
-        else:
-            numbers = _match_targets(checks.as_list(targets, "targets"), ready.doc_ids)
-        checks.check_lengths(targets=len(numbers), queries=ready.n_queries)
-        counts = _count_targets(ready, numbers, progress)
+    options: dict[str, Any] = {"exclude": exclude, "query_ids": query_ids, "doc_ids": doc_ids}
+    options |= {"zero": zero, "threads": threads, "engine": engine}
+    if metric == "maxsim":
+        search = TokenSearch.new(queries, docs, **options)
+        with steady_files(search.queries, search.docs):
+            numbers = _number_targets(targets, search.doc_ids, len(search.queries))
+            counts = _count_token_targets(search, numbers, progress)
+    else:
+        queries, docs = open_rows(queries), open_rows(docs)
+        with steady_files(queries, docs):
+            ready = plan(queries, docs, k=1, metric=metric, coarse=True, **options)
+            numbers = _number_targets(targets, ready.doc_ids, ready.n_queries)
+            counts = _count_targets(ready, numbers, progress)
     settings = search_settings(metric=metric, zero=zero, exclude=exclude, n_docs=counts.n_docs)
     return replace(counts, settings=settings)
+
+
+def _number_targets(targets: Any, doc_ids: Ids | None, n_queries: int) -> Ints:
+    if doc_ids is None:
+        numbers = row_targets(targets)
+    else:
+        numbers = _match_targets(checks.as_list(targets, "targets"), doc_ids)
+    checks.check_lengths(targets=len(numbers), queries=n_queries)
+    return numbers
+
+
+def _count_token_targets(
+    search: TokenSearch, targets: Ints, progress: Progress | None
+) -> TargetRanks:
+    checks.check_numbers(targets[targets >= 0], len(search.docs), "targets")
+    check_targets(search.docs, targets)
+    refuse_excluded_targets(search.excluded, targets)
+    there = targets >= 0
+    scores = np.zeros(len(targets))
+    scores[there] = score_ragged(search, offsets_of(there), targets[there])
+    counts = count_token_targets(search, targets, scores, progress)
+    for array in counts:
+        array[~there] = -1
+    n_docs = len(search.docs) - count_excluded(search.excluded)
+    return TargetRanks(*counts, n_docs, search=f"{search.engine}-certified")
 
 
 def row_targets(targets: Any) -> Ints:

@@ -95,10 +95,17 @@ def _score_some(rows: Floats32, docs: Floats32, starts: Ints, lengths: Ints) -> 
     share = 4 * (rows.shape[1] + 8) * 2.0**-53  # of two products that are each off by half of it
     off = share * sizes[0][:, None] * np.maximum.reduceat(sizes[1], segments[:-1])
     at_row, at_token = np.nonzero(products >= (largest - off)[:, at_doc])
-    zeros = [np.zeros(len(side), np.int32) for side in (rows, gathered)]
+    unscaled = [np.zeros(len(side), np.int32) for side in (rows, gathered)]
     values = canonical_scores(
-        *("dot", rows, zeros[0], canonical_norms(rows, zeros[0])),
-        *(gathered, zeros[1], canonical_norms(gathered, zeros[1]), at_row, at_token),
+        "dot",
+        rows,
+        unscaled[0],
+        canonical_norms(rows, unscaled[0]),
+        gathered,
+        unscaled[1],
+        canonical_norms(gathered, unscaled[1]),
+        at_row.astype(np.int64),
+        at_token.astype(np.int64),
     )
     cell = at_row * len(lengths) + at_doc[at_token]  # ascending, and none is missing
     exact = np.maximum.reduceat(values, np.flatnonzero(np.diff(cell, prepend=-1)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -15,12 +15,14 @@ from assay.core import checks
 from assay.core.ids import Ids
 from assay.errors import FormatError, MismatchError, ShapeError, ValueRangeError
 from assay.io.arrays import load_npz, npz_keys, open_rows
-from assay.search.engine.blocks import Coarse
+from assay.io.mapped import Watched, watches_of
 from assay.search.engine.inputs import Vectors, check_ids, matrix_of, widen
+from assay.search.engine.prepared import Prepared, prepare_rows
 from assay.search.engine.sparse_vectors import check_offsets
 from assay.search.safetensors import load_safetensors
 
-_VALUES: Final = (
+_WINDOW: Final = 1 << 17  # tokens that are checked at a time
+_VALUES: Final[tuple[str, ...]] = (
     *("token_embeddings", "embeddings", "doc_embeddings", "query_embeddings"),
     *("docs", "queries", "vectors", "tokens", "values", "embs"),
 )
@@ -39,7 +41,7 @@ class TokenVectors:
             bfloat16 are widened; float64 must hold what float32 can.
         offsets: Where each text starts, and the end of the last one.
         ids: Ids of the texts, where they have any.
-        codes: Tokens in 8 bits, which `prepare` makes.
+        prepared: Tokens in 8 bits, which `prepare` makes.
 
     Raises:
         AssayError: The arrays do not fit each other, or hold what cannot be ranked.
@@ -52,7 +54,7 @@ class TokenVectors:
     values: Vectors
     offsets: Ints
     ids: Ids | None = None
-    codes: Coarse | None = field(default=None, repr=False)
+    prepared: Prepared | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Check shapes, types and offsets; values are checked as they are searched."""
@@ -77,6 +79,11 @@ class TokenVectors:
         """Tell whether rows are read in place."""
         return self.values.dtype == np.dtype(np.float32)
 
+    @property
+    def watched_files(self) -> tuple[Watched, ...]:
+        """Return the files that must not change meanwhile."""
+        return watches_of(self.prepared or self.values)
+
     def __len__(self) -> int:
         """Return the number of texts."""
         return len(self.offsets) - 1
@@ -86,11 +93,36 @@ class TokenVectors:
         n_tokens, columns = self.values.shape
         return f"TokenVectors({len(self)} texts, {n_tokens} tokens × {columns} columns)"
 
-    def part(self, start: int, stop: int) -> TokenVectors:
-        """Return some of the texts, without ids and codes."""
+    def __getitem__(self, texts: slice) -> TokenVectors:
+        """Return some texts that follow each other, without ids."""
+        start, stop, _ = texts.indices(len(self))
         first, last = self.offsets[start], self.offsets[stop]
-        offsets = self.offsets[start : stop + 1] - first
-        return TokenVectors(self.values[first:last], offsets)
+        return TokenVectors(self.values[first:last], self.offsets[start : stop + 1] - first)
+
+    def take(self, rows: Ints) -> TokenVectors:
+        """Return copies of some texts, without ids."""
+        values = [self.values[self.offsets[row] : self.offsets[row + 1]] for row in rows]
+        return TokenVectors(np.concatenate(values), offsets_of(self.lengths[rows]))
+
+    def prepare(self, path: Any = None, *, threads: int | None = None) -> TokenVectors:
+        """Quantise the tokens once for many searches; `assay.prepare` explains."""
+        blocks = [self.rows(*ends, "docs", self.ids) for ends in self.windows()]
+        tokens = (
+            self
+            if self.values.dtype.itemsize <= 4
+            else replace(self, values=np.concatenate(blocks))
+        )
+        prepared = prepare_rows(tokens.values, path, threads, tokens=True)
+        return replace(tokens, prepared=prepared)
+
+    def windows(self, n_tokens: int = _WINDOW) -> Iterator[tuple[int, int]]:
+        """Cut the texts so that each part has about so many tokens: first, one past the last."""
+        first = 0
+        while first < len(self):
+            room = int(np.searchsorted(self.offsets, self.offsets[first] + n_tokens, "right")) - 1
+            last = min(len(self), max(first + 1, room))
+            yield first, last
+            first = last
 
     def rows(self, start: int, stop: int, what: str, ids: Ids | None) -> Floats32:
         """Return the tokens of some texts as float32; NaN, Inf and too fine numbers are refused."""
@@ -100,9 +132,9 @@ class TokenVectors:
             single = np.require(rows, np.float32, ["C", "A"])
             finite = np.isfinite(single.sum())  # of numbers alone, unless some are huge
         if not finite:
-            self._refuse(~np.isfinite(rows), rows, first, what, ids, "Remove or replace it")
+            self._refuse(~np.isfinite(rows), rows, first, what, ids, ". Remove or replace it")
         if single.dtype != rows.dtype:
-            hint = "which float32 cannot hold. Pass values.astype('float32')"
+            hint = ", which float32 cannot hold. Pass values.astype('float32')"
             self._refuse(single != rows, rows, first, what, ids, hint)
         return single
 
@@ -117,7 +149,7 @@ class TokenVectors:
         name = f"{row}" if ids is None else f"{row} (id {ids[row]!r})"
         raise ValueRangeError(
             f"{what} row {name} holds {rows[token, column]} in token "
-            f"{first + token - int(self.offsets[row])}, column {column}. {hint}."
+            f"{first + token - int(self.offsets[row])}, column {column}{hint}."
         )
 
 
@@ -152,14 +184,14 @@ def read_tokens(vectors: Any, what: str = "vectors") -> TokenVectors:
         return _read_file(os.fspath(vectors))
     if isinstance(vectors, Mapping):
         return _from_arrays(dict(vectors), what)
+    values, bounds = vectors, None
     if isinstance(vectors, tuple) and len(vectors) == 2 and np.ndim(vectors[1]) in (1, 2):
         values, bounds = vectors
-        if getattr(values, "ndim", 2) == 3 or isinstance(values, list):
-            return _from_padded(checks.plain_array(values, what), bounds, what)
-        return TokenVectors(values, bounds)
-    if getattr(vectors, "ndim", 0) == 3:
-        return _from_padded(checks.plain_array(vectors, what), None, what)
-    return _from_list(checks.as_list(vectors, what), what)
+        if getattr(values, "ndim", 2) == 2:
+            return TokenVectors(values, bounds)
+    if getattr(values, "ndim", 0) == 3:
+        return _from_padded(checks.plain_array(values, what), bounds, what)
+    return _from_list(checks.as_list(values, what), what)
 
 
 def _from_list(texts: Sequence[Any], what: str) -> TokenVectors:
@@ -249,4 +281,4 @@ def _from_texts(texts: dict[str, Any], ids: Any, what: str) -> TokenVectors:
     numbered = all(re.fullmatch(r"arr_\d+", key) for key in texts)
     names = sorted(texts, key=lambda key: int(key[4:])) if numbered else list(texts)
     tokens = _from_list([texts[key] for key in names], what)
-    return replace(tokens, ids=ids if numbered or ids is not None else names)
+    return replace(tokens, ids=ids if numbered or ids is not None else Ids.of(names))

@@ -152,12 +152,9 @@ class TokenSearch:
         """Yield the documents, as many at a time as there is room for."""
         docs = self.docs
         tokens = (COARSE_BYTES if docs.lies_ready else _WIDENED_BYTES // 4) // docs.shape[1]
-        first = 0
-        while first < len(docs):
-            room = np.searchsorted(docs.offsets, docs.offsets[first] + tokens, "right") - 1
-            last = min(len(docs), max(first + 1, int(room)), first + _CELLS // 4)
-            yield self.block(first, last)
-            first = last
+        for first, last in docs.windows(tokens):
+            for start in range(first, last, _CELLS // 4):
+                yield self.block(start, min(last, start + _CELLS // 4))
 
     @np.errstate(all="ignore")
     def block(self, first: int, last: int, find: bool = True) -> _Block:
@@ -165,9 +162,10 @@ class TokenSearch:
         docs = self.docs
         rows = docs.rows(first, last, "docs", self.doc_ids)
         offsets = docs.offsets[first : last + 1] - docs.offsets[first]
-        codes, code_offsets, code_first = docs.codes, docs.offsets, first
+        codes = None if docs.prepared is None else docs.prepared.coarse
+        code_offsets, code_first = docs.offsets, first
         norms, residuals = np.zeros(last - first), np.zeros(last - first)
-        if not find or not self.fused or not len(rows):
+        if not (find and self.fused and len(rows)):
             codes = None
         elif codes is None:
             axis = np.zeros(docs.shape[1], np.float32)
@@ -200,9 +198,18 @@ class TokenSearch:
         else:
             first, last = (block.code_first + end for end in part)
             self.kernels.find_tokens(
-                *(rows, offsets, signs_of(self.docs.shape[1])),
-                *(block.codes.codes, block.codes.step, block.code_offsets, first, last),
-                *(scores, by_norm, by_residual, *control),
+                rows,
+                offsets,
+                signs_of(self.docs.shape[1]),
+                block.codes.codes,
+                block.codes.step,
+                block.code_offsets,
+                first,
+                last,
+                scores,
+                by_norm,
+                by_residual,
+                *control,
             )
         return scores, by_norm, by_residual
 
@@ -272,7 +279,7 @@ def rank_tokens(
 ) -> Ranking:
     """Rank the k best documents of each query, as `rank` does, by MaxSim."""
     left, right = read_tokens(queries, "queries"), read_tokens(docs, "docs")
-    with steady_files(left.values, right.values):
+    with steady_files(left, right):
         search = TokenSearch.new(left, right, zero=zero, exclude=exclude, **options)
         n_docs, depth = len(right), k if keep_ties else k + 1
         tiles = search.tiles()
@@ -377,30 +384,37 @@ def score_ragged(search: TokenSearch, offsets: Ints, docs: Ints) -> Floats:
     scores = np.full(len(docs), -np.inf)
     lengths = np.diff(offsets)
     scorable = np.repeat(search.queries.lengths > 0, lengths) & (search.docs.lengths[docs] > 0)
-    total = len(search.docs)
-    whole = search.docs.lies_ready
     # all documents at once where nothing is copied
-    tokens = _WIDENED_BYTES // 4 // search.docs.shape[1]
-    cuts = search.docs.offsets.searchsorted(np.arange(0, search.docs.offsets[-1], tokens), "left")
-    edges = [0, total] if whole else np.unique([0, *cuts.tolist(), total]).tolist()
+    tokens = 1 << 31 if search.docs.lies_ready else _WIDENED_BYTES // 4 // search.docs.shape[1]
     count = len(search.queries)
     step = -(-count // (4 * search.threads))
-    for first, last in pairwise(edges):
+    for first, last in search.docs.windows(tokens):
         here = np.flatnonzero(scorable & (docs >= first) & (docs < last))
         if not len(here):
             continue
-        block = search.block(first, last, find=False)
-        places = np.searchsorted(here, offsets)
-
-        def score(start: int, control: Control) -> None:
-            stop = min(start + step, count)
-            some = here[places[start] : places[stop]]
-            pairs = (places[start : stop + 1] - places[start]).astype(np.int64)
-            candidates = docs[some].astype(np.int64) - block.first
-            scores[some] = search.decide(block, (start, stop), pairs, candidates, control)
-
-        run([partial(score, at) for at in range(0, count, step)], threads=search.threads)
+        block, places = search.block(first, last, find=False), np.searchsorted(here, offsets)
+        work = partial(_score_some, search, block, here, places, docs, scores)
+        tiles = [(start, min(start + step, count)) for start in range(0, count, step)]
+        run([partial(work, tile) for tile in tiles], threads=search.threads)
     return scores
+
+
+def _score_some(
+    search: TokenSearch,
+    block: _Block,
+    here: Ints,
+    places: Ints,
+    docs: Ints,
+    scores: Floats,
+    tile: tuple[int, int],
+    control: Control,
+) -> None:
+    """Score what some queries have in a block."""
+    start, stop = tile
+    some = here[places[start] : places[stop]]
+    pairs = (places[start : stop + 1] - places[start]).astype(np.int64)
+    candidates = docs[some].astype(np.int64) - block.first
+    scores[some] = search.decide(block, tile, pairs, candidates, control)
 
 
 def score_pairs(
@@ -439,19 +453,19 @@ def score_pairs(
         return [np.empty(0) for _ in rows]
     numbers = np.concatenate([row for row in rows if len(row)])
     numbers = checks.check_numbers(numbers, len(search.docs), "candidates")
-    with steady_files(search.queries.values, search.docs.values):
+    with steady_files(search.queries, search.docs):
         scores = score_ragged(search, offsets, numbers)
     return [scores[start:stop] for start, stop in pairwise(offsets)]
 
 
-def count_targets(
+def count_token_targets(
     search: TokenSearch, targets: Ints, scores: Floats, progress: Progress | None = None
 ) -> tuple[Ints, Ints, Ints]:
     """Count documents against targets whose scores are known: above, tied, before.
 
     A target that is not among these documents has a number beyond theirs.
     """
-    totals = tuple(np.zeros(len(targets), np.int64) for _ in range(3))
+    above, tied, before = totals = tuple(np.zeros(len(targets), np.int64) for _ in range(3))
     tiles, control = search.tiles(), Control.new()
     for block in search.blocks():
         parts = search.ranges(len(block), len(tiles))
@@ -465,7 +479,7 @@ def count_targets(
         for (start, stop), _, counts in jobs:
             for total, count in zip(totals, counts, strict=True):
                 total[start:stop] += count
-    return totals
+    return above, tied, before
 
 
 def _count_part(
@@ -495,16 +509,14 @@ def _count_part(
     exact = search.decide(block, tile, offsets_of(lengths), numbers, control)
     docs, aims = numbers + block.first, targets[inside][rows]
     sides = sides_of(exact, docs, scores[inside][rows], aims)
-    for count, side in zip(
-        counts, (sides.above, sides.tied & (docs != aims), sides.before), strict=True
-    ):
-        count += np.bincount(rows[side], minlength=len(lengths))
+    for place, side in enumerate((sides.above, sides.tied & (docs != aims), sides.before)):
+        counts[place] += np.bincount(rows[side], minlength=len(lengths))
 
 
-def check_targets(search: TokenSearch, targets: Ints) -> None:
+def check_targets(docs: TokenVectors, targets: Ints) -> None:
     """Refuse targets without tokens: they are never retrieved."""
     there = targets >= 0
-    empty = there & (search.docs.lengths[np.where(there, targets, 0)] == 0)
+    empty = there & (docs.lengths[np.where(there, targets, 0)] == 0)
     if empty.any():
         query = int(np.argmax(empty))
         raise ValueRangeError(
