@@ -28,6 +28,8 @@ FEW = (
     "rank-self",
     "targets-named",
     "codes-packed-False",
+    "maxsim-6",
+    "maxsim-targets-2",
     "labels",
     "evaluate-qrels-trec_eval",
 )

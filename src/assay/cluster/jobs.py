@@ -42,6 +42,8 @@ from assay.io.fingerprints import digest_of_arrays, fingerprint_of
 from assay.io.mapped import steady_files
 from assay.search.engine import inputs
 from assay.search.engine.blocks import Metric, measure_rows
+from assay.search.engine.token_vectors import TokenVectors
+from assay.search.engine.tokens import check_token_queries
 
 _SCHEMA: Final = 1
 
@@ -339,15 +341,20 @@ def cut(count: int, most: int) -> list[tuple[int, int]]:
 
 
 def check_queries(
-    queries: Any, query_ids: Any, metric: Metric, cluster: Cluster
-) -> tuple[inputs.Vectors, Ids | None]:
+    queries: Any, query_ids: Any, metric: str, zero: str, cluster: Cluster
+) -> tuple[Any, Ids | None]:
     """Check queries and ids; NaN, Inf and zero rows are named before work begins."""
+    if metric == "maxsim":
+        tokens, names = check_token_queries(queries, query_ids, zero)
+        tokens.rows(0, len(tokens), "queries", names)
+        return tokens, names
+    metric_of_search = Metric.of(metric, zero)
     ids = None if query_ids is None else Ids.of(query_ids, what="query")
     matrix = inputs.matrix_of(open_rows(queries), "queries")
     _, kernels = inputs.choose_kernels(cluster.engine)
     for start, stop in cut(matrix.shape[0], cluster.query_block):
         rows = inputs.Rows(inputs.widen(matrix[start:stop], "queries"), start, "queries")
-        measure_rows(kernels, rows, metric, ids=ids, threads=cluster.threads)
+        measure_rows(kernels, rows, metric_of_search, ids=ids, threads=cluster.threads)
     return matrix, inputs.check_ids(ids, matrix.shape[0], "query")
 
 
@@ -396,6 +403,15 @@ def _pairs_by_id(exclude: Any, query_ids: Ids, corpus: Corpus) -> Ints:
     return np.stack([queries, docs], axis=1)
 
 
+def contiguous(rows: Any) -> Any:
+    """Return rows of an array side by side; token vectors are."""
+    return rows if isinstance(rows, TokenVectors) else np.ascontiguousarray(rows)
+
+
+def _digest(block: Any) -> str:
+    return digest_of_arrays(*(block.arrays() if isinstance(block, TokenVectors) else (block,)))
+
+
 @dataclass(frozen=True, eq=False)
 class SearchRequest:
     """Hold checked queries, cut into blocks, and what they must not find."""
@@ -426,10 +442,10 @@ class SearchRequest:
         """Return the number of queries of each block."""
         return [stop - start for start, stop in self.blocks]
 
-    def block(self, number: int) -> NDArray[Any]:
+    def block(self, number: int) -> Any:
         """Return the queries of a block."""
         start, stop = self.blocks[number]
-        return np.ascontiguousarray(self.queries[start:stop])
+        return contiguous(self.queries[start:stop])
 
     def pairs(self, block: int, shard: int) -> Ints | None:
         """Return what a block must not find in a shard: (query, document) from their first."""
@@ -457,7 +473,7 @@ class SearchRequest:
                 {"path": str(piece.shard.path), "rows": piece.rows, "sha256": sha256}
                 for piece, sha256 in zip(self.corpus.pieces, self.corpus.sha256, strict=True)
             ]
-            queries = [digest_of_arrays(self.block(block)) for block in range(len(self.blocks))]
+            queries = [_digest(self.block(block)) for block in range(len(self.blocks))]
             about = {**job, "query_blocks": self.blocks, "queries": queries, "excluded": excluded}
             checkpoint = ShardCheckpoint(cluster.checkpoint, {**about, "shards": shards})
         flow = Flow(

@@ -272,6 +272,10 @@ def _count_targets(ready: SearchPlan, targets: Ints, progress: Progress | None) 
 
 def target_scores(queries: Any, docs: Any, targets: Ints, **options: Any) -> Floats:
     """Score targets canonically among some documents; 0 where the target is −1."""
+    if options["metric"] == "maxsim":
+        search = TokenSearch.new(queries, docs, **_without_metric(options))
+        check_targets(search.docs, targets)
+        return score_ragged(search, np.arange(len(targets) + 1), targets)
     queries, docs = open_rows(queries), open_rows(docs)
     counts = _Counts.new(targets, np.zeros(len(targets)))
     with steady_files(queries, docs):
@@ -287,6 +291,9 @@ def count_against(
     A target that is not among these documents has a number beyond theirs, so that all that tie
     with it count as before it.
     """
+    if options["metric"] == "maxsim":
+        search = TokenSearch.new(queries, docs, exclude=exclude, **_without_metric(options))
+        return count_token_targets(search, targets, scores)
     queries, docs = open_rows(queries), open_rows(docs)
     counts, control = _Counts.new(targets, scores), Control.new()
     with steady_files(queries, docs):
@@ -294,6 +301,10 @@ def count_against(
         for block in _to_count(ready, counts, None):
             _count_block(ready, counts, block, control, None)
     return counts.above, counts.tied, counts.before
+
+
+def _without_metric(options: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in options.items() if key != "metric"}
 
 
 _Block = tuple[MeasuredRows, Docs]

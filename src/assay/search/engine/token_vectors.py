@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -93,16 +93,18 @@ class TokenVectors:
         n_tokens, columns = self.values.shape
         return f"TokenVectors({len(self)} texts, {n_tokens} tokens × {columns} columns)"
 
-    def __getitem__(self, texts: slice) -> TokenVectors:
-        """Return some texts that follow each other, without ids."""
+    def __getitem__(self, texts: slice | Ints) -> TokenVectors:
+        """Return some texts, without ids; those of a slice are not copied."""
+        if not isinstance(texts, slice):
+            values = [self.values[self.offsets[row] : self.offsets[row + 1]] for row in texts]
+            return TokenVectors(np.concatenate(values), offsets_of(self.lengths[texts]))
         start, stop, _ = texts.indices(len(self))
         first, last = self.offsets[start], self.offsets[stop]
         return TokenVectors(self.values[first:last], self.offsets[start : stop + 1] - first)
 
-    def take(self, rows: Ints) -> TokenVectors:
-        """Return copies of some texts, without ids."""
-        values = [self.values[self.offsets[row] : self.offsets[row + 1]] for row in rows]
-        return TokenVectors(np.concatenate(values), offsets_of(self.lengths[rows]))
+    def arrays(self) -> tuple[Array, Array]:
+        """Return what tells these texts from others."""
+        return np.ascontiguousarray(self.values[: self.values.shape[0]]), self.offsets
 
     def prepare(self, path: Any = None, *, threads: int | None = None) -> TokenVectors:
         """Quantise the tokens once for many searches; `assay.prepare` explains."""
@@ -154,8 +156,16 @@ class TokenVectors:
 
 
 def is_tokens(vectors: Any) -> bool:
-    """Tell token vectors from others."""
-    return isinstance(vectors, TokenVectors)
+    """Tell token vectors from others: values, and files with lengths, offsets or a mask."""
+    if not isinstance(vectors, str | os.PathLike):
+        return isinstance(vectors, TokenVectors)
+    name = os.fspath(vectors)
+    keys: Iterable[str] = ()
+    if name.lower().endswith(".npz"):
+        keys = npz_keys(name)
+    elif name.lower().endswith(".safetensors"):
+        keys = load_safetensors(name)[0]
+    return any(key in keys for key in (*_OFFSETS, *_LENGTHS, *_MASKS))
 
 
 def read_tokens(vectors: Any, what: str = "vectors") -> TokenVectors:

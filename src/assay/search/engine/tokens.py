@@ -100,21 +100,10 @@ class TokenSearch:
     ) -> TokenSearch:
         """Check the inputs of a search."""
         name, kernels = choose_kernels(engine)
-        left, right = read_tokens(queries, "queries"), read_tokens(docs, "docs")
+        left, left_ids = check_token_queries(queries, query_ids, zero)
+        right = read_tokens(docs, "docs")
         check_columns(right.shape[1], left.shape[1])
-        names = (
-            check_ids(left.ids if query_ids is None else query_ids, len(left), "query"),
-            check_ids(right.ids if doc_ids is None else doc_ids, len(right), "doc"),
-        )
-        if checks.check_choice(zero, ("error", "drop", "last"), "zero") == "last":
-            raise UsageError("MaxSim takes zero='error' or 'drop': no tokens, no score.")
-        if zero == "error" and (empty := np.flatnonzero(left.lengths == 0)).size:
-            row = int(empty[0])
-            name_of = f"{row}" if names[0] is None else f"{row} (id {names[0][row]!r})"
-            raise ValueRangeError(
-                f"queries row {name_of} has no tokens; {len(empty)} such queries. Remove them, or "
-                "choose zero='drop': they find nothing."
-            )
+        names = left_ids, check_ids(right.ids if doc_ids is None else doc_ids, len(right), "doc")
         excluded = exclusions_of(exclude, len(left), len(right), *names)
         count = checks.thread_count(threads)
         return cls(kernels, name, left, right, *names, excluded, count)
@@ -254,6 +243,24 @@ class TokenSearch:
         """Cut documents where there are fewer blocks of queries than threads."""
         parts = min(n_docs, -(-self.threads // n_tiles))
         return list(pairwise(n_docs * part // parts for part in range(parts + 1)))
+
+
+def check_token_queries(
+    queries: Any, query_ids: Iterable[object] | None, zero: str
+) -> tuple[TokenVectors, Ids | None]:
+    """Check queries and their ids; those without tokens are refused unless they are dropped."""
+    tokens = read_tokens(queries, "queries")
+    ids = check_ids(tokens.ids if query_ids is None else query_ids, len(tokens), "query")
+    if checks.check_choice(zero, ("error", "drop", "last"), "zero") == "last":
+        raise UsageError("MaxSim takes zero='error' or 'drop': no tokens, no score.")
+    if zero == "error" and (empty := np.flatnonzero(tokens.lengths == 0)).size:
+        row = int(empty[0])
+        name = f"{row}" if ids is None else f"{row} (id {ids[row]!r})"
+        raise ValueRangeError(
+            f"queries row {name} has no tokens; {len(empty)} such queries. Remove them, or choose "
+            "zero='drop': they find nothing."
+        )
+    return tokens, ids
 
 
 def _largest_of(values: Any, offsets: Ints) -> Floats:
