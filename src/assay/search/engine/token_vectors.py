@@ -76,8 +76,9 @@ class TokenVectors:
 
     @property
     def lies_ready(self) -> bool:
-        """Tell whether rows are read in place."""
-        return self.values.dtype == np.dtype(np.float32)
+        """Tell whether rows are read in place, without mapping or widening them."""
+        in_memory = isinstance(self.values, np.ndarray)
+        return in_memory and self.values.dtype == np.dtype(np.float32)
 
     @property
     def watched_files(self) -> tuple[Watched, ...]:
