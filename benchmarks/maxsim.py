@@ -5,11 +5,11 @@
 
 numpy multiplies the tokens of all queries with those of all documents, some documents at a time,
 and does nothing with the products. torch (`--torch`) multiplies padded documents by einsum and
-takes the maximum. Repeats are interleaved and the shortest time of each counts; `--clock cpu` counts
-processor time, where other programs run. Tokens are random, drawn around the words of a vocabulary
-and the topic of their document. Or they are those of a BERT model for the texts of a file,
-projected to 128 columns; queries are then other texts of the file. Scores must agree with a product in
-float64, or the run stops.
+takes the maximum. Repeats are interleaved and the shortest time of each counts; `--clock cpu`
+counts processor time, where other programs run. Tokens are random, drawn around the words of a
+vocabulary and the topic of their document. Or they are those of a BERT model for the texts of a
+file, projected to 128 columns; queries are then other texts of the file. Scores must agree with a
+product in float64, or the run stops.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 _MOST_ROWS: Final = 4096  # tokens of queries at a time
 _CELLS: Final = 1 << 22  # scores at a time
-_WIDENED_BYTES: Final = 128 << 20
+_WIDENED_BYTES: Final = 64 << 20  # of a file, mapped at a time; or of rows that are widened
 _LARGEST_NORM: Final = 2.0**90  # beyond these the products leave float32
 _SMALLEST_NORM: Final = 2.0**-100
 _SLACK: Final = 1.000001  # of the arithmetic with bounds
