@@ -446,3 +446,13 @@ def test_numbers_of_any_size_are_ranked_right(engine):
     docs = [np.float32([[x, y], [y, x]]) for x in (0, 1e-45, -3e38, 3e38, 1) for y in (1, 2e-40)]
     ranking = rank(queries, docs, 4, metric="maxsim", keep_ties=True, engine=engine)
     assert rows_of(ranking) == expected(queries, docs, 4, keep_ties=True)
+
+
+def test_many_short_texts_are_cut_into_blocks(monkeypatch):
+    queries, docs = make(50, 1, 2, 22, kind="ties"), make(400, 1, 2, 23, kind="ties")
+    reference = rank(queries, docs, 7, metric="maxsim")
+    monkeypatch.setattr(tokens, "_CELLS", 1000)
+    search = tokens.TokenSearch.new(queries, docs)
+    widest = max(stop - start for start, stop in search.tiles())
+    assert max(len(block) for block in search.blocks()) * widest <= 1000
+    assert_equal(rank(queries, docs, 7, metric="maxsim"), reference)

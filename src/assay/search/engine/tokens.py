@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from assay.native.signatures import Kernels
 
 _MOST_ROWS: Final = 4096  # tokens of queries at a time
-_CELLS: Final = 1 << 22  # scores at a time
+_MOST_QUERIES: Final = 512
+_CELLS: Final = 1 << 23  # scores at a time
 _WIDENED_BYTES: Final = 64 << 20  # of a file, mapped at a time; or of rows that are widened
 _LARGEST_NORM: Final = 2.0**90  # beyond these the products leave float32
 _SMALLEST_NORM: Final = 2.0**-100
@@ -134,16 +135,17 @@ class TokenSearch:
         """Cut the queries: first, and one past the last."""
         count = len(self.queries)
         usual = max(1, len(self.query_rows) // count)
-        step = min(max(1, _MOST_ROWS // usual), -(-count // self.threads))
+        step = min(max(1, _MOST_ROWS // usual), -(-count // self.threads), _MOST_QUERIES)
         return [(start, min(start + step, count)) for start in range(0, count, step)]
 
     def blocks(self) -> Iterator[_Block]:
         """Yield the documents, as many at a time as there is room for."""
         docs = self.docs
         tokens = (COARSE_BYTES if docs.lies_ready else _WIDENED_BYTES // 4) // docs.shape[1]
+        most = _CELLS // max(stop - start for start, stop in self.tiles())
         for first, last in docs.windows(tokens):
-            for start in range(first, last, _CELLS // 4):
-                yield self.block(start, min(last, start + _CELLS // 4))
+            for start in range(first, last, most):
+                yield self.block(start, min(last, start + most))
 
     @np.errstate(all="ignore")
     def block(self, first: int, last: int, find: bool = True) -> _Block:
