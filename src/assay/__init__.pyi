@@ -61,11 +61,14 @@ from assay.search.diff import RunDiff as RunDiff
 from assay.search.diff import diff as diff
 from assay.search.engine import Prepared as Prepared
 from assay.search.engine import SparseVectors as SparseVectors
+from assay.search.engine import TokenVectors as TokenVectors
 from assay.search.engine import pack_codes as pack_codes
 from assay.search.engine import prepare as prepare
 from assay.search.engine import rank as rank
 from assay.search.engine import rank_codes as rank_codes
 from assay.search.engine import read_sparse as read_sparse
+from assay.search.engine import read_tokens as read_tokens
+from assay.search.engine import score_pairs as score_pairs
 from assay.search.engine import target_ranks as target_ranks
 from assay.search.engine import target_ranks_from_scores as target_ranks_from_scores
 from assay.search.fusion import fuse as fuse

@@ -19,7 +19,7 @@ from assay.cluster import (
     rank_shards,
     target_rank_shards,
 )
-from assay.search.engine import count_labels, rank, rank_codes, target_ranks
+from assay.search.engine import TokenVectors, count_labels, rank, rank_codes, target_ranks
 from tests.cluster.corpora import (
     CUTS,
     Sample,
@@ -53,6 +53,8 @@ def jobs(folder: Path) -> dict[str, tuple[Any, Any]]:
     _add_targets(found, s, plain, named)
     for ties in (False, True):
         _add_codes(found, s, codes, packed, ties)
+    for n_shards in (1, 2, 6):
+        _add_tokens(found, s, folder / "tokens", n_shards)
     _add_labels(found, s, plain)
     _add_evaluations(found, s, plain, named)
     return found
@@ -164,6 +166,34 @@ def _add_codes(found, s: Sample, codes: str, packed: str, ties: bool) -> None:
                 )
             ),
         )
+
+
+def _add_tokens(found, s: Sample, folder: Path, n_shards: int) -> None:
+    """MaxSim: rows of the sample are tokens, three of them a document, some documents empty."""
+    lengths = np.where(np.arange(len(s.docs) // 3) % 7 == 3, 0, 3)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    docs = TokenVectors(s.docs[: offsets[-1]], offsets, ids=s.doc_ids[: len(lengths)])
+    queries = TokenVectors(s.queries, np.array([0, *range(2, 38, 5)]), ids=s.query_ids[:8])
+    folder = folder / str(n_shards)
+    folder.mkdir(parents=True)
+    for number in range(n_shards):
+        first, last = (len(docs) * at // n_shards for at in (number, number + 1))
+        part = docs[first:last]
+        arrays = {"embeddings": part.values, "lengths": part.lengths, "ids": s.doc_ids[first:last]}
+        np.savez(folder / f"part-{number}.npz", **arrays)
+    options = {"metric": "maxsim", "exclude": [(s.query_ids[0], s.doc_ids[0])]}
+    shards = str(folder / "part-*.npz")
+    found[f"maxsim-{n_shards}"] = (
+        lambda cluster: ranking_bytes(rank_shards(queries, shards, 9, cluster=cluster, **options)),
+        lambda: ranking_bytes(rank(queries, docs, 9, **options)),
+    )
+    targets = [s.doc_ids[number] for number in (5, 1, 40, 7, 8, 9, 72)] + [None]
+    found[f"maxsim-targets-{n_shards}"] = (
+        lambda cluster: _tally(
+            target_rank_shards(queries, shards, targets, cluster=cluster, **options)
+        ),
+        lambda: _tally(target_ranks(queries, docs, targets, **options)),
+    )
 
 
 def _add_labels(found, s: Sample, plain: str) -> None:

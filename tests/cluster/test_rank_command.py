@@ -40,6 +40,31 @@ def test_run_holds_what_the_library_finds(folder):
         assert sorted(run.row(query)) == sorted(want.row(query))
 
 
+def test_token_vectors_are_ranked_by_maxsim(folder):
+    rng = np.random.default_rng(2)
+    values = rng.integers(-2, 3, (30, 5)).astype(np.float32)
+    lengths = np.array([3, 0, 7, 5, 5, 1, 9])
+    ids = np.array([f"d{row}" for row in range(7)])
+    np.savez("d.npz", embeddings=values, doclens=lengths, ids=ids)
+    np.savez("q.npz", embeddings=values[:6], lengths=[2, 4], ids=["d0", "b"])
+    want = rank("q.npz", "d.npz", 3, metric="maxsim", exclude="self")
+    options = ["-k", "3", "--metric", "maxsim", "--exclude-self", "-o"]
+    for number, more in enumerate(([], ["--prepare", "d.prep"], ["--prepare", "d.prep"])):
+        done = call("q.npz", "d.npz", *options, f"{number}.npz", *more)
+        assert done.exit_code == 0, done.output
+        assert "texts without tokens: 0 queries (no results), 1 docs (never" in done.output
+        run = read_run(f"{number}.npz")
+        assert run.scores.tolist() == want.scores.tolist()
+        assert all(sorted(run.row(name)) == sorted(want.row(name)) for name in ("d0", "b"))
+    done = call("q.npz", "d.npz", *options, "shards.npz", "--cluster", "serial")
+    assert done.exit_code == 0, done.output
+    assert read_run("shards.npz").scores.tolist() == want.scores.tolist()
+    np.savez("bad.npz", embeddings=values, offsets=[0, 40])
+    done = call("q.npz", "bad.npz", *options, "run.npz")
+    assert done.exit_code != 0
+    assert "offsets must lie from 0 to 30; row 1 is 40" in str(done.exception)
+
+
 def test_ids_and_self_exclusion(folder):
     np.savez("d.npz", vectors=np.load("d.npy"), ids=np.array([f"d{i}" for i in range(40)]))
     done = call("d.npz", "d.npz", "--exclude-self", "-o", "run.txt")

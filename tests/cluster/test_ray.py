@@ -30,6 +30,8 @@ FEW = (
     "rank-terms",
     "targets-named",
     "codes-packed-False",
+    "maxsim-6",
+    "maxsim-targets-2",
     "labels",
     "evaluate-qrels-trec_eval",
 )

@@ -73,7 +73,7 @@ from assay.search.engine import (
 from assay.search.indexes.index import prepare_docs
 from assay.prediction import evaluate_confidence
 from assay.io.arrays import NpyRows
-from assay.models.safetensors import load_safetensors
+from assay.search.safetensors import load_safetensors
 
 inputs.WINDOW_BYTES = plan.COARSE_BYTES = 1 << 20
 rng = np.random.default_rng(1)

@@ -13,7 +13,7 @@ import pytest
 from assay.errors import FormatError, MissingPackageError, ShapeError, StorageError, ValueRangeError
 from assay.models import Encoder, encoder, lexical_model
 from assay.models.adapters.torch_file import read_checkpoint
-from assay.models.safetensors import load_safetensors
+from assay.search.safetensors import load_safetensors
 from tests.collections_at_hand import minilm_folder
 from tests.models.files import write_safetensors
 

@@ -27,11 +27,11 @@ from assay.io.collections import read_answers, read_judgments
 from assay.io.columns import read_groups
 from assay.io.formats import read_qrels, read_run
 from assay.io.texts import read_texts
-from assay.models.safetensors import load_safetensors
 from assay.prediction import import_results
 from assay.prediction.files import read_prediction_file
 from assay.scoring.score_data import load_scores
 from assay.search.engine.prepared import prepare
+from assay.search.safetensors import load_safetensors
 from assay.tasks.tables import read_mteb, read_task_lines
 from assay.vision.ground_truth import read_homography
 from assay.vision.hpatches import read_splits

@@ -19,7 +19,7 @@ from assay.io.columns import read_groups
 from assay.io.formats import read_qrels, read_run
 from assay.io.texts import ChunkRule
 from assay.measures import parse_many
-from assay.models.safetensors import load_safetensors
+from assay.search.safetensors import load_safetensors
 from assay.tasks.tables import read_mteb, read_task_lines
 from assay.vision.ground_truth import read_homography
 from assay.vision.keypoints import read_keypoints

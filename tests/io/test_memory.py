@@ -22,7 +22,7 @@ from assay.errors import AssayError
 from assay.io.collections import read_judgments
 from assay.io.formats import read_qrels, read_run
 from assay.io.texts import read_texts
-from assay.models.safetensors import load_safetensors
+from assay.search.safetensors import load_safetensors
 from assay.tasks.tables import read_task_lines
 from assay.vision.settings import read_experiment
 from tests.zst import zst_compress as zst

@@ -11,7 +11,7 @@ import pytest
 from assay.errors import FormatError, MismatchError, StorageError, UsageError
 from assay.models import encoder
 from assay.models.adapters.torch_file import from_factory, read_checkpoint
-from assay.models.safetensors import load_safetensors
+from assay.search.safetensors import load_safetensors
 from tests.models.files import write_safetensors
 
 

@@ -12,7 +12,7 @@ import pytest
 from assay.errors import FormatError, StorageError, UsageError
 from assay.models import EncoderSettings, encoder, text_model
 from assay.models.adapters.onnx import Tokenizer, by_length
-from assay.models.safetensors import load_safetensors
+from assay.search.safetensors import load_safetensors
 from tests.collections_at_hand import minilm_folder, scifact
 
 

@@ -28,10 +28,15 @@ class Answers(NamedTuple):
     digest: str
 
 
-def link_search(folder: Path, compiler: list[str], vectors: dict[Path, list[str]]) -> Path:
+def link_search(
+    folder: Path,
+    compiler: list[str],
+    vectors: dict[Path, list[str]],
+    sources: tuple[Path, ...] = (HERE / "sanitize_search.cpp",),
+) -> Path:
     """The driver; each source with the vector instructions it is written for."""
     objects = []
-    for source in [HERE / "sanitize_search.cpp", *(NATIVE / name for name in PLAIN), *vectors]:
+    for source in [*sources, *(NATIVE / name for name in PLAIN), *vectors]:
         objects.append(folder / f"{source.stem}.o")
         instructions = vectors.get(source, [])
         subprocess.run([*compiler, *instructions, "-c", source, "-o", objects[-1]], check=True)

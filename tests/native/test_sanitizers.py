@@ -93,6 +93,16 @@ def build_search(folder: Path, vectors: dict[Path, list[str]]) -> Path:
     return link_search(folder, common, vectors)
 
 
+@pytest.mark.slow
+def test_maxsim_is_right_and_stays_within_its_tokens(tmp_path):
+    vectors = VECTORS if is_x86() else {}
+    common = [compiler(), *flags(MEMORY), *(["-DASSAY_X86_KERNELS"] if vectors else [])]
+    sources = (HERE / "token_driver.cpp", NATIVE / "search" / "token_search.cpp")
+    driver = link_search(tmp_path, common, vectors, sources)
+    for simd in ("none", "avx2", "avx512"):  # or what this machine has
+        assert run(driver, ASSAY_SIMD=simd) == "ok\n"
+
+
 def is_x86() -> bool:
     return platform.machine() in ("x86_64", "AMD64")
 

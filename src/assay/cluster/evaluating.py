@@ -39,6 +39,7 @@ from assay.search.engine.labels import (
     number_labels,
 )
 from assay.search.engine.search import rank
+from assay.search.engine.token_vectors import is_tokens
 from assay.stats import INTERVAL_NAMES, interval
 from assay.stats.samples import check_level, check_seed
 
@@ -355,9 +356,7 @@ def sample_queries(n_queries: int, sample: int, *, seed: int = 0) -> NDArray[np.
     return np.sort(np.argsort(keys, kind="stable")[:count]).astype(np.int64)
 
 
-def take_sample(
-    queries: Any, query_ids: Any, sample: int, *, seed: int = 0
-) -> tuple[NDArray[Any], Ids]:
+def take_sample(queries: Any, query_ids: Any, sample: int, *, seed: int = 0) -> tuple[Any, Ids]:
     """Return vectors and ids of sampled queries; without ids they are named by their row.
 
     Args:
@@ -376,10 +375,13 @@ def take_sample(
         >>> take_sample(np.eye(4), None, 2, seed=1)[0].shape
         (2, 4)
     """
-    matrix = matrix_of(open_rows(queries), "queries")
+    matrix: Any = queries if is_tokens(queries) else matrix_of(open_rows(queries), "queries")
     names = check_ids(query_ids, matrix.shape[0], "query")
     rows = sample_queries(matrix.shape[0], sample, seed=seed)
-    some = np.concatenate([matrix[row : row + 1] for row in rows])
+    if is_tokens(queries):
+        some = queries[rows]
+    else:
+        some = np.concatenate([matrix[row : row + 1] for row in rows])
     numbered = IntegerIds(rows, rising=True, numbered=True)
     return some, numbered if names is None else names.take(rows)
 

@@ -43,6 +43,8 @@ from assay.io.mapped import steady_files
 from assay.search.engine import inputs
 from assay.search.engine.blocks import Metric, measure_rows
 from assay.search.engine.sparse_vectors import SparseVectors
+from assay.search.engine.token_vectors import TokenVectors
+from assay.search.engine.tokens import check_token_queries
 
 _SCHEMA: Final = 1
 
@@ -340,15 +342,20 @@ def cut(count: int, most: int) -> list[tuple[int, int]]:
 
 
 def check_queries(
-    queries: Any, query_ids: Any, metric: Metric, cluster: Cluster
-) -> tuple[inputs.Vectors, Ids | None]:
+    queries: Any, query_ids: Any, metric: str, zero: str, cluster: Cluster
+) -> tuple[Any, Ids | None]:
     """Check queries and ids; NaN, Inf and zero rows are named before work begins."""
+    if metric == "maxsim":
+        tokens, names = check_token_queries(queries, query_ids, zero)
+        tokens.rows(0, len(tokens), "queries", names)
+        return tokens, names
+    metric_of_search = Metric.of(metric, zero)
     ids = None if query_ids is None else Ids.of(query_ids, what="query")
     matrix = inputs.matrix_of(open_rows(queries), "queries")
     _, kernels = inputs.choose_kernels(cluster.engine)
     for start, stop in cut(matrix.shape[0], cluster.query_block):
         rows = inputs.Rows(inputs.widen(matrix[start:stop], "queries"), start, "queries")
-        measure_rows(kernels, rows, metric, ids=ids, threads=cluster.threads)
+        measure_rows(kernels, rows, metric_of_search, ids=ids, threads=cluster.threads)
     return matrix, inputs.check_ids(ids, matrix.shape[0], "query")
 
 
@@ -397,8 +404,15 @@ def _pairs_by_id(exclude: Any, query_ids: Ids, corpus: Corpus) -> Ints:
     return np.stack([queries, docs], axis=1)
 
 
+def contiguous(rows: Any) -> Any:
+    """Return rows of an array side by side; token and sparse vectors are."""
+    held = isinstance(rows, TokenVectors | SparseVectors)
+    return rows if held else np.ascontiguousarray(rows)
+
+
 def _digest(block: Any) -> str:
-    return digest_of_arrays(*(block.arrays() if isinstance(block, SparseVectors) else (block,)))
+    held = isinstance(block, TokenVectors | SparseVectors)
+    return digest_of_arrays(*(block.arrays() if held else (block,)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -434,8 +448,7 @@ class SearchRequest:
     def block(self, number: int) -> Any:
         """Return the queries of a block."""
         start, stop = self.blocks[number]
-        rows = self.queries[start:stop]
-        return rows if isinstance(rows, SparseVectors) else np.ascontiguousarray(rows)
+        return contiguous(self.queries[start:stop])
 
     def pairs(self, block: int, shard: int) -> Ints | None:
         """Return what a block must not find in a shard: (query, document) from their first."""

@@ -17,10 +17,12 @@ from assay.cluster.jobs import cut
 from assay.cluster.settings import QUERY_BLOCK, Cluster
 from assay.cluster.shards import survey
 from assay.core import checks
+from assay.errors import UsageError
 from assay.io.arrays import open_rows
 from assay.native import Engine
 from assay.search.engine.inputs import check_columns, matrix_of
 from assay.search.engine.search import rank
+from assay.search.engine.token_vectors import is_tokens
 
 _QUERIES: Final = 1008  # one block of the engine
 _PRODUCTS: Final = 1 << 31  # multiplications of the larger measurement
@@ -184,6 +186,8 @@ def plan_shards(
     """
     k, workers = checks.check_cutoff(k), checks.check_cutoff(workers, "workers")
     cluster = Cluster(query_block=query_block, in_flight=in_flight)
+    if is_tokens(queries):
+        raise UsageError("A plan is for one vector a document. Search token vectors without it.")
     matrix = matrix_of(open_rows(queries), "queries")
     corpus = survey(SerialExecutor(), shards, hashed=False, verified=False)
     check_columns(corpus.columns, matrix.shape[1])

@@ -83,7 +83,12 @@ _shard_options = options.add_options(
 @argument("docs", metavar="DOCS", reads=True, names="assay.cluster.shards:list_manifest")
 @options.write_option("The run to write.", "target")
 @options.in_search("-k N", shown=100, help="Documents for each query.")
-@options.metric_option("l2 scores are minus the squared distance.", "cosine")
+@options.in_search(
+    "--metric",
+    choices=["cosine", "dot", "l2", "maxsim"],
+    shown="cosine",
+    help="l2 scores are minus the squared distance; maxsim is for token vectors.",
+)
 @options.in_input("--query-ids FILE", help="Their ids, one a line. [rows are numbered]", reads=True)
 @options.in_input("--doc-ids FILE", help="Ids of the documents, likewise.", reads=True)
 @options.in_search(
@@ -138,7 +143,9 @@ def command(*, save: bool, store: str | None, dataset: str | None, **settings: A
     read in windows. Scores are the exact ones, rounded to float64: the same bytes on every machine.
 
     Both may be sparse instead: .npz files of scipy.sparse.save_npz, or JSON lines of
-    {"id": …, "vector": {term: weight}} or {term: weight}.
+    {"id": …, "vector": {term: weight}} or {term: weight}. With --metric maxsim both are token
+    vectors of a late-interaction model: .npz or .safetensors files of one array with lengths,
+    offsets or a mask, or of one array for each text.
 
     DOCS may also be shards: a pattern in quotes, or a manifest (.json) of .npy, .npz, .parquet or
     .safetensors files, searched here or on a cluster with the same bytes.
@@ -163,7 +170,8 @@ def command(*, save: bool, store: str | None, dataset: str | None, **settings: A
     output.refuse_same_file(settings["target"], settings["timings"], settings["prepare"])
     settings["metadata"] = _describe(settings)  # before the search: its file may be wrong
     with saving_runs("retrieval", wanted=save, store=store, dataset=dataset, tags=()) as saving:
-        vectors, ids = _read_side(settings["queries"], settings["query_ids"], "query")
+        tokens = settings["metric"] == "maxsim"
+        vectors, ids = _read_side(settings["queries"], settings["query_ids"], "query", tokens)
         journal = None
         if not _is_sharded(settings):
             ranking = _rank_here(vectors, ids, settings, saving)
@@ -204,8 +212,11 @@ def _describe(params: dict[str, Any]) -> dict[str, Any] | None:
     return options.describe_method(params["ir_metadata"], name="exact search", **settings)
 
 
-def _read_side(path: str, ids: str | None, side: str) -> tuple[Any, Any]:
+def _read_side(path: str, ids: str | None, side: str, tokens: bool) -> tuple[Any, Any]:
     """Read vectors of one side, and its ids where there are any."""
+    if tokens:
+        texts = engine.read_tokens(path)
+        return texts, texts.ids if ids is None else arrays.read_ids(ids, side)
     if is_sparse(path):
         rows, names = read_sparse_file(path, side)
         return rows, names if ids is None else arrays.read_ids(ids, side)
@@ -225,7 +236,8 @@ def _search_settings(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rank_here(vectors: Any, ids: Any, settings: dict[str, Any], saving: Saving) -> Ranking:
-    docs, doc_ids = _read_side(settings["docs"], settings["doc_ids"], "doc")
+    tokens = settings["metric"] == "maxsim"
+    docs, doc_ids = _read_side(settings["docs"], settings["doc_ids"], "doc", tokens)
     if settings["prepare"] is not None:
         docs = engine.prepare(docs, settings["prepare"], threads=settings["threads"])
     with progress_bar("searching", saving.listener) as progress:
@@ -352,6 +364,9 @@ def _remarks(ranking: Ranking, settings: dict[str, Any]) -> Iterator[str]:
         zeros := zero_remark(settings["zero"], *ranking.zero_rows)
     ):
         yield zeros
+    if settings["metric"] == "maxsim" and any(ranking.zero_rows):
+        queries, docs = ranking.zero_rows
+        yield f"texts without tokens: {queries} queries (no results), {docs} docs (never retrieved)"
     if settings["qrels"] is None:  # else the numbers have the remark
         yield from cut_by_row(ranking, ranking, ranking.query_ids)
 

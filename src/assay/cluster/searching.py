@@ -34,7 +34,6 @@ from assay.core.ranking import Ranking, sort_rows
 from assay.errors import MismatchError, UsageError
 from assay.io.arrays import open_rows
 from assay.native import Engine
-from assay.search.engine.blocks import Metric
 from assay.search.engine.codes import Codes, as_codes, rank_codes
 from assay.search.engine.inputs import check_columns, check_ids, choose_kernels, refuse_short
 from assay.search.engine.plan import search_settings
@@ -82,7 +81,7 @@ class ListTask(ABC):
 class VectorTask(ListTask):
     """Search among vectors."""
 
-    metric: Literal["cosine", "dot", "l2"]
+    metric: Literal["cosine", "dot", "l2", "maxsim"]
     zero: Literal["error", "drop", "last"]
     job: str  # known to no other, so that what a worker remembers is of this search
 
@@ -175,7 +174,9 @@ class ShardSearch:
     def ranking(self) -> Ranking:
         """Return all blocks as one ranking."""
         lists = join_blocks(self.blocks())
-        if getattr(self.work, "zero", "error") != "drop":
+        # Documents without tokens are never retrieved, and the survey does not count them.
+        may_be_short = getattr(self.work, "metric", "") == "maxsim"
+        if getattr(self.work, "zero", "error") != "drop" and not may_be_short:
             there = self.request.corpus.n_docs - np.diff(self.request.excluded.offsets)
             refuse_short(lists.lengths, np.minimum(self.work.k, there))
         docs, names = number_docs(lists, self.request.corpus)
@@ -201,7 +202,7 @@ def rank_shards(
     shards: Any,
     k: int,
     *,
-    metric: Literal["cosine", "dot", "l2"] = "cosine",
+    metric: Literal["cosine", "dot", "l2", "maxsim"] = "cosine",
     exclude: Any = None,
     query_ids: Any = None,
     keep_ties: bool = False,
@@ -214,7 +215,8 @@ def rank_shards(
     were found.
 
     Args:
-        queries: Vectors of the queries; sparse ones where the shards are.
+        queries: Vectors of the queries; sparse ones where the shards are, token vectors for
+            "maxsim".
         shards: A manifest, a pattern or a list of files, in any order; ids come from the files.
         k: Number of documents for each query.
         metric: How vectors are compared.
@@ -254,7 +256,6 @@ def prepare_search(
     Ids of documents in `lookup` are found there, too.
     """
     k = min(checks.check_cutoff(k), _LARGEST_DOC)
-    metric_of_search = Metric.of(metric, zero)
     name, _ = choose_kernels(cluster.engine)
     sparse, matrix = is_sparse(queries), queries
     if sparse:
@@ -263,7 +264,7 @@ def prepare_search(
         matrix = read_sparse(queries, "queries")
         ids = check_ids(query_ids, len(matrix), "query")
     else:
-        matrix, ids = check_queries(queries, query_ids, metric_of_search, cluster)
+        matrix, ids = check_queries(queries, query_ids, metric, zero, cluster)
 
     def check(corpus: Corpus) -> None:
         if not sparse or matrix.names is None:

@@ -19,7 +19,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -54,9 +54,10 @@ from assay.io.fingerprints import digest_of_file
 from assay.io.plain_data import parse_json
 from assay.io.streams import ending_of, read_lines, read_text, split_array
 from assay.io.texts import find_text_columns, read_texts
-from assay.models.safetensors import load_safetensors
 from assay.search.engine.inputs import check_shape
 from assay.search.engine.sparse_vectors import is_sparse, read_sparse_file
+from assay.search.engine.token_vectors import is_tokens, read_tokens
+from assay.search.safetensors import load_safetensors
 
 TEXT_ENDINGS: Final = (".jsonl", ".ndjson", ".txt")
 _PATTERN: Final = re.compile(r"[*?\[]")
@@ -244,6 +245,8 @@ def _read_arrays(path: str, key: str | None) -> ShardContent:
                 f"a .npy file holds one array without a name; the key {key!r} is none."
             )
         return ShardContent(path, NpyRows(path).shape, None)
+    if key is None and is_tokens(path):
+        return _read_tokens(path)
     if key is None and is_sparse(path):
         return _read_sparse(path, key)
     vectors = read_vectors(path, "doc", key=key)
@@ -256,7 +259,14 @@ def _read_sparse(path: str, key: str | None) -> ShardContent:
     return ShardContent(rows, (len(rows), rows.width if rows.names is None else 1), ids)
 
 
+def _read_tokens(path: str) -> ShardContent:
+    tokens = read_tokens(path)
+    return ShardContent(replace(tokens, ids=None), tokens.shape, tokens.ids)
+
+
 def _read_safetensors(path: str, key: str | None) -> ShardContent:
+    if key is None and is_tokens(path):
+        return _read_tokens(path)
     tensors, _ = load_safetensors(path)
     vectors = tensors[_find_vectors(list(tensors), key)]
     name = next((name for name in _IDS if name in tensors), None)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats, Ints
-from assay.cluster.jobs import SearchRequest, check_queries, distinct, make_request
+from assay.cluster.jobs import SearchRequest, check_queries, contiguous, distinct, make_request
 from assay.cluster.settings import Cluster
 from assay.cluster.shards import Corpus, Piece
 from assay.core import checks
@@ -23,7 +23,6 @@ from assay.errors import IdError, UsageError
 from assay.io.arrays import open_rows
 from assay.io.mapped import steady_files
 from assay.native import Engine
-from assay.search.engine.blocks import Metric
 from assay.search.engine.inputs import check_columns, choose_kernels, matrix_of
 from assay.search.engine.plan import search_settings
 from assay.search.engine.targets import (
@@ -35,6 +34,7 @@ from assay.search.engine.targets import (
     row_targets,
     target_scores,
 )
+from assay.search.engine.token_vectors import TokenVectors
 
 
 class TargetCounts(NamedTuple):
@@ -66,9 +66,11 @@ class TargetTask:
     def score(self, queries: Any, piece: Piece, rows: Ints, targets: Ints) -> Floats:
         """Score targets canonically in one shard; `rows` are the rows that hold them."""
         with piece.open() as content:
-            docs = np.stack(
-                [matrix_of(open_rows(content.docs), "docs")[row : row + 1][0] for row in rows]
-            )
+            if isinstance(content.docs, TokenVectors):
+                docs: Any = content.docs[rows]
+            else:
+                matrix = matrix_of(open_rows(content.docs), "docs")
+                docs = np.stack([matrix[row : row + 1][0] for row in rows])
             return target_scores(queries, docs, targets, **vars(self))
 
     def search(
@@ -103,7 +105,7 @@ def target_rank_shards(
     shards: Any,
     targets: Any,
     *,
-    metric: Literal["cosine", "dot", "l2"] = "cosine",
+    metric: Literal["cosine", "dot", "l2", "maxsim"] = "cosine",
     exclude: Any = None,
     query_ids: Any = None,
     zero: Literal["error", "last"] = "error",
@@ -135,7 +137,7 @@ def target_rank_shards(
         raise UsageError("target_rank_shards takes zero='error' or 'last'.")
     cluster = cluster or Cluster()
     name, _ = choose_kernels(cluster.engine)
-    matrix, ids = check_queries(queries, query_ids, Metric.of(metric, zero), cluster)
+    matrix, ids = check_queries(queries, query_ids, metric, zero, cluster)
     named = checks.as_list(targets, "targets")
     checks.check_lengths(targets=len(named), queries=matrix.shape[0])
     targets_named = distinct([target for target in named if target is not None], "targets")
@@ -212,7 +214,7 @@ def _score_targets(
             piece = request.corpus.pieces[shard]
             rows, local = np.unique(targets[queries] - piece.first, return_inverse=True)
             first, last = int(queries[0]), int(queries[-1])
-            vectors = np.ascontiguousarray(request.queries[first : last + 1][queries - first])
+            vectors = contiguous(request.queries[first : last + 1][queries - first])
             yield vectors, piece, rows, local.astype(np.int64)
 
     for number, block_scores in cluster.executor.map(work.score, tasks()):

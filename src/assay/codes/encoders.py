@@ -25,7 +25,7 @@ from assay.errors import UsageError, ValueRangeError, need
 from assay.io.arrays import open_rows
 from assay.search.engine import Codes
 from assay.search.engine.inputs import matrix_of
-from assay.search.engine.search import one_blas_thread
+from assay.search.engine.workers import one_blas_thread
 from assay.stats.samples import check_seed
 
 FLOAT: Final = "float"  # the vectors themselves, beside their codes

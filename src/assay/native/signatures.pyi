@@ -214,6 +214,43 @@ class Kernels(Protocol):
     ) -> SparseHandle:
         """Make inverted lists of documents with float64 weights."""
 
+    def find_tokens(
+        self,
+        queries: Floats32,
+        query_offsets: Ints,
+        signs: Floats32,
+        codes: Bytes,
+        step: Floats32,
+        offsets: Ints,
+        start: int,
+        stop: int,
+        scores: Floats32,
+        by_norm: Floats,
+        by_residual: Floats,
+        stop_flag: Ints32,
+        done: Ints,
+        /,
+    ) -> None:
+        """Add MaxSim by 8-bit tokens to scores, queries × documents start … stop − 1.
+
+        A score is off by at most by_norm · (largest norm of the document's tokens) + by_residual ·
+        (largest residual), both as `coarsen` gives them without an axis.
+        """
+
+    def score_tokens(
+        self,
+        queries: Floats32,
+        query_offsets: Ints,
+        docs: Floats32,
+        doc_offsets: Ints,
+        pairs: Ints,
+        candidates: Ints,
+        scores: Floats,
+        stop_flag: Ints32,
+        /,
+    ) -> None:
+        """Score candidates[pairs[q]] … with query q by MaxSim, canonically."""
+
     def sort_rows(
         self,
         queries: Ints32,

@@ -15,7 +15,7 @@ COLUMNS = 256
 _LIMITED = """
 import resource, sys
 import numpy as np
-from assay.search.engine import rank, target_ranks
+from assay.search.engine import TokenVectors, rank, target_ranks
 from assay.native import load
 
 path, engine, way, allowance = sys.argv[1:]
@@ -40,7 +40,11 @@ def blocks():
             yield np.fromfile(file, dtype, rows * shape[1]).reshape(rows, shape[1])
 
 
-if way == "targets":
+if way == "tokens":
+    docs = TokenVectors(path, np.arange(0, 420_001, 100))
+    found = rank([queries[:20]] * 9, docs, 100, metric="maxsim", engine=engine, threads=2)
+    print(found.docs.sum(), found.n_docs)
+elif way == "targets":
     found = target_ranks(queries, path, np.arange(len(queries)), engine=engine, threads=2)
     print(found.rank.sum(), found.n_docs)
 else:
@@ -115,6 +119,18 @@ def test_a_corpus_larger_than_what_there_is(tmp_path):
     done = search(path, "native", "path", 50, allowance)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.split()[1] == "420000"
+
+
+@linux
+def test_token_vectors_take_bounded_room(tmp_path):
+    pytest.importorskip("assay.native._kernels")
+    path = tmp_path / "tokens.npy"
+    write_corpus(path, 420_000)
+    allowance = 384 << 20
+    assert path.stat().st_size > allowance
+    done = search(path, "native", "tokens", 50, allowance)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.split()[1] == "4200"
 
 
 @linux

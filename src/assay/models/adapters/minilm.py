@@ -21,7 +21,7 @@ from assay.errors import FormatError, UsageError
 from assay.io.fingerprints import digest_of_file
 from assay.models.adapters.onnx import ModelFolder, OnnxModel, folder_encoder, open_session
 from assay.models.encoding import Encoder, EncoderRequest
-from assay.models.safetensors import load_safetensors
+from assay.search.safetensors import load_safetensors
 
 _WEIGHTS: Final = "model.safetensors"
 _SETTINGS: Final = ("config.json", "tokenizer.json", "modules.json", "sentence_bert_config.json")

@@ -28,8 +28,8 @@ from assay.errors import AssayError, FormatError, MismatchError, UsageError, err
 from assay.io.fingerprints import weights_of
 from assay.io.streams import open_chunks
 from assay.models.encoding import Batch, Encoder, EncoderRequest
-from assay.models.safetensors import load_safetensors
 from assay.models.specs import encoder, runs_code
+from assay.search.safetensors import load_safetensors
 
 _ENDINGS = (".pt", ".pth", ".ckpt", ".safetensors")
 # What the keys of files hold that name no text model.

@@ -58,5 +58,6 @@ void bind_objects(nb::module_& module);
 void bind_score_ranks(nb::module_& module);
 void bind_search(nb::module_& module);
 void bind_sparse(nb::module_& module);
+void bind_tokens(nb::module_& module);
 
 }  // namespace assay

@@ -314,6 +314,7 @@ NB_MODULE(_kernels, module) {
     assay::bind_statistics(module);
     assay::bind_search(module);
     assay::bind_sparse(module);
+    assay::bind_tokens(module);
     assay::bind_hamming(module);
     assay::bind_score_ranks(module);
     assay::bind_objects(module);

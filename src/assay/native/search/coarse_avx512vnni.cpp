@@ -18,6 +18,8 @@ struct Avx512Vnni {
     static Vec multiply(Vec a, Vec b) { return _mm512_mul_ps(a, b); }
     static Vec multiply_add(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
     static Vec to_float(const int32_t* sums) { return _mm512_cvtepi32_ps(_mm512_load_si512(sums)); }
+    static Vec larger(Vec a, Vec b) { return _mm512_max_ps(a, b); }
+    static float largest(Vec a) { return _mm512_reduce_max_ps(a); }
     static uint32_t at_least(Vec a, Vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ); }
 
     static Sums begin(int32_t start) { return _mm512_set1_epi32(start); }

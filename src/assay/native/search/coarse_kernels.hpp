@@ -73,6 +73,31 @@ struct CoarseScan {
     void (*expect)(void* receiver, size_t query);
 };
 
+// A document's tokens within one panel: rows from … to − 1.
+struct TokenSegment {
+    size_t panel, doc;
+    size_t from, to;
+    const float* mask;  // 0 in these rows and −inf in others; null where they are the whole panel
+    bool last;          // whether the document ends here
+};
+
+// Tokens of queries with those of documents: the score of a query with a document grows by step · (largest factor · sum of a
+// token) for each of the query's tokens.
+struct TokenScan {
+    const uint8_t* queries;  // as in CoarseScan, as are the next two
+    const int32_t* start;
+    size_t steps;
+    const float* step;       // per token of a query, padded with 0, as are the next two
+    const uint32_t* query;
+    float* largest;          // so far, of the document that the last panels ended within
+    const uint8_t* codes;    // of some panels, as is the next
+    const float* factor;     // per token of a document
+    const TokenSegment* segments;
+    const TokenSegment* end;
+    float* scores;           // [query][document]
+    size_t n_docs;
+};
+
 // Products of codes of one width.
 struct CoarseProduct {
     size_t columns;  // of a step
@@ -96,6 +121,9 @@ struct CoarseKernels {
     void (*measure)(const float* rows, size_t count, size_t columns, const Measuring& measuring, size_t first);
     // query · row in float32, in some order, of pairs.
     void (*multiply)(const float* queries, const float* docs, size_t columns, const Pairs& pairs, float* products);
+    void (*scan_tokens)(const TokenScan&, size_t group);  // of 8 bits
+    // All products of some rows with others in float32, and the largest of each of the first.
+    void (*multiply_all)(const float* queries, size_t n_queries, const float* docs, size_t n_docs, size_t columns, float* products, float* largest);
 };
 
 const CoarseKernels& plain_coarse_kernels();

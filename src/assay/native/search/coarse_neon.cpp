@@ -20,6 +20,8 @@ struct NeonDot {
     static Vec multiply(Vec a, Vec b) { return vmulq_f32(a, b); }
     static Vec multiply_add(Vec a, Vec b, Vec c) { return vfmaq_f32(c, a, b); }
     static Vec to_float(const int32_t* sums) { return vcvtq_f32_s32(vld1q_s32(sums)); }
+    static Vec larger(Vec a, Vec b) { return vmaxq_f32(a, b); }
+    static float largest(Vec a) { return vmaxvq_f32(a); }
     static uint32_t at_least(Vec a, Vec b) {
         constexpr uint32_t bits[4] = {1, 2, 4, 8};
         return vaddvq_u32(vandq_u32(vcgeq_f32(a, b), vld1q_u32(bits)));

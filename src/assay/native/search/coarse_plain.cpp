@@ -9,6 +9,8 @@ const CoarseKernels& plain_coarse_kernels() {
                                           {kStep, kNoLimits, 0, true, nullptr, quantise<int8_t>, fill_panel<int8_t>},
                                           {kStep / 2, kNoLimits, 0, false, nullptr, quantise<int16_t>, fill_panel<int16_t>},
                                           nullptr,
+                                          nullptr,
+                                          nullptr,
                                           nullptr};
     return kernels;
 }

@@ -16,6 +16,8 @@ namespace {
 
 using assay::CoarseScan;
 using assay::Pairs;
+using assay::TokenScan;
+using assay::TokenSegment;
 
 // The sums of a group of queries with two vectors of documents; they stay in registers.
 template <class Isa>
@@ -138,6 +140,44 @@ void scan_panels(const CoarseScan& scan, size_t group, const uint8_t* codes, siz
     meet(scan, group, codes, first_panel, n_panels);
 }
 
+// The largest factor · sum of the rows of a segment, and of what is given.
+template <class Isa>
+inline __attribute__((always_inline)) typename Isa::Vec largest_in(const TokenSegment& segment, const int32_t* sums, const float* factor,
+                                                                  typename Isa::Vec most) {
+    if (segment.mask == nullptr) {
+#pragma GCC unroll 8
+        for (size_t i = 0; i < kPanel; i += Isa::width) most = Isa::larger(most, Isa::multiply(Isa::to_float(sums + i), Isa::load(factor + i)));
+        return most;
+    }
+    for (size_t i = segment.from / Isa::width * Isa::width; i < segment.to; i += Isa::width) {
+        most = Isa::larger(most, Isa::multiply_add(Isa::to_float(sums + i), Isa::load(factor + i), Isa::load(segment.mask + i)));
+    }
+    return most;
+}
+
+template <class Isa>
+void scan_tokens(const TokenScan& scan, size_t group) {
+    constexpr float kBelowAll = -std::numeric_limits<float>::infinity();
+    const size_t first = group * Isa::rows, panel_bytes = scan.steps * kPanel * kStep;
+    const size_t narrow = Isa::steps_in_16_bits, blocks = narrow == 0 ? 1 : (scan.steps + narrow - 1) / narrow;
+    alignas(64) int32_t sums[Isa::rows][kPanel];
+    typename Isa::Vec most[Isa::rows];
+    for (size_t row = 0; row < Isa::rows; ++row) most[row] = Isa::spread(scan.largest[first + row]);
+    const TokenSegment* segment = scan.segments;
+    for (size_t panel = 0; segment != scan.end; ++panel) {
+        multiply_panel<Isa>(scan.queries + first * scan.steps * kStep, scan.start + first * blocks, scan.codes + panel * panel_bytes, scan.steps, sums);
+        for (; segment != scan.end && segment->panel == panel; ++segment) {
+            for (size_t row = 0; row < Isa::rows; ++row) most[row] = largest_in<Isa>(*segment, sums[row], scan.factor + panel * kPanel, most[row]);
+            if (!segment->last) continue;
+            for (size_t row = 0, at = first; row < Isa::rows; ++row, ++at) {
+                scan.scores[scan.query[at] * scan.n_docs + segment->doc] += scan.step[at] * Isa::largest(most[row]);
+                most[row] = Isa::spread(kBelowAll);
+            }
+        }
+    }
+    for (size_t row = 0; row < Isa::rows; ++row) scan.largest[first + row] = Isa::largest(most[row]);
+}
+
 inline float multiply_rows(const float* a, const float* b, size_t columns) {
     Eight sums[4] = {};
     size_t column = 0;
@@ -194,6 +234,44 @@ void multiply_pairs(const float* queries, const float* docs, size_t columns, con
     }
 }
 
+// Two rows with four: eight sums, which are turned over to be added up.
+inline void multiply_two_with_four(const float* const* a, const float* const* b, size_t columns, float* products) {
+    Eight sums[kTogether] = {};
+    size_t column = 0;
+    for (; column + kTogether <= columns; column += kTogether) {
+        const Eight left = eight_at(a[0] + column), right = eight_at(a[1] + column);
+#pragma GCC unroll 4
+        for (size_t i = 0; i < 4; ++i) {
+            const Eight row = eight_at(b[i] + column);
+            sums[i] = multiply_add(left, row, sums[i]);
+            sums[4 + i] = multiply_add(right, row, sums[4 + i]);
+        }
+    }
+    transpose(sums);
+    put_eight(products, ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7])));
+    for (; column < columns; ++column) {
+        for (size_t i = 0; i < kTogether; ++i) products[i] += a[i / 4][column] * b[i % 4][column];
+    }
+}
+
+void multiply_all(const float* queries, size_t n_queries, const float* docs, size_t n_docs, size_t columns, float* products, float* largest) {
+    const auto row = [columns](const float* rows, size_t at, size_t count) { return rows + (at < count ? at : count - 1) * columns; };
+    for (size_t i = 0; i < n_queries; ++i) largest[i] = -std::numeric_limits<float>::infinity();
+    for (size_t j = 0; j < n_docs; j += 4) {
+        const float* four[] = {row(docs, j, n_docs), row(docs, j + 1, n_docs), row(docs, j + 2, n_docs), row(docs, j + 3, n_docs)};
+        for (size_t i = 0; i < n_queries; i += 2) {
+            const float* two[] = {row(queries, i, n_queries), row(queries, i + 1, n_queries)};
+            float sums[kTogether];
+            multiply_two_with_four(two, four, columns, sums);
+            for (size_t at = i; at < i + 2 && at < n_queries; ++at) {
+                const float* of_row = sums + 4 * (at - i);
+                std::memcpy(products + at * n_docs + j, of_row, (n_docs - j < 4 ? n_docs - j : 4) * sizeof(float));
+                for (size_t k = 0; k < 4; ++k) largest[at] = of_row[k] > largest[at] ? of_row[k] : largest[at];  // rows beyond the last repeat it
+            }
+        }
+    }
+}
+
 // Square norms, summed in eight lanes; `first` is the number of the first row.
 inline void measure_rows(const float* rows, size_t count, size_t columns, const Measuring& measuring, size_t first) {
     for (size_t row = 0; row < count; ++row, rows += columns) {
@@ -226,7 +304,7 @@ constexpr assay::CoarseProduct wide_product() {
 
 template <class Narrow, class Wide>
 const assay::CoarseKernels& kernels_of() {
-    static const assay::CoarseKernels kernels = {Narrow::rows, narrow_product<Narrow>(), wide_product<Wide>(), measure_rows, multiply_pairs};
+    static const assay::CoarseKernels kernels = {Narrow::rows, narrow_product<Narrow>(), wide_product<Wide>(), measure_rows, multiply_pairs, scan_tokens<Narrow>, multiply_all};
     return kernels;
 }
 

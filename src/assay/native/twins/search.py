@@ -126,16 +126,16 @@ class TopK:
         """Take over candidates of a block, by their canonical scores."""
         scores = pair_scores(metric, queries, docs, offsets, candidates)
         rows = np.repeat(np.arange(self.n_queries), np.diff(offsets))
-        self._add(rows, candidates.astype(np.int64) + docs.first, scores)
+        self.add(rows, candidates.astype(np.int64) + docs.first, scores)
 
     def seed(self, least: Floats) -> None:
         """Start with the certainty that documents below a score, if it is finite, do not matter."""
         rows = np.repeat(np.flatnonzero(np.isfinite(least)), self.k)
-        self._add(rows, np.full(len(rows), _NOBODY), least[rows])
+        self.add(rows, np.full(len(rows), _NOBODY), least[rows])
 
     def absorb(self, other: TopK) -> None:
         """Take over what was found in other documents."""
-        self._add(other.rows, other.docs, other.scores)
+        self.add(other.rows, other.docs, other.scores)
 
     def floors(self, queries: QueryBlock, docs: DocBlock) -> Floats32:
         """Return for each query a product score below which no document matters."""
@@ -161,7 +161,7 @@ class TopK:
         scores = np.delete(all_scores, beyond)
         return offsets_of(np.minimum(lengths, most)), docs, scores, tie_split
 
-    def _add(self, rows: Ints, docs: Ints, scores: Floats) -> None:
+    def add(self, rows: Ints, docs: Ints, scores: Floats) -> None:
         """Merge, sort by the tie rule, and cut each row after its k-th document."""
         rows = np.concatenate([self.rows, rows])
         docs = np.concatenate([self.docs, docs])

@@ -13,6 +13,8 @@ from assay.search.engine.prepared import Prepared, prepare
 from assay.search.engine.search import rank, rerank
 from assay.search.engine.sparse_vectors import SparseVectors, read_sparse
 from assay.search.engine.targets import TargetRanks, target_ranks, target_ranks_from_scores
+from assay.search.engine.token_vectors import TokenVectors, read_tokens
+from assay.search.engine.tokens import score_pairs
 
 __all__ = [
     "Codes",
@@ -20,6 +22,7 @@ __all__ = [
     "Prepared",
     "SparseVectors",
     "TargetRanks",
+    "TokenVectors",
     "count_labels",
     "distance_histogram",
     "pack_codes",
@@ -27,7 +30,9 @@ __all__ = [
     "rank",
     "rank_codes",
     "read_sparse",
+    "read_tokens",
     "rerank",
+    "score_pairs",
     "target_ranks",
     "target_ranks_from_scores",
 ]

@@ -364,14 +364,15 @@ def _quantisable(block: blocks.MeasuredRows) -> Iterator[blocks.MeasuredRows]:
 def search_settings(*, metric: str, zero: str, exclude: Any, **more: Any) -> dict[str, str]:
     """Collect what can change the answers of a search, for the signature of its numbers.
 
-    `zero` counts under cosine only; where it is "error", no row is zero. Of documents that tie at
-    the k-th place the first rows are kept, whatever their ids, unless all are: `cut:row` says so.
+    `zero` counts under cosine and maxsim only; where it is "error", no row is zero. Of documents
+    that tie at the k-th place the first rows are kept, whatever their ids, unless all are:
+    `cut:row` says so.
     """
     cut = "row" if "k" in more and not more.get("keep_ties") else None
     return as_settings(
         metric=metric,
         cut=cut,
-        zero=zero if zero != "error" and metric == "cosine" else None,
+        zero=zero if zero != "error" and metric in ("cosine", "maxsim") else None,
         exclude=exclude if isinstance(exclude, str | None) else f"pairs-{pair_digest(exclude)}",
         **more,
     )

@@ -15,7 +15,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, overload
+from typing import Any, Final, NamedTuple, Protocol, TypeVar, overload, runtime_checkable
 
 import numpy as np
 
@@ -131,28 +131,45 @@ class Prepared:
         return self.rows.dtype == np.dtype(np.float32)
 
 
+@runtime_checkable
+class Preparable(Protocol):
+    """Describe documents that prepare themselves, such as token vectors."""
+
+    def prepare(self: _Docs, path: Any = None, *, threads: int | None = None) -> _Docs:
+        """Return these documents with their 8-bit form."""
+
+
+_Docs = TypeVar("_Docs", bound=Preparable)
+
+
 def _whole_panels(columns: int) -> int:
     return max(1, window_rows(columns) // PANEL) * PANEL
 
 
 @overload
-def prepare(docs: SparseVectors, path: None = None, *, threads: int | None = None) -> SparseVectors:
-    pass
+def prepare(
+    docs: SparseVectors, path: None = None, *, threads: int | None = None
+) -> SparseVectors: ...
+
+
+@overload
+def prepare(
+    docs: _Docs, path: str | os.PathLike[str] | None = None, *, threads: int | None = None
+) -> _Docs: ...
 
 
 @overload
 def prepare(
     docs: VectorsLike, path: str | os.PathLike[str] | None = None, *, threads: int | None = None
-) -> Prepared:
-    pass
+) -> Prepared: ...
 
 
 def prepare(docs: Any, path: Any = None, *, threads: int | None = None) -> Any:
     """Measure and quantise documents once, for every search by any metric.
 
     Args:
-        docs: An array, a memory map or the path of a .npy file, which must not change while the
-            result is used; or sparse vectors, of which inverted lists are made.
+        docs: An array, a memory map, the path of a .npy file or `TokenVectors`, which must not
+            change while the result is used; or sparse vectors, of which inverted lists are made.
         path: File to keep the result in. Where it holds the result for these documents, it is
             mapped into memory; else it is written anew. Lists of sparse vectors stay in memory.
         threads: Number of threads, by default one for each core.
@@ -177,6 +194,15 @@ def prepare(docs: Any, path: Any = None, *, threads: int | None = None) -> Any:
         sparse = read_sparse(docs, "docs")
         make_lists(sparse, "dot", None)
         return sparse
+    if isinstance(docs, Preparable):
+        return docs.prepare(path, threads=threads)
+    return prepare_rows(docs, path, threads)
+
+
+def prepare_rows(
+    docs: Any, path: str | os.PathLike[str] | None, threads: int | None, *, tokens: bool = False
+) -> Prepared:
+    """Measure and quantise rows; those of tokens without an axis."""
     opened = open_rows(docs)
     if is_stream(opened):
         raise UsageError(
@@ -186,22 +212,25 @@ def prepare(docs: Any, path: Any = None, *, threads: int | None = None) -> Any:
     rows = matrix_of(opened, "docs")
     with steady_files(rows):
         if path is None:
-            return measure_corpus(rows, threads)
+            return measure_corpus(rows, threads, tokens)
         checks.require(path, str | os.PathLike, "path", "the name of a file")
         place = _place_of(docs)
-        prepared = _read(os.fspath(path), rows, place)
+        prepared = _read(os.fspath(path), rows, place, tokens)
         if prepared is not None:
             return prepared
-        parts, digest = measure_corpus(rows, threads), digest_rows(rows)
-    _write(os.fspath(path), parts, digest, place)  # now that the documents are known to be these
+        parts, digest = measure_corpus(rows, threads, tokens), digest_rows(rows)
+    _write(
+        os.fspath(path), parts, digest, place, tokens
+    )  # now that the documents are known to be these
     return parts
 
 
-def measure_corpus(rows: Vectors, threads: int | None) -> Prepared:
-    """Measure and quantise rows, block by block."""
+def measure_corpus(rows: Vectors, threads: int | None, tokens: bool = False) -> Prepared:
+    """Measure and quantise rows, block by block; those of tokens without an axis."""
     kernels, n_threads = load(engine_name()), thread_count(threads)
     n_rows, columns = rows.shape
-    step, axis = _whole_panels(columns), axis_of(rows)
+    step = _whole_panels(columns)
+    axis = np.zeros(columns, np.float32) if tokens else axis_of(rows)
     measures: list[Measures] = []
     codes: list[Any] = []
     quantised = columns <= MOST_COLUMNS
@@ -242,7 +271,9 @@ def digest_rows(rows: Vectors) -> str:
     return digest.hexdigest()
 
 
-def _write(path: str, prepared: Prepared, digest: str, place: list[int] | None) -> None:
+def _write(
+    path: str, prepared: Prepared, digest: str, place: list[int] | None, tokens: bool
+) -> None:
     arrays: list[Array] = [*prepared.measures, *(prepared.coarse or ())]
     content = hashlib.sha256()
     for array in arrays:
@@ -255,6 +286,7 @@ def _write(path: str, prepared: Prepared, digest: str, place: list[int] | None) 
         "place": place,
         "coarse": prepared.coarse is not None,
         "arrays": content.hexdigest(),
+        **({"tokens": True} if tokens else {}),
     }
     with atomic_write(path) as file:
         file.write(_MAGIC + json.dumps(head).encode() + b"\n")
@@ -272,10 +304,10 @@ class _MappedFile(NamedTuple):
     file: WatchedFile
 
 
-def _read(path: str, rows: Vectors, place: list[int] | None) -> Prepared | None:
+def _read(path: str, rows: Vectors, place: list[int] | None, tokens: bool) -> Prepared | None:
     """Read a file of these documents; None where there is no file, or one of others."""
     file = _map(path)
-    if file is None or not _is_for(file.head, rows, place):
+    if file is None or not _is_for(file.head, rows, place, tokens):
         return None
     n_rows = rows.shape[0]
     shapes = dict(zip(Measures._fields, (("<i4", n_rows), *[("<f8", n_rows)] * 2), strict=True))
@@ -308,8 +340,10 @@ def _map(path: str) -> _MappedFile | None:
     return _MappedFile(head, content, len(_MAGIC) + len(line) + 1, file)
 
 
-def _is_for(head: Any, rows: Vectors, place: list[int] | None) -> bool:
+def _is_for(head: Any, rows: Vectors, place: list[int] | None, tokens: bool) -> bool:
     if not isinstance(head, dict) or head.get("version") != VERSION:
+        return False
+    if head.get("tokens", False) is not tokens:
         return False
     if (head.get("shape"), head.get("dtype")) != (list(rows.shape), rows.dtype.str):
         return False

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -26,7 +26,16 @@ from assay.search.engine.plan import SearchPlan, plan, search_settings
 from assay.search.engine.prepared import Prepared
 from assay.search.engine.sparse import rank_sparse
 from assay.search.engine.sparse_vectors import SparseVectors, is_sparse
-from assay.search.engine.workers import Control, Progress, Task, only_forward, run
+from assay.search.engine.token_vectors import TokenVectors, is_tokens
+from assay.search.engine.tokens import TokenSearch, rank_tokens, score_ragged
+from assay.search.engine.workers import (
+    Control,
+    Progress,
+    Task,
+    one_blas_thread,
+    only_forward,
+    run,
+)
 
 if TYPE_CHECKING:
     from assay.native.signatures import BestK, CoarseHandle, DocHandle, QueryHandle
@@ -49,11 +58,11 @@ class RankedLists(NamedTuple):
 
 
 def rank(
-    queries: VectorsLike | SparseVectors,
-    docs: VectorsLike | Prepared | SparseVectors,
+    queries: VectorsLike | SparseVectors | TokenVectors,
+    docs: VectorsLike | Prepared | SparseVectors | TokenVectors,
     k: int,
     *,
-    metric: Literal["cosine", "dot", "l2"] = "cosine",
+    metric: Literal["cosine", "dot", "l2", "maxsim"] = "cosine",
     exclude: Any = None,
     query_ids: Iterable[object] | None = None,
     doc_ids: Iterable[object] | None = None,
@@ -71,16 +80,19 @@ def rank(
 
     Args:
         queries: Vectors of the queries: an array, a memory map or the path of a .npy file; or
-            sparse ones, in whatever `read_sparse` takes.
+            sparse ones, in whatever `read_sparse` takes; for "maxsim" token vectors, in whatever
+            `read_tokens` takes.
         docs: Vectors of the documents, likewise, or an iterator of blocks of rows.
         k: Number of documents for each query.
-        metric: How vectors are compared; sparse ones by "cosine" or "dot".
+        metric: How vectors are compared; sparse ones by "cosine" or "dot", token vectors by
+            "maxsim", the sum over query tokens of the largest product with a document token.
         exclude: "self" (the document with the query's id; without ids, of its row) or pairs of
             (query, document), by id where there are ids.
         query_ids: Ids of the queries, by default their row numbers.
         doc_ids: Ids of the documents, likewise.
         keep_ties: Keep all documents that tie with the k-th.
-        zero: Refuse all-zero rows under cosine, drop them, or rank them last.
+        zero: Refuse all-zero rows under cosine, drop them, or rank them last; under "maxsim"
+            refuse queries without tokens, or let them find nothing ("drop").
         floors: A score for each query that k documents elsewhere reach; documents that score
             less are not looked for.
         threads: Number of threads, by default one for each core.
@@ -99,6 +111,26 @@ def rank(
     """
     k = min(checks.check_cutoff(k), _MOST_DOCS)
     keep_ties = checks.check_flag(keep_ties, "keep_ties")
+    certain = None
+    if floors is not None:
+        certain = checks.exact_scores(checks.real_matrix([floors], "floors"), "floors").ravel()
+    if metric == "maxsim":
+        return rank_tokens(
+            queries,
+            docs,
+            k,
+            exclude=exclude,
+            query_ids=query_ids,
+            doc_ids=doc_ids,
+            keep_ties=keep_ties,
+            zero=zero,
+            floors=certain,
+            threads=threads,
+            engine=engine,
+            progress=progress,
+        )
+    if is_tokens(queries) or is_tokens(docs):
+        raise UsageError("Token vectors are compared by metric='maxsim'.")
     if is_sparse(queries) or is_sparse(docs):
         if zero != "error" or floors is not None:
             raise UsageError("Sparse vectors are searched without floors and with zero='error'.")
@@ -131,9 +163,7 @@ def rank(
             lists=True,
         )
         depth = k if keep_ties else k + 1  # one more tells whether the cut divides a tie
-        certain = None
-        if floors is not None:
-            certain = checks.exact_scores(checks.real_matrix([floors], "floors"), "floors").ravel()
+        if certain is not None:
             checks.check_lengths(floors=certain.size, queries=ready.n_queries)
         tops, n_docs, n_zero = _find(ready, depth, keep_ties, certain, progress)
         lists = join_lists(tops, n_docs if keep_ties else k)
@@ -376,7 +406,7 @@ def rerank(
     queries: Any,
     *,
     docs: Any,
-    metric: Literal["cosine", "dot", "l2"] = "cosine",
+    metric: Literal["cosine", "dot", "l2", "maxsim"] = "cosine",
     zero: Literal["error", "drop", "last"] = "error",
     threads: int | None = None,
     engine: Engine | None = None,
@@ -385,8 +415,8 @@ def rerank(
 
     Args:
         ranking: The ranking to order again.
-        queries: Vectors of the ranking's queries, in its order.
-        docs: Vectors of the ranking's documents, in its order.
+        queries: Vectors of the ranking's queries, in its order; token vectors for "maxsim".
+        docs: Vectors of the ranking's documents, likewise; those without tokens are dropped.
         metric: How vectors are compared.
         zero: Refuse all-zero rows under cosine, drop them, or rank them last.
         threads: Number of threads, by default one for each core.
@@ -404,14 +434,22 @@ def rerank(
         [(0, 1.0), (2, 0.0)]
     """
     checks.require(ranking, Ranking, "ranking", "a Ranking")
-    queries, docs = open_rows(queries), open_rows(docs)
-    with steady_files(queries, docs):
-        ready = plan(queries, docs, k=1, metric=metric, zero=zero, threads=threads, engine=engine)
-        checks.check_lengths(queries=ready.n_queries, **{"rows of the ranking": len(ranking)})
-        checks.check_lengths(docs=ready.n_docs or 0, **{"documents of the ranking": ranking.n_docs})
-        scores, empty = _score_ranking(ready, ranking)
-    _refuse_infinite(scores)
-    ranked = ~empty if zero == "drop" else np.ones(len(scores), bool)
+    options: dict[str, Any] = {"zero": zero, "threads": threads, "engine": engine}
+    ready: SearchPlan | TokenSearch
+    if metric == "maxsim":
+        ready = TokenSearch.new(queries, docs, **options)
+        _check_fit(ranking, len(ready.queries), len(ready.docs))
+        with steady_files(ready.queries, ready.docs):
+            scores = score_ragged(ready, ranking.offsets, ranking.docs.astype(np.int64))
+        ranked = np.isfinite(scores)
+    else:
+        queries, docs = open_rows(queries), open_rows(docs)
+        with steady_files(queries, docs):
+            ready = plan(queries, docs, k=1, metric=metric, **options)
+            _check_fit(ranking, ready.n_queries, ready.n_docs or 0)
+            scores, empty = _score_ranking(ready, ranking)
+        _refuse_infinite(scores)
+        ranked = ~empty if zero == "drop" else np.ones(len(scores), bool)
     return replace(
         ranking,
         offsets=offsets_of(ranked)[ranking.offsets],
@@ -425,6 +463,11 @@ def rerank(
             **search_settings(metric=metric, zero=zero, exclude=ranking.settings.get("exclude")),
         },
     )
+
+
+def _check_fit(ranking: Ranking, n_queries: int, n_docs: int) -> None:
+    checks.check_lengths(queries=n_queries, **{"rows of the ranking": len(ranking)})
+    checks.check_lengths(docs=n_docs, **{"documents of the ranking": ranking.n_docs})
 
 
 @np.errstate(all="ignore")
@@ -462,19 +505,6 @@ class _Tile(NamedTuple):
     start: int
     scores: Floats32
     bound: Floats32
-
-
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """Hold BLAS at one thread: the tiles have threads of their own."""
-    limits: AbstractContextManager[Any] = _pools().limit(limits=1, user_api="blas")
-    return limits
-
-
-@cache  # looking for the libraries takes longer than the search of a small block
-def _pools() -> Any:
-    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
-
-    return ThreadpoolController()
 
 
 def _score_tiles(

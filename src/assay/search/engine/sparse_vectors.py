@@ -56,7 +56,7 @@ class SparseVectors:
         if width > _MOST_COLUMNS:
             raise ShapeError(f"Sparse rows have up to {_MOST_COLUMNS} columns, found {width}.")
         weights = _check_weights(self.weights)
-        offsets = _check_offsets(self.offsets, len(weights))
+        offsets = check_offsets(self.offsets, len(weights), "weights")
         rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
         columns = _check_columns(self.columns, rows, width, len(weights))
         if (np.diff(columns) <= 0)[np.diff(rows) == 0].any():
@@ -127,11 +127,12 @@ def _check_weights(values: Any) -> Array:
     return weights
 
 
-def _check_offsets(values: Any, n_weights: int) -> Ints:
-    offsets = checks.check_numbers(values, n_weights + 1, "offsets")
-    if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != n_weights:
+def check_offsets(values: Any, count: int, what: str) -> Ints:
+    """Check where rows start and the last one ends, among `count` elements."""
+    offsets = checks.check_numbers(values, count + 1, "offsets")
+    if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != count:
         raise ShapeError(
-            f"offsets of {n_weights} weights must start with 0 and end with {n_weights}, with at "
+            f"offsets of {count} {what} must start with 0 and end with {count}, with at "
             f"least one row between; found {offsets[:1].tolist()} … {offsets[-1:].tolist()}."
         )
     if (falls := np.flatnonzero(np.diff(offsets) < 0)).size:

@@ -36,6 +36,13 @@ from assay.search.engine.prepared import Prepared
 from assay.search.engine.search import candidates_near, run_on
 from assay.search.engine.sparse import SparseSearch, count_sparse_targets
 from assay.search.engine.sparse_vectors import SparseVectors, is_sparse
+from assay.search.engine.token_vectors import TokenVectors
+from assay.search.engine.tokens import (
+    TokenSearch,
+    check_targets,
+    count_token_targets,
+    score_ragged,
+)
 from assay.search.engine.workers import Control, Progress, run
 
 if TYPE_CHECKING:
@@ -123,11 +130,11 @@ class _Counts:
 
 
 def target_ranks(
-    queries: VectorsLike | SparseVectors,
-    docs: VectorsLike | Prepared | SparseVectors,
+    queries: VectorsLike | SparseVectors | TokenVectors,
+    docs: VectorsLike | Prepared | SparseVectors | TokenVectors,
     targets: ArrayLike | Iterable[object],
     *,
-    metric: Literal["cosine", "dot", "l2"] = "cosine",
+    metric: Literal["cosine", "dot", "l2", "maxsim"] = "cosine",
     exclude: Any = None,
     query_ids: Iterable[object] | None = None,
     doc_ids: Iterable[object] | None = None,
@@ -140,7 +147,8 @@ def target_ranks(
 
     Args:
         queries: Vectors of the queries: an array, a memory map or the path of a .npy file; or
-            sparse ones, in whatever `read_sparse` takes.
+            sparse ones, in whatever `read_sparse` takes; for "maxsim" token vectors, in whatever
+            `read_tokens` takes.
         docs: Vectors of the documents, likewise; they are read twice.
         targets: A document id for each query where `doc_ids` are given, else a row number;
             −1 or None is no target.
@@ -171,35 +179,22 @@ def target_ranks(
         )
     if checks.check_choice(zero, ("error", "drop", "last"), "zero") == "drop":
         raise UsageError("target_ranks takes zero='error' or 'last': a dropped target has no rank.")
-    if is_sparse(queries) or is_sparse(docs):
-        sparse = SparseSearch(
-            queries,
-            docs,
-            metric=metric,
-            exclude=exclude,
-            query_ids=query_ids,
-            doc_ids=doc_ids,
-            threads=threads,
-            engine=engine,
-        )
+    options: dict[str, Any] = {"exclude": exclude, "query_ids": query_ids, "doc_ids": doc_ids}
+    options |= {"threads": threads, "engine": engine}
+    if metric == "maxsim":
+        search = TokenSearch.new(queries, docs, zero=zero, **options)
+        with steady_files(search.queries, search.docs):
+            numbers = _number_targets(targets, search.doc_ids, len(search.queries))
+            counts = _count_token_targets(search, numbers, progress)
+    elif is_sparse(queries) or is_sparse(docs):
+        sparse = SparseSearch(queries, docs, metric=metric, **options)
         return _sparse_target_ranks(sparse, targets, metric, zero, exclude, progress)
-    queries, docs = open_rows(queries), open_rows(docs)
-    with steady_files(queries, docs):
-        ready = plan(
-            queries,
-            docs,
-            k=1,
-            metric=metric,
-            zero=zero,
-            exclude=exclude,
-            query_ids=query_ids,
-            doc_ids=doc_ids,
-            threads=threads,
-            engine=engine,
-            coarse=True,
-        )
-        numbers = _number_targets(targets, ready.doc_ids, ready.n_queries)
-        counts = _count_targets(ready, numbers, progress)
+    else:
+        queries, docs = open_rows(queries), open_rows(docs)
+        with steady_files(queries, docs):
+            ready = plan(queries, docs, k=1, metric=metric, zero=zero, coarse=True, **options)
+            numbers = _number_targets(targets, ready.doc_ids, ready.n_queries)
+            counts = _count_targets(ready, numbers, progress)
     settings = search_settings(metric=metric, zero=zero, exclude=exclude, n_docs=counts.n_docs)
     return replace(counts, settings=settings)
 
@@ -233,6 +228,22 @@ def _sparse_target_ranks(
     )
     n_docs = ready.n_docs - count_excluded(ready.excluded)
     return TargetRanks(above, tied, before, n_docs, ready.engine, settings)
+
+
+def _count_token_targets(
+    search: TokenSearch, targets: Ints, progress: Progress | None
+) -> TargetRanks:
+    checks.check_numbers(targets[targets >= 0], len(search.docs), "targets")
+    check_targets(search.docs, targets)
+    refuse_excluded_targets(search.excluded, targets)
+    there = targets >= 0
+    scores = np.zeros(len(targets))
+    scores[there] = score_ragged(search, offsets_of(there), targets[there])
+    counts = count_token_targets(search, targets, scores, progress)
+    for array in counts:
+        array[~there] = -1
+    n_docs = len(search.docs) - count_excluded(search.excluded)
+    return TargetRanks(*counts, n_docs, search=f"{search.engine}-certified")
 
 
 def row_targets(targets: Any) -> Ints:
@@ -289,6 +300,10 @@ def _count_targets(ready: SearchPlan, targets: Ints, progress: Progress | None) 
 
 def target_scores(queries: Any, docs: Any, targets: Ints, **options: Any) -> Floats:
     """Score targets canonically among some documents; 0 where the target is −1."""
+    if options["metric"] == "maxsim":
+        search = TokenSearch.new(queries, docs, **_without_metric(options))
+        check_targets(search.docs, targets)
+        return score_ragged(search, np.arange(len(targets) + 1), targets)
     queries, docs = open_rows(queries), open_rows(docs)
     counts = _Counts.new(targets, np.zeros(len(targets)))
     with steady_files(queries, docs):
@@ -304,6 +319,9 @@ def count_against(
     A target that is not among these documents has a number beyond theirs, so that all that tie
     with it count as before it.
     """
+    if options["metric"] == "maxsim":
+        search = TokenSearch.new(queries, docs, exclude=exclude, **_without_metric(options))
+        return count_token_targets(search, targets, scores)
     queries, docs = open_rows(queries), open_rows(docs)
     counts, control = _Counts.new(targets, scores), Control.new()
     with steady_files(queries, docs):
@@ -311,6 +329,10 @@ def count_against(
         for block in _to_count(ready, counts, None):
             _count_block(ready, counts, block, control, None)
     return counts.above, counts.tied, counts.before
+
+
+def _without_metric(options: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in options.items() if key != "metric"}
 
 
 _Block = tuple[MeasuredRows, Docs]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import cache
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,3 +130,16 @@ def _watch(
         time.sleep(min(_LONGEST_SLEEP, 0.0002 + (time.monotonic() - start) / 50))
         if progress is not None:
             progress(int(control.done[0]), total)
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Hold BLAS at one thread: the tiles have threads of their own."""
+    limits: AbstractContextManager[Any] = _pools().limit(limits=1, user_api="blas")
+    return limits
+
+
+@cache  # looking for the libraries takes longer than the search of a small block
+def _pools() -> Any:
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+    return ThreadpoolController()
