@@ -46,15 +46,15 @@ def random_tokens(docs: int, queries: int, seed: int = 0) -> tuple[TokenVectors,
     share = 1.0 / np.arange(10, len(words) + 10)
     values = words[rng.choice(len(words), offsets[-1], p=share / share.sum())]
     values += 0.5 * rng.standard_normal(values.shape, dtype=np.float32)
-    topics = rng.standard_normal((docs, COLUMNS), dtype=np.float32)
-    values += 0.7 * np.repeat(topics, lengths, axis=0)
+    # Topics lie in few dimensions, so that documents share them by degrees, as in real collections.
+    directions = rng.standard_normal((6, COLUMNS), dtype=np.float32) / np.sqrt(np.float32(6))
+    topics = rng.standard_normal((docs, 6), dtype=np.float32) @ directions
+    values += np.repeat(topics, lengths, axis=0)
     corpus = TokenVectors(unit(values), offsets)
-    # A topic is shared by degrees, as in real collections: queries mix tokens of several documents.
     mixed = []
-    for _ in range(queries):
-        some = rng.choice(docs, 3)
-        rows = [corpus.values[rng.integers(offsets[doc], offsets[doc + 1], 11)] for doc in some]
-        mixed.append(unit(np.concatenate(rows)[:32] + 0.04 * rng.standard_normal((32, COLUMNS))))
+    for doc in rng.choice(docs, queries):
+        rows = corpus.values[rng.integers(offsets[doc], offsets[doc + 1], 32)]
+        mixed.append(unit(rows + 0.04 * rng.standard_normal(rows.shape)))
     return corpus, TokenVectors(np.concatenate(mixed), np.arange(queries + 1) * 32)
 
 

@@ -142,6 +142,8 @@ class TokenSearch:
         """Yield the documents, as many at a time as there is room for."""
         docs = self.docs
         tokens = (COARSE_BYTES if docs.lies_ready else _WIDENED_BYTES // 4) // docs.shape[1]
+        if docs.lies_ready and docs.prepared is not None:
+            tokens = docs.values.shape[0]  # nothing is copied or quantised
         most = _CELLS // max(stop - start for start, stop in self.tiles())
         for first, last in docs.windows(tokens):
             for start in range(first, last, most):
