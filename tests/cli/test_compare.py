@@ -240,7 +240,7 @@ def test_the_gate_of_significance(assay):
     assert gated(assay, "--fail-if-worse")[0] == int(pair["outcome"] == "worse")
     code, lines = gated(assay, "--fail-if-worse", "--level", "0.5")
     assert code == int(pair["p"] <= 0.5) == 1
-    assert "lexical is worse than dense on nDCG@10: -0.1" in lines[0]
+    assert "lexical is worse than dense on nDCG@10: −0.1" in lines[0]
 
 
 def test_the_gate_does_not_open_for_a_run_that_answers_a_fraction(assay, demo):

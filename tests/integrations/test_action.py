@@ -113,7 +113,7 @@ def test_a_worse_run_fails_with_the_reason_and_the_table(folder):
     assert done.outputs["failed"] == "true"
     assert done.outputs["comment-file"] == "body.md"
     assert done.comment.startswith("<!-- assay gate -->\n### Assay: failed\n")
-    assert re.search(r"\*\*Failed:\*\* .*bad is worse than old on nDCG@10: -0\.", done.comment)
+    assert re.search(r"\*\*Failed:\*\* .*bad is worse than old on nDCG@10: −0\.", done.comment)
     assert "| bad − old |" in done.comment
 
 

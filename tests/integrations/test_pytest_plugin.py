@@ -363,7 +363,7 @@ def test_the_documented_test_on_every_kind_of_run(pytester, run_pytest, changed,
     done = run_pytest()
     done.assert_outcomes(**outcome)
     if changed == "worse":
-        done.stdout.fnmatch_lines(["*new is worse than baseline on nDCG@10: -0.*"])
+        done.stdout.fnmatch_lines(["*new is worse than baseline on nDCG@10: −0.*"])
 
 
 def test_other_conventions_fail_and_are_named():

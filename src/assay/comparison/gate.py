@@ -24,7 +24,7 @@ from assay.arrays import or_none
 from assay.comparison.compare import Comparison
 from assay.comparison.pairs import FEWEST_FOR_MARGIN, Pair
 from assay.comparison.standings import Standing
-from assay.comparison.verdict import RESTS, describe_difference, describe_p, join_names
+from assay.comparison.verdict import RESTS, describe_numbers, describe_p, join_names
 from assay.core.text import fixed, rounded_up, signed
 from assay.errors import FormatError, UsageError
 from assay.io.fingerprints import digest_of_arrays, fingerprint_of
@@ -211,7 +211,7 @@ def _worse(pair: Pair) -> str:
         return f"{pair.a} cannot be tested on {pair.measure}: {pair.untestable}"
     if pair.outcome != "worse":
         return ""
-    return f"{pair.a} is worse than {pair.b} on {pair.measure}: {describe_difference(pair, pair.a)}"
+    return f"{pair.a} is worse than {pair.b} on {pair.measure}: {describe_numbers(pair, pair.a)}"
 
 
 def _not_within_margin(pair: Pair) -> str:

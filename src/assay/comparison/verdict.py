@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.comparison.pairs import NOISE, POWER, ComparisonSettings, Pair, skew_against
-from assay.core.text import Remark, signed
+from assay.core.text import Remark
 from assay.stats.bounded import ONLY
 from assay.stats.samples import effective_number
 
@@ -67,20 +67,6 @@ class Verdict(str):
         return Verdict(self.headline, self.numbers, holes)
 
 
-def describe_difference(pair: Pair, of: str) -> str:
-    """Return by how much one of the two (`of`) is ahead of the other, with interval and p.
-
-    An interval that does not belong to the test is left to the tables.
-    """
-    interval = pair.interval_of(of)
-    words = describe_test(pair.settings, pair.n_pairs, pair.n_slices)
-    difference, p = signed(interval.estimate), describe_p(pair.p)
-    if not pair.coherent:
-        which = f"p only; the interval of the tables is {interval.kind}, not of this test"
-        return f"{difference}, {p} ({words}; {which})"
-    return f"{difference} {interval.sentence()}, {p} ({words})"
-
-
 def describe_test(settings: ComparisonSettings, n_pairs: int, n_slices: int = 1) -> str:
     """Return the test and, where there is more than one pair, the correction and the family.
 
@@ -107,10 +93,6 @@ def describe_p(p: float) -> str:
     if math.isnan(p):
         return "no p"
     return f"p < {_SMALLEST_SHOWN}" if p < _SMALLEST_SHOWN else f"p = {p:.4f}"
-
-
-def _percent(level: float) -> str:
-    return f"{100 * level:g} %"
 
 
 def describe_detectable(pair: Pair) -> str:
@@ -212,14 +194,14 @@ def _sum_up_against(baseline: str, measure: str, pairs: Sequence[Pair]) -> Verdi
         why = f" ({members[0].untestable})" if members and outcome == "undecided" else ""
         if members:
             words.append(f"{word}: {join_names([pair.a for pair in members])}{why}")
-    leads = [f"{pair.a} {_describe_numbers(pair, pair.a)}" for pair in pairs[:_NAMED]]
+    leads = [f"{pair.a} {describe_numbers(pair, pair.a)}" for pair in pairs[:_NAMED]]
     leads += [f"{len(pairs) - _NAMED} more"] if len(pairs) > _NAMED else []
     return Verdict(f"Against {baseline} on {measure}: {'; '.join(words)}", " · ".join(leads))
 
 
 def _describe_lead(pair: Pair, first: str, *, alone: bool) -> str:
     """Return the numbers of the pair that decides, and what these queries could have shown."""
-    numbers = _describe_numbers(pair, first)
+    numbers = describe_numbers(pair, first)
     lead = f"Lead {numbers}" if alone else f"Lead over {pair.other(first)} {numbers}"
     if pair.winner == first and not alone:
         lead = f"Closest competitor: {pair.other(first)}, lead {numbers}"
@@ -227,7 +209,7 @@ def _describe_lead(pair: Pair, first: str, *, alone: bool) -> str:
     return f"{lead}{least}{_describe_margin(pair) if alone else ''}"
 
 
-def _describe_numbers(pair: Pair, of: str) -> str:
+def describe_numbers(pair: Pair, of: str) -> str:
     """Return a lead with its interval, where that is of the test, and p."""
     span = pair.interval_of(of)
     ends = f"{100 * span.level:g} % CI {_decimals(span.low)} to {_decimals(span.high)}, "
