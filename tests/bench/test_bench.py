@@ -258,7 +258,7 @@ def test_indexes_share_one_exact_search(monkeypatch: pytest.MonkeyPatch) -> None
     assert calls == [1, 25, 25], "a query to warm up, that of the model, one for the indexes"
 
 
-@pytest.mark.parametrize("spec", ["bm25", "tfidf", "lsa:5"])
+@pytest.mark.parametrize("spec", ["bm25?engine=bm25s", "tfidf", "lsa:5"])
 def test_imports_are_not_among_the_costs(monkeypatch: pytest.MonkeyPatch, spec: str) -> None:
     from assay.errors import need
 

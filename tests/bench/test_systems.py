@@ -289,7 +289,7 @@ def test_a_column_of_the_standings_is_one_of_the_leaderboard(
     monkeypatch.setattr("assay.bench.result.standings_table", table)
     result = run_bench(small(), [LETTERS, SHORT], measures=["nDCG@10", "RR"], depth=40)
     board = result.leaderboard()
-    assert board.columns[:4] == ("model", "half width", "nDCG@10", "95 % interval")
+    assert board.columns[:4] == ("model", "half width", "nDCG@10", "95 % CI")
     assert [cell.text for cell in board.rows[-1]][:2] == ["chance", ""]
     first = result.standing.standings_on("nDCG@10")[0]
     assert board.rows[0][1].value == first.mean.half_width

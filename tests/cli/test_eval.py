@@ -39,7 +39,7 @@ def test_a_mean_has_its_interval_in_text_and_json(assay, folder):
     command = ("eval", "run.txt", "-r", "qrels.txt", "-m", "P@1,num_ret")
     expected = interval(found, bounds=(0, 1))
     lines = assay(*command).out.splitlines()
-    assert lines[2].split() == ["measure", "value", "95", "%", "interval", "average", "queries"]
+    assert lines[2].split() == ["measure", "value", "95", "%", "CI", "average", "queries"]
     assert expected.text() in lines[3]
     assert "–" in lines[4]
     (run,) = json.loads(assay(*command, "--json").out)["runs"]

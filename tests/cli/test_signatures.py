@@ -312,8 +312,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "--users": Moved("--users user", f"{_LISTS} --candidates two"),
         **dict.fromkeys(("--previous", "--history", "--coordinates"), DATA),
         **dict.fromkeys(
-            ("--new-places", "--confidence", "--scores", "--reliability", "--predictability"), SHOWN
+            ("--new-places", "--confidence", "--scores", "--reliability", "--confusion"), SHOWN
         ),
+        "--predictability": SHOWN,
         "--n-classes": Moved("--n-classes 30", f"{_LISTS} --n-classes 9"),
         "--per-class": SHOWN,
         "--histogram": SHOWN,
@@ -496,6 +497,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "--threads": SHOWN,
     },
     "descriptors match": {
+        "--resize": Moved("--resize 120"),
         "--chart": SHOWN,
         **_SAVED,
         "--matcher": Moved("--matcher ratio"),

@@ -405,7 +405,7 @@ def test_a_column_of_the_standings_is_one_of_the_judged_codes(docs, queries, mon
     labels = {"labels": np.arange(60) % 4, "query_labels": np.arange(20) % 4}
     report = evaluate_codes(docs, queries, **labels, **FEW)
     judged = [item for item in report.page() if isinstance(item, Table) and "p" in item.columns]
-    assert judged[0].columns[:4] == ("code", "R@3", "95 % interval", "half width")
-    assert judged[0].columns[4:] == ("− float", "95 % interval", "p")
+    assert judged[0].columns[:4] == ("code", "R@3", "95 % CI", "half width")
+    assert judged[0].columns[4:] == ("− float", "95 % CI", "p")
     mean = report.comparison.standings_on("R@3")
     assert judged[0].rows[0][3].value == next(s for s in mean if s.name == "float").mean.half_width

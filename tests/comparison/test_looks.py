@@ -39,7 +39,7 @@ def test_a_loss_fails_at_every_look_and_noise_passes():
     for number in (1, 17, 200, 5000):
         look = look_at(found, number)
         (why,) = look.reasons
-        assert why.startswith("new1 is worse than old on RR: −0.1")
+        assert why.startswith("new1 is worse than old on RR: -0.1")
         assert "95 % over all looks" in why
         same, bad = look.pairs
         assert bad.bound < 0 < same.bound

@@ -93,13 +93,11 @@ def test_the_first_of_several_is_described_by_its_nearest() -> None:
         "A is better than both others on RR. Closest competitor: C, lead +0."
     )
     four = compare(*shifted(0.4, 0.0, 0.2, 0.1), resamples=999)
-    assert "A is better than all 3 others on RR; the nearest is C: +0." in four.verdict
+    assert "A is better than all 3 others on RR. Closest competitor: C, lead +0." in four.verdict
     twins = compare(*[scores_of(BASE + 0.3)] * 2, *shifted(0.0), resamples=999)
-    assert twins.verdict == (
-        "A and B are first on RR and identical on every query; they are better than C"
-    )
+    assert twins.blocks[0].verdict.headline == ("A and B (identical) are better than C on RR")
     twice = compare(*[scores_of(BASE + 0.3)] * 2, *shifted(0.0, 0.1), resamples=999)
-    assert twice.verdict.endswith("; they are better than both others")
+    assert twice.verdict.startswith("A and B (identical) are better than D and C on RR. ")
     three = compare(*[scores_of(BASE)] * 3, resamples=999)
     assert three.verdict == "All 3 systems are identical on RR: equal on all 40 queries"
 
@@ -191,7 +189,7 @@ def test_ranks_and_letters_and_marks_of_the_systems() -> None:
     table = found.table()
     assert [row[0].value for row in table.rows] == ["C", *(one.name for one in found.standings[1:])]
     assert table.rows[0][3].value == "1"
-    assert all(row[3].value.endswith(" [2, 3]") for row in table.rows[1:])
+    assert all(row[3].value.endswith(" (2–3)") for row in table.rows[1:])
     assert [row[4].value for row in table.rows] == ["a", "b", "b"]
     assert [row[1].best for row in table.rows] == [True, False, False]
     assert found.verdict.startswith("C is better than both others on RR")
@@ -259,8 +257,10 @@ def test_of_several_the_probable_ones_are_named() -> None:
         f"new is better than low on RR, only probably than old: {RESTS}. Closest competitor: old"
     )
     against = compare(*rows, names=["new", "old", "low"], baseline="old").verdict
-    assert "probably better (the difference rests on few or one-sided queries): new +0." in against
-    assert "; worse: low -0." in against
+    assert (
+        "probably better (the difference rests on few or one-sided queries): new; worse" in against
+    )
+    assert "; worse: low. new +0." in against
 
 
 def test_a_system_that_breaks_is_worse_however_flat() -> None:

@@ -87,7 +87,7 @@ def test_the_default_is_a_table_with_interval_chance_and_signature(world, assay)
     answer = assay("crossmodal", *FILES, *K, "--directions", "text2sensor")
     head, first, *_ = answer.out.splitlines()
     assert head.split() == [
-        *("direction", "measure", "mean", "95", "%", "interval", "chance", "ceiling", "queries"),
+        *("direction", "measure", "mean", "95", "%", "CI", "chance", "ceiling", "queries"),
     ]
     result = label_retrieval(world[0], world[1], k_values=[5, 10], directions=["text2sensor"])
     part = result["label"]["text2sensor"]

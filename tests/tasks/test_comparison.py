@@ -595,12 +595,12 @@ def test_the_tables_of_tasks_hold_the_numbers_of_the_pairs() -> None:
     assert [row[0].value for row in shown.rows] == ["s2 − s1", "s2 − s0", "s1 − s0"]
     assert [row[1].value for row in shown.rows] == ["+0.2000", "+0.4000", "+0.2000"]
     assert [row[4].value for row in shown.rows] == ["3/0/0"] * 3
-    assert shown.columns[2] == "simultaneous 90 % interval"
+    assert shown.columns[2] == "simultaneous 90 % CI"
     standings = found.table()
-    assert standings.columns[2] == "90 % interval"
+    assert standings.columns[2] == "90 % CI"
     assert [row[4].value for row in standings.rows] == ["6", "3", "0"]
     assert [row[1].best for row in standings.rows] == [True, False, False]
-    assert found.verdicts[0].endswith("(max-t over 3 pairs)")
+    assert "max-t over 3 pairs" in found.method
     assert found.verdicts[1] == "0 of 2 neighbours are not separable"
     assert found.family == "all 3 pairs of 3 systems"
     assert found.method.startswith("p: max-t over 3 pairs (all 3 pairs of 3 systems), 300 ")

@@ -165,7 +165,7 @@ def sensitivity(
     >>> sensitivity(runs, {"q": {"a": 1}}, "RR").verdict
     'The winner depends on the tie rule: late (as given, expected, worst, midrank-up); tied and
     late (best). The winner depends on the conventions: tied and late (tiebreak: id-ascending,
-    tiebreak: index).'
+    tiebreak: index, unjudged: condensed).'
     """
     if not isinstance(runs, Mapping) or len(runs) < 2:
         raise UsageError("sensitivity takes two or more runs by name: {'bm25': …, 'dense': …}.")

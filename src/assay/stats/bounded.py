@@ -20,7 +20,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache, lru_cache
-from statistics import NormalDist
 from typing import Final
 
 import numpy as np
@@ -28,7 +27,8 @@ import numpy as np
 from assay.arrays import Floats
 from assay.errors import UsageError
 
-_NORMAL = NormalDist()
+# Of the default level: `statistics` takes longer to import than all else here.
+_USUAL: Final = {0.025000000000000022: -1.9599639845400536}
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
@@ -41,7 +41,11 @@ def normal_quantile(p: float) -> float:
     """Return the x with P(Z ≤ x) = p; ±infinity at 1 and 0."""
     if p <= 0 or p >= 1:
         return -math.inf if p <= 0 else math.inf
-    return _NORMAL.inv_cdf(p)
+    if p in _USUAL:
+        return _USUAL[p]
+    from statistics import NormalDist
+
+    return NormalDist().inv_cdf(p)
 
 
 def t_tail(t: float, freedom: float) -> float:

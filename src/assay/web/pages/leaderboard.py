@@ -424,7 +424,7 @@ def _regressions(recoveries: Mapping[int, int | None]) -> str:
     """Name the runs that are worse than the one before, the last few, and which recovered.
 
     >>> _regressions({7: 9}), _regressions(dict.fromkeys(range(1, 7)))[:36]
-    ('Regression in run 7 (recovered in run 9)', '6 regressions, the last in runs 2 (op')
+    ('Regression in run 7 (recovered in run 9)', '6 regressions, the last in runs 2 (o')
     """
     named = ", ".join(
         f"{run} ({f'recovered in run {good}' if good else 'open'})"
