@@ -99,7 +99,7 @@ def test_the_first_of_several_is_described_by_its_nearest() -> None:
     twice = compare(*[scores_of(BASE + 0.3)] * 2, *shifted(0.0, 0.1), resamples=999)
     assert twice.verdict.startswith("A and B (identical) are better than D and C on RR. ")
     three = compare(*[scores_of(BASE)] * 3, resamples=999)
-    assert three.verdict == "All 3 systems are identical on RR: equal on all 40 queries"
+    assert three.verdict == "A, B and C are identical on RR: equal on all 40 queries"
 
 
 def test_the_table_of_pairs_puts_the_better_first_and_turns_what_belongs_to_it() -> None:
