@@ -17,7 +17,7 @@ from assay.core.ids import Ids
 from assay.core.text import did_you_mean
 from assay.errors import IdError, UsageError
 from assay.runs.results import QueryResults, ResultDoc
-from assay.tables.table import Cell, Page, Table, Words
+from assay.tables.table import Cell, Page, Shown, Table, Words
 
 if TYPE_CHECKING:
     from assay.bench.result import BenchResult
@@ -32,8 +32,8 @@ _ONE_LINE: Final = 72
 _WHOLE: Final = (0, 0, 0)  # the place of a chunk, where a document was not cut
 
 
-@dataclass(frozen=True)
-class Answers:
+@dataclass(frozen=True, repr=False)
+class Answers(Shown):
     """Results of several systems for one query; `values` are their scores on it, by measure."""
 
     query: str

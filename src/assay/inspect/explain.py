@@ -28,7 +28,7 @@ from assay.measures import Measure, MeasureLike, parse_many
 from assay.measures.derivations import Derivation, derive, show
 from assay.measures.views import RankView, TieView
 from assay.scoring.evaluate import call_of, score
-from assay.tables.table import Cell, Table, as_text, columns_of
+from assay.tables.table import Cell, Page, Shown, Table, Words, as_text, columns_of
 
 _ROUNDING = 1e-12
 _WHOLE = 20  # down to this rank every document is shown, below it only those that count
@@ -49,8 +49,8 @@ class Line:
     values: tuple[int | float, ...] = ()
 
 
-@dataclass(frozen=True)
-class Explanation:
+@dataclass(frozen=True, repr=False)
+class Explanation(Shown):
     """The derivation of one value, and the value that `evaluate` gives.
 
     Both are NaN where the measure is undefined. They are the same to the last bit, except over
@@ -116,6 +116,11 @@ class Explanation:
         blocks = (self.notes, self.working, self.closing())
         parts += ["\n".join(map(printable, block)) for block in blocks if block]
         return "\n\n".join([*parts, self.signature])
+
+    def page(self) -> Page:
+        """Return the ranks, notes, working and result."""
+        words = map(Words, (*self.notes, *self.working, *self.closing()))
+        return [self.table(), *words, Words(self.signature, "signature")]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
