@@ -23,7 +23,7 @@ from assay.io import formats
 from assay.measures import Measure, MeasuresLike, parse_many
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Scores
-from assay.tables.table import Page, Shown, Words
+from assay.tables.table import Shown, Words, html_page
 
 _EXAMPLES = 5
 _CUTOFFS = (5, 10, 100)
@@ -87,10 +87,9 @@ class CheckReport(Shown):
             return "Nothing found."
         return "\n".join(filter(None, (*map(str, self.findings), self.signature)))
 
-    def page(self) -> Page:
-        """Return a paragraph for each finding, then the signature."""
-        findings = [Words(str(finding)) for finding in self.findings]
-        return [*(findings or [Words("Nothing found.")]), Words(self.signature, "signature")]
+    def _repr_html_(self) -> str:
+        findings = [Words(str(finding)) for finding in self.findings] or [Words(str(self))]
+        return html_page([*findings, Words(self.signature, "signature")])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

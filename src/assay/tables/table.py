@@ -341,11 +341,7 @@ class Shown:
         text = str(self)
         if hasattr(self, "screen") and not _is_short(text):
             text = text_page(self.screen())
-        lines = text.split("\n")
-        if not _is_short(text):
-            lines = [
-                line if len(line) <= _WIDTH else f"{line[:_WIDTH]}…" for line in lines[:_LINES]
-            ]
+        lines = [line[:_WIDTH] + "…" * (len(line) > _WIDTH) for line in text.split("\n")[:_LINES]]
         while not _is_short(text):
             lines.pop()
             text = "\n".join([*lines, "… print() shows all"])
