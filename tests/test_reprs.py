@@ -11,9 +11,11 @@ import pytest
 import assay as library
 from assay.bench import run_bench
 from assay.codes import evaluate_codes
+from assay.core.ids import Ids
 from assay.crossmodal import label_retrieval
 from assay.errors import IdError, UsageError
 from assay.io.collections import Collection
+from assay.io.formats import as_judgments
 from assay.io.texts import read_texts
 from assay.models import encoder
 from assay.models.specs import find_kind
@@ -39,7 +41,7 @@ def scores(measures: str | list[str] = "default") -> library.Scores:
 def compared() -> object:
     measures = [f"P@{k}" for k in range(1, 12)]
     systems = {name: scores(measures) for name in (EVIL, *"bcdefgh")}
-    return library.compare(systems, resamples=99)
+    return library.compare(systems, resamples=199)
 
 
 def crossmodal() -> object:
@@ -50,10 +52,10 @@ def crossmodal() -> object:
 
 def bench() -> object:
     texts = [f"word{i} shared other{i % 7}" for i in range(30)]
-    pairs = [(f"q{i}", f"d{i}", 1) for i in range(12)]
+    pairs = as_judgments({f"q{i}": {f"d{i}": 1} for i in range(12)})
     ids = [f"d{i}" for i in range(30)]
     queries = [f"q{i}" for i in range(12)]
-    data = Collection(ids, texts, queries, texts[:12], pairs, EVIL)
+    data = Collection(Ids.of(ids), texts, Ids.of(queries), texts[:12], pairs, EVIL)
     return run_bench(data, ["bm25", "tfidf"])
 
 
@@ -76,14 +78,14 @@ def tasks() -> object:
         for task in range(12)
         for query in range(6)
     ]
-    return compare_tasks(rows, resamples=99)
+    return compare_tasks(rows, resamples=199)
 
 
 RESULTS = {
     "Scores": lambda: scores([f"P@{k}" for k in range(1, 60)]),
     "Comparison": compared,
     "QueryDifferences": lambda: library.compare(
-        {EVIL: scores("P@5"), "b": scores("P@5")}, resamples=99
+        {EVIL: scores("P@5"), "b": scores("P@5")}, resamples=199
     ).differences("P@5"),
     "CheckReport": lambda: library.check({EVIL: {"d": 1.0}} | run(), QRELS | {EVIL: {"e": 1}}),
     "Explanation": lambda: library.explain(
