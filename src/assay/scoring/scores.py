@@ -459,6 +459,15 @@ class Scores(Shown):
         """Return a chart of the means with 95 % intervals; needs the extra `report`."""
         return find_hook("plot_means")(self)
 
+    def __str__(self) -> str:
+        """Return a line for each measure, then remarks and signature."""
+        mean = self._lenient_mean()
+        width = max(len(name) for name in mean)
+        lines = [f"Scores of {self.n_queries} queries, {mean.average} averages"]
+        for name, value in mean.items():
+            lines.append(f"  {name:<{width}}  {value:.4f}  {describe_counts(mean.counts[name])}")
+        return "\n".join([*lines, *(f"  {words}" for words in (*self.remarks, self.signature))])
+
     def _lenient_mean(self) -> Mean:
         """Return the mean, also where the conventions refuse one.
 

@@ -223,6 +223,9 @@ class RunDiff(Shown):
             seeds={"seed": self.settings["seed"]},
         )
 
+    def __repr__(self) -> str:
+        return self.verdict
+
 
 def diff(
     old: RunLike,
