@@ -107,6 +107,8 @@ class _RunTable(output.TableResult):
     """Runs for people: id, name and first value come first, and stay on a narrow terminal."""
 
     def page(self) -> Page:
+        if not output.on_terminal():  # scripts count on the order of the columns
+            return super().page()
         number, began, status, task, dataset, name, queries, *measures, tags = range(
             len(self.content.columns)
         )
