@@ -174,7 +174,7 @@ def test_an_index_is_compared_with_its_own_exact_search_only() -> None:
     assert "variants" not in plain.to_dict()
     table = indexed.table()
     assert [row[0].value for row in table.rows][2:] == ["letters @ exact", "letters @ faiss:Flat"]
-    assert "The variants of letters are a family of their own: 2 systems against letters." in repr(
+    assert "The variants of letters are a family of their own: 2 systems against letters." in str(
         indexed
     )
     report = indexed.report(resamples=200)
@@ -193,7 +193,7 @@ def test_one_model_behind_indexes_stands_alone() -> None:
     result = run_bench(small(), [LETTERS], indexes=["exact"], measures="RR")
     assert result.standing.comparison is None
     assert result.standing.verdicts["RR"].startswith("letters reaches ")
-    assert "letters @ exact" in repr(result)
+    assert "letters @ exact" in str(result)
 
 
 @pytest.mark.parametrize(
@@ -290,7 +290,7 @@ def test_a_model_may_have_a_metric_of_its_own() -> None:
     assert not np.array_equal(result["cosine"].scores.values, alone.scores.values)
     assert "metric:dot" in result["dot"].scores.signature
     assert "metric:cosine" in result["cosine"].scores.signature
-    assert "vectors by cosine, dot by dot." in repr(result)
+    assert "vectors by cosine, dot by dot." in str(result)
 
 
 def test_a_metric_of_a_model_is_checked() -> None:

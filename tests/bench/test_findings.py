@@ -214,7 +214,7 @@ def test_what_a_mean_would_hide_stands_beside_it() -> None:
     )
     said = result.to_dict()["remarks"]
     assert [said.count(one) for one in wanted] == [1, 1]
-    assert all(one in repr(result) for one in wanted)
+    assert all(one in str(result) for one in wanted)
     assert all(list(result.report().remarks).count(one) == 1 for one in wanted)
 
 

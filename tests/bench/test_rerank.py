@@ -48,7 +48,7 @@ def test_gain_and_cost_are_shown() -> None:
     pair = found.pair("two", "short", measure="nDCG@10")
     assert pair.difference == pytest.approx(gain)
     assert pair.outcome == "better"
-    text = repr(result)
+    text = str(result)
     assert "Gain over short: two is better than short on nDCG@10" in text
     words = "two puts the first 100 documents of each query in order: 1,000 pairs, which takes "
     assert words in text
@@ -132,13 +132,13 @@ def test_scores_of_pairs_come_from_the_cache(tmp_path: Path, pairs: list[Any]) -
     second = run_bench(small(), ["bm25"], cache=cache, **how)
     assert not pairs, "nothing is paid twice"
     assert second["two"].result.costs.pairs_computed == 0
-    assert "pairs, all from the cache." in repr(second)
+    assert "pairs, all from the cache." in str(second)
     for other in (first, second):
         for query in small().query_ids:
             assert other["two"].ranking.row(query) == fresh["two"].ranking.row(query)
     deeper = small(n_queries=26)
     partly = run_bench(deeper, ["bm25"], cache=cache, **how)
-    assert re.search(r"pairs, [\d,]+ of them computed now, which takes at least \d", repr(partly))
+    assert re.search(r"pairs, [\d,]+ of them computed now, which takes at least \d", str(partly))
     assert "≥ " in partly.cost_table().rows[1][4].text
     assert {query for query, _ in pairs} <= set(deeper.query_texts) - set(small().query_texts)
 
@@ -194,7 +194,7 @@ def test_depth_may_count_chunks(first: str) -> None:
         head = result["two"].ranking.row(query)[: len(best)]
         assert head == sorted(sorted(best.items(), reverse=True), key=lambda pair: -pair[1])
     assert result["two"].result.costs.pairs == 9 * len(result.data.query_ids)
-    assert "first 9 chunks of each query" in repr(result)
+    assert "first 9 chunks of each query" in str(result)
     assert "rerank/9chunks:" in result["two"].scores.signature
 
 

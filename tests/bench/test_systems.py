@@ -140,7 +140,7 @@ class TestTunedFusion:
         assert tuning is not None
         assert result["tuned"].scores.mean()["nDCG@10"] == pytest.approx(tuning.held_out)
         assert tuning.in_sample >= max(tuning.held_out, result["plain"].scores.mean()["nDCG@10"])
-        text = repr(result)
+        text = str(result)
         assert "tuned: weights by 4-fold cross-validation on nDCG@10 (seed 3)" in text
         assert f"by weights of the other folds: {tuning.held_out:.4f}" in text
         signature = result["tuned"].scores.signature
@@ -181,7 +181,7 @@ class TestTwoStages:
             scores = {d: sum(weight.get(w.strip("."), 0) for w in texts[d].split()) for d in before}
             head = sorted(sorted(before[:6], reverse=True), key=lambda doc: -scores[doc])
             assert rows_of(result, "two")[query] == [*head, *before[6:]]
-        text = repr(result)
+        text = str(result)
         assert "Gain over bm25: " in text
         assert (
             "two puts the first 6 documents of each query in order: 150 pairs, which takes " in text
@@ -321,7 +321,7 @@ def test_a_system_that_the_collection_forbids_is_left_out() -> None:
     assert reasons["two"] == "it needs tuned"
     finding = result.diagnosis["left-out"]
     assert (finding.count, finding.total, finding.severity) == (6, 9, "error")
-    assert "lsa:200: 40 documents with 25 different words span 25 dimensions" in repr(result)
+    assert "lsa:200: 40 documents with 25 different words span 25 dimensions" in str(result)
     assert "dimension:" in result["lsa:200"].scores.signature
     with pytest.raises(InputError, match="The baseline 'pq' cannot run: pq:2 learns"):
         result.report(baseline="pq")

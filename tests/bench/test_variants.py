@@ -46,7 +46,7 @@ def test_codes_leave_the_verdict_on_models_as_it_was() -> None:
     assert varied.standing.names == ("bm25", "float")
     (family,) = varied.variants()
     assert (family.baseline, family.family) == ("float", "3 systems against float")
-    said = repr(varied)
+    said = str(varied)
     assert "The variants of float are a family of their own: 3 systems against float." in said
     assert all(f"\n{kind} " in said for kind in ("int8", "binary", "int4"))  # with their means
     data = varied.to_dict()

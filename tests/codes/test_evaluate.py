@@ -177,7 +177,7 @@ def test_judgments_are_compared_with_float(docs, queries):
     assert pair.winner == "float"
     data = report.to_dict()
     assert data["codes"][1]["judgments"]["R@3"]["difference"] == pair.difference
-    assert "float is better than gaussian-16 on R@3" in repr(report)
+    assert "float is better than gaussian-16 on R@3" in str(report)
     assert evaluate_codes(docs, queries, **FEW).comparison is None
 
 
@@ -288,7 +288,7 @@ def test_a_constant_code_never_looks_good(docs, queries):
     assert found["same"].similarity.tied(3).all()
     assert np.isnan(found["same"].kendall).all()
     assert found.to_dict()["codes"][1]["float_ranking"]["Kendall"]["mean"] is None
-    assert "–" in repr(found)
+    assert "–" in str(found)
 
 
 @pytest.mark.parametrize("n_queries", [1, 2])
@@ -298,7 +298,7 @@ def test_few_queries_have_means_but_no_intervals(docs, queries, n_queries):
     data = report.to_dict()["codes"][1]
     assert data["float_ranking"]["Overlap@3"]["low"] is None
     assert data["judgments"]["R@3"]["p"] is None
-    assert "cannot be compared" in repr(report)
+    assert "cannot be compared" in str(report)
 
 
 def test_progress_names_each_step(docs, queries):
@@ -382,7 +382,7 @@ def test_oversampling_reranks_the_first_documents_by_float(docs, queries):
     assert report["int4 ×100"].similarity.overlap[3]["order"].mean() == 1.0
     assert report.to_dict()["settings"]["oversample"] == [2, 4, 100]
     assert report.to_dict()["codes"][2]["oversample"] == 2
-    assert "the first so many times 5 documents" in repr(report)
+    assert "the first so many times 5 documents" in str(report)
     picture = report.svg()
     assert picture.count("re-ranked ×") == 3
     assert "gaussian-16 ×4: " in picture

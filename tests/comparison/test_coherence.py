@@ -149,7 +149,7 @@ def test_no_two_answers_disagree(
         baseline="s0" if baseline else None,
     )
     assert list(contradictions(found, level)) == []
-    assert "-0.0000" not in repr(found)
+    assert "-0.0000" not in str(found)
 
 
 @pytest.mark.parametrize("test", ["wilcoxon", "sign"])
@@ -210,7 +210,7 @@ def test_an_interval_of_another_kind_is_not_in_the_sentence(interval: str) -> No
     found = compare(*map(scores_of, values), interval=interval, resamples=300)
     assert not found.pairs[0].coherent
     assert "CI" not in found.verdict
-    assert "not of the test" in repr(found)
+    assert "not of the test" in str(found)
     ranks = compare(*map(scores_of, values), test="wilcoxon", resamples=300)
     assert "CI" not in ranks.verdict
     assert not ranks.pairs[0].coherent

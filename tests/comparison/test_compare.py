@@ -453,9 +453,9 @@ def test_html_is_escaped():
     assert "<table>" in html
 
 
-def test_repr_holds_verdict_tables_and_signature():
+def test_text_holds_verdict_tables_and_signature():
     found = compare(*[scores_of(np.stack([e, e]), measures="RR,AP") for e in (BASE, BETTER)])
-    shown = repr(found)
+    shown = str(found)
     for block in found.blocks:
         assert block.verdict.headline in shown
         assert block.verdict.numbers in shown

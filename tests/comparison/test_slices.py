@@ -186,7 +186,7 @@ def test_clusters_may_reach_over_slices() -> None:
     )
     few = compare(new, old, slices="user", by="user")
     assert not any(one.pairs for one in few.slices.slices)
-    assert "no slice is large enough" in repr(few)
+    assert "no slice is large enough" in str(few)
 
 
 @examples(60)
@@ -226,7 +226,7 @@ def test_no_two_answers_disagree_in_any_slice(
     for one in (*found.slices.macro, *found.slices.interactions):
         if not math.isnan(one.low):
             assert one.clear == (one.low > 0 or one.high < 0), one
-    text = repr(found)
+    text = str(found)
     assert "-0.0000" not in text
     assert "nan" not in text
     json.dumps(found.to_dict(), allow_nan=False)
@@ -248,7 +248,7 @@ def test_what_json_and_tables_hold() -> None:
     table = found.data_table()
     assert table.columns[0] == "slice"
     assert [row[0].value for row in table.rows] == [""] * 3 + ["de"] * 3 + ["en"] * 3
-    assert "Slices: max-t over 3 pairs in 2 slices (all 3 pairs in 2 slices by kind)" in repr(found)
+    assert "Slices: max-t over 3 pairs in 2 slices (all 3 pairs in 2 slices by kind)" in str(found)
     assert "slices" not in compare(*systems).to_dict()
     assert "slice" not in compare(*systems).data_table().columns
 
@@ -258,7 +258,7 @@ def test_hostile_names() -> None:
     rows = np.random.default_rng(5).random((2, len(labels)))
     found = compare(*[sliced(row, labels) for row in rows], slices="kind", resamples=200)
     assert len(found.slices.names) == len(HOSTILE)
-    for page in (repr(found), markdown_page(found.page()), latex_page(found.page())):
+    for page in (str(found), markdown_page(found.page()), latex_page(found.page())):
         assert "\x1b" not in page
     assert "<script" not in found._repr_html_()
 

@@ -211,7 +211,7 @@ def test_hostile_names_and_texts_are_escaped(home: Path, assay: Callable[..., An
     page = result.report().to_html()
     assert "<script>window.pwned" not in page
     assert "<img src=x" not in page
-    text = repr(result)
+    text = str(result)
     assert "\x1b" not in text
     from assay.tables.table import as_csv
 

@@ -192,7 +192,7 @@ def test_no_two_answers_disagree(systems, sizes, kind, units, level, seed) -> No
     values, tasks = made(systems, sizes, seed, kind)
     found = compare_tasks(records(values, tasks), units=units, level=level, resamples=200)
     assert list(contradictions(found, level)) == []
-    text = repr(found)
+    text = str(found)
     assert "-0.0000" not in text
     assert "nan" not in text.lower().replace("nanmsmarco", "")
     json.dumps(found.to_dict(), allow_nan=False)
@@ -338,7 +338,7 @@ def test_a_system_without_a_task_is_refused_unless_told() -> None:
         compare_tasks(rows)
     fewer_tasks = compare_tasks(rows, missing="drop-task", resamples=200)
     assert fewer_tasks.tasks == ("t0", "t2")
-    assert "1 tasks without a value of all systems left out: 't1'" in repr(fewer_tasks)
+    assert "1 tasks without a value of all systems left out: 't1'" in str(fewer_tasks)
     fewer_systems = compare_tasks(rows, missing="drop-system", resamples=200)
     assert fewer_systems.names == ("s0", "s1", "s2")
     some = compare_tasks(rows, only=["t0", "t2"], resamples=200)
@@ -354,7 +354,7 @@ def test_queries_that_not_all_have() -> None:
     rows = records(values, tasks)
     found = compare_tasks(rows[1:], resamples=200)
     assert found.sizes == {"t0": 9, "t1": 10}
-    assert "t0 (9 of 10)" in repr(found)
+    assert "t0 (9 of 10)" in str(found)
     with pytest.raises(MismatchError, match="only 4 of 10 queries"):
         compare_tasks(rows[6:])
 
@@ -424,7 +424,7 @@ def test_hostile_names_are_shown_literally() -> None:
     values, tasks = made(2, [6, 6])
     names = ["<script>alert(1)</script>", "\x1b[31mred"]
     found = compare_tasks(records(values, tasks, names), resamples=200)
-    assert "\x1b" not in repr(found)
+    assert "\x1b" not in str(found)
     assert "<script>" not in found._repr_html_()
 
 

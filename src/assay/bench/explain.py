@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from assay.arrays import Ints, numbers_or_none
 from assay.bench.settings import PLACES
+from assay.core.checks import name_few
 from assay.core.ids import Ids
 from assay.core.text import did_you_mean
 from assay.errors import IdError, UsageError
 from assay.runs.results import QueryResults, ResultDoc
-from assay.tables.table import Cell, Page, Table, Words
+from assay.tables.table import Cell, Page, Shown, Table, Words
 
 if TYPE_CHECKING:
     from assay.bench.result import BenchResult
@@ -32,8 +33,8 @@ _ONE_LINE: Final = 72
 _WHOLE: Final = (0, 0, 0)  # the place of a chunk, where a document was not cut
 
 
-@dataclass(frozen=True)
-class Answers:
+@dataclass(frozen=True, repr=False)
+class Answers(Shown):
     """Results of several systems for one query; `values` are their scores on it, by measure."""
 
     query: str
@@ -149,7 +150,7 @@ def explain_bench(result: BenchResult, query: str, *, places: int = PLACES) -> A
     Example:
         print(text_page(explain_bench(result, "q07").page()))
     """
-    _check_query(query, result.collection.query_ids)
+    _check_query(query, result.collection)
     snippets = SnippetBuilder(result.collection)
     results = {
         system.name: snippets.build(system.ranking, query, system.result.chunks, places=places)
@@ -179,16 +180,22 @@ def explain_rankings(
     Example:
         explain_rankings(collection, {"dense": as_ranking("dense.run")}, "q07").relevant
     """
-    _check_query(query, collection.query_ids)
+    _check_query(query, collection)
     snippets = SnippetBuilder(collection)
     build = partial(snippets.build, query=query, places=places)
     return Answers(query, {name: build(ranking) for name, ranking in rankings.items()}, {})
 
 
-def _check_query(query: str, ids: Iterable[Any]) -> None:
-    queries = [str(id) for id in ids]
+def _check_query(query: str, source: Any) -> None:
+    queries = [str(id) for id in source.query_ids]
     if query not in queries:
         hint = did_you_mean(query, queries, most=3, fallback=3)
+        texts = zip(queries, getattr(source, "query_texts", ()), strict=False)
+        same = [id for id, text in texts if text.split() == query.split()]
+        if same:
+            hint = f" It is the text of query {name_few(same)}. Pass the id."
+        elif len(query.split()) > 1:
+            hint += " Pass the id of a query, not its text."
         raise IdError(f"There is no query {query!r}.{hint}")
 
 
@@ -221,7 +228,7 @@ def explain_runs(runs: Sequence[Any], query: str, *, places: int = PLACES) -> An
         by_system[name] = _cut(results, places)
         values[name] = _values(run.scores(), query)
     if not by_system:
-        _check_query(query, runs[0].scores().query_ids)
+        _check_query(query, runs[0].scores())
         advice = "'assay bench --save' stores them"
         raise UsageError(f"Run {runs[0].id} was stored without its results. {advice}.")
     return Answers(query, by_system, values)

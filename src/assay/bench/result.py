@@ -32,7 +32,7 @@ from assay.runs.leaderboard import Leaderboard, rank_records
 from assay.runs.record import RunRecord
 from assay.runs.results import LazyResults
 from assay.scoring.scores import Scores
-from assay.tables.table import Cell, Page, Table, Words, html_page, table_of, text_page
+from assay.tables.table import Cell, Page, Shown, Table, Words, table_of
 
 if TYPE_CHECKING:
     from assay.inspect.check import CheckReport
@@ -126,8 +126,8 @@ class System:
         return data
 
 
-@dataclass(frozen=True, eq=False)
-class BenchResult:
+@dataclass(frozen=True, eq=False, repr=False)
+class BenchResult(Shown):
     """Systems on one collection, in the order in which they were named.
 
     `orders` computes what a random and a perfect order of all documents would score.
@@ -568,12 +568,6 @@ class BenchResult:
             answered = {key: answered[key] for key in parts if key in answered}
             data["by_answers"] = {"convention": CONVENTION, **answered}
         return data
-
-    def __repr__(self) -> str:
-        return text_page(self.page())
-
-    def _repr_html_(self) -> str:
-        return html_page(self.page())
 
 
 def _format_ends(low: str | None, high: str | None) -> str | None:

@@ -26,7 +26,7 @@ from assay.errors import UsageError
 from assay.stats import Interval, compare_jointly, difference_interval, interval, intervals
 from assay.stats.choices import LEVEL, RESAMPLES, SEED
 from assay.tables.svg import BLUE, Drawing, Scale, circle, line, svg_text
-from assay.tables.table import Page, Table, Words, table_of
+from assay.tables.table import Page, Shown, Table, Words, table_of
 
 _FORM: Final = "NAME=VALUE,VALUE,…, such as efSearch=16,32,64"
 _FEWEST: Final = 12  # queries; half of them can still be tested
@@ -124,8 +124,8 @@ class SweepPoint(NamedTuple):
     pareto: bool
 
 
-@dataclass(frozen=True, eq=False)
-class SweepCurve:
+@dataclass(frozen=True, eq=False, repr=False)
+class SweepCurve(Shown):
     """Quality and cost of each value of an option; made by `sweep_curves`.
 
     `best` and `choice` are points by the first half of the queries alone; `held_out` is the mean of

@@ -20,7 +20,7 @@ from assay.search.neighbours import RankingSimilarity
 from assay.stats import Interval
 from assay.tables.html import tag
 from assay.tables.svg import COLOURS, GREY, Drawing, Scale, circle, group, line, svg_text
-from assay.tables.table import Page, Table, text_page
+from assay.tables.table import Page, Shown, Table
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,8 @@ class QuantizationResult:
         return {**values, "Kendall": self.kendall, "Spearman": self.spearman}
 
 
-@dataclass(frozen=True, eq=False)
-class CodesReport:
+@dataclass(frozen=True, eq=False, repr=False)
+class CodesReport(Shown):
     """Codes compared with the vectors they were made from; made by `evaluate_codes`.
 
     `codes` has the float vectors first. `intervals` are of the means of `neighbour_values`, by
@@ -225,9 +225,6 @@ class CodesReport:
     def svg(self) -> str:
         """Return the curve: similarity to the float ranking and scores, over bytes per vector."""
         return report_chart(self)
-
-    def __repr__(self) -> str:
-        return text_page(self.page())
 
 
 _COLOURS: Final = (*COLOURS, "#555555", "#8c564b", "#9a9a00", "#17a2b8")

@@ -44,14 +44,14 @@ from assay.stats import INTERVAL_NAMES, intervals
 from assay.stats.bounded import unseen_share
 from assay.stats.choices import INTERVAL, LEVEL, MOST_PAIRS, RESAMPLES
 from assay.stats.samples import effective_number
-from assay.tables.table import Cell, Page, Table, Words, as_text, html_page, latex_page, text_page
+from assay.tables.table import Cell, Page, Shown, Table, Words, latex_page
 
 _COUNTS: Final = "wins/ties/losses"
 _FEW_PAIRS: Final = 10  # of five systems; they fit on a screen below their means
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
+class Comparison(Shown):
     """Systems compared block by block; made by `compare`.
 
     A block is a measure on all queries; those of `slices` are a measure on some of them, and that
@@ -401,12 +401,6 @@ class Comparison:
             raise UsageError(f"System {name!r:.80} not found; there are: {', '.join(self.names)}.")
         return self.names.index(name)
 
-    def __repr__(self) -> str:
-        return text_page(self.page())
-
-    def _repr_html_(self) -> str:
-        return html_page(self.page())
-
 
 Systems = Mapping[str, "Scores | RunLike"]
 Paths = Sequence["str | os.PathLike[str]"]
@@ -619,8 +613,8 @@ class QueryDifference:
     difference: float
 
 
-@dataclass(frozen=True, eq=False)
-class QueryDifferences:
+@dataclass(frozen=True, eq=False, repr=False)
+class QueryDifferences(Shown):
     """All queries on which two systems are defined, the largest win of a first.
 
     Equal differences are in order of the query ids.
@@ -699,5 +693,6 @@ class QueryDifferences:
             ],
         }
 
-    def __repr__(self) -> str:
-        return f"{self.a} − {self.b} on {self.measure}\n{as_text(self.table())}"
+    def page(self) -> Page:
+        """Return the table under its title."""
+        return [Words(f"{self.a} − {self.b} on {self.measure}", "verdict"), self.table()]

@@ -208,7 +208,10 @@ def _refuse_contradictions(params: dict[str, Any], rich: bool, layout: str) -> N
     if params["folds"] and not params["protocol"]:
         raise click.UsageError("--folds goes with --protocol: give it.")
     if not (params["labels"] or params["modality_labels"] or params["protocol"]):
-        raise click.UsageError("Missing option '--labels'.")
+        raise click.UsageError(
+            "Missing option '--labels'. Where row i of both modalities belongs together, "
+            "pass --protocol pairs instead."
+        )
     if params["labels"] and params["modality_labels"]:
         raise click.UsageError(
             "--labels are of all modalities, --modality-labels of one: give one."

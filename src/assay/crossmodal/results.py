@@ -29,7 +29,7 @@ from assay.runs.results import Aggregate, aggregates_of
 from assay.scoring.output import limit_remarks, tied_remark, zero_remark
 from assay.scoring.scores import Mean, Scores, signature_of
 from assay.stats import Interval, interval, intervals
-from assay.tables.table import Page, Table, Words, columns_of
+from assay.tables.table import Page, Shown, Table, Words, columns_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +137,7 @@ def _draw_medians(values: Floats, pairs: NDArray[Any], rng: np.random.Generator)
 
 
 @dataclass(frozen=True, eq=False)
-class DirectionResult(Mapping[int, float]):
+class DirectionResult(Shown, Mapping[int, float]):
     """One direction at one level of labels.
 
     As a mapping it holds the document's Label-Recall@K, which is P@k, by cut-off.
@@ -215,6 +215,10 @@ class DirectionResult(Mapping[int, float]):
     def __repr__(self) -> str:
         values = ", ".join(f"{k}: {value:.4f}" for k, value in self.items())
         return f"DirectionResult({self.direction.name}, {{{values}}})"
+
+    def page(self) -> Page:
+        """Return the measures as a table, then the signature."""
+        return [tables.measure_table([self]), Words(self.scores.signature, "signature")]
 
     @cached_property
     def micro(self) -> Mean:
@@ -364,7 +368,7 @@ _PAPER_NOTE: Final = (
 )
 
 
-class CrossmodalResult(Mapping[str, Any]):
+class CrossmodalResult(Shown, Mapping[str, Any]):
     """Results of every level of labels in every direction.
 
     `label_retrieval`, `zero_shot_classification` and `paired_retrieval` return it. As a mapping
@@ -410,12 +414,6 @@ class CrossmodalResult(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self.levels)
-
-    def __repr__(self) -> str:
-        return "\n".join(
-            "\n  ".join([f"CrossmodalResult({level})", *map(repr, results.values())])
-            for level, results in self.items()
-        )
 
     def direction(self, name: str, level: str | None = None) -> DirectionResult:
         """Return one direction, such as `image2text`.

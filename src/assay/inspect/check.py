@@ -23,6 +23,7 @@ from assay.io import formats
 from assay.measures import Measure, MeasuresLike, parse_many
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Scores
+from assay.tables.table import Shown, Words, html_page
 
 _EXAMPLES = 5
 _CUTOFFS = (5, 10, 100)
@@ -57,8 +58,8 @@ class Finding:
         return f"{self.severity}: {self.message}{examples}{more}. {self.effect}"
 
 
-@dataclass(frozen=True)
-class CheckReport:
+@dataclass(frozen=True, repr=False)
+class CheckReport(Shown):
     """All findings, the gravest first, and the signature of the means that they name."""
 
     findings: tuple[Finding, ...]
@@ -85,6 +86,10 @@ class CheckReport:
         if not self.findings:
             return "Nothing found."
         return "\n".join(filter(None, (*map(str, self.findings), self.signature)))
+
+    def _repr_html_(self) -> str:
+        findings = [Words(str(finding)) for finding in self.findings] or [Words(str(self))]
+        return html_page([*findings, Words(self.signature, "signature")])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

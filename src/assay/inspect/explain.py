@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Unpack
 
@@ -28,7 +28,7 @@ from assay.measures import Measure, MeasureLike, parse_many
 from assay.measures.derivations import Derivation, derive, show
 from assay.measures.views import RankView, TieView
 from assay.scoring.evaluate import call_of, score
-from assay.tables.table import Cell, Table, as_text, columns_of
+from assay.tables.table import Cell, Shown, Table, Words, as_text, columns_of, html_page
 
 _ROUNDING = 1e-12
 _WHOLE = 20  # down to this rank every document is shown, below it only those that count
@@ -49,8 +49,8 @@ class Line:
     values: tuple[int | float, ...] = ()
 
 
-@dataclass(frozen=True)
-class Explanation:
+@dataclass(frozen=True, repr=False)
+class Explanation(Shown):
     """The derivation of one value, and the value that `evaluate` gives.
 
     Both are NaN where the measure is undefined. They are the same to the last bit, except over
@@ -116,6 +116,10 @@ class Explanation:
         blocks = (self.notes, self.working, self.closing())
         parts += ["\n".join(map(printable, block)) for block in blocks if block]
         return "\n\n".join([*parts, self.signature])
+
+    def _repr_html_(self) -> str:
+        words = map(Words, (*self.notes, *self.working, *self.closing()))
+        return html_page([self.table(), *words, Words(self.signature, "signature")])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -202,9 +206,10 @@ def explain(
     questions = read_questions(queries)
     ranking, judgments = as_ranking(run, rules, questions), as_judgments(qrels, questions)
     hits = judge(ranking, judgments, conventions=rules, allow_mismatch=allow_mismatch)
-    row = _row_of(query, hits)
+    texts = {} if questions is None else questions.texts
+    row = _row_of(query, hits, texts)
     id = hits.query_ids[row]
-    text = "" if questions is None else questions.texts.get(str(id), "")
+    text = texts.get(str(id), "")
     query_hits = hits.select(np.array([row]))
     scores = score(query_hits, measures, conventions=rules)
     evaluated = float(scores.values[0, 0])
@@ -246,14 +251,17 @@ def _error(derivation: Derivation, evaluated: float, measure: Measure, rules: Co
     return max(derivation.error, _ROUNDING * abs(evaluated))
 
 
-def _row_of(query: str | int, hits: Hits) -> int:
+def _row_of(query: str | int, hits: Hits, texts: Mapping[str, str]) -> int:
     if isinstance(query, str) and hits.query_ids.kind == "integer" and query.isdecimal():
         query = int(query)  # a command line knows text only
-    place = int(Ids.of([query], what="query").match(hits.query_ids)[0])
+    is_text = isinstance(query, str) and len(query.split()) > 1
+    place = -1 if is_text else int(Ids.of([query], what="query").match(hits.query_ids)[0])
     if place < 0:
-        raise IdError(
-            f"Query {query!r} is not among the judged queries: {name_few(hits.query_ids)}."
-        )
+        same = [id for id, text in texts.items() if text.split() == str(query).split()]
+        hint = " Pass the id of a query, not its text." if is_text else ""
+        hint = f" It is the text of query {name_few(same)}. Pass the id." if same else hint
+        judged = name_few(hits.query_ids)
+        raise IdError(f"Query {query!r:.200} is not among the judged queries: {judged}.{hint}")
     return place
 
 

@@ -231,9 +231,12 @@ def read_texts(path: FilePath, role: Role) -> Texts:
         return texts
     ending = ending_of(path)
     if ending not in (*_ENDINGS, ".pq"):
+        fault, advice = (": t", "Rename or convert it")
+        if not os.path.exists(path):
+            fault, advice = (" does not exist. T", "Check the path")
         raise UsageError(
-            f"{os.fspath(path)}: texts are read from {', '.join(_ENDINGS)} (also .gz, .zst) or "
-            f"from a folder of {', '.join(FOLDER_ENDINGS)} files. Rename or convert it."
+            f"{os.fspath(path)}{fault}exts are read from {', '.join(_ENDINGS)} (also .gz, .zst) or "
+            f"from a folder of {', '.join(FOLDER_ENDINGS)} files. {advice}."
         )
     if ending in _PARQUET:
         return _read_parquet([Path(path)], role, os.fspath(path))

@@ -134,7 +134,7 @@ def tau(a: Floats, b: Floats) -> float:
     return float(signs[0] @ signs[1]) / below if below else math.nan
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AgreementReport(LabelReport):
     """How labellers agree.
 

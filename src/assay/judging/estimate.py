@@ -48,7 +48,7 @@ from assay.runs.results import Aggregate
 from assay.stats import Interval
 from assay.stats.bounded import t_quantile
 from assay.stats.samples import FEWEST, check_margin, check_significance_level
-from assay.tables.table import Cell, Page, Table, Words, columns_of, table_of
+from assay.tables.table import Cell, Page, Shown, Table, Words, columns_of, table_of
 
 Number = tuple[Interval, str, str, str]
 _FEWEST_LABELS: Final = 30  # a confidence sequence holds for many
@@ -210,7 +210,7 @@ def _lower_lambert(y: float) -> float:
     return w
 
 
-class LabelReport:
+class LabelReport(Shown):
     """What every report from labels has: a page, and records of its numbers."""
 
     remarks: tuple[str, ...]
@@ -308,7 +308,7 @@ class LabelEstimate:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LabelEstimates(LabelReport):
     """All estimates from one pool and its labels.
 

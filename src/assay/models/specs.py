@@ -60,10 +60,20 @@ def _kinds(sources: Mapping[str, str], place: str) -> dict[str, SpecKind]:
     return {kind.form.partition(":")[0]: kind for kind in kinds}
 
 
+class _Models(SpecRegistry):
+    """Models by name; one of a hub is told how to write it."""
+
+    def unknown(self, spec: str) -> UsageError:
+        error = super().unknown(spec)
+        if not re.fullmatch(r"[\w.-]+/[\w.-]+", spec):
+            return error
+        return UsageError(f"{error} Write st:{spec} for a model of sentence-transformers.")
+
+
 _LOAD: Final = "assay.models.adapters.{}:load"
-ENCODERS: Final = SpecRegistry("encoder", _kinds(_ADAPTERS, _LOAD), MODELS)
+ENCODERS: Final = _Models("encoder", _kinds(_ADAPTERS, _LOAD), MODELS)
 LEXICAL: Final = SpecRegistry("lexical model", _kinds(_LEXICAL, "assay.models.lexical:{}"))
-_ALL: Final = SpecRegistry("model", {**LEXICAL, **ENCODERS}, MODELS)
+_ALL: Final = _Models("model", {**LEXICAL, **ENCODERS}, MODELS)
 _CHECKPOINTS: Final = (".pt", ".pth", ".ckpt", ".safetensors")
 
 

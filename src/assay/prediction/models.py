@@ -63,7 +63,7 @@ from assay.runs.record import RunRecord
 from assay.scoring.scores import signature_of
 from assay.search.engine.workers import Progress
 from assay.tables.svg import Drawing
-from assay.tables.table import Page, Table, Words, as_csv, as_latex, as_markdown
+from assay.tables.table import Page, Shown, Table, Words, as_csv, as_latex, as_markdown
 
 # Makes a progress bar with a title; it gives None where nobody watches.
 ProgressBar = Callable[[str], AbstractContextManager[Progress | None]]
@@ -74,8 +74,8 @@ _CAVEAT: Final = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Diagnostics:
+@dataclass(frozen=True, eq=False, repr=False)
+class Diagnostics(Shown):
     """Confidence, distances and predictability by model; empty where nobody asked for them."""
 
     confidence: dict[str, ConfidenceResult] = field(default_factory=dict)
@@ -116,8 +116,8 @@ class Diagnostics:
         return ";".join(kinds if len(set(kinds)) > 1 else kinds[:1]) or None
 
 
-@dataclass(frozen=True, eq=False)
-class ModelResults:
+@dataclass(frozen=True, eq=False, repr=False)
+class ModelResults(Shown):
     """Models (each a list of seeds), baselines, and how the models compare.
 
     Args:

@@ -32,7 +32,7 @@ from assay.scoring.output import limit_remarks, tied_remark
 from assay.scoring.scores import Mean, Scores
 from assay.stats import Interval, TestResult, interval, intervals, welch_test
 from assay.tables.svg import Drawing, heat_map
-from assay.tables.table import Cell, Table, table_of
+from assay.tables.table import Cell, Page, Shown, Table, Words, table_of
 
 _ENDS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
 CLASS_MEASURES = ("F1", "Precision", "Recall")
@@ -114,7 +114,7 @@ class ClusterSize:
 
 
 @dataclass(frozen=True, eq=False)
-class PredictionResult:
+class PredictionResult(Shown):
     """One model on one set of samples, in the order of their ids.
 
     Args:
@@ -351,6 +351,12 @@ class PredictionResult:
         """Name, size and the means."""
         means = ", ".join(f"{name}={value:.4f}" for name, value in self.mean().items())
         return f"PredictionResult({self.name}, {self.n_samples} samples: {means})"
+
+    def page(self) -> Page:
+        """Return the means in percent as a table, then remarks and signature."""
+        table = field_table({self.name: [self]}, measures=list(self.mean()))
+        remarks = [Words(remark, "remark") for remark in self.remarks]
+        return [table, *remarks, Words(self.scores.signature, "signature")]
 
 
 Row = Sequence[str | float | int | None]
@@ -594,8 +600,8 @@ class WelchRow:
         return {**names, **numbers, "note": self.test.note}
 
 
-@dataclass(frozen=True, eq=False)
-class SeedReport:
+@dataclass(frozen=True, eq=False, repr=False)
+class SeedReport(Shown):
     """Models over seeds and, where samples are known, over samples.
 
     Args:
@@ -634,6 +640,13 @@ class SeedReport:
         """Return Welch's test between models, over seeds."""
         columns = ("measure", "models", "difference", "p (Welch)", "note")
         return self._data_table(columns, self.welch)
+
+    def page(self) -> Page:
+        """Return verdicts, means over seeds, tests between models, and which test to believe."""
+        verdicts = {} if self.paired is None else self.paired.verdicts
+        page: Page = [Words(verdict, "verdict") for verdict in verdicts.values()]
+        page += [table for table in (self.seed_table(), self.welch_table()) if table.rows]
+        return [*page, Words(self.advice, "method")]
 
     def _data_table(self, columns: Sequence[str], rows: Iterable[SeedRow | WelchRow]) -> Table:
         """Return a table with the samples in front, where they have a name."""

@@ -31,7 +31,7 @@ from assay.io.lines import build_frame
 from assay.measures import Measure, parse
 from assay.native import engine_name
 from assay.plugins import find_hook
-from assay.tables.table import Cell, Table, Words, html_page
+from assay.tables.table import Cell, Page, Shown, Table, Words
 
 SCHEMA_VERSION = 1
 GEOMETRIC_FLOOR = 0.00001
@@ -131,8 +131,8 @@ class Mean(Mapping[str, float]):
         return f"Mean({self.average}: {body})"
 
 
-@dataclass(frozen=True, eq=False)
-class Scores:
+@dataclass(frozen=True, eq=False, repr=False)
+class Scores(Shown):
     """Measures × queries; NaN where a measure is undefined. Queries are in order of their ids.
 
     `tied` marks values that depend on the order of tied documents, `missing` the judged queries
@@ -459,7 +459,8 @@ class Scores:
         """Return a chart of the means with 95 % intervals; needs the extra `report`."""
         return find_hook("plot_means")(self)
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
+        """Return a line for each measure, then remarks and signature."""
         mean = self._lenient_mean()
         width = max(len(name) for name in mean)
         lines = [f"Scores of {self.n_queries} queries, {mean.average} averages"]
@@ -477,7 +478,8 @@ class Scores:
             missing="skip" if self.conventions.missing == "error" else None,
         )
 
-    def _repr_html_(self) -> str:
+    def page(self) -> Page:
+        """Return the means as a table, then remarks and signature."""
         mean = self._lenient_mean()
         rows = tuple(
             (Cell(name), Cell(value, "fraction"), Cell(describe_counts(mean.counts[name])))
@@ -485,7 +487,7 @@ class Scores:
         )
         table = Table(("measure", f"{mean.average} mean", "queries"), rows)
         remarks = [Words(remark) for remark in self.remarks]
-        return html_page([table, *remarks, Words(self.signature, "signature")])
+        return [table, *remarks, Words(self.signature, "signature")]
 
 
 def signature_of(

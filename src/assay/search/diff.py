@@ -40,7 +40,7 @@ from assay.runs.results import Aggregate
 from assay.search.neighbours import check_persistence
 from assay.stats import Interval, intervals
 from assay.stats.choices import LEVEL, RESAMPLES, SEED
-from assay.tables.table import Page, Table, Words, table_of
+from assay.tables.table import Page, Shown, Table, Words, table_of
 
 if TYPE_CHECKING:
     from assay.comparison.compare import Comparison, compare
@@ -80,8 +80,8 @@ class QueryChange(NamedTuple):
         return (str(self.query), self.overlap, self.rbo, self.first, self.text[:60], *docs)
 
 
-@dataclass(frozen=True, eq=False)
-class RunDiff:
+@dataclass(frozen=True, eq=False, repr=False)
+class RunDiff(Shown):
     """What changed between two runs; made by `diff`.
 
     `values` has a number for each query of `query_ids` by name: Overlap at each cutoff, RBO, and

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from assay.runs.record import names_of
     from assay.store import Run, Store, tables
     from assay.store.run import refuse_other_query_sets
-    from assay.tables.table import Page
+    from assay.tables.table import Page, Table, columns_of
 else:
     tables = OnDemand("assay.store.tables")
+    Table = OnDemand("assay.tables.table").Table
+    columns_of = OnDemand("assay.tables.table").columns_of
     cluster_settings = OnDemand("assay.comparison.alignment").cluster_settings
     compare_scores = OnDemand("assay.comparison.compare").compare
     fingerprints = OnDemand("assay.io.fingerprints").fingerprints
@@ -97,8 +99,27 @@ def list_(
         place = str(opened.database.location)
     if not runs and layout != "json":
         output.log(f"no such runs in {place}")
-    result = output.TableResult(tables.list_table(runs, names), {"runs": tables.list_data(runs)})
+    result = _RunTable(tables.list_table(runs, names), {"runs": tables.list_data(runs)})
     output.emit(result, layout, file, brief=False)
+
+
+class _RunTable(output.TableResult):
+    """Runs for people: id, name and first value come first, and stay on a narrow terminal."""
+
+    def page(self) -> Page:
+        if not output.on_terminal():  # scripts count on the order of the columns
+            return super().page()
+        number, began, status, task, dataset, name, queries, *measures, tags = range(
+            len(self.content.columns)
+        )
+        front = [number, name, *measures[:1]]
+        rest = [status, dataset, began, *measures[1:], queries, task, tags]
+        table = columns_of(self.content, front + rest)
+        # A text column in front is repeated where the table is broken.
+        rows = tuple(
+            (replace(row[0], value=row[0].text, kind="text"), *row[1:]) for row in table.rows
+        )
+        return [Table(table.columns, rows, n_optional=len(rest))]
 
 
 @command.command("show")

@@ -31,6 +31,8 @@ BOLD: Final = (
     "the highest only where nothing was tested."
 )
 
+# A repr is read between two lines of a session.
+_LINES, _WIDTH, _CHARACTERS = 20, 160, 1600
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>|])")
 
 
@@ -323,6 +325,34 @@ def latex_page(page: Page) -> str:
 def html_page(page: Page) -> str:
     """HTML for notebooks; nothing in a name is taken for markup."""
     return _lay_out(page, html.as_html, _html_words, "")
+
+
+class Shown:
+    """A result with a `page`: short as a repr, whole when printed and in a notebook.
+
+    A repr too long for a page is taken from its `screen`, if there is one, and cut.
+    """
+
+    def __str__(self: Any) -> str:
+        """Return the whole page as text."""
+        return text_page(self.page())
+
+    def __repr__(self: Any) -> str:
+        text = str(self)
+        if hasattr(self, "screen") and not _is_short(text):
+            text = text_page(self.screen())
+        lines = [line[:_WIDTH] + "…" * (len(line) > _WIDTH) for line in text.split("\n")[:_LINES]]
+        while not _is_short(text):
+            lines.pop()
+            text = "\n".join([*lines, "… print() shows all"])
+        return text
+
+    def _repr_html_(self: Any) -> str:
+        return html_page(self.page())
+
+
+def _is_short(text: str) -> bool:
+    return text.count("\n") < _LINES and len(text) <= _CHARACTERS
 
 
 def explain_bold(page: Page) -> Page:

@@ -18,7 +18,7 @@ from assay.runs.results import Aggregate
 from assay.scoring.scores import Scores, signature_of
 from assay.search.engine.workers import Progress
 from assay.stats import Interval, intervals
-from assay.tables.table import Cell, Page, Table, Words
+from assay.tables.table import Cell, Page, Shown, Table, Words
 from assay.vision import report, run
 from assay.vision.keypoints import as_id
 from assay.vision.matching import (
@@ -209,8 +209,8 @@ def _summary(result: MatchingResult, category: str, settings: dict[str, Any]) ->
     )
 
 
-@dataclass(frozen=True, eq=False)
-class MatchingReport:
+@dataclass(frozen=True, eq=False, repr=False)
+class MatchingReport(Shown):
     """Every descriptor with every matcher, as tables, a page, plain data and records."""
 
     experiment: Experiment

@@ -31,7 +31,7 @@ from assay.search.engine.codes import Codes
 from assay.stats import Interval, bounded, samples
 from assay.stats.choices import CONFIDENCE, RESAMPLES
 from assay.stats.effects import false_positive_rate
-from assay.tables.table import Page, Table
+from assay.tables.table import Page, Shown, Table
 from assay.vision import hpatches, report
 from assay.vision.descriptors import describe, describe_patches, load_network
 from assay.vision.keypoints import Keypoints, draw
@@ -539,8 +539,8 @@ def _row(patch: NDArray[Any], descriptor: str, options: Mapping[str, Any]) -> ND
     return np.array(rows[0])
 
 
-@dataclass(frozen=True, eq=False)
-class PatchReport:
+@dataclass(frozen=True, eq=False, repr=False)
+class PatchReport(Shown):
     """Results of one descriptor or several on the same patches; `timings` adds a table."""
 
     results: tuple[PatchResult, ...]

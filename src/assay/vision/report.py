@@ -19,7 +19,7 @@ from assay.runs.record import RunRecord
 from assay.scoring.output import tied_remark
 from assay.scoring.scores import Scores, signature_of
 from assay.stats import Interval, interval
-from assay.tables.table import Cell, Page, Table, Words, table_of
+from assay.tables.table import Cell, Page, Shown, Table, Words, table_of
 from assay.vision.compat import row_with_metadata
 from assay.vision.keypoints import as_id
 from assay.vision.ranks import PRCurve
@@ -431,8 +431,8 @@ def _scene_scores(result: DescriptorResult, measures: Any) -> Scores:
     return plain_scores(parsed, values, result.conventions, settings=result.scores.settings)
 
 
-@dataclass(frozen=True, eq=False)
-class ExperimentReport:
+@dataclass(frozen=True, eq=False, repr=False)
+class ExperimentReport(Shown):
     """An experiment's result as tables, a page and plain data.
 
     With `force` descriptors on different keypoints are compared by the means of their scenes;

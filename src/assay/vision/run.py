@@ -29,6 +29,7 @@ from assay.io.checkpoint import Checkpoint, file_label
 from assay.io.fingerprints import digest_of_file
 from assay.runs.record import RunRecord
 from assay.search.engine.workers import Control, run
+from assay.tables.table import Page, Shown, Words, table_of
 from assay.vision.keypoints import fill_path
 from assay.vision.matching import evaluate_image_retrieval
 from assay.vision.opencv_features import opencv
@@ -43,8 +44,8 @@ Progress = Callable[[int, int | None], object]
 Part = TypeVar("Part")
 
 
-@dataclass(frozen=True, eq=False)
-class ExperimentResult:
+@dataclass(frozen=True, eq=False, repr=False)
+class ExperimentResult(Shown):
     """The result of each descriptor for each tolerance, in the order of the experiment file."""
 
     experiment: Experiment
@@ -74,6 +75,16 @@ class ExperimentResult:
     def n_failed(self) -> int:
         """Pairs and single keypoints that failed, of all descriptors."""
         return len(self.failures) + sum(result.n_failed for result in self.headline)
+
+    def page(self) -> Page:
+        """Return a row for each descriptor and tolerance, then notes."""
+        rows = [
+            (each.name, f"{each.tau:g} px", len(each.scene_names), each.n_queries, mean["AP"])
+            for each in self.results
+            for mean in [each.mean(empty="skip")]
+        ]
+        table = table_of(("descriptor", "tolerance", "scenes", "queries", "mAP"), rows)
+        return [table, *(Words(note, "remark") for note in self.notes)]
 
     def records(self, *, rule: str | None = None) -> list[RunRecord]:
         """Return a record for each descriptor and tolerance.
