@@ -333,7 +333,7 @@ def documented_inputs() -> list[dict[str, str]]:
     steps = [
         step for job in jobs for step in job.get("jobs", {}).get("quality", {}).get("steps", ())
     ]
-    return [step["with"] for step in steps if step.get("uses", "").startswith("assay-eval/assay@")]
+    return [step["with"] for step in steps if step.get("uses", "").startswith("OWNER/assay@")]
 
 
 def _text() -> str:
