@@ -37,7 +37,7 @@ def test_identical_systems(engine, test):
 def test_many_identical_systems(engine, correction):
     found = compare(*[scores_of(A)] * 5, correction=correction)
     assert all(pair.p == 1 for pair in found.pairs)
-    assert found.verdict == "All 5 systems are identical on RR: equal on all 100 queries"
+    assert found.verdict == "A, B, C, D and E are identical on RR: equal on all 100 queries"
     assert {one.letters for one in found.standings} == {"a"}
 
 
@@ -69,7 +69,7 @@ def test_too_few_queries(engine, n, systems, correction):
 
 def test_against_a_baseline():
     found = compare(*[scores_of(A[i : i + 2]) for i in range(3)], baseline="A")
-    assert "B and C cannot be compared: too few queries: 2" in found.verdict
+    assert "cannot be compared: B and C (too few queries: 2," in found.verdict
 
 
 def test_too_few_groups():

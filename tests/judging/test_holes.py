@@ -202,9 +202,9 @@ def test_the_verdict_says_whether_it_holds() -> None:
     good, other, qrels = two_systems(30, hole="b")
     other = {q: {"b": 1, "x": 0.5} for q in qrels}
     for measure, words in {
-        "P@1": "\nNo retrieved document in the top 1 is unjudged",
-        "nDCG@1": "\nNo retrieved document in the top 1 is unjudged",
-        "RR": "\nThe verdict holds whatever the grades of the 30 unjudged documents (difference",
+        "P@1": "No retrieved document in the top 1 is unjudged",
+        "nDCG@1": "No retrieved document in the top 1 is unjudged",
+        "RR": "The verdict holds whatever the grades of the 30 unjudged documents (difference",
     }.items():
         verdict = compare({"good": good, "other": other}, qrels, measure, unjudged="bounds").verdict
         assert words in verdict, verdict
@@ -225,7 +225,7 @@ def test_the_verdict_says_how_many_documents_decide() -> None:
     assert pair.enough == 13  # of 13 leads none is left
     assert not pair.holds
     assert (
-        "\nThe verdict could change: it depends on 20 unjudged documents in the top 1"
+        "The verdict could change: it depends on 20 unjudged documents in the top 1"
         in result.verdict
     )
     assert "; 13 relevant ones would end the lead)" in result.verdict

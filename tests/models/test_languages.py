@@ -93,7 +93,9 @@ def test_codes_and_names_of_languages_are_those_of_the_packages() -> None:
 def words_of(texts: list[str], **settings: object) -> tuple[set[str], str, list[str]]:
     """The words that a model left of the texts, how it says they were found, and its remarks."""
     model, remarks = lexical_model("tfidf", **settings).for_texts(texts)  # type: ignore[attr-defined]
-    return set(model.fit(texts).query_rows.__self__.vocabulary_), model.words, remarks
+    split = model.splitter()
+    assert model.fit(texts).docs.width == len({word for text in texts for word in split(text)})
+    return {word for text in texts for word in split(text)}, model.words, remarks
 
 
 def test_german_is_not_given_english_stop_words() -> None:

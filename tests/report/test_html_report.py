@@ -73,7 +73,7 @@ def test_the_verdict_comes_first_and_everything_is_there():
         )
     ]
     assert places == sorted(places)
-    assert "<p>dense scores highest on nDCG@10, significantly higher than both others.</p>" in page
+    assert "<p>dense is better than both others on nDCG@10.</p>" in page
     assert "depends on ties" in page
     assert "preset:trec_eval|" in page
     assert "<pre>assay report x</pre>" in page

@@ -133,7 +133,7 @@ def test_a_system_below_chance(assay, tmp_path):
 def test_systems_that_are_all_the_same():
     scores = library.evaluate(RUN, QRELS, "RR")
     found = library.compare(scores, scores, scores)
-    assert found.verdict == "All 3 systems are identical on RR: equal on all 12 queries"
+    assert found.verdict == "A, B and C are identical on RR: equal on all 12 queries"
     other = library.evaluate({q: {"d0": 1.0} for q in QUERIES}, QRELS, "RR")
     assert "A and C are equal on every query" in library.compare(scores, other, scores).remarks
 

@@ -95,7 +95,7 @@ def test_datasets_have_an_interval_a_line_and_the_change_of_the_followed_run(tmp
     assert change["kind"] == "worse"
     page = client("/").text
     row = dict(zip(heads_of(page, "datasets"), shown_rows(page, "datasets")[0], strict=False))
-    assert row["95 % interval"] == f"[{best.low:.4f}, {best.high:.4f}]"
+    assert row["95 % CI"] == f"[{best.low:.4f}, {best.high:.4f}]"
     assert row["followed"] == "nightly"
     assert 'class="spark"' in page
     assert '<td class="change worse n short">' in page

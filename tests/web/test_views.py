@@ -234,7 +234,7 @@ def test_a_leaderboard_of_several_measures_with_costs(client: Client):
     }
     page = client("/leaderboard?dataset=bench&measure=AP").text
     heads = heads_of(page, "leaderboard")
-    assert heads[1:5] == ["rank", "name", "AP", "95 % interval"]
+    assert heads[1:5] == ["rank", "name", "AP", "95 % CI"]
     assert {"search/query", "texts/s", "memory", "nDCG@10"} <= set(heads)
     assert "40.0 ms" in page
     assert page.count('class="system first"') == 4  # the better, the dearer: all are on the front
