@@ -200,7 +200,7 @@ PRIVATE = re.compile(
 )
 OF_OTHERS = (
     *("registry._registry", "mteb._evaluators", "ray._private", "_ipython", "run._cell"),
-    *("importlib._bootstrap", "imports._find_and_load"),
+    *("importlib._bootstrap", "imports._find_and_load", "session._setupstate"),
 )
 
 

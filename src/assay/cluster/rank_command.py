@@ -155,7 +155,6 @@ def command(*, save: bool, store: str | None, dataset: str | None, **settings: A
       assay rank queries.npy docs.npy -k 100 -o run.txt
       assay rank docs.npy docs.npy --metric dot --exclude-self -o run.parquet
       assay rank queries.npy docs.npy --prepare docs.prepared -o run.txt
-      assay rank queries.jsonl docs.jsonl --metric dot -o run.txt # sparse
       assay rank queries.npy 'docs-*.npy' --cluster threads --dry-run
       assay rank queries.npy shards.json --cluster auto --checkpoint ck -o run.txt # needs Ray
       assay rank queries.npy shards.json -k 10 --sample 50 --recall-of run.txt

@@ -29,12 +29,10 @@ if TYPE_CHECKING:
     from assay.judging import labels, machine, pool, session
     from assay.runs.run_files import unique_names
 else:
-    columns, streams, texts = (
-        OnDemand(f"assay.io.{name}") for name in ("columns", "streams", "texts")
-    )
-    labels, machine, pool, session = (
-        OnDemand(f"assay.judging.{name}") for name in ("labels", "machine", "pool", "session")
-    )
+    columns, streams = OnDemand("assay.io.columns"), OnDemand("assay.io.streams")
+    texts, labels = OnDemand("assay.io.texts"), OnDemand("assay.judging.labels")
+    machine, pool = OnDemand("assay.judging.machine"), OnDemand("assay.judging.pool")
+    session = OnDemand("assay.judging.session")
     unique_names = OnDemand("assay.runs.run_files").unique_names
 
 FORMATS: Final = ("trec", "csv", "label-studio", "argilla", "log")

@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from assay.measures import Measure
     from assay.runs import results
     from assay.runs.results import Aggregate, QueryResults
+    from assay.stats import interval
 else:  # a scored run has none
     results = OnDemand("assay.runs.results")
+    interval = OnDemand("assay.stats.confidence").interval
 
 
 # PostgreSQL's indexes hold no more than 2704 bytes in an entry, and a character has up to 4 (an
@@ -381,8 +383,6 @@ def mean_intervals(scores: Scores) -> dict[str, tuple[float, float]]:
     if INTERVAL == "auto":
         ends = [mean_ends(values, CONFIDENCE, m.bounds or (0.0, 1.0)) for m, values in rows]
     else:
-        from assay.stats import interval
-
         means = (interval(values, bounds=m.bounds) for m, values in rows)
         ends = [(mean.low, mean.high) for mean in means]
     named = zip((str(m) for m, _ in rows), ends, strict=True)

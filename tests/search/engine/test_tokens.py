@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from assay import Ranking, TokenVectors, prepare, rank, read_tokens, score_pairs, target_ranks
 from assay.errors import AssayError
 from assay.native import engine_name, load
-from assay.native.twins.search import _rotated
+from assay.native.twins.search import rotate_rows
 from assay.search.engine import rerank, tokens
 from assay.search.engine.blocks import signs_of
 from assay.search.engine.workers import Control
@@ -178,7 +178,7 @@ def adversary(anchor: float) -> tuple[Any, Any]:
     leaves of the query the way of the document. The others are rounded to themselves.
     """
     columns = 4096
-    block = _rotated(np.eye(64, dtype=np.float32), 64).astype(float)
+    block = rotate_rows(np.eye(64, dtype=np.float32), 64).astype(float)
     query, doc, near = np.full(columns, 20.0), np.full(columns, 0.4995), np.zeros(columns)
     query[:2], doc[:2] = (anchor, 0), (127, 0)
     bound = np.linalg.norm(query) * np.linalg.norm(doc[1:])

@@ -242,7 +242,7 @@ def coarsen(
     parts = []
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         rest, lean = _off_axis(rows[start : start + _ROWS_AT_ONCE] * signs, axis * signs)
-        parts.append((*_quantise(_rotated(rest, rows.shape[1]), rows.shape[1]), lean))
+        parts.append((*_quantise(rotate_rows(rest, rows.shape[1]), rows.shape[1]), lean))
     codes, *bounds_of = (np.concatenate(column) for column in zip(*parts, strict=True))
     step, residual, norm, lean = bounds_of
     return _in_panels(codes, 128), step, residual, norm, lean
@@ -277,7 +277,7 @@ def _off_axis(rows: Floats32, axis: Floats32) -> tuple[Floats32, Floats32]:
     return padded - along * lean[:, None], lean
 
 
-def _rotated(turned: Floats32, columns: int) -> Floats32:
+def rotate_rows(turned: Floats32, columns: int) -> Floats32:
     """Turn blocks of 64 columns, then of 16 and 4, by Hadamard matrices in place."""
     n_rows = len(turned)
     width = -(-columns // _STEP) * _STEP

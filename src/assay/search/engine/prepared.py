@@ -47,6 +47,7 @@ from assay.search.engine.blocks import (
     measure_rows,
 )
 from assay.search.engine.inputs import Rows, Vectors, is_stream, matrix_of, widen, window_rows
+from assay.search.engine.sparse_lists import make_lists
 from assay.search.engine.sparse_vectors import SparseVectors, is_sparse, read_sparse
 
 _MAGIC: Final = b"assay prepared corpus\n"
@@ -189,8 +190,6 @@ def prepare(docs: Any, path: Any = None, *, threads: int | None = None) -> Any:
             raise UsageError(
                 "Inverted lists of sparse vectors are kept in memory only. Prepare without a file."
             )
-        from assay.search.engine.sparse import make_lists  # it needs this module
-
         sparse = read_sparse(docs, "docs")
         make_lists(sparse, "dot", None)
         return sparse

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 
@@ -25,42 +25,11 @@ from assay.errors import MismatchError, UsageError, ValueRangeError
 from assay.native import Engine
 from assay.search.engine.inputs import check_ids, choose_kernels, exclusions_of, refuse_short
 from assay.search.engine.plan import search_settings
-from assay.search.engine.sparse_twin import SparseIndex as NumpyIndex
+from assay.search.engine.sparse_lists import divide_by_norms, make_lists
 from assay.search.engine.sparse_vectors import SparseVectors, read_sparse
 from assay.search.engine.workers import Control, Progress, run
 
-if TYPE_CHECKING:
-    from assay.native.signatures import SparseHandle
-
 _QUERIES_AT_ONCE: Final = 256
-
-
-def _divide_by_norms(rows: SparseVectors, what: str) -> Floats:
-    """Divide each row by its norm, of which the squares are summed one after the other."""
-    number = np.repeat(np.arange(len(rows)), np.diff(rows.offsets))
-    wide = rows.weights.astype(np.float64)
-    largest = np.zeros(len(rows))
-    np.maximum.at(largest, number, np.abs(wide))
-    if not largest.all():
-        raise ValueRangeError(
-            f"{what} row {int(np.argmin(largest != 0))} is empty or all zeros, which has no "
-            f"cosine; {int((largest == 0).sum())} such rows. Remove them, or use metric='dot'."
-        )
-    scale = np.ldexp(1.0, -np.frexp(largest)[1])[number]  # or squares might leave the range
-    scaled = wide * scale
-    return scaled / np.sqrt(np.bincount(number, scaled * scaled))[number]
-
-
-def make_lists(rows: SparseVectors, metric: str, engine: Engine | None) -> SparseHandle:
-    """Return inverted lists of the rows, which are made once."""
-    name, kernels = choose_kernels(engine)
-    if (name, metric) not in rows.indexes:
-        weights = rows.weights if metric == "dot" else _divide_by_norms(rows, "docs")
-        make: Any = NumpyIndex
-        if name == "native":
-            make = kernels.SparseIndex32 if weights.itemsize == 4 else kernels.SparseIndex64
-        rows.indexes[name, metric] = make(rows.offsets, rows.columns, weights, rows.width)
-    return cast("SparseHandle", rows.indexes[name, metric])
 
 
 def _match_columns(queries: SparseVectors, docs: SparseVectors, part: bool) -> SparseVectors:
@@ -106,7 +75,7 @@ class SparseSearch:
             raise UsageError("Sparse vectors are compared by metric='dot' or 'cosine'.")
         self.queries, self.docs = read_sparse(queries, "queries"), read_sparse(docs, "docs")
         if metric == "cosine":
-            weights = _divide_by_norms(self.queries, "queries")
+            weights = divide_by_norms(self.queries, "queries")
             self.queries = replace(self.queries, weights=weights, indexes={})
         self.queries = _match_columns(self.queries, self.docs, part)
         self._weights = self.queries.weights.astype(np.float64)

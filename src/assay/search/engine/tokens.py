@@ -56,7 +56,7 @@ _SMALLEST_NORM: Final = 2.0**-100
 _SLACK: Final = 1.000001  # of the arithmetic with bounds
 
 
-class _Block(NamedTuple):
+class _TokenBlock(NamedTuple):
     """Hold some documents: tokens, codes if there are any, largest norm and residual of each."""
 
     first: int
@@ -138,7 +138,7 @@ class TokenSearch:
         step = min(max(1, _MOST_ROWS // usual), -(-count // self.threads), _MOST_QUERIES)
         return [(start, min(start + step, count)) for start in range(0, count, step)]
 
-    def blocks(self) -> Iterator[_Block]:
+    def blocks(self) -> Iterator[_TokenBlock]:
         """Yield the documents, as many at a time as there is room for."""
         docs = self.docs
         tokens = (COARSE_BYTES if docs.lies_ready else _WIDENED_BYTES // 4) // docs.shape[1]
@@ -150,7 +150,7 @@ class TokenSearch:
                 yield self.block(start, min(last, start + most))
 
     @np.errstate(all="ignore")
-    def block(self, first: int, last: int, find: bool = True) -> _Block:
+    def block(self, first: int, last: int, find: bool = True) -> _TokenBlock:
         """Read some documents; measure and quantise them where candidates are to be found."""
         docs = self.docs
         rows = docs.rows(first, last, "docs", self.doc_ids)
@@ -173,10 +173,10 @@ class TokenSearch:
             norms = np.sqrt(_largest_of(squares, offsets))
         strange = ~(norms < _LARGEST_NORM) | ((norms > 0) & (norms < _SMALLEST_NORM))
         norms[strange] = np.inf  # nothing is said of them but by exact scores
-        return _Block(first, rows, offsets, norms, residuals, codes, code_offsets, code_first)
+        return _TokenBlock(first, rows, offsets, norms, residuals, codes, code_offsets, code_first)
 
     def find(
-        self, block: _Block, tile: tuple[int, int], part: tuple[int, int], control: Control
+        self, block: _TokenBlock, tile: tuple[int, int], part: tuple[int, int], control: Control
     ) -> tuple[Floats32, Floats, Floats]:
         """Score some queries with some documents, about; return what bounds the error, too."""
         start, stop = tile
@@ -207,7 +207,12 @@ class TokenSearch:
         return scores, by_norm, by_residual
 
     def decide(
-        self, block: _Block, tile: tuple[int, int], pairs: Ints, candidates: Ints, control: Control
+        self,
+        block: _TokenBlock,
+        tile: tuple[int, int],
+        pairs: Ints,
+        candidates: Ints,
+        control: Control,
     ) -> Floats:
         """Score candidates, which are numbers within the block, canonically."""
         start, stop = tile
@@ -221,7 +226,7 @@ class TokenSearch:
         return scores
 
     def bounds(
-        self, block: _Block, tile: tuple[int, int], part: tuple[int, int], control: Control
+        self, block: _TokenBlock, tile: tuple[int, int], part: tuple[int, int], control: Control
     ) -> Iterator[tuple[Floats, Floats, NDArray[np.bool_]]]:
         """Yield for each query what documents score at least and at most, and which it may find."""
         scores, by_norm, by_residual = self.find(block, tile, part, control)
@@ -355,7 +360,7 @@ def _search_part(
     search: TokenSearch,
     top: TopK,
     tile: tuple[int, int],
-    block: _Block,
+    block: _TokenBlock,
     part: tuple[int, int],
     control: Control,
 ) -> None:
@@ -412,7 +417,7 @@ def score_ragged(search: TokenSearch, offsets: Ints, docs: Ints) -> Floats:
 
 def _score_some(
     search: TokenSearch,
-    block: _Block,
+    block: _TokenBlock,
     here: Ints,
     places: Ints,
     docs: Ints,
@@ -497,7 +502,7 @@ def _count_part(
     search: TokenSearch,
     targets: Ints,
     scores: Floats,
-    block: _Block,
+    block: _TokenBlock,
     tile: tuple[int, int],
     part: tuple[int, int],
     counts: Ints,

@@ -1,13 +1,20 @@
-"""The search among sparse rows in numpy: the twin of native/search/sparse_search."""
+"""Inverted lists of sparse rows, made once; and the search in numpy, twin of sparse_search."""
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from assay.arrays import Array, Bytes, Floats, Ints, Ints32, offsets_of
+from assay.errors import ValueRangeError
+from assay.native import Engine
 from assay.native.tie_order import rank_order
+from assay.search.engine.inputs import choose_kernels
+from assay.search.engine.sparse_vectors import SparseVectors
+
+if TYPE_CHECKING:
+    from assay.native.signatures import SparseHandle
 
 
 class SparseIndex:
@@ -103,3 +110,31 @@ class SparseIndex:
         )
         products = np.repeat(weights, lengths) * self.weights[places]
         return cast("Floats", np.bincount(self.docs[places], products, self.n_docs))
+
+
+def divide_by_norms(rows: SparseVectors, what: str) -> Floats:
+    """Divide each row by its norm, of which the squares are summed one after the other."""
+    number = np.repeat(np.arange(len(rows)), np.diff(rows.offsets))
+    wide = rows.weights.astype(np.float64)
+    largest = np.zeros(len(rows))
+    np.maximum.at(largest, number, np.abs(wide))
+    if not largest.all():
+        raise ValueRangeError(
+            f"{what} row {int(np.argmin(largest != 0))} is empty or all zeros, which has no "
+            f"cosine; {int((largest == 0).sum())} such rows. Remove them, or use metric='dot'."
+        )
+    scale = np.ldexp(1.0, -np.frexp(largest)[1])[number]  # or squares might leave the range
+    scaled = wide * scale
+    return scaled / np.sqrt(np.bincount(number, scaled * scaled))[number]
+
+
+def make_lists(rows: SparseVectors, metric: str, engine: Engine | None) -> SparseHandle:
+    """Return inverted lists of the rows, which are made once."""
+    name, kernels = choose_kernels(engine)
+    if (name, metric) not in rows.indexes:
+        weights = rows.weights if metric == "dot" else divide_by_norms(rows, "docs")
+        make: Any = SparseIndex
+        if name == "native":
+            make = kernels.SparseIndex32 if weights.itemsize == 4 else kernels.SparseIndex64
+        rows.indexes[name, metric] = make(rows.offsets, rows.columns, weights, rows.width)
+    return cast("SparseHandle", rows.indexes[name, metric])
