@@ -178,7 +178,7 @@ def test_chance_is_the_mean_over_all_orders(made, monkeypatch):
 
 
 def test_the_tables_name_the_rule(made):
-    text = repr(evaluated(made, hashing="nuswide"))
+    text = str(evaluated(made, hashing="nuswide"))
     for words in ("mAP@5000", "P@radius 2", "4 bits", "AP over the relevant"):
         assert words in text
     data = evaluated(made).to_dict()["codes"][1]

@@ -272,7 +272,7 @@ def test_empty_long_and_broken_texts_are_handled(tmp_path: Path) -> None:
 def test_a_missing_package_is_named(
     home: Path, assay: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for package in ("bm25s", "sklearn"):
+    for package in ("bm25s", "sklearn", "sklearn.feature_extraction.text"):
         monkeypatch.setitem(sys.modules, package, None)
     assert assay("bench", "--corpus", "made", "--model", "bm25").code == 0  # needs neither
     done = assay("bench", "--corpus", "made", "--model", "tfidf")

@@ -159,7 +159,7 @@ def test_answers_instead_of_judged_documents(files: dict[str, Path], tmp_path: P
     assert scores.mean()["Success@5"] == pytest.approx(2 / 3), "an answer nowhere is a failure"
     assert result.chance.mean()["Success@1"] == pytest.approx((2 / 3 + 0 + 1 / 3) / 3)
     assert str(answers) in request.files
-    assert "By answers: relevant is a document in which an answer stands" in repr(result)
+    assert "By answers: relevant is a document in which an answer stands" in str(result)
     assert "|relevant:answers|" in f"{scores.signature}|"
     assert "not judged" not in repr(result), "all documents were looked at"
 
@@ -183,7 +183,7 @@ def test_answers_beside_judged_documents(files: dict[str, Path], tmp_path: Path)
             docs = [doc for doc, _ in result[name].ranking.row(query)]
             hit = any(plain_has_answer(ANSWERS[str(query)], DOCS[str(doc)]) for doc in docs[:5])
             assert other[name].scores.values[1][row] == hit
-    assert "By answers: relevant is a document in which an answer stands" in repr(result)
+    assert "By answers: relevant is a document in which an answer stands" in str(result)
     assert result.to_dict()["by_answers"]["convention"].endswith("(DPR's has_answer)")
     assert [one.name for one in result.records()][2:] == ["bm25 by answers", "tfidf by answers"]
     assert other["bm25"].scores.signature != result["bm25"].scores.signature

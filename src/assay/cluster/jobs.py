@@ -345,7 +345,7 @@ def check_queries(
     queries: Any, query_ids: Any, metric: str, zero: str, cluster: Cluster
 ) -> tuple[Any, Ids | None]:
     """Check queries and ids; NaN, Inf and zero rows are named before work begins."""
-    if metric == "maxsim":
+    if isinstance(metric, str) and metric == "maxsim":
         tokens, names = check_token_queries(queries, query_ids, zero)
         tokens.rows(0, len(tokens), "queries", names)
         return tokens, names

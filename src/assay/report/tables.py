@@ -358,7 +358,7 @@ class BoardTable(Sortable):
         attributes, text = super().cell(row, column, cell, left)
         if not column and 0 not in self._classes:  # a rank with its interval
             rank, _, ends = text.partition(" ")
-            text = f"{rank} {tag('span', ends, class_='wide')}"
+            text = f"{rank} {tag('span', ends, class_='wide')}" if ends else rank
         return self._add_class(attributes, column), text
 
     def _add_class(self, attributes: Attributes, column: int) -> Attributes:

@@ -114,7 +114,7 @@ def rank(
     certain = None
     if floors is not None:
         certain = checks.exact_scores(checks.real_matrix([floors], "floors"), "floors").ravel()
-    if metric == "maxsim":
+    if isinstance(metric, str) and metric == "maxsim":
         return rank_tokens(
             queries,
             docs,
@@ -436,7 +436,7 @@ def rerank(
     checks.require(ranking, Ranking, "ranking", "a Ranking")
     options: dict[str, Any] = {"zero": zero, "threads": threads, "engine": engine}
     ready: SearchPlan | TokenSearch
-    if metric == "maxsim":
+    if isinstance(metric, str) and metric == "maxsim":
         ready = TokenSearch.new(queries, docs, **options)
         _check_fit(ranking, len(ready.queries), len(ready.docs))
         with steady_files(ready.queries, ready.docs):

@@ -181,7 +181,7 @@ def target_ranks(
         raise UsageError("target_ranks takes zero='error' or 'last': a dropped target has no rank.")
     options: dict[str, Any] = {"exclude": exclude, "query_ids": query_ids, "doc_ids": doc_ids}
     options |= {"threads": threads, "engine": engine}
-    if metric == "maxsim":
+    if isinstance(metric, str) and metric == "maxsim":
         search = TokenSearch.new(queries, docs, zero=zero, **options)
         with steady_files(search.queries, search.docs):
             numbers = _number_targets(targets, search.doc_ids, len(search.queries))
