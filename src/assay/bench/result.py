@@ -162,12 +162,12 @@ class BenchResult(Shown):
 
     @property
     def chance(self) -> Scores:
-        """What a random order of all documents scores."""
+        """Scores of a random order of all documents."""
         return self._orders[0]
 
     @property
     def ceiling(self) -> Scores:
-        """What a perfect order of all documents scores."""
+        """Scores of a perfect order of all documents."""
         return self._orders[1]
 
     def __getitem__(self, name: str) -> System:

@@ -118,8 +118,8 @@ def _describe_margin(pair: Pair) -> str:
 
 # What is said of the first, by the outcome against others.
 _SAID: Final = {
-    "better": "is better than {names} on {measure}",
-    "probably better": f"is probably better than {{names}} on {{measure}}: {RESTS}",
+    "better": "better than {names} on {measure}",
+    "probably better": f"probably better than {{names}} on {{measure}}: {RESTS}",
     "not separable": "its lead over {names} is not significant",
     "behind": "{names} score higher on the queries that both have",
     "contradictory": f"{_OPPOSITE} for {{names}}",
@@ -158,7 +158,7 @@ def sum_up(
         rivals["better"] = _all_others(len(of_first))
     who = f"{join_names(first)}{' (identical)' if len(first) > 1 else ''}"
     if set(rivals) <= {"better", "probably better"}:
-        said = f"{who} {_and_probably(rivals, measure).replace('is ', _are(first), 1)}"
+        said = f"{who} {'are' if len(first) > 1 else 'is'} {_and_probably(rivals, measure)}"
     else:
         # Leads that are clear go without saying: every other system is named.
         open_kinds = [kind for kind in rivals if "better" not in kind]
@@ -171,10 +171,6 @@ def sum_up(
     if len(pairs) == 1 and nearest.outcome == "not separable" and nearest.difference == 0:
         said = f"{join_names(list(ranked))} have the same mean on {measure}"
     return Verdict(said, _describe_lead(nearest, ranked[0], alone=len(pairs) == 1))
-
-
-def _are(names: Sequence[str]) -> str:
-    return "are " if len(names) > 1 else "is "
 
 
 def _and_probably(rivals: Mapping[str, str], measure: str) -> str:
@@ -213,8 +209,8 @@ def describe_numbers(pair: Pair, of: str) -> str:
     """Return a lead with its interval, where that is of the test, and p."""
     span = pair.interval_of(of)
     ends = f"{100 * span.level:g} % CI {_decimals(span.low)} to {_decimals(span.high)}, "
-    known = pair.coherent and not math.isnan(span.low)
-    return f"{_decimals(span.estimate)} ({ends if known else ''}{describe_p(pair.p)})"
+    has_ends = pair.coherent and not math.isnan(span.low)
+    return f"{_decimals(span.estimate)} ({ends if has_ends else ''}{describe_p(pair.p)})"
 
 
 def _decimals(value: float) -> str:

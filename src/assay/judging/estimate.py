@@ -211,7 +211,7 @@ def _lower_lambert(y: float) -> float:
 
 
 class LabelReport(Shown):
-    """What every report from labels has: a page, and records of its numbers."""
+    """A report from labels: a page, and records of its numbers."""
 
     remarks: tuple[str, ...]
 

@@ -383,7 +383,7 @@ class RankPairs:
 
     @cached_property
     def tops(self) -> _Tops:
-        """What the first documents of both rankings have in common, at every depth."""
+        """Documents that both rankings share among their first, at every depth."""
         return _Tops(self)
 
     def sums(self, values: NDArray[Any]) -> Ints:

@@ -294,7 +294,7 @@ def group_runs(
 
 @dataclass(frozen=True)
 class RunCosts:
-    """What a run cost, where its task stored that; `bytes` are those of all vectors or an index."""
+    """Costs of a run, where its task stored them; `bytes` are those of all vectors or an index."""
 
     seconds_per_query: float | None = None
     texts_per_second: float | None = None

@@ -88,7 +88,7 @@ class Table:
 
     @property
     def note(self) -> str:
-        """What bold means, where the table has some."""
+        """The meaning of bold, where the table has some."""
         return BOLD if any(cell.best for row in self.rows for cell in row) else ""
 
     @property
