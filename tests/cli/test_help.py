@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +17,7 @@ import assay as library
 from assay.cli.commands import FEW_OPTIONS, Command
 from assay.cli.main import assay, main
 from assay.cli.settings import SECTIONS
+from assay.plugins import all_plugins
 from tests.cli.every_command import COMMANDS
 
 
@@ -122,3 +125,28 @@ def test_a_shell_is_answered_by_a_process() -> None:
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "file,ru\n", "")
+
+
+def _count_words(text: str) -> int:
+    """Words of a help line, without its default and the note that it may be repeated."""
+    return len(re.sub(r"\[[^]]*\]|May be repeated\.", "", text).split())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_an_option_has_at_most_ten_words(name: str) -> None:
+    command = COMMANDS[name]
+    lines = {
+        option.opts[0]: option.help or ""
+        for option in command.params
+        if isinstance(option, click.Option)
+    }
+    assert {flag: text for flag, text in lines.items() if _count_words(text) > 10} == {}
+
+
+def test_the_list_of_commands_says_what_the_commands_say() -> None:
+    entries = [entry for plugin in all_plugins() for entry in plugin.commands]
+    summaries = {entry.name: entry.summary for entry in entries if entry.name in COMMANDS}
+    firsts = {
+        name: inspect.cleandoc(COMMANDS[name].help or "").split("\n")[0] for name in summaries
+    }
+    assert summaries == firsts

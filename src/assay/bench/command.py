@@ -1,4 +1,4 @@
-"""Which text model is better on my data?"""
+"""`assay bench`: compare text models and search systems."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ _machine_options = options.add_options(
     _in_models(
         "--cache",
         metavar="DIR",
-        help="Where vectors are cached. [$ASSAY_CACHE, or the system's place]",
+        help="Cache folder of vectors. [$ASSAY_CACHE, or the system's place]",
         writes=True,
     ),
     _in_models("--no-cache", is_flag=True, help="Neither read nor write the cache."),
@@ -98,9 +98,7 @@ _output_options = options.add_options(
         help="Also write what each system retrieved as TREC run files.",
         writes=True,
     ),
-    _write_file(
-        "--per-query", help="Also write a table with a row for each query: .csv, .tsv, .md."
-    ),
+    _write_file("--per-query", help="Also write a table of queries (.csv, .tsv, .md)."),
     options.in_result(
         "--format",
         "named",
@@ -108,7 +106,7 @@ _output_options = options.add_options(
         help="Layout of the result; csv is the leaderboard.",
         aside=True,
     ),
-    options.in_result("--csv", "csv_wanted", is_flag=True, help="The same as --format csv."),
+    options.in_result("--csv", "csv_wanted", is_flag=True, help="Print CSV, like --format csv."),
     options.json_option,
     options.full_option,
     options.signature_option,
@@ -126,18 +124,21 @@ _output_options = options.add_options(
 )
 @options.add_options(*(named.declare(callback=_CALLBACKS.get(named.name)) for named in OPTIONS))
 @_machine_options
-@options.consent_options("The config file")
+@options.consent_options("the config file")
 @options.statistics_options
 @options.conventions_choices
 @gate_options
 @_output_options
 @options.save_options("bench")
 def command(*, saving: Saving, consent: Consent, gate: Gate, **params: Any) -> int:
-    """Which text model is better on my data?
+    """Compare text models and search systems on your data.
 
-    Every model encodes and searches the same documents; what it finds is judged, compared query
-    by query and tested. The verdict is "A", "B" or "not separable". Vectors are cached, so that a
-    second run computes nothing, and an interrupted run resumes where it stopped.
+    All models encode and search the same documents; their results are judged, compared by query
+    and tested. Vectors are cached: a second run computes nothing, an interrupted run resumes.
+
+    Models: bm25, tfidf, lsa:DIM, wordllama, minilm:DIR, st:MODEL, onnx:DIR, model2vec:MODEL,
+    openai:MODEL, npy:FILE, py:MODULE:FUNCTION. Append @sentences:5:1 to chunk documents,
+    ?codes=int8 or ?codes=binary to compress vectors.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Which text model is better? Five systems search Python's own documentation."""
+"""Compare five text search systems on Python's own documentation."""
 
 from __future__ import annotations
 
@@ -90,16 +90,15 @@ _STORY: Final = (
 @option(
     "--files DIR",
     type=options.output_folder,
-    help="Only write the files that the commands of the documentation use to DIR, and walk "
-    "through eval, check and explain on them.",
+    help="Write the documentation's example files to DIR; walk through commands.",
     writes=True,
 )
 def command(*, folder: str, export: str | None, files: str | None) -> None:
-    """Which text model is better? Five systems search Python's own documentation.
+    """Compare five text search systems on Python's own documentation.
 
-    bm25, tfidf, lsa, wordllama and a fusion of two of them, in less than a minute, without any
-    download: the collection is made of the docstrings of the standard library. Report, saved runs
-    and vectors go to FOLDER (assay-demo).
+    Runs bm25, tfidf, lsa, wordllama and a fusion in less than a minute, without downloads: the
+    collection is made of docstrings of the standard library. Writes report, runs and vectors to
+    FOLDER (assay-demo).
 
     \b
     Examples:

@@ -8,13 +8,13 @@ PLUGIN = Plugin(
         CommandEntry(
             "bench",
             "Tasks",
-            "Which text model is better on my data?",
+            "Compare text models and search systems on your data.",
             "assay.bench.command:command",
         ),
         CommandEntry(
             "demo",
             "Tools",
-            "Which text model is better? Five systems search Python's own documentation.",
+            "Compare five text search systems on Python's own documentation.",
             "assay.bench.demo:command",
         ),
     ),

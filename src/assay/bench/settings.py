@@ -40,17 +40,17 @@ _number = partial(_of_models, value=WHOLE, metavar="N")
 _HUB_AND_SIZE: Final = (
     _number("max_length", "Maximum number of tokens; longer texts are truncated."),
     _of_models("revision", "Commit, branch or tag of st: models.", metavar="REV"),
-    _of_models("dtype", "Numbers of st: models.", one_of(DTYPES)),
+    _of_models("dtype", "Number type of st: models.", one_of(DTYPES)),
     _of_models(
         "trust_remote_code",
-        "Run code that st: models bring along; a config needs --allow-code.",
+        "Run code that comes with st: models.",
         SWITCH,
         is_flag=True,
     ),
     _number("batch_size", "Encoding batch size."),
     _of_models(
         "price",
-        "Price of a million tokens of a model or reranker.",
+        "Price of a million tokens, by model.",
         {"type": "number", "minimum": 0},
         multiple=True,
         metavar="NAME=AMOUNT",
@@ -70,7 +70,7 @@ MODEL: Final = (
     _number("dimensions", "Number of leading dimensions to keep (Matryoshka)."),
     _of_models(
         "base_url",
-        "URL of the endpoint of openai: models; a config needs --allow-endpoint.",
+        "Endpoint URL of openai: models.",
         metavar="URL",
         allow="assay.cli.settings:allow_anything",
     ),
@@ -110,7 +110,7 @@ RERANK_SCHEMA: Final = object_schema(_RERANK, "of", "spec")
 _of_systems = partial(_input, section="Systems")
 _DOC_OF: Final = _of_systems(
     "doc_of",
-    "From returned ids to judged ones: a regular expression with one group, or a file of both.",
+    "Regular expression or file from returned to judged ids.",
     metavar="REGEX",
 )
 SYSTEM: Final = (
@@ -140,16 +140,14 @@ SYSTEM: Final = (
 BENCH: Final = (
     _input(
         "corpus",
-        "Documents: .jsonl, .json, .csv, .tsv (also .gz, .zst), .parquet, a folder of texts "
-        "(.txt, .md, .rst, .html, ...), a folder in the layout of BEIR or Hugging Face, or ir:ID "
-        "of ir_datasets.",
+        "Documents: a file, a folder of texts, or ir:ID.",
         metavar="PATH",
         reads=True,
         allow="assay.io.texts:allow_corpus",
     ),
     _input(
         "extensions",
-        "Also read files such as .py in a folder of texts.",
+        "Further file extension to read in folders.",
         TEXTS,
         flags=("--extension", "extensions"),
         metavar=".EXT",
@@ -158,8 +156,7 @@ BENCH: Final = (
     _file("qrels", "Judgments: TREC, .tsv, .csv, .json, .parquet.", flags=("-r", "--qrels")),
     _file(
         "answers",
-        "Answers of the queries: .jsonl, .json, .tsv. Relevant is a text that holds one: beside "
-        "judged documents, or instead of them.",
+        "Answer strings of the queries; documents containing one are relevant.",
     ),
     _input("split", "Judgments of a folder in BEIR's layout.", default="test", metavar="NAME"),
     _input(
@@ -175,20 +172,18 @@ BENCH: Final = (
     ),
     _input(
         "fold",
-        "How chunk scores become a document's score: max (default), or sum:N of its best chunks.",
+        "Document score from chunk scores: max (default) or sum:N.",
         metavar="max|sum:N",
     ),
     _input(
         "judged",
-        "What the judgments are of: documents, or chunks DOC#1, DOC#2.",
+        "Judged units: documents, or chunks DOC#1, DOC#2.",
         one_of(["documents", "chunks"]),
         "documents",
     ),
     _of_models(
         "model",
-        "bm25, tfidf, lsa:DIM, wordllama, minilm:DIR, st:MODEL, onnx:DIR, model2vec:MODEL, "
-        "openai:MODEL, npy:..., py:MODULE:FUNCTION; with @sentences:5:1 documents are cut for it, "
-        "with ?codes=int8, ?codes=binary its vectors are codes.",
+        "Model: bm25, wordllama, st:MODEL, openai:MODEL, npy:FILE, py:MODULE:FUNCTION, ...",
         {"type": "array", "items": object_schema(MODEL, "spec")},
         metavar="[NAME=]SPEC",
         offers="assay.models.specs:offer_models",
@@ -196,58 +191,55 @@ BENCH: Final = (
     ),
     _of_models(
         "fusion",
-        "A fusion of models: rrf:bm25+wordllama, combsum/zscore:0.3*bm25+0.7*mini; with ?tune, "
-        "weights by cross-validation.",
+        "Fusion of models: rrf:bm25+wordllama; ?tune fits weights.",
         {"type": "array", "items": object_schema(_FUSION, "of")},
         metavar="[NAME=]METHOD:A+B",
     ),
     _of_models(
         "rerank",
-        "Rerank the results of A (model or fusion): 'rerank/50:bm25>st:MODEL', onnx:DIR, "
-        "rerank:URL, py:MODULE:FUNCTION.",
+        "Rerank the results of A (model or fusion): 'rerank/50:bm25>st:MODEL'.",
         {"type": "array", "items": RERANK_SCHEMA},
         metavar="[NAME=]A>RERANKER",
         allow="assay.bench.config:allow_reranks",
     ),
     _of_models(
         "index",
-        "Search vectors also by faiss:HNSW32, usearch, lancedb, ...",
+        "Approximate index: faiss:HNSW32, usearch, lancedb, ...",
         TEXTS,
         metavar="SPEC",
         allow="assay.bench.config:allow_indexes",
     ),
     _of_systems(
         "system",
-        "A system that is asked or was run before: run:FILE, run:STORED, retrieve:MODULE:FUNCTION, "
-        "http:PRESET:URL.",
+        "System: run:FILE, retrieve:MODULE:FUNCTION or http:PRESET:URL.",
         {"type": "array", "items": object_schema(SYSTEM, "spec")},
         metavar="[NAME=]SPEC",
         reads=True,
         allow="assay.bench.config:allow_systems",
     ),
     _DOC_OF,
-    _of_systems("concurrency", "Queries asked at once; 1 by default.", WHOLE, metavar="N"),
+    _of_systems("concurrency", "Number of concurrent queries. [1]", WHOLE, metavar="N"),
     _of_systems("timeout", "Seconds to wait for an answer.", settings.POSITIVE, metavar="SECONDS"),
-    _of_systems("retries", "Retries of a failed query; 2 by default.", at_least(0), metavar="N"),
+    _of_systems("retries", "Retries of a failed query. [2]", at_least(0), metavar="N"),
     _of_systems(
         "failed", "Failed queries: an error, or skipped for all systems.", one_of(FAILED), "error"
     ),
     _input(
         "filter",
-        "Columns in which documents and query agree: tenant, or date>=since.",
+        "Filter by shared columns: tenant, or date>=since.",
         TEXTS,
         metavar="COLUMN",
     ),
     _of_models(
         "sweep",
-        "One curve over values of an index option, depth (rerankers) or weight (fusions).",
+        "Values of an index option, depth or weight to compare.",
         metavar="NAME=V1,V2,...",
     ),
     _input("metric", "Similarity of vectors.", one_of(METRICS), "cosine", section="Search"),
     _of_models("device", "Device of the models.", metavar="NAME"),
     _input(
         "measures",
-        "A measure; the first decides the order.",
+        "Measure; the first decides the order.",
         {**TEXTS, "minItems": 1},
         list(MEASURES),
         flags=("-m", "--measure", "measures"),

@@ -24,9 +24,7 @@ else:
 @argument("runs", nargs=-1, required=True, metavar="RUN... [QRELS]", reads=True)
 @options.in_input("-r", "--qrels QRELS", help="The judgments; then all names are runs.", reads=True)
 @options.queries_option
-@options.measures_option(
-    "The measures to check for: ties and short lists are judged by them.", default=("default",)
-)
+@options.measures_option("Measure to check ties and short lists for.", default=("default",))
 @options.conventions_options
 @options.result_options("text", "json", named=False)
 def command(
@@ -41,7 +39,7 @@ def command(
 ) -> int:
     """List what is wrong or suspicious in a run and its judgments.
 
-    An error or a warning would change a number: the exit code is 1. A note would not: 0.
+    Errors and warnings would change a number: exit code 1. Notes would not: exit code 0.
 
     \b
     Examples:

@@ -39,7 +39,7 @@ _QUIET: Final = click.Option(
     is_flag=True,
     expose_value=False,
     callback=note_in_context,
-    help="Do not show how far the work is.",
+    help="Hide progress.",
 )
 
 

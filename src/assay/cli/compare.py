@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @click.command("compare", cls=Command, verified=True)
 @argument("runs", nargs=-1, required=True, metavar="RUN...", reads=True)
-@options.measures_option("A measure such as nDCG@10 (the default), or a group. May be repeated.")
+@options.measures_option("Measure or group of measures. [nDCG@10] May be repeated.")
 @options.statistics_options
 @options.slices_option
 @options.in_statistics(
@@ -72,8 +72,8 @@ def command(
 ) -> int:
     """Compare runs: which is better, by how much, and how sure is that?
 
-    All pairs, or each run with a baseline. A verdict for each measure, means and differences with
-    intervals, p-values corrected for the number of pairs.
+    Compares all pairs, or each run with a baseline. Prints a verdict per measure, means and
+    differences with intervals, and p-values corrected for the number of pairs.
 
     \b
     Examples:

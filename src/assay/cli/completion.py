@@ -23,8 +23,7 @@ _VARIABLE: Final = "_ASSAY_COMPLETE"
 def command(*, shell: str) -> None:
     """Print the completion script of a shell.
 
-    It completes commands and options, files where files go, and measures, presets, models and
-    the runs of the store where these go.
+    Completes commands, options, files, measures, presets, models and stored runs.
 
     \b
     Examples:

@@ -18,23 +18,23 @@ _AS_IN_FILE = Conventions(tiebreak="index")  # lines with equal scores keep thei
 @click.command("convert", cls=Command)
 @argument("source", metavar="IN", reads=True)
 @argument("target", type=options.output_file, metavar="OUT", writes=True)
-@options.in_input("--kind", choices=["run", "qrels"], shown="run", help="What the file holds.")
+@options.in_input("--kind", choices=["run", "qrels"], shown="run", help="Kind of data in the file.")
 @options.in_input(
     "--from",
     "source_format",
     choices=(*options.RUN_FORMATS, "npy"),
-    help="Format of IN, if not as named.",
+    help="Format of IN. [by its name]",
 )
 @options.queries_option
 @options.in_result(
     "--to",
     "target_format",
     choices=options.RUN_FORMATS,
-    help="Format of OUT, if not as named; npz for runs only.",
+    help="Format of OUT. [by its name]",
 )
 @options.in_store(
     "--tag",
-    help="Last column of a TREC run; by default that of IN.",
+    help="Last column of a TREC run. [that of IN]",
     offers="assay.store.completion:offer_tags",
 )
 def command(
@@ -49,8 +49,8 @@ def command(
 ) -> None:
     """Write a run or judgments in another format.
 
-    Names ending in .gz or .zst are compressed. OUT is written whole or not at all. Scores and
-    grades keep every digit, lines with equal scores their order, and TREC runs their ir_metadata.
+    Names ending in .gz or .zst are compressed. OUT is written atomically. Scores and grades keep
+    every digit, tied lines keep their order, and TREC runs keep their ir_metadata.
 
     \b
     Examples:

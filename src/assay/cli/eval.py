@@ -23,14 +23,11 @@ if TYPE_CHECKING:
 
 @click.command("eval", cls=Command, verified=True)
 @argument("runs", nargs=-1, required=True, metavar="RUN...", reads=True)
-@options.measures_option(
-    "A measure such as nDCG@10, or a group: default, official, all_trec. May be repeated; "
-    "'assay measures' lists all."
-)
+@options.measures_option("Measure or group; 'assay measures' lists them. May be repeated.")
 @options.in_result("-q", "--per-query", is_flag=True, help="A row for each query.")
 @options.in_statistics(
     "--by FILE[:COLUMN]",
-    help="Means by group: a TSV or CSV file with a query and its group in each line.",
+    help="Means by group, from a file of query and group.",
     reads=True,
 )
 @options.conventions_options
@@ -40,13 +37,12 @@ if TYPE_CHECKING:
     "--chance",
     "chance_wanted",
     is_flag=True,
-    help="What a random and a perfect order of the collection score; needs --n-docs.",
+    help="Scores of a random and a perfect order; needs --n-docs.",
 )
 @options.in_input(
     "--n-docs N",
     least=1,
-    help="Size of the collection; goes with --chance. Judged documents that the run does not name "
-    "count as in it, unless the run names N.",
+    help="Size of the collection, for --chance.",
 )
 @options.in_result("--percent", is_flag=True, help="Print percentages (text and Markdown only).")
 @options.result_options(also=("trec", "model-card"))
@@ -72,8 +68,8 @@ def command(
 ) -> None:
     """Score one or several runs against judgments.
 
-    Results go to stdout, remarks about them (missing queries, ties) to stderr. Several runs make
-    one table with a row for each.
+    Results go to stdout, warnings (missing queries, ties) to stderr. Several runs share one
+    table, one row per run.
 
     \b
     Examples:

@@ -29,12 +29,12 @@ else:
 @options.in_measures(
     "-m",
     "--measure NAME",
-    help="Of one run: the measure. [nDCG@10]",
+    help="Measure of a single run. [nDCG@10]",
     offers="assay.cli.completion:offer_measures",
 )
 @options.in_input(
     "--corpus PATH",
-    help="Show what each run retrieved, with the texts of these documents.",
+    help="Document texts, shown with what each run retrieved.",
     reads=True,
     allow="assay.io.texts:allow_corpus",
 )
@@ -42,14 +42,13 @@ else:
     "--extension .EXT",
     "extensions",
     multiple=True,
-    help="With --corpus: also read files such as .py in a folder.",
+    help="Further file extension to read in --corpus folders.",
 )
 @options.in_input("--queries FILE", help="The texts of the queries.", reads=True)
 @options.in_input(
     "--saved",
     is_flag=True,
-    help="Runs of the store by number, as 'assay bench --save' stored them; without a "
-    "number, the newest bench.",
+    help="Stored runs by number. [the newest bench]",
 )
 @options.store_option
 @options.in_measures("-n", "--places N", least=1, help="Number of documents of each system. [10]")
@@ -61,12 +60,12 @@ else:
 def command(*, runs: tuple[str, ...], layout: str, file: str | None, **settings: Any) -> int:
     """Explain the value of one query, or what systems retrieved for it.
 
-    Of one run, each line has a rank, its document and grade, what it adds and the sum so far; then
-    the ideal and the division. The result is compared with that of 'assay eval', to the last bit;
-    the mean over all orders of tied documents (--ties expected) to 12 digits.
+    For one run: every rank with its document, grade, gain and running sum, then the ideal and the
+    division. The result is checked against 'assay eval' to the last bit (to 12 digits with --ties
+    expected).
 
-    Of a bench, of runs with --corpus, and of runs that 'assay bench --save' stored: where each
-    system ranks the relevant documents, and what it retrieved instead, with judgments and texts.
+    For a bench, runs with --corpus, or runs stored by 'assay bench --save': where each system
+    ranks the relevant documents and what it retrieved instead, with judgments and texts.
 
     \b
     Examples:

@@ -28,25 +28,22 @@ _add_options = options.add_options(
         "--fail-if CONDITION",
         "conditions",
         multiple=True,
-        help="Exit with 1 if a run meets it: 'nDCG@10 < baseline - 0.005'. May be repeated.",
+        help="Exit with 1 if true: 'nDCG@10 < baseline - 0.005'. May be repeated.",
     ),
     options.in_gate(
         "--fail-if-worse",
         is_flag=True,
-        help="Exit with 1 if a run is significantly worse than the baseline; with --margin, unless "
-        "it is shown to be within the margin. Identical runs pass.",
+        help="Exit with 1 if significantly worse than the baseline.",
     ),
     options.in_gate(
         "--look N",
         least=1,
-        help="With --fail-if-worse: N-th check on these queries; keeps the overall false-alarm "
-        "rate at --level.",
+        help="N-th check on these queries; keeps false alarms at --level.",
     ),
     options.in_gate(
         "--look-file FILE",
         type=options.output_file,
-        help="As --look, counted in FILE: numbers seen before are no new look, a new baseline "
-        "starts a new count.",
+        help="File that counts the checks for --look.",
         writes=True,
     ),
 )

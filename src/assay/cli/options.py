@@ -114,10 +114,10 @@ def write_option(
     )
 
 
-output_option = write_option("Write the result to FILE, whole or not at all.")
+output_option = write_option("Write the result to FILE (atomically).")
 queries_option = in_input(
     "--queries FILE",
-    help="Ids and texts of the queries, for judgments or runs that name them by text.",
+    help="Query ids and texts, for files keyed by query text.",
     reads=True,
 )
 qrels_option = in_input("-r", "--qrels QRELS", required=True, help="The judgments.", reads=True)
@@ -161,17 +161,17 @@ def label_options(*, means: bool) -> Callable[[Decorated], Decorated]:
 mismatch_option = in_input(
     "--allow-mismatch",
     is_flag=True,
-    help="Go on where ids do not fit, such as 1 and 01; they count as different.",
+    help="Continue despite mismatched ids (1 vs 01).",
 )
 target_format_option = in_result(
-    "--to", "target_format", choices=RUN_FORMATS, help="If not as named."
+    "--to", "target_format", choices=RUN_FORMATS, help="Format of the run. [by its name]"
 )
 
 
 ir_metadata_option = in_result(
     "--ir-metadata auto|FILE",
     "ir_metadata",
-    help="Head a TREC run with ir_metadata: what is known here, and the entries of a YAML file.",
+    help="ir_metadata head of a TREC run, from a YAML file.",
     reads=True,
 )
 
@@ -192,7 +192,7 @@ full_option = in_result(
     is_flag=True,
     expose_value=False,
     callback=note_in_context,
-    help="Show all of it: every remark, how numbers were made, the signature.",
+    help="Show all warnings, the method and the full signature.",
 )
 signature_option = in_result(
     "--signature",
@@ -345,7 +345,7 @@ statistics_options = add_options(
         "--interval",
         choices=INTERVALS,
         shown=INTERVAL,
-        help="Type of confidence interval; auto: of differences, that of the test.",
+        help="Type of confidence interval; auto follows the test.",
     ),
     resamples_option,
     seed_option,
@@ -356,7 +356,7 @@ statistics_options = add_options(
     ),
     in_statistics(
         "--by FILE[:COLUMN]",
-        help="Clusters of dependent queries: whole groups are resampled and tested.",
+        help="Clusters of dependent queries, resampled and tested as whole groups.",
         reads=True,
     ),
 )
@@ -364,7 +364,7 @@ statistics_options = add_options(
 
 slices_option = in_statistics(
     "--slices FILE[:COLUMN]",
-    help="Compare also in each slice: a TSV or CSV file with a query and its slice.",
+    help="File of query and slice, to compare within slices.",
     reads=True,
 )
 
@@ -415,7 +415,7 @@ _OFFER: Final = "assay.store.completion:offer"  # what the store knows, for comp
 
 store_option = in_store(
     "--store FILE|URL",
-    help="The store of runs: a file, or postgresql://... [$ASSAY_STORE, or assay.db]",
+    help="Store of runs: file or postgresql://... [$ASSAY_STORE, or assay.db]",
     aside=True,
 )
 run_filters = add_options(
@@ -448,13 +448,12 @@ repeated_consent: ContextVar[Consent | None] = ContextVar("repeated_consent", de
 def consent_options(words: str) -> Callable[[Decorated], Decorated]:
     """--allow-code and --allow-endpoint; the command gets `consent`."""
     add = add_options(
-        in_trust("--allow-code", is_flag=True, help=f"{words} may name code that is run."),
+        in_trust("--allow-code", is_flag=True, help=f"Run code that {words} names."),
         in_trust(
             "--allow-endpoint HOST[=VARIABLE]",
             "allow_endpoints",
             multiple=True,
-            help=f"{words} may send data to this host, and with =VARIABLE the key that this "
-            "environment variable holds. May be repeated.",
+            help=f"Host that {words} may send data to. May be repeated.",
         ),
     )
 

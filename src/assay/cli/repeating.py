@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -154,15 +154,14 @@ def command_saves(command: click.Command) -> bool:
 # Walking through commands in a folder of demo files
 
 
-def demo_option(what: str) -> Callable[[options.Decorated], options.Decorated]:
-    """--demo DIR of a command, which its first lines look at."""
-    return option(
-        "--demo DIR",
-        type=options.output_folder,
-        help=f"Only write {what} to DIR, and walk through commands on them.",
-        section="Input",
-        writes=True,
-    )
+# Of a command whose first lines look at it.
+demo_option = option(
+    "--demo DIR",
+    type=options.output_folder,
+    help="Write example files to DIR and walk through commands.",
+    section="Input",
+    writes=True,
+)
 
 
 def walk(folder: Path, steps: Mapping[str, Iterable[Iterable[str]]], *command: str) -> None:

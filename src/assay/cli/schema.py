@@ -26,8 +26,8 @@ _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 def command(*, what: str | None, file: str | None) -> None:
     """Print the JSON schema of a result or of a config file.
 
-    NAME is what a result calls its own `schema`, as assay/eval/1, or its command, as eval; and
-    `bench` is the schema of a bench.toml. Without a name all names are listed.
+    NAME is the `schema` of a result (assay/eval/1) or its command (eval); `bench` is the schema of
+    bench.toml. Without NAME, lists all names.
 
     \b
     Examples:

@@ -54,9 +54,9 @@ def command(
 ) -> None:
     """Encode shards of texts into shards of vectors, for `assay rank`.
 
-    TEXTS are .jsonl files with ids, or .txt files with a text a line, or patterns in quotes. The
-    folder gets part-N.npy with checksums, and manifest.json. Called again it makes only what is
-    missing, damaged or made of other texts.
+    TEXTS are .jsonl files with ids, .txt files with one text per line, or quoted patterns. Writes
+    part-N.npy with checksums and manifest.json to the folder. A second call makes only parts that
+    are missing, damaged or made of other texts.
 
     \b
     Examples:

@@ -68,7 +68,7 @@ _shard_options = options.add_options(
         folder=True,
     ),
     options.in_search(
-        "--dry-run", is_flag=True, help="Print the plan, the bytes to move and the expected time."
+        "--dry-run", is_flag=True, help="Print plan, bytes to move and expected time only."
     ),
     options.in_search("--query-block N", least=1, help="Queries of one task. [8192]"),
     options.in_machines(
@@ -87,12 +87,12 @@ _shard_options = options.add_options(
     "--metric",
     choices=["cosine", "dot", "l2", "maxsim"],
     shown="cosine",
-    help="l2 scores are minus the squared distance; maxsim is for token vectors.",
+    help="Similarity; maxsim is for token vectors.",
 )
-@options.in_input("--query-ids FILE", help="Their ids, one a line. [rows are numbered]", reads=True)
-@options.in_input("--doc-ids FILE", help="Ids of the documents, likewise.", reads=True)
+@options.in_input("--query-ids FILE", help="Query ids, one per line. [row numbers]", reads=True)
+@options.in_input("--doc-ids FILE", help="Document ids, one per line. [row numbers]", reads=True)
 @options.in_search(
-    "--exclude-self", is_flag=True, help="A query never finds the document of its id."
+    "--exclude-self", is_flag=True, help="Exclude the document with the query's own id."
 )
 @options.in_search("--keep-ties", is_flag=True, help="Keep all documents that tie with the k-th.")
 @options.zero_option
@@ -101,11 +101,13 @@ _shard_options = options.add_options(
 @options.in_search(
     "--prepare FILE",
     type=options.output_file,
-    help="Keep what a search makes of DOCS in FILE, for the next one. Same bytes, sooner.",
+    help="Keep the prepared documents in FILE for faster searches.",
     writes=True,
 )
 @options.in_search("--threads N", type=int, help="Number of threads. [all cores]")
-@options.in_search("--engine", choices=["native", "numpy"], help="Same bytes from both.")
+@options.in_search(
+    "--engine", choices=["native", "numpy"], help="Search engine; results are identical."
+)
 @options.target_format_option
 @options.in_store(
     "--tag",
@@ -119,11 +121,11 @@ _shard_options = options.add_options(
 @options.in_statistics("--seed N", least=0, help="With --sample. [0]")
 @options.in_search(
     "--recall-of RUN",
-    help="Estimate the recall of an approximate run from --sample exact neighbours.",
+    help="Approximate run whose recall to estimate, with --sample.",
     reads=True,
 )
 @options.in_input("-r", "--qrels QRELS", help="Score the run against these judgments.", reads=True)
-@options.measures_option("With --qrels: a measure such as nDCG@10. May be repeated.")
+@options.measures_option("Measure to score with --qrels. May be repeated.")
 @options.mismatch_option
 @options.in_store(
     "--save", is_flag=True, help="With --qrels: store the scores as a run.", aside=True
@@ -142,10 +144,10 @@ def command(*, save: bool, store: str | None, dataset: str | None, **settings: A
     a .npz may hold ids, and FILE.npz:NAME names one of its arrays. Files larger than memory are
     read in windows. Scores are the exact ones, rounded to float64: the same bytes on every machine.
 
-    Both may be sparse instead: .npz files of scipy.sparse.save_npz, or JSON lines of
-    {"id": …, "vector": {term: weight}} or {term: weight}. With --metric maxsim both are token
-    vectors of a late-interaction model: .npz or .safetensors files of one array with lengths,
-    offsets or a mask, or of one array for each text.
+    Sparse vectors: .npz files of scipy.sparse.save_npz, or JSON lines of
+    {"id": …, "vector": {term: weight}} or {term: weight}. Token vectors of late-interaction models
+    (--metric maxsim): .npz or .safetensors files of one array with lengths, offsets or a mask, or
+    of one array per text.
 
     DOCS may also be shards: a pattern in quotes, or a manifest (.json) of .npy, .npz, .parquet or
     .safetensors files, searched here or on a cluster with the same bytes.

@@ -57,7 +57,7 @@ def _key_option(name: str) -> Callable[[Any], Any]:
 
 
 _file_options = options.add_options(
-    _file_option("--embeddings", "Vectors of the documents: .npy, or .npz with the array docs."),
+    _file_option("--embeddings", "Document vectors: .npy, or .npz with the array docs."),
     _key_option("--embeddings-key"),
     _file_option("--queries", "Vectors of the queries. [the documents are the queries]"),
     _key_option("--queries-key"),
@@ -66,16 +66,14 @@ _file_options = options.add_options(
     _file_option("-r --qrels", "Judgments, to score the codes against.", "QRELS"),
     _file_option(
         "--labels",
-        "Labels of the documents, instead of QRELS: .npy or .npz (labels), one a row, or 0 "
-        "and 1 for each class; what shares a label is relevant.",
+        "Document labels instead of QRELS: equal labels are relevant.",
     ),
     _file_option("--query-labels", "Labels of the queries, in the same form."),
     options.mismatch_option,
     _option(
         "--codes",
         "NAME=FILE",
-        "Codes of the documents, made elsewhere; a .npz may also hold those of the queries. May "
-        "be repeated.",
+        "Ready-made document codes (.npz: also query codes). May be repeated.",
         multiple=True,
     ),
     _option(
@@ -84,46 +82,41 @@ _file_options = options.add_options(
     _option(
         "--packed",
         "BITS",
-        "These codes are packed, eight to a byte, and have BITS bits. [an array of 0 and 1]",
+        "Length in bits of packed codes. [unpacked 0/1 arrays]",
         "Input",
         type=_NUMBER,
     ),
 )
-_METHOD_NAMES = (
-    f"{', '.join(choices.METHODS)} [all of them; with --codes none]; "
-    f"{', '.join((*choices.ON_REQUEST, *choices.SPECS))}."
-)
 _BITS_HELP = "Lengths of the codes that gaussian and itq make."
 _CUTS = {"multiple": True, "default": choices.CUTOFFS, "type": _NUMBER}
-_RERANK_HELP = "Rerank the first N documents of a binary code by the float vectors."
+_RERANK_HELP = "Number of documents to rerank by float vectors."
 _RBO_HELP = "Persistence of RBO: 0.9 weights about ten ranks."
 
 # Which codes are made, and how they are measured.
 _code_options = options.add_options(
     _option("--bits", "N...", _BITS_HELP, multiple=True, default=choices.BITS, type=_NUMBER),
-    _option("--method methods", "NAME...", _METHOD_NAMES, type=str, multiple=True),
+    _option(
+        "--method methods", "NAME...", "Codes to make. [the first five]", type=str, multiple=True
+    ),
     _option("--k cutoffs", "K...", "Cut-offs.", _MEASURES, **_CUTS),
     option(
         "--hashing",
         choices=tuple(choices.HASHING),
-        help="mAP by the rule of learning to hash, cut as on this collection, and precision and "
-        "recall by Hamming radius; needs labels or QRELS.",
+        help="Learning-to-hash protocol of this collection; needs labels or QRELS.",
         section=_MEASURES,
     ),
     _option("--rerank", "N", _RERANK_HELP, type=_NUMBER),
     _option(
         "--oversample",
         "N...",
-        "Show every code also with its first N times the largest K documents reranked by the "
-        "float vectors.",
+        "Also rerank the first N·K documents by float vectors.",
         type=_NUMBER,
         multiple=True,
     ),
     _option(
         "--train",
         "SHARE|FILE",
-        "What itq, pq and rabitq learn from: a share of the documents, or vectors in FILE. "
-        "[half; 1: the searched documents themselves]",
+        "Training vectors: a share of the documents, or FILE. [half]",
         reads=True,
     ),
     options.metric_option("Similarity of the float vectors.", choices.METRICS[0]),
@@ -138,7 +131,7 @@ _code_options = options.add_options(
     options.in_search(
         "--exclude-self/--keep-self",
         default=None,
-        help="Whether an item may retrieve itself. [not where documents are the queries]",
+        help="Whether items may retrieve themselves. [not where documents are queries]",
     ),
     options.zero_option,
 )
@@ -157,7 +150,7 @@ _code_options = options.add_options(
     help="Write the curve of quality over bytes per vector.",
     writes=True,
 )
-@demo_option("vectors of Python's docstrings")
+@demo_option
 @options.result_options()
 @options.save_options("codes")
 def command(
@@ -171,10 +164,12 @@ def command(
 ) -> None:
     """Measure what compressed vectors lose.
 
-    Makes codes of the vectors (bits by sign, random directions or learned rotation; int8;
-    float16), or takes codes made elsewhere, and measures how similar their ranking is to that of
-    the float vectors, what they retrieve of the judged documents, and what they cost. --bits, --k
-    and --method take several values in a row.
+    Makes codes of the vectors, or takes ready-made ones. Measures how similar their ranking is to
+    that of the float vectors, how well they retrieve judged documents, and what they cost. --bits,
+    --k and --method take several values in a row.
+
+    Codes: sign, gaussian, itq, int8, float16 (the default five); int4, asymmetric, mrl:D,
+    mrl:D+METHOD, pq:M, rabitq:B.
 
     \b
     Examples:

@@ -39,7 +39,7 @@ def _hidden(flag: str, name: str) -> Decorator[Any]:
 @option(
     *("-q", "--query_eval_wanted", "per_query"),
     is_flag=True,
-    help="Each query, too.",
+    help="Print every query.",
     section="Result",
 )
 @option(
@@ -47,13 +47,12 @@ def _hidden(flag: str, name: str) -> Decorator[Any]:
     multiple=True,
     default=("official",),
     metavar="NAME[.PARAMS]",
-    help="A measure by trec_eval's name, such as ndcg_cut.5,10, or official (the default), set or "
-    "all_trec. May be repeated.",
+    help="Measure by trec_eval's name, such as ndcg_cut.5,10. [official] May be repeated.",
 )
 @option(
     *("-c", "--complete_rel_info_wanted", "complete"),
     is_flag=True,
-    help="Count judged queries that are not in the run as 0.",
+    help="Score judged queries missing from the run as 0.",
 )
 @option(
     *("-l", "--level_for_rel", "level"),
@@ -63,7 +62,7 @@ def _hidden(flag: str, name: str) -> Decorator[Any]:
     help="Smallest grade that is relevant. [1]",
     section="Statistics",
 )
-@option("-n", "--nosummary", "no_summary", is_flag=True, help="No lines for all queries.")
+@option("-n", "--nosummary", "no_summary", is_flag=True, help="Omit the means over queries.")
 @option(
     *("-M", "--Max_retrieved_per_topic", "depth"),
     type=click.IntRange(min=1),
@@ -99,8 +98,8 @@ def command(
 ) -> None:
     """Print what trec_eval prints, by its own flags.
 
-    That is trec_eval 10.0, to the byte. The judgments come first. Measures of preferences, -D
-    and -Z are not there; 'assay eval' has other conventions and formats.
+    Output equals trec_eval 10.0 to the byte. QRELS come first. Preference measures, -D and -Z are
+    missing; 'assay eval' has other conventions and formats.
 
     \b
     Examples:

@@ -54,7 +54,7 @@ def _option(
 _input = partial(_option, section="Input")
 _file = partial(_input, metavar="FILE", reads=True)
 _files = partial(_input, multiple=True)
-_key = partial(_input, help="Its array in FILE (.npz).", metavar="KEY")
+_key = partial(_input, help="Array name in FILE (.npz).", metavar="KEY")
 _rule = partial(_option, section="Measures and conventions")
 _model = partial(_option, section="Models")
 _number = click.IntRange(min=1)
@@ -71,21 +71,17 @@ _evaluation_options = options.add_options(
     _file("--text-embeddings", "Vectors of the texts."),
     _key("--text-key"),
     _files("--modality modalities", "Vectors of any other modality.", "NAME=FILE"),
-    _files("--modality-key modality_keys", "Its array in FILE (.npz).", "NAME=KEY"),
-    _files(
-        "--labels", "Labels of the rows (.npy, .npz, .json), by level.", "[LEVEL=]FILE", reads=True
-    ),
-    _files("--labels-key labels_keys", "Their array in FILE (.npz).", "[LEVEL=]KEY"),
+    _files("--modality-key modality_keys", "Array name in FILE (.npz).", "NAME=KEY"),
+    _files("--labels", "Row labels (.npy, .npz, .json), by level.", "[LEVEL=]FILE", reads=True),
+    _files("--labels-key labels_keys", "Array name of labels in FILE (.npz).", "[LEVEL=]KEY"),
     _files("--modality-labels", "Labels or pair ids of one modality.", "NAME=[LEVEL=]FILE"),
     _files("--modality-ids", "Sample ids of a modality, one per line.", "NAME=FILE"),
-    _files(
-        "-r --qrels", "Judged pairs of a direction, as a further level.", "A2B=FILE", reads=True
-    ),
+    _files("-r --qrels", "Judged pairs of a direction, as another level.", "A2B=FILE", reads=True),
     _files("--label-map label_maps", "Coarser level: JSON {label: coarser}.", "LEVEL=FILE"),
     _files("--drop-labels", "Labels to leave out.", "LABEL,..."),
     _rule("--directions", "Directions, such as text2sensor. [all]", "A2B...", multiple=True),
     _rule("--k-values", "Cut-offs.", "K...", **_cuts),
-    options.measures_option("A measure instead of P@k. May be repeated."),
+    options.measures_option("Measure instead of P@k. May be repeated."),
     _rule("--protocol", "Protocol of image-text papers.", type=click.Choice(list(PROTOCOLS))),
     _input("--folds", "With --protocol: number of galleries. [coco-1k: 5]", "N", type=_number),
     _model("--normalize/--no-normalize", "Cosine (default) or dot product.", default=None),
@@ -121,13 +117,13 @@ _evaluation_options = options.add_options(
 @_evaluation_options
 @_option(
     "--full",
-    "Also R@k, nDCG@k, MAP@R with interval, chance, ceiling; and each label.",
+    "All measures with interval, chance and ceiling, and each label.",
     callback=note_in_context,
     section="Result",
 )
 @_rule("--confusion confusions", "Confusion of labels (.svg, .csv, .md, ...).", "FILE", **_writes)
 @_rule("--confusion-k", "Cut-off of the confusion. [the smallest]", "K", type=_number)
-@demo_option("made-up images and captions")
+@demo_option
 @option(
     *("--format", "named"),
     type=click.Choice((*_FORMATS, _SUMMARY)),
@@ -137,14 +133,14 @@ _evaluation_options = options.add_options(
 )
 @options.json_option
 @options.signature_option
-@options.write_option("Write the summary as JSON; with --full, --json or --format that result.")
+@options.write_option("Write the result to FILE (atomically); default: summary as JSON.")
 @options.save_options("crossmodal")
 def command(*, saving: Saving, demo: str | None, **params: Any) -> None:
     """Label retrieval across modalities: do neighbours carry the same label?
 
-    Queries of one modality search another, or their own without finding themselves; or
-    descriptions of labels (prototypes) search the items. Options may be written with underscores,
-    and --k-values, --directions and --labels take several values in a row.
+    Queries of one modality search another, or their own modality without themselves; with
+    --use-prototypes, label descriptions search the items. Options may be written with underscores;
+    --k-values, --directions and --labels take several values in a row.
 
     \b
     Examples:

@@ -53,7 +53,7 @@ _PRICE: Final = "Price of a million tokens sent and received."
 _endpoint_options = add_options(
     in_models("--base-url URL", help="Address of the endpoint."),
     in_models("--key-env NAME", help="Variable of the key. [OPENAI_API_KEY]"),
-    in_machines("--concurrency N", least=1, shown=4, help="Requests at a time."),
+    in_machines("--concurrency N", least=1, shown=4, help="Number of concurrent requests."),
     in_machines("--rate N", least=1, help="Requests a minute, at most."),
     in_machines("--price IN OUT", "prices", type=float, nargs=2, help=_PRICE),
 )
@@ -140,9 +140,9 @@ def pool_command(
 ) -> None:
     """Choose the pairs of query and document to label.
 
-    By default the pairs that decide a comparison: each is drawn with a probability proportional to
-    its weight in the differences of the systems, and the file holds every pair's probability. A
-    RUN is a run file, a folder of them, or the number of a stored run with its results.
+    Default: the pairs that decide a comparison, drawn with probability proportional to their weight
+    in the systems' differences; the file holds every probability. RUN is a run file, a folder of
+    them, or the number of a stored run with its results.
 
     \b
     Examples:
@@ -181,15 +181,17 @@ def _parse_scale(text: str) -> list[int]:
 @argument("pool_file", metavar="POOL", reads=True)
 @_texts_options
 @in_result("--labels FILE", "log", help=_LOG, **_writes)
-@in_input("--by NAME", default="", help="Who labels. [the page asks]")
+@in_input("--by NAME", default="", help="Name of the labeller. [the page asks]")
 @_runs_option
 @in_input("--terminal", is_flag=True, help="Label in the terminal, not on a page.")
 @in_input("--twice X", type=click.FloatRange(0, 1), shown=0.0, help="Share that two people label.")
-@in_input("-p", "--port N", type=click.IntRange(0, 65535), shown=0, help="0 takes any free port.")
+@in_input(
+    "-p", "--port N", type=click.IntRange(0, 65535), shown=0, help="Port; 0 for any free one."
+)
 @in_input("--import FILE", "imported", help="Add the labels of another tool.", reads=True)
 @in_result("--export FILE", help="Write the labels for another tool.", **_writes)
 @in_result("--format", "named", choices=FORMATS, help="Format of --import or --export.")
-@in_input("--kind", choices=("human", "machine"), shown="human", help="Of --import.")
+@in_input("--kind", choices=("human", "machine"), shown="human", help="Kind of labels to import.")
 def label_command(**settings: Any) -> None:
     """Label the pairs of a pool, on a local page or in the terminal.
 
@@ -285,10 +287,12 @@ def _read_guidelines(path: str | None) -> Mapping[int, str]:
 @argument("pool_file", metavar="POOL", reads=True)
 @in_models("--model SPEC", required=True, help=_MODEL)
 @_texts_options
-@in_input("--prompt FILE", help="With {query} and {document}.", reads=True)
+@in_input("--prompt FILE", help="Prompt file with {query} and {document}.", reads=True)
 @in_result("--labels FILE", "log", required=True, help="The log of machine labels.", **_writes)
 @_endpoint_options
-@in_models("--temperature X", type=float, shown=0.0, help="-1 for the endpoint's.")
+@in_models(
+    "--temperature X", type=float, shown=0.0, help="Sampling temperature; -1 for the endpoint's."
+)
 @in_machines("--limit N", least=1, help="Number of pairs.")
 @options.json_option
 def judge_command(
@@ -296,8 +300,8 @@ def judge_command(
 ) -> None:
     """Let a model label the pairs of a pool.
 
-    The log is the cache: a run that broke off goes on where it ended. Answers that cannot be read
-    are counted and never guessed. The key stays in the environment.
+    The log is the cache: an interrupted run resumes. Unreadable answers are counted, never guessed.
+    The key stays in the environment.
 
     \b
     Examples:
@@ -379,9 +383,9 @@ def agreement_command(
 @in_input("--kind", "kinds", multiple=True, choices=KINDS, help="Parts; may be repeated. [all]")
 @in_input("--per-doc N", least=1, shown=1, help="Number of queries from one document.")
 @in_models("--model SPEC", help=_MODEL)
-@in_input("--prompt FILE", help="With {document} and {n}.", reads=True)
+@in_input("--prompt FILE", help="Prompt file with {document} and {n}.", reads=True)
 @_endpoint_options
-@in_result("--cache FILE", help="The model's answers, to go on from.", **_writes)
+@in_result("--cache FILE", help="Cache of the model's answers.", **_writes)
 @options.seed_option_for("Seed of the sample.")
 @options.json_option
 def queries_command(
@@ -389,8 +393,8 @@ def queries_command(
 ) -> None:
     """Make queries from a log, from documents, or by a model.
 
-    Each query keeps where it came from. What is often wrong with generated queries is counted:
-    copies of the text, duplicates, questions that need the passage in view.
+    Each query keeps its source. Counts typical faults of generated queries: copies of the text,
+    duplicates, questions that need the passage in view.
 
     \b
     Examples:

@@ -49,7 +49,7 @@ _SETTINGS = settings_of(PredictionRequest)
 @click.command("predict", cls=MultiOptionCommand, verified=True)
 @argument("files", nargs=-1, metavar="[NAME=]FILE...", reads=True)
 @options.add_options(*(part.declare() for part in _SETTINGS.values() if part.option is not None))
-@options.measures_option("A measure. May be repeated.")
+@options.measures_option("Measure to show. May be repeated.")
 @options.in_result(
     "--reliability FILE.svg",
     type=options.output_file,
@@ -65,13 +65,13 @@ _SETTINGS = settings_of(PredictionRequest)
 @options.in_input(
     "--results [NAME=]FILE",
     multiple=True,
-    help="Result file (JSON) of a model instead; repeat for seeds and models.",
+    help="Result file (JSON) of a model and seed. May be repeated.",
     reads=True,
 )
 @options.in_input("--unit", type=_UNIT, help="Unit of the rates in --results. [percent]")
 @options.in_input("--f1-unit", type=_UNIT, help="Unit of F1 in --results.")
 @options.in_result("--legacy-json", is_flag=True, help="Print percentages under old keys.")
-@demo_option("words of Python's docstrings, and predictions of them,")
+@demo_option
 @options.mismatch_option
 @options.threads_option
 @gate_options
@@ -93,9 +93,9 @@ def command(
 ) -> int:
     """Score predictions of one class per sample: Acc@k, MRR, nDCG, F1.
 
-    Scores or logits of all classes, or lists of candidates. Several files are several models,
-    compared sample by sample; the same NAME in front of several files makes them seeds of one
-    model. The first table is in percent, all others and JSON hold fractions.
+    Reads scores or logits of all classes, or candidate lists. Several files are several models,
+    compared by sample; files with the same NAME are seeds of one model. The first table is in
+    percent; all other tables and JSON hold fractions.
 
     \b
     Examples:

@@ -93,7 +93,7 @@ class PredictionRequest:
 
     files: Annotated[Texts, "Files of predictions."]
     targets: Annotated[Text, _file("True classes (.npy).", "FILE", "-t", "--targets")] = None
-    candidates: Annotated[Texts, _column("Lists of candidates; a column for each model.")] = ()
+    candidates: Annotated[Texts, _column("Columns of candidate lists, one per model.")] = ()
     target: Annotated[Text, _column("Column or array of the true classes.")] = None
     ids: Annotated[Text, _column("Column of the sample ids.", "--id", "ids")] = None
     measures: Annotated[Texts, "Measures of the ranking."] = ()
@@ -103,7 +103,7 @@ class PredictionRequest:
     confidence: Annotated[bool, _switch("Calibration and detection.", section=_RATES)] = False
     scores: Annotated[
         Literal["logits", "probabilities", "similarities"] | None,
-        _rule("What --confidence takes scores as. [decided from all rows]"),
+        _rule("Type of scores for --confidence. [from the data]"),
     ] = None
     coordinates: Annotated[Text, _file("CSV with class, lat, lon: errors in metres.", "FILE")] = (
         None
@@ -114,8 +114,12 @@ class PredictionRequest:
     train: Annotated[Text, _file("Training labels in order of time.", _OF_TRAINING)] = None
     train_users: Annotated[Text, _file("Users of the training labels.", _OF_TRAINING)] = None
     users: Annotated[Text, _file("Users of the samples, which are clusters.", _OF_SAMPLES)] = None
-    previous: Annotated[Text, _file("The class before each sample.", _OF_SAMPLES)] = None
-    history: Annotated[Text, _file("All classes before each sample.", _OF_SAMPLES)] = None
+    previous: Annotated[
+        Text, _file("Column of the previous class of each sample.", _OF_SAMPLES)
+    ] = None
+    history: Annotated[
+        Text, _file("Column of all earlier classes of each sample.", _OF_SAMPLES)
+    ] = None
     n_classes: Annotated[
         int | None,
         _setting("Size of the vocabulary, for lists.", limits={"minimum": 1}, metavar="N"),

@@ -43,24 +43,18 @@ _CHANGES = options.CONVENTIONS
 @argument("runs", nargs=-1, metavar="[RUN...]", reads=True)
 @options.in_input("-r", "--qrels QRELS", help="The judgments, where runs are files.", reads=True)
 @options.queries_option
-@options.write_option(
-    "Write the report to FILE, whole or not at all: .html, .md or .tex.", required=True
-)
-@options.measures_option(
-    "A measure such as nDCG@10, or a group; the first is the headline. May be repeated."
-)
+@options.write_option("Write the report to FILE (.html, .md or .tex).", required=True)
+@options.measures_option("Measure or group; the first is the headline. May be repeated.")
 @option("--title TEXT", default="", help="Title of the report.", section="Result")
 @options.statistics_options
 @options.slices_option
 @options.in_input(
     "--groups FILE[:COLUMN]",
     multiple=True,
-    help="Show means by group: a TSV or CSV file with a query and its group. May be repeated.",
+    help="Means by group, from a file of query and group. May be repeated.",
     reads=True,
 )
-@options.in_input(
-    "--n-docs N", least=1, help="Size of the collection; shows what a random order scores."
-)
+@options.in_input("--n-docs N", least=1, help="Size of the collection, for the random baseline.")
 @options.store_option
 @options.filter_options
 @options.in_result(
@@ -75,7 +69,7 @@ _CHANGES = options.CONVENTIONS
     "formats",
     choices=_FORMATS,
     multiple=True,
-    help="Of the figures; all three without it. May be repeated.",
+    help="Format of the figures. [all three] May be repeated.",
 )
 @options.conventions_choices
 @options.rel_option
@@ -98,13 +92,12 @@ def command(
 ) -> None:
     """Write runs and their comparison as one page with charts that opens offline.
 
-    The page holds the verdict, a leaderboard with intervals, measures against the cut-off, means
-    by group, differences query by query, what the means hide, and how to make it again. A single
-    run is reported on alone.
+    The page holds the verdict, a leaderboard with intervals, measures by cutoff, means by group,
+    differences by query, and the command that reproduces it. One run alone works too.
 
-    RUN is a file, or the number or uid of a stored run; where it may be both, write ./7 for the
-    file and run:7 for the stored run. Without any, --dataset, --tag, ... choose stored runs. They
-    are shown with the values that were saved: no rankings and no judgments are needed.
+    RUN is a file, or the number or uid of a stored run; ./7 is a file, run:7 a stored run. Without
+    RUN, --dataset, --tag, ... select stored runs. Stored runs need no rankings or judgments: the
+    saved values are shown.
 
     \b
     Examples:

@@ -32,8 +32,10 @@ _STORED = "run:"
 )
 @options.in_measures("--depth N", least=1, shown=100, help="Ranks of each list to compare.")
 @options.in_measures("--p P", type=float, shown=0.9, help="Persistence of RBO.")
-@options.in_input("-r", "--qrels QRELS", help="Judgments: did the movement help?", reads=True)
-@options.measures_option("With -r: a measure, nDCG@10 by default. May be repeated.")
+@options.in_input(
+    "-r", "--qrels QRELS", help="Judgments, to tell whether the change helped.", reads=True
+)
+@options.measures_option("Measure to score with -r. [nDCG@10] May be repeated.")
 @options.in_input("--queries FILE", help="Ids and texts of the queries.", reads=True)
 @options.slices_option
 @options.in_result("--moved N", least=1, shown=10, help="Number of moved queries to list.")
@@ -46,7 +48,7 @@ _STORED = "run:"
     "limit",
     type=click.FloatRange(0, 1),
     metavar="X",
-    help="Exit with 1 if the mean overlap at the first cutoff is below X.",
+    help="Exit with 1 if mean overlap is below X.",
     section="Gate",
 )
 @options.result_options()
@@ -64,9 +66,9 @@ def command(
 ) -> int:
     """Show what changed between two runs, without judgments.
 
-    Overlap of the first documents, RBO, the first rank that changed, what appeared and vanished,
-    and which queries moved most. OLD and NEW are run files, or stored runs as run:7. With -r,
-    whether the movement helped.
+    Prints overlap of the top documents, RBO, the first changed rank, documents that appeared or
+    vanished, and the queries that changed most. OLD and NEW are run files, or stored runs such as
+    run:7. With -r, tells whether the change helped.
 
     \b
     Examples:

@@ -31,7 +31,7 @@ _model_option = partial(option, section="Models", show_default=True)
     "--method",
     type=click.Choice(["rrf", "combsum", "combmnz"]),
     default="rrf",
-    help="Sum reciprocal ranks, or scores; combmnz multiplies by the number of runs.",
+    help="Fusion method: reciprocal ranks or sums of scores.",
 )
 @_model_option(
     "--normalize",
@@ -40,7 +40,13 @@ _model_option = partial(option, section="Models", show_default=True)
     help="Normalization of the scores of each query; rrf needs none.",
 )
 @_model_option(
-    "-w", "--weight", "weights", type=float, multiple=True, metavar="X", help="One for each run."
+    "-w",
+    "--weight",
+    "weights",
+    type=float,
+    multiple=True,
+    metavar="X",
+    help="Weight of a run, in order. May be repeated.",
 )
 @_model_option(
     "--rrf-k",
@@ -60,7 +66,7 @@ _model_option = partial(option, section="Models", show_default=True)
 @options.target_format_option
 @option(
     "--tag",
-    help="Last column of a TREC run; by default the method.",
+    help="Last column of a TREC run. [the method]",
     section="Store",
     offers="assay.store.completion:offer_tags",
 )
@@ -81,8 +87,8 @@ def command(
 ) -> None:
     """Fuse several runs into one by reciprocal ranks or scores.
 
-    Queries and documents are joined by id. A document that a run does not hold gets nothing from
-    it. The order of the runs does not matter.
+    Queries and documents are joined by id. A run adds nothing to documents that it did not
+    retrieve. The order of the runs does not matter.
 
     \b
     Examples:

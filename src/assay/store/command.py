@@ -125,9 +125,7 @@ class _RunTable(output.TableResult):
 @command.command("show")
 @_run_argument
 @options.in_result("-q", "--per-query", is_flag=True, help="A row for each query.")
-@options.in_measures(
-    "--query ID", help="Only this query: its values and, if stored, its text and results."
-)
+@options.in_measures("--query ID", help="Show one query: values, text and results.")
 @options.store_option
 @options.result_options("text", "markdown", "json", brief=False)
 def show(
@@ -139,9 +137,9 @@ def show(
     layout: str,
     file: str | None,
 ) -> None:
-    """Show one run: what it is, its numbers, how they came about; or one of its queries.
+    """Show one run (settings, values, method), or one of its queries.
 
-    RUN is its number, or 8 or more letters of its uid.
+    RUN is its number, or at least 8 letters of its uid.
 
     \b
     Examples:
@@ -175,7 +173,7 @@ class _StoredRun:
 
 @command.command("compare")
 @argument("runs", nargs=-1, required=True, metavar="RUN RUN...", offers=_OFFER)
-@options.measures_option("A measure that all runs have. May be repeated. [all of them]")
+@options.measures_option("Measure that all runs have. [all] May be repeated.")
 @options.in_statistics("-b", "--baseline RUN", help="Compare with this run only.", reads=True)
 @options.test_option
 @options.correction_option
@@ -184,13 +182,13 @@ class _StoredRun:
 @options.seed_option
 @options.in_statistics(
     "--by COLUMN",
-    help="Clusters of dependent queries: this stored column. [that of the runs]",
+    help="Stored column of query clusters. [that of the runs]",
     reads=True,
 )
 @options.in_statistics(
-    "--slices COLUMN", help="Compare also in each slice of the queries by this column.", reads=True
+    "--slices COLUMN", help="Stored column of slices to compare within.", reads=True
 )
-@options.in_search("--force", is_flag=True, help="Also if the runs answer different questions.")
+@options.in_search("--force", is_flag=True, help="Compare runs of different data or measures.")
 @options.store_option
 @options.result_options("text", "markdown", "latex", "json")
 def compare(
@@ -250,7 +248,7 @@ def compare(
 @argument(
     "tags", nargs=-1, required=True, metavar="TAG...", offers="assay.store.completion:offer_tags"
 )
-@option("--remove", is_flag=True, help="Take the tags away.")
+@option("--remove", is_flag=True, help="Remove the tags.")
 @options.store_option
 def tag(*, run: str, tags: tuple[str, ...], remove: bool, store: str | None) -> None:
     """Tag a run.
@@ -270,7 +268,7 @@ def tag(*, run: str, tags: tuple[str, ...], remove: bool, store: str | None) -> 
 @argument("text")
 @options.store_option
 def note(*, run: str, text: str, store: str | None) -> None:
-    """Write the notes of a run; they replace the old ones.
+    """Replace the notes of a run.
 
     \b
     Examples:
@@ -283,7 +281,7 @@ def note(*, run: str, text: str, store: str | None) -> None:
 
 @command.command("delete")
 @argument("runs", nargs=-1, required=True, metavar="RUN...", offers=_OFFER)
-@option("--yes", is_flag=True, help="Do not ask.")
+@option("--yes", is_flag=True, help="Delete without asking.")
 @options.store_option
 def delete(*, runs: tuple[str, ...], yes: bool, store: str | None) -> None:
     """Delete runs with all their values.
@@ -306,20 +304,18 @@ def delete(*, runs: tuple[str, ...], yes: bool, store: str | None) -> None:
 @_some_runs
 @_filter_options
 @options.store_option
-@options.write_option(
-    ".json holds all of a run; .csv and .parquet the values of every query.", required=True
-)
+@options.write_option("File to write: .json (whole run), .csv or .parquet (values).", required=True)
 @options.in_result(
     "--format",
     "named",
     choices=["model-card"],
-    help="The means of one model as the head of its card on Hugging Face.",
+    help="Format of the export: model-card for Hugging Face.",
     aside=True,
 )
 def export(
     *, runs: tuple[str, ...], store: str | None, file: str, named: str | None, **filters: Any
 ) -> None:
-    """Write runs to a file: those named, or all that pass the filters.
+    """Export the named runs, or all that match the filters.
 
     \b
     Examples:
@@ -347,7 +343,7 @@ def export(
 @argument("files", nargs=-1, required=True, metavar="FILE...", reads=True)
 @options.store_option
 def import_(*, files: tuple[str, ...], store: str | None) -> None:
-    """Take over runs from exported files; runs that are here already stay as they are.
+    """Import runs from exported files; existing runs are not changed.
 
     \b
     Examples:
@@ -366,9 +362,9 @@ def import_(*, files: tuple[str, ...], store: str | None) -> None:
 @options.store_option
 @options.result_options("text", "json")
 def check(*, runs: tuple[str, ...], store: str | None, layout: str, file: str | None) -> int:
-    """Check that runs are as they were stored: digests, checksums, means of their values.
+    """Check stored runs for damage: digests, checksums, means of values.
 
-    A line for each damage; the exit code is 1 if there is any.
+    Prints one line per damage; exit code 1 if there is any.
 
     \b
     Examples:
@@ -387,14 +383,14 @@ def check(*, runs: tuple[str, ...], store: str | None, layout: str, file: str | 
 
 @command.command("rerun")
 @_run_argument
-@option("--yes", is_flag=True, help="Also if the run was imported, or writes files.")
-@options.consent_options("The stored command")
+@option("--yes", is_flag=True, help="Rerun without asking, even if imported or writing files.")
+@options.consent_options("the stored command")
 @options.store_option
 def rerun(*, run: str, yes: bool, consent: Consent, store: str | None) -> int:
-    """Run the command of a run again and compare the values.
+    """Repeat the command of a run and compare the values.
 
-    The results are saved as new runs. The exit code is 1 if any value differs. A stored command
-    may be a stranger's: it runs code and reaches endpoints only with the options below.
+    Saves the results as new runs. Exit code 1 if any value differs. A stored command may come from
+    a stranger: it runs code and calls endpoints only with the options below.
 
     \b
     Examples:

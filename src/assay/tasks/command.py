@@ -30,7 +30,7 @@ _FILTERS = ("model", "name", "tag", "since", "until")
     choices=UNITS,
     default=None,
     show_default="queries; tasks, where only means are known",
-    help="What is resampled. queries: who is better on these tasks? tasks: on tasks like these?",
+    help="Resampling unit: queries (these tasks) or tasks (tasks like these).",
 )
 @options.in_measures(
     "--missing", choices=MISSING, shown="refuse", help="Systems without a value on some task."
@@ -41,7 +41,7 @@ _FILTERS = ("model", "name", "tag", "since", "until")
     "--language CODE",
     "languages",
     multiple=True,
-    help="Only subsets of results of mteb in this language, such as eng. May be repeated.",
+    help="Language of mteb subsets to keep, such as eng. May be repeated.",
 )
 @options.in_measures(
     "-m",
@@ -66,12 +66,12 @@ def command(
 ) -> None:
     """Compare systems on many tasks: means, ranks and Borda counts.
 
-    Each task weighs the same. TABLE is a file with the columns system, task, query and value (CSV,
-    TSV, JSON, JSONL or parquet); without the queries, values are means of tasks. FOLDER holds
-    results of mteb, <model>/<revision>/<task>.json. Without either, the finished runs of the store
-    are compared: their datasets are the tasks, their names the systems.
+    All tasks have equal weight. TABLE is a file (CSV, TSV, JSON, JSONL or parquet) with the columns
+    system, task, query and value; without the column query, values are task means. FOLDER holds
+    mteb results, <model>/<revision>/<task>.json. Without either, compares the finished runs of the
+    store: datasets are tasks, names are systems.
 
-    Means alone allow to resample tasks, not queries; fewer than 6 tasks then decide nothing.
+    Task means allow resampling of tasks only; fewer than 6 tasks then cannot show a difference.
 
     \b
     Examples:

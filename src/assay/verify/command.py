@@ -63,11 +63,11 @@ _ELSEWHERE: Final = ("where", "workers", "cluster")  # where the work was done
 @click.command("verify", cls=Command)
 @argument("result", metavar="RESULT.json", reads=True)
 @argument("files", nargs=-1, metavar="[INPUT...]", reads=True)
-@options.in_input("--folder DIR", shown=".", help="Where the inputs lie.", folder=True)
+@options.in_input("--folder DIR", shown=".", help="Folder of the inputs.", folder=True)
 @option(
     "--outside",
     is_flag=True,
-    help="Also read inputs that RESULT names outside DIR: absolute paths, and those with '..'.",
+    help="Also read inputs outside DIR (absolute paths, '..').",
 )
 @options.consent_options("RESULT")
 @options.result_options("text", "json", named=False, brief=False)
@@ -81,15 +81,15 @@ def command(
     layout: str,
     file: str | None,
 ) -> int:
-    """Compute a stored result again and say whether it is the same.
+    """Recompute a stored result and tell whether it is the same.
 
-    RESULT is JSON that a command wrote with --json or -o, or that 'assay runs export' wrote. Its
-    inputs are looked for among the files given, by their digests, then by their names, and in
-    --folder. It may come from a stranger: its command runs in a folder of its own that holds
-    these inputs and nothing else, writes nothing, and runs no code without the options below.
+    RESULT is JSON from --json, -o or 'assay runs export'. Inputs are matched to the files named
+    here and in --folder, by digest, then by name. RESULT may come from a stranger: its command runs
+    in a separate folder with these inputs only, writes nothing, and runs no code without the
+    options below.
 
-    The exit code is 0 if all data is reproduced to the last digit, and 1 if an input, the
-    signature or a value differs. Only sentences may differ, if another version wrote them.
+    Exit code 0: all data is reproduced to the last digit. Exit code 1: an input, the signature or
+    a value differs. Sentences may differ between versions.
 
     \b
     Examples:

@@ -8,7 +8,7 @@ PLUGIN = Plugin(
         CommandEntry(
             "verify",
             "Evaluate",
-            "Compute a stored result again and say whether it is the same.",
+            "Recompute a stored result and tell whether it is the same.",
             "assay.verify.command:command",
         ),
     ),

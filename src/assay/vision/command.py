@@ -87,15 +87,15 @@ _report_options = options.add_options(
     _switch("--timings", help="Seconds of each stage.", section="Machines"),
     _switch(
         "--force",
-        help="Compare descriptors on different keypoints, scene by scene.",
+        help="Compare descriptors on different keypoints.",
         section="Search",
     ),
     options.in_result(
         "--show SCENE/1-K",
-        help="Draw the best and worst matches of a pair, a PNG for each descriptor.",
+        help="Draw the best and worst matches of a pair.",
         writes=True,
     ),
-    _folder("--show-to", help="Where pictures go. [this folder]", section="Result"),
+    _folder("--show-to", help="Folder of the pictures. [this folder]", section="Result"),
     _result_file("--csv", "wide", help="Also write the wide rows, with their metadata, as CSV."),
     _chart_option,
     options.threads_option,
@@ -127,8 +127,8 @@ def run(
 ) -> int:
     """Run an experiment file (.yaml or .toml).
 
-    Finished scenes are stored, so that an interrupted run resumes; a scene is evaluated again if
-    its settings or images have changed. The exit code is 1 if a pair of images could not be
+    Finished scenes are stored, so an interrupted run resumes; a scene is evaluated again when its
+    settings or images changed. The exit code is 1 if a pair of images could not be
     evaluated; single keypoints that could not be described count as failed queries.
 
     \b
@@ -167,7 +167,7 @@ def _demo(descriptors: Sequence[str], strongest: int, **evaluation: Any) -> visi
     "descriptors",
     allow="assay.vision.settings:allow_descriptors",
     shown=_DEMO_DESCRIPTORS,
-    help="May be repeated.",
+    help="Name of a descriptor. May be repeated.",
     section="Models",
 )
 @settings_of(KeypointSettings)["strongest"].declare(default=300)
@@ -184,7 +184,7 @@ def demo(
     folder: str | None,
     **report_options: Any,
 ) -> int:
-    """Evaluate descriptors on small scenes that are made on the spot; nothing is downloaded.
+    """Evaluate descriptors on small generated scenes; downloads nothing.
 
     \b
     Examples:
@@ -204,7 +204,7 @@ def demo(
     "--matcher",
     "matchers",
     shown=("nn", "mutual", "ratio"),
-    help="nn, mutual, ratio or mutual-ratio; ratio:0.9 sets the limit. May be repeated.",
+    help="Matcher: nn, mutual, ratio[:0.9] or mutual-ratio. May be repeated.",
     section="Models",
 )
 @ESTIMATOR.declare()
@@ -230,7 +230,7 @@ def match(
 ) -> int:
     """Match images by descriptors and matchers: repeatability, MMA, homographies.
 
-    EXPERIMENT is a file as for `run`; without it, small scenes are made on the spot. Prints
+    EXPERIMENT is a file as for `run`; without it, small scenes are generated. Prints
     repeatability, matching score and mean matching accuracy (MMA), and how well the homography
     is estimated from the matches. The exit code is 1 if a pair of images could not be matched.
 
@@ -269,14 +269,13 @@ def match(
     "--describe",
     "descriptors",
     allow="assay.vision.settings:allow_descriptors",
-    help="FOLDER holds pictures of patches: describe them by SIFT, ORB, onnx:FILE, … "
-    "May be repeated.",
+    help="Describe patch pictures by SIFT, ORB, onnx:FILE, … May be repeated.",
     section="Models",
 )
 @options.in_input(
     "--split",
     choices=["a", "b", "c", "view", "illum", "full"],
-    help="Evaluate HPatches' own tasks on the test sequences of a split.",
+    help="Split of HPatches whose tasks to evaluate.",
 )
 @options.in_input(
     "--tasks FOLDER",
@@ -305,8 +304,8 @@ def patches(
 
     FOLDER holds a folder for each scene with ref.csv, e1.csv, h1.csv, t1.csv, … (or .npy): row i
     of each is the same point. With --describe they are .png, each a strip of square patches, as
-    HPatches ships them. Without FOLDER small patches are made on the spot. Several folders, or
-    several --describe, are compared. Prints patch mAP, matching mAP and FPR@95, and with --split
+    HPatches ships them. Without FOLDER, small patches are generated. Several folders, or several
+    --describe, are compared. Prints patch mAP, matching mAP and FPR@95, and with --split
     verification, matching and retrieval as HPatches' own benchmark computes them.
 
     \b

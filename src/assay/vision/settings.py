@@ -106,7 +106,7 @@ class DatasetSettings:
     resize: Annotated[
         int | None,
         About(
-            "Shorter side of images in pixels; papers on matching use 480.",
+            "Shorter side of images in pixels (papers: 480).",
             {"minimum": 16},
             option={"section": "Input", "metavar": "PIXELS"},
         ),

@@ -19,7 +19,7 @@ from assay.web.server import TOKEN_VARIABLE, serve
     default="127.0.0.1",
     show_default=True,
     metavar="ADDRESS",
-    help="Address to listen on; beyond this machine a token is needed.",
+    help="Address to listen on; non-loopback requires a token.",
 )
 @option(
     "-p",
@@ -28,7 +28,7 @@ from assay.web.server import TOKEN_VARIABLE, serve
     default=8420,
     show_default=True,
     metavar="N",
-    help="Port; 0 takes any that is free.",
+    help="Port; 0 for any free one.",
 )
 @option(
     "--allow-host",
@@ -40,7 +40,7 @@ from assay.web.server import TOKEN_VARIABLE, serve
 @option(
     "--allow-edit",
     is_flag=True,
-    help="Let the pages of runs change tags and notes; a token is needed.",
+    help="Allow editing tags and notes (requires a token).",
 )
 @option("--open", "open_wanted", is_flag=True, help="Open the page in a browser.")
 def command(
@@ -54,10 +54,9 @@ def command(
 ) -> None:
     """Show a store of runs in the browser.
 
-    Runs, leaderboards, comparisons, queries and trends; pages only read, unless --allow-edit lets
-    them change tags and notes. The server listens on this machine alone; with --host it serves
-    others, who need the token that is part of the printed address, or the one in the variable
-    ASSAY_TOKEN. Ctrl-C ends it.
+    Shows runs, leaderboards, comparisons, queries and trends. Pages are read-only unless
+    --allow-edit is set. The server listens on this machine only; with --host, others need the
+    token in the printed address or in ASSAY_TOKEN. Stop it with Ctrl-C.
 
     \b
     Examples:
