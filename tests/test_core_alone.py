@@ -13,8 +13,14 @@ import tomllib
 import venv
 import zipfile
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cache
-from importlib.metadata import Distribution, distribution, packages_distributions
+from importlib.metadata import (
+    Distribution,
+    PackageNotFoundError,
+    distribution,
+    packages_distributions,
+)
 from pathlib import Path
 
 import pytest
@@ -46,7 +52,9 @@ def requirements(requirement: Requirement) -> Iterator[Requirement]:
         optional = PROJECT["optional-dependencies"]
         required = [text for extra in requirement.extras for text in optional[extra]]
     else:
-        required = list(distribution(requirement.name).requires or ())
+        required = []
+        with suppress(PackageNotFoundError):  # of an extra that is not installed here
+            required += distribution(requirement.name).requires or ()
     for text in required:
         needed = Requirement(text)
         marker = needed.marker

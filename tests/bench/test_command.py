@@ -304,8 +304,8 @@ def test_requests_that_make_no_sense(
 
 def test_unknown_keys_and_wrong_types_are_named(home: Path, assay: Callable[..., Any]) -> None:
     for change, message in {
-        ('name = "mine"', 'nmae = "mine"'): "no key 'nmae'. Did you mean name",
-        ("query_prefix", "query_prefx"): "number 2: there is no key 'query_prefx'. Did you mean "
+        ('name = "mine"', 'nmae = "mine"'): "unknown key 'nmae'. Did you mean name",
+        ("query_prefix", "query_prefx"): "number 2: unknown key 'query_prefx'. Did you mean "
         "query_prefix",
         ('method = "combsum"', 'method = "combsun"'): "Did you mean combsum",
         ('measures = ["nDCG@10", "RR"]', 'measures = "RR"'): "measures: expected a list",
@@ -404,7 +404,7 @@ def test_explain_of_run_files_and_of_saved_runs(home: Path, assay: Callable[...,
         (["explain", "a.run", "b.run", "--query", "q"], 2, "--corpus"),
         (["explain", "a.run", "--query", "q"], 2, "--qrels"),
         (["explain", "a.run", "--query", "q", "--store", "x.db"], 2, "--saved"),
-        (["explain", "bench.toml", "--query", "zzz", "--allow-code"], 3, "no query 'zzz'"),
+        (["explain", "bench.toml", "--query", "zzz", "--allow-code"], 3, "Unknown query 'zzz'"),
         (["explain", "bench.toml", "x.toml", "--query", "q"], 2, "--corpus"),
         (["explain", "--saved", "--query", "q"], 5, "no store at"),
     ],

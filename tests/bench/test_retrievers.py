@@ -811,7 +811,7 @@ class TestCommand:
         (folder / "bench.toml").write_text(
             'corpus = "data"\n[[system]]\nspec = "retrieve:os:system"\n'
         )
-        with pytest.raises(UsageError, match="function of your own"):
+        with pytest.raises(UsageError, match="may only name functions"):
             make_request(read_config("bench.toml"), allow_code=True)
 
     def test_paths_are_relative_to_the_config(

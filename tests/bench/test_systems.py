@@ -123,8 +123,8 @@ class TestCodes:
         ("spec", "message"),
         [
             ("bm25?codes=int8", "has no vectors to make codes of"),
-            (f"{LETTERS}?codes=int9", "no code 'int9'. Did you mean int8"),
-            (f"{LETTERS}?codes=itq", "no code 'itq'"),
+            (f"{LETTERS}?codes=int9", "Unknown code 'int9'. Did you mean int8"),
+            (f"{LETTERS}?codes=itq", "Unknown code 'itq'"),
         ],
     )
     def test_codes_that_make_no_sense(self, spec: str, message: str) -> None:
@@ -273,7 +273,7 @@ class TestTokensAndPrices:
             ("ada", "written NAME=AMOUNT"),
             ("bm25=cheap", "written NAME=AMOUNT"),
             ("bm25=-1", "written NAME=AMOUNT"),
-            ("bm52=1", "price of 'bm52', which is none of the models and rerankers"),
+            ("bm52=1", "price of 'bm52', which is not one of the models and rerankers"),
         ],
     )
     def test_prices_that_make_no_sense(self, price: str, message: str) -> None:

@@ -17,8 +17,9 @@ import assay.store
 from assay.core.text import printable
 from assay.store import RunRecord
 from tests.browser.conftest import settled, shown
+from tests.comparison.made_scores import made_scores
 from tests.hostile import HOSTILE
-from tests.web.samples import hostile_store, made_scores, save_demo
+from tests.web.samples import hostile_store, save_demo
 
 QUERIES = {"demo": "q07", "hostile": quote(f"{HOSTILE[0]}0")}
 

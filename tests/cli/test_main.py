@@ -73,5 +73,5 @@ def test_both_spellings_are_understood(assay: Callable[..., Any], folder: Path) 
 def test_an_unknown_command_is_answered_with_the_nearest(assay: Callable[..., Any]) -> None:
     done = assay("evel")
     assert done.code == 2
-    assert "There is no command 'evel'. Did you mean eval or serve?" in done.err
+    assert "Unknown command 'evel'. Did you mean eval or serve?" in done.err
     assert group.get_command(click.Context(group), "evel") is None

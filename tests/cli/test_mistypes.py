@@ -18,7 +18,7 @@ COMPARE = ("compare", "run.txt", "other.txt", "-r", "qrels.txt")
 @pytest.mark.parametrize(
     ("typed", "code", "said"),
     [
-        ((*COMPARE, "--alpha", "0.01"), 2, "There is no option --alpha. It is called --level here"),
+        ((*COMPARE, "--alpha", "0.01"), 2, "Unknown option --alpha. It is called --level here"),
         ((*COMPARE, "--resample", "9"), 2, "Did you mean --resamples"),
         ((*EVAL, "--qrel", "x"), 2, "Did you mean --qrels"),
         (("eval", "run.txt", "qrels.txt"), 2, "type `assay eval run.txt -r qrels.txt`"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from assay import Conventions, Ids, Scores, parse_many
+from assay import Conventions, Ids, Scores, parse_many, preset
 
 
 def scores_of(
@@ -30,3 +30,22 @@ def with_users(values: Any, users: Sequence[str]) -> Scores:
     """One value per query, and the user who asked it."""
     scores = scores_of(values)
     return scores.with_groups(user=dict(zip(scores.query_ids, users, strict=True)))
+
+
+def made_scores(seed: int, *, skill: float = 0.5, n: int = 60, groups: bool = True) -> Scores:
+    """Values around a skill; the noise of a query is the same in every run."""
+    rng = np.random.default_rng(1234)
+    hardness = rng.normal(0, 0.2, (3, n))
+    noise = np.random.default_rng(seed).normal(0, 0.04, (3, n))
+    values = np.clip(skill + hardness + noise, 0, 1).round(4)
+    ids = Ids.of([f"q{i:03}" for i in range(n)], "query")
+    topic = np.asarray([("aero", "heat", "flow")[i % 3] for i in range(n)], np.str_)
+    return Scores(
+        parse_many(["nDCG@10", "AP", "P@10"]),
+        ids,
+        values,
+        tied=np.zeros((3, n), bool),
+        missing=np.zeros(n, bool),
+        conventions=preset("trec_eval"),
+        groups={"topic": topic} if groups else {},
+    )

@@ -295,7 +295,7 @@ def test_what_does_not_belong_together_is_refused(other, message):
     ("arguments", "message"),
     [
         ({"names": ["a"]}, "2 systems and 1 names"),
-        ({"names": ["a", "a"]}, "name of its own"),
+        ({"names": ["a", "a"]}, "its own name"),
         ({"names": "ab"}, "one name for each"),
         ({"baseline": "C"}, "not among the systems: A, B"),
         ({"measures": "AP"}, "AP was not computed"),

@@ -9,7 +9,7 @@ import pytest
 
 from assay import compare
 from assay.comparison.verdict import sum_up
-from tests.web.samples import made_scores
+from tests.comparison.made_scores import made_scores
 
 
 def verdict_of(*skills: float, seeds: tuple[int, ...] = (), **settings: object) -> tuple[str, str]:

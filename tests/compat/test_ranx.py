@@ -313,9 +313,9 @@ def test_what_else_is_not_there_is_said(tmp_path: Path) -> None:
         Run.from_ranxhub("bm25")
     with pytest.raises(NotImplementedError, match="draws nothing"):
         ours.plot()
-    with pytest.raises(ValueError, match="There is no fusion"):
+    with pytest.raises(ValueError, match="Unknown fusion"):
         fusion_switch("sums")
-    with pytest.raises(ValueError, match="There is no normalization"):
+    with pytest.raises(ValueError, match="Unknown normalization"):
         norm_switch("minimax")
     with pytest.raises(AssertionError, match="two runs or more"):
         fuse([Run(RUN)])

@@ -123,14 +123,14 @@ def test_the_whole_sentence():
         check("1234", ["01", "02", "03", "04"])
     assert str(found.value) == (
         "4 of 4 judged that are not in the run are there under an id that differs in zero padding "
-        "('1' and '01', '2' and '02', '3' and '03'). Write the ids alike, or go on with "
+        "('1' and '01', '2' and '02', '3' and '03'). Write the ids alike, or continue with "
         "--allow-mismatch (allow_mismatch=True)."
     )
     with pytest.raises(MismatchError) as found:
         check("abcd", ["é", "è", "ô"])
     assert str(found.value) == (
         "None of the 4 judged is in the run: not 'a', 'b', 'c', … (4 in all); it has 'é', 'è', 'ô'."
-        " Do the two belong together? If so, go on with --allow-mismatch (allow_mismatch=True)."
+        " If the two belong together, continue with --allow-mismatch (allow_mismatch=True)."
     )
 
 

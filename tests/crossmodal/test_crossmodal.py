@@ -213,7 +213,9 @@ def test_samples_that_differ_are_named():
             },
             labels,
         )
-    with pytest.raises(MismatchError, match="different orders, and labels 'label' has none"):
+    with pytest.raises(
+        MismatchError, match="different orders, and labels 'label' has no sample_ids"
+    ):
         label_retrieval(
             {
                 "sensor": SampleRows(sensor, ["a", "b", "c"]),

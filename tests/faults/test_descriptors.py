@@ -261,7 +261,7 @@ def test_an_unknown_key_ends_with_3(assay: Assay, tmp_path: Path) -> None:
     (tmp_path / "e.yaml").write_text(experiment_text("data", evaluation="{tua: 3}"))
     answer = assay("descriptors", "run", tmp_path / "e.yaml")
     assert answer.code == 3
-    assert "there is no key 'tua'. Did you mean tau?" in answer.err
+    assert "unknown key 'tua'. Did you mean tau?" in answer.err
     assert not (tmp_path / "e.yaml.parts").exists()
 
 

@@ -12,8 +12,9 @@ import assay.store
 from assay.errors import UsageError
 from assay.web import make_app
 from assay.web.app import StoreHandle
+from tests.comparison.made_scores import made_scores
 from tests.hostile import HOSTILE
-from tests.web.samples import Answer, Client, made_scores
+from tests.web.samples import Answer, Client
 
 TOKEN = "a-token-of-a-test-server"
 OWN = "http://localhost:8420"

@@ -267,7 +267,7 @@ def test_an_unreadable_file(tmp_path):
         text=True,
         check=False,
     )
-    assert "StorageError: run.txt may not be read. Check its permissions." in done.stderr
+    assert "StorageError: run.txt is not readable. Check its permissions." in done.stderr
 
 
 @pytest.mark.parametrize(

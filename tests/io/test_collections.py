@@ -386,7 +386,7 @@ def test_collections_that_ir_datasets_does_not_have(tmp_path: Path) -> None:
         load_collection("ir:beir/other")
     with pytest.raises(UsageError, match="has no judgments"):
         load_collection("ir:beir/made")
-    with pytest.raises(UsageError, match="of its own"):
+    with pytest.raises(UsageError, match="its own queries"):
         load_collection("ir:beir/made/test", written(tmp_path, "q.jsonl", json_lines(QUERIES)))
 
 

@@ -14,7 +14,7 @@ from assay.io.texts import FOLDER_ENDINGS, TextFolder, html_text, read_texts
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Three .md, four .rst, a page, and what is none of these."""
+    """Three .md, four .rst, a page, and what is not one of these."""
     files = {f"a{i}.md": f"text {i}" for i in range(3)}
     files |= {f"guide/b {i}.RST": f"more {i}" for i in range(4)}
     files |= {"page.html": "<p>One<p>Two", "code.py": "x = 1", "table.csv": "a,b", "README": "no"}

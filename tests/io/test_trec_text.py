@@ -197,7 +197,7 @@ def test_an_unreadable_file(tmp_path, monkeypatch):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(streams.os, "open", refuse)  # the superuser may read everything
-    with pytest.raises(StorageError, match="may not be read"):
+    with pytest.raises(StorageError, match="is not readable"):
         parse_run(tmp_path / "run")
 
 

@@ -166,7 +166,7 @@ def test_an_endpoint_that_fails_half_way_loses_nothing(endpoint, pool, texts, tm
     )
     log = LabelLog(tmp_path / "machine.jsonl")
     judge = open_model("openai:m", base_url=endpoint.url, temperature=0.0)
-    with pytest.raises(EndpointError, match=r"broken.*goes on from there") as failure:
+    with pytest.raises(EndpointError, match=r"broken.*continues from there") as failure:
         judge_pool(pool, texts, log, model="openai:m", ask=judge, concurrency=1)
     assert "sk-very-secret" not in str(failure.value)
     assert len(log.read()) == half

@@ -361,7 +361,7 @@ def test_metres_groups_and_predictability(assay, tmp_path):
         (["--confidence"], "needs scores or logits"),
         (["--coordinates", "nowhere.csv"], "nowhere.csv"),
         (["--coordinates", "odd.csv"], "no latitude: none of lat, latitude"),
-        (["--coordinates", "bad.csv"], "is no number of degrees"),
+        (["--coordinates", "bad.csv"], "is not a number of degrees"),
         (["--train-users", "p.csv:user"], "no effect without --train"),
     ],
 )

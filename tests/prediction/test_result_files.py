@@ -122,8 +122,8 @@ def test_contradictions_are_reported(tmp_path, data, words):
     [
         ({"correct@1": 11, "total": 10}, ValueRangeError, "11 of 10 for Success@1 is impossible"),
         ({"correct@1": 0, "total": 0}, ValueRangeError, "total is 0"),
-        ({"acc@1": -0.1}, ValueRangeError, "acc@1 is -0.1, which is no percentage"),
-        ({"acc@1": 101}, ValueRangeError, "acc@1 is 101, which is no percentage"),
+        ({"acc@1": -0.1}, ValueRangeError, "acc@1 is -0.1, which is not a valid percentage"),
+        ({"acc@1": 101}, ValueRangeError, "acc@1 is 101, which is not a valid percentage"),
         ({}, FormatError, "holds no results: .* found nothing"),
         ({"total": 3}, FormatError, "holds no results: .* found 'total'"),
         ({"test": {"acc@1": 30}}, FormatError, "at the top of the file, found 'test'"),
@@ -181,7 +181,7 @@ def test_percent_is_not_assumed_where_no_rate_exceeds_1(tmp_path):
     assert import_results(fractions, unit="percent").results[0].values["RR"] < 0.01
     with pytest.raises(UsageError, match=r"f1 0\.212015: .* Pass --f1-unit fraction"):
         import_results(write(tmp_path, a=TEST))
-    with pytest.raises(ValueRangeError, match="no fraction"):
+    with pytest.raises(ValueRangeError, match="not a valid fraction"):
         import_results(write(tmp_path, a=TEST), unit="fraction")
     with pytest.raises(UsageError, match="percent, fraction"):
         import_results(fractions, unit="per mille")

@@ -14,7 +14,8 @@ from assay.cli import terminal
 from assay.report import make_report
 from assay.runs import RunRecord
 from assay.tables.table import BOLD, as_markdown, latex_text, text_page
-from tests.web.samples import Client, made_scores
+from tests.comparison.made_scores import made_scores
+from tests.web.samples import Client
 
 # The first two cannot be told apart, the third is worse.
 SCORES = {

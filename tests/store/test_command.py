@@ -297,7 +297,7 @@ def test_show(assay):
     assert assay("runs", "show", data["uid"][:8]).code == 0
     missing = assay("runs", "show", "9")
     assert missing.code == 2
-    assert "There is no run '9'; the last one is 2" in missing.err
+    assert "Unknown run '9'; the last one is 2" in missing.err
 
 
 def test_show_one_query(assay):
@@ -312,7 +312,7 @@ def test_show_one_query(assay):
     assert both.code == 2
     unknown = assay("runs", "show", "1", "--query", "nothing")
     assert unknown.code == 2
-    assert "There is no query 'nothing' in run 1; there are q1" in unknown.err
+    assert "Unknown query 'nothing' in run 1; there are q1" in unknown.err
     assert assay("eval", "absent.txt", "-r", "qrels.txt", "--save").code != 0
     failed = assay("runs", "show", "3", "--query", "q1")
     assert failed.code == 2

@@ -213,7 +213,7 @@ def test_tags_notes_and_deletion(place):
         assert (store.run(one.id).tags, store.run(one.id).notes) == (("x", "z"), "second")
         store.delete(one.id)
         assert [run.id for run in store.runs()] == [two.id]
-        with pytest.raises(UsageError, match="no run 1"):
+        with pytest.raises(UsageError, match="Unknown run 1"):
             store.delete(one.id)
         assert store.save(make_scores(3), "c").id == 3  # the number 1 is not given again
         store.delete(3)

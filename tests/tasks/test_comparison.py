@@ -343,7 +343,7 @@ def test_a_system_without_a_task_is_refused_unless_told() -> None:
     assert fewer_systems.names == ("s0", "s1", "s2")
     some = compare_tasks(rows, only=["t0", "t2"], resamples=200)
     assert some.names == ("s0", "s1", "s2", "s3")
-    with pytest.raises(UsageError, match="no task 'T0'"):
+    with pytest.raises(UsageError, match="Unknown task 'T0'"):
         compare_tasks(rows, only=["T0"])
     with pytest.raises(UsageError, match="missing"):
         compare_tasks(rows, missing="ignore")

@@ -136,7 +136,7 @@ def test_other_files_are_left_out(tmp_path) -> None:
     [
         ("{", "not JSON"),
         ('{"task_name": 3, "scores": {"test": []}}', "task_name is 3"),
-        ('{"task_name": "NQ", "scores": {}}', "no split 'test'; there are: none"),
+        ('{"task_name": "NQ", "scores": {}}', "unknown split 'test'; there are: none"),
         ('{"task_name": "NQ", "scores": {"dev": [], "train": []}}', "there are: 'dev', 'train'"),
         ('{"task_name": "NQ", "scores": {"test": []}}', "expected a list of subsets"),
         ('{"task_name": "NQ", "scores": {"test": [3]}}', "number 1: expected hf_subset"),

@@ -274,7 +274,7 @@ def test_a_strangers_manifest_opens_no_other_files(
     monkeypatch.setattr("assay.cluster.shards.open_shard", refuse)
     done = assay("verify", "runs.json")
     assert done.code == 2, done
-    assert "none of its inputs" in done.err
+    assert "not one of its inputs" in done.err
     assert "--outside" in done.err
 
 
@@ -283,7 +283,7 @@ def test_a_manifest_of_absolute_paths_is_read_with_consent(assay: Any, folder: P
     files = [f"parts/s-{part}.{end}" for part in range(2) for end in ("npy", "ids")]
     done = assay("verify", "runs.json", *files)
     assert done.code == 2
-    assert "none of its inputs" in done.err
+    assert "not one of its inputs" in done.err
     assert assay("verify", "runs.json", "--outside").code == 0
 
 
@@ -387,12 +387,12 @@ def test_runs_of_commands_that_save_none_are_refused(
         (["serve"], 2, "'serve', which is not repeated"),
         (["runs", "delete", "1"], 2, "not repeated"),
         (["eval", "--help"], 2, "only prints its help"),
-        (["eval", "run.txt", "-r", "/etc/hostname"], 2, "none of its inputs"),
-        (["eval", "run.txt", "-r../secret.txt"], 2, "none of its inputs"),
-        (["eval", "run.txt", "-r", "~/secret.txt"], 2, "none of its inputs"),
+        (["eval", "run.txt", "-r", "/etc/hostname"], 2, "not one of its inputs"),
+        (["eval", "run.txt", "-r../secret.txt"], 2, "not one of its inputs"),
+        (["eval", "run.txt", "-r", "~/secret.txt"], 2, "not one of its inputs"),
         (["bench", "--corpus", "c", "--model", "py:os:system"], 2, "--allow-code"),
         (["bench", "--corpus", "c", "--model", "openai:x", "--base-url", "http://h/v1"], 2, "to h"),
-        (["crossmodal", "--modality", "a=../x.npy"], 2, "none of its inputs"),
+        (["crossmodal", "--modality", "a=../x.npy"], 2, "not one of its inputs"),
         (["compare", "a", "b", "-r", "c", "--resamples", "9" * 15], 2, "may fill the memory"),
         (["eval", "run.txt", "-r", "qrels.txt", "--store", "mine.db"], 2, "names its own store"),
     ],
@@ -458,7 +458,7 @@ def test_a_strangers_config_reads_inputs_alone(assay: Any, bench: Path, corpus: 
     write_bench(bench.parent, corpus.format(bench.parent))
     done = assay("verify", "result.json")
     assert done.code == 2
-    assert "none of its inputs" in done.err
+    assert "not one of its inputs" in done.err
 
 
 def test_two_inputs_have_two_places(assay: Any, folder: Path, tmp_path: Path) -> None:

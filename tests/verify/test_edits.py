@@ -269,7 +269,7 @@ def test_the_version_is_that_of_the_signature(assay: Any, comparison: Any) -> No
 def test_what_is_no_version_is_refused(assay: Any, comparison: Any, version: str) -> None:
     done = verify(assay, of_version(comparison, version))
     assert done.code == 3
-    assert "is no version of Assay" in done.err
+    assert "is not a version of Assay" in done.err
 
 
 def test_a_query_that_is_called_like_a_sentence_counts() -> None:

@@ -333,7 +333,7 @@ def test_learned_descriptors_of_other_keypoints_are_refused(tmp_path):
     _features(path)
     moved = Keypoints.of(np.full((7, 2), 50.0), size=9)
     for others in (FIVE, moved):
-        with pytest.raises(MismatchError, match="keypoints of its own"):
+        with pytest.raises(MismatchError, match="describes other keypoints"):
             describe(PIXELS, others, str(path))
     whole = read_keypoints(path)
     for changes, error, words in (

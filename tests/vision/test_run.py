@@ -413,15 +413,15 @@ def test_toml_and_yaml_say_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("keypoint", "{}", r"there is no key 'keypoint'\. Did you mean keypoints\?"),
-        ("evaluation", "{taus: 3}", r"evaluation: there is no key 'taus'\. Did you mean tau\?"),
+        ("keypoint", "{}", r"unknown key 'keypoint'\. Did you mean keypoints\?"),
+        ("evaluation", "{taus: 3}", r"evaluation: unknown key 'taus'\. Did you mean tau\?"),
         (
             "evaluation",
             "{tau: three}",
             r"evaluation: tau, number 1: expected a number, found 'three'",
         ),
         ("evaluation", "{tau: [3, -1]}", r"evaluation: tau must be a number of pixels ≥ 0"),
-        ("evaluation", "{ties: lucky}", r"ties: 'lucky' is none of order, .*, midrank-up"),
+        ("evaluation", "{ties: lucky}", r"ties: 'lucky' is not one of order, .*, midrank-up"),
         ("evaluation", "{matching: 1}", r"matching: expected a boolean, found 1"),
         ("evaluation", "{pairs: [1]}", r"pairs are numbers of images from 2 on, found 1"),
         ("evaluation", "{verification: {scenes: 0}}", r"verification: scenes: 0 is below 1"),

@@ -21,27 +21,9 @@ from assay.runs.results import QueryResults, ResultDoc
 from assay.store import RunRecord, Store
 from assay.web import make_app
 from assay.web.app import StoreHandle
+from tests.comparison.made_scores import made_scores
 from tests.hostile import HOSTILE
 from tests.report.samples import demo_runs
-
-
-def made_scores(seed: int, *, skill: float = 0.5, n: int = 60, groups: bool = True) -> Scores:
-    """Values around a skill; the noise of a query is the same in every run."""
-    rng = np.random.default_rng(1234)
-    hardness = rng.normal(0, 0.2, (3, n))
-    noise = np.random.default_rng(seed).normal(0, 0.04, (3, n))
-    values = np.clip(skill + hardness + noise, 0, 1).round(4)
-    ids = Ids.of([f"q{i:03}" for i in range(n)], "query")
-    topic = np.asarray([("aero", "heat", "flow")[i % 3] for i in range(n)], np.str_)
-    return Scores(
-        parse_many(["nDCG@10", "AP", "P@10"]),
-        ids,
-        values,
-        tied=np.zeros((3, n), bool),
-        missing=np.zeros(n, bool),
-        conventions=preset("trec_eval"),
-        groups={"topic": topic} if groups else {},
-    )
 
 
 def shown_of(name: str, depth: int = 6) -> dict[str, QueryResults]:

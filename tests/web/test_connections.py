@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import assay.store
-from tests.web.samples import made_scores
+from tests.comparison.made_scores import made_scores
 
 CODE = """
 import socket, sys

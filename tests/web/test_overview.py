@@ -11,7 +11,8 @@ import pytest
 
 import assay.store
 from assay.store.summaries import costs_of
-from tests.web.samples import Client, made_scores
+from tests.comparison.made_scores import made_scores
+from tests.web.samples import Client
 from tests.web.test_pages import shown_rows
 from tests.web.test_views import heads_of, save_at
 

@@ -15,8 +15,9 @@ import pytest
 import assay.store
 from assay import compare
 from assay.store import OpenRun, RunRecord
+from tests.comparison.made_scores import made_scores
 from tests.store.private_postgres import new_database
-from tests.web.samples import Client, made_scores, save_demo
+from tests.web.samples import Client, save_demo
 
 PAGES = (
     "/",

@@ -19,8 +19,8 @@ import pytest
 import assay.store
 from assay.web import server
 from assay.web.server import serve
+from tests.comparison.made_scores import made_scores
 from tests.waiting import PATIENCE
-from tests.web.samples import made_scores
 
 
 @pytest.fixture(scope="module")

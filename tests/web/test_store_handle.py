@@ -14,7 +14,8 @@ import assay.store
 from assay.errors import StorageError
 from assay.web import app
 from assay.web.app import StoreHandle
-from tests.web.samples import Client, made_scores
+from tests.comparison.made_scores import made_scores
+from tests.web.samples import Client
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ import pytest
 import assay.store
 from assay import Conventions, Ids
 from assay.stats import inverted_interval, paired_test
-from tests.web.samples import Client, made_scores
+from tests.comparison.made_scores import made_scores
+from tests.web.samples import Client
 
 
 def changes_of(place, scores) -> list[dict]:

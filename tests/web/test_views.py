@@ -17,7 +17,8 @@ from assay.store import OpenRun, RunRecord, Store, writing
 from assay.store.run import Payload, start_values
 from assay.store.schema import RUNS
 from assay.web.page import describe_status, progress_of
-from tests.web.samples import Client, made_scores
+from tests.comparison.made_scores import made_scores
+from tests.web.samples import Client
 
 
 def save_at(store: Store, moment: datetime, name: str, skill: float, seed: int, **about) -> int:

@@ -83,7 +83,7 @@ def make_doc_of(rule: DocOf) -> Callable[[str], str] | None:
     try:
         pattern = re.compile(rule)
     except re.error as error:
-        raise UsageError(f"doc_of {rule!r:.80} is no regular expression: {error}.") from None
+        raise UsageError(f"doc_of {rule!r:.80} is not a regular expression: {error}.") from None
     if pattern.groups != 1:
         raise UsageError(
             f"doc_of {rule!r:.80} has {pattern.groups} groups. Put the document's id into one, "
@@ -343,7 +343,7 @@ def _describe_failures(reader: AnswerReader, answers: SystemAnswers, *, resumes:
     number, done, total = len(answers.failures), len(answers.hits), len(reader.data.query_ids)
     words = f"{number:,} of {total:,} queries failed" if number > 1 else "A query failed"
     rest = total - number - done
-    stopped = f"; {rest:,} were not asked any more" if rest else ""
+    stopped = f"; {rest:,} were skipped" if rest else ""
     then = f"{done:,} finished queries are kept: run this again to ask the others"
     if not resumes:
         then = "Give it a fingerprint to keep finished queries"
@@ -368,12 +368,12 @@ def _describe_answers(
         yield Finding("error", "failed-queries", message, effect, *counts)
     if answers.retries:
         events = f"{answers.errors:,} errors and {answers.timeouts:,} time-outs"
-        message = f"{name} had {events}; {answers.retries:,} queries were asked again"
+        message = f"{name} had {events}; {answers.retries:,} queries were retried"
         effect = "Latencies are those of the answers."
         yield Finding("warning", "retries", message, effect, answers.retries, total)
     if answers.resumed:
         message = f"{answers.resumed:,} answers of {name} are of a bench that was interrupted"
-        effect = "They were not asked again. Run with --no-cache to ask all."
+        effect = "They were not retried. Run with --no-cache to retry all."
         yield Finding("note", "resumed", message, effect, answers.resumed, total)
 
 
@@ -443,7 +443,7 @@ def read_stored_run(
             run = named[0] if named else store.run(int(key) if key.isdecimal() else key)
             scores, results = only_measures(run.scores(), measures), run.all_results()
     except StorageError as error:
-        raise StorageError(f"There is no file {key!r}, and no such stored run. {error}") from error
+        raise StorageError(f"Found neither a file nor a stored run {key!r}. {error}") from error
     what = f"The stored run {run.id} ({run.name!r})"
     if scores.conventions != rules:
         raise MismatchError(f"{what} was scored by other conventions: {scores.conventions}.")

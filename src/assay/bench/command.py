@@ -244,7 +244,7 @@ def _refuse_contradictions(params: Params, request: BenchRequest) -> None:
     rivals = request.plan.rivals
     if params["baseline"] not in (None, *rivals):
         raise click.UsageError(
-            f"The baseline {params['baseline']!r} is none of the models and fusions that are "
+            f"The baseline {params['baseline']!r} is not one of the models and fusions that are "
             f"compared with each other: {', '.join(rivals)}."
         )
     refuse_idle_workers(params["where"], params["workers"])

@@ -339,7 +339,7 @@ def _models(config: Params, said: Params, consent: Consent) -> tuple[Model, ...]
 def _model(entry: Mapping[str, Any]) -> Model:
     spec = entry["spec"]
     if is_system(spec):
-        raise UsageError(f"{spec!r} is no model but a system. Name it under [[system]].")
+        raise UsageError(f"{spec!r} is a system, not a model. Name it under [[system]].")
     settings = {key: entry[key] for key in _ENCODER if key in entry}
     lexical = dict(entry.get("settings", {}))
     parsed = Model.parse(spec)

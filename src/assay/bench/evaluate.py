@@ -513,7 +513,9 @@ class _Run:
             ranking = replace(ranking, settings={**ranking.settings, **mark})
         if (base := system.settings.get("exact")) is not None:
             if base not in self.results or base not in [model.name for model in self.plan.models]:
-                raise UsageError(f"{name!r} names {base!r} as exact, which is none of the models.")
+                raise UsageError(
+                    f"{name!r} names {base!r} as exact, which is not one of the models."
+                )
             exact = self.results[base].ranking
             findings.append(describe_recall(name, ranking, base, exact, self.outside.reach))
         return replace(result, ranking=ranking, findings=tuple(findings))

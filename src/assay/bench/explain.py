@@ -196,7 +196,7 @@ def _check_query(query: str, source: Any) -> None:
             hint = f" It is the text of query {name_few(same)}. Pass the id."
         elif len(query.split()) > 1:
             hint += " Pass the id of a query, not its text."
-        raise IdError(f"There is no query {query!r}.{hint}")
+        raise IdError(f"Unknown query {query!r}.{hint}")
 
 
 def explain_runs(runs: Sequence[Any], query: str, *, places: int = PLACES) -> Answers:

@@ -103,8 +103,7 @@ def _check_failures(result: BenchResult) -> Iterator[Finding]:
     if failed:
         everyone = "all systems fail" if several else "nothing relevant is retrieved"
         message = f"on {_count(len(failed), 'query')} {everyone}"
-        look = "Look at one with 'assay explain --query ID': "
-        effect = f"{look}is the judgment right, is the text readable?"
+        effect = "Inspect one with 'assay explain --query ID': judgment or text may be wrong."
         yield _finding("note", "all-fail", message, effect, failed, result.chance.n_queries)
 
 
@@ -149,7 +148,7 @@ def _check_left_out(result: BenchResult) -> Iterator[Finding]:
         total = len(reasons) + len(result.systems)
         yield _finding("error", "left-out", message, effect, reasons, total)
     if result.folder is not None and (files := result.folder.left_out):
-        effect = "They are no documents here. Read more text files with --extension .EXT."
+        effect = "They are not read as documents. Read more text files with --extension .EXT."
         total = len(files) + len(result.folder.files)
         severity = "warning" if len(files) >= _CUT * total else "note"
         message = result.folder.describe_left_out()

@@ -262,7 +262,7 @@ class Rerank:
     count: str = "documents"
 
     def __post_init__(self) -> None:
-        """Refuse what is no reranker."""
+        """Refuse what is not a reranker."""
         check_reranker(self.reranker)
         if self.count == "chunks" and self.depth is None:
             raise UsageError(f"{self.name!r} counts chunks: say how many, rerank/Nchunks:A>B.")
@@ -363,7 +363,7 @@ def _names_of(systems: Iterable[Model | Fusion | Rerank | Retriever]) -> list[st
 def _check_known(what: str, name: str, kinds: str, names: list[str]) -> None:
     if name not in names:
         hint = did_you_mean(name, names, fallback=len(names))
-        raise UsageError(f"{what} {name!r}, which is none of the {kinds}.{hint}")
+        raise UsageError(f"{what} {name!r}, which is not one of the {kinds}.{hint}")
 
 
 @dataclass(frozen=True)
@@ -421,7 +421,7 @@ class BenchPlan:
 
     @property
     def bases(self) -> dict[str, str]:
-        """The system that each variant is compared with, in a family of its own.
+        """The system that each variant is compared with, in a separate family.
 
         Variants of a model are its indexes, and its codes beside its float vectors or first code;
         those of two stages have another depth. They say nothing about other models.
@@ -486,7 +486,7 @@ def check_code(code: str) -> tuple[str, float]:
     method = _NAMES.get(name, name)
     if method not in _PLAIN and encoders.parse_spec(method) is None:
         hint = did_you_mean(name, _FORMS)
-        raise UsageError(f"There is no code {name!r:.40}.{hint} Known: {', '.join(_FORMS)}.")
+        raise UsageError(f"Unknown code {name!r:.40}.{hint} Known: {', '.join(_FORMS)}.")
     if not 0 < share <= 1:
         raise UsageError(f"train is a share of the documents, above 0 and up to 1; found {train}.")
     return method, share

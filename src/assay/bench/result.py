@@ -706,7 +706,7 @@ def _describe_search(result: BenchResult) -> Iterator[str]:
     if served := [s for s in result.systems if s.result.costs.serving is not None]:
         serving: Any = served[0].result.costs.serving
         yield (
-            f"Systems are asked at a concurrency of {serving['concurrency']}, after "
+            f"Systems are queried at a concurrency of {serving['concurrency']}, after "
             f"{serving['warm_up']} warm-up queries that do not count; latencies are of answers, "
             "with 95 % intervals by order statistics."
         )

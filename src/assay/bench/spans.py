@@ -13,7 +13,7 @@ where it begins. Of the first k chunks
     SpanPOmega  |relevant ∩ C| / |relevant ∪ C|, with C all chunks that hold something relevant
 
 Two things differ: relevant spans that overlap are merged (there they count twice in |relevant|),
-and a chunk that only touches a relevant span is none of C.
+and a chunk that only touches a relevant span is not one of C.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def _find_fault(passage: Passage, text: str) -> str:
     start, end = passage.start, passage.end
     place = f"characters {start}–{end} of {passage.doc!r:.80}"
     if not 0 <= start < end:
-        return f"{place} are no span: start is from 0, and end is larger. Count characters from 0."
+        return f"{place} are not a valid span (0 <= start < end)."
     if end > len(text):
         return (
             f"{place} end beyond its {len(text):,} characters. Count code points of the text "

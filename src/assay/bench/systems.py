@@ -96,7 +96,7 @@ def read_hits(answer: Any, *, id: str = "") -> HitList:
         The hits, in the order in which they came.
 
     Raises:
-        InputError: The answer is none of these; the message names the first hit that is wrong.
+        InputError: The answer is not one of these; the message names the first hit that is wrong.
 
     Example:
         >>> read_hits([("d1", 0.9), ("d2", 0.4)])

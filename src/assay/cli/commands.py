@@ -208,7 +208,7 @@ def _unknown_option(typed: str, params: Iterable[click.Parameter]) -> str:
     there = [name for param in params if isinstance(param, click.Option) for name in param.opts]
     usual = [name for name in there if typed in _ALSO_CALLED.get(name, ())]
     hint = f" It is called {usual[0]} here." if usual else did_you_mean(typed, there, most=2)
-    return f"There is no option {typed}.{hint}"
+    return f"Unknown option {typed}.{hint}"
 
 
 def _missing(error: click.MissingParameter, typed: list[str], help: str) -> str:

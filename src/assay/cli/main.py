@@ -250,7 +250,7 @@ class LazyGroup(CommandGroup):
         if args and not args[0].startswith("-") and find_command(args[0]) is None:
             commands = list_commands()
             hint = f"{did_you_mean(args[0], commands, most=2)}{missing_rooms()} Commands: "
-            raise click.UsageError(f"There is no command {args[0]!r}.{hint}{', '.join(commands)}.")
+            raise click.UsageError(f"Unknown command {args[0]!r}.{hint}{', '.join(commands)}.")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

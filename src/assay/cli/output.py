@@ -84,7 +84,7 @@ def refuse_same_file(*files: str | None) -> None:
         if os.path.abspath(file) in map(os.path.abspath, before) or any(
             _same(file, other) for other in before
         ):
-            raise UsageError(f"{file} is named for two results. Give each a file of its own.")
+            raise UsageError(f"{file} is named for two results. Give each its own file.")
 
 
 def _same(left: str, right: str) -> bool:

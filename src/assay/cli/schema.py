@@ -54,7 +54,7 @@ def result_schema(name: str) -> dict[str, Any]:
     names |= {key: key for key in read_schemas()["results"]}
     if name not in names:
         hint = did_you_mean(name, names, most=2)
-        raise UsageError(f"There is no schema {name!r}.{hint} Names: {', '.join(schema_names())}.")
+        raise UsageError(f"Unknown schema {name!r}.{hint} Names: {', '.join(schema_names())}.")
     schema = read_schemas()["results"][names[name]]
     about = {
         "schema_version": {"const": output.SCHEMA_VERSION},

@@ -105,8 +105,8 @@ class RayExecutor(Executor):
             return self._ray.get(handle)
         except self._ray.exceptions.RayTaskError as error:
             raise ClusterError(
-                f"A worker could not run a task: {_first_line(error.cause)} Is the same version "
-                "of Assay, with the packages that this needs, installed on all nodes?"
+                f"A worker could not run a task: {_first_line(error.cause)} Install the same "
+                "version of Assay, with its packages, on all nodes."
             ) from error
         except self._ray.exceptions.RayError as error:
             raise ClusterError(

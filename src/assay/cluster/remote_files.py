@@ -172,7 +172,7 @@ def _explain(error: BaseException) -> str:
     status = next(filter(None, map(_status_of, causes)), 0)
     said = f" (HTTP {status})" if status else ""
     if status in (401, 403) or any(isinstance(each, PermissionError) for each in causes):
-        return f"may not be read{said}. Check your credentials, or whether the link has expired."
+        return f"is not readable{said}. Check your credentials, or whether the link has expired."
     absent = isinstance(error, FileNotFoundError)
     if status in (404, 410) or (absent and not status and isinstance(causes[-1], _ABSENT)):
         return "does not exist. Check the name."

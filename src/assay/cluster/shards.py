@@ -173,8 +173,8 @@ def _entry(entry: Any, folder: str, place: str) -> Shard:
         inside = is_remote(folder) and path.startswith(f"{folder}/") and "::" not in path
         if (is_remote(path) or is_remote(folder)) and not inside:
             raise UsageError(
-                f"{place}: a manifest may not send you to {path}, which is outside its own folder. "
-                "If you want these shards, name them yourself."
+                f"{place}: a manifest cannot name {path}, which is outside its folder. "
+                "To use these shards, name them yourself."
             )
     return Shard(**{**entry, **paths})
 
@@ -241,9 +241,7 @@ def _read_arrays(path: str, key: str | None) -> ShardContent:
     """Read .npz; of .npy only what is searched is mapped into memory, window by window."""
     if path.lower().endswith(".npy"):
         if key is not None:
-            raise FormatError(
-                f"a .npy file holds one array without a name; the key {key!r} is none."
-            )
+            raise FormatError(f"a .npy file holds one array without a name. Omit the key {key!r}.")
         return ShardContent(path, NpyRows(path).shape, None)
     if key is None and is_tokens(path):
         return _read_tokens(path)

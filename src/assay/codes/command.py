@@ -260,7 +260,7 @@ def _read_labels(path: str | None, side: str, vector_ids: Ids | None) -> Any:
         return None
     labels, ids = arrays.load_keyed(path, usual=(f"{side}_labels", "labels"))
     if ids is not None and vector_ids is not None and Ids.of(ids, what=side) != vector_ids:
-        raise MismatchError(f"{path}: the ids beside the labels are not those of the vectors.")
+        raise MismatchError(f"{path}: the ids of the labels differ from those of the vectors.")
     return labels
 
 
@@ -285,7 +285,7 @@ def _read_all_codes(params: dict[str, Any], same: bool) -> dict[str, Any]:
     if strange:
         raise click.UsageError(f"--query-codes {strange[0]}=… has no --codes {strange[0]}=….")
     if not of_docs and params["packed"]:
-        raise click.UsageError("--packed is about --codes; there are none.")
+        raise click.UsageError("--packed requires --codes.")
     return {
         name: _read_pair(path, of_queries.get(name), same, params["packed"])
         for name, path in of_docs.items()

@@ -261,7 +261,7 @@ def _read_ready(codes: Any, task: VectorSearch, same: bool) -> dict[str, tuple[C
     ready = {}
     for name, parts in codes.items():
         if not isinstance(name, str) or not name or name == FLOAT:
-            raise UsageError(f"{name!r} is not a valid name of codes; give each a name of its own.")
+            raise UsageError(f"{name!r} is not a valid name of codes; give each its own name.")
         pair = parts if isinstance(parts, tuple) else (parts, parts if same else None)
         if len(pair) != 2 or pair[1] is None:
             raise UsageError(f"Codes {name!r} need two parts: those of documents and of queries.")

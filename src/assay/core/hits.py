@@ -471,7 +471,7 @@ def rows_by_id(
         names = judgments.sorted_ids.take(np.flatnonzero(missing))
         raise MismatchError(
             f"Judged queries without a ranking: {checks.name_few(names)}. "
-            "Use missing='zero' or missing='skip' to go on without them."
+            "Use missing='zero' or missing='skip' to continue without them."
         )
     return rows
 

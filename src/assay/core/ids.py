@@ -76,7 +76,7 @@ class Ids(ABC):
 
     @staticmethod
     def of_rows(numbers: npt.NDArray[Any], size: int | None = None) -> tuple[Ids, npt.NDArray[Any]]:
-        """Ids of rows that have none, where `numbers` are used (−1 is none), and their places.
+        """Ids of rows that have none, where `numbers` are used (−1 means none), and their places.
 
         They count from 0 to `size` or the largest number, unless that is far more than are used:
         then only these have an id, so that no number costs more than another.

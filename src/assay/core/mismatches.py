@@ -34,7 +34,7 @@ from assay.core.judgments import Judgments, Qrels
 from assay.core.ranking import Ranking
 from assay.errors import MismatchError
 
-_GO_ON: Final = "go on with --allow-mismatch (allow_mismatch=True)"
+_GO_ON: Final = "continue with --allow-mismatch (allow_mismatch=True)"
 _LEAST_SHARE: Final = 0.1
 _LOOKED_AT: Final = 1000  # ids without a partner; more of them tell nothing new
 _MOST_COMPARED: Final = 100_000
@@ -90,7 +90,7 @@ def check_match(
             f"in {place}: not {name_few(ids.take(np.flatnonzero(~matched)), 3)}; it has "
             f"{name_few(there, 3)}"
         )
-        return _refuse(problem, "Do the two belong together? If so,", allow=allow)
+        return _refuse(problem, "If the two belong together,", allow=allow)
     return ()
 
 

@@ -146,8 +146,8 @@ def named_callable(name: str, form: str) -> Callable[..., Any]:
         function = getattr(import_module(module), attribute, None)
     except ImportError as error:
         raise UsageError(
-            f"The module {module!r} cannot be imported: {error}. Is it installed, or in the "
-            "current folder?"
+            f"The module {module!r} cannot be imported: {error}. Install it, or change "
+            "to its folder."
         ) from error
     except Exception as error:  # the module is not ours: importing it can fail in any way
         raise UsageError(
@@ -169,8 +169,8 @@ def own_callable(name: str, form: str) -> Callable[..., Any]:
     written = str(getattr(function, "__module__", "") or "").partition(".")[0]
     if function is None or not _is_own(written):
         raise UsageError(
-            f"A file may name a function of your own only, written in a module in the current "
-            f"folder or in a folder of PYTHONPATH; {name!r} is none."
+            "A file may only name functions of modules in the current folder or on PYTHONPATH; "
+            f"{name!r} is not."
         )
     return function
 

@@ -167,7 +167,7 @@ def _judged_directions(
     for name, judged in qrels.items():
         if name not in by_name:
             raise UsageError(
-                f"qrels are given for {name!r}, which is no direction here: {', '.join(by_name)}."
+                f"qrels name {name!r}, which is not a direction here: {', '.join(by_name)}."
             )
         judgments = as_judgments(judged)
         checks.require(judgments, Qrels, f"qrels of {name!r}", "judged pairs")
@@ -397,7 +397,7 @@ def paired_retrieval(
 def _label_pairs(name: str, rows: SampleRows, labels: Any) -> Samples:
     """Return the rows of a modality with the ids of their pairs."""
     if labels is None:
-        raise UsageError(f"The modality {name!r} has no labels of its own.")
+        raise UsageError(f"The modality {name!r} has no labels.")
     levels = _as_rows(labels if isinstance(labels, Mapping) else {"pair": labels})
     if len(levels) != 1:
         raise UsageError(f"Pairs of {name!r} have one level, found {len(levels)}.")

@@ -168,7 +168,7 @@ def align_sides(
     """Align each modality with its labels; modalities need not be in step."""
     for names, other in ((modalities, labels), (labels, modalities)):
         if strange := [name for name in other if name not in names]:
-            has = "no embeddings" if other is labels else "no labels of its own"
+            has = "no embeddings" if other is labels else "no labels"
             raise UsageError(f"The modality {strange[0]!r} has {has}.")
     sides = {name: align({name: rows}, labels[name]) for name, rows in modalities.items()}
     first, *rest = sides
@@ -247,8 +247,8 @@ def _find_places(ids_of: dict[str, Ids], lengths: dict[str, int]) -> dict[str, N
         checks.check_lengths(**lengths)
         if any(ids != first for ids in ids_of.values()):
             raise MismatchError(
-                f"The sample_ids stand in different orders, and {bare[0]} has none: it cannot be "
-                "told which row of it belongs to which sample. Give it sample_ids, too."
+                f"The sample_ids are in different orders, and {bare[0]} has no sample_ids. Give it "
+                "sample_ids."
             )
     return places | {part: first.order() for part in bare}
 

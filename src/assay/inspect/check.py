@@ -219,7 +219,10 @@ def _about_ids(ranking: Ranking, qrels: Qrels) -> Iterator[Finding]:
     message = f"{_plural(len(missing), 'judged query')} not in the run"
     effect = "Each counts 0 (missing: zero) or is left out (missing: skip)."
     if len(missing) == qrels.n_queries:
-        message, effect = "no judged query is in the run", "Are these the right two files?"
+        message, effect = (
+            "no judged query is in the run",
+            "Check that these are the right two files.",
+        )
     yield from _find_ids("error", "missing-queries", message, effect, missing, qrels.n_queries)
     message = f"{_plural(len(extra), 'query')} of the run not judged"
     effect = "They are left out."
@@ -348,7 +351,9 @@ def _about_constant_scores(ranking: Ranking) -> Iterator[Finding]:
 
 def _about_hits(hits: Hits, scores: Scores) -> Iterator[Finding]:
     for remark in filter(are_odd_files, hits.remarks):
-        effect = "No number means what it says then. Are these the right two files, in this order?"
+        effect = (
+            "Numbers are meaningless then. Check that these are the right files, in this order."
+        )
         yield Finding("warning", "odd-files", remark, effect, hits.n_queries, hits.n_queries)
     present = hits.select(np.flatnonzero(~hits.missing))
     yield from _about_ties(hits, scores)

@@ -149,7 +149,7 @@ def read_model_card(path: FilePath) -> list[CardResult]:
         One result for each number of the card.
 
     Raises:
-        FormatError: It is no model card, or its model-index lacks something.
+        FormatError: It is not a model card, or its model-index lacks something.
 
     Example:
         [result.value for result in read_model_card("README.md")]
@@ -169,7 +169,7 @@ def _head(text: str, name: str) -> str:
     if not lines or lines[0].rstrip() != _EDGE:
         if name.lower().endswith((".yaml", ".yml")):
             return text
-        raise FormatError(f"{name} is no model card: it does not begin with a line of {_EDGE}.")
+        raise FormatError(f"{name} is not a model card: it does not begin with a line of {_EDGE}.")
     ends = [number for number, line in enumerate(lines[1:], 1) if line.rstrip() == _EDGE]
     if not ends:
         raise FormatError(f"{name}: the head of the model card has no second line of {_EDGE}.")

@@ -274,7 +274,7 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, place: str) 
     array = np.frombuffer(data, header.dtype)
     array = array.reshape(header.shape, order="F" if header.fortran else "C")
     if array.dtype.kind == "S" and not array.tobytes().isascii():
-        raise FormatError(f"{place} holds bytes that are no text. Save text instead.")
+        raise FormatError(f"{place} holds bytes that are not text. Save text instead.")
     return _checked_text(array.astype("U") if array.dtype.kind == "S" else array, place)
 
 
@@ -327,7 +327,7 @@ def _checked_text(array: Array, place: str) -> Array:
         if int(codes.max()) > sys.maxunicode:
             row = int(np.argmax(codes > sys.maxunicode)) * 4 // array.dtype.itemsize
             raise FormatError(
-                f"{place}: element {row} holds {int(codes.max()):#x}, which is no character. "
+                f"{place}: element {row} holds {int(codes.max()):#x}, which is not a character. "
                 "Fetch or write it again."
             )
     return array

@@ -244,7 +244,7 @@ def load_collection(
         return _with_answers(answers, corpus, queries, qrels, split, name, chunks)
     if is_ir(corpus):
         if queries is not None or qrels is not None:
-            raise UsageError(f"{corpus} has queries and judgments of its own.")
+            raise UsageError(f"{corpus} has its own queries and judgments.")
         texts, query_texts, pairs = read_ir(os.fspath(corpus))
         docs = _cut(texts, chunks)
         label = name or os.fspath(corpus)

@@ -448,7 +448,7 @@ def parse_list(text: str, place: str) -> Any:
 def read_groups(source: str, queries: Ids) -> tuple[str, dict[str | int, str]]:
     """Read the column's name and {query: group} from `FILE` or `FILE:COLUMN`.
 
-    A first line whose first cell is none of the queries is the header. COLUMN is a name from the
+    A first line whose first cell is not one of the queries is the header. COLUMN is a name from the
     header or the number of a column; without it the second column is taken.
     """
     path, column = split_column(source)

@@ -60,7 +60,7 @@ _Nested = Mapping[Any, Mapping[Any, SupportsFloat]]
 RunLike = Ranking | FilePath | _Nested | Mapping[Any, Sequence[Any]] | _Records
 QrelsLike = Judgments | FilePath | _Nested | Mapping[Any, Collection[Any]] | _Records
 
-_SWAPPED: Final = "Are run and qrels swapped? The run comes first, then the judgments."
+_SWAPPED: Final = "Run and qrels may be swapped: the run comes first."
 
 
 def read_run(
@@ -330,7 +330,7 @@ def fault_error(name: str, kind: str, fault: TextFault) -> errors.InputError:
         "nul": f"the line holds a NUL byte: {excerpt}. If the file is UTF-16, convert it to UTF-8.",
         "white_space": "the line holds a stray carriage return, vertical tab or form feed: "
         f"{excerpt}. Separate columns by spaces or tabs, and end lines with LF or CRLF.",
-        "too_long": f"the line is longer than 1 MiB: {excerpt}. Is this a {kind} file at all?",
+        "too_long": f"the line is longer than 1 MiB: {excerpt}. Check that this is a {kind} file.",
     }
     error = errors.ValueRangeError if what in ("not_finite", "overflow") else errors.FormatError
     return error(f"{name}, line {line}: {messages[what]}")
@@ -338,7 +338,7 @@ def fault_error(name: str, kind: str, fault: TextFault) -> errors.InputError:
 
 def _columns_cure(kind: str, n_columns: int) -> str:
     if kind == "qrels" and n_columns == _COLUMNS["run"].count(",") + 1:
-        return "A line of a run has as many: are run and judgments swapped?"
+        return "A line of a run has as many; run and judgments may be swapped."
     if kind == "run" and n_columns == _COLUMNS["qrels"].count(",") + 1:
-        return "A line of judgments (qrels) has as many: is this the run?"
+        return "A line of judgments (qrels) has as many; check that this is the run."
     return "Separate the columns by spaces or tabs; an id cannot hold either."

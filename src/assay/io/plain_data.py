@@ -33,8 +33,7 @@ def parse_json(text: str, place: str, *, constants: bool = False) -> Any:
     except json.JSONDecodeError as error:
         line = f", line {error.lineno}" if "\n" in text.rstrip("\n") else ""
         raise FormatError(
-            f"{place}{line}, column {error.colno}: not JSON: {error.msg}. "
-            "Was it written completely?"
+            f"{place}{line}, column {error.colno}: not JSON: {error.msg}. It may be incomplete."
         ) from None
     except ValueError as error:
         raise FormatError(f"{place}: {error}") from None
@@ -89,7 +88,7 @@ def check_against(data: Any, schema: Mapping[str, Any], where: str) -> None:
         raise FormatError(f"{where}: expected {expected}, found {data!r:.60}.")
     if "enum" in schema and data not in schema["enum"]:
         raise FormatError(
-            f"{where}: {data!r:.60} is none of {', '.join(schema['enum'])}."
+            f"{where}: {data!r:.60} is not one of {', '.join(schema['enum'])}."
             f"{did_you_mean(data, schema['enum'])}"
         )
     _check_size(data, schema, where)
@@ -118,7 +117,7 @@ def _check_table(data: dict[str, Any], schema: Mapping[str, Any], where: str) ->
             check_against(value, properties[key], f"{where}: {key}")
         elif schema.get("additionalProperties", True) is False:
             raise FormatError(
-                f"{where}: there is no key {key!r}.{did_you_mean(key, properties)} "
+                f"{where}: unknown key {key!r}.{did_you_mean(key, properties)} "
                 f"Keys: {', '.join(properties)}."
             )
     absent = [key for key in schema.get("required", ()) if key not in data]
@@ -138,7 +137,7 @@ def read_config_text(path: FilePath) -> str:
     """Return the text of a configuration file, which no person writes longer than 1 MiB."""
     text = read_text(path)
     if len(text) > _LONGEST:
-        raise FormatError(f"{path}: a configuration is at most 1 MiB long. Is it the right file?")
+        raise FormatError(f"{path}: a configuration is at most 1 MiB long. Check the file name.")
     return text
 
 

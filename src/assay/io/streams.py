@@ -129,7 +129,7 @@ def open_chunks(path: FilePath, chunk_size: int = CHUNK_SIZE) -> Iterator[bytes]
             tell(f"reading {os.path.basename(name)} (kB)", file.tell() // 1000, size // 1000)
             yield chunk
     if not total:
-        raise FormatError(f"{name} is empty. Was it written completely?")
+        raise FormatError(f"{name} is empty. It may be incomplete.")
 
 
 def _open_regular(name: str) -> BinaryIO:
@@ -155,7 +155,7 @@ def _open_error(error: OSError | ValueError, name: str) -> StorageError:
     if number == errno.ENOENT:
         return missing_file(name)
     if number == errno.EACCES and not os.path.isdir(name):
-        return StorageError(f"{name} may not be read. Check its permissions.")
+        return StorageError(f"{name} is not readable. Check its permissions.")
     if os.path.isdir(name):  # Windows refuses to open one
         return _is_directory(name)
     return StorageError(f"{name!r} cannot be opened: {getattr(error, 'strerror', None) or error}.")
@@ -314,7 +314,7 @@ def read_lines(path: FilePath, *, longest: int = LONGEST_LINE) -> Iterator[str]:
             at = next((at for at, line in enumerate(lines) if len(line) > longest), len(lines))
             raise FormatError(
                 f"{os.fspath(path)}, line {number + at + 1}: it is longer than {longest >> 20} "
-                "MiB. Is this the right file and format?"
+                "MiB. Check the file and its format."
             )
         number += len(lines)
         yield from lines

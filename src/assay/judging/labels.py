@@ -283,7 +283,7 @@ def read_labels(
         The labels that count.
 
     Raises:
-        FormatError: The file is none of these.
+        FormatError: The file is not one of these.
         ValueRangeError: A grade is not a number.
 
     Example:

@@ -311,7 +311,7 @@ def judge_pool(
     except AssayError as error:
         raise type(error)(
             f"{error} {done['label']:,} of {len(waiting):,} labels are in {log.path}; the same "
-            "command goes on from there."
+            "command continues from there."
         ) from error
     sent, received = done["sent"], done["received"]
     cost = (sent, received, price_of(prices, sent, received), time.monotonic() - began)

@@ -92,7 +92,7 @@ def checked_texts(texts: Any, what: str) -> list[str]:
     """Check texts and return them as a list; empty ones hold no words."""
     checked = checks.as_list(texts, what)
     if not checked:
-        raise ShapeError(f"{what}: there are none. Give at least one text.")
+        raise ShapeError(f"{what}: empty. Give at least one text.")
     for row, text in enumerate(checked):
         if not isinstance(text, str):
             kind = type(text).__name__
@@ -261,7 +261,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
     except (re.error, TypeError) as error:
         raise UsageError(f"The pattern {pattern!r} is not a regular expression: {error}.") from None
     if compiled.groups:
-        raise UsageError(f"The pattern {pattern!r} may not have groups; write (?:…) for (…).")
+        raise UsageError(f"The pattern {pattern!r} must not have groups; write (?:…) for (…).")
     return compiled
 
 

@@ -155,7 +155,7 @@ def check_reranker(spec: str) -> None:
     kind, _, argument = spec.partition(":")
     if kind not in _KINDS or not argument:
         raise UsageError(
-            f"{mask_secrets(spec)!r} is no reranker. Write py:MODULE:FUNCTION, st:MODEL, "
+            f"{mask_secrets(spec)!r} is not a reranker. Write py:MODULE:FUNCTION, st:MODEL, "
             "onnx:FOLDER or rerank:URL."
         )
     if kind == "rerank":

@@ -141,7 +141,7 @@ def _kind_of(spec: str) -> tuple[SpecKind, str]:
         return ENCODERS["checkpoint"], spec
     if is_lexical(spec):
         raise UsageError(
-            f"{spec!r} is fitted to the documents and has no vectors of its own: "
+            f"{spec!r} is fitted to the documents and has no vectors: "
             "call assay.models.lexical_model, or name it as a --model of a bench."
         )
     raise ENCODERS.unknown(spec)

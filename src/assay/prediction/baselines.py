@@ -318,7 +318,7 @@ def _check_classes(values: Any, n_classes: int, what: str) -> Ints:
     if outside.any():
         row = int(np.argmax(outside))
         raise ValueRangeError(
-            f"{what}: row {row} is {array[row]}; classes are 0 to {n_classes - 1}, −1 is none."
+            f"{what}: row {row} is {array[row]}; classes are 0 to {n_classes - 1}, −1 means none."
         )
     return array.astype(np.int64)
 

@@ -29,7 +29,7 @@ _TRAINED: Final = "--train train.npy --train-users train-modules.npy --users mod
 _STEPS: Final = {
     title: [options.split()]
     for title, options in {
-        "Two models that predict the next word, beside what needs no model": (
+        "Two models that predict the next word, compared with simple baselines": (
             f"{_BOTH} {_TRAINED} --previous previous.npy"
         ),
         "Are probabilities what they say?": (

@@ -393,15 +393,15 @@ def _scale_rates(
     if unit is None and 0 < highest <= 1:
         doubtful = ", ".join(f"{key} {value:g}" for key, value in rates.items())
         raise UsageError(
-            f"{path}: {doubtful}: fractions, or percentages below 1? Pass {option} fraction or "
-            f"{option} percent."
+            f"{path}: {doubtful}: could be fractions, or percentages below 1. Pass "
+            f"{option} fraction or {option} percent."
         )
     scale, named = (1.0, "fraction") if unit == "fraction" else (100.0, "percentage")
     for key, value in rates.items():
         if not 0 <= value <= scale * (1 + 1e-9):
             raise ValueRangeError(
-                f"{path}: {key} is {value:g}, which is no {named} (0 to {scale:g}). Correct it, or "
-                f"pass the other {option}."
+                f"{path}: {key} is {value:g}, which is not a valid {named} (0 to {scale:g}). "
+                f"Correct it, or pass the other {option}."
             )
     return {_RATES[key]: value / scale for key, value in rates.items()}
 

@@ -471,7 +471,7 @@ def distance_errors(
     Raises:
         MismatchError: Classes are written differently, or none has coordinates.
         UsageError: No sample has both a prediction and a target.
-        ValueRangeError: A coordinate is no latitude and longitude.
+        ValueRangeError: A coordinate is not a latitude and longitude.
 
     >>> places = {"a": (0, 0), "b": (0, 1)}
     >>> errors = distance_errors(["b", "a"], ["a", "a"], places, limits=[1000])
@@ -518,7 +518,7 @@ def _check_coordinates(
             lat = lon = math.nan
         if not (abs(lat) <= 90 and abs(lon) <= 360):
             raise ValueRangeError(
-                f"coordinates of {place!r}: {pair!r:.60} is no latitude (−90 to 90) and longitude."
+                f"coordinates of {place!r}: {pair!r:.60} is not latitude (−90 to 90), longitude."
             )
         places[place] = (lat, lon)
     return places

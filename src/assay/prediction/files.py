@@ -405,6 +405,6 @@ def read_coordinates(path: str) -> dict[str, tuple[float, float]]:
         lat, lon = (parse_number(str(cell)) for cell in pair)
         if lat is None or lon is None:
             wrong = pair[0] if lat is None else pair[1]
-            raise FormatError(f"{path}, row {row}: {wrong!r:.40} is no number of degrees.")
+            raise FormatError(f"{path}, row {row}: {wrong!r:.40} is not a number of degrees.")
         coordinates[str(place)] = (lat, lon)
     return coordinates

@@ -150,7 +150,7 @@ def _retrievable(hits: Hits, n_docs: int | None) -> tuple[Ints, _Pool]:
         q = int(np.argmax(judged > sizes))
         raise MismatchError(
             f"Query {hits.query_ids[q]!r} has {judged[q]} judged documents, more than the "
-            f"collection's {sizes[q]}. Is n_docs right?"
+            f"collection's {sizes[q]}. Check n_docs."
         )
     return sizes, pool
 
@@ -163,7 +163,7 @@ def _check_size(coverage: Coverage, size: int) -> None:
     if coverage.n_named > size:
         raise MismatchError(
             f"The ranking names {coverage.n_named} documents, more than the collection's {size}. "
-            "Is n_docs right?"
+            "Check n_docs."
         )
     if coverage.n_named < size < coverage.n_named + coverage.n_unnamed:
         raise MismatchError(

@@ -101,7 +101,7 @@ def find_run(connection: Connection, key: int | str) -> Run:
         raise UsageError(f"Several runs have a uid that begins with {key!r}. Give more of it.")
     last = connection.execute(select(RUNS.c.id).order_by(RUNS.c.id.desc()).limit(1)).scalar()
     have = "the store is empty" if last is None else f"the last one is {last}"
-    raise UsageError(f"There is no run {key!r}; {have}. 'assay runs list' shows them.")
+    raise UsageError(f"Unknown run {key!r}; {have}. 'assay runs list' shows them.")
 
 
 def known_uids(connection: Connection, uids: list[str]) -> set[str]:

@@ -194,7 +194,7 @@ def read_query(run: Run, query: str) -> StoredQuery:
     place = position_of(scores.query_ids, query)
     if place is None:
         few = ", ".join(map(str, scores.query_ids.take(np.arange(min(3, scores.n_queries)))))
-        raise UsageError(f"There is no query {query!r} in run {run.id}; there are {few}, ….")
+        raise UsageError(f"Unknown query {query!r} in run {run.id}; there are {few}, ….")
     column = scores.values[:, place].tolist()
     values = {
         str(measure): or_none(value) for measure, value in zip(scores.measures, column, strict=True)

@@ -298,7 +298,7 @@ class _Notes:
         """What the files that were found are, for a message."""
         if self.old:
             return f"; {self.old[0]} is of mteb before 1.11: load and save it with mteb"
-        return f"; {self.foreign[0]} is none" if self.foreign else ""
+        return f"; {self.foreign[0]} is not" if self.foreign else ""
 
     def remarks(self) -> Iterator[str]:
         """Yield a sentence each."""
@@ -346,7 +346,7 @@ def _read(
     if split not in splits and len(splits) != 1:
         have = ", ".join(map(repr, splits)) or "none"
         raise FormatError(
-            f"{path}: there is no split {split!r}; there are: {have}. Name one of them with split."
+            f"{path}: unknown split {split!r}; there are: {have}. Name one of them with split."
         )
     split_name = split if split in splits else next(iter(splits))
     model, revision = _model_of(path, folder)

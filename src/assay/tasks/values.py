@@ -169,7 +169,7 @@ def _choose(
     unknown = next((name for name in only if name not in tasks), None)
     if unknown is not None:
         hint = did_you_mean(unknown, tasks)
-        raise UsageError(f"There is no task {unknown!r}.{hint} There are: {name_few(list(tasks))}.")
+        raise UsageError(f"Unknown task {unknown!r}.{hint} There are: {name_few(list(tasks))}.")
     columns = np.array([not only or task in only for task in tasks], bool)
     rows = np.asarray(present[:, columns].any(axis=1))
     gaps = ~present & rows[:, None] & columns

@@ -227,8 +227,8 @@ def _verify_result(
 def _check_version(version: str, result: str) -> None:
     if not _VERSION.fullmatch(version):
         raise FormatError(
-            f"{result}: {printable(version)!r:.40} is no version of Assay. Write the result again, "
-            "or restore what was changed."
+            f"{result}: {printable(version)!r:.40} is not a version of Assay. "
+            "Write the result again, or restore what was changed."
         )
 
 
@@ -259,7 +259,7 @@ def _load(
     leading = next((text for text in texts if leads_out(_SCHEME.sub("", text))), None)
     if leading is not None and not outside:
         raise UsageError(
-            f"{result} names {printable(leading)!r}, which is none of its inputs. Add --outside "
+            f"{result} names {printable(leading)!r}, which is not one of its inputs. Add --outside "
             "if it may be read."
         )
     return stored
@@ -369,7 +369,7 @@ def _run_again(
     """
     run = runs[0]
     if not run.command or any(other.command != run.command for other in runs):
-        raise UsageError(f"{result}: run {run.name!r} was not saved by a command of its own.")
+        raise UsageError(f"{result}: run {run.name!r} was not saved by a command.")
     with own_folder(inputs, run.command) as (arguments, renamed, apart):
         again = _load(arguments, consent, result, outside=outside)
         if not again.saves:
@@ -547,9 +547,7 @@ def _link(target: Path, file: VerifiedInput) -> None:
                 return
         shutil.copyfile(file.file, target)  # readers of folders pass links over
     except (OSError, ValueError) as error:
-        raise StorageError(
-            f"The input {file.path!r:.80} has no place of its own: {error}."
-        ) from None
+        raise StorageError(f"Cannot place the input {file.path!r:.80}: {error}.") from None
 
 
 def _replace(text: str, renamed: Mapping[str, str]) -> str:

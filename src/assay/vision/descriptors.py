@@ -301,7 +301,7 @@ def _learned(points: Array, values: Array, keypoints: Keypoints, path: str) -> t
     at = keypoints.ids.match(ids) if keypoints.ids.kind == "integer" else np.full(1, -1)
     if (at < 0).any() or not np.array_equal(points[at, :2].astype(np.float64), keypoints.xy):
         raise MismatchError(
-            f"{path} describes keypoints of its own, and these are others. Read them from there: "
+            f"{path} describes other keypoints. Read them from there: "
             "keypoints: {source: file, path: …}."
         )
     return _pack_bits(values), ids
@@ -332,7 +332,7 @@ def _check_count(values: Array, keypoints: Keypoints, what: str) -> None:
     if len(values) != len(keypoints):
         raise MismatchError(
             f"{what}: {len(values)} descriptors for {len(keypoints)} keypoints. Give one row a "
-            f"keypoint{'' if os.path.sep not in what else ', or save ids beside them'}."
+            f"keypoint{'' if os.path.sep not in what else ', or save ids with them'}."
         )
 
 

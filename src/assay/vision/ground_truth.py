@@ -58,7 +58,7 @@ def read_homography(path: str | os.PathLike[str]) -> Floats:
     """Read nine numbers of text, or the matrix of OpenCV's XML."""
     name = os.fspath(path)
     if sum(map(len, open_chunks(name))) > _LONGEST:
-        raise FormatError(f"{name} is too long for nine numbers. Is it the right file?")
+        raise FormatError(f"{name} is too long for nine numbers. Check the file name.")
     text = read_text(name)
     matrix = _of_xml(text, name) if text.lstrip().startswith("<") else _of_text(text, name)
     return as_homography(matrix, what=f"The homography in {name}")
@@ -112,7 +112,7 @@ def _of_xml(text: str, name: str) -> Floats:
     try:
         values = list(map(_number, node.findtext("data", "").split()))
         if rows is None or columns is None:
-            raise ValueError("rows or cols is none")
+            raise ValueError("rows or cols is missing")
     except ValueError as error:
         raise FormatError(f"{name}: the matrix is not made of numbers; {error}.") from None
     if (rows, columns, len(values)) != (3, 3, 9):

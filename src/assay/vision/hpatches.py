@@ -176,7 +176,7 @@ def _read(path: Path, columns: tuple[str, ...], sizes: Mapping[str, SceneSize]) 
         cells = zip(columns, row, strict=False)
         if len(row) != len(columns) or not all(_is_cell(*cell, number) for cell in cells):
             raise FormatError(
-                f"{path}, line {line}: {','.join(row)[:100]!r} is no row of {','.join(columns)} "
+                f"{path}, line {line}: {','.join(row)[:100]!r} is not a row of {','.join(columns)} "
                 "with a sequence of the split and whole numbers."
             )
         rows.append(
@@ -208,7 +208,7 @@ def _check_places(
             row = int(bad[0])
             raise MismatchError(
                 f"{path}: {name} is {rows[row, at]}, but {names[scene[row]]!r} has only "
-                f"{limit[row]}. Are the patches those that the tasks were made for?"
+                f"{limit[row]}. Check that patches and tasks belong together."
             )
 
 

@@ -184,7 +184,7 @@ def inside_border(
         Those inside, in their order.
 
     Raises:
-        UsageError: If the border is negative or the shape is none of an image.
+        UsageError: If the border is negative or the shape is not one of an image.
 
     >>> inside_border(Keypoints.of([[39, 50], [40, 50]], size=5), (100, 100)).ids
     Ids(1 integer: 1)

@@ -109,7 +109,7 @@ def read_image(source: str | os.PathLike[str] | NDArray[Any]) -> Image:
     if image is None:
         raise FormatError(
             f"{name} cannot be read as an image: {len(data)} bytes that OpenCV does not "
-            "understand. Is it damaged, or of another format?"
+            "understand. It may be damaged or in another format."
         )
     return as_bgr(image, what=name)
 
@@ -251,8 +251,8 @@ def compute(
             described, values = feature.compute(image, points) if points else ((), None)
         except (cv2.error, TypeError, OverflowError) as error:
             raise InputError(
-                f"{family} cannot describe these keypoints ({error_text(error)}). Are their "
-                f"octaves and levels those of {family}?"
+                f"{family} cannot describe these keypoints ({error_text(error)}). Check that "
+                f"octaves and levels are those of {family}."
             ) from None
     places, values = _order_rows(described, values, len(inner))
     return DescribedRows(seen[places], values)

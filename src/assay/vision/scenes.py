@@ -451,7 +451,7 @@ def make_demo_scenes(
     selected = list(DEMO_PICTURES) if names is None else list(names)
     unknown = [name for name in selected if name not in DEMO_PICTURES]
     if unknown:
-        raise UsageError(f"There is no demo scene {unknown[0]!r}; there are {list(DEMO_PICTURES)}.")
+        raise UsageError(f"Unknown demo scene {unknown[0]!r}; there are {list(DEMO_PICTURES)}.")
     if not isinstance(n_images, int) or n_images < 2:
         raise UsageError(f"A scene has at least 2 images, found n_images={n_images!r}.")
     key = stream_key(check_seed(seed), "demo scenes")

@@ -300,7 +300,7 @@ def _error_response(request: Request, status: int, title: str, message: str) -> 
 
 def _no_such_page(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    message = "There is no page at this address. Start from the list of runs."
+    message = "No page at this address. Start from the list of runs."
     return _error_response(request, status, "Page not found", message)
 
 

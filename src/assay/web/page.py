@@ -165,7 +165,7 @@ def choose_dataset(params: QueryParams, names: Sequence[str]) -> str:
         return next(iter(names), "")
     name = params.get_name("dataset", names) or ""
     if name not in names:
-        raise HTTPException(404, f"There is no finished run of the dataset {name!r}.")
+        raise HTTPException(404, f"No finished run of the dataset {name!r}.")
     return name
 
 

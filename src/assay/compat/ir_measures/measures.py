@@ -268,7 +268,7 @@ def parse_measure(measure: str | Measure) -> Measure:
         raise ValueError(f"{measure!r:.80} is not a measure: write name(key=value)@cutoff.")
     if call.func.id not in registry:
         hint = did_you_mean(call.func.id, registry)
-        raise NameError(f"There is no measure {call.func.id}.{hint}")
+        raise NameError(f"Unknown measure {call.func.id}.{hint}")
     parsed = registry[call.func.id](**params)
     return parsed @ at[0] if at else parsed
 

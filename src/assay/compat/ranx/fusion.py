@@ -90,7 +90,7 @@ def norm_switch(method: str = "min-max") -> Callable[..., Any]:
     That of borda takes all runs at once.
     """
     if method.replace("_", "-") not in _NORMS:
-        raise ValueError(f"There is no normalization {method!r}; use one of {', '.join(_NORMS)}.")
+        raise ValueError(f"Unknown normalization {method!r}; use one of {', '.join(_NORMS)}.")
     return _NORMS[method.replace("_", "-")]
 
 
@@ -253,7 +253,7 @@ def fusion_switch(method: str) -> Callable[..., Run]:
     if method in _ABSENT:
         raise NotImplementedError(f"assay.compat.ranx has no {method}: {_ABSENT[method]}.")
     if method not in _METHODS:
-        raise ValueError(f"There is no fusion {method!r}; use one of {', '.join(_METHODS)}.")
+        raise ValueError(f"Unknown fusion {method!r}; use one of {', '.join(_METHODS)}.")
     return _METHODS[method]
 
 

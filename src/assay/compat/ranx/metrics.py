@@ -255,7 +255,7 @@ def compare(
     than ranx; Tukey's is the randomised one, which knows that the systems share their queries.
     """
     if stat_test not in (*_TESTS, "tukey"):
-        raise NotImplementedError(f"There is no test {stat_test!r}; use student, fisher or tukey.")
+        raise NotImplementedError(f"Unknown test {stat_test!r}; use student, fisher or tukey.")
     names = [metrics] if isinstance(metrics, str) else list(metrics)
     values: dict[str, dict[str, Floats]] = {}
     for place, run in enumerate(runs, 1):

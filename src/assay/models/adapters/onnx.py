@@ -201,7 +201,7 @@ class OnnxModel:
         if self.pool is None:
             raise FormatError(
                 f"{self.name} gives a vector for each token, and nothing says how they become "
-                'one. Write 1_Pooling/config.json beside it: {"pooling_mode_mean_tokens": true} '
+                'one. Write 1_Pooling/config.json next to it: {"pooling_mode_mean_tokens": true} '
                 "or pooling_mode_cls_token."
             )
         return self.pool(output, mask)

@@ -83,7 +83,7 @@ def load_model(make: Callable[..., Any], request: EncoderRequest, **more: Any) -
         raise
     except Exception as error:  # the package and its models can fail in any way
         code = "trust_remote_code" in str(error)
-        hint = " It brings code of its own: read it, then say --trust-remote-code." if code else ""
+        hint = " It contains code. Read it, then pass --trust-remote-code." if code else ""
         reason = error_text(error)
         raise UsageError(f"The model {name!r} cannot be loaded: {reason}.{hint}") from error
 

@@ -177,7 +177,7 @@ def _project(vectors: Array, weight: Array, bias: Array | None, path: str) -> Ar
     if vectors.shape[1] != weight.shape[1]:
         raise MismatchError(
             f"{path}: projection.weight takes {weight.shape[1]} inputs, but the text model gives "
-            f"{vectors.shape[1]}. Does the file name the right encoder?"
+            f"{vectors.shape[1]}. Check the encoder that the file names."
         )
     projected = vectors @ weight.T
     return projected if bias is None else projected + bias

@@ -210,7 +210,7 @@ def _read_npz(name: str, what: str) -> tuple[SparseVectors, Ids | None]:
     missing = [key for key in _NPZ if key not in arrays]
     if missing or arrays["format"].tolist() != "csr" or arrays["shape"].shape != (2,):
         raise FormatError(
-            f"{name} is no sparse matrix of rows (CSR). Write it with "
+            f"{name} is not a sparse matrix of rows (CSR). Write it with "
             "scipy.sparse.save_npz(file, matrix.tocsr())."
         )
     n_rows, width = (int(size) for size in checks.check_numbers(arrays["shape"], 2**62, "shape"))

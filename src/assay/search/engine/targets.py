@@ -247,7 +247,7 @@ def _count_token_targets(
 
 
 def row_targets(targets: Any) -> Ints:
-    """Check row numbers of targets but for the number of documents; −1 is none."""
+    """Check row numbers of targets but for the number of documents; −1 means none."""
     array = checks.plain_array(targets, "targets")
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise ShapeError(
@@ -639,6 +639,6 @@ def target_columns(targets: Any, rows: int, columns: int) -> Ints:
         row = int(np.argmax(outside))
         raise ValueRangeError(
             f"The target of row {row} is {plain[row]}; columns are 0 to {columns - 1}, "
-            "and −1 is no target."
+            "and −1 means no target."
         )
     return np.ascontiguousarray(plain, np.int64)

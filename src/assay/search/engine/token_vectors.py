@@ -270,7 +270,7 @@ def _from_arrays(arrays: dict[str, Any], what: str) -> TokenVectors:
     if len(names) != 1:
         raise FormatError(
             f"{what} holds {checks.name_few(names)}. Keep the token vectors in one array, named "
-            "'embeddings', beside 'lengths' or 'offsets'."
+            "'embeddings', with 'lengths' or 'offsets'."
         )
     if bounds in _OFFSETS:
         tokens = TokenVectors(values, arrays[bounds])

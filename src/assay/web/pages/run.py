@@ -285,7 +285,7 @@ def query_page(request: PageRequest) -> WebPage:
     places = [None if s is None else position_of(s.query_ids, query) for s in scores]
     if all(place is None for place in places):
         where = f"run {runs[0].id}" if len(runs) == 1 else "any of these runs"
-        raise HTTPException(404, f"There is no query {query!r} in {where}.")
+        raise HTTPException(404, f"Unknown query {query!r} in {where}.")
     results = [run.results(query) for run in runs]
     columns = _run_results(names, runs, results)
     values = _listing(request, names, runs, scores, places)
