@@ -250,5 +250,7 @@ def write_files(folder: Path, rng: Any) -> None:
     (folder / "eval.json").write_text(json.dumps(judged, indent=1), "utf-8")
     rows = [("question", "relevant_doc"), *((query_texts[name], name) for name in named)]
     writers.write_delimited(rows, folder / "judged.csv", ",")
+    rows[1:] = [(query_texts[name], f"{name}.md") for name in named]
+    writers.write_delimited(rows, folder / "questions.csv", ",")
     (folder / "bench.toml").write_text(_BENCH, "utf-8")
     (folder / "demo_search.py").write_text(_SEARCH, "utf-8")
