@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations
 from numbers import Real
 from typing import Any, Final, Unpack
 
@@ -16,6 +16,7 @@ import numpy as np
 from assay.arrays import Floats
 from assay.comparison.alignment import Aligned, align
 from assay.comparison.pairs import POWER, ComparisonSettings, Pair, compare_pairs
+from assay.comparison.paper import paper_page, paper_table
 from assay.comparison.slices import SliceComparison, call_measures, compare_slices
 from assay.comparison.standings import (
     Standing,
@@ -90,6 +91,12 @@ class Comparison(Shown):
             counts |= {"groups": n, "effective_groups": effective_number(sizes)}
         unseen = unseen_share(n, 1 - 2 * self.settings.level) if n else None
         return counts | {"unseen_share": unseen}
+
+    @property
+    def sample(self) -> str:
+        """Number of queries, and of groups of them, in words."""
+        queries = f"{self.n_queries:,} {'query' if self.n_queries == 1 else 'queries'}"
+        return f"{queries} in {self.counts['groups']:,} groups" if self.settings.by else queries
 
     @property
     def query_ids(self) -> Ids:
@@ -350,9 +357,18 @@ class Comparison(Shown):
         against = None if self.baseline is None else self.pairs_on(name)
         return find_hook("plot_standings")(self.standings_on(name), name, against)
 
+    def paper(self, extra: Iterable[Words | Table] = ()) -> Page:
+        """Return the table of a paper (systems × measures), then `extra` and comments."""
+        slices = () if self.slices is None else map(self.slices.page_on, self.measures)
+        return paper_page(paper_table(self), self.page(), [*chain(*slices), *extra])
+
     def to_latex(self) -> str:
-        """Return verdicts, tables and the method, for a paper."""
-        return latex_page(self.page())
+        r"""Return one table of systems × measures for a paper; needs `\usepackage{booktabs}`.
+
+        Superscripts name the systems that each is significantly better than; caption, label and a
+        note with test, correction, level and n stand around it.
+        """
+        return latex_page(self.paper())
 
     def to_frame(self, backend: str = "pandas") -> Any:
         """Return all about each pair, a row each, as a pandas, polars or pyarrow data frame."""
