@@ -20,7 +20,7 @@ from assay import __version__
 from assay.cli.progress import clear_progress
 from assay.cli.settings import facts_of
 from assay.core.on_demand import OnDemand
-from assay.core.text import Remark, mask_secrets, printable, short_remark
+from assay.core.text import mask_secrets, printable, remark_about
 from assay.core.work import tell
 from assay.errors import AssayError, UsageError
 from assay.io.streams import StandardInput, as_typed, atomic_write, split_array
@@ -460,7 +460,7 @@ def remarks_on(records: Sequence[RunRecord], but: Iterable[str] = ()) -> list[st
 
     said = set(but)
     lines = [
-        Remark(f"{record.name}: {words}", short_remark(words)) if len(records) > 1 else words
+        remark_about(record.name, words) if len(records) > 1 else words
         for record in records
         for words in disclosures(record.scored(), record.chance_means())
     ]

@@ -68,7 +68,9 @@ def codes_paper(report: CodesReport) -> Page:
         )
         return paper_page(table, report_page(report), [radius_table(report)])
     names = [code.name for code in report.codes]
-    columns = {"Bytes": {code.name: code.cost.bytes_per_vector for code in report.codes}}
+    columns: dict[str, dict[str, float]] = {
+        "Bytes": {code.name: code.cost.bytes_per_vector for code in report.codes}
+    }
     columns |= {
         f"Overlap@{k}": {n: report.intervals[n][f"Overlap@{k}"].estimate for n in names}
         for k in settings.k

@@ -148,11 +148,11 @@ class Comparison(Shown):
         return (block.verdict,)
 
     def verdict_words(self, block: SystemBlock) -> Iterator[Words]:
-        """Yield the verdict on a block as paragraphs: the sentences, then the numbers."""
-        more = self.sentences_on(block)[1:]
-        yield from (Words(text, "verdict") for text in (block.verdict.headline, *more))
+        """Yield the verdict on a block as paragraphs: the sentence, then numbers, a line each."""
+        yield Words(block.verdict.headline, "verdict")
         yield Words(block.verdict.numbers, "numbers")
         yield Words(block.verdict.holes, "numbers")
+        yield from (Words(text, "numbers") for text in self.sentences_on(block)[1:])
 
     @cached_property
     def verdicts(self) -> dict[str, str]:
@@ -250,17 +250,16 @@ class Comparison(Shown):
             together = f"queries of one {settings.by} are resampled together"
             unit = f"; {together} ({number.format(**self.counts)})"
         sliced = "" if self.slices is None else f" {self.slices.method}"
-        between = "all that the test does not reject"
+        between = "invert the test"
         if not pair.coherent:
-            between = f"{INTERVAL_NAMES[settings.interval]}, corrected alike, but not of this test"
+            kind = INTERVAL_NAMES[settings.interval]
+            between = f"are {kind}, with the correction of p but not from this test"
         elif pair.interval.method in ("max-t", "tukey"):
-            between = (
-                f"{100 * (1 - settings.level):g} % for all of them together, of the same draws"
-            )
+            between = f"are simultaneous ({100 * (1 - settings.level):g} % jointly)"
         return (
             f"p: {describe_test(settings, pair.n_pairs)} ({self.family}), {drawn}. Intervals of "
-            f"differences: {between}; of means: {describe_intervals(self.standings)}, each for "
-            f"itself{unit}.{sliced}"
+            f"differences {between}; intervals of means are individual "
+            f"{describe_intervals(self.standings)}{unit}.{sliced}"
         )
 
     def power_note(self, measure: str | Measure) -> str:
@@ -273,9 +272,9 @@ class Comparison(Shown):
         least = low if low == high else f"{low} to {high}, depending on the pair"
         what, level = self.pairs[0].units, 100 * self.settings.level
         return (
-            f"Minimum detectable difference ({100 * POWER:g} % power): {least}. These {what} "
-            f"cannot show losses, however large, on up to {self.counts['unseen_share'] or 1:.1%} "
-            f"of all {what}: with a chance of {level:g} % none of those was drawn."
+            f"Minimum detectable difference ({100 * POWER:g} % power): {least}. Losses on up to "
+            f"{self.counts['unseen_share'] or 1:.1%} of all {what}, however large, may be absent "
+            f"from this sample ({level:g} % risk)."
         )
 
     def table(self, measure: str | Measure | None = None) -> Table:

@@ -10,13 +10,12 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.core.on_demand import OnDemand
-from assay.core.text import guard_formula, printable, short_remark, signed
+from assay.core.text import guard_formula, printable, shorten_remarks, signed
 
 if TYPE_CHECKING:
     from assay.tables import html
@@ -312,15 +311,10 @@ def brief_page(page: Page, *, whole_signature: bool = False) -> Page:
 
 
 def _remark_line(remarks: list[str]) -> str:
-    """Return one remark as it is.
-
-    Several in a few words each, those of one kind counted.
-    """
-    kinds = Counter(map(short_remark, remarks))
+    """Return one remark as it is, several in a few words each."""
     if len(remarks) < 2:
         return "".join(f"⚠ {remark}" for remark in remarks)
-    words = [kind if n == 1 else f"{kind} ({n}×)" for kind, n in kinds.items()]
-    return f"⚠ {' · '.join(words)} · details: --full"
+    return f"⚠ {' · '.join(shorten_remarks(remarks))} · details: --full"
 
 
 def _signature_id(words: Words) -> Words:

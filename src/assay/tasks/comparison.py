@@ -133,7 +133,7 @@ class TaskComparison(Comparison):
 
     @property
     def neighbours(self) -> tuple[int, int]:
-        """Of all neighbours by mean: how many are not separable, and how many there are."""
+        """Pairs of neighbours by mean: those without a significant difference, and all."""
         by_names = {frozenset((pair.a, pair.b)): pair for pair in self.pairs}
         ranked = [standing.name for standing in self.standings]
         beside = [by_names[frozenset(two)] for two in pairwise(ranked)]
@@ -150,8 +150,11 @@ class TaskComparison(Comparison):
         undecided = all(pair.outcome == "undecided" for pair in self.pairs)
         if every < 2 or undecided:
             return (block.verdict,)
-        are = "is" if unclear == 1 else "are"
-        return (block.verdict, f"{unclear} of {every} neighbours {are} not separable")
+        said = f"All {every} pairs of neighbours in the ranking differ significantly"
+        if unclear:
+            pairs = f"{unclear} of {every} pairs of neighbours"
+            said = f"No significant difference between {pairs} in the ranking"
+        return (block.verdict, said)
 
     @cached_property
     def remarks(self) -> tuple[str, ...]:
@@ -182,9 +185,9 @@ class TaskComparison(Comparison):
         return (
             f"p: {describe_test(settings, len(pairs))} ({self.family}), {settings.resamples:,} "
             f"resamples, seed {settings.seed}; {about}. Each task weighs the same. Intervals of "
-            f"differences: {span} for all of them together, of the same draws; of means: {span}, "
-            f"each for itself. Borda: systems beaten on each task, summed, ties half; its rank "
-            f"intervals resample tasks."
+            f"differences are simultaneous ({span} jointly); intervals of means are individual "
+            f"{span}. Borda: systems beaten on each task, summed, ties half; its rank intervals "
+            f"resample tasks."
         )
 
     def paper(self, extra: Iterable[Words | Table] = ()) -> Page:
