@@ -220,11 +220,10 @@ def _check_ids(collection: Collection) -> Iterator[Finding]:
         effect = "They retrieve nothing and score 0."
         yield _finding("error", "empty-queries", message, effect, empty, n_queries)
     if len(unjudged := collection.unjudged_queries):
-        message, effect = (
-            f"{count_of(len(unjudged), 'query')} without judgments",
-            "They are not run.",
+        message = f"{count_of(len(unjudged), 'query')} without judgments"
+        yield _finding(
+            "note", "unjudged-queries", message, "They are not run.", unjudged, n_queries
         )
-        yield _finding("note", "unjudged-queries", message, effect, unjudged, n_queries)
 
 
 def _check_case(result: BenchResult) -> Iterator[Finding]:
