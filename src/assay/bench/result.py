@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from assay.arrays import Floats, numbers_or_none
 from assay.bench.chunkings import ChunkSummary
 from assay.bench.explain import SnippetBuilder
-from assay.bench.findings import diagnose
+from assay.bench.findings import count_of, diagnose
 from assay.bench.plan import PreparedCollection, Rerank
 from assay.bench.search import ChunkAggregation, SearchResult
 from assay.comparison.compare import Comparison, compare
@@ -44,14 +44,13 @@ _BY_ANSWERS: Final = f"By answers: relevant is a document in which {CONVENTION}.
 _COSTS: Final = ("model", "dimension", "texts/s", "memory", "search/query")
 # Findings by their codes, where one line is for all of them.
 _IN_SHORT: Final = {
-    "all-fail": "{:,} queries nobody solves",
-    "disagreement": "{:,} queries with systems far apart",
-    "duplicate-docs": "{:,} duplicate groups",
-    "files": "{:,} files left out",
-    "left-out": "{:,} systems left out",
-    "near-duplicate-docs": "{:,} near-duplicate pairs",
-    "unjudged": "unjudged documents among the first",
-    "zero-vectors": "{:,} texts without a vector",
+    "all-fail": ("query", "where every system scores 0"),
+    "disagreement": ("query", "where systems differ by ≥ 0.5"),
+    "duplicate-docs": ("group", "of duplicate documents"),
+    "files": ("file", "left out"),
+    "left-out": ("system", "left out"),
+    "near-duplicate-docs": ("pair", "of near-duplicate documents"),
+    "zero-vectors": ("text", "without a vector"),
 }
 
 
@@ -509,7 +508,8 @@ class BenchResult(Shown):
             page.append(self.by_answers.leaderboard(other))
             page.append(Words(other.aligned.signature, "signature"))
         for finding in self.diagnosis.findings:
-            short = _IN_SHORT.get(finding.code, "").format(finding.count) or finding.message
+            noun, rest = _IN_SHORT.get(finding.code, ("", ""))
+            short = f"{count_of(finding.count, noun)} {rest}" if noun else finding.message
             page.append(Words(Remark(str(finding), short), "remark"))
         page += [Words(remark, "remark") for remark in board.run_remarks]
         if board.comparison is not None:
