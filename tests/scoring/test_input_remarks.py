@@ -125,7 +125,7 @@ def test_a_system_below_chance(assay, tmp_path):
         *("--chance", "--n-docs", "6", "--json"),
     )
     (run,) = json.loads(answer.out)["runs"]
-    (remark,) = [words for words in run["remarks"] if "below chance" in words]
+    (remark,) = [words for words in run["remarks"] if "worse than a random order" in words]
     assert "AP (" in remark
     assert "R@6" not in remark
 
