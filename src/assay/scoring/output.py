@@ -46,7 +46,8 @@ def limit_remarks(scores: Scores, chance: Mapping[str, float] | None = None) -> 
     if deep:
         short = f"{', '.join(deep)}: the cutoff exceeds the {n_docs} documents"
         yield Remark(f"{short} of the collection", short)
-    sure = [name for name, value in (chance or {}).items() if value > 1 - 1e-12]
+    of_one = {str(measure) for measure in scores.measures if measure.definition.high == 1.0}
+    sure = [name for name, v in (chance or {}).items() if v > 1 - 1e-12 and name in of_one]
     if sure:
         short = f"{', '.join(sure)} {'is' if len(sure) == 1 else 'are'} always 1 here"
         yield Remark(f"{short}: any order of the documents is right (chance 100 %)", short)

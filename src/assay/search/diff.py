@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from assay.arrays import Flags, Floats, Ints, offsets_of, rows_of
+from assay.arrays import Flags, Floats, Ints, offsets_of, power, rows_of
 from assay.core import checks
 from assay.core.conventions import Conventions, as_settings, query_digest, setting_parts
 from assay.core.ids import Ids
@@ -475,8 +475,8 @@ def _rbo(row: Ints, deeper: Ints, old: Ints, new: Ints, p: float) -> Floats:
     n, short, long = len(old), np.minimum(old, new), np.maximum(old, new)
     depths = np.arange(1, long.max() + 1)
     powers, shares = (
-        np.append(0, np.cumsum(p**depths)),
-        np.append(0, np.cumsum(p**depths / depths)),
+        np.append(0, np.cumsum(power(p, depths))),
+        np.append(0, np.cumsum(power(p, depths) / depths)),
     )
     at_long = np.bincount(row, minlength=n)
     at_short = np.bincount(row[deeper <= short[row]], minlength=n)
@@ -484,7 +484,7 @@ def _rbo(row: Ints, deeper: Ints, old: Ints, new: Ints, p: float) -> Floats:
     listed = at_long * shares[long] - np.bincount(row, shares[deeper - 1], minlength=n)
     beyond = agreement * (powers[long] - powers[short]) - at_short * (shares[long] - shares[short])
     last = (at_long - at_short) / np.maximum(long, 1) + agreement
-    rbo: Floats = (1 - p) / p * (listed + beyond) + last * p**long
+    rbo: Floats = (1 - p) / p * (listed + beyond) + last * power(p, long)
     return rbo.clip(0.0, 1.0)
 
 

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from assay.arrays import Flags, Floats
+from assay.arrays import Flags, Floats, cos, exp, log, sin
 from assay.errors import MismatchError
 from assay.stats import samples
 from assay.stats.bounded import falling_root, normal_quantile, t_quantile, t_tail, t_test_power
@@ -145,17 +145,17 @@ def detectable_sizes(levels: Sequence[float], n: int, *, power: float = 0.8) -> 
 def _read_off(solve: Callable[[Floats], Floats], levels: Floats) -> Floats | None:
     """Interpolate a positive function by the polynomial through the nodes of Chebyshev."""
     turns = np.pi * (np.arange(_SOLVED) + 0.5) / _SOLVED
-    low, high = np.log(levels[[0, -1]])
-    nodes = np.exp((low + high) / 2 + (low - high) / 2 * np.cos(turns))
+    low, high = log(levels[[0, -1]])
+    nodes = exp((low + high) / 2 + (low - high) / 2 * cos(turns))
     values = solve(nodes)
     if not values.all():
         return None
-    weights = (-1.0) ** np.arange(_SOLVED) * np.sin(turns)  # of the barycentric form
+    weights = (-1.0) ** np.arange(_SOLVED) * sin(turns)  # of the barycentric form
 
     def through(places: Floats) -> Floats:
-        away = np.log(places)[:, None] - np.log(nodes)
+        away = log(places)[:, None] - log(nodes)
         shares = weights / np.where(away == 0, 1e-300, away)
-        interpolated: Floats = np.exp(shares @ np.log(values) / shares.sum(axis=1))
+        interpolated: Floats = exp(shares @ log(values) / shares.sum(axis=1))
         return interpolated
 
     tried = levels[[0, _SOLVED // 2, len(levels) // 2, -2, -1]]
@@ -241,9 +241,9 @@ def auroc_interval(inside: Floats, outside: Floats) -> tuple[float, float]:
         return math.nan, math.nan
     parts = (_placements(inside, outside), 1 - _placements(outside, inside))
     variance = sum(part.var(ddof=1) / len(part) for part in parts)
-    middle = np.log(area / (1 - area))
+    middle = log(area / (1 - area))
     half = -normal_quantile(0.025) * np.sqrt(variance) / (area * (1 - area))
-    low, high = (1 / (1 + np.exp(-(middle + side * half))) for side in (-1, 1))
+    low, high = (1 / (1 + exp(-(middle + side * half))) for side in (-1, 1))
     return float(low), float(high)
 
 
