@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -107,6 +107,13 @@ def _runs_in(path: str) -> list[str]:
     return files
 
 
+def _refuse_typed(problem: str, names: Iterable[str]) -> None:
+    """Refuse options of this command that were typed and would change nothing."""
+    for parameter in click.get_current_context().command.params:
+        if parameter.name in names and options.is_typed(str(parameter.name)):
+            raise click.UsageError(f"{parameter.opts[-1]} {problem}.")
+
+
 def _emit(result: Any, json_wanted: bool) -> None:
     output.emit(result, "json" if json_wanted else "text", None)
 
@@ -154,9 +161,16 @@ def pool_command(
     output.refuse_input(target, *runs, sure)
     output.note_inputs(extend)
     del settings["store"]
+    if extend is not None:
+        _refuse_typed("does not go with --extend: that pool decides", ("seed", "scale"))
     settings["scale"] = _parse_scale(scale)
     settings["extend"] = None if extend is None else pool.read_pool(extend)
     doubt = None if sure is None else labels.read_labels(sure, kind="machine").uncertainty()
+    if doubt == {}:
+        raise UsageError(
+            f"{sure} states no confidence, so it cannot change the draw. Omit --machine-labels, or "
+            "use a judge that returns (grade, confidence)."
+        )
     result = pool.make_pool(_named(runs), uncertainty=doubt, **settings)
     result.write(target)
     n, drawn, n_queries = len(result), result.n_drawn, len(result.query_ids)
@@ -208,6 +222,13 @@ def label_command(**settings: Any) -> None:
     at = SimpleNamespace(**settings)
     opened = pool.read_pool(at.pool_file)
     book = labels.LabelLog(at.log or Path(at.pool_file).with_suffix(".labels.jsonl"))
+    log, texts_read = str(book.path), (at.queries, at.docs, at.guidelines)
+    output.refuse_input(log, at.pool_file, at.imported, *texts_read, *at.runs)
+    output.refuse_input(at.export, at.pool_file, log, *texts_read, *at.runs)
+    if at.imported is None:
+        _refuse_typed("requires --import", ("kind",))
+        if at.export is None:
+            _refuse_typed("requires --import or --export", ("named",))
     if at.imported is not None:
         added = labels.read_labels(at.imported, format=at.named, by=at.by, kind=at.kind)
         added.check(opened, at.imported)
@@ -371,6 +392,10 @@ def agreement_command(
 # assay queries
 
 
+_OF_DOCS: Final = ("model", "kinds", "qrels", "per_doc")
+_OF_MODEL: Final = ("prompt", "base_url", "key_env", "concurrency", "rate", "prices", "cache")
+
+
 @click.command("queries", cls=Command)
 @argument("source", metavar="LOG|DOCS", reads=True)
 @options.write_option("The queries to write, as JSON lines.", "target", required=True)
@@ -408,11 +433,12 @@ def queries_command(
     model, kinds, prompt, json_wanted = map(
         settings.pop, ("model", "kinds", "prompt", "json_wanted")
     )
-    stray = [key for key, value in of_log.items() if value]
-    if stray and not is_log:
-        raise click.UsageError(f"--{stray[0]} requires --log.")
-    if is_log and (model or kinds or qrels):
-        raise click.UsageError("--log samples queries; --model, --kind and --qrels need documents.")
+    if is_log:
+        _refuse_typed("does not go with --log", (*_OF_DOCS, *_OF_MODEL))
+    else:
+        _refuse_typed("requires --log", of_log)
+    if model is None:
+        _refuse_typed("requires --model", _OF_MODEL)
     from assay.judging import queries
 
     several = {"per_doc": settings["per_doc"], "seed": settings["seed"]}
@@ -466,9 +492,7 @@ def estimate_labels(
         The exit code.
     """
     context = click.get_current_context()
-    for parameter in context.command.params:
-        if parameter.name not in _UNDERSTOOD and options.is_typed(str(parameter.name)):
-            raise UsageError(f"{parameter.opts[-1]} does not go with --pool.")
+    _refuse_typed("does not go with --pool", {*context.params} - _UNDERSTOOD)
     if settings["layout"] in ("trec", "model-card"):
         raise UsageError(f"--format {settings['layout']} holds no estimates.")
     runs, file = _named(settings["runs"]), settings["file"]
