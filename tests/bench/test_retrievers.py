@@ -820,6 +820,13 @@ class TestCommand:
         values = json.loads(again.out)["systems"][0]["per_query"]
         assert values == data["systems"][1]["per_query"]
 
+    def test_a_run_that_is_nowhere_is_named(self, command: Any) -> None:
+        for stored in (False, True):
+            answer = command("--system", "run:no.run")
+            assert answer.code in (2, 5)
+            assert "Found neither a file nor a stored run 'no.run'" in answer.err
+            assert stored or command("--model", "bm25", "--save").code == 0
+
     def test_a_stranger_s_config_runs_no_code(self, folder: Path) -> None:
         module = (folder / "module").read_text()
         (folder / "bench.toml").write_text(

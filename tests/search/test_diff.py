@@ -248,6 +248,7 @@ def test_the_command_has_json_by_its_schema_and_a_gate(
     assert table[0].split(",")[:3] == ["query", "Overlap@10", "RBO(p=0.9)"]
     assert len(table) == 1 + len(data["queries"])
     assert assay("diff", old, new, "-o", old).code != 0
+    assert "-m requires -r" in assay("diff", old, new, "-m", "AP").err
 
 
 @pytest.mark.parametrize("judged", [False, True])

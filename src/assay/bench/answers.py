@@ -448,8 +448,8 @@ def read_stored_run(
             named = store.runs(name=key, status="finished", limit=1)
             run = named[0] if named else store.run(int(key) if key.isdecimal() else key)
             scores, results = only_measures(run.scores(), measures), run.all_results()
-    except StorageError as error:
-        raise StorageError(f"Found neither a file nor a stored run {key!r}. {error}") from error
+    except (StorageError, UsageError) as error:
+        raise type(error)(f"Found neither a file nor a stored run {key!r}. {error}") from error
     what = f"The stored run {run.id} ({run.name!r})"
     if scores.conventions != rules:
         raise MismatchError(f"{what} was scored by other conventions: {scores.conventions}.")
