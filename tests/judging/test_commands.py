@@ -139,6 +139,7 @@ def test_eval_with_a_pool(assay: Assay, inside: Path) -> None:
             ("pool", "dense.run", "lexical.run", *MACHINE, "-o", "x.tsv"),
             "machine.labels.jsonl states no confidence",
         ),
+        (("pool", "dense.run", "lexical.run", "-n", "1", "-o", "x.tsv"), "pairs was drawn. Draw"),
         (("queries", "searches.csv", "--column", "query", "-o", "x"), "--column requires --log"),
         (("queries", "searches.csv", "--log", "--per-doc", "2", "-o", "x"), "--per-doc does not"),
         (("queries", "notes.jsonl", "--cache", "c.jsonl", "-o", "x"), "--cache requires --model"),
