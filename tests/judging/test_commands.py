@@ -20,6 +20,7 @@ Assay = Callable[..., Answer]
 POOL = ("--pool", "pool.tsv", "--labels", "pool.labels.jsonl")
 TEXTS = ("--queries", "topics.jsonl", "--docs", "notes.jsonl")
 MACHINE = ("--machine-labels", "machine.labels.jsonl")
+ONE = ("-n", "1", "--seed", "1")
 EXTEND = ("--extend", "pool.tsv", "-o", "x.tsv")
 
 
@@ -139,7 +140,7 @@ def test_eval_with_a_pool(assay: Assay, inside: Path) -> None:
             ("pool", "dense.run", "lexical.run", *MACHINE, "-o", "x.tsv"),
             "machine.labels.jsonl states no confidence",
         ),
-        (("pool", "dense.run", "lexical.run", "-n", "1", "-o", "x.tsv"), "pairs was drawn. Draw"),
+        (("pool", "dense.run", "lexical.run", *ONE, "-o", "x.tsv"), "pairs was drawn. Draw"),
         (("queries", "searches.csv", "--column", "query", "-o", "x"), "--column requires --log"),
         (("queries", "searches.csv", "--log", "--per-doc", "2", "-o", "x"), "--per-doc does not"),
         (("queries", "notes.jsonl", "--cache", "c.jsonl", "-o", "x"), "--cache requires --model"),
