@@ -86,10 +86,11 @@ def offsets_of(lengths: Any) -> Ints:
 def gather(offsets: Ints, rows: Ints) -> tuple[Ints | slice, Ints]:
     """Positions of the elements of some rows of a ragged array, and the new offsets.
 
-    The first rows in their own order are a slice, so that nothing is moved.
+    Rows that follow each other are a slice, so that nothing is moved.
     """
-    if np.array_equal(rows, np.arange(len(rows))):
-        return slice(0, int(offsets[len(rows)])), offsets[: len(rows) + 1]
+    if len(rows) == 0 or np.array_equal(rows, np.arange(rows[0], rows[0] + len(rows))):
+        edges = offsets[rows[0] : rows[0] + len(rows) + 1] if len(rows) else offsets[:1]
+        return slice(int(edges[0]), int(edges[-1])), edges - edges[0]
     length = offsets[rows + 1] - offsets[rows]
     new = offsets_of(length)
     at = np.arange(new[-1]) - np.repeat(new[:-1] - offsets[rows], length)
