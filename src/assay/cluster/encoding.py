@@ -230,7 +230,7 @@ def worker_model(spec: str, settings: EncoderSettings, device: str | None = None
     key = spec, settings, device
     if getattr(_HELD, "name", None) != key:
         _HELD.name = _HELD.model = None  # never two models at a time
-        _HELD.model = text_model(spec, settings=settings, device=device)
+        _HELD.model = text_model(spec, settings=settings, device=device, ragged=True)
         _HELD.name = key
     model: TextModel = _HELD.model
     return model
@@ -276,7 +276,7 @@ class ClusterBatches:
         for number, (batch, seconds, worker) in batches_done:
             journal.blocks += 1
             journal.computed += 1
-            size = batch.vectors.nbytes
+            size = sum(row.nbytes for row in batch.vectors)
             journal.steps.append(Step("encode", 0, number, seconds, 0, size, worker))
             yield EncodedBatch(number, batch, seconds)
 
