@@ -23,7 +23,7 @@ from assay.bench.search import (
 from assay.core.ranking import Ranking
 from assay.errors import InputError, UsageError
 from assay.models import EncoderSettings, TextModel, text_model
-from assay.models.ragged import NAMES, count_bytes, take_rows
+from assay.models.ragged import NAMES, count_bytes
 from assay.models.rerankers import PairScores, Reranker
 from assay.search.engine import score_pairs
 
@@ -92,14 +92,14 @@ class TokenPairs:
         if model.spec.startswith("npy:"):
             docs = read_rows(model.encode_docs, data.docs_in_file)
             queries = read_rows(model.encode_queries, data.queries_in_file)
-            docs = replace(docs, vectors=take_rows(docs.vectors, some))
+            places = self._numbers
         else:
             docs = model.encode_docs([data.unit_texts[number] for number in some.tolist()])
             queries = model.encode_queries(data.query_texts)
+            places = [np.searchsorted(some, row) for row in self._numbers]
         self.encode_seconds = docs.seconds + queries.seconds
         self.n_encoded = docs.n_computed + queries.n_computed
         self.size = count_bytes(docs.vectors)
-        places = [np.searchsorted(some, row) for row in self._numbers]
         began = time.perf_counter()
         scores = score_pairs(queries.vectors, docs.vectors, places, threads=self._threads)
         self.seconds = time.perf_counter() - began

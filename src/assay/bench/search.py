@@ -422,12 +422,19 @@ class ModelSearch:
         if self.kind == "sparse":
             how["zero"] = "error"
 
+        asking = np.ones(len(data.query_ids), bool)
+        if self.kind == "tokens":  # the engine takes no search without any token
+            asking[:] = False
+            asking[_asking(self.model.name, encoded)] = True
+
         def search(rows: Ints, k: int, among: Ints | None) -> Ranking:
-            at = _places_of(among, usable)
-            some = docs if among is None else take_rows(corpus, at)
-            ranking = rank(take_rows(encoded.queries, rows), some, k, **how)
+            at, some = _places_of(among, usable), rows[asking[rows]]
+            left = take_rows(encoded.queries, some if len(some) else np.flatnonzero(asking)[:1])
+            ranking = rank(left, docs if among is None else take_rows(corpus, at), k, **how)
             if self.kind == "sparse":
                 ranking = _without_zeros(ranking)
+            if len(some) < len(rows):
+                ranking = _spread_rows(ranking, asking[rows])
             return _renumber(ranking, usable[at], data.query_ids.take(rows))
 
         queries = np.arange(len(data.query_ids))
@@ -564,6 +571,18 @@ def check_ragged(kind: ragged.VectorKind, model: Model, indexes: Iterable[str] =
             f"{named}, which the index {mask_secrets(index)!r} does not take: they are searched "
             "exactly. Run them without --index."
         )
+
+
+def _spread_rows(ranking: Ranking, present: NDArray[np.bool_]) -> Ranking:
+    """Return a ranking with an empty row for each query that is not present."""
+    if not present.any():  # what was ranked only stands in
+        ranking = ranking.select(np.zeros(len(ranking.given_docs), bool))
+    lengths, splits = np.zeros(len(present), np.int64), np.zeros(len(present), bool)
+    lengths[present] = ranking.lengths[: present.sum()]
+    if ranking.tie_split is not None:
+        splits[present] = ranking.tie_split[: present.sum()]
+    more: Any = {"query_ids": Ids.count(len(present)), "tie_split": splits}
+    return replace(ranking, offsets=offsets_of(lengths), **more)
 
 
 def _without_zeros(ranking: Ranking) -> Ranking:

@@ -27,7 +27,8 @@ NAMES: Final = {"dense": "one vector", "tokens": "token vectors", "sparse": "spa
 
 def pack_tokens(texts: Any, n_texts: int, spec: str) -> list[Floats32]:
     """Pack the tokens of each text, as a model returns them: arrays of tokens × columns."""
-    arrays = [checks.plain_array(text, f"The result of encoder {spec!r}") for text in texts]
+    what = f"The result of encoder {spec!r}"
+    arrays = [checks.plain_array(text, what) for text in checks.as_list(texts, what)]
     widths = {array.shape[1] for array in arrays if array.ndim == 2}
     shapes_fit = len(widths) == 1 and all(array.ndim == 2 or not array.size for array in arrays)
     if len(arrays) != n_texts or not shapes_fit or 0 in widths:
