@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 
 from assay.bench import run_bench
+from assay.cluster import encode_shards, open_cluster, rank_shards
 from assay.core.specs import Consent
 from assay.errors import FormatError, ShapeError, UsageError, ValueRangeError
 from assay.models import EmbeddingCache, EncoderSettings, encoder, text_model
+from assay.models.ragged import have_numbers, take_rows
 from assay.models.specs import allow_model, allow_reranker, as_encoder, vector_kind
+from assay.search.engine import rank
 from tests.bench.samples import small
 from tests.models import tiny_models
 
@@ -250,6 +253,41 @@ def test_maxsim_is_a_second_stage(tokens):
     assert "reranker" in result["two"].ranking.settings
     with pytest.raises(UsageError, match="makes one vector"):
         run_bench(COLLECTION, ["bm25"], reranks=["bm25>maxsim:wordllama"])
+
+
+@pytest.mark.parametrize(("kind", "metric"), [("tokens", "maxsim"), ("sparse", "dot")])
+def test_shards_of_texts_become_shards_of_such_vectors(folder, kind, metric, tmp_path):
+    spec = f"st:{folder / kind / 'model'}"
+    for number, part in enumerate((DOCS[:13], DOCS[13:])):
+        lines = [
+            json.dumps({"id": f"p{number}-{row}", "text": text}) for row, text in enumerate(part)
+        ]
+        (tmp_path / f"texts-{number}.jsonl").write_text("\n".join(lines))
+    made = encode_shards(str(tmp_path / "texts-*.jsonl"), spec, tmp_path / "vectors")
+    assert (made.n_texts, made.empty, made.made) == (30, 2, 2)
+    model = text_model(spec, ragged=True)
+    queries = model.encode_queries(QUERIES).vectors
+    docs = [model.encode_docs(part).vectors for part in (DOCS[:13], DOCS[13:])]
+    got = rank_shards(queries, made.manifest, 5, metric=metric)
+    for row, query in enumerate(got.query_ids):
+        scores = [score for _, score in got.row(query)]
+        assert scores == sorted(scores, reverse=True)
+        best = []
+        for part in docs:
+            there = np.flatnonzero(have_numbers(part))
+            ranking = rank(queries, take_rows(part, there), 5, metric=metric)
+            best += [score for _, score in ranking.row(row)]
+        assert np.allclose(sorted(best, reverse=True)[:5], scores, rtol=1e-5)
+    again = encode_shards(str(tmp_path / "texts-*.jsonl"), spec, tmp_path / "vectors")
+    assert (again.made, again.resumed) == (0, 2)
+
+
+def test_a_cluster_encodes_for_a_bench(tokens):
+    with open_cluster("threads", workers=2) as cluster:
+        result = run_bench(COLLECTION, [f"late=st:{tokens}"], cluster=cluster)
+    here = run_bench(COLLECTION, [f"late=st:{tokens}"])
+    rankings = [part["late"].ranking for part in (result, here)]
+    assert np.allclose(rankings[0].scores, rankings[1].scores, rtol=1e-5)
 
 
 def test_broken_weights_name_the_text(tokens, tmp_path):
