@@ -375,8 +375,8 @@ class BenchResult(Shown):
     def cost_table(self) -> Table:
         """Return dimension, speed, memory and search time of each system.
 
-        Where they are known of a system: bytes per vector (where there are codes), texts that were
-        truncated, tokens and price.
+        Where they are known of a system: bytes per vector (where there are codes) or per document
+        (of token and sparse vectors), texts that were truncated, tokens and price.
         """
         coded = any(system.result.costs.bytes_per_vector for system in self.systems)
         rows = [self._cost_cells(system, coded) for system in self.systems]
@@ -388,8 +388,12 @@ class BenchResult(Shown):
         costs, n_cut = system.result.costs, system.result.n_cut
         cached = "cached" if system.result.n_texts and not system.spec.startswith("npy:") else None
         width = None  # a fusion and what is behind an index have no vectors of their own
-        if coded and costs.dimension is not None and not (system.exact or system.first):
-            width = costs.bytes_per_vector or 4 * costs.dimension
+        one_vector = costs.dimension is not None and costs.bytes_per_document is None
+        if coded and one_vector and not (system.exact or system.first):
+            width = costs.bytes_per_vector or 4 * (costs.dimension or 0)
+        per_doc = None
+        if costs.bytes_per_document is not None and not system.first:
+            per_doc = round(costs.bytes_per_document)
         cut = None if n_cut is None else f"{n_cut / system.result.n_texts:.1%}"
         return {
             "model": Cell(system.name),
@@ -398,6 +402,7 @@ class BenchResult(Shown):
             "memory": Cell(format_bytes(costs.bytes), "figure"),
             "search/query": Cell(_format_search(system), "figure"),
             "bytes/vector": Cell(width, "count"),
+            "bytes/document": Cell(per_doc, "count"),
             "truncated": Cell(cut, "figure"),
             "pairs": Cell(costs.pairs, "count"),
             "tokens": Cell(self.tokens_of(system.name), "count"),
