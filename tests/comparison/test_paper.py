@@ -18,7 +18,9 @@ HOSTILE = "a_b & \\input{x} % $^{#}~ [y"
 def three(**settings):
     skills = {"old": 0.4, "new": 0.6, HOSTILE: 0.4}
     scores = [made_scores(seed, skill=skill) for seed, skill in enumerate(skills.values())]
-    return compare(*scores, names=list(skills), measures=["AP", "RR"], resamples=500, **settings)
+    return compare(
+        *scores, names=list(skills), measures=["AP", "nDCG@10"], resamples=500, **settings
+    )
 
 
 def cells(text: str) -> list[list[str]]:
