@@ -245,7 +245,7 @@ def cost_table(report: CodesReport) -> Table:
     columns = ("code", "bits", "bytes", "times smaller", "encoding (s)", "search (ms per query)")
     table = table_of((*columns, "codebook bytes"), rows)
     learnt = any(code.cost.codebook_bytes for code in report.codes)
-    return table if learnt else columns_of(table, range(len(columns)))
+    return replace(table, n_optional=1) if learnt else columns_of(table, range(len(columns)))
 
 
 _OF_TIES: Final = ("by_index", "best", "worst", "tied_share")
