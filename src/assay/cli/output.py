@@ -575,7 +575,7 @@ def saving_runs(
     values = {"--store": store and unread, "--dataset": dataset, "--tag": tags}
     if not wanted:
         if idle := next((option for option, value in values.items() if value), None):
-            raise click.UsageError(f"{idle} changes nothing without --save. Add it.")
+            raise click.UsageError(f"{idle} requires --save.")
         yield Saving()
         return
     with find_hook("open_store")(store) as opened:

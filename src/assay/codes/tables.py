@@ -95,7 +95,7 @@ def _title(report: CodesReport) -> str:
     again = f"; the first {settings.rerank} of codes re-ranked by float" if settings.rerank else ""
     if settings.oversample:
         times = ", ".join(f"×{factor}" for factor in settings.oversample)
-        again = f"; {times}: the first so many times {settings.k[-1]} documents re-ranked by float"
+        again = f"; {times}: that many times {settings.k[-1]} documents re-ranked by float"
     docs = "other documents" if settings.exclude_self else "documents"
     return (
         f"{report.n_queries} queries, {report.n_docs} {docs} to find, {settings.metric}; "

@@ -360,7 +360,7 @@ def calibrate(
     has = confidence.has_target
     sure, right = confidence.probability[has], confidence.right[has].astype(np.float64)
     if not len(sure):
-        raise UsageError("No sample has a target: there is nothing to be sure of.")
+        raise UsageError("Calibration needs at least one sample with a target.")
     place = np.minimum((sure * bins).astype(np.int64), bins - 1)
     ece = _measure_ece(sure, right, place, bins)
     # The ECE of models that are right exactly as often as they are sure.

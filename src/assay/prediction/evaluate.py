@@ -430,7 +430,7 @@ class DistanceResult:
             if in_metres:
                 cells = [Cell(None if math.isnan(end) else f"{end:,.0f}", "figure") for end in ends]
             rows.append((Cell(f"{name} error (m)" if in_metres else name), *cells))
-        return Table(("distance", self.name, "95 % from", "to"), tuple(rows))
+        return Table(("distance", self.name, "95 % low", "95 % high"), tuple(rows))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
