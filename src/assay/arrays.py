@@ -43,6 +43,19 @@ def as_array(values: Any) -> Any:
     return (tensor.float() if widened else tensor).numpy()
 
 
+def extended(function: np.ufunc, *values: Any) -> Floats:
+    """Return a function of numbers, computed in extended precision and rounded once.
+
+    The logarithms, exponentials and powers of doubles that numpy computes have other last digits
+    on other processors.
+
+    >>> extended(np.power, 0.8, [0.0, 1.0, 2.0]).tolist()
+    [1.0, 0.8, 0.6400000000000001]
+    """
+    wide = [np.asarray(value, dtype=np.float64).astype(np.longdouble) for value in values]
+    return np.asarray(function(*wide), dtype=np.float64)
+
+
 def offsets_of(lengths: Any) -> Ints:
     """Where each row of a ragged array begins, and at the end how long all rows are.
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats, Ints
+from assay.arrays import Floats, Ints, extended
 
 if TYPE_CHECKING:
     from assay.core.hits import Hits
@@ -336,12 +336,8 @@ class TieView(_View):
 
 
 def discount(rank: Floats) -> Floats:
-    """1 / log2(1 + r): how nDCG weighs a rank.
-
-    In extended precision: numpy's logarithm of doubles has other last digits on other processors.
-    """
-    logs = np.log2(np.asarray(1.0 + rank, dtype=np.longdouble))
-    return np.asarray(1.0 / logs.astype(np.float64))
+    """1 / log2(1 + r): how nDCG weighs a rank."""
+    return np.asarray(1.0 / extended(np.log2, 1.0 + rank))
 
 
 def documents_needed(n_rel: Ints, levels: tuple[float, ...], rounding: str) -> Ints:

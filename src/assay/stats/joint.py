@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from assay.arrays import Floats, Ints, from_grid, stream_key, to_grid, words
+from assay.arrays import Floats, Ints, extended, from_grid, stream_key, to_grid, words
 from assay.core.work import tell
 from assay.errors import ShapeError
 from assay.native import kernels
@@ -605,7 +605,7 @@ class _Family:
             return statistics
         shape = (-1,) + (1,) * (statistics.ndim - 1)
         freedom, most = self.freedom[at].reshape(shape), self._most[at].reshape(shape)
-        scaled = np.sqrt(freedom * np.log1p(statistics**2 / freedom))
+        scaled = np.sqrt(freedom * extended(np.log1p, statistics**2 / freedom))
         return np.minimum(scaled * ((8 * freedom + 1) / (8 * freedom + 3)), most)
 
     def _draw(self, statistics: Floats, resamples: int, seed: int) -> tuple[Floats, Ints]:
@@ -642,7 +642,7 @@ class _Family:
         if not self._even:
             normal = critical * (8 * self.freedom + 3) / (8 * self.freedom + 1)
             squares = np.minimum(normal**2 / self.freedom, 700.0)
-            scale = np.sqrt(self.freedom * np.expm1(squares))
+            scale = np.sqrt(self.freedom * extended(np.expm1, squares))
         reach = scale * self.errors
         for flat in np.flatnonzero(self.errors == 0).tolist():
             n = max(int(self.n_units[flat]), 1)
