@@ -8,6 +8,7 @@ builder can take them. Everything that the site loads is part of it.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -108,6 +109,26 @@ def build(home: Path) -> None:
     (home / "zensical.toml").write_text(config, "utf-8")
     command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict"]
     subprocess.run(command, cwd=home, check=True)
+    write_offline_search(home / "site")
+
+
+def write_offline_search(folder: Path) -> None:
+    """Write search.js, which the theme loads where the site is opened from disk.
+
+    A browser reads neither search.json nor a worker's file from there. So the script holds the
+    index, and the worker as text, of which it makes a blob.
+    """
+    (worker,) = folder.glob("assets/javascripts/workers/search.*.js")
+    index = (folder / "search.json").read_text("utf-8")
+    code = json.dumps(worker.read_text("utf-8"))
+    script = f"""var __index = {index};
+window.Worker = class extends Worker {{
+  constructor() {{
+    super(URL.createObjectURL(new Blob([{code}], {{type: "text/javascript"}})));
+  }}
+}};
+"""
+    (folder / "search.js").write_text(script, "utf-8")
 
 
 if __name__ == "__main__":

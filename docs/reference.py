@@ -23,6 +23,26 @@ import assay.compat
 from assay.cli.main import assay as program
 from assay.core.conventions import PRESET_NOTES
 
+# The verbs of `assay` by what they are for; whatever else is public follows as values and types.
+VERBS = {
+    "Evaluate and compare": (
+        *("evaluate", "compare", "diff", "check", "explain", "compare_tasks"),
+        *("judge", "score", "judge_ranks"),
+    ),
+    "Evaluate a task": (
+        *("run_bench", "evaluate_predictions", "label_retrieval", "paired_retrieval"),
+        *("evaluate_codes", "run_experiment"),
+    ),
+    "Search and fuse": (
+        *("rank", "prepare", "fuse", "score_pairs", "target_ranks", "target_ranks_from_scores"),
+        *("rank_codes", "pack_codes"),
+    ),
+    "Read, write and report": (
+        *("read_run", "read_qrels", "read_sparse", "read_tokens"),
+        *("write_run", "write_qrels", "write_scores", "make_report"),
+    ),
+    "Name measures and conventions": ("parse", "parse_many", "preset"),
+}
 # Pages, with the modules whose public names they list.
 API = {
     "api.md": ("The API: assay", ("assay", "assay.errors")),
@@ -60,18 +80,52 @@ API = {
 
 
 def api_page(title: str, modules: tuple[str, ...]) -> str:
-    """The public names of some modules with their docstrings."""
-    return f"# {title}\n\n" + "\n".join(map(_module, modules))
+    """Return a page of the public names of some modules; verbs of `assay` come first."""
+    parts = [f"# {title}"]
+    for name in modules:
+        parts += _verbs() if name == "assay" else _module(name)
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _module(name: str) -> str:
+def _verbs() -> list[str]:
+    """Return the public names of `assay` by what they are for, after a table of the verbs."""
+    verbs = {name for names in VERBS.values() for name in names}
+    others = [name for name in assay.__all__ if name not in verbs]
+    groups = VERBS | {"Values and types": others}
+    parts = ["`import assay` is enough: every name is loaded when it is first used."]
+    rows = [
+        f"| {group} | [`{name}`](#assay{name}) | {_escaped(_first_line(getattr(assay, name)))} |"
+        for group, names in VERBS.items()
+        for name in names
+    ]
+    parts.append("\n".join(["| to | use | it does |", "|---|---|---|", *rows]))
+    for group, names in groups.items():
+        parts.append(f"## {group}")
+        for name in names:
+            parts += _member("assay", name, getattr(assay, name))
+    return parts
+
+
+def _first_line(value: Any) -> str:
+    return _doc(value).partition("\n")[0]
+
+
+def _module(name: str) -> list[str]:
     module = importlib.import_module(name)
     parts = [f"## {name}", _prose(_doc(module))]
-    if name == "assay":
-        parts = [f"## {name}", "`import assay`; every name is loaded when it is first used."]
-    for each in getattr(module, "__all__", ()):
+    for each in _public_names(module):
         parts += _member(name, each, getattr(module, each))
-    return "\n\n".join(filter(None, parts)) + "\n"
+    return parts
+
+
+def _public_names(module: Any) -> list[str]:
+    """Return the names that a module declares, or else those that it defines itself."""
+    own = [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
+    ]
+    return getattr(module, "__all__", None) or own
 
 
 def _member(module: str, name: str, value: Any) -> list[str]:
@@ -151,16 +205,31 @@ def _parameter(one: inspect.Parameter) -> str:
 
 
 def _prose(doc: str) -> str:
-    """A docstring as Markdown: examples and indented lines become blocks."""
-    parts = []
-    for paragraph in re.split(r"\n\s*\n", doc):
-        if paragraph.lstrip().startswith(">>>"):
-            parts.append(f"```pycon\n{inspect.cleandoc(paragraph)}\n```")
-        elif all(line.startswith("    ") for line in paragraph.splitlines()) and paragraph:
-            parts.append(f"```text\n{inspect.cleandoc(paragraph)}\n```")
-        else:
-            parts.append(_escaped(paragraph))
-    return "\n\n".join(parts)
+    """Return a docstring as Markdown: lists of arguments, and blocks of examples and code."""
+    return "\n\n".join(_paragraph(paragraph) for paragraph in re.split(r"\n\s*\n", doc))
+
+
+def _paragraph(text: str) -> str:
+    heading, _, below = text.partition("\n")
+    if heading in ("Args:", "Raises:", "Attributes:"):
+        items = re.split(r"\n(?=\S)", inspect.cleandoc(below))
+        return f"**{heading[:-1]}**\n\n" + "\n".join(
+            _item(" ".join(item.split())) for item in items
+        )
+    if heading in ("Returns:", "Yields:"):
+        return f"**{heading[:-1]}** {_escaped(' '.join(below.split()))}"
+    if heading == "Example:" or heading.startswith(">>>"):
+        example = inspect.cleandoc(below) if heading == "Example:" else text
+        return f"**Example**\n\n```pycon\n{example}\n```"
+    if text and all(line.startswith("    ") for line in text.splitlines()):
+        language = "pycon" if text.lstrip().startswith(">>>") else "text"
+        return f"```{language}\n{inspect.cleandoc(text)}\n```"
+    return _escaped(text)
+
+
+def _item(text: str) -> str:
+    name, _, meaning = text.partition(": ")
+    return f"- `{name}`: {_escaped(meaning)}"
 
 
 def _escaped(text: str) -> str:

@@ -152,7 +152,7 @@ def outcomes_of(python: list[str], path: list[Path], folder: Path, *, slow: bool
 
 MISSING = re.compile(
     r"exit 4: .* needs the package '(?P<package>[\w.]+)', which is not installed\. "
-    r"Install it with: pip install \"assay-eval\[(?P<extra>[\w-]+)\]\""
+    r"Install it with: pip install (?:-e )?\"[^\"\[]*\[(?P<extra>[\w-]+)\]\".*"
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import tomllib
 from collections import Counter
@@ -16,6 +17,7 @@ import pytest
 import assay
 from assay.cli.main import assay as program
 from docs import pages as site
+from docs.reference import VERBS
 from tests.docs_pages import ROOT, without_code
 
 OWN = re.compile(r"(?:https?:)?//|mailto:")
@@ -99,6 +101,30 @@ def test_the_reference_has_every_public_name_and_every_command() -> None:
     for name in assay.PRESETS:
         assert f"| `{name}` |" in pages()["presets.md"], name
     assert "0x" not in pages()["api-tasks.md"]  # addresses would differ from build to build
+
+
+def test_the_reference_starts_with_the_verbs() -> None:
+    """Every verb stands in the table with its first line, and in the group that it names."""
+    page = pages()["api.md"]
+    verbs = [name for names in VERBS.values() for name in names]
+    assert len(set(verbs)) == len(verbs)
+    assert set(verbs) <= set(assay.__all__)
+    table, *groups = page.split("\n## ")
+    assert re.findall(r"\| \[`(\w+)`\]", table) == verbs
+    assert [group.partition("\n")[0] for group in groups[: len(VERBS)]] == list(VERBS)
+    functions = [name for name in assay.__all__ if inspect.isfunction(getattr(assay, name))]
+    assert set(verbs) == set(functions)
+
+
+def test_the_reference_shows_arguments_as_lists() -> None:
+    for name, text in site.reference().items():
+        if name.startswith("api"):
+            assert not re.search(r"^(Args|Returns|Raises|Example):", without_code(text), re.M), name
+    evaluate = pages()["api.md"].partition("### assay.evaluate\n")[2].partition("\n### ")[0]
+    for heading in ("Args", "Returns", "Raises", "Example"):
+        assert f"**{heading}**" in evaluate
+    assert "\n- `qrels`: Judgments" in evaluate
+    assert "### assay.compat.trec_eval." in pages()["api-compat.md"]
 
 
 class _Loaded(HTMLParser):

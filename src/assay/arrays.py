@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -28,6 +28,35 @@ Key = TypeVar("Key")
 NUMBER_TYPES: Final = (np.float64, np.float32, np.float16, np.int64, np.int32, np.int8, np.uint8)
 
 
+def _portable(function: np.ufunc) -> Callable[[ArrayLike], Floats]:
+    """Compute in extended precision: for doubles, last digits differ between processors."""
+
+    def compute(values: ArrayLike) -> Floats:
+        return np.asarray(function(np.asarray(values, np.longdouble)), np.float64)
+
+    return compute
+
+
+exp, exp2, expm1 = _portable(np.exp), _portable(np.exp2), _portable(np.expm1)
+log, log1p, log2 = _portable(np.log), _portable(np.log1p), _portable(np.log2)
+sin, cos, arcsin = _portable(np.sin), _portable(np.cos), _portable(np.arcsin)
+
+
+def power(base: ArrayLike, exponents: ArrayLike) -> Floats:
+    """Raise to each exponent, with the same digits on every processor.
+
+    A power in extended precision takes a microsecond: equal exponents of one base share it.
+
+    >>> power(0.5, [1, 2, 1]).tolist()
+    [0.5, 0.25, 0.5]
+    """
+    bases, places = np.asarray(base, np.longdouble), np.asarray(exponents, np.longdouble)
+    if bases.ndim:
+        return np.asarray(np.power(bases, places), np.float64)
+    distinct, at = np.unique(places, return_inverse=True)
+    return np.asarray(np.power(bases, distinct), np.float64)[at.reshape(places.shape)]
+
+
 def as_array(values: Any) -> Any:
     """Return what numpy can read: torch tensors, also in a list, are brought to main memory.
 
@@ -41,19 +70,6 @@ def as_array(values: Any) -> Any:
     tensor = values.detach().cpu()
     widened = "bfloat16" in str(getattr(tensor, "dtype", ""))
     return (tensor.float() if widened else tensor).numpy()
-
-
-def extended(function: np.ufunc, *values: Any) -> Floats:
-    """Return a function of numbers, computed in extended precision and rounded once.
-
-    The logarithms, exponentials and powers of doubles that numpy computes have other last digits
-    on other processors.
-
-    >>> extended(np.power, 0.8, [0.0, 1.0, 2.0]).tolist()
-    [1.0, 0.8, 0.6400000000000001]
-    """
-    wide = [np.asarray(value, dtype=np.float64).astype(np.longdouble) for value in values]
-    return np.asarray(function(*wide), dtype=np.float64)
 
 
 def offsets_of(lengths: Any) -> Ints:
@@ -70,10 +86,11 @@ def offsets_of(lengths: Any) -> Ints:
 def gather(offsets: Ints, rows: Ints) -> tuple[Ints | slice, Ints]:
     """Positions of the elements of some rows of a ragged array, and the new offsets.
 
-    The first rows in their own order are a slice, so that nothing is moved.
+    Rows that follow each other are a slice, so that nothing is moved.
     """
-    if np.array_equal(rows, np.arange(len(rows))):
-        return slice(0, int(offsets[len(rows)])), offsets[: len(rows) + 1]
+    if len(rows) == 0 or np.array_equal(rows, np.arange(rows[0], rows[0] + len(rows))):
+        edges = offsets[rows[0] : rows[0] + len(rows) + 1] if len(rows) else offsets[:1]
+        return slice(int(edges[0]), int(edges[-1])), edges - edges[0]
     length = offsets[rows + 1] - offsets[rows]
     new = offsets_of(length)
     at = np.arange(new[-1]) - np.repeat(new[:-1] - offsets[rows], length)

@@ -91,6 +91,31 @@ class ConventionError(UsageError):
     """A convention, a preset or a signature is not known."""
 
 
+def install_command(extra: str) -> str:
+    """Return the command that adds an extra to this installation.
+
+    An installation from a folder, an archive or a repository has no other source to name.
+    """
+    import json
+    from importlib import metadata
+
+    try:
+        origin = json.loads(
+            metadata.distribution("assay-eval").read_text("direct_url.json") or "{}"
+        )
+    except metadata.PackageNotFoundError:  # the source folder itself is on the path
+        origin = {"dir_info": {}}
+    if "dir_info" in origin:
+        editable = "-e " if origin["dir_info"].get("editable") else ""
+        return f'pip install {editable}".[{extra}]" (in the source folder of Assay)'
+    if "vcs_info" in origin:
+        source = f"{origin['vcs_info'].get('vcs', 'git')}+{origin['url']}"
+        return f'pip install "assay-eval[{extra}] @ {source}"'
+    if "url" in origin:
+        return f'pip install "{origin["url"].rpartition("/")[2]}[{extra}]"'
+    return f'pip install "assay-eval[{extra}]"'
+
+
 class MissingPackageError(AssayError, ImportError):
     """An optional package is needed; the message holds the command that installs it."""
 
@@ -99,10 +124,9 @@ class MissingPackageError(AssayError, ImportError):
     def __init__(
         self, package: str, purpose: str, extra: str, *, command: str | None = None
     ) -> None:
-        how = f'pip install "assay-eval[{extra}]"'
         super().__init__(
             f"{purpose} needs the package '{package}', which is not installed. "
-            f"Install it with: {command or how}"
+            f"Install it with: {command or install_command(extra)}"
         )
 
 

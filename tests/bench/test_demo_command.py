@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from assay.errors import install_command
 from tests.bench.samples import small
 
 
@@ -81,5 +82,5 @@ def test_a_missing_package_is_named_with_the_extra(
     monkeypatch.setitem(sys.modules, "sklearn", None)
     done = assay("demo")
     assert done.code == 4
-    assert 'pip install "assay-eval[demo]"' in done.err
+    assert install_command("demo") in done.err
     assert not (quick / "assay-demo").exists()

@@ -209,8 +209,8 @@ def test_unjudged_share_is_that_of_the_lists() -> None:
 def test_what_a_mean_would_hide_stands_beside_it() -> None:
     result = run_bench(small(), ["bm25", "tfidf"], measures="nDCG@100, Success@40")
     wanted = (
-        "all: nDCG@100: k is beyond the 40 there are to find",
-        "all: Success@40: chance is 100 %, any order is right, so this tells nothing",
+        "all: nDCG@100: the cutoff exceeds the 40 documents of the collection",
+        "all: Success@40 is always 1 here: any order of the documents is right (chance 100 %)",
     )
     said = result.to_dict()["remarks"]
     assert [said.count(one) for one in wanted] == [1, 1]

@@ -218,9 +218,9 @@ def test_chunks_that_cannot_be_counted(two: str, how: dict[str, Any], message: s
 @pytest.mark.parametrize(
     ("two", "message"),
     [
-        ("bm52>py:a:b", "none of the models and fusions. Did you mean bm25"),
+        ("bm52>py:a:b", "not one of the models and fusions. Did you mean bm25"),
         ("bm25", "written A>RERANKER"),
-        ("bm25>wordllama", "is no reranker"),
+        ("bm25>wordllama", "is not a reranker"),
         ("rerank/5000:bm25>py:a:b", "add --depth 5000"),
         ("bm25=bm25>py:a:b", "Two systems are called 'bm25'"),
         ("bm25>py:tests.bench.samples:broken", "NaN or infinite scores for the query"),

@@ -20,12 +20,18 @@ class _Quiet(SimpleHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory):
-    """Where the site is served, built from the pages of now."""
+def folder(tmp_path_factory):
+    """The site, built from the pages of now."""
     pytest.importorskip("zensical", reason="scripts/setup docs installs it")
     home = tmp_path_factory.mktemp("site")
     site.build(home)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=home / "site"))
+    return home / "site"
+
+
+@pytest.fixture(scope="module")
+def address(folder):
+    """Where the site is served."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=folder))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}/"
@@ -65,6 +71,13 @@ def test_search_finds_and_the_button_copies_what_one_types(page, address):
     copied = page.evaluate("navigator.clipboard.readText()")
     assert copied.startswith("assay compare dense.run")
     assert "interval" not in copied  # what is printed below
+    page.keyboard.press("Control+k")
+    page.keyboard.type("expected ties")
+    page.get_by_text("How the expectation is computed").first.wait_for()
+
+
+def test_search_finds_where_the_site_is_opened_from_disk(page, folder):
+    page.goto((folder / "compare.html").as_uri(), wait_until="networkidle")
     page.keyboard.press("Control+k")
     page.keyboard.type("expected ties")
     page.get_by_text("How the expectation is computed").first.wait_for()

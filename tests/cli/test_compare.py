@@ -137,7 +137,7 @@ def test_markdown_and_latex(assay, demo):
     assert "|:---|---:|---:|---:|:---|" in markdown
     assay(*COMMAND, "-o", "table.tex")
     latex = (demo / "table.tex").read_text()
-    assert latex.count(r"\begin{tabular}") == 2
+    assert latex.count(r"\begin{tabular}") == 1
     assert r"\toprule" in latex
     assert "% preset:trec_eval" in latex
 

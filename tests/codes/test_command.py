@@ -153,7 +153,7 @@ def test_packed_codes_must_be_declared(assay, vectors):
         (("--codes", "a=docs-bits.npy"), "need --query-codes"),
         (("--codes", "a=bits.npz", "--codes", "a=bits.npz"), "one name"),
         (("--query-codes", "a=bits.npz"), "has no --codes"),
-        (("--packed", "8"), "there are none"),
+        (("--packed", "8"), "--packed requires --codes"),
         (("--chart", "curve.png"), ".svg"),
         (("--k", "0"), "--k"),
         (("--k", "51"), "only 50 documents"),
@@ -313,7 +313,7 @@ def test_labels_of_other_rows_are_refused(assay, labels):
     for files in (("all.npz",), ("docs.npy", "--doc-ids", "docs.txt")):
         answer = assay("codes", "--embeddings", *files, *FEW, "--labels", "strange.npz")
         assert answer.code != 0
-        assert "not those of the vectors" in answer.err
+        assert "differ from those of the vectors" in answer.err
 
 
 def test_methods_with_a_number_in_their_name(assay, vectors):

@@ -217,8 +217,8 @@ def test_ready_codes_that_do_not_fit_are_refused(docs, queries):
         ({"mine": (bits[0], bits[1][:, :7])}, "8.*7|7.*8"),
         ({"mine": (bits[0] * 3, bits[1])}, "3"),
         ({"mine": bits[0]}, "two parts"),
-        ({"float": bits}, "name of its own"),
-        ({"": bits}, "name of its own"),
+        ({"float": bits}, "its own name"),
+        ({"": bits}, "its own name"),
         ([bits], "found list"),
     ]
     for codes, words in cases:

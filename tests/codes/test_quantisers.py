@@ -10,7 +10,7 @@ import pytest
 
 from assay.codes import evaluate_codes, make_encoder
 from assay.codes.encoders import rabitq_of
-from assay.errors import AssayError
+from assay.errors import AssayError, install_command
 
 SLOW = pytest.mark.slow
 FEW = {"k": [5], "resamples": 200}
@@ -212,5 +212,5 @@ def test_few_documents_and_zeros_are_refused(docs, queries):
 
 def test_the_missing_package_is_named(docs, queries, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "faiss", None)
-    with pytest.raises(AssayError, match=re.escape("assay-eval[faiss]")):
+    with pytest.raises(AssayError, match=re.escape(install_command("faiss"))):
         measured(docs, queries, "pq:4")

@@ -65,7 +65,7 @@ def test_a_verdict_is_not_a_comparison_of_means():
     right = left[::-1].copy()
     found = compare(scores_of(left), scores_of(right))
     assert found.pairs[0].winner is None
-    assert found.verdict.startswith("A and B have the same mean on RR. Lead +0.000 (")
+    assert found.verdict.startswith("A and B have the same mean on RR. Lead 0.000 (")
 
 
 def test_a_test_that_contradicts_the_means_makes_no_winner():

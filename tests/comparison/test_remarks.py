@@ -192,7 +192,7 @@ def test_undefined_values_and_leads_below_what_can_be_detected() -> None:
         f"RR: the lead of {abs(worst.difference):.4f} of {worst.winner} over {worst.loser} is "
         f"below the minimum detectable difference of {worst.minimum_detectable:.4f} "
         f"({worst.effect.n} queries, 80 % power), so it is probably overestimated "
-        "(as for 1 more)"
+        "(and 1 more)"
     )
 
 

@@ -144,8 +144,8 @@ def test_the_minimum_detectable_difference_is_said_once_or_as_a_range() -> None:
     sizes = sorted(pair.minimum_detectable for pair in found.pairs)
     assert found.power_note("RR") == (
         f"Minimum detectable difference (80 % power): {sizes[0]:.4f} to {sizes[-1]:.4f}, "
-        "depending on the pair. These queries cannot show losses, however large, on up to 7.2% of "
-        "all queries: with a chance of 5 % none of those was drawn."
+        "depending on the pair. Losses on up to 7.2% of all queries, however large, may be absent "
+        "from this sample (5 % risk)."
     )
     one = compare(*rows[:2], resamples=100)
     only = one.pairs[0].minimum_detectable
@@ -166,20 +166,20 @@ def test_differences_shown_are_those_of_the_best_two_or_of_each_to_the_baseline(
 @pytest.mark.parametrize(
     ("settings", "n", "words"),
     [
-        ({}, 2, "p: randomisation (one pair), 1,000 resamples, seed 3. Intervals of differences: "
-         "all that the test does not reject; of means: 90 % "),
+        ({}, 2, "p: randomisation (one pair), 1,000 resamples, seed 3. Intervals of differences "
+         "invert the test; intervals of means are individual 90 % "),
         ({}, 3, "p: max-t over 3 pairs (all 3 pairs of 3 systems), 1,000 resamples, seed 3. "
-         "Intervals of differences: 90 % for all of them together, of the same draws; of means"),
+         "Intervals of differences are simultaneous (90 % jointly); intervals of means are"),
         ({"baseline": "A"}, 3, "p: max-t over 2 pairs (2 systems against A), 1,000 resamples"),
-        ({"interval": "t"}, 2, "corrected alike, but not of this test; of means: 90 % "),
-        ({"test": "t"}, 2, "Intervals of differences: all that the test does not reject; "),
+        ({"interval": "t"}, 2, "with the correction of p but not from this test; intervals of "),
+        ({"test": "t"}, 2, "Intervals of differences invert the test; "),
     ],
 )  # fmt: skip
 def test_the_method_names_test_family_draws_and_intervals(settings, n, words) -> None:
     rows = shifted(0.0, 0.1, 0.2)[:n]
     found = compare(*rows, resamples=1000, seed=3, level=0.1, **settings)
     assert words in found.method
-    assert found.method.endswith(", each for itself.")
+    assert "intervals of means are individual 90 % " in found.method
     assert found.table().columns[1:3] == ("mean", "90 % CI")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 
@@ -9,7 +10,14 @@ import numpy as np
 import pytest
 
 from assay.cluster import Cluster, RayExecutor, ThreadExecutor, open_cluster, rank_shards
-from assay.errors import AssayError, FormatError, MissingPackageError, StorageError, UsageError
+from assay.errors import (
+    AssayError,
+    FormatError,
+    MissingPackageError,
+    StorageError,
+    UsageError,
+    install_command,
+)
 from assay.search.engine import rank
 from tests.cluster import tasks
 from tests.cluster.corpora import ranking_bytes, sample, write_npy
@@ -84,12 +92,12 @@ def test_an_interrupt_ends_a_job_on_threads(tmp_path):
 def test_a_missing_package_gives_the_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with (
-        pytest.raises(MissingPackageError, match=r'pip install "assay-eval\[cluster\]"'),
+        pytest.raises(MissingPackageError, match=re.escape(install_command("cluster"))),
         open_cluster("auto"),
     ):
         pass
     monkeypatch.setitem(sys.modules, "fsspec", None)
-    with pytest.raises(MissingPackageError, match=r'pip install "assay-eval\[cluster\]"'):
+    with pytest.raises(MissingPackageError, match=re.escape(install_command("cluster"))):
         rank_shards(np.ones((1, 2)), "s3://bucket/a.npy", 1)
 
 
@@ -105,5 +113,5 @@ def test_a_missing_file_system_gives_the_command(url, package, monkeypatch):
     pytest.importorskip("fsspec")
     monkeypatch.setitem(sys.modules, package, None)
     extra = url.partition("://")[0]
-    with pytest.raises(MissingPackageError, match=rf"'{package}'.*assay-eval\[{extra}\]"):
+    with pytest.raises(MissingPackageError, match=rf"'{package}'.*\[{extra}\]"):
         rank_shards(np.ones((1, 2)), url, 1)

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("cv2")
 
-from assay.errors import InputError, MismatchError, ShapeError, ValueRangeError
+from assay.errors import InputError, MismatchError, ShapeError, ValueRangeError, install_command
 from assay.vision import DescriptorResult, Scene, experiment_from, rank_pair, run_experiment
 from assay.vision.keypoints import choose_names
 from assay.vision.run import SceneCheckpoint
@@ -305,4 +305,4 @@ def test_without_opencv_the_pip_command(
     monkeypatch.setitem(__import__("sys").modules, "cv2", None)
     answer = assay("descriptors", "run", tmp_path / "e.yaml")
     assert answer.code == 4
-    assert 'pip install "assay-eval[vision]"' in answer.err
+    assert install_command("vision") in answer.err

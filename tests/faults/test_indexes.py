@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
-from assay.errors import MissingPackageError, StorageError
+from assay.errors import MissingPackageError, StorageError, install_command
 from assay.search.indexes import Index, build_index
 
 
@@ -54,5 +55,5 @@ def test_a_missing_engine_is_told_with_the_pip_command(
     spec: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingPackageError, match=rf'pip install "assay-eval\[{extra}\]"'):
+    with pytest.raises(MissingPackageError, match=re.escape(install_command(extra))):
         build_index(spec, np.eye(3))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from assay.errors import (
     StorageError,
     UsageError,
     ValueRangeError,
+    install_command,
 )
 from assay.vision import Keypoints, KeypointSettings, Scene, find_scenes, make_pair
 from assay.vision import scenes as demo_module
@@ -186,12 +188,12 @@ def test_misspelt_descriptors():
 
 def test_without_scikit_image(monkeypatch):
     monkeypatch.setattr(demo_module, "find_spec", lambda name: None)
-    with pytest.raises(MissingPackageError, match=r'pip install "assay-eval\[vision-demo\]"'):
+    with pytest.raises(MissingPackageError, match=re.escape(install_command("vision-demo"))):
         demo_module.make_demo_scenes(["i_camera"])
 
 
 def test_without_the_package_of_vision(monkeypatch, tmp_path):
     (tmp_path / "1.png").write_bytes(b"x")
     monkeypatch.setitem(sys.modules, "cv2", None)
-    with pytest.raises(MissingPackageError, match=r'pip install "assay-eval\[vision\]"'):
+    with pytest.raises(MissingPackageError, match=re.escape(install_command("vision"))):
         read_image(tmp_path / "1.png")

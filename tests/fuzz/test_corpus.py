@@ -58,7 +58,7 @@ CASES = {
     "npy 2^62": ("s.npy", npy_file("(0, 4611686018427387904)"), read_run, "shape"),
     "npy 65 dimensions": ("s.npy", npy_file("(" + "0," * 65 + ")"), read_run, "shape"),
     "npy no characters": ("s.npy", npy_file("(1000000000,)", "<U0"), read_run, "not numbers or"),
-    "npy no character": ("s.npy", npy_file("(1,)", "<U1", b"\xff" * 4), read_run, "no character"),
+    "npy no character": ("s.npy", npy_file("(1,)", "<U1", b"\xff" * 4), read_run, "a character"),
     "parquet not UTF-8": ("r.parquet", parquet().replace(b"q1", b"\xff1"), read_run, "UTF8"),
     "yaml date": ("e.yaml", yaml("evaluation: {tau: 2020-13-45}"), read_experiment, "line 3"),
     "yaml list as key": ("e.yaml", yaml("? [a, b]\n: c"), read_experiment, "line 3: a key is"),

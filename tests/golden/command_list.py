@@ -609,10 +609,12 @@ def _descriptors() -> Found:
         },
         (*VISION, "skimage"),
     )
+    match = "descriptors match whole.yaml --matcher mutual --matcher ratio:0.9 --json"
+    # OpenCV fits homographies with the instructions that the processor has.
+    yield Command("descriptors match/json", match, needs=VISION, digits=8)
     yield from _named(
         "descriptors match",
         {
-            "json": "whole.yaml --matcher mutual --matcher ratio:0.9 --json",
             "text": "rules.yaml --matcher nn --matcher mutual-ratio --scenes",
             "csv": "two.yaml --matcher mutual --estimator magsac --inlier 2 --format csv",
         },

@@ -69,6 +69,7 @@ class Command:
     files: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    digits: int = 0  # significant ones, where a package computes others on another processor
 
     @property
     def arguments(self) -> list[str]:
@@ -122,6 +123,8 @@ class Session:
             found = {"args": command.line, "exit": code, **self._plain(out, _kind(command))}
             if command.files:
                 found["files"] = {file: self._file(file) for file in command.files}
+        if command.digits:
+            found = _rounded(found, command.digits)
         if err and code:
             found["stderr"] = self._lasting_text(err).splitlines()
         return found
@@ -176,6 +179,14 @@ class Session:
         for pattern, put in _PASSING_TEXT:
             text = pattern.sub(put, text)
         return text
+
+
+def _rounded(value: Any, digits: int) -> Any:
+    if isinstance(value, dict):
+        return {key: _rounded(item, digits) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_rounded(item, digits) for item in value]
+    return float(f"{value:.{digits}g}") if isinstance(value, float) else value
 
 
 def _table(head: str) -> re.Pattern[str]:

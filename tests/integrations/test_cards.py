@@ -80,7 +80,7 @@ def test_cards_of_others_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("# no head\n", "is no model card"),
+        ("# no head\n", "is not a model card"),
         ("---\na: 1\n", "no second line"),
         ("---\nmodel-index:\n- name: x\n---\n", "lacks something: KeyError"),
         ("---\nmodel-index: 3\n---\n", "lacks something: TypeError"),

@@ -243,7 +243,7 @@ def test_zst_without_the_package(tmp_path, monkeypatch):
         raise ImportError(name)
 
     monkeypatch.setattr(streams, "import_module", no_package)
-    with pytest.raises(MissingPackageError, match=r"zst files needs .*assay-eval\[zst\]"):
+    with pytest.raises(MissingPackageError, match=r"zst files needs .*\[zst\]"):
         parse_run(path)
 
 

@@ -147,7 +147,7 @@ def test_labels_are_not_written_as_pairs(tmp_path):
 def test_a_missing_package_is_named(tmp_path, monkeypatch):
     for module in ("compression.zstd", "backports.zstd"):
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingPackageError, match=r"'backports.zstd'.*assay-eval\[zst\]"):
+    with pytest.raises(MissingPackageError, match=r"'backports.zstd'.*\[zst\]"):
         write_run(as_ranking({"q": {"a": 1.0}}, RULES), tmp_path / "run.zst")
     assert not list(tmp_path.iterdir())
 

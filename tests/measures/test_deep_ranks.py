@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from assay import Ids, evaluate, preset, score
-from assay.arrays import extended
+from assay.arrays import power
 from assay.core.hits import Hits
 from assay.errors import MeasureError
 from assay.measures import expected, views
@@ -289,12 +289,12 @@ def test_err_place_by_place_and_document_by_document(monkeypatch):
 def test_the_weights_of_rbp_are_powers_to_the_last_digit(p):
     """Whatever instructions the processor has."""
     ranks = range(1, 1001)
-    powers = extended(np.power, p, np.arange(1000.0)).tolist()
-    for rank, power in zip(ranks, powers, strict=True):
-        last = Fraction(math.ulp(power))
-        assert abs(Fraction(power) - Fraction(p) ** (rank - 1)) <= Fraction(501, 1000) * last
+    powers = power(p, np.arange(1000.0)).tolist()
+    for rank, value in zip(ranks, powers, strict=True):
+        last = Fraction(math.ulp(value))
+        assert abs(Fraction(value) - Fraction(p) ** (rank - 1)) <= Fraction(501, 1000) * last
     qrels = {f"q{rank:04}": {f"d{rank}": 1} for rank in ranks}
     docs = {f"d{rank}": 2000.0 - rank for rank in ranks}
     run = dict.fromkeys(qrels, docs)
     values = evaluate(run, qrels, f"RBP(p={p})").values[0].tolist()
-    assert values == [(1 - p) * power for power in powers]
+    assert values == [(1 - p) * value for value in powers]

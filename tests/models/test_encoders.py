@@ -268,7 +268,7 @@ def test_a_model_that_wants_to_run_code_is_refused_with_the_option(fake_package)
             raise ValueError("Loading m requires trust_remote_code=True")
 
     fake_package(Model)
-    with pytest.raises(UsageError, match=r"cannot be loaded.*say --trust-remote-code"):
+    with pytest.raises(UsageError, match=r"cannot be loaded.*pass --trust-remote-code"):
         encoder("st:m")
 
 

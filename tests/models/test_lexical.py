@@ -265,7 +265,7 @@ def test_lsa_wider_than_its_documents_has_as_many_dimensions_as_they_span():
 def test_a_wrong_pattern_is_refused():
     for pattern, words in (
         ("(", "is not a regular expression"),
-        (r"(\w)\w", "may not have groups"),
+        (r"(\w)\w", "must not have groups"),
     ):
         with pytest.raises(UsageError, match=words):
             lexical_model("bm25", pattern=pattern).fit(["cat"])

@@ -61,7 +61,7 @@ def test_what_is_no_run_is_refused(runs):
 
 def test_two_runs_of_one_name_are_refused():
     dense = demo_runs()[0]
-    with pytest.raises(UsageError, match="name of its own"):
+    with pytest.raises(UsageError, match="its own name: 'dense' stands for two"):
         make_report([dense, dense])
 
 
@@ -80,8 +80,9 @@ def test_markdown_and_latex_mark_the_best_and_what_is_significant(tmp_path: Path
     assert "| dense | **0.7226 a** |" in text
     assert "share a letter" in text
     text = demo_report(baseline="coarse").save(tmp_path / "r.tex").read_text()
-    assert r"dense & \textbf{0.7226 *}" in text
-    assert "lexical & 0.5612 †" in text
+    assert r"a & dense & \textbf{0.7226} & \textsuperscript{c}" in text
+    assert r"c & coarse & 0.6715 & \textsuperscript{b}" in text
+    assert "Only differences to coarse were tested." in text
 
 
 def test_same_report_same_bytes():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
 from assay.core.text import printable
-from assay.errors import MissingPackageError, StorageError, UsageError
+from assay.errors import MissingPackageError, StorageError, UsageError, install_command
 from assay.report import make_report
 from assay.report.charts import render_chart, report_charts
 from assay.runs import RunRecord
@@ -109,7 +110,7 @@ def test_a_missing_package_is_named_with_its_command(module, monkeypatch, tmp_pa
     monkeypatch.setitem(sys.modules, module, None)
     report = demo_report()
     assert "</html>" in report.to_html()  # the page needs neither
-    with pytest.raises(MissingPackageError, match=r'pip install "assay-eval\[report\]"'):
+    with pytest.raises(MissingPackageError, match=re.escape(install_command("report"))):
         report.figures(tmp_path, formats=["svg"])
 
 

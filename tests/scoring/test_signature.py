@@ -162,17 +162,17 @@ def test_a_comparison_says_how_it_was_made():
 
 def test_a_cut_beyond_the_collection_and_certain_chance_are_remarked_on():
     scores = evaluate(rank(QUERIES, DOCS, 30), QRELS, ["P@50", "P@5"], conventions="model_bench")
-    assert any("P@50: k is beyond the 30" in remark for remark in disclosures(scores))
+    assert any("P@50: the cutoff exceeds the 30" in remark for remark in disclosures(scores))
     assert not any("P@5:" in remark for remark in disclosures(scores))
     remarks = list(disclosures(scores, {"P@5": 1.0, "P@50": 0.3}))
-    assert any("P@5: chance is 100 %" in remark for remark in remarks)
+    assert any("P@5 is always 1 here" in remark for remark in remarks)
 
 
 def test_labels_of_one_class_are_remarked_on():
     found = label_retrieval({"x": DOCS}, ["a"] * 30, k_values=[3])
-    assert any("chance is 100 %" in remark for remark in found.remarks)
+    assert any("(chance 100 %)" in remark for remark in found.remarks)
     result = evaluate_predictions([[0.5], [0.1]], [0, 0])
-    assert any("chance is 100 %" in remark for remark in result.remarks)
+    assert any("(chance 100 %)" in remark for remark in result.remarks)
 
 
 def test_labels_are_judged_with_settings_too():

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 
 import assay.store
-from assay.errors import StorageError, UsageError
+from assay.errors import StorageError, UsageError, install_command
 from assay.store.database import locate
 from assay.store.schema import (
     FIRST_VERSION,
@@ -240,4 +240,4 @@ def test_missing_packages_are_named(tmp_path):
             text=True,
             check=False,
         )
-        assert f'pip install "assay-eval[{extra}]"' in done.stderr
+        assert install_command(extra) in done.stderr

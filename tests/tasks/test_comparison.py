@@ -139,7 +139,7 @@ def test_neighbours_are_counted() -> None:
     ranked = [one.name for one in found.standings]
     unclear = sum(found.pair(a, b).winner is None for a, b in pairwise(ranked))
     assert found.neighbours == (unclear, 5)
-    assert f"{unclear} of 5 neighbours are not separable" in found.verdict
+    assert f"between {unclear} of 5 pairs of neighbours in the ranking" in found.verdict
     assert found.to_dict()["neighbours"] == {"not_separable": unclear, "all": 5}
 
 
@@ -601,11 +601,11 @@ def test_the_tables_of_tasks_hold_the_numbers_of_the_pairs() -> None:
     assert [row[4].value for row in standings.rows] == ["6", "3", "0"]
     assert [row[1].best for row in standings.rows] == [True, False, False]
     assert "max-t over 3 pairs" in found.method
-    assert found.verdicts[1] == "0 of 2 neighbours are not separable"
+    assert found.verdicts[1] == "All 2 pairs of neighbours in the ranking differ significantly"
     assert found.family == "all 3 pairs of 3 systems"
     assert found.method.startswith("p: max-t over 3 pairs (all 3 pairs of 3 systems), 300 ")
-    assert "differences: 90 % for all of them together" in found.method
-    assert "of means: 90 %, each for itself" in found.method
+    assert "differences are simultaneous (90 % jointly)" in found.method
+    assert "intervals of means are individual 90 %." in found.method
     with pytest.raises(UsageError, match="System 'x' not found; there are: s0, s1, s2"):
         found.pair("s0", "x")
 
@@ -619,7 +619,8 @@ def test_one_pair_and_one_task_are_named_so() -> None:
     balanced = np.tile([-0.01, 0.01], 15)
     three = np.stack([values[0], values[0] + balanced, values[0] + 5])
     neighbours = compare_tasks(records(three, tasks), resamples=300).verdicts[1]
-    assert neighbours == "1 of 2 neighbours is not separable"
+    said = "No significant difference between 1 of 2 pairs of neighbours in the ranking"
+    assert neighbours == said
 
 
 def test_forty_five_pairs_are_shown_and_more_are_not() -> None:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import assay.store
+from assay.errors import install_command
 from assay.web import server
 from assay.web.server import serve
 from tests.comparison.made_scores import made_scores
@@ -184,7 +185,7 @@ def test_a_missing_package_gives_the_command(place, assay, monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     answer = assay("serve", "--store", place)
     assert answer.code == 4
-    assert 'pip install "assay-eval[serve]"' in answer.err
+    assert install_command("serve") in answer.err
 
 
 def test_the_library_takes_the_same_words(place, monkeypatch):

@@ -212,6 +212,14 @@ class BenchReport:
         page = [*self.result.page(self.board)[:-1], Words(self.signature, "signature")]
         return [*sweeps, *page, *self.gate.page()]
 
+    def paper(self) -> Page:
+        """Return one table of systems × measures for a paper; one system has its page."""
+        if self.board.comparison is None:
+            return self.page()
+        from assay.comparison.paper import paper_page, paper_table
+
+        return paper_page(paper_table(self.board.comparison, label="tab:bench"), self.page())
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
         data = {**self.result.to_dict(per_query=True, board=self.board), **self.gate.to_dict()}

@@ -102,7 +102,7 @@ def _check_failures(result: BenchResult) -> Iterator[Finding]:
     failed, several = failures(result), len(result.systems) > 1
     if failed:
         everyone = "all systems fail" if several else "nothing relevant is retrieved"
-        message = f"on {_count(len(failed), 'query')} {everyone}"
+        message = f"on {count_of(len(failed), 'query')} {everyone}"
         effect = "Inspect one with 'assay explain --query ID': judgment or text may be wrong."
         yield _finding("note", "all-fail", message, effect, failed, result.chance.n_queries)
 
@@ -111,7 +111,8 @@ def _check_disagreement(result: BenchResult) -> Iterator[Finding]:
     wide = [query for query, spread in disagreements(result) if spread >= _WIDE]
     if wide and len(result.systems) > 1:
         measure = result.systems[0].scores.measures[0]
-        message = f"on {_count(len(wide), 'query')} systems are {_WIDE} or more apart on {measure}"
+        queries = count_of(len(wide), "query")
+        message = f"on {queries} systems are {_WIDE} or more apart on {measure}"
         effect = "They retrieve different documents; a fusion may gain from that."
         yield _finding("note", "disagreement", message, effect, wide, result.chance.n_queries)
 
@@ -143,7 +144,7 @@ def _check_left_out(result: BenchResult) -> Iterator[Finding]:
     """Yield systems that could not run on this collection, and files that are not in it."""
     if result.left_out:
         reasons = [f"{name} ({reason})" for name, reason in result.left_out.items()]
-        message = f"{_count(len(reasons), 'system')} left out"
+        message = f"{count_of(len(reasons), 'system')} left out"
         effect = "The collection does not allow them; the others are compared."
         total = len(reasons) + len(result.systems)
         yield _finding("error", "left-out", message, effect, reasons, total)
@@ -174,10 +175,8 @@ def _check_unjudged(result: BenchResult) -> Iterator[Finding]:
     unequal, span = shares[high] - shares[low] >= _UNEQUAL, format_percent(shares[high])
     if low != high:
         span = f"{format_percent(shares[low])} ({low}) to {span} ({high})"
-    effect = "They count as not relevant."
-    if unequal:
-        effect += f" That may be unfair to {high}: unjudged documents may be relevant."
-    message = f"of the first {_PLACES} documents {span} are not judged"
+    effect = f"That may be unfair to {high}: unjudged documents may be relevant." * unequal
+    message = f"{span} of the top {_PLACES} documents are unjudged (counted as not relevant)"
     yield Finding("warning" if unequal else "note", "unjudged", message, effect, 0, 0)
 
 
@@ -191,7 +190,8 @@ def _finding(
     return Finding(severity, code, message, effect, len(ids), total, examples)
 
 
-def _count(number: int, noun: str) -> str:
+def count_of(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural where it is not 1."""
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{number:,} {noun if number == 1 else plural}"
 
@@ -200,28 +200,30 @@ def _check_ids(collection: Collection) -> Iterator[Finding]:
     """Yield findings about ids and texts that are missing, empty or not judged."""
     qrels, docs, n_queries = collection.qrels, collection.doc_ids, len(collection.query_ids)
     if len(absent := collection.absent_docs):
-        message = f"{_count(len(absent), 'judged document')} not in the collection"
+        message = f"{count_of(len(absent), 'judged document')} not in the collection"
         effect = "Those that are relevant count as relevant, and cannot be retrieved."
         effect += describe_near(absent, docs)
         yield _finding("error", "absent-docs", message, effect, absent, len(qrels.doc_ids))
     if len(absent := collection.absent_queries):
-        message = f"{_count(len(absent), 'judged query')} without a text"
+        message = f"{count_of(len(absent), 'judged query')} without a text"
         effect = f"They are left out.{describe_near(absent, collection.unjudged_queries)}"
         yield _finding("warning", "absent-queries", message, effect, absent, len(qrels.query_ids))
     if len(empty := collection.empty_docs):
         relevant = qrels.doc_ids.take(np.unique(qrels.docs[qrels.grades > 0]))
         number = int((relevant.match(empty) >= 0).sum())
-        message = f"{_count(len(empty), 'document')} without any text"
+        message = f"{count_of(len(empty), 'document')} without any text"
         effect = f"They cannot be retrieved; {number} of them relevant to a query."
         yield _finding("warning", "empty-docs", message, effect, empty, len(docs))
     empty = collection.empty_queries
     if len(empty := empty.take(np.flatnonzero(empty.match(qrels.query_ids) >= 0))):
-        message = f"{_count(len(empty), 'judged query')} with an empty text"
+        message = f"{count_of(len(empty), 'judged query')} with an empty text"
         effect = "They retrieve nothing and score 0."
         yield _finding("error", "empty-queries", message, effect, empty, n_queries)
     if len(unjudged := collection.unjudged_queries):
-        message, effect = f"{_count(len(unjudged), 'query')} without judgments", "They are not run."
-        yield _finding("note", "unjudged-queries", message, effect, unjudged, n_queries)
+        message = f"{count_of(len(unjudged), 'query')} without judgments"
+        yield _finding(
+            "note", "unjudged-queries", message, "They are not run.", unjudged, n_queries
+        )
 
 
 def _check_case(result: BenchResult) -> Iterator[Finding]:
@@ -233,7 +235,7 @@ def _check_case(result: BenchResult) -> Iterator[Finding]:
         test = paired_test(small, as_written)
         if test.p <= _LEVEL and test.statistic > 0:
             gain = f"{signed(test.statistic)} {system.scores.measures[0]} (p = {test.p:.4f})"
-            queries = _count(len(small), "query")
+            queries = count_of(len(small), "query")
             message = f"{system.name} loses by capitals: in small letters {queries} reach {gain}"
             effect = "The model tells letters by their case. Write the queries in small letters."
             total = len(system.scores.query_ids)
@@ -245,12 +247,12 @@ def _check_copies(ids: Ids, facts: TextFacts) -> Iterator[Finding]:
     others = "where only one is judged, the others count as not relevant"
     effect = f"They take each other's places; {others}."
     if same:
-        documents = _count(sum(map(len, same)), "document")
-        message = f"{documents} in {_count(len(same), 'group')} of equal words"
+        documents = count_of(sum(map(len, same)), "document")
+        message = f"{documents} in {count_of(len(same), 'group')} of equal words"
         counts = len(same), len(ids), _groups(ids, same)
         yield Finding("warning", "duplicate-docs", message, effect, *counts)
     if near:
-        documents = _count(len({doc for pair in near for doc in pair}), "document")
+        documents = count_of(len({doc for pair in near for doc in pair}), "document")
         message = f"{documents} that share most of their words with another"
         counts = len(near), len(ids), _groups(ids, near)
         yield Finding("note", "near-duplicate-docs", message, effect, *counts)

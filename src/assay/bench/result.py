@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from assay.arrays import Floats, numbers_or_none
 from assay.bench.chunkings import ChunkSummary
 from assay.bench.explain import SnippetBuilder
-from assay.bench.findings import diagnose
+from assay.bench.findings import count_of, diagnose
 from assay.bench.plan import PreparedCollection, Rerank
 from assay.bench.search import ChunkAggregation, SearchResult
 from assay.comparison.compare import Comparison, compare
@@ -44,14 +44,13 @@ _BY_ANSWERS: Final = f"By answers: relevant is a document in which {CONVENTION}.
 _COSTS: Final = ("model", "dimension", "texts/s", "memory", "search/query")
 # Findings by their codes, where one line is for all of them.
 _IN_SHORT: Final = {
-    "all-fail": "{:,} queries nobody solves",
-    "disagreement": "{:,} queries with systems far apart",
-    "duplicate-docs": "{:,} duplicate groups",
-    "files": "{:,} files left out",
-    "left-out": "{:,} systems left out",
-    "near-duplicate-docs": "{:,} near-duplicate pairs",
-    "unjudged": "unjudged documents among the first",
-    "zero-vectors": "{:,} texts without a vector",
+    "all-fail": ("query", "where every system scores 0"),
+    "disagreement": ("query", "where systems differ by ≥ 0.5"),
+    "duplicate-docs": ("group", "of duplicate documents"),
+    "files": ("file", "left out"),
+    "left-out": ("system", "left out"),
+    "near-duplicate-docs": ("pair", "of near-duplicate documents"),
+    "zero-vectors": ("text", "without a vector"),
 }
 
 
@@ -376,8 +375,8 @@ class BenchResult(Shown):
     def cost_table(self) -> Table:
         """Return dimension, speed, memory and search time of each system.
 
-        Where they are known of a system: bytes per vector (where there are codes), texts that were
-        truncated, tokens and price.
+        Where they are known of a system: bytes per vector (where there are codes) or per document
+        (of token and sparse vectors), texts that were truncated, tokens and price.
         """
         coded = any(system.result.costs.bytes_per_vector for system in self.systems)
         rows = [self._cost_cells(system, coded) for system in self.systems]
@@ -389,8 +388,12 @@ class BenchResult(Shown):
         costs, n_cut = system.result.costs, system.result.n_cut
         cached = "cached" if system.result.n_texts and not system.spec.startswith("npy:") else None
         width = None  # a fusion and what is behind an index have no vectors of their own
-        if coded and costs.dimension is not None and not (system.exact or system.first):
-            width = costs.bytes_per_vector or 4 * costs.dimension
+        one_vector = costs.dimension is not None and costs.bytes_per_document is None
+        if coded and one_vector and not (system.exact or system.first):
+            width = costs.bytes_per_vector or 4 * (costs.dimension or 0)
+        per_doc = None
+        if costs.bytes_per_document is not None and not system.first:
+            per_doc = round(costs.bytes_per_document)
         cut = None if n_cut is None else f"{n_cut / system.result.n_texts:.1%}"
         return {
             "model": Cell(system.name),
@@ -399,6 +402,7 @@ class BenchResult(Shown):
             "memory": Cell(format_bytes(costs.bytes), "figure"),
             "search/query": Cell(_format_search(system), "figure"),
             "bytes/vector": Cell(width, "count"),
+            "bytes/document": Cell(per_doc, "count"),
             "truncated": Cell(cut, "figure"),
             "pairs": Cell(costs.pairs, "count"),
             "tokens": Cell(self.tokens_of(system.name), "count"),
@@ -509,7 +513,8 @@ class BenchResult(Shown):
             page.append(self.by_answers.leaderboard(other))
             page.append(Words(other.aligned.signature, "signature"))
         for finding in self.diagnosis.findings:
-            short = _IN_SHORT.get(finding.code, "").format(finding.count) or finding.message
+            noun, rest = _IN_SHORT.get(finding.code, ("", ""))
+            short = f"{count_of(finding.count, noun)} {rest}" if noun else finding.message
             page.append(Words(Remark(str(finding), short), "remark"))
         page += [Words(remark, "remark") for remark in board.run_remarks]
         if board.comparison is not None:

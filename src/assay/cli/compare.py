@@ -197,6 +197,10 @@ class _ComparedFiles:
         """Verdict and tables of each measure, what options add, and how it was done."""
         return self.comparison.page(self._extra())
 
+    def paper(self) -> Page:
+        """Return one table of systems × measures, and what options add."""
+        return self.comparison.paper(self._extra())
+
     def screen(self) -> Page:
         """Return the first verdict, one table of all measures, and few pairs."""
         files = [str(run.provenance["file"]) for run in self.records]
@@ -239,6 +243,6 @@ def _remarks(records: list[RunRecord], comparison: Comparison, layout: str) -> l
     """Return what a reader should know that the result does not hold."""
     remarks = output.remarks_on(records, but=comparison.remarks)
     n_pairs = len(comparison.pairs) // len(comparison.measures)
-    if layout in ("text", "markdown", "latex") and n_pairs > MOST_PAIRS:
+    if layout in ("text", "markdown") and n_pairs > MOST_PAIRS:
         remarks.append(f"{n_pairs:,} pairs are too many to list; --format csv or json has them")
     return remarks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -169,6 +169,22 @@ class _Evaluation:
         heading = title(self.records, self.percent) if self.brief else ""
         page: Page = [Words(heading, "verdict"), self.table(), Words(self.signature, "signature")]
         return [*page, Words(self._next_step(), "next")]
+
+    def paper(self) -> Page:
+        """Return the means with caption, label and notes; other tables as they are."""
+        from assay.comparison.paper import paper_page
+
+        if self.per_query or self.by is not None:
+            return self.page()
+        table, n = self.table(), len(self.records[0].scored().query_ids)
+        note = f"n = {n:,} judged queries. No differences were tested."
+        table = replace(
+            table,
+            caption=f"Means over {n:,} queries{', in percent' if self.percent else ''}.",
+            label="tab:eval",
+            notes=tuple(filter(None, (note, table.note))),
+        )
+        return paper_page(table, self.page())
 
     def _next_step(self) -> str:
         if len(self.records) < 2 or self.per_query or self.by is not None:

@@ -20,7 +20,7 @@ from assay import __version__
 from assay.cli.progress import clear_progress
 from assay.cli.settings import facts_of
 from assay.core.on_demand import OnDemand
-from assay.core.text import Remark, mask_secrets, printable, short_remark
+from assay.core.text import mask_secrets, printable, remark_about
 from assay.core.work import tell
 from assay.errors import AssayError, UsageError
 from assay.io.streams import StandardInput, as_typed, atomic_write, split_array
@@ -243,6 +243,7 @@ class Result(Protocol):
     Beside plain data for JSON a result has what the formats of its command need: `page()` for text,
     Markdown and LaTeX, and `table()` for CSV and TSV. Where there is no page, it is made of the
     `tables()`, or text is `str(result)`; where there is no single table, CSV has all of them.
+    `paper()` is the page for LaTeX: one table with caption, label and notes.
     `trec()` gives trec_eval's layout, `model_card()` that of Hugging Face; `screen()` is a page for
     one screen, where `page()` with counted remarks would not be one. A `signature` stands below
     tables, and as a column in CSV. `remarks`, which a page shows and CSV does not, go to stderr
@@ -335,6 +336,12 @@ def _page_of(result: Any) -> Page | None:
     return None
 
 
+def _lay_out_latex(result: Any) -> str:
+    if hasattr(result, "paper"):
+        return latex_page(result.paper())
+    return _lay_out_page(result, latex_page)
+
+
 def _lay_out_page(result: Any, lay_out: Callable[[Page], str]) -> str:
     page = _page_of(result)
     if page is not None:
@@ -370,7 +377,7 @@ FORMATS: Final = {
     "text": Format("page", "", partial(_lay_out_page, lay_out=text_page)),
     "trec": Format("own", "", lambda result: str(result.trec())),
     "markdown": Format("page", ".md", partial(_lay_out_page, lay_out=markdown_page)),
-    "latex": Format("page", ".tex", partial(_lay_out_page, lay_out=latex_page)),
+    "latex": Format("page", ".tex", _lay_out_latex),
     "csv": Format("table", ".csv", partial(_lay_out_csv, delimiter=",")),
     "tsv": Format("table", ".tsv", partial(_lay_out_csv, delimiter="\t")),
     "json": Format("data", ".json", lambda result: as_json(result.to_dict())),
@@ -453,7 +460,7 @@ def remarks_on(records: Sequence[RunRecord], but: Iterable[str] = ()) -> list[st
 
     said = set(but)
     lines = [
-        Remark(f"{record.name}: {words}", short_remark(words)) if len(records) > 1 else words
+        remark_about(record.name, words) if len(records) > 1 else words
         for record in records
         for words in disclosures(record.scored(), record.chance_means())
     ]

@@ -10,7 +10,7 @@ from typing import Any, Final
 from assay.arrays import Floats
 from assay.codes.encoders import FLOAT
 from assay.codes.search import RADIUS, RadiusCurve, map_measure
-from assay.codes.tables import data_table, report_data, report_page
+from assay.codes.tables import codes_paper, data_table, report_data, report_page
 from assay.comparison.compare import Comparison
 from assay.errors import UsageError
 from assay.runs.record import RunRecord
@@ -221,6 +221,10 @@ class CodesReport(Shown):
     def screen(self) -> Page:
         """Return the page for one screen: of similarity, the first overlap."""
         return report_page(self, brief=True)
+
+    def paper(self) -> Page:
+        """Return one table for a paper: codes × bytes, overlap and judged measures."""
+        return codes_paper(self)
 
     def svg(self) -> str:
         """Return the curve: similarity to the float ranking and scores, over bytes per vector."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +13,8 @@ from assay.codes.encoders import FLOAT
 from assay.codes.search import RADIUS, map_measure
 from assay.codes.settings import HASHING
 from assay.comparison.compare import Comparison
+from assay.comparison.paper import paper_page
+from assay.comparison.paper import paper_table as comparison_table
 from assay.comparison.standings import difference_cells, standings_table
 from assay.core.text import format_percent
 from assay.stats import Interval
@@ -50,6 +53,41 @@ def report_page(report: CodesReport, *, brief: bool = False) -> Page:
     if comparison is not None:
         page.append(Words(comparison.method, "method"))
     return [*page, Words(report.signature, "signature")]
+
+
+def codes_paper(report: CodesReport) -> Page:
+    """Return one table of codes × bytes, overlap and judged measures; mAP by bits for hashing."""
+    settings, comparison = report.settings, report.comparison
+    sizes = f"{report.n_queries:,} queries and {report.n_docs:,} documents"
+    if settings.hashing is not None:
+        measure = map_measure(settings.hashing)
+        table = replace(
+            paper_table(report, measure),
+            caption=f"{measure} by method and length of the code, over {sizes}.",
+            label="tab:hashing",
+        )
+        return paper_page(table, report_page(report), [radius_table(report)])
+    names = [code.name for code in report.codes]
+    columns: dict[str, dict[str, float]] = {
+        "Bytes": {code.name: code.cost.bytes_per_vector for code in report.codes}
+    }
+    columns |= {
+        f"Overlap@{k}": {n: report.intervals[n][f"Overlap@{k}"].estimate for n in names}
+        for k in settings.k
+    }
+    caption = f"Codes and float vectors over {sizes}."
+    if comparison is None:
+        rows = [(name, *(values[name] for values in columns.values())) for name in names]
+        table = table_of(("Code", *columns), rows)
+        note = (
+            "Overlap: documents shared with the ranking of the float vectors. Nothing was tested."
+        )
+        table = replace(table, caption=caption, label="tab:codes", notes=(note,))
+    else:
+        table = comparison_table(
+            comparison, caption=caption, label="tab:codes", system="Code", columns=columns
+        )
+    return paper_page(table, report_page(report))
 
 
 def _title(report: CodesReport) -> str:

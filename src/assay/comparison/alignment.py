@@ -119,7 +119,8 @@ def _check_names(names: Iterable[str] | None, count: int) -> tuple[str, ...]:
         raise UsageError(f"There are {count} systems and {len(labels)} names; give one for each.")
     twice = next((name for name in labels if labels.count(name) > 1), None)
     if twice is not None or "" in labels:
-        raise UsageError(f"Each system needs its own name; {twice or ''!r} is not usable.")
+        fault = "one name is empty" if twice is None else f"{twice!r} stands for two"
+        raise UsageError(f"Each system needs its own name: {fault}. Rename it.")
     return labels
 
 

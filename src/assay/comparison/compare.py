@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations
 from numbers import Real
 from typing import Any, Final, Unpack
 
@@ -16,6 +16,7 @@ import numpy as np
 from assay.arrays import Floats
 from assay.comparison.alignment import Aligned, align
 from assay.comparison.pairs import POWER, ComparisonSettings, Pair, compare_pairs
+from assay.comparison.paper import paper_page, paper_table
 from assay.comparison.slices import SliceComparison, call_measures, compare_slices
 from assay.comparison.standings import (
     Standing,
@@ -92,6 +93,12 @@ class Comparison(Shown):
         return counts | {"unseen_share": unseen}
 
     @property
+    def sample(self) -> str:
+        """Number of queries, and of groups of them, in words."""
+        queries = f"{self.n_queries:,} {'query' if self.n_queries == 1 else 'queries'}"
+        return f"{queries} in {self.counts['groups']:,} groups" if self.settings.by else queries
+
+    @property
     def query_ids(self) -> Ids:
         """The queries that all systems have."""
         return self.aligned.query_ids
@@ -141,11 +148,11 @@ class Comparison(Shown):
         return (block.verdict,)
 
     def verdict_words(self, block: SystemBlock) -> Iterator[Words]:
-        """Yield the verdict on a block as paragraphs: the sentences, then the numbers."""
-        more = self.sentences_on(block)[1:]
-        yield from (Words(text, "verdict") for text in (block.verdict.headline, *more))
+        """Yield the verdict on a block as paragraphs: the sentence, then numbers, a line each."""
+        yield Words(block.verdict.headline, "verdict")
         yield Words(block.verdict.numbers, "numbers")
         yield Words(block.verdict.holes, "numbers")
+        yield from (Words(text, "numbers") for text in self.sentences_on(block)[1:])
 
     @cached_property
     def verdicts(self) -> dict[str, str]:
@@ -243,17 +250,16 @@ class Comparison(Shown):
             together = f"queries of one {settings.by} are resampled together"
             unit = f"; {together} ({number.format(**self.counts)})"
         sliced = "" if self.slices is None else f" {self.slices.method}"
-        between = "all that the test does not reject"
+        between = "invert the test"
         if not pair.coherent:
-            between = f"{INTERVAL_NAMES[settings.interval]}, corrected alike, but not of this test"
+            kind = INTERVAL_NAMES[settings.interval]
+            between = f"are {kind}, with the correction of p but not from this test"
         elif pair.interval.method in ("max-t", "tukey"):
-            between = (
-                f"{100 * (1 - settings.level):g} % for all of them together, of the same draws"
-            )
+            between = f"are simultaneous ({100 * (1 - settings.level):g} % jointly)"
         return (
             f"p: {describe_test(settings, pair.n_pairs)} ({self.family}), {drawn}. Intervals of "
-            f"differences: {between}; of means: {describe_intervals(self.standings)}, each for "
-            f"itself{unit}.{sliced}"
+            f"differences {between}; intervals of means are individual "
+            f"{describe_intervals(self.standings)}{unit}.{sliced}"
         )
 
     def power_note(self, measure: str | Measure) -> str:
@@ -266,9 +272,9 @@ class Comparison(Shown):
         least = low if low == high else f"{low} to {high}, depending on the pair"
         what, level = self.pairs[0].units, 100 * self.settings.level
         return (
-            f"Minimum detectable difference ({100 * POWER:g} % power): {least}. These {what} "
-            f"cannot show losses, however large, on up to {self.counts['unseen_share'] or 1:.1%} "
-            f"of all {what}: with a chance of {level:g} % none of those was drawn."
+            f"Minimum detectable difference ({100 * POWER:g} % power): {least}. Losses on up to "
+            f"{self.counts['unseen_share'] or 1:.1%} of all {what}, however large, may be absent "
+            f"from this sample ({level:g} % risk)."
         )
 
     def table(self, measure: str | Measure | None = None) -> Table:
@@ -350,9 +356,18 @@ class Comparison(Shown):
         against = None if self.baseline is None else self.pairs_on(name)
         return find_hook("plot_standings")(self.standings_on(name), name, against)
 
+    def paper(self, extra: Iterable[Words | Table] = ()) -> Page:
+        """Return the table of a paper (systems × measures), then `extra` and comments."""
+        slices = () if self.slices is None else map(self.slices.page_on, self.measures)
+        return paper_page(paper_table(self), self.page(), [*chain(*slices), *extra])
+
     def to_latex(self) -> str:
-        """Return verdicts, tables and the method, for a paper."""
-        return latex_page(self.page())
+        r"""Return one table of systems × measures for a paper; needs `\usepackage{booktabs}`.
+
+        Superscripts name the systems that each is significantly better than; caption, label and a
+        note with test, correction, level and n stand around it.
+        """
+        return latex_page(self.paper())
 
     def to_frame(self, backend: str = "pandas") -> Any:
         """Return all about each pair, a row each, as a pandas, polars or pyarrow data frame."""

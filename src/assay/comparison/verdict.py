@@ -214,11 +214,18 @@ def describe_numbers(pair: Pair, of: str) -> str:
 
 
 def _decimals(value: float) -> str:
-    """Return three decimals with a sign, more where these would be zeros."""
+    """Return three decimals with a sign, more where these would be zeros; no sign of 0.
+
+    >>> _decimals(0.0312), _decimals(-0.00004), _decimals(0.0), _decimals(-2e-17), _decimals(3e-8)
+    ('+0.031', '−0.00004', '0.000', '0.000', '+3e-08')
+    """
+    if abs(value) <= NOISE:
+        return "0.000"
     digits = 3
-    while digits < 6 and value and float(f"{value:.{digits}f}") == 0:
+    while digits < 6 and float(f"{value:.{digits}f}") == 0:
         digits += 1
-    return f"{value:+.{digits}f}".replace("-", "−")
+    text = f"{value:+.{digits}f}" if float(f"{value:.{digits}f}") else f"{value:+.0e}"
+    return text.replace("-", "−", 1) if value < 0 else text
 
 
 def _all_others(number: int) -> str:
@@ -243,6 +250,7 @@ def join_names(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
+_NO_INTERVALS: Final = "means have no intervals"
 _FEWEST_EFFECTIVE: Final = 10.0  # groups; with fewer, and uneven ones, 6 to 14 % are wrong
 _UNEVEN: Final = 0.75
 _FEW_GROUPS: Final = 8  # of which even slightly uneven ones err in 6 %
@@ -256,8 +264,8 @@ def comparison_remarks(comparison: Comparison) -> Iterator[str]:
     yield from () if comparison.slices is None else comparison.slices.remarks
     few = _too_few_resamples(comparison.pairs, comparison.settings)
     uneven = _uneven_groups(comparison.aligned.clusters, comparison.settings)
-    yield from _in_short({"too few resamples to separate pairs": few})
-    yield from _in_short({"groups of uneven size": uneven})
+    yield from few
+    yield from (Remark(words, "groups differ in size and count like fewer") for words in uneven)
     for measure in map(str, comparison.measures):
         pairs = comparison.pairs_on(measure)
         removed = max((pair.effect.n_removed for pair in pairs), default=0)
@@ -265,25 +273,17 @@ def comparison_remarks(comparison: Comparison) -> Iterator[str]:
             yield f"{measure}: undefined on up to {removed} queries, left out of pairs"
         standings = comparison.standings_on(measure)
         notes = [each.mean.note for each in standings if math.isnan(each.mean.low)]
-        remarks = {
-            "no intervals of means": [f"no intervals of means: {n}" for n in notes if n][:1],
-            "intervals near a bound are inexact": _resting_on_few(standings),
-            "lead probably overestimated": _overstated([p for p in pairs if p.overstated]),
-            "p too small: one-sided differences": _one_sided(pairs),
-            "unequal variances": unequal_variances(pairs),
-        }
+        remarks = [Remark(f"no intervals of means: {n}", _NO_INTERVALS) for n in notes if n][:1]
+        remarks += _resting_on_few(standings)
+        remarks += _overstated([pair for pair in pairs if pair.overstated])
+        remarks += _one_sided(pairs)
+        remarks += [Remark(words, "variances differ") for words in unequal_variances(pairs)]
         if comparison.slices is not None:
-            blocks = comparison.slices.slices_on(measure)
-            remarks["p too small in slices"] = _one_sided_slices(blocks)
-        yield from _in_short(remarks, f"{measure}: ")
+            remarks += _one_sided_slices(comparison.slices.slices_on(measure))
+        yield from (remark.about(measure) for remark in remarks)
 
 
-def _in_short(remarks: Mapping[str, Iterable[str]], front: str = "") -> Iterator[Remark]:
-    for short, texts in remarks.items():
-        yield from (Remark(front + text, short) for text in texts)
-
-
-def _too_few_resamples(pairs: tuple[Pair, ...], settings: ComparisonSettings) -> Iterable[str]:
+def _too_few_resamples(pairs: tuple[Pair, ...], settings: ComparisonSettings) -> Iterable[Remark]:
     """Say so where no resampled p can pass the correction, however large the difference."""
     drawn = [pair for pair in pairs if pair.test.resamples]
     if not drawn or settings.correction not in ("holm", "bonferroni"):
@@ -292,9 +292,10 @@ def _too_few_resamples(pairs: tuple[Pair, ...], settings: ComparisonSettings) ->
     if short:
         which = "any pair" if len(short) == len(pairs) else f"{len(short):,} of the pairs"
         enough = math.ceil(drawn[0].n_pairs / settings.level)
-        yield (
+        yield Remark(
             f"{settings.resamples:,} resamples are too few to separate {which}: use {enough:,} or "
-            "more, or correction max-t"
+            "more, or correction max-t",
+            f"{settings.resamples:,} resamples are too few",
         )
 
 
@@ -314,29 +315,38 @@ def _uneven_groups(clusters: NDArray[Any] | None, settings: ComparisonSettings) 
         )
 
 
-def _resting_on_few(standings: Iterable[Standing]) -> Iterable[str]:
+def _resting_on_few(standings: Iterable[Standing]) -> Iterable[Remark]:
     """Say where an interval of a mean may not hold as often as its level says."""
     sparse = [standing for standing in standings if standing.mean.note.startswith(ONLY)]
-    return [f"{each.name}: {each.mean.note}{_as_for_more(sparse)}" for each in sparse[:1]]
+    for each in sparse[:1]:
+        yield Remark(
+            f"{each.name}: {each.mean.note}{_as_for_more(sparse)}",
+            "an interval near the bound is inexact",
+            "{} intervals near the bound are inexact",
+            len(sparse),
+        )
 
 
-def _overstated(pairs: list[Pair]) -> Iterable[str]:
+def _overstated(pairs: list[Pair]) -> Iterable[Remark]:
     if not pairs:
         return
     worst = min(pairs, key=lambda pair: abs(pair.difference) / pair.minimum_detectable)
     lead = f"{abs(worst.difference):.4f} of {worst.winner} over {worst.loser}"
-    yield (
+    yield Remark(
         f"the lead of {lead} is below the minimum detectable difference of "
         f"{worst.minimum_detectable:.4f} ({worst.effect.n} queries, {100 * POWER:g} % power), so "
-        f"it is probably overestimated{_as_for_more(pairs)}"
+        f"it is probably overestimated{_as_for_more(pairs)}",
+        "a lead is near the detection limit and probably overestimated",
+        "{} leads are near the detection limit and probably overestimated",
+        len(pairs),
     )
 
 
 def _as_for_more(members: Sequence[object]) -> str:
-    return f" (as for {len(members) - 1} more)" if len(members) > 1 else ""
+    return f" (and {len(members) - 1} more)" if len(members) > 1 else ""
 
 
-def _one_sided(pairs: Sequence[Pair]) -> Iterable[str]:
+def _one_sided(pairs: Sequence[Pair]) -> Iterable[Remark]:
     """Return leads that rest on what was not seen.
 
     These are large losses that are rare, or any variation at all.
@@ -346,28 +356,37 @@ def _one_sided(pairs: Sequence[Pair]) -> Iterable[str]:
         rows = zip((flat[0].a, flat[0].b), flat[0].values, strict=True)
         constant = [name for name, row in rows if np.ptp(row) <= NOISE]
         what = f"{constant[0]} has" if constant else f"{flat[0].a} and {flat[0].b} differ by"
-        yield (
+        yield Remark(
             f"{what} the same value on all {flat[0].effect.n} queries, so that other "
-            f"values were not seen and p is too small; take more queries{_as_for_more(flat)}"
+            f"values were not seen and p is too small; take more queries{_as_for_more(flat)}",
+            "p may be too small: values do not vary",
+            "p of {} pairs may be too small: values do not vary",
+            len(flat),
         )
     if lopsided:
         worst = max(lopsided, key=_tail_of)
         skew = _tail_of(worst) * math.sqrt(worst.n_units)
-        yield (
+        yield Remark(
             f"{worst.winner} leads {worst.loser} by many small differences against a "
             f"few large ones (skewness {-skew:.1f} with {worst.n_units} {worst.units}), so that p "
             f"is too small; take more {worst.units}, or look at the losses "
-            f"(--differences){_as_for_more(lopsided)}"
+            f"(--differences){_as_for_more(lopsided)}",
+            "p may be too small: nearly all differences point one way",
+            "p of {} pairs may be too small: nearly all differences point one way",
+            len(lopsided),
         )
 
 
-def _one_sided_slices(slices: Iterable[SystemBlock]) -> Iterable[str]:
+def _one_sided_slices(slices: Iterable[SystemBlock]) -> Iterable[Remark]:
     names = [block.name for block in slices if any(pair.doubt for pair in block.pairs)]
     if names:
-        yield (
+        yield Remark(
             f"in {join_names(names)} a lead rests on few queries that are alike, or on "
             "many small differences against a few large ones, so that its p is too small; take "
-            "more queries of the kind"
+            "more queries of the kind",
+            "p may be too small in a slice",
+            "p may be too small in {} slices",
+            len(names),
         )
 
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from assay.arrays import Floats, Ints
+from assay.arrays import Floats, Ints, log, log2
 from assay.core.conventions import Conventions, preset
 from assay.core.hits import Hits, condense, judge
 from assay.core.text import did_you_mean
@@ -82,7 +82,7 @@ def relstring(query: QueryList, length: int) -> str:
 def _binary_g(query: QueryList, params: tuple[str, ...]) -> float:
     good = query.good
     above = good - np.arange(1, len(good) + 1)
-    return float((1 / np.log2(2.0 + above)).sum() / query.n_rel) if len(good) else 0.0
+    return float((1 / log2(2.0 + above)).sum() / query.n_rel) if len(good) else 0.0
 
 
 def _g(query: QueryList, params: tuple[str, ...]) -> float:
@@ -92,13 +92,13 @@ def _g(query: QueryList, params: tuple[str, ...]) -> float:
     cost = np.concatenate([[0.0], np.cumsum(np.maximum(ideal, 1.0))])
     spent = cost[np.minimum(rank, len(ideal))] + np.maximum(rank - len(ideal), 0)
     some = gain != 0
-    parts = gain[some] / np.log2(2 + spent - np.cumsum(gain))[some]
+    parts = gain[some] / log2(2 + spent - np.cumsum(gain))[some]
     return float(parts.sum() / ideal.sum())
 
 
 def _dcg_after(rank: Ints, gain: Floats) -> Floats:
     """Return 0, and the DCG after each of the documents."""
-    return np.concatenate([[0.0], np.cumsum(gain / np.log2(rank + 1.0))])
+    return np.concatenate([[0.0], np.cumsum(gain / log2(rank + 1.0))])
 
 
 def _ideal_after(ideal: Floats) -> Floats:
@@ -470,7 +470,7 @@ class _Answers:
 def _summary(kind: str, values: Floats) -> float:
     """Return the sum or mean, added up in the order of queries."""
     if kind == "geometric":
-        logs = np.log(np.maximum(values, GEOMETRIC_FLOOR))
+        logs = log(np.maximum(values, GEOMETRIC_FLOOR))
         return math.exp(float(np.cumsum(logs)[-1]) / len(values))
     total = float(np.cumsum(values)[-1])
     return total if kind == "sum" else total / len(values)

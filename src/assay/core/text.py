@@ -210,21 +210,51 @@ def did_you_mean(
 class Remark(str):
     """A sentence for readers; `short` says it in a few words where one line is for all remarks.
 
+    `many` says it of several, `{}` being their number; `n` is how many this remark counts for.
+
     >>> Remark("3 queries judged but not in the run: a, b, c", "3 judged queries missing").short
     '3 judged queries missing'
     """
 
     short: str
+    many: str
+    n: int
 
-    def __new__(cls, text: str, short: str = "") -> Remark:
-        """Take the sentence, and its few words."""
+    def __new__(cls, text: str, short: str = "", many: str = "", n: int = 1) -> Remark:
+        """Take the sentence, its few words, and those for several."""
         remark = super().__new__(cls, text)
-        remark.short = short
+        remark.short, remark.many, remark.n = short, many, n
         return remark
 
     def about(self, name: str) -> Remark:
         """Return the remark on one system."""
-        return Remark(f"{name}: {self}", self.short)
+        return Remark(f"{name}: {self}", self.short, self.many, self.n)
+
+
+def remark_about(name: str, remark: str) -> Remark:
+    """Return a remark on one system, its few words without the name."""
+    known = remark if isinstance(remark, Remark) else Remark(remark, short_remark(remark))
+    return known.about(name)
+
+
+def shorten_remarks(remarks: Iterable[str]) -> list[str]:
+    """Return remarks in a few words each, those of one kind as one.
+
+    >>> shorten_remarks([Remark(f"{x}: tied", "tied", "tied scores in {} runs") for x in "ab"])
+    ['tied scores in 2 runs']
+    """
+    kinds: dict[str, list[str]] = {}
+    for remark in remarks:
+        kinds.setdefault(getattr(remark, "many", "") or short_remark(remark), []).append(remark)
+    words = []
+    for kind, members in kinds.items():
+        number = sum(getattr(remark, "n", 1) for remark in members)
+        if number == 1 or "{}" not in kind:
+            short = short_remark(members[0])
+            words.append(f"{short} ({len(members)}×)" if len(members) > 1 else short)
+        else:
+            words.append(kind.format(number))
+    return words
 
 
 _CLAUSE: Final = re.compile(r"^(.{12,60}?)(: |; | \(|, |\. |\.?$)")

@@ -55,7 +55,7 @@ class Finding:
         """In words, with a few examples."""
         examples = f": {', '.join(self.examples)}" if self.examples else ""
         more = " and more" if self.count > len(self.examples) > 0 else ""
-        return f"{self.severity}: {self.message}{examples}{more}. {self.effect}"
+        return f"{self.severity}: {self.message}{examples}{more}. {self.effect}".rstrip()
 
 
 @dataclass(frozen=True, repr=False)

@@ -260,9 +260,9 @@ class LabelEstimate:
 
     @property
     def outcome(self) -> str:
-        """a, b, or not separable; empty for a mean."""
-        if not self.b:
-            return ""
+        """a, b, or not separable; undecided without an interval, empty for a mean."""
+        if not self.b or math.isnan(self.interval.low):
+            return self.b and "undecided"
         low, high = self.interval.low, self.interval.high
         if self.interval.note == "identical":
             return "identical"
@@ -282,7 +282,8 @@ class LabelEstimate:
         if not self.b:
             words = f"{self.a} has {self.measure} {value}"
         elif signed:
-            words = f"{self.a} and {self.b} are not separable on {self.measure}: {value}"
+            pair = f"{self.a} and {self.b}"
+            words = f"No significant difference between {pair} on {self.measure}: {value}"
         goal = f"± {self.within:.2g}"
         plan = f"; about {self.more:,.0f} more labels for {goal}" if self.more > 0 else ""
         if math.isinf(self.more):
@@ -388,8 +389,9 @@ class LabelEstimates(LabelReport):
             anytime = None if each.sequence is None else each.sequence.text(sign=compared)
             more = "never" if math.isinf(each.more) else f"{each.more:,.0f}".replace("nan", "–")
             numbers = (Cell(sure.estimate, kind), sure.cell(sign=compared))
+            said = each.outcome.replace("not separable", "not significant")
             plan = (Cell(anytime, "figure"), Cell(more, "figure"))
-            rows.append((each.measure, each.a, each.b, *numbers, *plan, each.outcome))
+            rows.append((each.measure, each.a, each.b, *numbers, *plan, said))
         for ends in self.bounds:
             span = (Cell(ends.worst, kind), Cell(ends.best, kind), ends.n_unjudged)
             kind_of = "exact" if ends.exact else "outer"

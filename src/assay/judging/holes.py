@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from assay.arrays import Flags, Floats, Ints, gather, offsets_of, or_none
+from assay.arrays import Flags, Floats, Ints, gather, log, offsets_of, or_none
 from assay.comparison.pairs import Pair, compare_pairs
 from assay.core.conventions import Conventions
 from assay.core.hits import Hits
@@ -359,7 +359,7 @@ def _bound_mean(values: Floats, is_open: Flags, kind: str, end: Callable[..., fl
     """Return the extreme mean, where open queries may be left out of it."""
     if kind == "sum":
         return math.fsum(np.nan_to_num(values).tolist())
-    terms = np.log(np.maximum(values, GEOMETRIC_FLOOR)) if kind == "geometric" else values
+    terms = log(np.maximum(values, GEOMETRIC_FLOOR)) if kind == "geometric" else values
     always = terms[~is_open & ~np.isnan(terms)].tolist()
     total, n = math.fsum(always), len(always)
     for term in sorted(terms[is_open & ~np.isnan(terms)].tolist(), reverse=end is max):

@@ -29,7 +29,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from assay.arrays import Floats, Ints, Words
+from assay.arrays import Floats, Ints, Words, power
 from assay.core.checks import check_choice, check_cutoff
 from assay.core.conventions import Conventions, as_conventions
 from assay.core.ids import Ids
@@ -73,7 +73,7 @@ def weigh_ranks(measure: Measure, rules: Conventions = RULES) -> Callable[[Float
     k, p = arguments.get("k"), arguments.get("p", 0.0)
     return {
         "P": lambda rank: np.full(rank.shape, 1.0 / (k or 1)),
-        "RBP": lambda rank: (1.0 - p) * np.power(p, rank - 1.0),
+        "RBP": lambda rank: (1.0 - p) * power(p, rank - 1.0),
     }.get(measure.name, discount)
 
 
@@ -416,10 +416,13 @@ def make_pool(
     probabilities = inclusion_probabilities(importance, earlier, goal)
     stage = merged.probabilities.shape[1] + 1
     drawn = (uniform_numbers(replace(merged, settings=settings)) < probabilities) * stage
+    stages = np.where(merged.stages == 0, drawn, merged.stages)
+    if not stages.any():
+        raise UsageError(f"None of the {len(merged):,} pairs was drawn. Draw more than {n} (-n).")
     return replace(
         merged,
         probabilities=np.hstack([merged.probabilities, probabilities[:, None]]),
-        stages=np.where(merged.stages == 0, drawn, merged.stages),
+        stages=stages,
         settings=settings,
         ancestors=() if extend is None else (*extend.ancestors, extend.digest),
     )

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from assay.arrays import log
 from assay.core.checks import check_cutoff
 from assay.core.text import parse_whole
 from assay.core.work import tell
@@ -212,7 +213,7 @@ def _sample(
 ) -> list[SourcedQuery]:
     """Sample without replacement, by count: Efraimidis & Spirakis 2006; in the order of the log."""
     weights = np.array([1.0 if uniform else query.count for query in queries])
-    keys = np.log(rng.random(len(queries))) / weights
+    keys = log(rng.random(len(queries))) / weights
     return [queries[at] for at in sorted(np.argsort(-keys, kind="stable")[:n].tolist())]
 
 

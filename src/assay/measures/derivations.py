@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assay.arrays import extended
+from assay.arrays import power
 from assay.measures.views import RankView, TieView, discount, documents_needed
 
 if TYPE_CHECKING:
@@ -350,7 +350,7 @@ def ideal_gains(at: View, k: int | None, ideal: str) -> list[float]:
 
 def rank_biased_precision(at: View, k: int | None, p: float) -> Derivation:
     tied = isinstance(at, TieView)
-    total, ranks, rows = _weigh(at, k, lambda rank: extended(np.power, p, rank - 1.0))
+    total, ranks, rows = _weigh(at, k, lambda rank: power(p, rank - 1.0))
     top = max([1.0, *at.pool.gain.tolist()])
     value = (1.0 - p) * total / top
     over = f" / {show(top)} (the highest grade)" if top > 1 else ""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assay.arrays import Floats, Ints, extended
+from assay.arrays import Floats, Ints, power
 from assay.core.on_demand import OnDemand
 from assay.measures import expected, views
 from assay.measures.registry import ExpectationError, Param, measure
@@ -390,7 +390,7 @@ def rank_biased_precision(at: View, k: int | None, p: float) -> Floats:
     """
     top = np.ones(at.n_queries)
     np.maximum.at(top, at.pool.row, at.pool.gain)
-    return (1.0 - p) * at.weigh(lambda rank: extended(np.power, p, rank - 1.0), k) / top
+    return (1.0 - p) * at.weigh(lambda rank: power(p, rank - 1.0), k) / top
 
 
 @measure(
@@ -532,7 +532,7 @@ def rank_biased_residual(at: View, p: float) -> Floats:
     >>> round(evaluate(run, {"q": {"a": 1}}, "RBPresid").mean()["RBPresid"], 4)
     0.8
     """
-    judged_weight = (1.0 - p) * at.weigh(lambda rank: extended(np.power, p, rank - 1.0), None)
+    judged_weight = (1.0 - p) * at.weigh(lambda rank: power(p, rank - 1.0), None)
     return np.where(_judged_count(at, None) < at.n_ret, 1.0 - judged_weight, 0.0)
 
 

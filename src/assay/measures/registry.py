@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from assay.arrays import Floats
+from assay.arrays import Floats, exp2
 from assay.errors import MeasureError, PluginError
 from assay.plugins import MEASURES, builtin_plugins, load_extensions, load_target
 
@@ -417,7 +417,7 @@ def _graded(grade: Floats, scale: str, gains: tuple[tuple[float, float], ...]) -
     gain = np.maximum(grade, 0.0)
     if scale != "linear":
         with np.errstate(over="ignore"):
-            gain = np.exp2(gain) - 1.0
+            gain = exp2(gain) - 1.0
     for level, value in gains:
         gain = np.where(grade == level, value, gain)
     if gain.max(initial=0.0) > _LARGEST_GAIN:
@@ -434,4 +434,4 @@ def _chance_to_stop(grade: Floats, gmax: float) -> Floats:
         raise MeasureError(
             f"A judgment has grade {top:g}, above gmax={gmax:g}. Write ERR(gmax={top:g})."
         )
-    return np.asarray((np.exp2(np.maximum(grade, 0.0)) - 1.0) / np.exp2(gmax))
+    return np.asarray((exp2(np.maximum(grade, 0.0)) - 1.0) / exp2(gmax))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats, Ints, extended
+from assay.arrays import Floats, Ints, log2
 
 if TYPE_CHECKING:
     from assay.core.hits import Hits
@@ -337,7 +337,7 @@ class TieView(_View):
 
 def discount(rank: Floats) -> Floats:
     """1 / log2(1 + r): how nDCG weighs a rank."""
-    return np.asarray(1.0 / extended(np.log2, 1.0 + rank))
+    return 1.0 / log2(1.0 + rank)
 
 
 def documents_needed(n_rel: Ints, levels: tuple[float, ...], rounding: str) -> Ints:

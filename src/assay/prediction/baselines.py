@@ -33,7 +33,7 @@ from typing import Any, Final, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats, Ints
+from assay.arrays import Floats, Ints, log2
 from assay.core import checks
 from assay.core.mismatches import check_labels_match
 from assay.core.ranking import sort_rows
@@ -558,7 +558,7 @@ def measure_predictability(labels: Any, users: Any = None) -> Predictability:
     shares = [n / n.sum() for n in counts]
     entropy = {
         "random": np.array([math.log2(n) for n in places.tolist()]),
-        "frequency": np.array([float(-(share * np.log2(share)).sum()) + 0.0 for share in shares]),
+        "frequency": np.array([float(-(share * log2(share)).sum()) + 0.0 for share in shares]),
         "sequence": np.array([entropy_rate(each[number]) for number in long]),
     }
     bound = {

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from assay import __version__
-from assay.arrays import Floats, Ints, as_array, numbers_or_none
+from assay.arrays import Floats, Ints, as_array, log2, numbers_or_none
 from assay.core import checks
 from assay.core.text import LARGEST_WHOLE, did_you_mean, finite_or_none
 from assay.errors import FormatError, InputError, MismatchError, UsageError, ValueRangeError
@@ -97,7 +97,7 @@ def _sum_rr(ranks: Ints) -> float:
 
 def _sum_ndcg(ranks: Ints, k: int) -> float:
     distinct, counts = np.unique(ranks[ranks <= k], return_counts=True)
-    return math.fsum((counts / np.log2(distinct + 1)).tolist())
+    return math.fsum((counts / log2(distinct + 1)).tolist())
 
 
 def get_performance_dict(return_dict: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Array, Flags, Floats, Ints, as_array, numbers_or_none
+from assay.arrays import Array, Flags, Floats, Ints, as_array, exp, log, numbers_or_none
 from assay.core import checks
 from assay.errors import MismatchError, UsageError, ValueRangeError
 from assay.io.mapped import steady_files
@@ -285,10 +285,10 @@ def _read_block(scores: Floats, targets: Ints, kind: ScoreKind) -> Confidence:
         right = has & (best == targets)
         margin = top - _take_second(scores)
         return Confidence(unknown, top, margin, unknown, right, has, unknown, unknown, kind)
-    logits = np.log(scores) if kind.name == "probabilities" else scores
+    logits = log(scores) if kind.name == "probabilities" else scores
     highest = logits.max(axis=1, keepdims=True)
-    energy = highest[:, 0] + np.log(np.exp(logits - highest).sum(axis=1))
-    shares = np.exp(logits - energy[:, None])
+    energy = highest[:, 0] + log(exp(logits - highest).sum(axis=1))
+    shares = exp(logits - energy[:, None])
     best = shares.argmax(axis=1)
     true_share = np.where(has, shares[rows, np.maximum(targets, 0)], np.nan)
     likelihood = np.where(has, logits[rows, np.maximum(targets, 0)] - energy, np.nan)

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple, TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats, Ints, as_array
+from assay.arrays import Floats, Ints, arcsin, as_array, cos, sin
 from assay.core import checks
 from assay.core.conventions import Conventions
 from assay.core.hits import Hits, judge_ranks
@@ -29,7 +29,7 @@ from assay.core.mismatches import check_labels_match
 from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.io.mapped import steady_files
 from assay.measures import Measure
-from assay.measures.classes import Confusion
+from assay.prediction.classes import Confusion
 from assay.prediction.result import ClusterSize, PredictionResult
 from assay.scoring.evaluate import score
 from assay.search.engine.targets import (
@@ -378,9 +378,9 @@ def haversine(a: Any, b: Any) -> Floats:
     344000.0
     """
     (lat_a, lon_a), (lat_b, lon_b) = (np.radians(np.asarray(x, np.float64).T) for x in (a, b))
-    half = np.sin((lat_b - lat_a) / 2) ** 2
-    half = half + np.cos(lat_a) * np.cos(lat_b) * np.sin((lon_b - lon_a) / 2) ** 2
-    metres: Floats = 2 * RADIUS * np.arcsin(np.sqrt(np.minimum(half, 1.0)))
+    half = sin((lat_b - lat_a) / 2) ** 2
+    half = half + cos(lat_a) * cos(lat_b) * sin((lon_b - lon_a) / 2) ** 2
+    metres: Floats = 2 * RADIUS * arcsin(np.sqrt(np.minimum(half, 1.0)))
     return metres
 
 

@@ -16,7 +16,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
@@ -107,7 +107,7 @@ class Report(Shown, Leaderboard):
 
         The file is written whole or not at all.
         """
-        return _write(path, self.to_html, self.page)
+        return _write(path, self.to_html, self.page, partial(report_page, self, paper=True))
 
     def figures(
         self, folder: str | os.PathLike[str], *, formats: Iterable[str] = ("svg", "png", "pdf")
@@ -160,13 +160,20 @@ def save_sections(
     body = [f"<header><h1>{html_text(title)}</h1></header><main>", *parts]
     body.append(f"<p>Make it again:</p><pre>{html_text(command)}</pre></main></body></html>\n")
     page = [*section_words(sections), Words(command, "signature")]
-    return _write(path, lambda: "\n".join([*_head(title, ()), *body]), lambda: page)
+    return _write(path, lambda: "\n".join([*_head(title, ()), *body]), lambda: page, lambda: page)
 
 
-def _write(path: str | os.PathLike[str], html: Callable[[], str], page: Callable[[], Page]) -> Path:
+def _write(
+    path: str | os.PathLike[str],
+    html: Callable[[], str],
+    page: Callable[[], Page],
+    paper: Callable[[], Page],
+) -> Path:
     ending = check_ending(path)
-    layout = markdown_page if ending == ".md" else latex_page
-    text = html() if ending in (".html", ".htm") else layout(page()) + "\n"
+    if ending in (".html", ".htm"):
+        text = html()
+    else:
+        text = (markdown_page(page()) if ending == ".md" else latex_page(paper())) + "\n"
     with atomic_write(path) as file:
         file.write(text.encode())
     return Path(path)

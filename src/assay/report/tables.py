@@ -98,7 +98,7 @@ def marks_note(board: Leaderboard) -> str:
     if comparison is None:
         return ""
     if comparison.baseline is None:
-        return "Runs that share a letter on a measure are not separable on it."
+        return "Runs that share a letter on a measure do not differ significantly on it."
     return f"{_BETTER} better and {_WORSE} worse than {comparison.baseline}, by the test below."
 
 
@@ -187,12 +187,20 @@ def explain_terms(words: Iterable[str]) -> Markup:
     return Markup(tag("span", "Terms: " + " ".join(written), class_="terms") if written else "")
 
 
-def report_page(report: Report) -> Page:
-    """Lay out verdicts, means with marks, pairs, disclosures, and the command."""
+def report_page(report: Report, *, paper: bool = False) -> Page:
+    """Lay out verdicts, means with marks, pairs, disclosures, and the command.
+
+    With `paper`, the means are a table with caption, label, superscripts and notes.
+    """
     page: Page = [Words(verdict, "verdict") for verdict in report.verdicts.values()]
-    page += [overview_table(report), Words(marks_note(report))]
     headline = str(report.measures[0])
     comparison = report.comparison
+    if paper and comparison is not None:
+        from assay.comparison.paper import paper_table
+
+        page.append(paper_table(comparison, label="tab:report", system="Run"))
+    else:
+        page += [overview_table(report), Words(marks_note(report))]
     if comparison is not None and len(comparison.pairs_on(headline)) <= MOST_PAIRS:
         page += [Words(f"Pairs on {headline}"), comparison.pair_table(headline)]
     if comparison is not None and comparison.slices is not None:

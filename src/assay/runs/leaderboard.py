@@ -15,7 +15,7 @@ from assay.comparison.pairs import ComparisonSettings
 from assay.comparison.sensitivity import Sensitivity, sensitivity
 from assay.comparison.standings import Standing, describe_intervals
 from assay.comparison.verdict import join_names
-from assay.core.text import Remark, short_remark
+from assay.core.text import remark_about
 from assay.errors import UsageError
 from assay.io.formats import as_judgments, as_ranking, read_questions
 from assay.measures import Measure
@@ -131,9 +131,9 @@ class Leaderboard:
         """What a mean alone would hide of the runs and the comparison; what all share, once."""
         each = [list(disclosures(run.scored(), run.chance_means())) for run in self.runs]
         shared = [remark for remark in each[0] if all(remark in remarks for remarks in each)]
-        mark = "all: " if len(each) > 1 else ""
-        of_runs = [Remark(mark + remark, short_remark(remark)) for remark in shared] + [
-            Remark(f"{run.name}: {remark}", short_remark(remark))
+        of_runs = [remark_about("all", remark) if len(each) > 1 else remark for remark in shared]
+        of_runs += [
+            remark_about(run.name, remark)
             for run, disclosed in zip(self.runs, each, strict=True)
             for remark in disclosed
             if remark not in shared

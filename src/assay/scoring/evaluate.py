@@ -178,6 +178,7 @@ def _short_lists(hits: Hits, measures: tuple[Measure, ...]) -> Iterator[str]:
             "documents after it count as not retrieved and values may be too low: rank deeper, "
             f"or use cutoffs up to {longest}",
             f"lists end at rank {longest}: {deep[0]} may be too low",
+            f"lists of {{}} systems end before rank {deep[0].cutoff}: {deep[0]} may be too low",
         )
 
 

@@ -44,18 +44,19 @@ def limit_remarks(scores: Scores, chance: Mapping[str, float] | None = None) -> 
     n_docs = int(scores.settings.get("n_docs", 0))
     deep = [str(m) for m in scores.measures if isinstance(m.cutoff, int) and m.cutoff > n_docs > 0]
     if deep:
-        words = f"{', '.join(deep)}: k is beyond the {n_docs} there are to find"
-        yield Remark(words, f"k beyond the {n_docs} there are")
-    sure = [name for name, value in (chance or {}).items() if value > 1 - 1e-12]
+        short = f"{', '.join(deep)}: the cutoff exceeds the {n_docs} documents"
+        yield Remark(f"{short} of the collection", short)
+    of_one = {str(measure) for measure in scores.measures if measure.definition.high == 1.0}
+    sure = [name for name, v in (chance or {}).items() if v > 1 - 1e-12 and name in of_one]
     if sure:
-        words = f"{', '.join(sure)}: chance is 100 %, any order is right, so this tells nothing"
-        yield Remark(words, f"chance of {sure[0]} is 100 %")
+        short = f"{', '.join(sure)} {'is' if len(sure) == 1 else 'are'} always 1 here"
+        yield Remark(f"{short}: any order of the documents is right (chance 100 %)", short)
     yield from _below_chance(scores, chance or {})
     unknown = [m for m in scores.measures if math.isnan((chance or {}).get(str(m), 0.0))]
     hard = [str(m) for m in unknown if not m.is_order_free and np.isfinite(scores[m]).any()]
     if hard:
-        words = f"chance of {', '.join(hard)} is not computed: the exact value would take too long"
-        yield Remark(words, "chance not computed")
+        short = f"chance of {', '.join(hard)} is not computed"
+        yield Remark(f"{short}: the exact value would take too long", short)
 
 
 def _below_chance(scores: Scores, chance: Mapping[str, float]) -> Iterator[str]:
@@ -67,8 +68,9 @@ def _below_chance(scores: Scores, chance: Mapping[str, float]) -> Iterator[str]:
     }
     if low:
         below = [f"{name} ({means[name]:.4f}, chance {value:.4f})" for name, value in low.items()]
-        words = f"below chance, worse than a random order: {', '.join(below)}"
-        yield Remark(words, f"below chance on {next(iter(low))}")
+        words = f"worse than a random order: {', '.join(below)}"
+        many = f"{{}} systems are worse than a random order on {next(iter(low))}"
+        yield Remark(words, f"worse than a random order on {', '.join(low)}", many)
 
 
 def is_below_chance(measure: Measure, mean: float, chance: float) -> bool:
@@ -96,7 +98,8 @@ def _missing(scores: Scores) -> str:
     fate = "left out" if scores.conventions.missing == "skip" else "counted as 0"
     number = _queries(len(ids))
     words = f"{number} judged but not in the run, {fate}: {name_few(ids)}"
-    return Remark(words, f"{number} not in the run, {fate}")
+    short = f"judged queries are missing ({len(ids)}, {fate})"
+    return Remark(words, short, f"judged queries are missing in {{}} runs ({fate})")
 
 
 def _extra(scores: Scores) -> str:
@@ -104,7 +107,8 @@ def _extra(scores: Scores) -> str:
         return ""
     number = _queries(len(scores.extra))
     words = f"{number} in the run but not judged, left out: {name_few(scores.extra)}"
-    return Remark(words, f"{number} not judged, left out")
+    many = "{} runs have queries without judgments (left out)"
+    return Remark(words, f"{number} in the run not judged (left out)", many)
 
 
 def _empty(scores: Scores) -> str:
@@ -124,7 +128,7 @@ def tied_remark(scores: Scores, what: str = "queries") -> str:
     share = format_share(number, total, what)
     verb = "has" if share.startswith("1 of") else "have"
     words = f"{share} {verb} a value that depends on ties (ties: {scores.conventions.ties})"
-    return Remark(words, "values depend on ties")
+    return Remark(words, f"tied scores affect {share}", "tied scores affect {} systems")
 
 
 def _queries(number: int) -> str:

@@ -12,14 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay import __version__
-from assay.arrays import (
-    Floats,
-    exact_group_sums,
-    exact_row_sums,
-    extended,
-    numbers_or_none,
-    or_none,
-)
+from assay.arrays import Floats, exact_group_sums, exact_row_sums, log, numbers_or_none, or_none
 from assay.core import checks
 from assay.core.conventions import (
     Conventions,
@@ -313,8 +306,7 @@ class Scores(Shown):
         if "geometric" in kinds:
             geometric = [number for number, kind in enumerate(kinds) if kind == "geometric"]
             left_out = undefined[geometric] & (rules.empty != "zero")
-            logs = extended(np.log, np.maximum(terms[geometric], GEOMETRIC_FLOOR))
-            terms = terms.copy()
+            terms, logs = terms.copy(), log(np.maximum(terms[geometric], GEOMETRIC_FLOOR))
             terms[geometric] = np.where(left_out, 0.0, logs)
         return terms
 
@@ -546,7 +538,7 @@ def _group_aggregates(
     """`_aggregate` of each group, all at once."""
     if kind == "sum":
         return exact_group_sums(values, numbers, n_groups)
-    logs = extended(np.log, np.maximum(values, GEOMETRIC_FLOOR)) if kind == "geometric" else values
+    logs = log(np.maximum(values, GEOMETRIC_FLOOR)) if kind == "geometric" else values
     sums, sizes = exact_group_sums(logs, numbers, n_groups), np.bincount(numbers, None, n_groups)
     means: Floats = np.divide(sums, sizes, out=np.full(n_groups, np.nan), where=sizes > 0)
     if kind == "geometric":

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from assay.arrays import Flags, Floats, Ints, offsets_of, rows_of
+from assay.arrays import Flags, Floats, Ints, offsets_of, power, rows_of
 from assay.core import checks
 from assay.core.conventions import Conventions, as_settings, query_digest, setting_parts
 from assay.core.ids import Ids
@@ -40,7 +40,7 @@ from assay.runs.results import Aggregate
 from assay.search.neighbours import check_persistence
 from assay.stats import Interval, intervals
 from assay.stats.choices import LEVEL, RESAMPLES, SEED
-from assay.tables.table import Page, Shown, Table, Words, table_of
+from assay.tables.table import Page, Shown, Table, Words, columns_of, table_of
 
 if TYPE_CHECKING:
     from assay.comparison.compare import Comparison, compare
@@ -51,7 +51,7 @@ else:
 
 _RULES: Final = Conventions(tiebreak="index")
 _BLOCK: Final = 1 << 16  # documents to join at once; their keys fit into the caches
-_SHOWN: Final = 3  # documents of a query in a table
+_SHOWN: Final = 2  # documents of a query in a table
 _MEANS: Final = ("queries", "measure", "mean", "low", "high", "n")
 _MOVED: Final = ("query", "overlap", "RBO", "first change", "text", "appeared", "vanished")
 
@@ -155,7 +155,7 @@ class RunDiff(Shown):
         page: Page = [Words(self.verdict, "verdict"), self.mean_table()]
         page.append(Words(f"Documents among the first of a query: {counts}."))
         if self.moved:
-            moved = table_of(_MOVED, [change.cells for change in self.moved])
+            moved = _table_moved([change.cells for change in self.moved])
             page += [Words("Queries that moved most"), replace(moved, n_optional=2)]
         if self.comparison is not None:
             page += self.comparison.page([])[:-1]
@@ -475,8 +475,8 @@ def _rbo(row: Ints, deeper: Ints, old: Ints, new: Ints, p: float) -> Floats:
     n, short, long = len(old), np.minimum(old, new), np.maximum(old, new)
     depths = np.arange(1, long.max() + 1)
     powers, shares = (
-        np.append(0, np.cumsum(p**depths)),
-        np.append(0, np.cumsum(p**depths / depths)),
+        np.append(0, np.cumsum(power(p, depths))),
+        np.append(0, np.cumsum(power(p, depths) / depths)),
     )
     at_long = np.bincount(row, minlength=n)
     at_short = np.bincount(row[deeper <= short[row]], minlength=n)
@@ -484,7 +484,7 @@ def _rbo(row: Ints, deeper: Ints, old: Ints, new: Ints, p: float) -> Floats:
     listed = at_long * shares[long] - np.bincount(row, shares[deeper - 1], minlength=n)
     beyond = agreement * (powers[long] - powers[short]) - at_short * (shares[long] - shares[short])
     last = (at_long - at_short) / np.maximum(long, 1) + agreement
-    rbo: Floats = (1 - p) / p * (listed + beyond) + last * p**long
+    rbo: Floats = (1 - p) / p * (listed + beyond) + last * power(p, long)
     return rbo.clip(0.0, 1.0)
 
 
@@ -581,6 +581,13 @@ def _name_few(ids: Sequence[object]) -> str:
     return " ".join(map(str, ids[:_SHOWN])) + more
 
 
+def _table_moved(rows: Sequence[Sequence[Any]]) -> Table:
+    """Return a row for each query that moved; texts only where there are some."""
+    table, texts = table_of(_MOVED, rows), _MOVED.index("text")
+    used = any(row[texts] for row in rows)
+    return columns_of(table, [i for i in range(len(_MOVED)) if used or i != texts])
+
+
 def show_stored(run: Any) -> list[tuple[str, Table | str]]:
     """Return verdict and moved queries of a stored diff, for its page; its numbers are there."""
     stored = run.task == "diff" and run.status == "finished"
@@ -598,7 +605,7 @@ def show_records(runs: Iterable[RunRecord]) -> list[tuple[str, Table | str]]:
         parts += [
             (f"What changed: {run.name}", "\n".join([about["verdict"], *about["remarks"]])),
             (f"Likeness of both runs: {run.name}", table_of(_MEANS, means)),
-            (f"Queries that moved: {run.name}", table_of(_MOVED, about["moved"])),
+            (f"Queries that moved: {run.name}", _table_moved(about["moved"])),
             (f"Signature: {run.name}", about["signature"]),
         ]
     return parts

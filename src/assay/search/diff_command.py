@@ -77,6 +77,8 @@ def command(
       assay diff dense.run coarse.run -r qrels.txt --json
       assay diff coarse.run dense.run --fail-if-overlap-below 0.2
     """
+    if measures and settings["qrels"] is None:
+        raise click.UsageError("-m requires -r: measures need judgments.")
     runs = (old, new)
     inputs = [path for path in runs if not path.startswith(_STORED)]
     groups = options.group_file(settings["slices"])

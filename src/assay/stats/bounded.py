@@ -24,7 +24,7 @@ from typing import Final
 
 import numpy as np
 
-from assay.arrays import Floats, extended
+from assay.arrays import Floats, exp, log, log1p, power
 from assay.errors import UsageError
 
 # Of the default level: `statistics` takes longer to import than all else here.
@@ -181,10 +181,9 @@ def _deviation_law(freedom: float) -> tuple[list[float], list[float]]:
     nodes, weights = _quadrature()
     spread = low + (high - low) * (nodes + 1) / 2
     half = freedom / 2
-    logs = extended(np.log, spread)
-    log_density = freedom * (logs + (1 - spread**2) / 2) - logs
+    log_density = freedom * (log(spread) + (1 - spread**2) / 2) - log(spread)
     front = 0.5 * math.log(half) - _HALF_LOG_TWO_PI - _stirling_error(half) + math.log(2)
-    weight = extended(np.exp, log_density + front) * weights * (high - low) / 2
+    weight = exp(log_density + front) * weights * (high - low) / 2
     return spread.tolist(), weight.tolist()
 
 
@@ -424,12 +423,12 @@ def _missed_p(units: Floats, margin: float, span: float) -> float:
     rest = (margin - shares * span) / (1 - shares)
     statistics = (mean + rest) / error
     tails = [normal_cdf(-z) for z in as_normal(statistics, n - 1).tolist()]
-    return float(((1 - shares) ** n * tails).max())
+    return float((power(1 - shares, n) * tails).max())
 
 
 def as_normal(statistics: Floats, freedom: Floats | int) -> Floats:
     """Statistics of t as those of a normal (Wallace 1959, Annals of Mathematical Statistics 30)."""
-    sizes = np.sqrt(freedom * extended(np.log1p, statistics**2 / freedom))
+    sizes = np.sqrt(freedom * log1p(statistics**2 / freedom))
     normal: Floats = np.sign(statistics) * sizes * ((8 * freedom + 1) / (8 * freedom + 3))
     return normal
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats, extended, from_grid, or_none, stream_key, to_grid
+from assay.arrays import Floats, exp, from_grid, log, or_none, stream_key, to_grid
 from assay.core.checks import as_list, check_choice, check_lengths
 from assay.core.text import fixed
 from assay.errors import UsageError, ValueRangeError
@@ -523,11 +523,11 @@ def jackknife_interval(estimate: float, left_out: Floats, *, level: float = CONF
 def _student_ends(estimate: float, left_out: Floats, level: float) -> tuple[float, float]:
     values, n = np.append(left_out, estimate), len(left_out)
     curved = bool(((values > 0) & (values < 1)).all())
-    moved = extended(np.log, values / (1 - values)) if curved else values
+    moved = log(values / (1 - values)) if curved else values
     apart = moved[:-1] - moved[:-1].mean()
     half = bounded.t_quantile((1 + level) / 2, n - 1) * math.sqrt((apart @ apart) * (n - 1) / n)
     ends = np.array([moved[-1] - half, moved[-1] + half])
-    low, high = (1 / (1 + extended(np.exp, -ends)) if curved else ends).tolist()
+    low, high = (1 / (1 + exp(-ends)) if curved else ends).tolist()
     return low, high
 
 

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from assay.arrays import Flags, Floats, extended
+from assay.arrays import Flags, Floats, cos, exp, log, sin
 from assay.errors import MismatchError
 from assay.stats import samples
 from assay.stats.bounded import falling_root, normal_quantile, t_quantile, t_tail, t_test_power
@@ -145,17 +145,18 @@ def detectable_sizes(levels: Sequence[float], n: int, *, power: float = 0.8) -> 
 def _read_off(solve: Callable[[Floats], Floats], levels: Floats) -> Floats | None:
     """Interpolate a positive function by the polynomial through the nodes of Chebyshev."""
     turns = np.pi * (np.arange(_SOLVED) + 0.5) / _SOLVED
-    low, high = extended(np.log, levels[[0, -1]])
-    nodes = extended(np.exp, (low + high) / 2 + (low - high) / 2 * extended(np.cos, turns))
+    low, high = log(levels[[0, -1]])
+    nodes = exp((low + high) / 2 + (low - high) / 2 * cos(turns))
     values = solve(nodes)
     if not values.all():
         return None
-    weights = (-1.0) ** np.arange(_SOLVED) * extended(np.sin, turns)  # of the barycentric form
+    weights = (-1.0) ** np.arange(_SOLVED) * sin(turns)  # of the barycentric form
 
     def through(places: Floats) -> Floats:
-        away = extended(np.log, places)[:, None] - extended(np.log, nodes)
+        away = log(places)[:, None] - log(nodes)
         shares = weights / np.where(away == 0, 1e-300, away)
-        return extended(np.exp, shares @ extended(np.log, values) / shares.sum(axis=1))
+        interpolated: Floats = exp(shares @ log(values) / shares.sum(axis=1))
+        return interpolated
 
     tried = levels[[0, _SOLVED // 2, len(levels) // 2, -2, -1]]
     return through(levels) if np.allclose(through(tried), solve(tried), 1e-12, 0.0) else None
@@ -240,10 +241,10 @@ def auroc_interval(inside: Floats, outside: Floats) -> tuple[float, float]:
         return math.nan, math.nan
     parts = (_placements(inside, outside), 1 - _placements(outside, inside))
     variance = sum(part.var(ddof=1) / len(part) for part in parts)
-    middle = math.log(area / (1 - area))
+    middle = log(area / (1 - area))
     half = -normal_quantile(0.025) * np.sqrt(variance) / (area * (1 - area))
-    low, high = (1 / (1 + math.exp(-(middle + side * half))) for side in (-1, 1))
-    return low, high
+    low, high = (1 / (1 + exp(-(middle + side * half))) for side in (-1, 1))
+    return float(low), float(high)
 
 
 def false_positive_rate(inside: Floats, outside: Floats, share: float) -> float:

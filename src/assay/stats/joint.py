@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from assay.arrays import Floats, Ints, extended, from_grid, stream_key, to_grid, words
+from assay.arrays import Floats, Ints, expm1, from_grid, log1p, stream_key, to_grid, words
 from assay.core.work import tell
 from assay.errors import ShapeError
 from assay.native import kernels
@@ -605,8 +605,7 @@ class _Family:
             return statistics
         shape = (-1,) + (1,) * (statistics.ndim - 1)
         freedom, most = self.freedom[at].reshape(shape), self._most[at].reshape(shape)
-        shares = statistics**2 / freedom
-        logs = np.log1p(shares) if roughly else extended(np.log1p, shares)
+        logs = (np.log1p if roughly else log1p)(statistics**2 / freedom)
         scaled = np.sqrt(freedom * logs)
         return np.minimum(scaled * ((8 * freedom + 1) / (8 * freedom + 3)), most)
 
@@ -649,7 +648,7 @@ class _Family:
         if not self._even:
             normal = critical * (8 * self.freedom + 3) / (8 * self.freedom + 1)
             squares = np.minimum(normal**2 / self.freedom, 700.0)
-            scale = np.sqrt(self.freedom * extended(np.expm1, squares))
+            scale = np.sqrt(self.freedom * expm1(squares))
         reach = scale * self.errors
         for flat in np.flatnonzero(self.errors == 0).tolist():
             n = max(int(self.n_units[flat]), 1)

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from assay.arrays import Floats, Ints, slack, stream_key, to_grid
+from assay.arrays import Floats, Ints, exp, log1p, slack, stream_key, to_grid
 from assay.core.checks import check_choice, check_cutoff
 from assay.errors import ValueRangeError
 from assay.native import kernels
@@ -493,6 +493,6 @@ class EProcess:
         largest = (self.width - at) * float(self.sizes.max())
         gains = np.minimum((self.sums - at * self.sizes) / largest, 1.0)
         with np.errstate(divide="ignore"):  # the largest stake may be lost as a whole
-            logs = np.array([np.log1p(-stake * gains).sum() for stake in _STAKES])
+            logs = np.array([log1p(-stake * gains).sum() for stake in _STAKES])
         top = float(logs.max())
-        return top + math.log(float(np.exp(logs - top).mean())) if top > -math.inf else -math.inf
+        return top + math.log(float(exp(logs - top).mean())) if top > -math.inf else -math.inf

@@ -10,13 +10,12 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.core.on_demand import OnDemand
-from assay.core.text import guard_formula, printable, short_remark, signed
+from assay.core.text import guard_formula, printable, shorten_remarks, signed
 
 if TYPE_CHECKING:
     from assay.tables import html
@@ -33,6 +32,7 @@ BOLD: Final = (
 
 # A repr is read between two lines of a session.
 _LINES, _WIDTH, _CHARACTERS = 20, 160, 1600
+_WIDE: Final = 6  # columns that fit beside each other on a printed page
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>|])")
 
 
@@ -41,12 +41,14 @@ class Cell:
     """A value and its format.
 
     Its kind is text, fraction, difference (with a sign), percent, count or figure (ready to print).
-    `best` is bold wherever it is shown, and means what `BOLD` says.
+    `best` is bold wherever it is shown, and means what `BOLD` says. `marks` are superscripts that
+    LaTeX prints behind the value.
     """
 
     value: str | float | int | None
     kind: str = "text"
     best: bool = False
+    marks: str = ""
 
     @property
     def text(self) -> str:
@@ -79,17 +81,22 @@ class Cell:
 class Table:
     """Rows of cells under column names; text columns stand left, numbers right.
 
-    The last `n_optional` columns are left out where there is no room for them.
+    The last `n_optional` columns are left out where there is no room for them. With a `caption`,
+    LaTeX prints a float for a paper, with label and notes.
     """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     n_optional: int = 0
+    caption: str = ""
+    label: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def note(self) -> str:
-        """The meaning of bold, where the table has some."""
-        return BOLD if any(cell.best for row in self.rows for cell in row) else ""
+        """The meaning of bold, where the table has some and does not explain it itself."""
+        is_marked = any(cell.best for row in self.rows for cell in row)
+        return BOLD if is_marked and BOLD not in self.notes else ""
 
     @property
     def left(self) -> tuple[bool, ...]:
@@ -220,6 +227,9 @@ def latex_comment(text: object) -> str:
 def as_latex(table: Table) -> str:
     r"""Return a tabular with the rules of booktabs, the best values in bold.
 
+    A table with a caption is a float, its notes below. Superscripts have a column without a gap, so
+    that numbers stay aligned.
+
     >>> print(as_latex(Table(("run", "AP"), ((Cell("a_b"), Cell(0.25, "fraction", True)),))))
     \begin{tabular}{lr}
     \toprule
@@ -229,26 +239,42 @@ def as_latex(table: Table) -> str:
     \bottomrule
     \end{tabular}
     """
-    columns = "".join("l" if left else "r" for left in table.left)
-    rows = [" & ".join(map(_latex_cell, row)) for row in table.rows]
-    return "\n".join(
-        [
-            rf"\begin{{tabular}}{{{columns}}}",
-            r"\toprule",
-            " & ".join(map(latex_text, table.columns)) + r" \\",
-            r"\midrule",
-            *(row + r" \\" for row in rows),
-            r"\bottomrule",
-            r"\end{tabular}",
-        ]
+    marked = [any(row[i].marks for row in table.rows) for i in range(len(table.columns))]
+    columns = "".join(
+        "r@{}l" if is_marked else "l" if left else "r"
+        for left, is_marked in zip(table.left, marked, strict=True)
     )
+    heads = [
+        rf"\multicolumn{{2}}{{c}}{{{latex_text(name)}}}" if is_marked else latex_text(name)
+        for name, is_marked in zip(table.columns, marked, strict=True)
+    ]
+    lines = [
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        " & ".join(heads) + r" \\",
+        r"\midrule",
+        *(" & ".join(map(_latex_cell, row, marked)) + r" \\" for row in table.rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    if not table.caption:
+        return "\n".join(lines)
+    front = [r"\begin{table}[t]", r"\centering", rf"\caption{{{latex_text(table.caption)}}}"]
+    front.append(rf"\label{{{table.label}}}")
+    if len(table.columns) > _WIDE:
+        front.append(r"\small\setlength{\tabcolsep}{3pt}")
+    notes = " ".join(map(latex_text, table.notes))
+    below = [rf"\par\smallskip\parbox{{\linewidth}}{{\footnotesize {notes}}}"] if notes else []
+    return "\n".join([*front, *lines, *below, r"\end{table}"])
 
 
-def _latex_cell(cell: Cell) -> str:
+def _latex_cell(cell: Cell, is_marked: bool) -> str:
     text = "--" if cell.text == UNDEFINED else latex_text(cell.text)
     if cell.kind != "text":
         text = re.sub(r"(?<![\w$])-(?=\d)", "$-$", text)
-    return rf"\textbf{{{text}}}" if cell.best else text
+    text = rf"\textbf{{{text}}}" if cell.best else text
+    marks = rf"\textsuperscript{{{latex_text(cell.marks)}}}" if cell.marks else ""
+    return f"{text} & {marks}".rstrip() if is_marked else text
 
 
 # Pages
@@ -285,15 +311,10 @@ def brief_page(page: Page, *, whole_signature: bool = False) -> Page:
 
 
 def _remark_line(remarks: list[str]) -> str:
-    """Return one remark as it is.
-
-    Several in a few words each, those of one kind counted.
-    """
-    kinds = Counter(map(short_remark, remarks))
+    """Return one remark as it is, several in a few words each."""
     if len(remarks) < 2:
         return "".join(f"⚠ {remark}" for remark in remarks)
-    words = [kind if n == 1 else f"{kind} ({n}×)" for kind, n in kinds.items()]
-    return f"⚠ {' · '.join(words)} · details: --full"
+    return f"⚠ {' · '.join(shorten_remarks(remarks))} · details: --full"
 
 
 def _signature_id(words: Words) -> Words:
@@ -357,6 +378,8 @@ def _is_short(text: str) -> bool:
 
 def explain_bold(page: Page) -> Page:
     """Return the page with a footnote on bold below the last table that has some."""
+    if any(isinstance(part, Table) and BOLD in part.notes for part in page):
+        return page
     last = max(
         (i for i, part in enumerate(page) if isinstance(part, Table) and part.note), default=-1
     )

@@ -92,7 +92,7 @@ def command(
         result = compare_tasks(sources, measure=measure, **settings)
     else:
         result = _compare_stored(store, filters, measure=measure, **settings)
-    if layout in ("text", "markdown", "latex") and len(result.pairs) > MOST_PAIRS:
+    if layout in ("text", "markdown") and len(result.pairs) > MOST_PAIRS:
         output.log(
             f"{len(result.pairs):,} pairs are too many to list; --format csv or json has them"
         )
@@ -101,6 +101,7 @@ def command(
         remarks=result.remarks,
         table=result.data_table,
         page=result.page,
+        paper=result.paper,
         to_dict=result.to_dict,
     )
     output.emit(shown, layout, file)

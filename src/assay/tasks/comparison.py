@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, pairwise
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from assay.arrays import Floats
 from assay.comparison.alignment import Aligned
 from assay.comparison.compare import Comparison
 from assay.comparison.pairs import ComparisonSettings, Pair
+from assay.comparison.paper import paper_page, paper_table
 from assay.comparison.standings import Standing, SystemBlock, pair_data, rank_systems
 from assay.comparison.verdict import describe_test
 from assay.core.checks import check_choice, name_few
@@ -38,8 +39,11 @@ from assay.stats import (
 from assay.stats.bounded import constant_ends
 from assay.stats.choices import LEVEL, RESAMPLES, UNITS
 from assay.stats.samples import FEWEST, SAME, finite_or_nan
+from assay.tables.table import Cell, Page, Table, Words
 from assay.tasks.tables import TaskLines, join_lines, read_mteb, read_task_lines, task_lines
 from assay.tasks.values import ScoredTasks, TaskValues, values_of_lines, values_of_scores
+
+_FEW_TASKS: Final = 8  # that fit beside each other on a page
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,13 +119,21 @@ class TaskComparison(Comparison):
         return self.values.means_only
 
     @property
+    def sample(self) -> str:
+        """Number of tasks, and of queries where they were resampled, in words."""
+        tasks = "1 task" if len(self.tasks) == 1 else f"{len(self.tasks):,} tasks"
+        return (
+            tasks if self.units == "tasks" else f"{sum(self.sizes.values()):,} queries of {tasks}"
+        )
+
+    @property
     def measure(self) -> str:
         """What is compared, in words."""
         return str(self.measures[0])
 
     @property
     def neighbours(self) -> tuple[int, int]:
-        """Of all neighbours by mean: how many are not separable, and how many there are."""
+        """Pairs of neighbours by mean: those without a significant difference, and all."""
         by_names = {frozenset((pair.a, pair.b)): pair for pair in self.pairs}
         ranked = [standing.name for standing in self.standings]
         beside = [by_names[frozenset(two)] for two in pairwise(ranked)]
@@ -138,8 +150,11 @@ class TaskComparison(Comparison):
         undecided = all(pair.outcome == "undecided" for pair in self.pairs)
         if every < 2 or undecided:
             return (block.verdict,)
-        are = "is" if unclear == 1 else "are"
-        return (block.verdict, f"{unclear} of {every} neighbours {are} not separable")
+        said = f"All {every} pairs of neighbours in the ranking differ significantly"
+        if unclear:
+            pairs = f"{unclear} of {every} pairs of neighbours"
+            said = f"No significant difference between {pairs} in the ranking"
+        return (block.verdict, said)
 
     @cached_property
     def remarks(self) -> tuple[str, ...]:
@@ -170,10 +185,23 @@ class TaskComparison(Comparison):
         return (
             f"p: {describe_test(settings, len(pairs))} ({self.family}), {settings.resamples:,} "
             f"resamples, seed {settings.seed}; {about}. Each task weighs the same. Intervals of "
-            f"differences: {span} for all of them together, of the same draws; of means: {span}, "
-            f"each for itself. Borda: systems beaten on each task, summed, ties half; its rank "
-            f"intervals resample tasks."
+            f"differences are simultaneous ({span} jointly); intervals of means are individual "
+            f"{span}. Borda: systems beaten on each task, summed, ties half; its rank intervals "
+            f"resample tasks."
         )
+
+    def paper(self, extra: Iterable[Words | Table] = ()) -> Page:
+        """Return the table of a paper: the tasks if few, and the mean with superscripts."""
+        columns: dict[str, dict[str, Cell]] = {}
+        for task, means in zip(self.tasks, self.task_means.T, strict=True):
+            if len(self.tasks) <= _FEW_TASKS:
+                cells = [Cell(float(mean), "fraction", mean == means.max()) for mean in means]
+                columns[task] = dict(zip(self.names, cells, strict=True))
+        of = f" {self.values.measure}" if self.values.measure else ""
+        caption = f"Mean{of} of {len(self.names)} systems over {self.sample}."
+        table = paper_table(self, caption=caption, label="tab:tasks", columns=columns)
+        renamed = replace(table, columns=(*table.columns[:-1], "Mean"))
+        return paper_page(renamed, self.page(), extra)
 
     def to_frame(self, backend: str = "pandas") -> Any:
         """Return a row per system, best mean first, as a pandas, polars or pyarrow data frame."""

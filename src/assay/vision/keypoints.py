@@ -25,7 +25,7 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats, Ints, stream_key, words
+from assay.arrays import Floats, Ints, cos, sin, stream_key, words
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.core.text import parse_number, parse_whole
@@ -140,7 +140,7 @@ def project(keypoints: Keypoints, H: Any, shape: tuple[int, ...]) -> Keypoints:
     visible = keypoints.take(seen)
     affine = ground_truth.local_affine(visible.xy, matrix)
     radians = np.deg2rad(visible.angle)
-    ahead = np.stack([np.cos(radians), np.sin(radians)], axis=1)
+    ahead = np.stack([cos(radians), sin(radians)], axis=1)
     x, y = (affine @ ahead[:, :, None])[:, :, 0].T
     turned = np.rad2deg(np.arctan2(y, x)) % 360.0
     return Keypoints.of(

@@ -28,6 +28,7 @@ from assay.errors import (
     UsageError,
     ValueRangeError,
     error_text,
+    install_command,
     need,
 )
 from assay.io.formats import check_path
@@ -185,7 +186,7 @@ def build_feature(cv2: Any, name: str, options: Mapping[str, Any]) -> Any:
     if make is None:
         raise UsageError(
             f"This OpenCV ({cv2.__version__}) has no {key.upper()}. Install one that has: "
-            'pip install "assay-eval[vision]", or opencv-contrib-python-headless'
+            f"{install_command('vision')}, or opencv-contrib-python-headless."
         )
     try:
         return make(**{**DETECTORS[key], **options})

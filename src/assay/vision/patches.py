@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats
+from assay.arrays import Floats, exp, log
 from assay.core import checks
 from assay.core.conventions import as_settings
 from assay.errors import FormatError, InputError, MismatchError, ShapeError, UsageError
@@ -409,8 +409,8 @@ def error_rate(
     else:
         t = bounded.t_quantile((1 + level) / 2, n_scenes - 1) * math.sqrt(n_scenes / (n_scenes - 1))
         inner = (rates * len(far) + 0.5) / (len(far) + 1)
-        logits = np.log(inner / (1 - inner))
-        student = 1 / (1 + np.exp(-logits.mean() - np.array([-t, t]) * logits.std(ddof=1)))
+        logits = log(inner / (1 - inner))
+        student = 1 / (1 + exp(-logits.mean() - np.array([-t, t]) * logits.std(ddof=1)))
         tail = bounded.normal_cdf(-t)
         ends = (estimate, *student, *np.quantile(rates, [tail, 1 - tail], method="inverted_cdf"))
         low, high = float(min(ends)), float(max(ends))

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from assay.arrays import Floats
+from assay.arrays import Floats, log, power
 from assay.compat.ranx.data_structures import Qrels, Run, metric_label
 from assay.compat.ranx.metrics import evaluate
 from assay.tables.table import Cell, Table, as_text
@@ -152,7 +152,7 @@ comb_mnz = _fusion("comb_mnz", lambda table: _total(table) * _held(table))
 
 def comb_gmnz(runs: Sequence[Run], gamma: float, name: str = "comb_gmnz") -> Run:
     """Return the sum of the scores times a power of their number."""
-    return _combine(runs, lambda table: _total(table) * _held(table) ** gamma, name)
+    return _combine(runs, lambda table: _total(table) * power(_held(table), gamma), name)
 
 
 def wsum(runs: Sequence[Run], weights: Sequence[float], name: str = "weighted_sum") -> Run:
@@ -181,7 +181,7 @@ def rrf(runs: Sequence[Run], k: int = 60, name: str = "rrf") -> Run:
 
 def rbc(runs: Sequence[Run], phi: float, name: str = "rbc") -> Run:
     """Sum the chances that a reader with patience phi gets there."""
-    return _combine(runs, lambda places: _total((1 - phi) * phi**places), name, ranks=True)
+    return _combine(runs, lambda places: _total((1 - phi) * power(phi, places)), name, ranks=True)
 
 
 def _inverse_squares(runs: Sequence[Run], weight: Callable[[Floats], Floats], name: str) -> Run:
@@ -200,7 +200,7 @@ def isr(runs: Sequence[Run], name: str = "isr") -> Run:
 
 def log_isr(runs: Sequence[Run], name: str = "log_isr") -> Run:
     """Sum 1 / rank², times the logarithm of the number of runs."""
-    return _inverse_squares(runs, np.log, name)
+    return _inverse_squares(runs, log, name)
 
 
 def logn_isr(runs: Sequence[Run], sigma: float = 0.01, name: str = "logn_isr") -> Run:
@@ -210,7 +210,7 @@ def logn_isr(runs: Sequence[Run], sigma: float = 0.01, name: str = "logn_isr") -
     """
     if not 0.0 <= sigma <= 1.0:
         raise AssertionError(f"sigma must be from 0 to 1, found {sigma}.")
-    return _inverse_squares(runs, lambda held: np.log(held + sigma), name)
+    return _inverse_squares(runs, lambda held: log(held + sigma), name)
 
 
 def weighted_bordafuse(
