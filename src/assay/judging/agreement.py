@@ -424,23 +424,18 @@ def _of_systems(
     """Return signed errors on documents that one system alone retrieved, and orders of systems."""
     linear = parse_linear(measure)
     weighed = weigh_systems([as_ranking(run, RULES) for run in runs.values()], linear)
-    queries, docs = weighed.query_ids.to_list(), weighed.doc_ids.to_list()
-    names = list(runs)
-    n = len(draws.places)
-    errors = np.zeros((n, 2 * len(names)))
-    means = np.zeros((n, 2, len(names)))
-    rows = zip(weighed.queries.tolist(), weighed.docs.tolist(), weighed.weights, strict=True)
-    for query, doc, weights in rows:
-        pair = (str(queries[query]), str(docs[doc]))
-        if pair not in truth or pair not in other:
-            continue
-        row = draws.places[pair[0]]
-        gains = linear.gains([truth[pair], other[pair]])
-        means[row] += gains[:, None] * weights
-        alone = np.flatnonzero(weights)
-        if len(alone) == 1:
-            errors[row, alone[0]] += gains[1] - gains[0]
-            errors[row, len(names) + alone[0]] += 1
+    names, n = list(runs), len(draws.places)
+    queries, docs = (list(map(str, ids)) for ids in (weighed.query_ids, weighed.doc_ids))
+    places = zip(weighed.queries.tolist(), weighed.docs.tolist(), strict=True)
+    pairs = [(queries[query], docs[doc]) for query, doc in places]
+    both = [at for at, pair in enumerate(pairs) if pair in truth and pair in other]
+    rows = np.array([draws.places[pairs[at][0]] for at in both], np.int64)
+    weights = weighed.weights[both]
+    gains = linear.gains([(truth[pairs[at]], other[pairs[at]]) for at in both]).reshape(-1, 2)
+    means, errors = np.zeros((n, 2, len(names))), np.zeros((n, 2 * len(names)))
+    np.add.at(means, rows, gains[:, :, None] * weights[:, None, :])
+    alone = (weights != 0) & (np.count_nonzero(weights, axis=1) == 1)[:, None]
+    np.add.at(errors, rows, np.hstack([np.diff(gains) * alone, alone]))
     few = n < _FEWEST_QUERIES
     total, drawn = errors.sum(0), draws.resample(errors)
     systems = {}

@@ -133,14 +133,7 @@ def _emit(result: Any, json_wanted: bool) -> None:
 @options.seed_option_for("Seed of the draw.")
 @options.json_option
 def pool_command(
-    *,
-    runs: Any,
-    target: str,
-    scale: str,
-    sure: Any,
-    extend: Any,
-    json_wanted: bool,
-    **settings: Any,
+    *, runs: Any, target: str, sure: Any, extend: Any, json_wanted: bool, **settings: Any
 ) -> None:
     """Choose the pairs of query and document to label.
 
@@ -160,7 +153,7 @@ def pool_command(
     del settings["store"]
     if extend is not None:
         _refuse_typed("does not go with --extend: that pool decides", ("seed", "scale"))
-    settings["scale"] = _parse_scale(scale)
+    settings["scale"] = _parse_scale(settings["scale"])
     settings["extend"] = None if extend is None else judging.read_pool(extend)
     doubt = None if sure is None else judging.read_labels(sure, kind="machine").uncertainty()
     if doubt == {}:
@@ -421,9 +414,8 @@ def queries_command(
     output.refuse_input(target, source, settings["prompt"])
     output.refuse_same_file(target, qrels, settings["cache"])
     of_log = {key: settings.pop(key) for key in ("column", "strata", "uniform")}
-    model, kinds, prompt, json_wanted = map(
-        settings.pop, ("model", "kinds", "prompt", "json_wanted")
-    )
+    names = ("model", "kinds", "prompt", "json_wanted")
+    model, kinds, prompt, json_wanted = map(settings.pop, names)
     if is_log:
         _refuse_typed("does not go with --log", (*_OF_DOCS, *_OF_MODEL))
     else:
