@@ -225,16 +225,17 @@ def label_command(**settings: Any) -> None:
         book.append(*(replace(label, pool=opened.digest) for label in added.labels))
         output.log(f"{len(added):,} labels of {at.imported} are in {book.path}")
         return
-    shown = _read_texts(at.queries, at.docs)
+    label_texts = _read_texts(at.queries, at.docs)
     if at.export is not None:
         labelled = book.read().check(opened, str(book.path))
         pairs = {
-            (q, d): (shown.queries.get(q, ""), shown.docs.get(d, "")) for q, d in labelled.by_pair()
+            (q, d): (label_texts.queries.get(q, ""), label_texts.docs.get(d, ""))
+            for q, d in labelled.by_pair()
         }
         judging.write_labels(labelled, at.export, format=at.named or "csv", texts=pairs)
         output.log(f"{len(labelled):,} labels are in {at.export}")
         return
-    open_session = partial(judging.LabelSession, opened, book, texts=shown, twice=at.twice)
+    open_session = partial(judging.LabelSession, opened, book, texts=label_texts, twice=at.twice)
     meaning = _read_guidelines(at.guidelines)
     state = judging.session.LabelStatus(_named(at.runs), opened, book)
     if at.terminal:
@@ -319,14 +320,14 @@ def judge_command(
     """
     if queries is None or docs is None:
         raise click.UsageError("A judge reads texts: give --queries and --docs.")
-    opened, shown = judging.read_pool(pool_file), _read_texts(queries, docs)
+    opened, label_texts = judging.read_pool(pool_file), _read_texts(queries, docs)
     prompt, heat = settings.pop("prompt"), settings.pop("temperature")
     if prompt:
         settings["prompt"] = streams.read_text(prompt)
     settings["guidelines"] = _read_guidelines(settings["guidelines"])
     settings |= _open_model(model, settings, temperature=None if heat < 0 else heat)
     log = judging.LabelLog(settings.pop("log"))
-    _emit(judging.judge_pool(opened, shown, log, **settings), json_wanted)
+    _emit(judging.judge_pool(opened, label_texts, log, **settings), json_wanted)
 
 
 # assay agreement

@@ -430,12 +430,12 @@ def write_labels(
         lines = _trec_lines(labels) if format == "trec" else _csv_lines(labels)
     else:
         shape: Any = _label_studio_task if format == "label-studio" else _argilla_record
-        shown = texts or {}
+        texts = texts or {}
         records = [
             shape(
                 pair,
                 *([act for act in acts if act.kind == kind] for kind in KINDS),
-                *shown.get(pair, pair),
+                *texts.get(pair, pair),
             )
             for pair, acts in labels.by_pair().items()
         ]
